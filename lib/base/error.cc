@@ -1,0 +1,32 @@
+#include "base/error.h"
+
+namespace dtrain {
+
+std::string_view code_name(Code code) {
+  switch (code) {
+    case Code::kInternal: return "internal";
+    case Code::kUsage: return "usage";
+    case Code::kStartup: return "start-up";
+    case Code::kSchedulerLost: return "scheduler lost";
+    case Code::kPeerLost: return "peer lost";
+    case Code::kDenied: return "denied";
+    case Code::kData: return "data";
+    case Code::kNotFound: return "not found";
+    case Code::kDevice: return "device";
+    case Code::kPreempted: return "preempted";
+    case Code::kUnavailable: return "unavailable";
+  }
+  return "unknown";
+}
+
+std::string Error::text() const {
+  std::string text = fmt::format("error [{}] {}", code_name(code), message);
+  for (const std::string& frame : context) text += fmt::format("\n  while {}", frame);
+  return text;
+}
+
+void throw_check_failed(const char* file, int line, const char* condition, const std::string& message) {
+  throw CheckFailed(fmt::format("{}:{}: check '{}' failed: {}", file, line, condition, message));
+}
+
+}  // namespace dtrain

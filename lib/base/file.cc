@@ -1,0 +1,104 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace dtrain {
+
+Result<std::string> read_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return fail(errno == ENOENT ? Code::kNotFound : Code::kData, "{}: {}", path,
+                errno == ENOENT ? "no such file" : std::strerror(errno));
+  }
+  std::string content;
+  char buffer[1 << 16];
+  ssize_t got = 0;
+  while ((got = ::read(fd, buffer, sizeof buffer)) > 0) content.append(buffer, static_cast<size_t>(got));
+  const int error = errno;
+  ::close(fd);
+  if (got < 0) return fail(Code::kData, "{}: {}", path, std::strerror(error));
+  return content;
+}
+
+Result<AtomicFile> AtomicFile::create(std::string path, Fault fault) {
+  AtomicFile file(std::move(path), std::move(fault));
+  DT_TRY_VOID(file.open());
+  return file;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      fault_(std::move(other.fault_)),
+      fd_(std::exchange(other.fd_, -1)) {
+  other.temporary_.clear();
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+bool AtomicFile::injected(const char* call) const {
+  errno = fault_ ? fault_(call) : 0;
+  return errno != 0;
+}
+
+Error AtomicFile::error(const char* call) const {
+  return Error{Code::kData, fmt::format("cannot write '{}': {}: {}", path_, call, std::strerror(errno)), {}};
+}
+
+Result<> AtomicFile::open() {
+  temporary_ = fmt::format("{}.tmp-{}", path_, ::getpid());
+  if (injected("open") || (fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) < 0) {
+    return tl::unexpected(error("open"));
+  }
+  return {};
+}
+
+Result<> AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = injected("write") ? -1 : ::write(fd_, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return tl::unexpected(error("write"));
+    bytes = bytes.subspan(static_cast<size_t>(put));
+  }
+  return {};
+}
+
+Result<> AtomicFile::commit() {
+  if (injected("fsync") || ::fsync(fd_) != 0) return tl::unexpected(error("fsync"));
+  const int closed = ::close(std::exchange(fd_, -1));
+  if (injected("close") || closed != 0) return tl::unexpected(error("close"));
+  if (injected("rename") || ::rename(temporary_.c_str(), path_.c_str()) != 0) return tl::unexpected(error("rename"));
+  temporary_.clear();
+  // The rename itself survives a power cut only once the directory is on disk.
+  const std::string directory = std::filesystem::path(path_).parent_path().string();
+  const int fd = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    ::fsync(fd);
+    ::close(fd);
+  }
+  return {};
+}
+
+Result<> write_file_atomic(const std::string& path, std::string_view content) {
+  DT_TRY(AtomicFile file, AtomicFile::create(path));
+  DT_TRY_VOID(file.write(content));
+  return file.commit();
+}
+
+Result<> make_directories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return fail(Code::kUsage, "cannot create the directory '{}': {}", path, error.message());
+  return {};
+}
+
+}  // namespace dtrain

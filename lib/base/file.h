@@ -1,0 +1,50 @@
+// Files: read whole, written whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace dtrain {
+
+// The whole file. Code::kNotFound if it is not there, kData if it cannot be read.
+Result<std::string> read_file(const std::string& path);
+
+// Writes a file so that a reader sees the old content or the new one and never a part: a temporary name in the same
+// directory, fsync, rename, fsync of the directory. A failure leaves the old file and removes the temporary one.
+class AtomicFile {
+ public:
+  // Called before each system call that can fail ("open", "write", "fsync", "rename"); an errno other than 0 makes the
+  // call fail so. Tests fail the n-th call for every n.
+  using Fault = std::function<int(const char* call)>;
+
+  static Result<AtomicFile> create(std::string path, Fault fault = nullptr);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();  // not committed: the temporary file is removed
+
+  Result<> write(std::span<const std::byte> bytes);
+  Result<> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
+  Result<> commit();
+
+ private:
+  AtomicFile(std::string path, Fault fault) : path_(std::move(path)), fault_(std::move(fault)) {}
+  [[nodiscard]] bool injected(const char* call) const;
+  [[nodiscard]] Error error(const char* call) const;
+  Result<> open();
+
+  std::string path_;
+  std::string temporary_;
+  Fault fault_;
+  int fd_ = -1;
+};
+
+Result<> write_file_atomic(const std::string& path, std::string_view content);
+// Creates the directory and its parents; fine if it is there.
+Result<> make_directories(const std::string& path);
+
+}  // namespace dtrain

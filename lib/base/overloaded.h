@@ -1,0 +1,13 @@
+// A visitor of a variant made of lambdas: std::visit(Overloaded{[](A) {...}, [](B) {...}}, value).
+#pragma once
+
+namespace dtrain {
+
+template <class... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <class... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+}  // namespace dtrain

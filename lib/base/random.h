@@ -1,0 +1,53 @@
+// Random numbers that depend on what they are for, not on who draws them first.
+//
+// A RandomStream is a counter behind a hash of its key: (seed, a, b, c) name a use, for example (seed, epoch, record).
+// Equal keys give equal numbers on every machine and thread; other keys give independent streams. Costs nothing to
+// make. Source of the mixing: SplitMix64 (Steele, Lea, Flood 2014), Stafford's variant 13.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <vector>
+
+namespace dtrain {
+
+inline uint64_t mix64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// What a stream is for: keeps uses that share (seed, a, b) apart.
+enum class Use : uint64_t { kInit = 1, kShuffle, kAugment, kSynthetic, kToken, kSimulation, kTest };
+
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, Use use, uint64_t a = 0, uint64_t b = 0)
+      : key_(mix64(mix64(mix64(mix64(seed) ^ static_cast<uint64_t>(use)) ^ a) ^ b)) {}
+
+  uint64_t next() { return mix64(key_ + 0x9e3779b97f4a7c15 * ++count_); }
+  // Uniform in [0, 1), 53 bits.
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+  double uniform(double low, double high) { return low + (high - low) * uniform(); }
+  // Uniform in [0, n), n > 0, without bias that matters: n is far below 2^64.
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>((static_cast<unsigned __int128>(next()) * static_cast<uint64_t>(n)) >> 64);
+  }
+  // Normal with mean 0 and standard deviation 1 (Box-Muller, the second value not kept: streams stay stateless).
+  double normal() {
+    const double u = 1.0 - uniform();
+    const double v = uniform();
+    return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+  }
+
+ private:
+  uint64_t key_;
+  uint64_t count_ = 0;
+};
+
+// A permutation of 0 .. n-1 (Fisher-Yates).
+std::vector<int64_t> permutation(int64_t n, RandomStream& random);
+
+}  // namespace dtrain

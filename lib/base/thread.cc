@@ -1,0 +1,74 @@
+#include "base/thread.h"
+
+#include <pthread.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace dtrain {
+
+void flush_denormals() {
+#if defined(__x86_64__)
+  constexpr unsigned kFlushToZero = 0x8000;
+  constexpr unsigned kDenormalsAreZero = 0x0040;
+  _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+#endif
+}
+
+void name_thread(const std::string& name) {
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+}
+
+ThreadPool::ThreadPool(int threads, const std::string& name) {
+  for (int i = 1; i < threads; i++) {
+    threads_.emplace_back([this, name] {
+      name_thread(name);
+      flush_denormals();
+      serve();
+    });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::parallel_for(int64_t n, const std::function<void(int64_t)>& work) {
+  std::unique_lock lock(mutex_);
+  work_ = &work;
+  next_ = 0;
+  end_ = n;
+  if (n > 1) wake_.notify_all();
+  take_items(work, lock);
+  done_.wait(lock, [this] { return running_ == 0; });
+  work_ = nullptr;
+}
+
+void ThreadPool::take_items(const std::function<void(int64_t)>& work, std::unique_lock<std::mutex>& lock) {
+  running_++;
+  while (next_ < end_) {
+    const int64_t item = next_++;
+    lock.unlock();
+    work(item);
+    lock.lock();
+  }
+  if (--running_ == 0) done_.notify_all();
+}
+
+void ThreadPool::serve() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (work_ != nullptr && next_ < end_) {
+      take_items(*work_, lock);
+    } else {
+      wake_.wait(lock);
+    }
+  }
+}
+
+}  // namespace dtrain

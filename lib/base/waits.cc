@@ -1,0 +1,36 @@
+#include "base/waits.h"
+
+#include <utility>
+
+namespace dtrain {
+namespace {
+double seconds_since(SteadyTime since) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+}  // namespace
+
+Waits::Wait::Wait(Waits& waits, std::function<std::string()> name)
+    : waits_(waits), since_(std::chrono::steady_clock::now()) {
+  const std::lock_guard lock(waits_.mutex_);
+  id_ = waits_.next_++;
+  waits_.entries_.emplace(id_, Entry{std::move(name), since_});
+}
+
+Waits::Wait::~Wait() {
+  const std::lock_guard lock(waits_.mutex_);
+  waits_.entries_.erase(id_);
+}
+
+double Waits::Wait::seconds() const {
+  return seconds_since(since_);
+}
+
+std::vector<Waits::Open> Waits::open() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Open> open;
+  open.reserve(entries_.size());
+  for (const auto& [id, entry] : entries_) open.push_back({entry.name(), seconds_since(entry.since)});
+  return open;
+}
+
+}  // namespace dtrain

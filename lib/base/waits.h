@@ -1,0 +1,51 @@
+// Every blocking wait has a name, so that a run that stands still says why (R-F9). SIGUSR2 prints the list.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// The waits that are open in one process. Any thread may call it.
+class Waits {
+ public:
+  // Open from its making to its end. `name` is called only when somebody asks: "key 12 slice 0 version 418 on server
+  // 1".
+  class Wait {
+   public:
+    Wait(Waits& waits, std::function<std::string()> name);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+    [[nodiscard]] double seconds() const;
+
+   private:
+    Waits& waits_;
+    uint64_t id_;
+    SteadyTime since_;
+  };
+
+  struct Open {
+    std::string name;
+    double seconds;
+  };
+  [[nodiscard]] std::vector<Open> open() const;  // the oldest first
+
+ private:
+  struct Entry {
+    std::function<std::string()> name;
+    SteadyTime since;
+  };
+  mutable std::mutex mutex_;
+  std::map<uint64_t, Entry> entries_;
+  uint64_t next_ = 0;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,28 @@
+#include "base/crc32c.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+using dtrain::crc32c;
+
+namespace {
+uint32_t crc_of(const std::string& text) {
+  return crc32c(std::as_bytes(std::span(text)));
+}
+}  // namespace
+
+// RFC 3720 B.4 and the check value of the polynomial.
+TEST_CASE("crc32c gives the published values", "[base]") {
+  CHECK(crc_of("123456789") == 0xe3069283);
+  CHECK(crc_of(std::string(32, '\0')) == 0x8a9136aa);
+  CHECK(crc_of(std::string(32, '\xff')) == 0x62a8ab43);
+  CHECK(crc_of("") == 0);
+}
+
+TEST_CASE("crc32c of a text in two parts is that of the whole", "[base]") {
+  const std::string text = "the quick brown fox jumps over the lazy dog";
+  const auto bytes = std::as_bytes(std::span(text));
+  for (size_t cut = 0; cut <= text.size(); cut++) {
+    CHECK(crc32c(bytes.subspan(cut), crc32c(bytes.first(cut))) == crc_of(text));
+  }
+}

@@ -1,0 +1,45 @@
+#include "base/error.h"
+
+#include <catch2/catch.hpp>
+
+using namespace dtrain;
+
+namespace {
+
+Result<int> read_index(bool there) {
+  if (!there) return fail(Code::kNotFound, "{}: no such file", "train.rec.idx");
+  return 7;
+}
+
+Result<int> open_records(bool there) {
+  DT_TRY(const int index, read_index(there), "opening record file '{}'", "train.rec");
+  return index + 1;
+}
+
+Result<> start(bool there) {
+  DT_TRY_VOID(open_records(there), "starting worker {}", 3);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("an error carries what each frame knew", "[base]") {
+  const Result<> result = start(false);
+  REQUIRE(!result);
+  CHECK(result.error().code == Code::kNotFound);
+  CHECK(result.error().text() ==
+        "error [not found] train.rec.idx: no such file\n"
+        "  while opening record file 'train.rec'\n"
+        "  while starting worker 3");
+  CHECK(*open_records(true) == 8);
+}
+
+TEST_CASE("a failed check throws its condition and message, and a seam turns it into an error", "[base]") {
+  const Result<> result = catching([]() -> Result<> {
+    DT_CHECK(1 + 1 == 3, "sum is {}", 2);
+    return {};
+  });
+  REQUIRE(!result);
+  CHECK(result.error().code == Code::kInternal);
+  CHECK_THAT(result.error().message, Catch::Contains("check '1 + 1 == 3' failed: sum is 2"));
+}

@@ -1,0 +1,42 @@
+#include "base/file.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <filesystem>
+
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+
+// Whatever call fails, a reader sees the old content or the new one, and no other file is left.
+TEST_CASE("an atomic file survives the failure of every call", "[base]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("file");
+  REQUIRE(write_file_atomic(path, "old"));
+  int calls_needed = 0;
+  for (int failing = 0;; failing++) {
+    int call = 0;
+    const auto write = [&]() -> Result<> {
+      DT_TRY(AtomicFile file, AtomicFile::create(path, [&](const char*) { return call++ == failing ? ENOSPC : 0; }));
+      DT_TRY_VOID(file.write("new"));
+      return file.commit();
+    };
+    const Result<> result = write();
+    const std::string content = *read_file(path);
+    CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
+    if (result) {
+      CHECK(content == "new");
+      break;
+    }
+    CHECK(content == "old");
+    CHECK_THAT(result.error().message, Catch::Contains(path) && Catch::Contains("No space left"));
+    calls_needed++;
+  }
+  CHECK(calls_needed == 5);  // open, write, fsync, close, rename
+}
+
+TEST_CASE("a file that is not there is told from one that cannot be read", "[base]") {
+  const test::TempDir dir;
+  CHECK(read_file(dir.path("absent")).error().code == Code::kNotFound);
+  CHECK(read_file(dir.path()).error().code == Code::kData);
+}

@@ -1,0 +1,32 @@
+#include "base/nearest.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+using namespace dtrain;
+
+TEST_CASE("edit distance counts insertions, deletions, substitutions and swaps", "[base]") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("abc", "") == 3);
+  CHECK(edit_distance("lenet", "lenet") == 0);
+  CHECK(edit_distance("LeNet", "lenet") == 0);
+  CHECK(edit_distance("lennet", "lenet") == 1);
+  CHECK(edit_distance("lent", "lenet") == 1);
+  CHECK(edit_distance("lemet", "lenet") == 1);
+  CHECK(edit_distance("netwrok", "network") == 1);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+}
+
+// The nearest wins, the first among equals, and what resembles nothing gets no guess.
+TEST_CASE("the nearest name is offered, and none when none is near", "[base]") {
+  const std::vector<std::string> names = {"--batch-size", "--lr", "--lr-factor", "--network", "--wd"};
+  CHECK(nearest("--netwrok", names) == "--network");
+  CHECK(nearest("--batch_size", names) == "--batch-size");
+  CHECK(nearest("--lr-facter", names) == "--lr-factor");
+  CHECK(nearest("--lf", names) == "--lr");
+  CHECK(nearest("--l", names) == "--lr");
+  CHECK(!nearest("--staleness", names));
+  CHECK(!nearest("", names));
+  CHECK(!nearest("--network", {}));
+}

@@ -1,0 +1,171 @@
+// Runs programs in tests: every process has a deadline and is gone when its object is.
+//
+//   const Ended end = run({dtrain, "--kv-store", "dist_sycn"}, {.deadline_s = 5});
+//   CHECK(end.code == 2);
+//
+// or, to do something while it runs:
+//
+//   Process worker({dtrain, "--role", "worker", ...});
+//   REQUIRE(worker.wait_for_output("joined", 10));
+//   worker.signal(SIGKILL);
+//   CHECK(worker.wait(12).signal == SIGKILL);
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dtrain::test {
+
+struct ProcessOptions {
+  double deadline_s = 30;                // of run(); then the process group is killed
+  std::string directory;                 // to run in; empty: the test's own
+  std::vector<std::string> environment;  // "NAME=value" to set, "NAME" to remove, over the test's own
+};
+
+struct Ended {
+  int code = -1;           // exit code; -1 if a signal ended it
+  int signal = 0;          // that ended it
+  bool timed_out = false;  // killed at the deadline
+  double seconds = 0;
+  std::string output;  // stdout and stderr in the order of arrival
+};
+
+// A child in a process group of its own, its stdout and stderr read through one pipe. One thread uses it.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments, const ProcessOptions& options = {})
+      : start_(std::chrono::steady_clock::now()) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
+    pid_ = fork();
+    if (pid_ < 0) throw std::runtime_error("fork failed");
+    if (pid_ == 0) become(arguments, options, ends[1]);
+    setpgid(pid_, pid_);  // here too: whoever comes first
+    close(ends[1]);
+    output_fd_ = ends[0];
+    fcntl(output_fd_, F_SETFL, O_NONBLOCK);
+  }
+  ~Process() {
+    kill_group();
+    if (!reaped_) waitpid(pid_, &status_, 0);
+    if (output_fd_ >= 0) close(output_fd_);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] const std::string& output() const { return output_; }
+  void signal(int number) const {
+    if (!reaped_) kill(pid_, number);
+  }
+  void signal_group(int number) const { kill(-pid_, number); }
+  [[nodiscard]] bool running() {
+    read_output(0);
+    return !reap();
+  }
+
+  // True when `text` has appeared in the output; false at the deadline or when the process ended without it.
+  bool wait_for_output(const std::string& text, double deadline_s) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_s);
+    while (output_.find(text) == std::string::npos) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      if (reap()) {
+        read_output(0);
+        return output_.find(text) != std::string::npos;
+      }
+      read_output(20);
+    }
+    return true;
+  }
+
+  // Waits for the process to end; kills its group at the deadline.
+  Ended wait(double deadline_s) {
+    Ended ended;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_s);
+    while (!reap()) {
+      if (std::chrono::steady_clock::now() > end && !ended.timed_out) {
+        ended.timed_out = true;
+        kill_group();
+      }
+      read_output(10);
+    }
+    read_output(0);
+    ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    ended.code = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+    ended.signal = WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
+    ended.output = output_;
+    return ended;
+  }
+
+ private:
+  // In the child: never returns.
+  [[noreturn]] static void become(std::vector<std::string>& arguments, const ProcessOptions& options, int output) {
+    setpgid(0, 0);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    const int null = open("/dev/null", O_RDONLY);
+    dup2(null, STDIN_FILENO);
+    if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) _exit(126);
+    for (const std::string& setting : options.environment) {
+      const size_t equals = setting.find('=');
+      if (equals == std::string::npos) {
+        unsetenv(setting.c_str());
+      } else {
+        setenv(setting.substr(0, equals).c_str(), setting.c_str() + equals + 1, 1);
+      }
+    }
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    execvp(argv[0], argv.data());
+    const std::string message = "cannot run " + arguments[0] + ": " + std::strerror(errno) + "\n";
+    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, message.data(), message.size());
+    _exit(127);
+  }
+
+  // True once the process has ended.
+  bool reap() {
+    if (!reaped_) reaped_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+    return reaped_;
+  }
+  // Takes what is there, waiting for it at most so long.
+  void read_output(int wait_ms) {
+    if (closed_) {  // the process is about to end: this is the pause between two looks at it
+      poll(nullptr, 0, wait_ms);
+      return;
+    }
+    pollfd waiting{output_fd_, POLLIN, 0};
+    if (poll(&waiting, 1, wait_ms) <= 0) return;
+    char bytes[4096];
+    ssize_t count = 0;
+    while ((count = read(output_fd_, bytes, sizeof bytes)) > 0) output_.append(bytes, static_cast<size_t>(count));
+    if (count == 0) closed_ = true;
+  }
+  void kill_group() const { kill(-pid_, SIGKILL); }
+
+  pid_t pid_ = -1;
+  int output_fd_ = -1;
+  int status_ = 0;
+  bool reaped_ = false, closed_ = false;
+  std::string output_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+inline Ended run(std::vector<std::string> arguments, const ProcessOptions& options = {}) {
+  Process process(std::move(arguments), options);
+  return process.wait(options.deadline_s);
+}
+
+}  // namespace dtrain::test
