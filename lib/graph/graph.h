@@ -1,0 +1,142 @@
+// What a network computes. Said here, once; how is up to the backends that compile it.
+//
+// A Graph is built by models/, then never changed. Tensors are named [n, c, h, w] here whatever layout a backend uses
+// inside; n, the batch, belongs to the backend: shapes here leave it out where they can. A Graph is a value: threads
+// may share it. Arithmetic: models.md section 2, quoted at each operator; all reductions over the batch are sums.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+
+namespace dtrain::graph {
+
+// The images of a batch: [n, c, h, w]. A graph has one, called "data".
+struct Input {};
+
+// Cross-correlation, the filter not flipped: y = x (*) w + b.
+//   x [n, c, h, w]    w [filters, c/groups, kernel_h, kernel_w]    b [filters], absent unless bias    y [n, filters, p,
+//   q] p = floor((h + 2 pad_h - kernel_h) / stride_h) + 1, q likewise; both at least 1, or shape inference fails
+// Source: Dumoulin & Visin, arXiv:1603.07285, relationship 6.
+struct Convolution {
+  int64_t filters = 0, kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, groups = 1;
+  bool bias = true;
+};
+
+// y = x W' + b, x flattened to [n, c*h*w] in that order.   w [outputs, c*h*w]   b [outputs], absent unless bias
+struct FullyConnected {
+  int64_t outputs = 0;
+  bool bias = true;
+};
+
+// Per channel, over n, h and w (m elements), the variance biased (divided by m):
+//   training    y = gamma (x - mean) / sqrt(variance + epsilon) + beta; the moving statistics become
+//               momentum * old + (1 - momentum) * this batch's, in the training forward
+//   inference   the same with the moving statistics
+// Parameters gamma, beta [c]; statistics moving_mean, moving_var [c]. fix_gamma: gamma counts as 1 and its gradient is
+// 0, but the tensor exists. Gradients: models.md 2.1.
+struct BatchNorm {
+  double epsilon = 1e-3;
+  double momentum = 0.9;
+  bool fix_gamma = true;
+};
+
+// Gradients by the output y: relu dy [y > 0] (0 at 0), tanh dy (1 - y^2), sigmoid dy y (1 - y), softrelu dy (1 - e^-y).
+struct Activation {
+  enum class Kind { kRelu, kTanh, kSigmoid, kSoftrelu };
+  Kind kind = Kind::kRelu;
+};
+
+// Windows of kernel_h x kernel_w over the zero-padded map. Global pooling: one window, the whole map.
+// Output size of an axis of x elements (models.md 1.2, kernel k, stride s, pad p):
+//   kValid floor((x + 2p - k) / s) + 1      kFull ceil((x + 2p - k) / s) + 1
+//   kV07   min(x + 2p - k + s - 1, x + 2p - 1) div s + 1: rounds up, the last window starts inside
+// Maximum: padded cells are ignored; the gradient goes to the first maximum in row-major order.
+// Average: the divisor is the window clipped to the padded map (kPadded) or always kernel_h * kernel_w (kKernel).
+struct Pooling {
+  enum class Kind { kMax, kAverage };
+  enum class Rounding { kValid, kFull, kV07 };
+  enum class Divisor { kPadded, kKernel };
+  Kind kind = Kind::kMax;
+  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
+  bool global = false;
+  Rounding rounding = Rounding::kValid;
+  Divisor divisor = Divisor::kPadded;
+};
+
+struct Concat {};    // along the channels, in the order of the inputs
+struct Add {};       // y = the sum of all inputs, which have one shape
+struct Flatten {};   // [n, c, h, w] -> [n, c*h*w]
+struct Identity {};  // y = x: MXNet's nodes `id`
+
+// p = softmax(x) over the classes, x [n, classes]. Takes the labels of the batch besides x, and is the last node.
+// Backward: dx = p - [label], not divided by the batch size; smoothing: dx[label] = p - 1 + a, others p -
+// a/(classes-1).
+struct SoftmaxOutput {
+  double smooth_alpha = 0;
+};
+
+using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,
+                        Identity, SoftmaxOutput>;
+
+// "Convolution", "BatchNorm", ...: for messages. MXNet's names of operators: symbol.h.
+std::string_view op_name(const Op& op);
+
+using NodeId = size_t;
+
+struct Node {
+  std::string name;  // unique in its graph; the prefix of its parameters' names
+  Op op;
+  std::vector<NodeId> inputs;  // smaller ids than its own
+  int device_group = 0;        // for model parallelism: nodes of a group share a device
+};
+
+class Graph {
+ public:
+  // Appends a node. A repeated name, or an input that does not exist yet, is a bug of the model's function:
+  // CheckFailed.
+  NodeId add(std::string name, Op op, std::vector<NodeId> inputs, int device_group = 0);
+
+  [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
+  [[nodiscard]] NodeId output() const { return nodes_.size() - 1; }  // the SoftmaxOutput
+
+  // All nodes, each after its inputs, by a depth-first walk from the output that visits inputs in their order: the
+  // order of parameters (models.md 1.1), and the order in which backends run.
+  [[nodiscard]] std::vector<NodeId> canonical_order() const;
+
+ private:
+  std::vector<Node> nodes_;
+};
+
+// One tensor that is learned, or kept as a statistic.
+struct ParameterInfo {
+  enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };
+  std::string name;  // node name + "_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var"
+  Role role;
+  Shape shape;
+  NodeId node;
+};
+
+// What follows from a graph and the shape of one image.
+struct Shapes {
+  std::vector<Shape> output;              // by NodeId, without the batch: [c, h, w] or [c]
+  std::vector<ParameterInfo> parameters;  // learned ones, in canonical order: their index is the key of the stores
+  std::vector<ParameterInfo> statistics;  // moving means and variances, in canonical order
+  [[nodiscard]] int64_t parameter_elements() const;
+  [[nodiscard]] int64_t statistic_elements() const;
+  int64_t classes = 0;  // of the output
+};
+
+// image: [c, h, w]. Fails with Code::kUsage, naming the node, its operator and the shapes that do not fit.
+Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
+
+// Multiply-accumulates of convolutions and fully connected layers for one image, forward.
+int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes);
+
+}  // namespace dtrain::graph

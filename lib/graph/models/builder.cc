@@ -1,0 +1,59 @@
+#include "graph/models/builder.h"
+
+#include <fmt/format.h>
+
+#include "base/overloaded.h"
+
+namespace dtrain::graph {
+
+namespace {
+
+std::string automatic_name(const Op& op) {
+  return std::visit(
+      Overloaded{[](const Input&) { return "data"; }, [](const Convolution&) { return "convolution"; },
+                 [](const FullyConnected&) { return "fullyconnected"; }, [](const BatchNorm&) { return "batchnorm"; },
+                 [](const Activation&) { return "activation"; }, [](const Pooling&) { return "pooling"; },
+                 [](const Concat&) { return "concat"; }, [](const Add&) { return "_plus"; },
+                 [](const Flatten&) { return "flatten"; }, [](const Identity&) { return "identity"; },
+                 [](const SoftmaxOutput&) { return "softmaxoutput"; }},
+      op);
+}
+
+}  // namespace
+
+NodeId Builder::add(const std::string& name, Op op, std::vector<NodeId> inputs) {
+  return graph_.add(name, std::move(op), std::move(inputs));
+}
+
+NodeId Builder::add(Op op, std::vector<NodeId> inputs) {
+  const std::string prefix = automatic_name(op);
+  return graph_.add(fmt::format("{}{}", prefix, counts_[prefix]++), std::move(op), std::move(inputs));
+}
+
+Convolution convolution(int64_t filters, int64_t kernel, int64_t stride, int64_t pad) {
+  return {.filters = filters,
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = pad,
+          .pad_w = pad};
+}
+
+Convolution convolution_no_bias(int64_t filters, int64_t kernel, int64_t stride, int64_t pad) {
+  Convolution op = convolution(filters, kernel, stride, pad);
+  op.bias = false;
+  return op;
+}
+
+Pooling pooling(Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad) {
+  return {.kind = kind,
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = pad,
+          .pad_w = pad};
+}
+
+}  // namespace dtrain::graph

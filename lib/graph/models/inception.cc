@@ -1,0 +1,151 @@
+// Inception with batch norm: the small form for images of 28 pixels, in MXNet-G's and in MXNet 1.x's names, and the
+// form for images of 224 pixels.
+#include "graph/models/builder.h"
+#include "graph/models/families.h"
+
+namespace dtrain::graph {
+
+namespace {
+
+// MXNet 1.x writes 1e-10 + 1e-5: just over the least that cuDNN takes.
+constexpr double kEpsilon1x = 1e-10 + 1e-5;
+
+// Convolution, batch norm, relu. 1.x names the three after the unit; MXNet-G leaves all names to MXNet (then a unit's
+// name is of no account) and has MXNet's defaults of BatchNorm.
+class Units {
+ public:
+  Units(Builder& b, const ModelOptions& options, bool named)
+      : b_(b), named_(named), batch_norm_{.momentum = options.bn_momentum} {
+    if (!named) return;
+    batch_norm_.epsilon = kEpsilon1x;
+    batch_norm_.fix_gamma = false;
+  }
+
+  NodeId unit(const std::string& name, const Convolution& op, NodeId x) {
+    x = add("conv_" + name, op, {x});
+    x = add("bn_" + name, batch_norm_, {x});
+    return add("relu_" + name, Activation{}, {x});
+  }
+
+  NodeId add(const std::string& name, Op op, std::vector<NodeId> inputs) {
+    return named_ ? b_.add(name, std::move(op), std::move(inputs)) : b_.add(std::move(op), std::move(inputs));
+  }
+
+ private:
+  Builder& b_;
+  bool named_;
+  BatchNorm batch_norm_;
+};
+
+// Modules and body for images of up to 28 pixels.
+
+NodeId simple(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, int64_t filters_3x3) {
+  const NodeId a = u.unit(m + "_1x1", convolution(filters_1x1, 1), x);
+  const NodeId b = u.unit(m + "_3x3", convolution(filters_3x3, 3, 1, 1), x);
+  return u.add(m + "_ch_concat", Concat{}, {a, b});
+}
+
+NodeId down(Units& u, const std::string& m, NodeId x, int64_t filters) {
+  const NodeId a = u.unit(m + "_conv", convolution(filters, 3, 2, 1), x);
+  const NodeId b = u.add(m + "_pool", pooling(Pooling::Kind::kMax, 3, 2, 1), {x});
+  return u.add(m + "_ch_concat", Concat{}, {a, b});
+}
+
+NodeId small_body(Units& u, NodeId x) {
+  x = u.unit("1", convolution(96, 3, 1, 1), x);
+  x = simple(u, "in3a", x, 32, 32);
+  x = simple(u, "in3b", x, 32, 48);
+  x = down(u, "in3c", x, 80);
+  x = simple(u, "in4a", x, 112, 48);
+  x = simple(u, "in4b", x, 96, 64);
+  x = simple(u, "in4c", x, 80, 80);
+  x = simple(u, "in4d", x, 48, 96);
+  x = down(u, "in4e", x, 96);
+  x = simple(u, "in5a", x, 176, 160);
+  return simple(u, "in5b", x, 176, 160);
+}
+
+// Modules and body for images of 224 pixels.
+
+// Filters of a module: the 3x3 branch is reduce -> out, the branch with two 3x3 is double_reduce -> double_out.
+struct Branches {
+  int64_t reduce, out, double_reduce, double_out;
+};
+
+struct Pool {
+  Pooling::Kind kind;
+  int64_t project;
+};
+
+NodeId double_branch(Units& u, const std::string& m, NodeId x, const Branches& f, int64_t stride) {
+  x = u.unit(m + "_double_3x3_reduce", convolution(f.double_reduce, 1), x);
+  x = u.unit(m + "_double_3x3_0", convolution(f.double_out, 3, 1, 1), x);
+  return u.unit(m + "_double_3x3_1", convolution(f.double_out, 3, stride, 1), x);
+}
+
+NodeId branch(Units& u, const std::string& m, NodeId x, const Branches& f, int64_t stride) {
+  x = u.unit(m + "_3x3_reduce", convolution(f.reduce, 1), x);
+  return u.unit(m + "_3x3", convolution(f.out, 3, stride, 1), x);
+}
+
+NodeId module_a(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, const Branches& f, const Pool& pool) {
+  const NodeId a = u.unit(m + "_1x1", convolution(filters_1x1, 1), x);
+  const NodeId b = branch(u, m, x, f, 1);
+  const NodeId c = double_branch(u, m, x, f, 1);
+  const char* kind = pool.kind == Pooling::Kind::kMax ? "max" : "avg";
+  const NodeId pooled = u.add(kind + ("_pool_" + m + "_pool"), pooling(pool.kind, 3, 1, 1), {x});
+  const NodeId d = u.unit(m + "_proj", convolution(pool.project, 1), pooled);
+  return u.add("ch_concat_" + m + "_chconcat", Concat{}, {a, b, c, d});
+}
+
+NodeId module_b(Units& u, const std::string& m, NodeId x, const Branches& f) {
+  const NodeId a = branch(u, m, x, f, 2);
+  const NodeId b = double_branch(u, m, x, f, 2);
+  const NodeId c = u.add("max_pool_" + m + "_pool", pooling(Pooling::Kind::kMax, 3, 2, 1), {x});
+  return u.add("ch_concat_" + m + "_chconcat", Concat{}, {a, b, c});
+}
+
+NodeId large_body(Units& u, NodeId x) {
+  constexpr auto kAverage = Pooling::Kind::kAverage, kMax = Pooling::Kind::kMax;
+  x = u.unit("1", convolution(64, 7, 2, 3), x);
+  x = u.add("pool_1", pooling(kMax, 3, 2), {x});
+  x = u.unit("2_red", convolution(64, 1), x);
+  x = u.unit("2", convolution(192, 3, 1, 1), x);
+  x = u.add("pool_2", pooling(kMax, 3, 2), {x});
+  x = module_a(u, "3a", x, 64, {64, 64, 64, 96}, {kAverage, 32});
+  x = module_a(u, "3b", x, 64, {64, 96, 64, 96}, {kAverage, 64});
+  x = module_b(u, "3c", x, {128, 160, 64, 96});
+  x = module_a(u, "4a", x, 224, {64, 96, 96, 128}, {kAverage, 128});
+  x = module_a(u, "4b", x, 192, {96, 128, 96, 128}, {kAverage, 128});
+  x = module_a(u, "4c", x, 160, {128, 160, 128, 160}, {kAverage, 128});
+  x = module_a(u, "4d", x, 96, {128, 192, 160, 192}, {kAverage, 128});
+  x = module_b(u, "4e", x, {128, 192, 192, 256});
+  x = module_a(u, "5a", x, 352, {192, 320, 160, 224}, {kAverage, 128});
+  return module_a(u, "5b", x, 352, {192, 320, 192, 224}, {kMax, 128});
+}
+
+}  // namespace
+
+Result<Graph> inception_bn_28_small(const ModelOptions& options, int64_t) {
+  Builder b;
+  Units units(b, options, false);
+  NodeId x = small_body(units, b.data());
+  x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
+  x = b.add("flatten1", Flatten{}, {x});
+  x = b.add("fc1", FullyConnected{options.num_classes}, {x});
+  b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});
+  return b.take();
+}
+
+Result<Graph> inception_bn(const ModelOptions& options, int64_t) {
+  Builder b;
+  Units units(b, options, true);
+  NodeId x = options.image[1] <= 28 ? small_body(units, b.data()) : large_body(units, b.data());
+  x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
+  x = b.add(Flatten{}, {x});
+  x = b.add(FullyConnected{options.num_classes}, {x});
+  b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});
+  return b.take();
+}
+
+}  // namespace dtrain::graph

@@ -1,0 +1,141 @@
+#include "graph/models/models.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "base/nearest.h"
+#include "graph/models/families.h"
+
+namespace dtrain::graph {
+
+namespace {
+
+struct Family {
+  std::string_view name;
+  std::string_view era;  // of what the bare name means
+  bool has_depths;
+  Result<Graph> (*build)(const ModelOptions& options, int64_t depth);
+};
+constexpr std::string_view kMxnetG = "mxnet-g", kV07 = "v0.7", kV1 = "1.x";
+constexpr Family kFamilies[] = {
+    {"3conv", kMxnetG, false, three_convolutions},
+    {"inception-bn", kV1, false, inception_bn},
+    {"inception-bn-28-small", kMxnetG, false, inception_bn_28_small},
+    {"lenet", kV1, false, lenet},
+    {"mlp", kV1, false, mlp},
+    {"resnet", kV1, true, resnet_v2},
+    {"resnet-28-small", kMxnetG, true, resnet_28_small},
+    {"resnet-v1", kV1, true, resnet_v1},
+};
+
+struct Alias {
+  std::string_view name, of;
+};
+constexpr Alias kAliases[] = {{"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
+
+// Names of the originals that this version has no function for: said so, rather than called unknown.
+constexpr std::string_view kNotBuilt[] = {"alexnet",           "cross",        "dfnmr",     "googlenet",
+                                          "inception-bn-full", "inception-v3", "lenet-stn", "resnet-v1.5",
+                                          "resnet-zscore",     "resnext",      "vgg"};
+
+const Family* find_family(std::string_view name) {
+  for (const Alias& alias : kAliases) {
+    if (alias.name == name) name = alias.of;
+  }
+  const auto* found =
+      std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& f) { return f.name == name; });
+  return found == std::end(kFamilies) ? nullptr : found;
+}
+
+bool is_not_built(std::string_view name) {
+  return std::find(std::begin(kNotBuilt), std::end(kNotBuilt), name) != std::end(kNotBuilt);
+}
+
+bool is_known(std::string_view name) {
+  return find_family(name) != nullptr || is_not_built(name);
+}
+
+// "resnet-50@mxnet-g": family, depth (0 if none), era (empty if none).
+struct Parts {
+  std::string family;
+  int64_t depth = 0;
+  std::string era;
+};
+
+Parts split(std::string_view network) {
+  Parts parts;
+  const size_t at = network.find('@');
+  if (at != std::string_view::npos) parts.era = network.substr(at + 1);
+  parts.family = network.substr(0, at);
+  if (is_known(parts.family)) return parts;  // "inception-v3" has no depth 3
+  const size_t digits = parts.family.find_last_not_of("0123456789") + 1;
+  if (digits < 2 || digits == parts.family.size()) return parts;
+  const char* end = parts.family.data() + parts.family.size();
+  if (std::from_chars(parts.family.data() + digits, end, parts.depth).ec != std::errc()) return parts;
+  const bool dash = parts.family[digits - 1] == '-';
+  // "resnet50" is not a name, but says for the message which one was meant.
+  parts.family.resize(dash ? digits - 1 : digits);
+  return parts;
+}
+
+std::string list_of_names() {
+  return fmt::format("{}", fmt::join(model_names(), ", "));
+}
+
+tl::unexpected<Error> unknown(const std::string& network, const Parts& parts) {
+  std::vector<std::string> candidates = model_names();
+  for (const Alias& alias : kAliases) candidates.emplace_back(alias.name);
+  std::optional<std::string> meant = nearest(parts.family, candidates);
+  if (meant && parts.depth != 0 && find_family(*meant)->has_depths) *meant += fmt::format("-{}", parts.depth);
+  const std::string hint = meant ? fmt::format("did you mean '{}'? ", *meant) : "";
+  return fail(Code::kUsage, "unknown network '{}': {}there are {}", network, hint, list_of_names());
+}
+
+Result<> check_era(const std::string& network, const Parts& parts, const Family& family) {
+  if (parts.era.empty() || parts.era == family.era) return {};
+  if (parts.era != kV07 && parts.era != kMxnetG) {
+    return fail(Code::kUsage, "network '{}': unknown era '{}': there are {} and {}", network, parts.era, kV07, kMxnetG);
+  }
+  return fail(Code::kUsage, "network '{}' does not exist in this version: '{}' is there, of era {}", network,
+              family.name, family.era);
+}
+
+Result<> check_options(const ModelOptions& options) {
+  if (options.num_classes < 1) return fail(Code::kUsage, "{} classes", options.num_classes);
+  if (options.image.size() != 3) return fail(Code::kUsage, "an image is (c, h, w), not {}", to_string(options.image));
+  if (options.num_layers < 0) return fail(Code::kUsage, "{} layers", options.num_layers);
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.emplace_back(family.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<Graph> build_model(const ModelOptions& options) {
+  const Parts parts = split(options.network);
+  if (is_not_built(parts.family)) {
+    return fail(Code::kUsage, "network '{}' does not exist in this version: there are {}", options.network,
+                list_of_names());
+  }
+  const Family* family = find_family(parts.family);
+  const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
+  if (family == nullptr || !spelled) return unknown(options.network, parts);
+  DT_TRY_VOID(check_era(options.network, parts, *family));
+  DT_TRY_VOID(check_options(options));
+  const int64_t depth = options.num_layers != 0 ? options.num_layers : parts.depth;
+  if (depth != 0 && !family->has_depths) {
+    return fail(Code::kUsage, "network '{}' has one depth only: {} layers cannot be chosen", family->name, depth);
+  }
+  return family->build(options, depth);
+}
+
+}  // namespace dtrain::graph

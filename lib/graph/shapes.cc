@@ -1,0 +1,256 @@
+#include <algorithm>
+
+#include "base/overloaded.h"
+#include "graph/graph.h"
+
+namespace dtrain::graph {
+
+namespace {
+
+using Role = ParameterInfo::Role;
+
+struct Parameter {
+  Role role;
+  Shape shape;
+};
+
+// What one node adds: its output, and its parameters in declared order.
+struct NodeShapes {
+  Shape output;
+  std::vector<Parameter> parameters;
+};
+
+struct Window {
+  int64_t size, kernel, stride, pad;
+};
+
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+// Output positions along one axis; below 1 where the window does not fit.
+int64_t positions(const Window& w, Pooling::Rounding rounding) {
+  const int64_t room = w.size + 2 * w.pad - w.kernel;
+  switch (rounding) {
+    case Pooling::Rounding::kValid: return floor_div(room, w.stride) + 1;
+    case Pooling::Rounding::kFull: return floor_div(room + w.stride - 1, w.stride) + 1;
+    case Pooling::Rounding::kV07: return floor_div(std::min(room + w.stride - 1, w.size + 2 * w.pad - 1), w.stride) + 1;
+  }
+  return 0;
+}
+
+const char* suffix(Role role) {
+  switch (role) {
+    case Role::kWeight: return "_weight";
+    case Role::kBias: return "_bias";
+    case Role::kGamma: return "_gamma";
+    case Role::kBeta: return "_beta";
+    case Role::kMovingMean: return "_moving_mean";
+    case Role::kMovingVar: return "_moving_var";
+  }
+  return "";
+}
+
+// Shape rules, an overload an operator; `node` is for the messages, `x` holds the shapes of its inputs.
+class Inference {
+ public:
+  Inference(const Node& node, std::vector<Shape> x, const Shape& image)
+      : node_(node), x_(std::move(x)), image_(image) {}
+
+  Result<NodeShapes> run() const {
+    return std::visit([this](const auto& op) { return infer(op); }, node_.op);
+  }
+
+ private:
+  template <class... Args>
+  [[nodiscard]] tl::unexpected<Error> refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    return fail(Code::kUsage, "node '{}' ({}): {}", node_.name, op_name(node_.op),
+                fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Result<> expect_inputs(size_t count) const {
+    if (x_.size() == count) return {};
+    return refuse("takes {} input(s), has {}", count, x_.size());
+  }
+
+  Result<> expect_map() const {
+    DT_TRY_VOID(expect_inputs(1));
+    if (x_[0].size() == 3) return {};
+    return refuse("needs a map (c, h, w), its input is {}", to_string(x_[0]));
+  }
+
+  Result<NodeShapes> infer(const Input&) const {
+    DT_TRY_VOID(expect_inputs(0));
+    const bool positive = std::all_of(image_.begin(), image_.end(), [](int64_t d) { return d >= 1; });
+    if (image_.size() != 3 || !positive) return refuse("an image is (c, h, w), not {}", to_string(image_));
+    return NodeShapes{image_, {}};
+  }
+
+  Result<NodeShapes> infer(const Convolution& op) const {
+    DT_TRY_VOID(expect_map());
+    const int64_t c = x_[0][0], h = x_[0][1], w = x_[0][2];
+    if (op.filters < 1 || op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 ||
+        op.pad_w < 0 || op.groups < 1) {
+      return refuse("{} filters, {} groups and kernel {}x{}, stride {}x{}, pad {}x{} make no convolution", op.filters,
+                    op.groups, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w);
+    }
+    if (c % op.groups != 0 || op.filters % op.groups != 0) {
+      return refuse("{} filters and the channels of {} are not both multiples of {} groups", op.filters,
+                    to_string(x_[0]), op.groups);
+    }
+    const int64_t p = positions({h, op.kernel_h, op.stride_h, op.pad_h}, Pooling::Rounding::kValid);
+    const int64_t q = positions({w, op.kernel_w, op.stride_w, op.pad_w}, Pooling::Rounding::kValid);
+    if (p < 1 || q < 1) return window_too_large(op);
+    NodeShapes shapes{{op.filters, p, q}, {{Role::kWeight, {op.filters, c / op.groups, op.kernel_h, op.kernel_w}}}};
+    if (op.bias) shapes.parameters.push_back({Role::kBias, {op.filters}});
+    return shapes;
+  }
+
+  Result<NodeShapes> infer(const FullyConnected& op) const {
+    DT_TRY_VOID(expect_inputs(1));
+    if (op.outputs < 1) return refuse("{} outputs", op.outputs);
+    NodeShapes shapes{{op.outputs}, {{Role::kWeight, {op.outputs, element_count(x_[0])}}}};
+    if (op.bias) shapes.parameters.push_back({Role::kBias, {op.outputs}});
+    return shapes;
+  }
+
+  Result<NodeShapes> infer(const BatchNorm&) const {
+    DT_TRY_VOID(expect_inputs(1));
+    const Shape channels = {x_[0][0]};
+    return NodeShapes{x_[0],
+                      {{Role::kGamma, channels},
+                       {Role::kBeta, channels},
+                       {Role::kMovingMean, channels},
+                       {Role::kMovingVar, channels}}};
+  }
+
+  Result<NodeShapes> infer(const Pooling& op) const {
+    DT_TRY_VOID(expect_map());
+    if (op.global) return NodeShapes{{x_[0][0], 1, 1}, {}};
+    // A pad as large as the kernel makes windows without a real cell, whose maximum would be of nothing.
+    if (op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 || op.pad_w < 0 ||
+        op.pad_h >= op.kernel_h || op.pad_w >= op.kernel_w) {
+      return refuse("kernel {}x{}, stride {}x{}, pad {}x{} make no pooling", op.kernel_h, op.kernel_w, op.stride_h,
+                    op.stride_w, op.pad_h, op.pad_w);
+    }
+    const int64_t p = positions({x_[0][1], op.kernel_h, op.stride_h, op.pad_h}, op.rounding);
+    const int64_t q = positions({x_[0][2], op.kernel_w, op.stride_w, op.pad_w}, op.rounding);
+    // Rounding up never makes up for a kernel that exceeds the padded map.
+    const bool fits = op.kernel_h <= x_[0][1] + 2 * op.pad_h && op.kernel_w <= x_[0][2] + 2 * op.pad_w;
+    if (!fits || p < 1 || q < 1) return window_too_large(op);
+    // Rounding up with a stride beyond the kernel may start a window past the map.
+    if ((p - 1) * op.stride_h - op.pad_h >= x_[0][1] || (q - 1) * op.stride_w - op.pad_w >= x_[0][2]) {
+      return refuse("the last window, of {}x{} with stride {}x{}, starts outside the input {}", op.kernel_h,
+                    op.kernel_w, op.stride_h, op.stride_w, to_string(x_[0]));
+    }
+    return NodeShapes{{x_[0][0], p, q}, {}};
+  }
+
+  Result<NodeShapes> infer(const Concat&) const {
+    if (x_.empty()) return refuse("takes at least 1 input");
+    Shape sum = x_[0];
+    for (size_t i = 1; i < x_.size(); i++) {
+      Shape alike = x_[i];
+      alike[0] = x_[0][0];
+      if (alike != x_[0]) {
+        return refuse("inputs {} and {} differ in more than their channels", to_string(x_[0]), to_string(x_[i]));
+      }
+      sum[0] += x_[i][0];
+    }
+    return NodeShapes{sum, {}};
+  }
+
+  Result<NodeShapes> infer(const Add&) const {
+    if (x_.empty()) return refuse("takes at least 1 input");
+    for (const Shape& x : x_) {
+      if (x != x_[0]) return refuse("inputs {} and {} differ", to_string(x_[0]), to_string(x));
+    }
+    return NodeShapes{x_[0], {}};
+  }
+
+  Result<NodeShapes> infer(const Flatten&) const {
+    DT_TRY_VOID(expect_inputs(1));
+    return NodeShapes{{element_count(x_[0])}, {}};
+  }
+
+  Result<NodeShapes> infer(const SoftmaxOutput& op) const {
+    DT_TRY_VOID(expect_inputs(1));
+    if (x_[0].size() != 1) return refuse("needs a vector, its input is {}: flatten it first", to_string(x_[0]));
+    if (op.smooth_alpha < 0 || op.smooth_alpha > 1) return refuse("smoothing {} is outside 0..1", op.smooth_alpha);
+    if (op.smooth_alpha > 0 && x_[0][0] < 2)
+      return refuse("smoothing needs 2 classes, the input is {}", to_string(x_[0]));
+    return NodeShapes{x_[0], {}};
+  }
+
+  Result<NodeShapes> infer(const Activation&) const { return same(); }
+  Result<NodeShapes> infer(const Identity&) const { return same(); }
+
+  Result<NodeShapes> same() const {
+    DT_TRY_VOID(expect_inputs(1));
+    return NodeShapes{x_[0], {}};
+  }
+
+  template <class Windowed>
+  [[nodiscard]] tl::unexpected<Error> window_too_large(const Windowed& op) const {
+    return refuse("kernel {}x{} with pad {}x{} exceeds the input {}", op.kernel_h, op.kernel_w, op.pad_h, op.pad_w,
+                  to_string(x_[0]));
+  }
+
+  const Node& node_;
+  std::vector<Shape> x_;
+  const Shape& image_;
+};
+
+int64_t elements(const std::vector<ParameterInfo>& infos) {
+  int64_t sum = 0;
+  for (const ParameterInfo& info : infos) sum += element_count(info.shape);
+  return sum;
+}
+
+}  // namespace
+
+int64_t Shapes::parameter_elements() const {
+  return elements(parameters);
+}
+int64_t Shapes::statistic_elements() const {
+  return elements(statistics);
+}
+
+Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
+  DT_CHECK(!graph.nodes().empty(), "a graph without nodes");
+  const Node& last = graph.node(graph.output());
+  DT_CHECK(std::holds_alternative<SoftmaxOutput>(last.op), "the last node '{}' is a {}, not the SoftmaxOutput",
+           last.name, op_name(last.op));
+  Shapes shapes;
+  std::vector<std::vector<Parameter>> of_node;
+  for (const Node& node : graph.nodes()) {
+    std::vector<Shape> inputs;
+    for (const NodeId input : node.inputs) inputs.push_back(shapes.output[input]);
+    DT_TRY(NodeShapes inferred, Inference(node, std::move(inputs), image).run());
+    shapes.output.push_back(std::move(inferred.output));
+    of_node.push_back(std::move(inferred.parameters));
+  }
+  for (const NodeId id : graph.canonical_order()) {
+    for (Parameter& p : of_node[id]) {
+      const bool statistic = p.role == Role::kMovingMean || p.role == Role::kMovingVar;
+      std::vector<ParameterInfo>& list = statistic ? shapes.statistics : shapes.parameters;
+      list.push_back({graph.node(id).name + suffix(p.role), p.role, std::move(p.shape), id});
+    }
+  }
+  shapes.classes = shapes.output[graph.output()][0];
+  return shapes;
+}
+
+int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes) {
+  int64_t sum = 0;
+  for (const ParameterInfo& info : shapes.parameters) {
+    if (info.role != Role::kWeight) continue;
+    // Each weight meets every position of its node's output once.
+    const Shape& y = shapes.output[info.node];
+    const bool is_convolution = std::holds_alternative<Convolution>(graph.node(info.node).op);
+    sum += element_count(info.shape) * (is_convolution ? y[1] * y[2] : 1);
+  }
+  return sum;
+}
+
+}  // namespace dtrain::graph

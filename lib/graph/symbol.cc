@@ -1,0 +1,219 @@
+#include "graph/symbol.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <string_view>
+
+#include "base/overloaded.h"
+
+namespace dtrain::graph {
+
+namespace {
+
+using Attributes = std::map<std::string, std::string>;  // MXNet sorts the keys
+
+constexpr int kMxnetVersion = 10901;  // 1.9.1: the version whose rules the attributes follow
+
+// MXNet's layout: a blank after the comma even at the end of a line; two blanks a level.
+std::string sequence(char open, char close, const std::vector<std::string>& items, bool multi_line, size_t indent) {
+  if (items.empty()) return {open, close};
+  if (!multi_line) return fmt::format("{}{}{}", open, fmt::join(items, ", "), close);
+  const std::string outside(indent, ' '), inside = "\n" + outside + "  ";
+  return fmt::format("{}{}{}\n{}{}", open, inside, fmt::join(items, ", " + inside), outside, close);
+}
+
+// Integers and entries: up to 10 on one line.
+std::string array(const std::vector<std::string>& items, size_t indent) {
+  return sequence('[', ']', items, items.size() > 10, indent);
+}
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"': result += "\\\""; break;
+      case '\\': result += "\\\\"; break;
+      case '\n': result += "\\n"; break;
+      case '\r': result += "\\r"; break;
+      case '\t': result += "\\t"; break;
+      default: result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string pair(std::string_view key, const std::string& json) {
+  return fmt::format("{}: {}", quoted(key), json);
+}
+
+std::string boolean(bool value) {
+  return value ? "True" : "False";
+}
+std::string size2(int64_t h, int64_t w) {
+  return to_string(Shape{h, w});
+}
+
+const char* act_type(Activation::Kind kind) {
+  switch (kind) {
+    case Activation::Kind::kRelu: return "relu";
+    case Activation::Kind::kTanh: return "tanh";
+    case Activation::Kind::kSigmoid: return "sigmoid";
+    case Activation::Kind::kSoftrelu: return "softrelu";
+  }
+  return "";
+}
+
+// An operator in MXNet's words (formats.md 6.3). Its parameters, as suffixes of variables, stand after its data inputs.
+struct Operator {
+  std::string name;
+  Attributes attributes{};
+  std::vector<std::string> variables{};
+  int64_t outputs = 1;
+};
+
+Operator convolution_operator(const Convolution& op) {
+  Operator result{.name = "Convolution",
+                  .attributes = {{"kernel", size2(op.kernel_h, op.kernel_w)},
+                                 {"stride", size2(op.stride_h, op.stride_w)},
+                                 {"pad", size2(op.pad_h, op.pad_w)},
+                                 {"num_filter", std::to_string(op.filters)},
+                                 {"no_bias", boolean(!op.bias)}},
+                  .variables = {"weight"}};
+  if (op.groups != 1) result.attributes["num_group"] = std::to_string(op.groups);
+  if (op.bias) result.variables.emplace_back("bias");
+  return result;
+}
+
+Operator fully_connected_operator(const FullyConnected& op) {
+  Operator result{
+      .name = "FullyConnected", .attributes = {{"num_hidden", std::to_string(op.outputs)}}, .variables = {"weight"}};
+  if (op.bias) {
+    result.variables.emplace_back("bias");
+  } else {
+    result.attributes["no_bias"] = "True";
+  }
+  return result;
+}
+
+Operator batch_norm_operator(const BatchNorm& op) {
+  return {.name = "BatchNorm",
+          .attributes = {{"eps", fmt::format("{}", op.epsilon)},
+                         {"momentum", fmt::format("{}", op.momentum)},
+                         {"fix_gamma", boolean(op.fix_gamma)}},
+          .variables = {"gamma", "beta", "moving_mean", "moving_var"},
+          .outputs = 3};
+}
+
+Operator pooling_operator(const Pooling& op) {
+  Operator result{.name = "Pooling",
+                  .attributes = {{"kernel", size2(op.kernel_h, op.kernel_w)},
+                                 {"stride", size2(op.stride_h, op.stride_w)},
+                                 {"pad", size2(op.pad_h, op.pad_w)},
+                                 {"pool_type", op.kind == Pooling::Kind::kMax ? "max" : "avg"},
+                                 {"global_pool", boolean(op.global)}}};
+  // MXNet 1.x has no rule of 0.7's own; where the kernel is at least the stride it is the same as full.
+  if (op.rounding != Pooling::Rounding::kValid) result.attributes["pooling_convention"] = "full";
+  return result;
+}
+
+Operator add_operator(size_t inputs) {
+  if (inputs == 2) return {.name = "elemwise_add"};
+  return {.name = "add_n", .attributes = {{"num_args", std::to_string(inputs)}}};
+}
+
+Operator softmax_operator(const SoftmaxOutput& op) {
+  Operator result{.name = "SoftmaxOutput", .variables = {"label"}};
+  if (op.smooth_alpha != 0) result.attributes["smooth_alpha"] = fmt::format("{}", op.smooth_alpha);
+  return result;
+}
+
+Operator operator_of(const Node& node) {
+  return std::visit(Overloaded{[](const Input&) { return Operator{.name = "null"}; },
+                               [](const Convolution& op) { return convolution_operator(op); },
+                               [](const FullyConnected& op) { return fully_connected_operator(op); },
+                               [](const BatchNorm& op) { return batch_norm_operator(op); },
+                               [](const Activation& op) {
+                                 return Operator{.name = "Activation", .attributes = {{"act_type", act_type(op.kind)}}};
+                               },
+                               [](const Pooling& op) { return pooling_operator(op); },
+                               [&](const Concat&) {
+                                 return Operator{
+                                     .name = "Concat",
+                                     .attributes = {{"num_args", std::to_string(node.inputs.size())}, {"dim", "1"}}};
+                               },
+                               [&](const Add&) { return add_operator(node.inputs.size()); },
+                               [](const Flatten&) { return Operator{.name = "Flatten"}; },
+                               [](const Identity&) { return Operator{.name = "_copy"}; },
+                               [](const SoftmaxOutput& op) { return softmax_operator(op); }},
+                    node.op);
+}
+
+// Collects the nodes of the file: variables are nodes there, without inputs and with the operator "null".
+class Writer {
+ public:
+  void add(NodeId id, const Node& node) {
+    Operator op = operator_of(node);
+    if (op.name == "null") {
+      index_[id] = variable(node.name, {});
+      return;
+    }
+    std::vector<std::string> inputs;
+    for (const NodeId input : node.inputs) inputs.push_back(entry(index_.at(input), 0));
+    for (const std::string& suffix : op.variables) {
+      // What the operator itself changes has version 1, and says how it begins.
+      const bool statistic = suffix.starts_with("moving_");
+      Attributes attributes;
+      if (statistic) attributes["__init__"] = suffix == "moving_var" ? "[\"one\", {}]" : "[\"zero\", {}]";
+      inputs.push_back(entry(variable(node.name + "_" + suffix, attributes), statistic ? 1 : 0));
+    }
+    index_[id] = append(op.name, node.name, op.attributes, inputs, op.outputs);
+  }
+
+  std::string text(NodeId head) const {
+    return sequence('{', '}',
+                    {pair("nodes", sequence('[', ']', nodes_, true, 2)), pair("arg_nodes", array(arg_nodes_, 2)),
+                     pair("node_row_ptr", array(row_ptr_, 2)), pair("heads", array({entry(index_.at(head), 0)}, 2)),
+                     pair("attrs", fmt::format("{{\"mxnet_version\": [\"int\", {}]}}", kMxnetVersion))},
+                    true, 0);
+  }
+
+ private:
+  static std::string entry(size_t node, int version) { return fmt::format("[{}, 0, {}]", node, version); }
+
+  size_t variable(const std::string& name, const Attributes& attributes) {
+    arg_nodes_.push_back(std::to_string(nodes_.size()));
+    return append("null", name, attributes, {}, 1);
+  }
+
+  size_t append(const std::string& op, const std::string& name, const Attributes& attributes,
+                const std::vector<std::string>& inputs, int64_t outputs) {
+    constexpr size_t kIndent = 4;  // of a node's brace
+    std::vector<std::string> items = {pair("op", quoted(op)), pair("name", quoted(name))};
+    if (!attributes.empty()) {
+      std::vector<std::string> pairs;
+      for (const auto& [key, value] : attributes) pairs.push_back(pair(key, quoted(value)));
+      items.push_back(pair("attrs", sequence('{', '}', pairs, pairs.size() > 1, kIndent + 2)));
+    }
+    items.push_back(pair("inputs", array(inputs, kIndent + 2)));
+    nodes_.push_back(sequence('{', '}', items, true, kIndent));
+    outputs_ += outputs;
+    row_ptr_.push_back(std::to_string(outputs_));
+    return nodes_.size() - 1;
+  }
+
+  std::map<NodeId, size_t> index_;  // in the file
+  std::vector<std::string> nodes_, arg_nodes_, row_ptr_ = {"0"};
+  int64_t outputs_ = 0;
+};
+
+}  // namespace
+
+std::string symbol_json(const Graph& graph) {
+  Writer writer;
+  for (const NodeId id : graph.canonical_order()) writer.add(id, graph.node(id));
+  return writer.text(graph.output());
+}
+
+}  // namespace dtrain::graph

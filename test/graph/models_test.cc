@@ -1,0 +1,321 @@
+#include "graph/models/models.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace dtrain;
+using namespace dtrain::graph;
+
+namespace {
+
+// A row of models.md 1.3, 1.4.13 and 1.4.14.
+struct Row {
+  std::string network;
+  int64_t layers, classes;
+  Shape image;
+  size_t tensors;
+  int64_t parameters, fixed_gammas, statistics;
+  size_t statistic_tensors;
+  int64_t macs;
+};
+
+const Row kRows[] = {
+    {"mlp", 0, 10, {1, 28, 28}, 6, 109386, 0, 0, 0, 109184},
+    {"lenet", 0, 10, {1, 28, 28}, 8, 431080, 0, 0, 0, 2293000},
+    {"3conv", 0, 10, {3, 28, 28}, 16, 96682, 128, 256, 6, 8068224},
+    {"3conv", 0, 100, {3, 28, 28}, 16, 102532, 128, 256, 6, 8073984},
+    {"small", 0, 10, {3, 28, 28}, 16, 96682, 128, 256, 6, 8068224},
+    {"inception-bn-28-small", 0, 10, {3, 28, 28}, 78, 1652826, 1712, 3424, 38, 204219680},
+    {"inception-bn-28-small@mxnet-g", 0, 100, {3, 28, 28}, 78, 1683156, 1712, 3424, 38, 204249920},
+    {"inception-bn", 0, 10, {3, 28, 28}, 78, 1652826, 0, 3424, 38, 204219680},
+    {"inception-bn", 0, 1000, {3, 224, 224}, 278, 11295240, 0, 20032, 138, 1987204096},
+    {"resnet-28-small", 20, 10, {3, 28, 28}, 86, 273258, 784, 1568, 42, 31247744},
+    {"resnet-28-small-20", 0, 10, {3, 28, 28}, 86, 273258, 784, 1568, 42, 31247744},
+    {"resnet-28-small", 0, 10, {3, 28, 28}, 230, 857898, 2128, 4256, 114, 96275840},
+    {"resnet-18", 0, 1000, {3, 224, 224}, 61, 11691950, 3, 7942, 38, 1826918400},
+    {"resnet-34", 0, 1000, {3, 224, 224}, 109, 21800110, 3, 15366, 70, 3676606464},
+    {"resnet", 0, 1000, {3, 224, 224}, 157, 25549486, 3, 45574, 102, 4089184256},
+    {"resnet-v2", 50, 1000, {3, 224, 224}, 157, 25549486, 3, 45574, 102, 4089184256},
+    {"resnet-101", 0, 1000, {3, 224, 224}, 310, 44541614, 3, 97798, 204, 7801405440},
+    {"resnet-152", 0, 1000, {3, 224, 224}, 463, 60185262, 3, 143878, 306, 11513626624},
+    {"resnet-200", 0, 1000, {3, 224, 224}, 607, 64666286, 3, 168454, 402, 15007481856},
+    {"resnet-269", 0, 1000, {3, 224, 224}, 814, 102065838, 3, 245254, 540, 20029898752},
+    {"resnet-v1-18", 0, 1000, {3, 224, 224}, 65, 11693736, 0, 9728, 42, 1826918400},
+    {"resnet-v1-34", 0, 1000, {3, 224, 224}, 113, 21801896, 0, 17152, 74, 3676606464},
+    {"resnetv1-50", 0, 1000, {3, 224, 224}, 161, 25557032, 0, 53120, 106, 3857973248},
+    {"resnet-v1", 152, 1000, {3, 224, 224}, 467, 60192808, 0, 151424, 310, 11282415616},
+    {"resnet-18", 0, 10, {3, 32, 32}, 0, 11176272, 3, 0, 0, 559617024},
+    {"resnet-50", 0, 10, {3, 32, 32}, 0, 23513168, 3, 0, 0, 1297829888},
+    {"resnet-20", 0, 10, {3, 28, 28}, 64, 272544, 3, 1382, 0, 31448448},
+    {"resnet-32", 0, 10, {3, 28, 28}, 100, 466976, 3, 2278, 0, 53124480},
+    {"resnet-56", 0, 10, {3, 28, 28}, 172, 855840, 3, 4070, 0, 96476544},
+    {"resnet", 0, 10, {3, 28, 28}, 334, 1730784, 3, 8102, 0, 194018688},
+    {"resnet-164", 0, 10, {3, 28, 28}, 496, 1703264, 3, 24230, 0, 189605120},
+    {"resnet-1001", 0, 10, {3, 28, 28}, 3007, 10327712, 3, 149222, 0, 1141544192},
+    {"resnet-v1-20", 0, 10, {3, 28, 28}, 0, 272762, 0, 1600, 0, 31448448},
+    {"resnet-v1-56", 0, 10, {3, 28, 28}, 0, 856058, 0, 4288, 0, 96476544},
+    {"resnet-v1-164", 0, 10, {3, 28, 28}, 0, 1704154, 0, 25120, 0, 187196672},
+};
+
+struct Built {
+  Graph graph;
+  Shapes shapes;
+};
+
+Built build(const ModelOptions& options) {
+  Built built;
+  built.graph = build_model(options).value();
+  built.shapes = infer_shapes(built.graph, options.image).value();
+  return built;
+}
+
+int64_t fixed_gammas(const Built& built) {
+  int64_t sum = 0;
+  for (const ParameterInfo& p : built.shapes.parameters) {
+    const auto* norm = std::get_if<BatchNorm>(&built.graph.node(p.node).op);
+    if (norm != nullptr && norm->fix_gamma && p.role == ParameterInfo::Role::kGamma) sum += element_count(p.shape);
+  }
+  return sum;
+}
+
+std::vector<std::string> names(const std::vector<ParameterInfo>& infos) {
+  std::vector<std::string> result;
+  for (const ParameterInfo& info : infos) result.push_back(info.name);
+  return result;
+}
+
+std::vector<std::string> node_names(const Graph& graph) {
+  std::vector<std::string> result;
+  for (const NodeId id : graph.canonical_order()) result.push_back(graph.node(id).name);
+  return result;
+}
+
+// The shape of one parameter; fails the test if there is none of that name.
+Shape shape_of(const Built& built, const std::string& name) {
+  for (const ParameterInfo& p : built.shapes.parameters) {
+    if (p.name == name) return p.shape;
+  }
+  FAIL("no parameter " << name);
+  return {};
+}
+
+Shape output_of(const Built& built, const std::string& name) {
+  for (NodeId id = 0; id < built.graph.nodes().size(); id++) {
+    if (built.graph.node(id).name == name) return built.shapes.output[id];
+  }
+  FAIL("no node " << name);
+  return {};
+}
+
+using Names = std::vector<std::string>;
+
+Names first(Names names, size_t count) {
+  names.resize(std::min(count, names.size()));
+  return names;
+}
+Names last(const Names& names, size_t count) {
+  return {names.end() - static_cast<std::ptrdiff_t>(count), names.end()};
+}
+
+std::string message(const std::string& network, int64_t layers = 0, const Shape& image = {3, 28, 28}) {
+  const Result<Graph> result = build_model({.network = network, .num_layers = layers, .image = image});
+  if (result) return "built";
+  CHECK(result.error().code == Code::kUsage);
+  return result.error().message;
+}
+
+}  // namespace
+
+// 0 in a count of tensors: the document does not give it.
+TEST_CASE("every network has the counts of the table", "[graph][models]") {
+  for (const Row& row : kRows) {
+    INFO(row.network << ", " << row.layers << " layers, " << row.classes << " classes, " << to_string(row.image));
+    const Built built =
+        build({.network = row.network, .num_layers = row.layers, .num_classes = row.classes, .image = row.image});
+    CHECK(built.shapes.parameter_elements() == row.parameters);
+    CHECK(fixed_gammas(built) == row.fixed_gammas);
+    CHECK(multiply_accumulates(built.graph, built.shapes) == row.macs);
+    CHECK(built.shapes.classes == row.classes);
+    if (row.tensors != 0) CHECK(built.shapes.parameters.size() == row.tensors);
+    if (row.statistics != 0) CHECK(built.shapes.statistic_elements() == row.statistics);
+    if (row.statistic_tensors != 0) CHECK(built.shapes.statistics.size() == row.statistic_tensors);
+  }
+}
+
+TEST_CASE("mlp and lenet have MXNet's names, order and shapes", "[graph][models]") {
+  const Built lenet = build({.network = "lenet", .image = {1, 28, 28}});
+  CHECK(names(lenet.shapes.parameters) == Names{"convolution0_weight", "convolution0_bias", "convolution1_weight",
+                                                "convolution1_bias", "fullyconnected0_weight", "fullyconnected0_bias",
+                                                "fullyconnected1_weight", "fullyconnected1_bias"});
+  CHECK(node_names(lenet.graph) == Names{"data", "convolution0", "activation0", "pooling0", "convolution1",
+                                         "activation1", "pooling1", "flatten0", "fullyconnected0", "activation2",
+                                         "fullyconnected1", "softmax"});
+  CHECK(output_of(lenet, "pooling0") == Shape{20, 12, 12});
+  CHECK(output_of(lenet, "pooling1") == Shape{50, 4, 4});
+  CHECK(shape_of(lenet, "convolution1_weight") == Shape{50, 20, 5, 5});
+  CHECK(shape_of(lenet, "fullyconnected0_weight") == Shape{500, 800});
+
+  const Built mlp = build({.network = "mlp", .image = {1, 28, 28}});
+  CHECK(names(mlp.shapes.parameters) ==
+        Names{"fc1_weight", "fc1_bias", "fc2_weight", "fc2_bias", "fc3_weight", "fc3_bias"});
+  CHECK(node_names(mlp.graph) == Names{"data", "flatten0", "fc1", "relu1", "fc2", "relu2", "fc3", "softmax"});
+}
+
+TEST_CASE("3conv pools as MXNet-G does, rounding down", "[graph][models]") {
+  const Built net = build({.network = "3conv"});
+  CHECK(output_of(net, "pooling0") == Shape{32, 13, 13});
+  CHECK(output_of(net, "pooling1") == Shape{32, 6, 6});
+  CHECK(output_of(net, "final_pool") == Shape{64, 2, 2});
+  CHECK(names(net.shapes.parameters) ==
+        Names{"convolution0_weight", "convolution0_bias", "batchnorm0_gamma", "batchnorm0_beta", "convolution1_weight",
+              "convolution1_bias", "batchnorm1_gamma", "batchnorm1_beta", "convolution2_weight", "convolution2_bias",
+              "batchnorm2_gamma", "batchnorm2_beta", "fullyconnected0_weight", "fullyconnected0_bias",
+              "fullyconnected1_weight", "fullyconnected1_bias"});
+  CHECK(last(node_names(net.graph), 5) ==
+        Names{"flatten0", "fullyconnected0", "activation3", "fullyconnected1", "softmax"});
+}
+
+TEST_CASE("inception for 28 pixels has automatic names in MXNet-G's form and given ones in 1.x's", "[graph][models]") {
+  const Built g = build({.network = "inception-bn-28-small"});
+  CHECK(first(names(g.shapes.parameters), 8) == Names{"convolution0_weight", "convolution0_bias", "batchnorm0_gamma",
+                                                      "batchnorm0_beta", "convolution1_weight", "convolution1_bias",
+                                                      "batchnorm1_gamma", "batchnorm1_beta"});
+  CHECK(last(names(g.shapes.parameters), 2) == Names{"fc1_weight", "fc1_bias"});
+  CHECK(last(node_names(g.graph), 8) ==
+        Names{"convolution18", "batchnorm18", "activation18", "concat9", "global_pool", "flatten1", "fc1", "softmax"});
+  CHECK(shape_of(g, "convolution5_weight") == Shape{80, 80, 3, 3});    // in3c, downwards
+  CHECK(shape_of(g, "convolution14_weight") == Shape{96, 144, 3, 3});  // in4e
+  CHECK(output_of(g, "pooling0") == Shape{80, 14, 14});
+  CHECK(output_of(g, "concat9") == Shape{336, 7, 7});
+
+  const Built v1 = build({.network = "inception-bn"});
+  CHECK(first(names(v1.shapes.parameters), 6) ==
+        Names{"conv_1_weight", "conv_1_bias", "bn_1_gamma", "bn_1_beta", "conv_in3a_1x1_weight", "conv_in3a_1x1_bias"});
+  CHECK(shape_of(v1, "conv_in3c_conv_weight") == Shape{80, 80, 3, 3});
+  CHECK(output_of(v1, "in3c_pool") == Shape{80, 14, 14});
+  CHECK(output_of(v1, "in5b_ch_concat") == Shape{336, 7, 7});
+  CHECK(last(node_names(v1.graph), 4) == Names{"global_pool", "flatten0", "fullyconnected0", "softmax"});
+}
+
+TEST_CASE("inception for 224 pixels has 1.x's names and rounds down in its stem", "[graph][models]") {
+  const Built net = build({.network = "inception-bn", .num_classes = 1000, .image = {3, 224, 224}});
+  CHECK(output_of(net, "relu_1") == Shape{64, 112, 112});
+  CHECK(output_of(net, "pool_1") == Shape{64, 55, 55});
+  CHECK(output_of(net, "pool_2") == Shape{192, 27, 27});
+  CHECK(output_of(net, "ch_concat_3a_chconcat") == Shape{256, 27, 27});
+  CHECK(output_of(net, "avg_pool_3a_pool") == Shape{192, 27, 27});
+  CHECK(output_of(net, "ch_concat_3c_chconcat") == Shape{576, 14, 14});
+  CHECK(output_of(net, "ch_concat_4e_chconcat") == Shape{1056, 7, 7});
+  CHECK(output_of(net, "max_pool_5b_pool") == Shape{1024, 7, 7});
+  CHECK(output_of(net, "ch_concat_5b_chconcat") == Shape{1024, 7, 7});
+  const Names parameters = names(net.shapes.parameters);
+  CHECK(first(parameters, 12) == Names{"conv_1_weight", "conv_1_bias", "bn_1_gamma", "bn_1_beta", "conv_2_red_weight",
+                                       "conv_2_red_bias", "bn_2_red_gamma", "bn_2_red_beta", "conv_2_weight",
+                                       "conv_2_bias", "bn_2_gamma", "bn_2_beta"});
+  // Branches in the order of the concatenation.
+  const auto place = [&](const std::string& name) {
+    return std::find(parameters.begin(), parameters.end(), name) - parameters.begin();
+  };
+  const Names of_3a = {"conv_3a_1x1_weight",          "conv_3a_3x3_reduce_weight",
+                       "conv_3a_3x3_weight",          "conv_3a_double_3x3_reduce_weight",
+                       "conv_3a_double_3x3_0_weight", "conv_3a_double_3x3_1_weight",
+                       "conv_3a_proj_weight"};
+  for (size_t i = 1; i < of_3a.size(); i++) CHECK(place(of_3a[i]) == place(of_3a[i - 1]) + 4);
+}
+
+TEST_CASE("ResNet-50 v2 and v1 have the canonical order of the document's examples", "[graph][models]") {
+  const Built v2 = build({.network = "resnet-50", .num_classes = 1000, .image = {3, 224, 224}});
+  CHECK(first(names(v2.shapes.parameters), 16) ==
+        Names{"bn_data_gamma", "bn_data_beta", "conv0_weight", "bn0_gamma", "bn0_beta", "stage1_unit1_bn1_gamma",
+              "stage1_unit1_bn1_beta", "stage1_unit1_conv1_weight", "stage1_unit1_bn2_gamma", "stage1_unit1_bn2_beta",
+              "stage1_unit1_conv2_weight", "stage1_unit1_bn3_gamma", "stage1_unit1_bn3_beta",
+              "stage1_unit1_conv3_weight", "stage1_unit1_sc_weight", "stage1_unit2_bn1_gamma"});
+  CHECK(last(names(v2.shapes.parameters), 5) ==
+        Names{"stage4_unit3_conv3_weight", "bn1_gamma", "bn1_beta", "fc1_weight", "fc1_bias"});
+  CHECK(first(names(v2.shapes.statistics), 3) == Names{"bn_data_moving_mean", "bn_data_moving_var", "bn0_moving_mean"});
+  CHECK(first(node_names(v2.graph), 7) == Names{"data", "id", "bn_data", "conv0", "bn0", "relu0", "pooling0"});
+  CHECK(last(node_names(v2.graph), 7) == Names{"_plus15", "bn1", "relu1", "pool1", "flatten0", "fc1", "softmax"});
+  CHECK(output_of(v2, "pooling0") == Shape{64, 56, 56});
+  CHECK(output_of(v2, "_plus15") == Shape{2048, 7, 7});
+
+  const Built v1 = build({.network = "resnet-v1-50", .num_classes = 1000, .image = {3, 224, 224}});
+  CHECK(first(names(v1.shapes.parameters), 16) ==
+        Names{"conv0_weight", "bn0_gamma", "bn0_beta", "stage1_unit1_conv1_weight", "stage1_unit1_bn1_gamma",
+              "stage1_unit1_bn1_beta", "stage1_unit1_conv2_weight", "stage1_unit1_bn2_gamma", "stage1_unit1_bn2_beta",
+              "stage1_unit1_conv3_weight", "stage1_unit1_bn3_gamma", "stage1_unit1_bn3_beta",
+              "stage1_unit1_conv1sc_weight", "stage1_unit1_sc_gamma", "stage1_unit1_sc_beta",
+              "stage1_unit2_conv1_weight"});
+  // v1 has the stride of a bottleneck on its first convolution, v2 on the second.
+  CHECK(output_of(v1, "stage2_unit1_conv1") == Shape{128, 28, 28});
+  CHECK(output_of(v2, "stage2_unit1_conv1") == Shape{128, 56, 56});
+  CHECK(last(node_names(v1.graph), 5) == Names{"stage4_unit3_relu3", "pool1", "flatten0", "fc1", "softmax"});
+}
+
+TEST_CASE("ResNets for small images have the small stem, with a batch norm in v1 alone", "[graph][models]") {
+  CHECK(first(node_names(build({.network = "resnet-20"}).graph), 5) ==
+        Names{"data", "id", "bn_data", "conv0", "stage1_unit1_bn1"});
+  CHECK(first(node_names(build({.network = "resnet-v1-20"}).graph), 5) ==
+        Names{"data", "id", "conv0", "bn0", "stage1_unit1_conv1"});
+  CHECK(first(node_names(build({.network = "resnet-18", .image = {3, 32, 32}}).graph), 5) ==
+        Names{"data", "id", "bn_data", "conv0", "stage1_unit1_bn1"});
+}
+
+// The projection is built last, so its number is the highest, and added first, so its parameters come first.
+TEST_CASE("resnet-28-small numbers by construction and orders by the sum", "[graph][models]") {
+  const Built net = build({.network = "resnet-28-small", .num_layers = 20});
+  const Names parameters = names(net.shapes.parameters);
+  const auto at = std::find(parameters.begin(), parameters.end(), "convolution9_weight");
+  REQUIRE(at != parameters.end());
+  CHECK(shape_of(net, "convolution9_weight") == Shape{32, 16, 1, 1});
+  CHECK(*(at + 4) == "convolution7_weight");
+  CHECK(last(node_names(net.graph), 6) == Names{"_plus8", "activation18", "pooling0", "flatten", "fc1", "softmax"});
+}
+
+TEST_CASE("options reach the nodes", "[graph][models]") {
+  const Built net =
+      build({.network = "inception-bn-28-small", .num_classes = 7, .bn_momentum = 0.8, .smooth_alpha = 0.1});
+  CHECK(std::get<SoftmaxOutput>(net.graph.node(net.graph.output()).op).smooth_alpha == 0.1);
+  size_t norms = 0;
+  for (const Node& node : net.graph.nodes()) {
+    if (const auto* norm = std::get_if<BatchNorm>(&node.op)) {
+      CHECK(norm->momentum == 0.8);
+      norms++;
+    }
+  }
+  CHECK(norms == 19);
+  CHECK(net.shapes.classes == 7);
+  // --num-layers chooses even where the name has a depth: a preset's name, say.
+  CHECK(build({.network = "resnet-110", .num_layers = 20}).shapes.parameter_elements() == 272544);
+}
+
+TEST_CASE("networks that do not exist are refused, with the nearest name and the list", "[graph][models]") {
+  const std::string list = "3conv, inception-bn, inception-bn-28-small, lenet, mlp, resnet, resnet-28-small, resnet-v1";
+  CHECK(message("lennet") == "unknown network 'lennet': did you mean 'lenet'? there are " + list);
+  CHECK(message("resnet50") == "unknown network 'resnet50': did you mean 'resnet-50'? there are " + list);
+  CHECK(message("rsenet-18") == "unknown network 'rsenet-18': did you mean 'resnet-18'? there are " + list);
+  CHECK(message("transformer") == "unknown network 'transformer': there are " + list);
+  CHECK(message("") == "unknown network '': there are " + list);
+  for (const char* name : {"alexnet", "vgg-16", "googlenet", "inception-v3", "inception-bn-full", "resnet-v1.5",
+                           "resnext-50", "resnet-zscore", "cross", "dfnmr", "lenet-stn", "alexnet@v0.7"}) {
+    CHECK(message(name) == fmt::format("network '{}' does not exist in this version: there are {}", name, list));
+  }
+  CHECK(message("inception-bn@v0.7") ==
+        "network 'inception-bn@v0.7' does not exist in this version: 'inception-bn' is there, of era 1.x");
+  CHECK(message("resnet-20@mxnet-g") ==
+        "network 'resnet-20@mxnet-g' does not exist in this version: 'resnet' is there, of era 1.x");
+  CHECK(message("lenet@v2") == "network 'lenet@v2': unknown era 'v2': there are v0.7 and mxnet-g");
+  CHECK(message("resnet-28-small@mxnet-g", 20) == "built");
+}
+
+TEST_CASE("depths that do not exist are refused", "[graph][models]") {
+  CHECK_THAT(message("resnet-18"), Catch::Contains("no form with 18 layers for images of up to 28 pixels"));
+  CHECK_THAT(message("resnet-20", 0, {3, 32, 32}),
+             Catch::Contains("no form with 20 layers for images of more than 28"));
+  CHECK_THAT(message("resnet", 170), Catch::Contains("no form with 170 layers"));
+  CHECK_THAT(message("resnet-28-small", 21), Catch::Contains("no form with 21 layers"));
+  CHECK_THAT(message("resnet-28-small", 2), Catch::Contains("no form with 2 layers"));
+  CHECK(message("lenet-5") == "network 'lenet' has one depth only: 5 layers cannot be chosen");
+  CHECK(message("mlp", 3) == "network 'mlp' has one depth only: 3 layers cannot be chosen");
+  CHECK_THAT(message("resnet", -1), Catch::Contains("-1 layers"));
+  CHECK_THAT(message("lenet", 0, {28, 28}), Catch::Contains("an image is (c, h, w), not (28, 28)"));
+}

@@ -1,0 +1,294 @@
+#include "graph/symbol.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "graph/models/models.h"
+
+using namespace dtrain;
+using namespace dtrain::graph;
+using nlohmann::json;
+
+namespace {
+
+Graph example() {
+  Graph g;
+  NodeId x = g.add("data", Input{}, {});
+  x = g.add("conv0", Convolution{.filters = 8, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .bias = false},
+            {x});
+  x = g.add("bn0", BatchNorm{.epsilon = 2e-5, .momentum = 0.9, .fix_gamma = false}, {x});
+  x = g.add("relu0", Activation{}, {x});
+  x = g.add("flatten0", Flatten{}, {x});
+  x = g.add("fc1", FullyConnected{10}, {x});
+  g.add("softmax", SoftmaxOutput{}, {x});
+  return g;
+}
+
+// formats.md 6.2, with the lines that it abbreviates written out by its rules.
+const char* const kExample = R"json({
+  "nodes": [
+    {
+      "op": "null", 
+      "name": "data", 
+      "inputs": []
+    }, 
+    {
+      "op": "null", 
+      "name": "conv0_weight", 
+      "inputs": []
+    }, 
+    {
+      "op": "Convolution", 
+      "name": "conv0", 
+      "attrs": {
+        "kernel": "(3, 3)", 
+        "no_bias": "True", 
+        "num_filter": "8", 
+        "pad": "(1, 1)", 
+        "stride": "(1, 1)"
+      }, 
+      "inputs": [[0, 0, 0], [1, 0, 0]]
+    }, 
+    {
+      "op": "null", 
+      "name": "bn0_gamma", 
+      "inputs": []
+    }, 
+    {
+      "op": "null", 
+      "name": "bn0_beta", 
+      "inputs": []
+    }, 
+    {
+      "op": "null", 
+      "name": "bn0_moving_mean", 
+      "attrs": {"__init__": "[\"zero\", {}]"}, 
+      "inputs": []
+    }, 
+    {
+      "op": "null", 
+      "name": "bn0_moving_var", 
+      "attrs": {"__init__": "[\"one\", {}]"}, 
+      "inputs": []
+    }, 
+    {
+      "op": "BatchNorm", 
+      "name": "bn0", 
+      "attrs": {
+        "eps": "2e-05", 
+        "fix_gamma": "False", 
+        "momentum": "0.9"
+      }, 
+      "inputs": [[2, 0, 0], [3, 0, 0], [4, 0, 0], [5, 0, 1], [6, 0, 1]]
+    }, 
+    {
+      "op": "Activation", 
+      "name": "relu0", 
+      "attrs": {"act_type": "relu"}, 
+      "inputs": [[7, 0, 0]]
+    }, 
+    {
+      "op": "Flatten", 
+      "name": "flatten0", 
+      "inputs": [[8, 0, 0]]
+    }, 
+    {
+      "op": "null", 
+      "name": "fc1_weight", 
+      "inputs": []
+    }, 
+    {
+      "op": "null", 
+      "name": "fc1_bias", 
+      "inputs": []
+    }, 
+    {
+      "op": "FullyConnected", 
+      "name": "fc1", 
+      "attrs": {"num_hidden": "10"}, 
+      "inputs": [[9, 0, 0], [10, 0, 0], [11, 0, 0]]
+    }, 
+    {
+      "op": "null", 
+      "name": "softmax_label", 
+      "inputs": []
+    }, 
+    {
+      "op": "SoftmaxOutput", 
+      "name": "softmax", 
+      "inputs": [[12, 0, 0], [13, 0, 0]]
+    }
+  ], 
+  "arg_nodes": [0, 1, 3, 4, 5, 6, 10, 11, 13], 
+  "node_row_ptr": [
+    0, 
+    1, 
+    2, 
+    3, 
+    4, 
+    5, 
+    6, 
+    7, 
+    10, 
+    11, 
+    12, 
+    13, 
+    14, 
+    15, 
+    16, 
+    17
+  ], 
+  "heads": [[14, 0, 0]], 
+  "attrs": {"mxnet_version": ["int", 10901]}
+})json";
+
+// The attributes that MXNet 1.9 knows of each operator, of those in formats.md 6.3: any other is fatal there.
+const std::map<std::string, std::set<std::string>> kAttributes = {
+    {"Convolution", {"kernel", "num_filter", "stride", "pad", "no_bias", "num_group"}},
+    {"BatchNorm", {"eps", "momentum", "fix_gamma"}},
+    {"Activation", {"act_type"}},
+    {"Pooling", {"kernel", "pool_type", "stride", "pad", "global_pool", "pooling_convention"}},
+    {"FullyConnected", {"num_hidden", "no_bias"}},
+    {"Flatten", {}},
+    {"Concat", {"num_args", "dim"}},
+    {"elemwise_add", {}},
+    {"add_n", {"num_args"}},
+    {"SoftmaxOutput", {"smooth_alpha"}},
+    {"_copy", {}},
+    {"null", {"__init__"}},
+};
+const std::map<std::string, std::set<std::string>> kRequired = {
+    {"Convolution", {"kernel", "num_filter"}}, {"Activation", {"act_type"}}, {"Pooling", {"kernel", "pool_type"}},
+    {"FullyConnected", {"num_hidden"}},        {"Concat", {"num_args"}},     {"add_n", {"num_args"}}};
+
+void check_node(const json& node, size_t index) {
+  const std::string op = node.at("op");
+  INFO("node " << index << " " << node.at("name") << ", operator " << op);
+  for (const auto& [key, value] : node.items()) {
+    CHECK(std::set<std::string>{"op", "name", "attrs", "inputs"}.count(key) == 1);
+  }
+  REQUIRE(kAttributes.count(op) == 1);
+  const json attributes = node.value("attrs", json::object());
+  for (const auto& [key, value] : attributes.items()) {
+    CHECK(kAttributes.at(op).count(key) == 1);
+    CHECK(value.is_string());
+  }
+  if (kRequired.count(op) == 1) {
+    for (const std::string& key : kRequired.at(op)) CHECK(attributes.contains(key));
+  }
+  for (const json& entry : node.at("inputs")) {
+    CHECK(entry.size() == 3);
+    CHECK(entry[0].get<size_t>() < index);
+  }
+  CHECK((op == "null") == node.at("inputs").empty());
+}
+
+// Names of all variables, in the order of the file.
+std::vector<std::string> variables(const json& symbol) {
+  std::vector<std::string> names;
+  for (const json& index : symbol.at("arg_nodes")) {
+    const json& node = symbol.at("nodes").at(index.get<size_t>());
+    CHECK(node.at("op") == "null");
+    names.push_back(node.at("name"));
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a symbol file is MXNet's byte for byte", "[graph][symbol]") {
+  CHECK(symbol_json(example()) == kExample);
+}
+
+// Every network: valid JSON, nodes after their inputs, no key that MXNet would die of, and as variables data, the
+// parameters and statistics of shape inference, and the label.
+TEST_CASE("symbol files of all networks hold what MXNet's loader wants", "[graph][symbol]") {
+  const auto [network, image] = GENERATE(table<std::string, Shape>({{"mlp", {1, 28, 28}},
+                                                                    {"lenet", {1, 28, 28}},
+                                                                    {"3conv", {3, 28, 28}},
+                                                                    {"inception-bn-28-small", {3, 28, 28}},
+                                                                    {"inception-bn", {3, 28, 28}},
+                                                                    {"inception-bn", {3, 224, 224}},
+                                                                    {"resnet-28-small-20", {3, 28, 28}},
+                                                                    {"resnet-20", {3, 28, 28}},
+                                                                    {"resnet-50", {3, 224, 224}},
+                                                                    {"resnet-v1-50", {3, 224, 224}}}));
+  INFO(network);
+  const Graph graph = build_model({.network = network, .image = image, .smooth_alpha = 0.1}).value();
+  const Shapes shapes = infer_shapes(graph, image).value();
+  const json symbol = json::parse(symbol_json(graph));
+
+  std::set<std::string> keys;
+  for (const auto& [key, value] : symbol.items()) keys.insert(key);
+  CHECK(keys == std::set<std::string>{"nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"});
+  const json& nodes = symbol.at("nodes");
+  int64_t outputs = 0;
+  size_t null_nodes = 0;
+  for (size_t i = 0; i < nodes.size(); i++) {
+    check_node(nodes[i], i);
+    CHECK(symbol.at("node_row_ptr")[i] == outputs);
+    outputs += nodes[i].at("op") == "BatchNorm" ? 3 : 1;
+    null_nodes += nodes[i].at("op") == "null" ? 1 : 0;
+  }
+  CHECK(symbol.at("node_row_ptr").size() == nodes.size() + 1);
+  CHECK(symbol.at("node_row_ptr").back() == outputs);
+  CHECK(symbol.at("heads") == json::parse(fmt::format("[[{}, 0, 0]]", nodes.size() - 1)));
+  CHECK(nodes.back().at("attrs").at("smooth_alpha") == "0.1");
+
+  const std::vector<std::string> found = variables(symbol);
+  CHECK(found.size() == null_nodes);
+  std::vector<std::string> learned;
+  std::set<std::string> others;
+  for (const std::string& name : found) {
+    const bool statistic = name.find("_moving_") != std::string::npos;
+    if (statistic || name == "data" || name == "softmax_label") {
+      others.insert(name);
+    } else {
+      learned.push_back(name);
+    }
+  }
+  std::vector<std::string> parameters;
+  std::set<std::string> expected_others = {"data", "softmax_label"};
+  for (const ParameterInfo& p : shapes.parameters) parameters.push_back(p.name);
+  for (const ParameterInfo& s : shapes.statistics) expected_others.insert(s.name);
+  CHECK(learned == parameters);
+  CHECK(others == expected_others);
+}
+
+TEST_CASE("attributes are written where they are not the default", "[graph][symbol]") {
+  Graph g;
+  NodeId x = g.add("data", Input{}, {});
+  x = g.add("conv", Convolution{.filters = 4, .kernel_w = 7, .pad_w = 3, .groups = 2}, {x});
+  const NodeId p = g.add("pool", Pooling{.kind = Pooling::Kind::kAverage, .global = true}, {x});
+  const NodeId q = g.add("pool_full", Pooling{.kernel_h = 4, .kernel_w = 4, .rounding = Pooling::Rounding::kFull}, {x});
+  const NodeId sum = g.add("sum", Add{}, {p, p, q});
+  const NodeId fc = g.add("fc", FullyConnected{.outputs = 3, .bias = false}, {sum});
+  g.add("softmax", SoftmaxOutput{}, {fc});
+  const json nodes = json::parse(symbol_json(g)).at("nodes");
+  std::map<std::string, json> by_name;
+  for (const json& node : nodes) by_name[node.at("name")] = node;
+  CHECK(by_name["conv"]["attrs"] == json::parse(R"json({"kernel": "(1, 7)", "no_bias": "False", "num_filter": "4",
+        "num_group": "2", "pad": "(0, 3)", "stride": "(1, 1)"})json"));
+  CHECK(by_name["conv"]["inputs"].size() == 3);
+  CHECK(by_name["pool"]["attrs"]["global_pool"] == "True");
+  CHECK(by_name["pool"]["attrs"]["pool_type"] == "avg");
+  CHECK(!by_name["pool"]["attrs"].contains("pooling_convention"));
+  CHECK(by_name["pool_full"]["attrs"]["pooling_convention"] == "full");
+  CHECK(by_name["sum"]["op"] == "add_n");
+  CHECK(by_name["sum"]["attrs"]["num_args"] == "3");
+  CHECK(by_name["fc"]["attrs"]["no_bias"] == "True");
+  CHECK(!by_name["softmax"].contains("attrs"));
+}
+
+// More than ten entries go on lines of their own.
+TEST_CASE("a concat of eleven branches lists them line by line", "[graph][symbol]") {
+  Graph g;
+  const NodeId x = g.add("data", Input{}, {});
+  const NodeId y = g.add("op", Concat{}, std::vector<NodeId>(11, x));
+  const NodeId fc = g.add("fc", FullyConnected{.outputs = 3}, {y});
+  g.add("softmax", SoftmaxOutput{}, {fc});
+  CHECK_THAT(symbol_json(g), Catch::Contains("\"inputs\": [\n        [0, 0, 0], \n        [0, 0, 0], \n"));
+  CHECK_THAT(symbol_json(g), Catch::Contains("        [0, 0, 0]\n      ]\n    }"));
+}
