@@ -1,0 +1,161 @@
+#include "exec/check.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "exec/norm.h"
+#include "exec/rounding.h"
+
+namespace dtrain::exec {
+
+namespace {
+
+using graph::NodeId;
+
+void copy_weights(const std::vector<ParameterSpan>& from, const std::vector<ParameterSpan>& to) {
+  for (size_t i = 0; i < from.size(); i++)
+    std::copy(from[i].weight.begin(), from[i].weight.end(), to[i].weight.begin());
+}
+
+// Runs the two side by side and collects the comparisons.
+class Checker {
+ public:
+  Checker(const graph::Graph& graph, const Options& options, Executor& tested, Reference& reference,
+          const CheckOptions& check)
+      : graph_(graph), options_(options), tested_(tested), reference_(reference), check_(check) {
+    for (NodeId id : reference.order()) {
+      for (const NodeId x : graph.node(id).inputs) consumers_.emplace_back(x, id);
+    }
+  }
+
+  CheckReport take() { return std::move(report_); }
+
+  // The tested executor's forward is over. Each output computed here is replaced by the tested one's after comparison.
+  void forward() {
+    for (const NodeId id : reference_.order()) {
+      reference_.forward_node(id);
+      const std::vector<float> tested = tested_.node_output(id);
+      compare(id, "output", tested, reference_.output(id), output_rounding(graph_, reference_, id));
+      compare_statistics(id);
+      adopt(tested, reference_.output(id));
+    }
+    const NodeId softmax = graph_.output();
+    compare(softmax, "probabilities", tested_.probabilities(), reference_.output(softmax), {0, 1});
+  }
+
+  void backward() {
+    reference_.begin_backward();
+    for (auto id = reference_.order().rbegin(); id != reference_.order().rend(); ++id) {
+      if (*id != graph_.output()) compare_gradient(*id);
+      reference_.backward_node(*id);
+      compare_parameter_gradients(*id);
+    }
+  }
+
+ private:
+  void compare(NodeId id, std::string what, std::span<const float> tested, std::span<const double> truth,
+               const Rounding& rounding) {
+    const graph::Node& node = graph_.node(id);
+    Comparison c{node.name, graph::op_name(node.op), std::move(what)};
+    c.tolerance = check_.tolerance_factor * tolerance(rounding) * (by_winograd(node) ? 10 : 1);
+    c.error = tested.size() == truth.size() ? normalised_error(tested, truth, rounding.scale)
+                                            : std::numeric_limits<double>::infinity();
+    report_.compared++;
+    if (!c.agrees()) report_.differences.push_back(c);
+    if (report_.compared == 1 || c.error * report_.worst.tolerance > report_.worst.error * c.tolerance)
+      report_.worst = c;
+  }
+
+  bool by_winograd(const graph::Node& node) const {
+    const auto* op = std::get_if<graph::Convolution>(&node.op);
+    return options_.winograd && op != nullptr && op->kernel_h == 3 && op->kernel_w == 3 && op->stride_h == 1 &&
+           op->stride_w == 1;
+  }
+
+  static void adopt(const std::vector<float>& tested, std::span<double> into) {
+    if (tested.size() == into.size()) std::copy(tested.begin(), tested.end(), into.begin());
+  }
+
+  void compare_statistics(NodeId id) {
+    const graph::Shapes& shapes = reference_.shapes();
+    for (size_t i = 0; i < shapes.statistics.size(); i++) {
+      if (shapes.statistics[i].node != id) continue;
+      const std::span<const float> truth = reference_.parameters().statistics[i].weight;
+      const NodeId x = graph_.node(id).inputs[0];
+      const double terms = static_cast<double>(reference_.output(x).size()) / static_cast<double>(truth.size());
+      compare(id, shapes.statistics[i].name, tested_.parameters().statistics[i].weight,
+              std::vector<double>(truth.begin(), truth.end()), {norm(reference_.output(x)) / std::sqrt(terms), terms});
+    }
+  }
+
+  // What all who read the output added to its gradient.
+  Rounding sum_of_consumers(NodeId id) {
+    Rounding sum{0, 0};
+    for (const auto& [x, consumer] : consumers_) {
+      if (x != id) continue;
+      const Rounding part = input_gradient_rounding(graph_, reference_, consumer);
+      sum.scale = std::hypot(sum.scale, part.scale);
+      sum.length += part.length;
+    }
+    return sum;
+  }
+
+  void compare_gradient(NodeId id) {
+    if (reference_.gradient(id).empty()) return;  // of the images, say
+    const std::vector<float> tested = tested_.node_gradient(id);
+    compare(id, "gradient by its output", tested, reference_.gradient(id), sum_of_consumers(id));
+    adopt(tested, reference_.gradient(id));
+  }
+
+  void compare_parameter_gradients(NodeId id) {
+    const graph::Shapes& shapes = reference_.shapes();
+    size_t of_node = 0;
+    for (size_t i = 0; i < shapes.parameters.size(); i++) {
+      if (shapes.parameters[i].node != id) continue;
+      const Rounding rounding = parameter_gradient_rounding(graph_, reference_, id, of_node);
+      compare(id, "gradient of " + shapes.parameters[i].name, tested_.parameters().parameters[i].gradient,
+              reference_.parameter_gradient(id, of_node), rounding);
+      of_node++;
+    }
+  }
+
+  const graph::Graph& graph_;
+  const Options& options_;
+  Executor& tested_;
+  Reference& reference_;
+  const CheckOptions& check_;
+  std::vector<std::pair<NodeId, NodeId>> consumers_;  // (node, who reads it), once for each time
+  CheckReport report_;
+};
+
+}  // namespace
+
+std::string Comparison::text() const {
+  return fmt::format("node '{}' ({}), {}: normalised error {:.2g}, tolerance {:.2g}", node, op, what, error, tolerance);
+}
+
+std::string CheckReport::text() const {
+  if (agrees()) return fmt::format("check: all {} tensors agree with the reference; worst: {}", compared, worst.text());
+  return fmt::format("check: {} of {} tensors differ from the reference; first: {}", differences.size(), compared,
+                     differences.front().text());
+}
+
+Result<CheckReport> check_against_reference(const graph::Graph& graph, const Options& options, Executor& tested,
+                                            const Batch& batch, const CheckOptions& check) {
+  DT_CHECK(options.keep_all && options.purpose == Options::Purpose::kTraining,
+           "the check reads every node of a training step");
+  DT_TRY(const std::unique_ptr<Reference> reference, Reference::compile(graph, options, nullptr),
+         "compiling the reference");
+  copy_weights(tested.parameters().parameters, reference->parameters().parameters);
+  copy_weights(tested.parameters().statistics, reference->parameters().statistics);
+  reference->load_parameters();
+  DT_TRY_VOID(tested.forward(batch, no_wait), "checking the forward pass");
+  DT_TRY_VOID(reference->begin_forward(batch));
+  Checker checker(graph, options, tested, *reference, check);
+  checker.forward();
+  DT_TRY_VOID(tested.backward([](size_t) -> Result<> { return {}; }), "checking the backward pass");
+  checker.backward();
+  return checker.take();
+}
+
+}  // namespace dtrain::exec

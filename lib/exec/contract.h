@@ -1,0 +1,18 @@
+// What every backend checks of what it is given, so that all refuse the same things in the same words.
+#pragma once
+
+#include "exec/executor.h"
+
+namespace dtrain::exec {
+
+// Bucket boundaries, batch size and threads that no caller without a bug asks for: CheckFailed.
+void check_options(const Options& options, const graph::Shapes& shapes);
+
+// An executor whose parameters another one is to use has the same parameters: CheckFailed otherwise.
+void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);
+
+// Sizes that do not fit the options: CheckFailed. A label that is not a class: Code::kData, naming the image's place in
+// the batch. Executors for inference need no labels: none at all is fine there.
+Result<> check_batch(const Batch& batch, const Options& options, int64_t classes);
+
+}  // namespace dtrain::exec

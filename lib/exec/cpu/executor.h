@@ -1,0 +1,55 @@
+// The CPU executor: float32 over oneDNN, OpenBLAS and own kernels. What it adds to the Executor interface is for
+// measuring; the rest of the program sees exec/executor.h only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/cpu/buckets.h"
+#include "exec/cpu/lower.h"
+#include "exec/cpu/parameter_store.h"
+#include "exec/cpu/runner.h"
+#include "exec/executor.h"
+
+namespace dtrain::exec::cpu {
+
+class CpuExecutor final : public Executor {
+ public:
+  static Result<std::unique_ptr<CpuExecutor>> compile(const graph::Graph& graph, const Options& options,
+                                                      Executor* weights_of = nullptr);
+
+  Result<> forward(const Batch& batch, const WeightsWait& wait) override;
+  Result<> backward(const GradientReady& ready) override;
+  const ParameterView& parameters() override { return view_; }
+  std::span<const float> probabilities() override;
+  std::vector<float> node_output(graph::NodeId node) override { return read(outputs_[node]); }
+  std::vector<float> node_gradient(graph::NodeId node) override { return read(gradients_[node]); }
+  size_t memory_bytes() const override { return runner_->memory_bytes(); }
+
+  // Where the time goes: after enable_profile, a line a step, the dearest first, with milliseconds in the mean and at
+  // least (others on the machine disturb the mean), the share of all, what the step does, for which node, by which
+  // code; then the sums by kind of step.
+  void enable_profile() { runner_->enable_profile(); }
+  [[nodiscard]] std::string profile() const;
+
+ private:
+  CpuExecutor(const graph::Graph& graph, const Options& options, graph::Shapes shapes);
+  void build();
+  [[nodiscard]] std::vector<float> read(ValueId value) const;
+  [[nodiscard]] bool training() const { return options_.purpose == Options::Purpose::kTraining; }
+
+  graph::Graph graph_;
+  Options options_;
+  graph::Shapes shapes_;
+  std::shared_ptr<ParameterStore> store_;  // shared with the executors that were made with weights_of
+  ParameterView view_;
+  PassInput input_;
+  std::vector<ValueId> outputs_, gradients_;
+  ValueId probabilities_ = kNoValue;
+  size_t forward_count_ = 0;
+  BucketSchedule schedule_;
+  std::unique_ptr<Runner> runner_;
+};
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,39 @@
+#include "exec/cpu/fuse.h"
+
+namespace dtrain::exec::cpu {
+
+namespace {
+
+bool is_relu(const graph::Op& op) {
+  const auto* activation = std::get_if<graph::Activation>(&op);
+  return activation != nullptr && activation->kind == graph::Activation::Kind::kRelu;
+}
+
+bool takes_relu(const graph::Op& op) {
+  return std::holds_alternative<graph::BatchNorm>(op) || std::holds_alternative<graph::Add>(op);
+}
+
+}  // namespace
+
+Fusions no_fusions(const graph::Graph& graph) {
+  const size_t count = graph.nodes().size();
+  return {std::vector<graph::NodeId>(count, Fusions::kNone), std::vector<graph::NodeId>(count, Fusions::kNone)};
+}
+
+Fusions find_fusions(const graph::Graph& graph) {
+  Fusions fusions = no_fusions(graph);
+  std::vector<int> readers(graph.nodes().size(), 0);
+  for (const graph::Node& node : graph.nodes()) {
+    for (const graph::NodeId input : node.inputs) readers[input]++;
+  }
+  for (graph::NodeId id = 0; id < graph.nodes().size(); id++) {
+    if (!is_relu(graph.node(id).op)) continue;
+    const graph::NodeId producer = graph.node(id).inputs[0];
+    if (readers[producer] != 1 || !takes_relu(graph.node(producer).op)) continue;
+    fusions.relu_after[producer] = id;
+    fusions.computed_by[id] = producer;
+  }
+  return fusions;
+}
+
+}  // namespace dtrain::exec::cpu

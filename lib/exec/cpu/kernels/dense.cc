@@ -1,0 +1,83 @@
+#include "exec/cpu/kernels/dense.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/simd.h"
+#include "exec/cpu/parallel.h"
+
+namespace dtrain::exec::cpu {
+
+namespace {
+
+blasint dim(int64_t value) {
+  return static_cast<blasint>(value);
+}
+
+DT_MULTI_ISA void add_rows(const float* x, int64_t rows, int64_t stride, float* sum, int64_t n) {
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t i = 0; i < n; i++) sum[i] += x[r * stride + i];
+  }
+}
+
+void softmax_row(const float* x, int64_t n, float* p) {
+  const float top = *std::max_element(x, x + n);
+  float sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    p[i] = std::exp(x[i] - top);
+    sum += p[i];
+  }
+  for (int64_t i = 0; i < n; i++) p[i] /= sum;
+}
+
+}  // namespace
+
+void dense_forward(const DenseShape& s, const float* x, const float* w, const float* b, float* y) {
+  if (b != nullptr) {
+    for (int64_t r = 0; r < s.rows; r++)
+      std::memcpy(y + r * s.outputs, b, static_cast<size_t>(s.outputs) * sizeof(float));
+  }
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, dim(s.rows), dim(s.outputs), dim(s.inputs), 1.0f, x,
+              dim(s.inputs), w, dim(s.inputs), b != nullptr ? 1.0f : 0.0f, y, dim(s.outputs));
+}
+
+void dense_backward_data(const DenseShape& s, const float* dy, const float* w, float* dx) {
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, dim(s.rows), dim(s.inputs), dim(s.outputs), 1.0f, dy,
+              dim(s.outputs), w, dim(s.inputs), 0.0f, dx, dim(s.inputs));
+}
+
+void dense_backward_weights(const DenseShape& s, const float* x, const float* dy, float* dw) {
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim(s.outputs), dim(s.inputs), dim(s.rows), 1.0f, dy,
+              dim(s.outputs), x, dim(s.inputs), 0.0f, dw, dim(s.inputs));
+}
+
+void dense_backward_bias(const DenseShape& s, const float* dy, float* db) {
+  parallel_shares(s.outputs, s.rows * s.outputs, [&](int64_t begin, int64_t end) {
+    std::fill(db + begin, db + end, 0.0f);
+    add_rows(dy + begin, s.rows, s.outputs, db + begin, end - begin);
+  });
+}
+
+void softmax_forward(int64_t rows, int64_t classes, const float* x, float* p) {
+  parallel_shares(rows, rows * classes * 8,
+                  [&](int64_t begin, int64_t end) {  // an exponential costs as much as some 8 copies
+                    for (int64_t r = begin; r < end; r++) softmax_row(x + r * classes, classes, p + r * classes);
+                  });
+}
+
+void softmax_backward(int64_t rows, int64_t classes, double smooth_alpha, const float* p, const float* labels,
+                      float* dx) {
+  const auto on = static_cast<float>(1 - smooth_alpha);
+  const auto off = static_cast<float>(classes > 1 ? smooth_alpha / static_cast<double>(classes - 1) : 0);
+  parallel_shares(rows, rows * classes, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++) {
+      const auto label = static_cast<int64_t>(labels[r]);
+      for (int64_t c = 0; c < classes; c++) dx[r * classes + c] = p[r * classes + c] - (c == label ? on : off);
+    }
+  });
+}
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,25 @@
+// Fully connected layers over OpenBLAS, and the softmax with its gradient. All matrices row-major.
+#pragma once
+
+#include <cstdint>
+
+namespace dtrain::exec::cpu {
+
+struct DenseShape {
+  int64_t rows = 0, inputs = 0,
+          outputs = 0;  // x [rows, inputs]   w [outputs, inputs]   b [outputs]   y [rows, outputs]
+};
+
+void dense_forward(const DenseShape& shape, const float* x, const float* w, const float* b, float* y);  // b may be null
+void dense_backward_data(const DenseShape& shape, const float* dy, const float* w, float* dx);
+void dense_backward_weights(const DenseShape& shape, const float* x, const float* dy, float* dw);
+void dense_backward_bias(const DenseShape& shape, const float* dy, float* db);
+
+// p = softmax of each row of x [rows, classes].
+void softmax_forward(int64_t rows, int64_t classes, const float* x, float* p);
+// dx = p - [label]; with smoothing a: dx[label] = p - 1 + a, others p - a / (classes - 1). labels [rows], whole
+// numbers.
+void softmax_backward(int64_t rows, int64_t classes, double smooth_alpha, const float* p, const float* labels,
+                      float* dx);
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,26 @@
+// Sums, gradients of activations and copies of channels, over whole tensors of one layout. In every function the result
+// may be one of the sources.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cpu/layout.h"
+#include "graph/graph.h"
+
+namespace dtrain::exec::cpu {
+
+constexpr int kSourcesMax = 8;
+
+// y = the sum of `count` sources, added in their order; 1 <= count <= kSourcesMax.
+void sum_sources(const float* const* sources, int count, float* y, int64_t n);
+
+// dx = dy * derivative(y), dy the sum of `count` sources (models.md section 2: by the output y).
+void activation_backward(graph::Activation::Kind kind, const float* y, const float* const* sources, int count,
+                         float* dx, int64_t n);
+
+// y = max(the sum of `count` sources, 0).
+void sum_relu(const float* const* sources, int count, float* y, int64_t n);
+
+void fill_zero(float* y, int64_t n);
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,44 @@
+// Layouts of activations, as our own kernels see them: images of blocks of channels, `lanes` channels side by side at
+// each pixel. Channels are padded with zeros to whole blocks, and every kernel leaves the padding zero: oneDNN counts
+// on it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "exec/cpu/dnnl_api.h"
+
+namespace dtrain::exec::cpu {
+
+enum class Order {
+  kPlain,         // [n, c, h, w] row-major: lanes 1
+  kBlocks8,       // nChw8c
+  kBlocks16,      // nChw16c
+  kChannelsLast,  // [n, h, w, c]: one block of all channels
+};
+
+struct BlockedShape {
+  Order order = Order::kPlain;
+  int64_t n = 0, blocks = 0, h = 1, w = 1, lanes = 1;
+  int64_t channels = 0;  // without padding
+  [[nodiscard]] int64_t planes() const { return n * blocks; }
+  [[nodiscard]] int64_t plane_elements() const { return h * w * lanes; }
+  [[nodiscard]] int64_t elements() const { return planes() * plane_elements(); }
+};
+
+Md plain_md(const Dims& dims);            // row-major: [n, c, h, w], [n, c], [filters, c, kernel_h, kernel_w], [c]
+Md any_md(const Dims& dims);              // the primitive chooses
+Md md_in(Order order, const Dims& dims);  // [n, c, h, w]; or [n, c], kPlain
+
+// The blocks of a tensor [n, c, h, w] in that order; or [n, c], kPlain.
+BlockedShape shape_in(Order order, const Dims& dims);
+
+// The blocks of a descriptor, if it is [n, c] or [n, c, h, w] in one of the orders above. Orders that are the same, as
+// many are of maps of one pixel, are not told apart: to give two tensors one order, use the order of one of them for
+// both.
+std::optional<BlockedShape> blocked_shape(const Md& md);
+
+// Whether two layouts put the same elements at the same addresses, so that no reorder is needed.
+bool same_order(const Md& a, const Md& b);
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,125 @@
+#include "exec/cpu/lower.h"
+
+#include "base/overloaded.h"
+#include "exec/cpu/layout.h"
+#include "exec/cpu/lower_sums.h"
+
+namespace dtrain::exec::cpu {
+
+using graph::NodeId;
+
+Lowering::Lowering(const LowerRequest& request)
+    : graph_(request.graph),
+      shapes_(request.shapes),
+      options_(request.options),
+      parameters_(request.parameters),
+      input_(request.input),
+      fusions_(request.options.keep_all ? no_fusions(request.graph) : find_fusions(request.graph)),
+      program_(dnnl::engine(dnnl::engine::kind::cpu, 0)),
+      outputs_(request.graph.nodes().size(), kNoValue),
+      terms_(outputs_.size()),
+      wants_gradient_(outputs_.size(), 0) {}
+
+Dims Lowering::dims(NodeId id) const {
+  Dims result{options_.batch_size};
+  result.insert(result.end(), shapes_.output[id].begin(), shapes_.output[id].end());
+  return result;
+}
+
+ValueId Lowering::blocked_input(NodeId id, size_t i) {
+  const ValueId value = input(id, i);
+  return program_.converted(id, value, blocked_layout(md(value)));
+}
+
+ValueId Lowering::weight(NodeId id, graph::ParameterInfo::Role role, const Dims& dims) {
+  const auto found = parameters_.find(id, role);
+  if (!found) return kNoValue;
+  using Role = graph::ParameterInfo::Role;
+  const bool learned = role != Role::kMovingMean && role != Role::kMovingVar;
+  return program_.fixed(plain_md(dims), found->span->weight.data(),
+                        learned ? std::optional(found->index) : std::nullopt);
+}
+
+ValueId Lowering::gradient_of_weight(NodeId id, graph::ParameterInfo::Role role, const Dims& dims) {
+  const auto found = parameters_.find(id, role);
+  return found ? program_.fixed(plain_md(dims), found->span->gradient.data(), found->index) : kNoValue;
+}
+
+void Lowering::contribute(NodeId id, ValueId term) {
+  if (wants_gradient_[id]) terms_[id].push_back(term);
+}
+
+ValueId Lowering::gradient(NodeId id, const Md& layout) {
+  if (terms_[id].empty()) return kNoValue;
+  terms_[id] = {emit_sum(program_, id, std::move(terms_[id]), layout)};
+  return terms_[id][0];
+}
+
+std::vector<ValueId> Lowering::gradient_terms(NodeId id, const Md& layout) {
+  if (options_.keep_all && !terms_[id].empty()) gradient(id, layout);
+  std::vector<ValueId> result;
+  result.reserve(terms_[id].size());
+  for (const ValueId term : terms_[id]) result.push_back(program_.converted(id, term, layout));
+  return result;
+}
+
+// A gradient flows into what has parameters before it, or of its own: not into the images.
+void Lowering::mark_wanted_gradients(const std::vector<NodeId>& order) {
+  for (const auto& parameter : shapes_.parameters) wants_gradient_[parameter.node] = 1;
+  for (const NodeId id : order) {
+    for (const NodeId input : node(id).inputs) wants_gradient_[id] |= wants_gradient_[input];
+  }
+}
+
+Lowering::EmitBackward Lowering::lower_node(NodeId id) {
+  return std::visit(Overloaded{
+                        [&](const graph::Input&) { return lower_input(*this, id); },
+                        [&](const graph::Convolution& op) { return lower_convolution(*this, id, op); },
+                        [&](const graph::FullyConnected& op) { return lower_dense(*this, id, op); },
+                        [&](const graph::BatchNorm& op) { return lower_batch_norm(*this, id, op); },
+                        [&](const graph::Activation& op) { return lower_activation(*this, id, op); },
+                        [&](const graph::Pooling& op) { return lower_pooling(*this, id, op); },
+                        [&](const graph::Concat&) { return lower_concat(*this, id); },
+                        [&](const graph::Add&) { return lower_add(*this, id); },
+                        [&](const graph::Flatten&) { return lower_flatten(*this, id); },
+                        [&](const graph::Identity&) { return lower_identity(*this, id); },
+                        [&](const graph::SoftmaxOutput& op) { return lower_softmax(*this, id, op); },
+                    },
+                    node(id).op);
+}
+
+Lowered Lowering::finish() && {
+  std::vector<ValueId> gradients(outputs_.size(), kNoValue);
+  for (NodeId id = 0; id < gradients.size(); id++) {
+    if (terms_[id].size() == 1) gradients[id] = terms_[id][0];
+  }
+  const ValueId probabilities = outputs_[graph_.output()];
+  program_.keep(probabilities);
+  return {std::move(program_), std::move(outputs_), std::move(gradients), probabilities};
+}
+
+Lowered lower(const LowerRequest& request) {
+  Lowering lowering(request);
+  const std::vector<NodeId> order = request.graph.canonical_order();
+  lowering.mark_wanted_gradients(order);
+  std::vector<Lowering::EmitBackward> backward;
+  for (const NodeId id : order) backward.push_back(lowering.lower_node(id));
+  lowering.program_.begin_backward();
+  if (lowering.training()) {
+    for (size_t i = order.size(); i-- > 0;) backward[i]();
+  }
+  return std::move(lowering).finish();
+}
+
+Md blocked_layout(const Md& md) {
+  return blocked_shape(md) ? md : md_in(Order::kBlocks16, dims_of(md));
+}
+
+ValueId flattened(Lowering& l, NodeId id, ValueId value) {
+  const Dims dims = dims_of(l.md(value));
+  if (dims.size() == 2) return l.program().converted(id, value, plain_md(dims));
+  const ValueId plain = l.program().converted(id, value, plain_md(dims));
+  return l.program().alias(plain, plain_md({dims[0], dims[1] * dims[2] * dims[3]}));
+}
+
+}  // namespace dtrain::exec::cpu

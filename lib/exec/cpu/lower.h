@@ -1,0 +1,116 @@
+// From a graph to a program: each operator's file emits the node's forward steps and returns what emits its backward
+// steps. Layouts are chosen on the way: convolutions say what they want, everything else follows its input.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "exec/cpu/fuse.h"
+#include "exec/cpu/parameter_store.h"
+#include "exec/cpu/program.h"
+#include "exec/executor.h"
+
+namespace dtrain::exec::cpu {
+
+// The caller's data of the pass in progress: the executor sets it, steps read it.
+struct PassInput {
+  const float* data = nullptr;
+  const float* labels = nullptr;
+};
+
+struct LowerRequest {
+  const graph::Graph& graph;
+  const graph::Shapes& shapes;
+  const Options& options;
+  ParameterStore& parameters;
+  const PassInput* input;  // must outlive the program
+};
+
+// What the executor needs to know of a lowered graph.
+struct Lowered {
+  Program program;
+  std::vector<ValueId> outputs;    // by node; kNoValue where a fusion left none
+  std::vector<ValueId> gradients;  // by node; kNoValue where none flows
+  ValueId probabilities = kNoValue;
+};
+
+Lowered lower(const LowerRequest& request);
+
+// The state of a lowering, for the operators' files.
+class Lowering {
+ public:
+  explicit Lowering(const LowerRequest& request);
+
+  // Emits a node's backward steps. The gradients by its output are there (`gradient`, `contributions`).
+  using EmitBackward = std::function<void()>;
+
+  [[nodiscard]] bool training() const { return options_.purpose == Options::Purpose::kTraining; }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const Fusions& fusions() const { return fusions_; }
+  Program& program() { return program_; }
+  [[nodiscard]] const PassInput* pass_input() const { return input_; }
+  [[nodiscard]] const dnnl::engine& engine() const { return program_.engine(); }
+  [[nodiscard]] const Md& md(ValueId value) const { return program_.md(value); }
+
+  [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
+  // [n, c, h, w] or [n, c] of a node's output.
+  [[nodiscard]] Dims dims(graph::NodeId id) const;
+  [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).inputs[i]; }
+  // The value that node `id` reads as its input `i`, in the layout that it was written in.
+  [[nodiscard]] ValueId input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
+  // The same in one of the layouts of layout.h, which own kernels work on.
+  ValueId blocked_input(graph::NodeId id, size_t i = 0);
+  void set_output(graph::NodeId id, ValueId value) { outputs_[id] = value; }
+
+  // The node's learned tensor or statistic in canonical layout, described with these dimensions; kNoValue if absent.
+  ValueId weight(graph::NodeId id, graph::ParameterInfo::Role role, const Dims& dims);
+  ValueId gradient_of_weight(graph::NodeId id, graph::ParameterInfo::Role role, const Dims& dims);
+
+  // Whether a gradient by the node's output is of use to anybody.
+  [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }
+  // Adds a term of the gradient by `id`'s output. Dropped where nobody wants it.
+  void contribute(graph::NodeId id, ValueId term);
+  // The gradient by the node's output in this layout: the sum of its terms. kNoValue if there are none.
+  ValueId gradient(graph::NodeId id, const Md& layout);
+  // Its terms in this layout, for kernels that add them up themselves. With keep_all one, the sum.
+  std::vector<ValueId> gradient_terms(graph::NodeId id, const Md& layout);
+
+  Lowered finish() &&;
+
+ private:
+  friend Lowered lower(const LowerRequest& request);
+  EmitBackward lower_node(graph::NodeId id);
+  void mark_wanted_gradients(const std::vector<graph::NodeId>& order);
+
+  const graph::Graph& graph_;
+  const graph::Shapes& shapes_;
+  const Options& options_;
+  ParameterStore& parameters_;
+  const PassInput* input_;
+  Fusions fusions_;
+  Program program_;
+  std::vector<ValueId> outputs_;
+  std::vector<std::vector<ValueId>> terms_;  // by node
+  std::vector<char> wants_gradient_;
+};
+
+// One function for each kind of node: emits its forward steps, sets its output, returns its backward.
+Lowering::EmitBackward lower_input(Lowering& l, graph::NodeId id);
+Lowering::EmitBackward lower_convolution(Lowering& l, graph::NodeId id, const graph::Convolution& op);
+Lowering::EmitBackward lower_dense(Lowering& l, graph::NodeId id, const graph::FullyConnected& op);
+Lowering::EmitBackward lower_batch_norm(Lowering& l, graph::NodeId id, const graph::BatchNorm& op);
+Lowering::EmitBackward lower_activation(Lowering& l, graph::NodeId id, const graph::Activation& op);
+Lowering::EmitBackward lower_pooling(Lowering& l, graph::NodeId id, const graph::Pooling& op);
+Lowering::EmitBackward lower_concat(Lowering& l, graph::NodeId id);
+Lowering::EmitBackward lower_add(Lowering& l, graph::NodeId id);
+Lowering::EmitBackward lower_flatten(Lowering& l, graph::NodeId id);
+Lowering::EmitBackward lower_identity(Lowering& l, graph::NodeId id);
+Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
+
+// The layout of own kernels nearest to `md`: itself, or nChw16c.
+Md blocked_layout(const Md& md);
+// The value as [n, c*h*w], row-major.
+ValueId flattened(Lowering& l, graph::NodeId id, ValueId value);
+
+}  // namespace dtrain::exec::cpu

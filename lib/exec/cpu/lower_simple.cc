@@ -1,0 +1,163 @@
+// Nodes that compute little or nothing: input, flatten, identity, add, concat, softmax.
+#include <cstring>
+
+#include "exec/cpu/kernels/channels.h"
+#include "exec/cpu/kernels/dense.h"
+#include "exec/cpu/layout.h"
+#include "exec/cpu/lower.h"
+#include "exec/cpu/lower_sums.h"
+#include "exec/cpu/parallel.h"
+
+namespace dtrain::exec::cpu {
+
+using graph::NodeId;
+
+namespace {
+
+const float* const* sources(void* const* pointers) {
+  return reinterpret_cast<const float* const*>(pointers);
+}
+
+}  // namespace
+
+// The caller's data is copied: it is only lent for the forward pass, and the first layer's gradient needs it again.
+Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
+  const ValueId data = l.program().tensor(plain_md(l.dims(id)));
+  const auto n = static_cast<int64_t>(l.md(data).get_size() / sizeof(float));
+  const PassInput* input = l.pass_input();
+  l.program().kernel(id, "copy of the images",
+                     [input, n](void* const* p) {
+                       parallel_shares(n, n, [&](int64_t begin, int64_t end) {
+                         std::memcpy(static_cast<float*>(p[0]) + begin, input->data + begin,
+                                     static_cast<size_t>(end - begin) * sizeof(float));
+                       });
+                     },
+                     {out(data)});
+  l.set_output(id, data);
+  return [] {};
+}
+
+Lowering::EmitBackward lower_flatten(Lowering& l, NodeId id) {
+  const ValueId flat = flattened(l, id, l.input(id));
+  l.set_output(id, flat);
+  return [&l, id, layout = l.md(flat)] {
+    const ValueId dy = l.gradient(id, layout);
+    if (dy != kNoValue) l.contribute(l.input_node(id), l.program().alias(dy, plain_md(l.dims(l.input_node(id)))));
+  };
+}
+
+Lowering::EmitBackward lower_identity(Lowering& l, NodeId id) {
+  l.set_output(id, l.input(id));
+  return [&l, id] {
+    const ValueId dy = l.gradient(id, l.md(l.input(id)));
+    if (dy != kNoValue) l.contribute(l.input_node(id), dy);
+  };
+}
+
+// With a ReLU after it, both in one pass, backward as well: what flows back is masked once, then goes to all inputs.
+Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
+  const NodeId relu = l.fusions().relu_after[id];
+  const bool fused = relu != Fusions::kNone;
+  const Md layout = blocked_layout(l.md(l.input(id)));
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < l.node(id).inputs.size(); i++) inputs.push_back(l.input(id, i));
+  const ValueId y = fused ? emit_sum_relu(l.program(), id, inputs, layout) : emit_sum(l.program(), id, inputs, layout);
+  l.set_output(id, y);
+  return [&l, id, relu, fused, layout, y] {
+    ValueId dy = kNoValue;
+    if (!fused) dy = l.gradient(id, layout);
+    const std::vector<ValueId> terms = fused ? l.gradient_terms(relu, layout) : std::vector<ValueId>{};
+    if (!terms.empty()) dy = emit_activation_backward(l.program(), id, graph::Activation::Kind::kRelu, y, terms);
+    if (dy == kNoValue) return;
+    for (const NodeId input : l.node(id).inputs) l.contribute(input, dy);
+  };
+}
+
+namespace {
+
+// Blocks of channels if each part fills its own, row-major otherwise.
+Order concat_order(Lowering& l, NodeId id) {
+  std::vector<int64_t> channels;
+  for (size_t i = 0; i < l.node(id).inputs.size(); i++) channels.push_back(dims_of(l.md(l.input(id, i)))[1]);
+  const auto first = blocked_shape(l.md(l.input(id)));
+  const bool blocks = first && first->order != Order::kChannelsLast && blocks_fit(channels, first->lanes);
+  return blocks ? first->order : Order::kPlain;
+}
+
+// The parts' gradients, by one kernel that adds up the whole's terms on the way.
+void split_gradient(Lowering& l, NodeId id, const ConcatShape& shape) {
+  const Order order = shape.whole.order;
+  const std::vector<ValueId> terms = l.gradient_terms(id, md_in(order, l.dims(id)));
+  if (terms.empty()) return;
+  const std::vector<NodeId>& inputs = l.node(id).inputs;
+  std::vector<Arg> args;
+  args.reserve(terms.size() + inputs.size());
+  for (const ValueId term : terms) args.push_back(in(term));
+  std::vector<ValueId> parts;
+  for (const NodeId input : inputs) {
+    parts.push_back(l.program().tensor(md_in(order, l.dims(input))));
+    args.push_back(out(parts.back()));
+  }
+  l.program().kernel(
+      id, "split of a gradient",
+      [shape, count = terms.size()](void* const* p) {
+        split_sum(shape, sources(p), static_cast<int>(count), reinterpret_cast<float* const*>(p + count));
+      },
+      std::move(args));
+  for (size_t i = 0; i < parts.size(); i++) l.contribute(l.input_node(id, i), parts[i]);
+}
+
+}  // namespace
+
+Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
+  const Order order = concat_order(l, id);
+  ConcatShape shape{.whole = shape_in(order, l.dims(id)), .part_blocks = {}};
+  std::vector<Arg> args;
+  for (size_t i = 0; i < l.node(id).inputs.size(); i++) {
+    const Dims part = l.dims(l.input_node(id, i));
+    args.push_back(in(l.program().converted(id, l.input(id, i), md_in(order, part))));
+    shape.part_blocks.push_back(shape_in(order, part).blocks);
+  }
+  const ValueId y = l.program().tensor(md_in(order, l.dims(id)));
+  args.push_back(out(y));
+  l.program().kernel(
+      id, "concat",
+      [shape](void* const* p) { concat_parts(shape, sources(p), static_cast<float*>(p[shape.part_blocks.size()])); },
+      std::move(args));
+  l.set_output(id, y);
+  return [&l, id, shape] { split_gradient(l, id, shape); };
+}
+
+// The labels are copied: they are only lent for the forward pass.
+Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
+  const ValueId x = flattened(l, id, l.input(id));
+  const Dims dims = dims_of(l.md(x));
+  const int64_t rows = dims[0], classes = dims[1];
+  const ValueId p = l.program().tensor(l.md(x));
+  l.program().kernel(id, "softmax",
+                     [rows, classes](void* const* a) {
+                       softmax_forward(rows, classes, static_cast<const float*>(a[0]), static_cast<float*>(a[1]));
+                     },
+                     {in(x), out(p)}, {x});
+  l.set_output(id, p);
+  const ValueId labels = l.program().tensor(plain_md({rows}));
+  if (!l.training()) return [] {};
+  l.program().kernel(id, "copy of the labels",
+                     [rows, input = l.pass_input()](void* const* a) {
+                       std::memcpy(a[0], input->labels, static_cast<size_t>(rows) * sizeof(float));
+                     },
+                     {out(labels)});
+  return [&l, id, p, labels, rows, classes, alpha = op.smooth_alpha] {
+    const ValueId dx = l.program().tensor(l.md(p));
+    l.program().kernel(id, "softmax backward",
+                       [rows, classes, alpha](void* const* a) {
+                         softmax_backward(rows, classes, alpha, static_cast<const float*>(a[0]),
+                                          static_cast<const float*>(a[1]), static_cast<float*>(a[2]));
+                       },
+                       {in(p), in(labels), out(dx)});
+    const NodeId input = l.input_node(id);
+    l.contribute(input, l.program().alias(dx, plain_md(l.dims(input))));
+  };
+}
+
+}  // namespace dtrain::exec::cpu

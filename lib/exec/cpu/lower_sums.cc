@@ -1,0 +1,88 @@
+#include "exec/cpu/lower_sums.h"
+
+#include "exec/cpu/kernels/elementwise.h"
+
+namespace dtrain::exec::cpu {
+
+namespace {
+
+const float* const* sources(void* const* pointers) {
+  return reinterpret_cast<const float* const*>(pointers);
+}
+
+int64_t elements(const Md& layout) {
+  return static_cast<int64_t>(layout.get_size() / sizeof(float));
+}
+
+std::vector<Arg> reads(const std::vector<ValueId>& values) {
+  std::vector<Arg> args;
+  args.reserve(values.size() + 2);
+  for (const ValueId value : values) args.push_back(in(value));
+  return args;
+}
+
+ValueId emit_plain_sum(Program& program, graph::NodeId node, const std::vector<ValueId>& terms, const Md& layout) {
+  const ValueId sum = program.tensor(layout);
+  std::vector<Arg> args = reads(terms);
+  args.push_back(out(sum));
+  program.kernel(
+      node, "sum",
+      [count = static_cast<int>(terms.size()), n = elements(layout)](void* const* p) {
+        sum_sources(sources(p), count, static_cast<float*>(p[count]), n);
+      },
+      std::move(args), terms);
+  return sum;
+}
+
+// The same terms in `layout`, no more than `most` of them: the first ones are added up until they fit.
+std::vector<ValueId> prepared(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout,
+                              size_t most) {
+  for (ValueId& term : terms) term = program.converted(node, term, layout);
+  while (terms.size() > most) {
+    const auto end = terms.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(terms.size(), kSourcesMax));
+    const ValueId sum = emit_plain_sum(program, node, {terms.begin(), end}, layout);
+    terms.erase(terms.begin(), end);
+    terms.insert(terms.begin(), sum);
+  }
+  return terms;
+}
+
+}  // namespace
+
+ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout) {
+  return prepared(program, node, std::move(terms), layout, 1)[0];
+}
+
+ValueId emit_sum_relu(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout) {
+  terms = prepared(program, node, std::move(terms), layout, kSourcesMax);
+  const ValueId y = program.tensor(layout);
+  std::vector<Arg> args = reads(terms);
+  args.push_back(out(y));
+  program.kernel(
+      node, "sum, relu",
+      [count = static_cast<int>(terms.size()), n = elements(layout)](void* const* p) {
+        sum_relu(sources(p), count, static_cast<float*>(p[count]), n);
+      },
+      std::move(args), terms);
+  return y;
+}
+
+ValueId emit_activation_backward(Program& program, graph::NodeId node, graph::Activation::Kind kind, ValueId y,
+                                 std::vector<ValueId> terms) {
+  const Md layout = program.md(y);
+  terms = prepared(program, node, std::move(terms), layout, kSourcesMax);
+  const ValueId dx = program.tensor(layout);
+  std::vector<Arg> args = reads(terms);
+  args.push_back(in(y));
+  args.push_back(out(dx));
+  program.kernel(
+      node, "activation backward",
+      [kind, count = static_cast<int>(terms.size()), n = elements(layout)](void* const* p) {
+        activation_backward(kind, static_cast<const float*>(p[count]), sources(p), count,
+                            static_cast<float*>(p[count + 1]), n);
+      },
+      std::move(args), terms);
+  return dx;
+}
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,21 @@
+// Steps that add tensors of one layout, alone or with an activation in the same pass over memory. All in place where
+// the terms' lives end.
+#pragma once
+
+#include <vector>
+
+#include "exec/cpu/program.h"
+
+namespace dtrain::exec::cpu {
+
+// The sum of the terms; a single one is its own sum. Terms in other layouts are converted first, here and below.
+ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout);
+
+// max(sum of the terms, 0).
+ValueId emit_sum_relu(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout);
+
+// (sum of the terms) * derivative of the activation whose output is y.
+ValueId emit_activation_backward(Program& program, graph::NodeId node, graph::Activation::Kind kind, ValueId y,
+                                 std::vector<ValueId> terms);
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,106 @@
+// What a graph is lowered to: a flat list of steps over values. A value is written by the steps that define it and then
+// only read (so its life has a first and a last step); where it lies in memory is decided afterwards (memory_plan.h).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "exec/cpu/dnnl_api.h"
+#include "graph/graph.h"
+
+namespace dtrain::exec::cpu {
+
+using ValueId = size_t;
+constexpr ValueId kNoValue = static_cast<ValueId>(-1);
+
+// A tensor of the program: a layout, and where its memory comes from.
+struct Value {
+  Md md;
+  void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics)
+  std::optional<size_t> parameter{};  // index of the parameter whose weight or gradient it is
+  std::optional<ValueId> alias_of{};  // another description of that value's memory
+  bool scratchpad = false;            // of use during one step only
+  bool kept = false;                  // read by the caller after the last step
+};
+
+struct Arg {
+  int key = 0;  // of oneDNN; own kernels take their arguments in order
+  ValueId value = kNoValue;
+  bool write = false;
+};
+inline Arg in(ValueId value) {
+  return {0, value, false};
+}
+inline Arg out(ValueId value) {
+  return {0, value, true};
+}
+inline Arg in(int key, ValueId value) {
+  return {key, value, false};
+}
+inline Arg out(int key, ValueId value) {
+  return {key, value, true};
+}
+
+// A kernel of our own: called with the addresses of the step's arguments, in their order.
+using Kernel = std::function<void(void* const* pointers)>;
+
+struct Step {
+  graph::NodeId node = 0;
+  const char* what = "";      // static text: "convolution forward"
+  dnnl::primitive primitive;  // empty where there is a kernel
+  Kernel kernel;
+  std::vector<Arg> args;
+  std::vector<ValueId>
+      overwrites;  // the first value written may take the memory of one of these, if its life ends here
+};
+
+class Program {
+ public:
+  explicit Program(dnnl::engine engine) : engine_(std::move(engine)) {}
+
+  ValueId tensor(const Md& md) { return add(Value{.md = md}); }
+  ValueId fixed(const Md& md, void* memory, std::optional<size_t> parameter);
+  ValueId alias(ValueId value, const Md& md) { return add(Value{.md = md, .alias_of = value}); }
+  ValueId scratchpad(const Md& md) { return add(Value{.md = md, .scratchpad = true}); }
+  void keep(ValueId value) { values_[root(value)].kept = true; }
+
+  void primitive(graph::NodeId node, const char* what, const dnnl::primitive& primitive, std::vector<Arg> args,
+                 std::vector<ValueId> overwrites = {});
+  void kernel(graph::NodeId node, const char* what, Kernel kernel, std::vector<Arg> args,
+              std::vector<ValueId> overwrites = {});
+
+  // The value in another layout: itself, an earlier result of the same conversion, or a new reorder.
+  ValueId converted(graph::NodeId node, ValueId value, const Md& md);
+  // Where a step that writes the layout `md` should write so that `target` gets its result: `target` itself, or a new
+  // value that finish_write reorders into it after the step.
+  ValueId staging(ValueId target, const Md& md) { return md == values_[target].md ? target : tensor(md); }
+  void finish_write(graph::NodeId node, ValueId staged, ValueId target);
+
+  // Steps before this call are the forward pass, steps after it the backward pass.
+  void begin_backward() { forward_count_ = steps_.size(); }
+
+  [[nodiscard]] const std::vector<Value>& values() const { return values_; }
+  [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
+  [[nodiscard]] size_t forward_count() const { return forward_count_; }
+  [[nodiscard]] const Md& md(ValueId value) const { return values_[value].md; }
+  [[nodiscard]] ValueId root(ValueId value) const;  // follows aliases
+  [[nodiscard]] const dnnl::engine& engine() const { return engine_; }
+
+ private:
+  ValueId add(const Value& value);
+  void add_step(Step step);
+  void reorder(graph::NodeId node, ValueId from, ValueId to);
+
+  dnnl::engine engine_;
+  std::vector<Value> values_;
+  std::vector<Step> steps_;
+  std::vector<std::vector<ValueId>> conversions_;  // by value: the same tensor in other layouts
+  std::map<void*, std::vector<ValueId>> fixed_;
+  size_t forward_count_ = 0;
+};
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,66 @@
+// A program with its memory: every step's arguments are addresses, so that running allocates nothing of our own.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "exec/cpu/arena.h"
+#include "exec/cpu/memory_plan.h"
+#include "exec/cpu/program.h"
+
+namespace dtrain::exec::cpu {
+
+class Runner {
+ public:
+  // share: values that are never alive together share memory (memory_plan.h).
+  Runner(const Program& program, bool share);
+
+  // Runs step `index`, on the calling thread and its OpenMP team.
+  void run(size_t index);
+  [[nodiscard]] size_t size() const { return steps_.size(); }
+
+  [[nodiscard]] void* address(ValueId value) const { return addresses_[value]; }
+  [[nodiscard]] size_t memory_bytes() const { return arena_.size() + scratchpad_.size(); }
+  // The value's elements in row-major order. Allocates.
+  [[nodiscard]] std::vector<float> read(ValueId value) const;
+
+  // Measure every step from now on: costs two readings of the clock a step.
+  void enable_profile() { profiling_ = true; }
+  struct Cost {
+    graph::NodeId node;
+    const char* what;
+    std::string implementation;  // oneDNN's name of it, or "own"
+    double seconds;              // of all runs since enable_profile
+    double least;                // of the shortest run
+    size_t runs;
+  };
+  [[nodiscard]] std::vector<Cost> profile() const;
+
+ private:
+  struct BoundStep {
+    graph::NodeId node = 0;
+    const char* what = "";
+    dnnl::primitive primitive;
+    Kernel kernel;
+    std::vector<dnnl::memory> memories;
+    std::vector<dnnl_exec_arg_t> args;
+    std::vector<void*> pointers;
+    std::chrono::nanoseconds spent{0}, least{std::chrono::nanoseconds::max()};
+    size_t runs = 0;
+  };
+
+  void bind_addresses(const Program& program, const MemoryPlan& plan);
+  [[nodiscard]] BoundStep bind(const Step& step) const;
+  void execute_step(BoundStep& step) const;
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  std::vector<Md> mds_;
+  std::vector<void*> addresses_;  // by value
+  Arena arena_, scratchpad_;
+  std::vector<BoundStep> steps_;
+  bool profiling_ = false;
+};
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,87 @@
+// An Executor is a graph compiled for one device, batch size, type and purpose. Where compute and communication meet.
+//
+// Buckets are intervals of the parameters in canonical order. Stores ask for several when gradients travel, so that
+// late layers are on their way while early ones still compute, and for one otherwise.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/graph.h"
+#include "tensor/parameters.h"
+#include "tensor/shape.h"
+
+namespace dtrain::exec {
+
+// One batch on the host, borrowed. data [n, c, h, w], float32, row-major; labels [n], classes as whole numbers.
+struct Batch {
+  std::span<const float> data;
+  std::span<const float> labels;
+};
+
+// Called before the first node that reads the bucket, first bucket first: returns when its weights may be read.
+// An Error (a peer was lost while waiting) ends the forward pass, which returns it.
+using WeightsWait = std::function<Result<>(size_t bucket)>;
+// Called in the backward pass when all gradients of the bucket are complete, last bucket first, once each. From then
+// until the next forward's wait for it, the executor touches neither the bucket's weights nor its gradients.
+using GradientReady = std::function<Result<>(size_t bucket)>;
+
+struct Options {
+  enum class Purpose { kTraining, kInference };
+  Purpose purpose = Purpose::kTraining;
+  int64_t batch_size = 1;
+  Shape image;           // [c, h, w]
+  int threads = 1;       // of the compute; the caller's thread is one of them
+  bool winograd = true;  // convolutions by Winograd where performance.md 3.2 says so: 1e-5 instead of 1e-6 exact
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, the first is 0
+  bool keep_all = false;                   // keep every node's output and gradient readable: for --check and tests
+};
+
+// One thread calls it. After compile nothing is allocated by our code. DeviceError: of no further use; parameters()
+// stay readable. Weights, gradients and statistics are zero at first.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Computes the outputs. In training, also the batch's statistics and what backward needs. Fails as `wait` does, and
+  // with Code::kData for a label that is no class of the network (contract.h); for inference there need be no labels.
+  virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
+  // Computes all gradients of the last forward's batch: sums over the batch, not means. Gradients are overwritten.
+  virtual Result<> backward(const GradientReady& ready) = 0;
+
+  virtual const ParameterView& parameters() = 0;
+  // The softmax of the last forward, [n, classes], row-major: valid until the next forward.
+  virtual std::span<const float> probabilities() = 0;
+
+  // With keep_all: what a node put out in the last forward, and the loss's gradient by that output after the last
+  // backward (empty where none flows: the images, and what has no parameters before it), in [n, c, h, w] order.
+  virtual std::vector<float> node_output(graph::NodeId node) = 0;
+  virtual std::vector<float> node_gradient(graph::NodeId node) = 0;
+
+  // Bytes held besides parameters, and by what: for --dry-run.
+  virtual size_t memory_bytes() const = 0;
+};
+
+// Compiles graphs for one kind of device. An Executor made with `weights_of` uses that executor's parameters and
+// statistics in place (it must outlive the new one, come from the same backend, and not run at the same time): how
+// validation sees the weights that training made.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Result<std::unique_ptr<Executor>> compile(const graph::Graph& graph, const Options& options,
+                                                    Executor* weights_of = nullptr) = 0;
+};
+
+std::unique_ptr<Backend> make_reference_backend();  // plain loops in float32: the truth for every test, and slow
+std::unique_ptr<Backend> make_cpu_backend();        // oneDNN
+
+inline Result<> no_wait(size_t) {
+  return {};
+}
+
+}  // namespace dtrain::exec

@@ -1,0 +1,94 @@
+// The reference executor: every node's output and gradient kept, one plain loop after the other. What it adds to the
+// Executor interface is for the check and the tests: tensors in the type that it computes in, and running node by node.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "exec/executor.h"
+#include "exec/reference/batch_norm.h"
+#include "exec/reference/spans.h"
+#include "tensor/buffer.h"
+
+namespace dtrain::exec::reference {
+
+// T: float or double. Parameters are float32 in either case; with double all arithmetic between them and the
+// parameters' gradients is double.
+template <class T>
+class ReferenceExecutor final : public Executor {
+ public:
+  static Result<std::unique_ptr<ReferenceExecutor>> compile(const graph::Graph& graph, const Options& options,
+                                                            Executor* weights_of);
+
+  Result<> forward(const Batch& batch, const WeightsWait& wait) override;
+  Result<> backward(const GradientReady& ready) override;
+  const ParameterView& parameters() override { return view_; }
+  std::span<const float> probabilities() override { return probabilities_.span(); }
+  std::vector<float> node_output(graph::NodeId node) override;
+  std::vector<float> node_gradient(graph::NodeId node) override;
+  size_t memory_bytes() const override;
+
+  // [n, c, h, w] of a node's output, and of the loss's gradient by it: empty where none flows.
+  Out<T> output(graph::NodeId node) { return nodes_[node].y.span(); }
+  Out<T> gradient(graph::NodeId node) { return nodes_[node].dy.span(); }
+  // The i-th parameter of a node and its gradient, in T; empty if it has fewer.
+  In<T> parameter(graph::NodeId node, size_t i) const;
+  Out<T> parameter_gradient(graph::NodeId node, size_t i);
+  // The statistics of a BatchNorm's last training forward.
+  BatchStatistics<T> statistics(graph::NodeId node) { return {nodes_[node].mean.span(), nodes_[node].inv_std.span()}; }
+  const graph::Shapes& shapes() const { return shapes_; }
+  int64_t batch_size() const { return options_.batch_size; }
+  const std::vector<graph::NodeId>& order() const { return order_; }
+
+  // The steps of forward and backward: begin_forward, then forward_node for each node of order(); begin_backward, then
+  // backward_node in the reverse order. In between the caller may overwrite outputs and gradients.
+  Result<> begin_forward(const Batch& batch);
+  void load_parameters();  // all of them, in place of waiting bucket by bucket
+  void forward_node(graph::NodeId node);
+  void begin_backward();
+  void backward_node(graph::NodeId node);  // the node's own parameters' gradients are in parameters() afterwards
+
+ private:
+  // Computed values of a node; `parameters` and `gradients` are those of the parameters in T, in declared order.
+  struct NodeState {
+    Extent extent;
+    Buffer<T> y, dy, mean, inv_std;
+    size_t first_parameter = 0, first_statistic = 0;
+    std::vector<Buffer<T>> parameters, gradients;
+  };
+
+  ReferenceExecutor(const graph::Graph& graph, const Options& options, graph::Shapes shapes);
+  void allocate_parameters();
+  void share_parameters(Executor& owner);
+  void allocate_nodes();
+  bool training() const { return options_.purpose == Options::Purpose::kTraining; }
+
+  void load_bucket(size_t bucket);
+  void load_parameter(size_t index);
+  void store_gradients(const NodeState& state);
+  In<T> input(graph::NodeId node, size_t i = 0) { return output(graph_.node(node).inputs[i]); }
+  Out<T> input_gradient(graph::NodeId node, size_t i = 0) { return gradient(graph_.node(node).inputs[i]); }
+  const Extent& input_extent(graph::NodeId node) const { return nodes_[graph_.node(node).inputs[0]].extent; }
+  std::span<float> statistic(graph::NodeId node, size_t i);
+
+  // Of forward_node and backward_node. A sum is an Add, or with its one input a Flatten or an Identity.
+  void batch_norm(graph::NodeId node, const graph::BatchNorm& op);
+  void concat(graph::NodeId node);
+  void concat_gradient(graph::NodeId node);
+  void sum(graph::NodeId node);
+  void sum_gradient(graph::NodeId node);
+
+  graph::Graph graph_;
+  Options options_;
+  graph::Shapes shapes_;
+  std::vector<graph::NodeId> order_;
+  std::vector<NodeState> nodes_;  // by NodeId
+  Buffer<float> weights_, gradients_, statistics_;
+  ParameterView view_;
+  Buffer<float> labels_, probabilities_;
+};
+
+extern template class ReferenceExecutor<float>;
+extern template class ReferenceExecutor<double>;
+
+}  // namespace dtrain::exec::reference

@@ -1,0 +1,132 @@
+// Which loop runs for which operator, on what.
+#include <algorithm>
+
+#include "base/overloaded.h"
+#include "exec/reference/activation.h"
+#include "exec/reference/convolution.h"
+#include "exec/reference/elementwise.h"
+#include "exec/reference/executor.h"
+#include "exec/reference/fully_connected.h"
+#include "exec/reference/pooling.h"
+#include "exec/reference/softmax.h"
+
+namespace dtrain::exec::reference {
+
+using graph::NodeId;
+
+template <class T>
+void ReferenceExecutor<T>::forward_node(NodeId node) {
+  const Extent& e = nodes_[node].extent;
+  const Out<T> y = output(node);
+  const int64_t n = options_.batch_size;
+  std::visit(
+      Overloaded{[&](const graph::Input&) {},  // begin_forward put the images there
+                 [&](const graph::Convolution& op) {
+                   convolution_forward<T>(op, input_extent(node), input(node), parameter(node, 0), parameter(node, 1),
+                                          e, y);
+                 },
+                 [&](const graph::FullyConnected&) {
+                   fully_connected_forward<T>(n, input(node), parameter(node, 0), parameter(node, 1), y);
+                 },
+                 [&](const graph::BatchNorm& op) { batch_norm(node, op); },
+                 [&](const graph::Activation& op) { activation_forward<T>(op, input(node), y); },
+                 [&](const graph::Pooling& op) { pooling_forward<T>(op, input_extent(node), input(node), e, y); },
+                 [&](const graph::Concat&) { concat(node); }, [&](const graph::Add&) { sum(node); },
+                 [&](const graph::Flatten&) { sum(node); }, [&](const graph::Identity&) { sum(node); },
+                 [&](const graph::SoftmaxOutput&) {
+                   softmax_forward<T>(n, input(node), y);
+                   std::copy(y.begin(), y.end(), probabilities_.data());
+                 }},
+      graph_.node(node).op);
+}
+
+template <class T>
+void ReferenceExecutor<T>::backward_node(NodeId node) {
+  const Extent& e = nodes_[node].extent;
+  const In<T> dy = gradient(node);
+  const int64_t n = options_.batch_size;
+  const Out<T> d0 = parameter_gradient(node, 0), d1 = parameter_gradient(node, 1);
+  std::visit(
+      Overloaded{
+          [&](const graph::Input&) {},
+          [&](const graph::Convolution& op) {
+            const Extent& xe = input_extent(node);
+            convolution_backward_data<T>(op, xe, parameter(node, 0), e, dy, input_gradient(node));
+            convolution_backward_weights<T>(op, xe, input(node), e, dy, d0, d1);
+          },
+          [&](const graph::FullyConnected&) {
+            fully_connected_backward<T>(n, input(node), parameter(node, 0), dy, input_gradient(node), d0, d1);
+          },
+          [&](const graph::BatchNorm& op) {
+            batch_norm_backward<T>(op, e, input(node), parameter(node, 0), statistics(node), dy, input_gradient(node),
+                                   d0, d1);
+          },
+          [&](const graph::Activation& op) { activation_backward<T>(op, output(node), dy, input_gradient(node)); },
+          [&](const graph::Pooling& op) {
+            pooling_backward<T>(op, input_extent(node), input(node), e, dy, input_gradient(node));
+          },
+          [&](const graph::Concat&) { concat_gradient(node); }, [&](const graph::Add&) { sum_gradient(node); },
+          [&](const graph::Flatten&) { sum_gradient(node); }, [&](const graph::Identity&) { sum_gradient(node); },
+          // Its own gradient counts for nothing: this is where the loss's gradient begins.
+          [&](const graph::SoftmaxOutput& op) {
+            softmax_backward<T>(op, output(node), labels_.span(), input_gradient(node));
+          }},
+      graph_.node(node).op);
+  store_gradients(nodes_[node]);
+}
+
+template <class T>
+void ReferenceExecutor<T>::batch_norm(NodeId node, const graph::BatchNorm& op) {
+  const Extent& e = nodes_[node].extent;
+  const In<T> gamma = parameter(node, 0), beta = parameter(node, 1);
+  const std::span<float> mean = statistic(node, 0), var = statistic(node, 1);
+  if (training()) {
+    batch_norm_training<T>(op, e, input(node), gamma, beta, statistics(node), mean, var, output(node));
+  } else {
+    batch_norm_inference<T>(op, e, input(node), gamma, beta, mean, var, output(node));
+  }
+}
+
+template <class T>
+void ReferenceExecutor<T>::concat(NodeId node) {
+  int64_t offset = 0;
+  for (const NodeId x : graph_.node(node).inputs) {
+    concat_forward<T>(options_.batch_size, output(x), offset, output(node));
+    offset += element_count(shapes_.output[x]);
+  }
+}
+
+template <class T>
+void ReferenceExecutor<T>::concat_gradient(NodeId node) {
+  int64_t offset = 0;
+  for (const NodeId x : graph_.node(node).inputs) {
+    concat_backward<T>(options_.batch_size, gradient(node), offset, gradient(x));
+    offset += element_count(shapes_.output[x]);
+  }
+}
+
+template <class T>
+void ReferenceExecutor<T>::sum(NodeId node) {
+  std::fill(output(node).begin(), output(node).end(), T{0});
+  for (const NodeId x : graph_.node(node).inputs) add_to<T>(output(x), output(node));
+}
+
+template <class T>
+void ReferenceExecutor<T>::sum_gradient(NodeId node) {
+  for (const NodeId x : graph_.node(node).inputs) add_to<T>(gradient(node), gradient(x));
+}
+
+// What this file defines; the rest of the class is instantiated in executor.cc.
+#define DT_INSTANTIATE(T)                                                          \
+  template void ReferenceExecutor<T>::forward_node(NodeId);                        \
+  template void ReferenceExecutor<T>::backward_node(NodeId);                       \
+  template void ReferenceExecutor<T>::batch_norm(NodeId, const graph::BatchNorm&); \
+  template void ReferenceExecutor<T>::concat(NodeId);                              \
+  template void ReferenceExecutor<T>::concat_gradient(NodeId);                     \
+  template void ReferenceExecutor<T>::sum(NodeId);                                 \
+  template void ReferenceExecutor<T>::sum_gradient(NodeId);
+DT_INSTANTIATE(float)
+DT_INSTANTIATE(double)
+#undef DT_INSTANTIATE
+
+}  // namespace dtrain::exec::reference

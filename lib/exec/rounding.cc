@@ -1,0 +1,145 @@
+#include "exec/rounding.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/overloaded.h"
+#include "exec/norm.h"
+
+namespace dtrain::exec {
+
+namespace {
+
+using graph::NodeId;
+
+double count(std::span<const double> x) {
+  return static_cast<double>(std::max<size_t>(x.size(), 1));
+}
+double rms(std::span<const double> x) {
+  return norm(x) / std::sqrt(count(x));
+}
+
+// What the formulas need of one node.
+struct Tensors {
+  std::span<const double> x, w, y, dy;
+  double images, channels;
+};
+
+Tensors tensors_of(const graph::Graph& graph, Reference& reference, NodeId node) {
+  const std::vector<NodeId>& inputs = graph.node(node).inputs;
+  const Shape& shape = reference.shapes().output[node];
+  return {inputs.empty() ? std::span<const double>{} : reference.output(inputs[0]),
+          reference.parameter(node, 0),
+          reference.output(node),
+          reference.gradient(node),
+          static_cast<double>(reference.batch_size()),
+          static_cast<double>(shape[0])};
+}
+
+// Terms of the sum for one output of a layer with weights [outputs, ...].
+double fan_in(const Tensors& t) {
+  return count(t.w) / t.channels;
+}
+// A layer's weights are met by each image's every position.
+double positions(const Tensors& t) {
+  return count(t.y) / t.channels;
+}
+
+double window(const graph::Pooling& op, const Tensors& t) {
+  return op.global ? count(t.x) / count(t.y) : static_cast<double>(op.kernel_h * op.kernel_w);
+}
+
+// Norm of x with each channel multiplied by what the batch norm multiplies it by.
+double normalised_norm(const graph::BatchNorm& op, const Tensors& t, Reference& reference, NodeId node,
+                       std::span<const double> x) {
+  const std::span<const double> inv_std = reference.statistics(node).inv_std;
+  const size_t channels = inv_std.size(), map = t.y.size() / channels / static_cast<size_t>(t.images);
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); i++) {
+    const size_t c = i / map % channels;
+    const double scaled = x[i] * inv_std[c] * (op.fix_gamma ? 1.0 : t.w[c]);
+    sum += scaled * scaled;
+  }
+  return std::sqrt(sum);
+}
+
+// exp and log1p of vector libraries are good to a few units, not to half a one.
+double activation_terms(const graph::Activation& op) {
+  return op.kind == graph::Activation::Kind::kRelu ? 1 : 16;
+}
+
+}  // namespace
+
+Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId node) {
+  const Tensors t = tensors_of(graph, reference, node);
+  const auto linear = [&] {
+    return Rounding{rms(t.x) * norm(t.w) / std::sqrt(t.channels) * std::sqrt(count(t.y)), fan_in(t)};
+  };
+  return std::visit(
+      Overloaded{[&](const graph::Input&) { return Rounding{}; }, [&](const graph::Convolution&) { return linear(); },
+                 [&](const graph::FullyConnected&) { return linear(); },
+                 [&](const graph::BatchNorm& op) {
+                   return Rounding{normalised_norm(op, t, reference, node, t.x), positions(t)};
+                 },
+                 [&](const graph::Activation& op) {
+                   return Rounding{0, activation_terms(op)};
+                 },
+                 [&](const graph::Pooling& op) {
+                   if (op.kind == graph::Pooling::Kind::kMax) return Rounding{};
+                   return Rounding{rms(t.x) * std::sqrt(count(t.y) / window(op, t)), window(op, t)};
+                 },
+                 [&](const graph::Concat&) { return Rounding{}; },
+                 [&](const graph::Add&) {
+                   double squares = 0;
+                   for (const NodeId x : graph.node(node).inputs) squares += std::pow(norm(reference.output(x)), 2);
+                   return Rounding{std::sqrt(squares), static_cast<double>(graph.node(node).inputs.size())};
+                 },
+                 [&](const graph::Flatten&) { return Rounding{}; }, [&](const graph::Identity&) { return Rounding{}; },
+                 [&](const graph::SoftmaxOutput&) {
+                   return Rounding{0, t.channels};
+                 }},
+      graph.node(node).op);
+}
+
+Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node) {
+  const Tensors t = tensors_of(graph, reference, node);
+  const auto linear = [&] {
+    // Each x meets as many products as all of y does, divided by the number of x.
+    return Rounding{norm(t.dy) * norm(t.w) / std::sqrt(t.channels), fan_in(t) * count(t.y) / count(t.x)};
+  };
+  return std::visit(Overloaded{[&](const graph::Convolution&) { return linear(); },
+                               [&](const graph::FullyConnected&) { return linear(); },
+                               [&](const graph::BatchNorm& op) {
+                                 return Rounding{normalised_norm(op, t, reference, node, t.dy), positions(t)};
+                               },
+                               [&](const graph::Activation& op) {
+                                 return Rounding{norm(t.dy), activation_terms(op)};
+                               },
+                               [&](const graph::Pooling& op) {
+                                 if (op.kind == graph::Pooling::Kind::kMax) return Rounding{norm(t.dy), window(op, t)};
+                                 return Rounding{norm(t.dy) / std::sqrt(window(op, t)), window(op, t)};
+                               },
+                               [&](const graph::SoftmaxOutput&) {
+                                 return Rounding{norm(t.y), t.channels};
+                               },
+                               [&](const auto&) {
+                                 return Rounding{norm(t.dy), 1};
+                               }},
+                    graph.node(node).op);
+}
+
+Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node, size_t i) {
+  const Tensors t = tensors_of(graph, reference, node);
+  const bool normalisation = std::holds_alternative<graph::BatchNorm>(graph.node(node).op);
+  // Biases, gammas and betas sum dy, times at most a number of size 1.
+  if (normalisation || i > 0) return {norm(t.dy), positions(t)};
+  return {norm(t.dy) * rms(t.x) * std::sqrt(fan_in(t)), positions(t)};
+}
+
+double tolerance(const Rounding& rounding) {
+  constexpr double kUnitRoundoff = 0x1p-24;
+  // Twice what independent errors give, as partial sums round too, and some units for the steps around the sum.
+  return kUnitRoundoff * (8 + 2 * std::sqrt(rounding.length));
+}
+
+}  // namespace dtrain::exec

@@ -1,0 +1,404 @@
+#include "cases.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+
+namespace dtrain::exec::test {
+
+namespace {
+
+using namespace dtrain::graph;
+
+constexpr int64_t kClasses = 4;
+// "head"'s bias for class 0 with integers: e^-262144 is 0 in any type, and sums near it still hold 1/16ths in float32.
+constexpr float kDecisive = 262144;
+
+Convolution conv3x3(int64_t filters, int64_t stride = 1) {
+  return {.filters = filters,
+          .kernel_h = 3,
+          .kernel_w = 3,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = 1,
+          .pad_w = 1,
+          .bias = false};
+}
+Convolution conv1x1(int64_t filters, int64_t stride = 1) {
+  return {.filters = filters, .stride_h = stride, .stride_w = stride, .bias = false};
+}
+Pooling window(Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad,
+               Pooling::Rounding rounding = Pooling::Rounding::kValid,
+               Pooling::Divisor divisor = Pooling::Divisor::kPadded) {
+  return {.kind = kind,
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = pad,
+          .pad_w = pad,
+          .rounding = rounding,
+          .divisor = divisor};
+}
+constexpr auto kMax = Pooling::Kind::kMax;
+constexpr auto kAverage = Pooling::Kind::kAverage;
+constexpr auto kFull = Pooling::Rounding::kFull;
+constexpr auto kV07 = Pooling::Rounding::kV07;
+constexpr auto kKernel = Pooling::Divisor::kKernel;
+
+// Builds the network around the operators of one case.
+class Net {
+ public:
+  explicit Net(const Shape& image, bool first = false) {
+    x_ = graph_.add("data", Input{}, {});
+    if (!first) x_ = graph_.add("before", conv1x1(image[0]), {x_});
+  }
+  NodeId x() const { return x_; }
+  NodeId add(const std::string& name, Op op, std::vector<NodeId> inputs) {
+    return graph_.add(name, op, std::move(inputs));
+  }
+  Graph finish(NodeId y, int64_t classes = kClasses, SoftmaxOutput softmax = {}) {
+    const NodeId flat = graph_.add("flatten", Flatten{}, {y});
+    const NodeId head = graph_.add("head", FullyConnected{.outputs = classes}, {flat});
+    graph_.add("softmax", softmax, {head});
+    return std::move(graph_);
+  }
+
+ private:
+  Graph graph_;
+  NodeId x_;
+};
+
+class Table {
+ public:
+  std::vector<Case> take() { return std::move(cases_); }
+  Case& put(std::string name, const Shape& image, Graph graph) {
+    return cases_.emplace_back(Case{.name = std::move(name), .graph = std::move(graph), .image = image});
+  }
+  // One operator between "before" and "head".
+  Case& one(std::string name, const Shape& image, Op op) {
+    Net net(image);
+    return put(std::move(name), image, net.finish(net.add("op", op, {net.x()})));
+  }
+  Case& first(std::string name, const Shape& image, Op op) {
+    Net net(image, true);
+    return put(std::move(name), image, net.finish(net.add("op", op, {net.x()})));
+  }
+
+ private:
+  std::vector<Case> cases_;
+};
+
+// Layers of Inception and ResNet with fewer channels and smaller maps, odd sizes, and the edges of the rules.
+void convolutions(Table& t) {
+  Convolution biased = conv3x3(24);
+  biased.bias = true;
+  t.first("first convolution 3x3, inception-28 conv1", {3, 12, 12}, biased);
+  t.first("first convolution 7x7 stride 2, resnet conv0", {3, 23, 21},
+          Convolution{.filters = 16,
+                      .kernel_h = 7,
+                      .kernel_w = 7,
+                      .stride_h = 2,
+                      .stride_w = 2,
+                      .pad_h = 3,
+                      .pad_w = 3,
+                      .bias = false});
+  t.first("first convolution 5x5, lenet", {1, 28, 28}, Convolution{.filters = 20, .kernel_h = 5, .kernel_w = 5});
+  t.one("convolution 5x5, lenet's second", {20, 12, 12}, Convolution{.filters = 50, .kernel_h = 5, .kernel_w = 5});
+  t.one("convolution 5x5 pad 2, 3conv", {32, 7, 7},
+        Convolution{.filters = 16, .kernel_h = 5, .kernel_w = 5, .pad_h = 2, .pad_w = 2});
+  t.one("convolution 1x1", {24, 7, 7}, conv1x1(32));
+  t.one("convolution 1x1 with bias", {16, 14, 14}, Convolution{.filters = 48});
+  t.one("convolution 1x1 stride 2, a projection of even size", {16, 8, 8}, conv1x1(32, 2));
+  t.one("convolution 1x1 stride 2, a projection of odd size", {16, 7, 7}, conv1x1(32, 2));
+  t.one("convolution 3x3", {32, 14, 14}, conv3x3(48));
+  t.one("convolution 3x3 with bias, odd size", {16, 7, 7}, biased);
+  t.one("convolution 3x3, 64 channels", {64, 14, 14}, conv3x3(64)).smooth = false;
+  t.one("convolution 3x3 stride 2, even size", {20, 14, 14}, conv3x3(24, 2));
+  t.one("convolution 3x3 stride 2, odd size", {20, 7, 7}, conv3x3(24, 2));
+  t.one("convolution 3x3 stride 2 without pad", {16, 9, 9},
+        Convolution{.filters = 16, .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2});
+  t.one("convolution 1x7", {16, 9, 9}, Convolution{.filters = 16, .kernel_w = 7, .pad_w = 3, .bias = false});
+  t.one("convolution 7x1", {16, 9, 9}, Convolution{.filters = 16, .kernel_h = 7, .pad_h = 3, .bias = false});
+  t.one("convolution with strides and pads that differ", {5, 9, 11},
+        Convolution{.filters = 7, .kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 3, .pad_h = 1, .pad_w = 0});
+  t.one("convolution of 17 channels to 33", {17, 5, 5}, conv3x3(33));
+  t.one("convolution of 1 channel to 1", {1, 6, 6}, conv3x3(1));
+  t.one("convolution of a 1x1 map", {16, 1, 1}, conv3x3(8));
+  t.one("convolution whose kernel is the map", {8, 4, 4}, Convolution{.filters = 12, .kernel_h = 4, .kernel_w = 4});
+  t.one("convolution in 4 groups", {32, 7, 7},
+        Convolution{.filters = 64, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .groups = 4});
+  t.one("convolution in groups of 3 channels", {9, 6, 6},
+        Convolution{.filters = 6, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .groups = 3});
+  t.one("convolution, depthwise", {16, 7, 7},
+        Convolution{.filters = 16, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .groups = 16, .bias = false});
+  t.one("convolution of one image", {16, 7, 7}, conv3x3(16)).batch = 1;
+  t.one("convolution of five images", {16, 7, 7}, conv3x3(16)).batch = 5;
+}
+
+void fully_connected(Table& t) {
+  t.one("fully connected", {32, 3, 3}, FullyConnected{.outputs = 50});
+  t.one("fully connected without bias", {32, 1, 1}, FullyConnected{.outputs = 16, .bias = false}).batch = 5;
+  t.one("fully connected of odd sizes", {7, 3, 5}, FullyConnected{.outputs = 13}).batch = 1;
+  t.first("first fully connected, mlp", {1, 28, 28}, FullyConnected{.outputs = 32}).batch = 16;
+  Net chain({16, 2, 2});
+  const NodeId fc = chain.add("fc1", FullyConnected{.outputs = 24}, {chain.x()});
+  const NodeId relu = chain.add("relu1", Activation{}, {fc});
+  t.put("fully connected, relu, fully connected", {16, 2, 2},
+        chain.finish(chain.add("fc2", FullyConnected{.outputs = 12}, {relu})))
+      .smooth = false;
+}
+
+void batch_norms(Table& t) {
+  const auto put = [&](std::string name, const Shape& image, BatchNorm op, int64_t batch) {
+    Case& c = t.one(std::move(name), image, op);
+    c.exact = false;
+    c.batch = batch;
+  };
+  put("batch norm", {32, 7, 7}, {.epsilon = 2e-5, .fix_gamma = false}, 4);
+  put("batch norm with gamma fixed", {24, 6, 6}, {.epsilon = 1e-3, .fix_gamma = true}, 4);
+  put("batch norm of odd sizes", {5, 3, 7}, {.epsilon = 1e-5 + 1e-10, .fix_gamma = false}, 3);
+  put("batch norm of 33 channels, momentum 0.5", {33, 4, 4}, {.epsilon = 1e-3, .momentum = 0.5, .fix_gamma = false}, 2);
+  put("batch norm of 1x1 maps", {16, 1, 1}, {.epsilon = 1e-3, .fix_gamma = false}, 8);
+  put("batch norm of one image", {8, 6, 6}, {.epsilon = 1e-3, .fix_gamma = false}, 1);
+  Case& data = t.first("first batch norm, bn_data", {3, 10, 10}, BatchNorm{.epsilon = 2e-5, .fix_gamma = true});
+  data.exact = false;
+  data.batch = 4;
+  Net net({16, 2, 2});
+  const NodeId fc = net.add("fc1", FullyConnected{.outputs = 20}, {net.x()});
+  Case& vectors =
+      t.put("batch norm of vectors", {16, 2, 2}, net.finish(net.add("op", BatchNorm{.fix_gamma = false}, {fc})));
+  vectors.exact = false;
+  vectors.batch = 8;
+}
+
+void activations(Table& t) {
+  using Kind = Activation::Kind;
+  t.one("relu", {16, 7, 7}, Activation{});
+  t.one("relu of odd sizes", {5, 3, 7}, Activation{});
+  for (const auto& [name, kind] :
+       {std::pair{"tanh", Kind::kTanh}, {"sigmoid", Kind::kSigmoid}, {"softrelu", Kind::kSoftrelu}}) {
+    t.one(name, {20, 6, 6}, Activation{kind}).exact = false;
+    t.one(std::string(name) + " of odd sizes", {5, 3, 7}, Activation{kind}).exact = false;
+  }
+  Net net({16, 3, 3});
+  const NodeId fc = net.add("fc1", FullyConnected{.outputs = 50}, {net.x()});
+  t.put("tanh of vectors", {16, 3, 3}, net.finish(net.add("op", Activation{Kind::kTanh}, {fc}))).exact = false;
+}
+
+void max_poolings(Table& t) {
+  t.one("max pooling 2x2 stride 2, lenet", {20, 12, 12}, window(kMax, 2, 2, 0));
+  t.one("max pooling 2x2 stride 2 of odd size", {20, 7, 7}, window(kMax, 2, 2, 0));
+  t.one("max pooling 3x3 stride 2, 3conv", {16, 14, 14}, window(kMax, 3, 2, 0));
+  t.one("max pooling 3x3 stride 2 pad 1, even size", {16, 8, 8}, window(kMax, 3, 2, 1));
+  t.one("max pooling 3x3 stride 2 pad 1, odd size", {16, 7, 7}, window(kMax, 3, 2, 1));
+  t.one("max pooling 3x3 stride 1 pad 1", {16, 7, 7}, window(kMax, 3, 1, 1));
+  t.one("max pooling full", {16, 8, 8}, window(kMax, 3, 2, 0, kFull));
+  t.one("max pooling full pad 1", {5, 8, 8}, window(kMax, 3, 2, 1, kFull));
+  t.one("max pooling of v0.7, even size", {16, 8, 8}, window(kMax, 3, 2, 0, kV07));
+  t.one("max pooling of v0.7, odd size", {16, 7, 7}, window(kMax, 3, 2, 0, kV07));
+  t.one("max pooling of v0.7 pad 1", {5, 6, 6}, window(kMax, 3, 2, 1, kV07));
+  t.one("max pooling with sides that differ", {5, 9, 11},
+        Pooling{.kind = kMax, .kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 3, .pad_h = 1, .pad_w = 0});
+  t.one("max pooling of everything", {16, 5, 5}, Pooling{.kind = kMax, .global = true});
+}
+
+void average_poolings(Table& t) {
+  const auto inexact = [&](std::string name, const Shape& image, Pooling op) {
+    t.one(std::move(name), image, op).exact = false;
+  };
+  t.one("average pooling 2x2 stride 2", {16, 8, 8}, window(kAverage, 2, 2, 0));
+  t.one("average pooling 2x2 full, clipped", {16, 7, 7}, window(kAverage, 2, 2, 0, kFull));
+  t.one("average pooling 2x2 of v0.7, always by 4", {16, 7, 7}, window(kAverage, 2, 2, 0, kV07, kKernel));
+  inexact("average pooling 3x3 stride 1 pad 1, inception", {16, 7, 7}, window(kAverage, 3, 1, 1));
+  inexact("average pooling 3x3 stride 2, 3conv", {16, 13, 13}, window(kAverage, 3, 2, 0));
+  inexact("average pooling 3x3 stride 2 pad 1", {5, 8, 8}, window(kAverage, 3, 2, 1));
+  inexact("average pooling full, clipped", {16, 8, 8}, window(kAverage, 3, 2, 0, kFull));
+  inexact("average pooling full pad 1", {16, 8, 8}, window(kAverage, 3, 2, 1, kFull));
+  inexact("average pooling full pad 1, always by 9", {16, 8, 8}, window(kAverage, 3, 2, 1, kFull, kKernel));
+  inexact("average pooling of v0.7, always by 9", {16, 8, 8}, window(kAverage, 3, 2, 0, kV07, kKernel));
+  inexact("average pooling 7x7 of the whole map", {24, 7, 7}, window(kAverage, 7, 1, 0));
+  inexact("average pooling of everything", {24, 7, 7}, Pooling{.kind = kAverage, .global = true});
+  t.one("average pooling of everything, 4x4", {24, 4, 4}, Pooling{.kind = kAverage, .global = true});
+  t.one("average pooling of a 1x1 map", {24, 1, 1}, Pooling{.kind = kAverage, .global = true});
+  inexact(
+      "average pooling with sides that differ", {5, 9, 11},
+      Pooling{.kind = kAverage, .kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 3, .pad_h = 1, .pad_w = 0});
+}
+
+void joins(Table& t) {
+  const Shape image = {16, 6, 6};
+  Net two(image);
+  const NodeId a = two.add("a", conv1x1(8), {two.x()}), b = two.add("b", conv3x3(24), {two.x()});
+  t.put("concat of two", image, two.finish(two.add("op", Concat{}, {a, b})));
+
+  Net four(image);
+  std::vector<NodeId> branches;
+  for (const int64_t filters : {3, 16, 5, 17}) {
+    branches.push_back(four.add("branch" + std::to_string(filters), conv1x1(filters), {four.x()}));
+  }
+  t.put("concat of four with odd channels", image, four.finish(four.add("op", Concat{}, branches)));
+
+  Net pooled(image);
+  const NodeId down = pooled.add("a", conv3x3(12, 2), {pooled.x()});
+  const NodeId pool = pooled.add("b", window(kMax, 3, 2, 1), {pooled.x()});
+  t.put("concat of a convolution and a pooling of one input", image,
+        pooled.finish(pooled.add("op", Concat{}, {down, pool})));
+
+  Net twice(image);
+  t.put("concat of one input with itself", image, twice.finish(twice.add("op", Concat{}, {twice.x(), twice.x()})));
+
+  Net vectors(image);
+  const NodeId f = vectors.add("f", FullyConnected{.outputs = 5}, {vectors.x()});
+  const NodeId g = vectors.add("g", FullyConnected{.outputs = 9}, {vectors.x()});
+  t.put("concat of vectors", image, vectors.finish(vectors.add("op", Concat{}, {f, g})));
+
+  Net residual(image);
+  const NodeId branch = residual.add("branch", conv3x3(16), {residual.x()});
+  t.put("sum of a branch and its input", image, residual.finish(residual.add("op", Add{}, {branch, residual.x()})));
+
+  Net three(image);
+  const NodeId p = three.add("p", conv1x1(16), {three.x()}), q = three.add("q", conv1x1(16), {three.x()});
+  t.put("sum of three", image, three.finish(three.add("op", Add{}, {p, q, three.x()})));
+
+  Net doubled({5, 3, 7});
+  t.put("sum of one input with itself", {5, 3, 7},
+        doubled.finish(doubled.add("op", Add{}, {doubled.x(), doubled.x()})));
+
+  t.one("flatten", {5, 3, 7}, Flatten{});
+  t.one("identity", {16, 6, 6}, Identity{});
+  t.first("first identity", {3, 6, 6}, Identity{});
+}
+
+void softmaxes(Table& t) {
+  const auto put = [&](std::string name, int64_t classes, SoftmaxOutput op, bool exact, int64_t batch) {
+    Net net({8, 2, 2});
+    Case& c = t.put(std::move(name), {8, 2, 2}, net.finish(net.x(), classes, op));
+    c.exact = exact;
+    c.batch = batch;
+  };
+  put("softmax of 2 classes", 2, {}, true, 3);
+  put("softmax of 100 classes", 100, {}, true, 7);
+  put("softmax with smoothing", 10, {.smooth_alpha = 0.1}, false, 4);
+}
+
+// Chains that a backend may fuse.
+void chains(Table& t) {
+  const Shape image = {16, 8, 8};
+  Net conv(image);
+  const NodeId c =
+      conv.add("conv", Convolution{.filters = 24, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1}, {conv.x()});
+  const NodeId r = conv.add("relu", Activation{}, {c});
+  t.put("convolution, relu, pooling", image, conv.finish(conv.add("pool", window(kMax, 2, 2, 0), {r}))).smooth = false;
+
+  Net normed(image);
+  const NodeId nc = normed.add("conv", Convolution{.filters = 24, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1},
+                               {normed.x()});
+  const NodeId nb = normed.add("bn", BatchNorm{.fix_gamma = false}, {nc});
+  Case& unit = t.put("convolution, batch norm, relu", image, normed.finish(normed.add("relu", Activation{}, {nb})));
+  unit.exact = unit.smooth = false;
+  unit.batch = 4;
+
+  Net v1(image);
+  const NodeId c1 = v1.add("conv1", conv3x3(16), {v1.x()}), b1 = v1.add("bn1", BatchNorm{.fix_gamma = false}, {c1});
+  const NodeId r1 = v1.add("relu1", Activation{}, {b1});
+  const NodeId c2 = v1.add("conv2", conv3x3(16), {r1}), b2 = v1.add("bn2", BatchNorm{.fix_gamma = false}, {c2});
+  const NodeId sum = v1.add("plus", Add{}, {b2, v1.x()});
+  Case& post = t.put("residual unit, relu after the sum", image, v1.finish(v1.add("relu2", Activation{}, {sum})));
+  post.exact = post.smooth = false;
+  post.batch = 4;
+
+  Net v2(image);
+  const NodeId bn = v2.add("bn1", BatchNorm{.fix_gamma = false}, {v2.x()}), act = v2.add("relu1", Activation{}, {bn});
+  const NodeId body = v2.add("conv1", conv3x3(32, 2), {act}), shortcut = v2.add("sc", conv1x1(32, 2), {act});
+  Case& pre = t.put("residual unit, projection of the activated input", image,
+                    v2.finish(v2.add("plus", Add{}, {body, shortcut})));
+  pre.exact = pre.smooth = false;
+  pre.batch = 4;
+
+  Net fan(image);
+  const NodeId e = fan.add("relu", Activation{}, {fan.x()});
+  const NodeId x1 = fan.add("x1", conv1x1(8), {e}), x3 = fan.add("x3", conv3x3(8), {e});
+  const NodeId xp = fan.add("pool", window(kMax, 3, 1, 1), {e}), xr = fan.add("relu2", Activation{}, {x3});
+  t.put("four branches of one relu", image, fan.finish(fan.add("op", Concat{}, {x1, xr, xp, e}))).smooth = false;
+}
+
+bool ends_with(const std::string& name, const char* suffix) {
+  const std::string s = suffix;
+  return name.size() >= s.size() && name.compare(name.size() - s.size(), s.size(), s) == 0;
+}
+
+void fill_identity(const ParameterSpan& p) {
+  const auto channels = static_cast<size_t>(p.shape[0]);
+  std::fill(p.weight.begin(), p.weight.end(), 0.0F);
+  for (size_t i = 0; i < channels; i++) p.weight[i * channels + i] = 1;
+}
+
+void fill_integers(const ParameterSpan& p, RandomStream& random) {
+  for (float& x : p.weight) x = static_cast<float>(random.below(5) - 2);
+  if (p.name == "head_bias") p.weight[0] = kDecisive;
+}
+
+void fill_floats(const ParameterSpan& p, RandomStream& random) {
+  const int64_t fan_in = p.shape.size() > 1 ? element_count(p.shape) / p.shape[0] : 1;
+  const bool positive = ends_with(p.name, "_gamma") || ends_with(p.name, "_moving_var");
+  const double bound = p.shape.size() > 1 ? std::sqrt(3.0 / static_cast<double>(fan_in)) : 0.5;
+  for (float& x : p.weight) x = static_cast<float>((positive ? 1.0 : 0.0) + random.uniform(-bound, bound));
+}
+
+}  // namespace
+
+std::vector<Case> operator_cases() {
+  Table table;
+  convolutions(table);
+  fully_connected(table);
+  batch_norms(table);
+  activations(table);
+  max_poolings(table);
+  average_poolings(table);
+  joins(table);
+  softmaxes(table);
+  chains(table);
+  return table.take();
+}
+
+Options case_options(const Case& c) {
+  return {.batch_size = c.batch, .image = c.image, .winograd = false, .keep_all = true};
+}
+
+void fill_parameters(const ParameterView& view, Values values, uint64_t seed) {
+  RandomStream random(seed, Use::kTest, 1);
+  for (const std::vector<ParameterSpan>* list : {&view.parameters, &view.statistics}) {
+    for (const ParameterSpan& p : *list) {
+      if (p.name == "before_weight") {
+        fill_identity(p);
+      } else if (values == Values::kIntegers) {
+        fill_integers(p, random);
+      } else {
+        fill_floats(p, random);
+      }
+    }
+  }
+}
+
+HostBatch make_batch(const Case& c, Values values, uint64_t seed) {
+  RandomStream random(seed, Use::kTest, 2);
+  HostBatch batch;
+  const int64_t elements = element_count(c.image);
+  const int64_t classes = graph::infer_shapes(c.graph, c.image)->classes;
+  for (int64_t n = 0; n < c.batch; n++) {
+    // Equidistant in (-2, 2), shuffled; 0.75 keeps even the middle one off 0.
+    for (const int64_t k : permutation(elements, random)) {
+      const double spread = 4 * (static_cast<double>(k) + 0.75) / static_cast<double>(elements) - 2;
+      batch.data.push_back(
+          static_cast<float>(values == Values::kIntegers ? static_cast<double>(random.below(9) - 4) : spread));
+    }
+    // With integers class 0 has all the probability: as a label it would have no gradient.
+    const int64_t lowest = values == Values::kIntegers ? 1 : 0;
+    batch.labels.push_back(static_cast<float>(lowest + random.below(classes - lowest)));
+  }
+  return batch;
+}
+
+}  // namespace dtrain::exec::test

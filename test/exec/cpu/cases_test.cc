@@ -1,0 +1,97 @@
+#include <catch2/catch.hpp>
+
+#include "cases.h"
+#include "exec/check.h"
+
+using namespace dtrain;
+using namespace dtrain::exec;
+using test::Case;
+using test::Values;
+
+namespace {
+
+Result<> ignore(size_t) {
+  return {};
+}
+
+CheckReport check_case(const Case& c, Options options, Values values, double factor) {
+  options.keep_all = true;
+  auto executor = make_cpu_backend()->compile(c.graph, options).value();
+  fill_parameters(executor->parameters(), values, 2);
+  const test::HostBatch batch = make_batch(c, values, 1);
+  return check_against_reference(c.graph, options, *executor, batch.view(), {.tolerance_factor = factor}).value();
+}
+
+// Small whole numbers make all sums exact, whatever their order: oneDNN, OpenBLAS and own kernels give the reference's
+// bits.
+void check_integers(int threads) {
+  for (const Case& c : test::operator_cases()) {
+    INFO(c.name);
+    Options options = case_options(c);
+    options.threads = threads;
+    const CheckReport report = check_case(c, options, Values::kIntegers, c.exact ? 0 : 1);
+    CHECK_THAT(report.text(), Catch::StartsWith("check: all"));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("integers give the bits of the reference", "[exec][cpu]") {
+  check_integers(1);
+}
+
+TEST_CASE("integers give the bits of the reference, several threads", "[exec][cpu][slow]") {
+  for (const int threads : {2, 3}) check_integers(threads);
+}
+
+// With floats, within what rounding explains (check.h); Winograd has its own tolerance there.
+TEST_CASE("floats agree with the reference", "[exec][cpu]") {
+  for (const Case& c : test::operator_cases()) {
+    INFO(c.name);
+    for (const bool winograd : {false, true}) {
+      Options options = case_options(c);
+      options.winograd = winograd;
+      const CheckReport report = check_case(c, options, Values::kFloats, 1);
+      CHECK_THAT(report.text(), Catch::StartsWith("check: all"));
+    }
+  }
+}
+
+// Without keep_all nodes are fused and memory is used again and in place. Gradients of all parameters, probabilities
+// and statistics are those of the step by step run, to rounding; twice, since the second step finds memory used.
+TEST_CASE("fusion and shared memory change nothing", "[exec][cpu]") {
+  for (const Case& c : test::operator_cases()) {
+    INFO(c.name);
+    Options options = case_options(c);
+    auto apart = make_cpu_backend()->compile(c.graph, options).value();
+    options.keep_all = false;
+    auto fused = make_cpu_backend()->compile(c.graph, options).value();
+    for (const uint64_t seed : {1, 2}) {
+      const test::HostBatch batch = make_batch(c, Values::kFloats, seed);
+      for (Executor* executor : {apart.get(), fused.get()}) {
+        fill_parameters(executor->parameters(), Values::kFloats, seed);
+        REQUIRE(executor->forward(batch.view(), no_wait));
+        REQUIRE(executor->backward(ignore));
+      }
+      for (size_t i = 0; i < apart->probabilities().size(); i++) {
+        CHECK(fused->probabilities()[i] == Approx(apart->probabilities()[i]).epsilon(1e-5).margin(1e-6));
+      }
+      const ParameterView &a = apart->parameters(), &b = fused->parameters();
+      for (size_t p = 0; p < a.parameters.size(); p++) {
+        INFO("gradient of " << a.parameters[p].name);
+        double difference = 0, norm = 1e-6;
+        for (size_t i = 0; i < a.parameters[p].gradient.size(); i++) {
+          difference =
+              std::max<double>(difference, std::abs(a.parameters[p].gradient[i] - b.parameters[p].gradient[i]));
+          norm = std::max<double>(norm, std::abs(a.parameters[p].gradient[i]));
+        }
+        CHECK(difference <= 1e-4 * norm);
+      }
+      for (size_t s = 0; s < a.statistics.size(); s++) {
+        for (size_t i = 0; i < a.statistics[s].weight.size(); i++) {
+          CHECK(b.statistics[s].weight[i] == Approx(a.statistics[s].weight[i]).epsilon(1e-5).margin(1e-6));
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,62 @@
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "cases.h"
+#include "exec/cpu/bound.h"
+#include "exec/cpu/parallel.h"
+#include "graph/models/models.h"
+
+using namespace dtrain;
+using namespace dtrain::exec;
+
+// A denormal times one is 0 on every thread of the team, after a pass that came from this thread.
+TEST_CASE("every compute thread flushes denormals", "[exec][cpu]") {
+  const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();
+  auto executor = make_cpu_backend()->compile(graph, {.batch_size = 2, .image = {1, 28, 28}, .threads = 3}).value();
+  const std::vector<float> data(2 * 784, 1e-40f), labels(2, 0.0f);
+  REQUIRE(executor->forward({data, labels}, no_wait));
+
+  volatile float denormal = 1e-40f;
+  std::vector<float> product(3, 1.0f);
+  cpu::parallel_shares(3, 1 << 20, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) product[static_cast<size_t>(i)] = denormal * 1.0f;
+  });
+  CHECK(product == std::vector<float>{0.0f, 0.0f, 0.0f});
+}
+
+TEST_CASE("shares are contiguous, complete and nearly equal", "[exec][cpu]") {
+  for (int64_t n = 0; n < 20; n++) {
+    for (int64_t threads = 1; threads < 7; threads++) {
+      int64_t next = 0;
+      for (int64_t t = 0; t < threads; t++) {
+        const auto [begin, end] = cpu::share_of(n, t, threads);
+        CHECK(begin == next);
+        CHECK((end - begin == n / threads || end - begin == n / threads + 1));
+        next = end;
+      }
+      CHECK(next == n);
+    }
+  }
+}
+
+// Each convolution has a line for each direction but the one towards the images; Winograd is timed where it may be
+// taken.
+TEST_CASE("the bound times every primitive of a step", "[exec][cpu]") {
+  const graph::Graph graph = graph::build_model({.network = "inception-bn-28-small"}).value();
+  const cpu::Bound bound = cpu::measure_bound(graph, {.batch_size = 1, .image = {3, 28, 28}, .threads = 1}).value();
+  std::map<std::string, int> lines;
+  int winograd = 0;
+  for (const cpu::BoundLine& line : bound.lines) {
+    lines[line.what]++;
+    CHECK(line.direct_s > 0);
+    winograd += line.winograd_s > 0 ? 1 : 0;
+  }
+  CHECK(lines["convolution"] == 19);
+  CHECK(lines["convolution backward weights"] == 19);
+  CHECK(lines["convolution backward data"] == 18);
+  CHECK(lines["batch norm"] == 19);
+  CHECK(lines["pooling"] == 3);
+  CHECK(lines["eltwise"] == 0);  // each is fused into the batch norm before it
+  CHECK(lines["inner product"] == 1);
+  CHECK(bound.best_s() <= bound.direct_s());
+}
