@@ -1,0 +1,118 @@
+#include "optim/initializer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <vector>
+
+#include "base/random.h"
+
+namespace dtrain::optim {
+namespace {
+
+constexpr std::string_view kForms =
+    "there are xavier(uniform|gaussian,avg|in|out,MAGNITUDE), uniform(SCALE) and normal(SIGMA)";
+
+tl::unexpected<Error> refused(std::string_view text) {
+  return fail(Code::kUsage, "cannot read the initializer '{}': {}", text, kForms);
+}
+
+// "a( b , c )" -> {"a", "b", "c"}, "a()" -> {"a"}; empty if the brackets do not match.
+std::vector<std::string> name_and_arguments(std::string_view text) {
+  std::string plain;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(plain), [](char c) { return c != ' '; });
+  const size_t open = plain.find('(');
+  if (open == std::string::npos) return {plain};
+  if (plain.find_first_of("()", open + 1) != plain.size() - 1 || plain.back() != ')') return {};
+  std::vector<std::string> parts = {plain.substr(0, open)};
+  std::istringstream arguments(plain.substr(open + 1, plain.size() - open - 2));
+  for (std::string argument; std::getline(arguments, argument, ',');) parts.push_back(argument);
+  return parts;
+}
+
+bool read_positive(const std::string& text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value > 0;
+}
+
+Result<InitializerSpec> parse_xavier(std::string_view text, const std::vector<std::string>& parts) {
+  InitializerSpec spec;
+  if (parts.size() > 4) return refused(text);
+  if (parts.size() > 1) {
+    if (parts[1] != "uniform" && parts[1] != "gaussian") return refused(text);
+    spec.gaussian = parts[1] == "gaussian";
+  }
+  if (parts.size() > 2) {
+    if (parts[2] != "avg" && parts[2] != "in" && parts[2] != "out") return refused(text);
+    using Factor = InitializerSpec::Factor;
+    spec.factor = parts[2] == "in" ? Factor::kIn : parts[2] == "out" ? Factor::kOut : Factor::kAverage;
+  }
+  if (parts.size() > 3 && !read_positive(parts[3], spec.magnitude)) return refused(text);
+  return spec;
+}
+
+// fan_in = shape[1] hw, fan_out = shape[0] hw, hw the product of the dimensions from the third on.
+double xavier_scale(const InitializerSpec& spec, const Shape& shape) {
+  double hw = 1;
+  for (size_t i = 2; i < shape.size(); i++) hw *= static_cast<double>(shape[i]);
+  const double fan_in = static_cast<double>(shape[1]) * hw;
+  const double fan_out = static_cast<double>(shape[0]) * hw;
+  const double factor = spec.factor == InitializerSpec::Factor::kIn    ? fan_in
+                        : spec.factor == InitializerSpec::Factor::kOut ? fan_out
+                                                                       : (fan_in + fan_out) / 2;
+  return std::sqrt(spec.magnitude / factor);
+}
+
+void fill_weight(const InitializerSpec& spec, const Shape& shape, RandomStream random, std::span<float> values) {
+  const bool xavier = spec.kind == InitializerSpec::Kind::kXavier;
+  const bool normal = xavier ? spec.gaussian : spec.kind == InitializerSpec::Kind::kNormal;
+  DT_CHECK(!xavier || shape.size() >= 2, "xavier needs a shape of two dimensions, not {}", dtrain::to_string(shape));
+  const double scale = xavier ? xavier_scale(spec, shape) : spec.magnitude;
+  for (float& value : values) {
+    value = static_cast<float>(normal ? scale * random.normal() : random.uniform(-scale, scale));
+  }
+}
+
+}  // namespace
+
+Result<InitializerSpec> parse_initializer(std::string_view text) {
+  const std::vector<std::string> parts = name_and_arguments(text);
+  if (parts.empty()) return refused(text);
+  if (parts[0] == "xavier") return parse_xavier(text, parts);
+  InitializerSpec spec;
+  if (parts[0] == "uniform") {
+    spec = {.kind = InitializerSpec::Kind::kUniform, .magnitude = 0.07};
+  } else if (parts[0] == "normal" || parts[0] == "gaussian") {
+    spec = {.kind = InitializerSpec::Kind::kNormal, .magnitude = 0.01};
+  } else {
+    return refused(text);
+  }
+  if (parts.size() > 2 || (parts.size() == 2 && !read_positive(parts[1], spec.magnitude))) return refused(text);
+  return spec;
+}
+
+std::string to_string(const InitializerSpec& spec) {
+  switch (spec.kind) {
+    case InitializerSpec::Kind::kUniform: return fmt::format("uniform({})", spec.magnitude);
+    case InitializerSpec::Kind::kNormal: return fmt::format("normal({})", spec.magnitude);
+    case InitializerSpec::Kind::kXavier: break;
+  }
+  static constexpr const char* kFactors[] = {"avg", "in", "out"};
+  return fmt::format("xavier({},{},{})", spec.gaussian ? "gaussian" : "uniform",
+                     kFactors[static_cast<int>(spec.factor)], spec.magnitude);
+}
+
+void initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed, uint64_t index,
+                std::span<float> values) {
+  DT_CHECK(static_cast<int64_t>(values.size()) == element_count(shape), "'{}' has {} values and the shape {}", name,
+           values.size(), dtrain::to_string(shape));
+  if (name.ends_with("_weight")) {
+    fill_weight(spec, shape, RandomStream(seed, Use::kInit, index), values);
+  } else {
+    const bool one = name.ends_with("_gamma") || name.ends_with("_moving_var");
+    std::fill(values.begin(), values.end(), one ? 1.0F : 0.0F);
+  }
+}
+
+}  // namespace dtrain::optim

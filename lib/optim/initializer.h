@@ -1,0 +1,34 @@
+// Initial values of parameters. models.md section 3.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+
+namespace dtrain::optim {
+
+// Parsed from "xavier(uniform,in,2.34)", "uniform(0.07)", "normal(0.01)"; plain data, part of the JobSpec.
+struct InitializerSpec {
+  enum class Kind { kXavier, kUniform, kNormal };
+  enum class Factor { kAverage, kIn, kOut };
+  Kind kind = Kind::kXavier;
+  bool gaussian = false;             // xavier: draw from a normal distribution instead of a uniform one
+  Factor factor = Factor::kAverage;  // xavier
+  double magnitude = 3;              // xavier: magnitude; uniform: scale; normal: sigma
+};
+
+// Code::kUsage, naming the forms that exist.
+Result<InitializerSpec> parse_initializer(std::string_view text);
+std::string to_string(const InitializerSpec& spec);
+
+// Fills `values` of the parameter `name` of `shape`: weights by the rule, biases, betas and moving means with 0, gammas
+// and moving variances with 1. The numbers depend on (seed, index) alone, index being the parameter's place in
+// canonical order.
+void initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed, uint64_t index,
+                std::span<float> values);
+
+}  // namespace dtrain::optim

@@ -1,0 +1,106 @@
+#include "optim/initializer.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+using namespace dtrain;
+using namespace dtrain::optim;
+
+namespace {
+
+std::vector<float> filled(const std::string& spec, const std::string& name, const Shape& shape, uint64_t seed = 1,
+                          uint64_t index = 0) {
+  std::vector<float> values(static_cast<size_t>(element_count(shape)), 99.0F);
+  initialize(*parse_initializer(spec), name, shape, seed, index, values);
+  return values;
+}
+
+double bound(const std::vector<float>& values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+double deviation(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * value;
+  return std::sqrt(sum / static_cast<double>(values.size()));
+}
+
+}  // namespace
+
+// models.md 10. Of n uniform draws the largest is within 3 / n of the bound but for a chance of 5 %; the standard
+// deviation of n normal ones within 3 / sqrt(2 n). The seed is fixed, so the test always ends the same way.
+TEST_CASE("xavier has the scales of the specification", "[optim]") {
+  const Shape conv = {96, 3, 3, 3};
+  const Shape dense = {10, 336};
+  const auto n = 2592.0;
+  CHECK(bound(filled("xavier(uniform,in,2.34)", "c_weight", conv)) == Approx(0.294392029).epsilon(3 / n));
+  CHECK(deviation(filled("xavier(gaussian,in,2)", "c_weight", conv)) ==
+        Approx(0.272165527).epsilon(3 / std::sqrt(2 * n)));
+  CHECK(bound(filled("xavier", "c_weight", conv)) == Approx(0.082060994).epsilon(3 / n));
+  CHECK(bound(filled("xavier(uniform,in,2.34)", "fc_weight", dense)) == Approx(0.083452296).epsilon(3 / n));
+  CHECK(deviation(filled("xavier(gaussian,in,2)", "fc_weight", dense)) ==
+        Approx(0.077151675).epsilon(3 / std::sqrt(2 * n)));
+  CHECK(bound(filled("xavier()", "fc_weight", dense)) == Approx(0.131685384).epsilon(3 / n));
+  // bounds are never passed
+  CHECK(bound(filled("xavier(uniform,in,2.34)", "c_weight", conv)) <= 0.2943921);
+  // fan_out of (10, 336): sqrt(3 / 10)
+  CHECK(bound(filled("xavier(uniform,out,3)", "fc_weight", dense)) == Approx(std::sqrt(0.3)).epsilon(3 / n));
+}
+
+TEST_CASE("uniform and normal have their scale and mean 0", "[optim]") {
+  const Shape shape = {100, 100};
+  const auto uniform = filled("uniform(0.07)", "fc_weight", shape);
+  CHECK(bound(uniform) == Approx(0.07).epsilon(1e-3));
+  const auto normal = filled("normal(0.01)", "fc_weight", shape);
+  CHECK(deviation(normal) == Approx(0.01).epsilon(0.03));
+  const double mean = std::accumulate(normal.begin(), normal.end(), 0.0) / 1e4;
+  CHECK(std::abs(mean) < 3 * 0.01 / 100);
+}
+
+TEST_CASE("only weights are drawn", "[optim]") {
+  const std::vector<float> zeros(4, 0.0F);
+  const std::vector<float> ones(4, 1.0F);
+  CHECK(filled("xavier", "fc_bias", {4}) == zeros);
+  CHECK(filled("xavier", "bn_beta", {4}) == zeros);
+  CHECK(filled("xavier", "bn_moving_mean", {4}) == zeros);
+  CHECK(filled("xavier", "bn_gamma", {4}) == ones);
+  CHECK(filled("xavier", "bn_moving_var", {4}) == ones);
+}
+
+TEST_CASE("the numbers depend on seed and index alone", "[optim]") {
+  const Shape shape = {4, 4};
+  CHECK(filled("xavier", "a_weight", shape, 7, 3) == filled("xavier", "b_weight", shape, 7, 3));
+  CHECK(filled("xavier", "a_weight", shape, 7, 3) != filled("xavier", "a_weight", shape, 8, 3));
+  CHECK(filled("xavier", "a_weight", shape, 7, 3) != filled("xavier", "a_weight", shape, 7, 4));
+}
+
+TEST_CASE("the text form goes both ways", "[optim]") {
+  for (const char* text : {"xavier(uniform,in,2.34)", "xavier(gaussian,out,2)", "xavier(uniform,avg,3)",
+                           "uniform(0.07)", "normal(0.01)"}) {
+    const auto spec = parse_initializer(text);
+    REQUIRE(spec);
+    CHECK(to_string(*spec) == text);
+  }
+  CHECK(to_string(*parse_initializer("xavier")) == "xavier(uniform,avg,3)");
+  CHECK(to_string(*parse_initializer("uniform")) == "uniform(0.07)");
+  CHECK(to_string(*parse_initializer("normal")) == "normal(0.01)");
+  CHECK(to_string(*parse_initializer("gaussian(0.5)")) == "normal(0.5)");
+  CHECK(to_string(*parse_initializer(" xavier( gaussian, in ) ")) == "xavier(gaussian,in,3)");
+}
+
+TEST_CASE("other texts are refused with the forms that exist", "[optim]") {
+  for (const char* text :
+       {"", "(", ")", "xavier(", "xavier)", "xavier(uniform)in)", "xavier(in)", "xavier(uniform,all)",
+        "xavier(uniform,in,-1)", "xavier(uniform,in,2,3)", "uniform(x)", "uniform(0.1,2)", "normal(nan)", "kaiming"}) {
+    INFO("text " << text);
+    const auto spec = parse_initializer(text);
+    REQUIRE_FALSE(spec);
+    CHECK(spec.error().code == Code::kUsage);
+    CHECK_THAT(spec.error().message, Catch::Contains("xavier(uniform|gaussian"));
+  }
+}

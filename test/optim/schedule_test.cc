@@ -1,0 +1,48 @@
+#include "optim/schedule.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+using namespace dtrain::optim;
+
+// models.md 10: Factor(step 390, .94, lr .1) with 390 updates an epoch, by --lr-factor alone (every epoch).
+TEST_CASE("a factor alone takes effect after every epoch", "[optim]") {
+  const ScheduleSpec spec{.base = 0.1, .factor = 0.94, .every_epochs = 1};
+  for (int update = 1; update <= 390; update++) REQUIRE(learning_rate(spec, update / 390.0) == 0.1);
+  for (int update = 391; update <= 780; update++) REQUIRE(learning_rate(spec, update / 390.0) == Approx(0.094));
+  CHECK(learning_rate(spec, 781 / 390.0) == Approx(0.08836));
+}
+
+// models.md 10: the 1.x cifar10 preset.
+TEST_CASE("steps at epochs hold from the update after the epoch's last one", "[optim]") {
+  const ScheduleSpec spec{.base = 0.05, .factor = 0.1, .step_epochs = {200, 250}};
+  CHECK(learning_rate(spec, 1 / 391.0) == 0.05);
+  CHECK(learning_rate(spec, 78200 / 391.0) == 0.05);
+  CHECK(learning_rate(spec, 78201 / 391.0) == Approx(0.005));
+  CHECK(learning_rate(spec, 97750 / 391.0) == Approx(0.005));
+  CHECK(learning_rate(spec, 97751 / 391.0) == Approx(0.0005));
+}
+
+// --lr-factor-epoch .5 halves the interval; .1 is not a binary fraction and must not drop an update too early.
+TEST_CASE("intervals may be fractions of an epoch", "[optim]") {
+  const ScheduleSpec half{.base = 1, .factor = 0.5, .every_epochs = 0.5};
+  CHECK(learning_rate(half, 58 / 116.0) == 1);
+  CHECK(learning_rate(half, 59 / 116.0) == 0.5);
+  CHECK(learning_rate(half, 116 / 116.0) == 0.5);
+  CHECK(learning_rate(half, 117 / 116.0) == 0.25);
+
+  const ScheduleSpec tenth{.base = 1, .factor = 0.5, .every_epochs = 0.1};
+  for (int update = 1; update <= 1000; update++) {
+    INFO("update " << update);
+    REQUIRE(learning_rate(tenth, update / 100.0) == Approx(std::pow(0.5, (update - 1) / 10)));
+  }
+}
+
+TEST_CASE("a factor of 1 and more keeps the rate", "[optim]") {
+  CHECK(learning_rate({.base = 0.1, .factor = 1, .every_epochs = 1}, 50) == 0.1);
+  CHECK(learning_rate({.base = 0.1, .factor = 2, .step_epochs = {1, 2}}, 50) == 0.1);
+}
+
+TEST_CASE("before the first update the base holds", "[optim]") {
+  CHECK(learning_rate({.base = 0.1, .factor = 0.5, .every_epochs = 1}, 0) == 0.1);
+}
