@@ -1,0 +1,70 @@
+// Pictures in memory, and the way from and to encoded files.
+//
+// Pixels are uint8, row by row, channels innermost: 1 (gray), 3 (blue, green, red) or 4 (blue, green, red, alpha), the
+// order of OpenCV and so of MXNet's augmenters. The orientation tag of EXIF is ignored.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/recordio.h"
+
+namespace dtrain::data {
+
+// The memory is kept when an image is used again.
+struct Image {
+  int height = 0, width = 0, channels = 0;
+  std::vector<uint8_t> pixels;
+
+  void resize(int new_height, int new_width, int new_channels) {
+    height = new_height;
+    width = new_width;
+    channels = new_channels;
+    pixels.resize(static_cast<size_t>(height) * width * channels);
+  }
+  [[nodiscard]] uint8_t* at(int y, int x) { return pixels.data() + (static_cast<size_t>(y) * width + x) * channels; }
+  [[nodiscard]] const uint8_t* at(int y, int x) const {
+    return pixels.data() + (static_cast<size_t>(y) * width + x) * channels;
+  }
+};
+
+// Decodes with libjpeg-turbo what both libraries decode to the same pixels (JPEG to 1 or 3 channels, but for CMYK), and
+// with OpenCV the rest. One thread at a time.
+class ImageDecoder {
+ public:
+  static constexpr int64_t kPixelsMax = int64_t{1} << 27;  // a larger picture is refused before memory is taken for it
+
+  ImageDecoder();
+  ImageDecoder(ImageDecoder&&) noexcept;
+  ImageDecoder& operator=(ImageDecoder&&) noexcept;
+  ~ImageDecoder();
+
+  // 1: to gray. 3: to colour. 4: as stored, which must then be 8 bits and 4 channels. Code::kData with the reason;
+  // a JPEG whose data end early or do not decode is an error, garbage between its segments is not.
+  Result<> decode(Bytes file, int channels, Image& out);
+
+ private:
+  class Jpeg;
+  std::unique_ptr<Jpeg> jpeg_;
+};
+
+// OpenCV's imdecode with its flag: 1 colour, 0 gray, -1 as stored (then 8 bits a channel, else Code::kData).
+Result<> decode_with_opencv(Bytes file, int color, Image& out);
+
+// Bilinear, as cv::resize with INTER_LINEAR.
+void resize_image(const Image& in, int height, int width, Image& out);
+// Shorter edge to `edge`, enlarging too; the other edge is rounded down (formats.md 2.5). Code::kData if the result had
+// more than kPixelsMax pixels.
+Result<Image> resize_shorter_edge(Image image, int edge);
+// The central square: rows or columns [m, m + short), m = (long - short) div 2.
+Image central_square(const Image& image);
+// `extension` is ".jpg" (quality 0 .. 100) or ".png" (quality is the level of compression; above 9 it is 3).
+Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string& extension, int quality);
+
+// OpenCV's own threads off: images are spread over ours. For the whole process, before its threads start.
+void use_own_threads_only();
+
+}  // namespace dtrain::data

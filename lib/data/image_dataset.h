@@ -1,0 +1,14 @@
+// Pictures of a source, augmented and normalised: a Dataset.
+#pragma once
+
+#include <memory>
+
+#include "data/augment.h"
+#include "data/image_source.h"
+#include "data/loader.h"
+
+namespace dtrain::data {
+
+std::shared_ptr<const Dataset> augmented(std::shared_ptr<const ImageSource> source, AugmentOptions options);
+
+}  // namespace dtrain::data

@@ -1,0 +1,33 @@
+// What a record of an image set holds (formats.md 2.1): u32 flag, f32 label, u64 id, u64 id2, flag x f32 labels, then
+// the encoded image to the end. flag 0: one label, in the header; flag n > 0: n labels behind it. Source: MXNet
+// src/io/image_recordio.h, python/mxnet/recordio.py.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "data/recordio.h"
+
+namespace dtrain::data {
+
+// A view into a record's payload.
+struct ImageRecord {
+  static constexpr int64_t kHeaderBytes = 24;
+  uint32_t flag = 0;
+  float label = 0;  // of the header
+  uint64_t id = 0;
+  Bytes labels;  // flag x 4 bytes
+  Bytes image;
+
+  [[nodiscard]] float label_at(size_t i) const;  // i < max(flag, 1)
+};
+
+// Code::kData if the payload is shorter than what its header announces.
+Result<ImageRecord> parse_image_record(Bytes payload);
+
+// Appends the payload of one image. One label goes into the header; several go behind it (the first one into the header
+// as well, as im2rec.cc does).
+void append_image_record(std::vector<uint8_t>& out, uint64_t id, std::span<const float> labels, Bytes image);
+
+}  // namespace dtrain::data

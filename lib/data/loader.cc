@@ -1,0 +1,331 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/thread.h"
+#include "tensor/buffer.h"
+
+namespace dtrain::data {
+
+// A ring of batches. Decoders take runs of images from it in order and put them where they belong; the consumer holds
+// one batch and up to `prefetch` more are being filled. Memory is taken once.
+class Loader::Impl {
+ public:
+  Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
+  ~Impl();
+
+  void start(int64_t epoch, int64_t first);
+  Result<const LoadedBatch*> next();
+  [[nodiscard]] int64_t bad_records() const;
+  [[nodiscard]] int64_t batches() const { return options_.batches; }
+
+ private:
+  struct Slot {
+    Buffer<float> data, labels;
+    std::vector<uint8_t> broken;  // by row, validation: left out
+    int64_t missing = 0;          // rows not yet there
+    std::optional<Error> error;
+    LoadedBatch batch;
+  };
+  // Rows [begin, end) of one batch.
+  struct Run {
+    int64_t batch = 0, begin = 0, end = 0;
+  };
+
+  void serve();
+  std::optional<Run> take_run();
+  void finish_run(const Run& run, Result<> result);
+
+  Result<> fill(const Run& run);
+  Result<> fill_training_row(Slot& slot, int64_t row, int64_t place);
+  Result<> fill_validation_row(Slot& slot, int64_t row, int64_t place);
+  // True: the row is filled. False: the record is broken, now or known from before.
+  Result<bool> load(Slot& slot, int64_t row, int64_t record);
+  Result<> note_broken(int64_t record, const Error& error);
+  bool known_broken(int64_t record) const;
+  std::span<float> row_data(Slot& slot, int64_t row) {
+    return slot.data.part(static_cast<size_t>(row) * image_elements_, image_elements_);
+  }
+  Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
+  void close_ranks(Slot& slot);
+  void make_order();
+  void prepare(int64_t batch);
+  bool await(std::unique_lock<std::mutex>& lock, const Slot& slot);
+
+  const std::shared_ptr<const Dataset> dataset_;
+  LoaderOptions options_;
+  const Log log_;
+  const size_t image_elements_;
+  int64_t run_rows_ = 1;  // few enough that all threads have work, enough that the lock does not matter
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_, ready_;
+  // Under mutex_; slots and order without it by whoever holds a run of theirs.
+  std::vector<Slot> slots_;
+  std::vector<int64_t> order_;  // record numbers in this epoch's order
+  int64_t epoch_ = -1;
+  int64_t next_ = 0;       // the batch that next() returns
+  Run cursor_;             // the next run begins at row `begin` of `batch`
+  bool running_ = false;   // runs may be taken
+  bool over_ = false;      // an error was returned
+  int64_t in_flight_ = 0;  // runs taken and not finished
+  int64_t progress_ = 0;   // runs finished
+  bool stop_ = false;
+  std::set<int64_t> broken_;
+  std::atomic<bool> any_broken_ = false;
+  std::vector<std::thread> threads_;
+};
+
+Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
+    : dataset_(std::move(dataset)),
+      options_(options),
+      log_(std::move(log)),
+      image_elements_(static_cast<size_t>(element_count(dataset_->image()))) {
+  DT_CHECK(options_.batch_size > 0 && options_.threads > 0, "batch size {}, threads {}", options_.batch_size,
+           options_.threads);
+  DT_CHECK(
+      0 <= options_.share.begin && options_.share.begin <= options_.share.end && options_.share.end <= dataset_->size(),
+      "share [{}, {}) of {} records", options_.share.begin, options_.share.end, dataset_->size());
+  if (options_.batches == 0) options_.batches = batches_per_epoch(options_.share.size(), options_.batch_size);
+  constexpr int64_t kRunRowsMax = 32;
+  run_rows_ = std::clamp<int64_t>(options_.batch_size / (int64_t{4} * options_.threads), 1, kRunRowsMax);
+  slots_.resize(static_cast<size_t>(std::max<int64_t>(options_.prefetch, 1)) + 1);
+  for (Slot& slot : slots_) {
+    slot.data = Buffer<float>(static_cast<size_t>(options_.batch_size) * image_elements_);
+    slot.labels = Buffer<float>(static_cast<size_t>(options_.batch_size));
+    slot.broken.resize(static_cast<size_t>(options_.batch_size));
+  }
+  for (int i = 0; i < options_.threads; i++) threads_.emplace_back([this] { serve(); });
+}
+
+Loader::Impl::~Impl() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Loader::Impl::start(int64_t epoch, int64_t first) {
+  std::unique_lock lock(mutex_);
+  running_ = false;
+  const bool ended = ready_.wait_for(lock, options_.wait_max, [this] { return in_flight_ == 0; });
+  DT_CHECK(ended, "a decoder has not ended the few images that it had begun");
+  if (epoch_ != epoch) {
+    epoch_ = epoch;
+    make_order();
+  }
+  next_ = first;
+  cursor_ = {.batch = first};
+  prepare(first);
+  over_ = false;
+  running_ = true;
+  work_.notify_all();
+}
+
+void Loader::Impl::make_order() {
+  const Share share = options_.share;
+  if (options_.mode == LoaderOptions::Mode::kTraining && options_.shuffle) {
+    RandomStream random(options_.seed, Use::kShuffle, static_cast<uint64_t>(epoch_),
+                        static_cast<uint64_t>(share.begin));
+    order_ = permutation(share.size(), random);
+    for (int64_t& record : order_) record += share.begin;
+  } else if (order_.empty()) {
+    order_.resize(static_cast<size_t>(share.size()));
+    std::iota(order_.begin(), order_.end(), share.begin);
+  }
+}
+
+void Loader::Impl::prepare(int64_t batch) {
+  Slot& slot = slot_of(batch);
+  slot.missing = options_.batch_size;
+  slot.error.reset();
+}
+
+void Loader::Impl::serve() {
+  name_thread("decode");
+  flush_denormals();
+  while (const std::optional<Run> run = take_run()) {
+    finish_run(*run, catching([&] { return fill(*run); }));
+  }
+}
+
+std::optional<Loader::Impl::Run> Loader::Impl::take_run() {
+  std::unique_lock lock(mutex_);
+  work_.wait(lock, [this] {
+    const int64_t limit = std::min(next_ + static_cast<int64_t>(slots_.size()) - 1, options_.batches);
+    return stop_ || (running_ && cursor_.batch < limit);
+  });
+  if (stop_) return std::nullopt;
+  if (cursor_.begin == 0) prepare(cursor_.batch);
+  const Run run{cursor_.batch, cursor_.begin, std::min(cursor_.begin + run_rows_, options_.batch_size)};
+  cursor_.begin = run.end;
+  if (run.end == options_.batch_size) cursor_ = {.batch = run.batch + 1};
+  in_flight_++;
+  return run;
+}
+
+void Loader::Impl::finish_run(const Run& run, Result<> result) {
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slot_of(run.batch);
+  slot.missing -= run.end - run.begin;
+  if (!result && !slot.error) {
+    slot.error = std::move(result.error());
+    running_ = false;  // what comes before has been taken already, what comes after nobody will see
+  }
+  in_flight_--;
+  progress_++;
+  if (slot.missing == 0 || slot.error || in_flight_ == 0) ready_.notify_all();
+}
+
+Result<> Loader::Impl::fill(const Run& run) {
+  Slot& slot = slot_of(run.batch);
+  for (int64_t row = run.begin; row < run.end; row++) {
+    const int64_t place = run.batch * options_.batch_size + row;
+    DT_TRY_VOID(options_.mode == LoaderOptions::Mode::kTraining ? fill_training_row(slot, row, place)
+                                                                : fill_validation_row(slot, row, place));
+  }
+  return {};
+}
+
+Result<> Loader::Impl::fill_training_row(Slot& slot, int64_t row, int64_t place) {
+  for (size_t i = 0; i < order_.size(); i++) {
+    const int64_t record = order_[(static_cast<size_t>(place) + i) % order_.size()];
+    DT_TRY(const bool filled, load(slot, row, record));
+    if (filled) return {};
+  }
+  return fail(Code::kData, "no record of this share, {} to {}, can be read", options_.share.begin,
+              options_.share.end - 1);
+}
+
+Result<> Loader::Impl::fill_validation_row(Slot& slot, int64_t row, int64_t place) {
+  bool filled = false;
+  if (place < static_cast<int64_t>(order_.size())) {
+    DT_TRY(filled, load(slot, row, order_[static_cast<size_t>(place)]));
+  }
+  slot.broken[static_cast<size_t>(row)] = filled ? 0 : 1;
+  if (!filled) {
+    std::ranges::fill(row_data(slot, row), 0.0f);
+    slot.labels[static_cast<size_t>(row)] = 0.0f;
+  }
+  return {};
+}
+
+Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
+  if (any_broken_ && known_broken(record)) return false;
+  RandomStream random(options_.seed, Use::kAugment, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
+  const Result<float> label = dataset_->load(record, random, row_data(slot, row));
+  if (!label) {
+    if (label.error().code != Code::kData) return tl::unexpected(label.error());
+    DT_TRY_VOID(note_broken(record, label.error()));
+    return false;
+  }
+  if (!(*label >= 0.0f && *label < static_cast<float>(options_.classes))) {
+    return fail(Code::kData, "{}: its label {} is not in 0 .. {}; --num-classes says how many classes there are",
+                dataset_->describe(record), *label, options_.classes - 1);
+  }
+  slot.labels[static_cast<size_t>(row)] = *label;
+  return true;
+}
+
+bool Loader::Impl::known_broken(int64_t record) const {
+  const std::lock_guard lock(mutex_);
+  return broken_.contains(record);
+}
+
+Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
+  int64_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_.insert(record).second) return {};  // another thread met it at the same time
+    count = static_cast<int64_t>(broken_.size());
+    any_broken_ = true;
+  }
+  log_.warn("skipped broken record {} (--max-bad-records {}): {}", count, options_.max_bad_records, error.message);
+  if (count > options_.max_bad_records) {
+    return fail(Code::kData, "{} broken records are more than --max-bad-records {}; the last one: {}", count,
+                options_.max_bad_records, error.message);
+  }
+  return {};
+}
+
+// Until the slot is full or failed. False: nothing has moved for too long.
+bool Loader::Impl::await(std::unique_lock<std::mutex>& lock, const Slot& slot) {
+  while (slot.missing > 0 && !slot.error) {
+    const int64_t before = progress_;
+    if (ready_.wait_for(lock, options_.wait_max) == std::cv_status::timeout && progress_ == before) return false;
+  }
+  return true;
+}
+
+Result<const LoadedBatch*> Loader::Impl::next() {
+  std::unique_lock lock(mutex_);
+  DT_CHECK(epoch_ >= 0 && !over_, "next() before start(), or after an error");
+  if (next_ >= options_.batches) return nullptr;
+  Slot& slot = slot_of(next_);
+  if (!await(lock, slot)) {
+    over_ = true;
+    return fail(Code::kData, "no image could be read for {} s: does the disk of the data answer?",
+                options_.wait_max.count());
+  }
+  if (slot.error) {
+    over_ = true;
+    return tl::unexpected(*slot.error);
+  }
+  next_++;
+  // The batch after the limit may begin now; the one after this one is counted as missing until somebody does.
+  if (next_ == cursor_.batch && cursor_.begin == 0) prepare(next_);
+  lock.unlock();
+  work_.notify_all();
+  close_ranks(slot);
+  return &slot.batch;
+}
+
+// Validation: the rows that count come first.
+void Loader::Impl::close_ranks(Slot& slot) {
+  int64_t count = options_.batch_size;
+  if (options_.mode == LoaderOptions::Mode::kValidation) {
+    count = 0;
+    for (int64_t row = 0; row < options_.batch_size; row++) {
+      if (slot.broken[static_cast<size_t>(row)] != 0) continue;
+      if (row != count) {
+        std::ranges::copy(row_data(slot, row), row_data(slot, count).begin());
+        slot.labels[static_cast<size_t>(count)] = slot.labels[static_cast<size_t>(row)];
+      }
+      count++;
+    }
+  }
+  slot.batch = {.data = slot.data.span(), .labels = slot.labels.span(), .count = count};
+}
+
+int64_t Loader::Impl::bad_records() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(broken_.size());
+}
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
+    : impl_(std::make_unique<Impl>(std::move(dataset), options, std::move(log))) {}
+Loader::~Loader() = default;
+void Loader::start(int64_t epoch, int64_t first) {
+  impl_->start(epoch, first);
+}
+Result<const LoadedBatch*> Loader::next() {
+  return impl_->next();
+}
+int64_t Loader::bad_records() const {
+  return impl_->bad_records();
+}
+int64_t Loader::batches() const {
+  return impl_->batches();
+}
+
+}  // namespace dtrain::data

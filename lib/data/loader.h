@@ -1,0 +1,88 @@
+// Batches for training and validation: shares, order, decoding on threads, prefetch. formats.md sections 3 and 3.8.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "tensor/shape.h"
+
+namespace dtrain::data {
+
+// Labelled images in a fixed order, read at random. Threads may share it.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  [[nodiscard]] virtual int64_t size() const = 0;        // records
+  [[nodiscard]] virtual const Shape& image() const = 0;  // [c, h, w] of what load writes
+  // Decodes, augments and normalises record `index` into `out` (image() elements, channels first) and returns its
+  // label. The draws come from `random` alone. Code::kData: a broken record, with file, offset and reason.
+  virtual Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const = 0;
+  // "data/train.rec: record 12 at offset 3456", for messages.
+  [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
+};
+
+// An interval of record numbers [begin, end). Shares are disjoint and complete: their borders are round(N j / W), half
+// away from 0.
+struct Share {
+  int64_t begin = 0, end = 0;
+  [[nodiscard]] int64_t size() const { return end - begin; }
+  bool operator==(const Share&) const = default;
+};
+Share equal_share(int64_t records, int64_t rank, int64_t workers);
+// ceil(largest share / batch_size): the same number for every worker of a BSP job (R-F13).
+int64_t batches_per_epoch(int64_t largest_share, int64_t batch_size);
+
+struct LoaderOptions {
+  enum class Mode { kTraining, kValidation };
+  Mode mode = Mode::kTraining;
+  Share share;
+  int64_t batch_size = 1;
+  int64_t batches = 0;  // per epoch; 0: what the share fills. Training: the last ones are filled from the start of the
+                        // same epoch's order. Validation: beyond the share there is only padding
+  int64_t classes = 0;  // labels must lie in [0, classes): else Code::kData at once, naming the record
+  bool shuffle = true;  // training: a new permutation of the share in every epoch, from (seed, epoch)
+  uint64_t seed = 0;
+  int threads = 1;                     // that decode
+  int64_t prefetch = 4;                // batches kept ahead
+  int64_t max_bad_records = 100;       // skipped, counted once each however often they come; one more is an error
+  std::chrono::seconds wait_max{600};  // next() gives up when no decoder has got anywhere for that long
+};
+
+struct LoadedBatch {
+  std::span<const float> data;    // [batch_size, c, h, w]
+  std::span<const float> labels;  // [batch_size]
+  int64_t count = 0;              // training: batch_size. Validation: the records that count, the rest is padding
+};
+
+// One thread calls it; its own threads decode. Equal options give equal batches whatever `threads` is.
+//
+// Training: a broken record's place is taken by the next record of the order, which keeps its own place too, so that
+// what a place holds depends on nothing else. Validation: it is left out, and `count` is less.
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
+  ~Loader();
+
+  // Begins `epoch` at batch `first` (resume). Whatever was prefetched of another epoch is dropped.
+  void start(int64_t epoch, int64_t first = 0);
+  // The next batch, valid until the next call; nullptr at the end of the epoch. Waits for the decoders. Code::kData:
+  // too many broken records, a label out of range, a share without a record; the epoch is over then.
+  Result<const LoadedBatch*> next();
+  [[nodiscard]] int64_t bad_records() const;  // skipped so far
+  [[nodiscard]] int64_t batches() const;      // per epoch
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,257 @@
+#include "data/open.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "data/idx_source.h"
+#include "data/image_dataset.h"
+#include "data/mean_image.h"
+#include "data/record_source.h"
+
+namespace dtrain::data {
+namespace {
+
+// One set: record files, or an idx file of images and one of labels.
+struct SetFiles {
+  std::string records, index;
+  std::string images, labels;
+
+  [[nodiscard]] bool given() const { return !records.empty() || !images.empty(); }
+};
+
+struct Located {
+  std::optional<DataType> type;
+  SetFiles train, validation;
+};
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+std::string join(const std::string& directory, const std::string& name) {
+  return directory.empty() ? name : (std::filesystem::path(directory) / name).string();
+}
+
+// A list "a.rec;b.rec": each joined.
+std::string join_list(const std::string& directory, const std::string& names) {
+  std::string joined;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(';', begin), names.size());
+    if (end > begin) joined += (joined.empty() ? "" : ";") + join(directory, names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return joined;
+}
+
+const std::vector<DataType>& data_types() {
+  static const std::vector<DataType> kTypes = {{"mnist", 10, {1, 28, 28}},
+                                               {"cifar10", 10, {3, 28, 28}},
+                                               {"cifar100", 100, {3, 28, 28}},
+                                               {"imagenet", 1000, {3, 224, 224}}};
+  return kTypes;
+}
+
+constexpr std::string_view kTrainImages = "train-images-idx3-ubyte";
+constexpr std::string_view kTrainLabels = "train-labels-idx1-ubyte";
+constexpr std::string_view kTestImages = "t10k-images-idx3-ubyte";
+constexpr std::string_view kTestLabels = "t10k-labels-idx1-ubyte";
+
+// The file, plain or .gz; empty if neither is there.
+std::string find_idx(const std::string& directory, std::string_view name) {
+  std::string plain = join(directory, std::string(name));
+  if (exists(plain)) return plain;
+  return exists(plain + ".gz") ? plain + ".gz" : std::string();
+}
+
+tl::unexpected<Error> missing(const std::string& directory, const std::vector<std::string>& names,
+                              const std::string& type) {
+  return fail(Code::kNotFound,
+              "{}: {} {} missing; 'dtrain data get {} --out {}' fetches the data set, --data-train and "
+              "--data-val name other files",
+              directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type, directory);
+}
+
+Result<Located> locate_mnist(const std::string& directory) {
+  std::vector<std::string> absent;
+  const auto find = [&](std::string_view name) {
+    std::string path = find_idx(directory, name);
+    if (path.empty()) absent.push_back(std::string(name) + "[.gz]");
+    return path;
+  };
+  Located located{.type = find_data_type("mnist"), .train = {}, .validation = {}};
+  located.train.images = find(kTrainImages);
+  located.train.labels = find(kTrainLabels);
+  located.validation.images = find(kTestImages);
+  located.validation.labels = find(kTestLabels);
+  if (!absent.empty()) return missing(directory, absent, "mnist");
+  return located;
+}
+
+Result<Located> locate_records(const DataOptions& options, const DataType& type) {
+  const std::string validation = type.name == "imagenet" ? "val.rec" : "test.rec";
+  std::vector<std::string> absent;
+  for (const std::string& name : {std::string("train.rec"), validation}) {
+    if (!exists(join(options.data_dir, name))) absent.push_back(name);
+  }
+  if (!absent.empty()) return missing(options.data_dir, absent, type.name);
+  Located located{.type = type, .train = {}, .validation = {}};
+  located.train.records = join(options.data_dir, "train.rec");
+  located.validation.records = join(options.data_dir, validation);
+  return located;
+}
+
+Result<Located> recognise(const DataOptions& options) {
+  const std::string& directory = options.data_dir;
+  if (!exists(directory)) return missing(directory, {"this directory"}, "mnist");
+  for (const std::string_view name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
+    if (!find_idx(directory, name).empty()) return locate_mnist(directory);
+  }
+  if (exists(join(directory, "val.rec"))) return locate_records(options, *find_data_type("imagenet"));
+  if (exists(join(directory, "train.rec")) || exists(join(directory, "test.rec"))) {
+    return locate_records(options, *find_data_type("cifar10"));
+  }
+  return fail(
+      Code::kNotFound,
+      "{}: no data set here: {}, {}, {}, {} (plain or .gz), or train.rec with test.rec or val.rec; 'dtrain data get "
+      "mnist --out {}' fetches one, 'dtrain im2rec' packs images, --data-train and --data-val name other files",
+      directory, kTrainImages, kTrainLabels, kTestImages, kTestLabels, directory);
+}
+
+// What a name that the user gave stands for: an idx file of images (its labels lie beside it), else record files.
+SetFiles named_files(const std::string& directory, const std::string& name, const std::string& index) {
+  SetFiles files;
+  if (name.empty()) return files;
+  const size_t images = name.rfind("images-idx3-ubyte");
+  if (images != std::string::npos) {
+    files.images = join(directory, name);
+    files.labels =
+        join(directory, std::string(name).replace(images, std::string_view("images-idx3").size(), "labels-idx1"));
+  } else {
+    files.records = join_list(directory, name);
+    if (!index.empty()) files.index = join(directory, index);
+  }
+  return files;
+}
+
+Result<Located> locate(const DataOptions& options) {
+  std::optional<DataType> type = find_data_type(options.data_type);
+  if (!options.data_type.empty() && !type) {
+    return fail(Code::kUsage, "--data-type {}: known are mnist, cifar10, cifar100, imagenet", options.data_type);
+  }
+  if (!options.data_train.empty()) {
+    Located located{.type = type, .train = {}, .validation = {}};
+    located.train = named_files(options.data_dir, options.data_train, options.data_train_idx);
+    located.validation = named_files(options.data_dir, options.data_val, options.data_val_idx);
+    return located;
+  }
+  if (options.data_dir.empty()) return fail(Code::kUsage, "no training data: give --data-dir, or --data-train");
+  Result<Located> located = !type                   ? recognise(options)
+                            : type->name == "mnist" ? locate_mnist(options.data_dir)
+                                                    : locate_records(options, *type);
+  if (!located) return located;
+  if (!options.data_train_idx.empty()) located->train.index = join(options.data_dir, options.data_train_idx);
+  if (!options.data_val.empty()) {
+    located->validation = named_files(options.data_dir, options.data_val, options.data_val_idx);
+  } else if (!options.data_val_idx.empty()) {
+    located->validation.index = join(options.data_dir, options.data_val_idx);
+  }
+  return located;
+}
+
+Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const Shape& image, const Log& log) {
+  if (!files.images.empty()) {
+    if (image[0] != 1)
+      return fail(Code::kUsage, "{}: its images have 1 channel, --image-shape says {}", files.images, image[0]);
+    return open_idx(files.images, files.labels);
+  }
+  RecordSourceOptions options{.paths = {}, .index = files.index, .channels = static_cast<int>(image[0])};
+  DT_TRY(options.paths, list_record_files(files.records));
+  if (!files.index.empty() && options.paths.size() > 1) {
+    return fail(Code::kUsage, "'{}' is {} files, one index cannot be for all of them", files.records,
+                options.paths.size());
+  }
+  return open_records(options, log);
+}
+
+// `values` cut or filled up to one a channel.
+std::vector<float> per_channel(std::vector<float> values, size_t channels, float rest) {
+  values.resize(channels, rest);
+  return values;
+}
+
+Result<> check_options(const DataOptions& options, const Shape& image) {
+  if (image.empty())
+    return fail(Code::kUsage, "the data set is not a known one: give --image-shape C,H,W (or --data-type)");
+  constexpr int64_t kEdgeMax = 8192;
+  const bool sizes =
+      image.size() == 3 && image[1] >= 1 && image[1] <= kEdgeMax && image[2] >= 1 && image[2] <= kEdgeMax;
+  if (!sizes || (image[0] != 1 && image[0] != 3 && image[0] != 4)) {
+    return fail(Code::kUsage, "--image-shape {}: needed is C,H,W with C 1, 3 or 4", to_string(image));
+  }
+  if (options.pad_size < 0 || options.pad_size > kEdgeMax) return fail(Code::kUsage, "--pad-size {}", options.pad_size);
+  if (options.fill_value < 0 || options.fill_value > 255) {
+    return fail(Code::kUsage, "--fill-value {}: needed is 0 to 255", options.fill_value);
+  }
+  if (options.rgb_mean.size() > 4 || options.rgb_std.size() > 4)
+    return fail(Code::kUsage, "--rgb-mean, --rgb-std: 4 values at most");
+  if (std::find(options.rgb_std.begin(), options.rgb_std.end(), 0.0f) != options.rgb_std.end()) {
+    return fail(Code::kUsage, "--rgb-std: 0 is no divisor");
+  }
+  return {};
+}
+
+// What training and validation have in common.
+AugmentOptions common_augmentation(const DataOptions& options, const Shape& image, bool idx) {
+  const auto channels = static_cast<size_t>(image[0]);
+  const std::vector<float> usual = idx ? std::vector<float>{0.0f} : std::vector<float>{123.68f, 116.779f, 103.939f};
+  return {.image = image,
+          .mirror = options.mirror,
+          .mean = per_channel(options.rgb_mean.empty() ? usual : options.rgb_mean, channels, 0.0f),
+          .std = per_channel(options.rgb_std, channels, 1.0f),
+          .scale = options.scale.value_or(idx ? 1.0f / 255.0f : 1.0f)};
+}
+
+std::string mean_image_path(const DataOptions& options) {
+  const bool bare = std::filesystem::path(options.mean_img).filename() == options.mean_img;
+  return bare ? join(options.data_dir, options.mean_img) : options.mean_img;
+}
+
+}  // namespace
+
+std::optional<DataType> find_data_type(const std::string& name) {
+  for (const DataType& type : data_types()) {
+    if (type.name == name) return type;
+  }
+  return std::nullopt;
+}
+
+Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
+  use_own_threads_only();
+  DT_TRY(const Located located, locate(options));
+  const Shape image = !options.image_shape.empty() ? options.image_shape : located.type ? located.type->image : Shape();
+  DT_TRY_VOID(check_options(options, image));
+  DT_TRY(const auto train, open_set(located.train, image, log), "opening the training data");
+
+  AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
+  if (!options.mean_img.empty()) {
+    DT_TRY(augment.mean_image, mean_image(mean_image_path(options), image, train, std::max(options.threads, 1), log));
+  }
+  DataSets sets{.train = nullptr,
+                .validation = nullptr,
+                .type = located.type ? located.type->name : "",
+                .classes = located.type ? located.type->classes : 0};
+  if (located.validation.given()) {
+    DT_TRY(const auto validation, open_set(located.validation, image, log), "opening the validation data");
+    sets.validation = augmented(validation, augment);
+  }
+  augment.pad = options.pad_size;
+  augment.fill_value = options.fill_value;
+  augment.random_crop = options.random_crop;
+  augment.random_mirror = options.random_mirror;
+  sets.train = augmented(train, augment);
+  return sets;
+}
+
+}  // namespace dtrain::data

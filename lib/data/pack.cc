@@ -1,0 +1,125 @@
+#include "data/pack.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/file.h"
+#include "base/thread.h"
+#include "data/image.h"
+#include "data/image_record.h"
+#include "data/record_writer.h"
+
+namespace dtrain::data {
+
+Result<> check(const PackOptions& options) {
+  if (options.color < -1 || options.color > 1) return fail(Code::kUsage, "color {}: known are 1, 0, -1", options.color);
+  if (options.encoding != ".jpg" && options.encoding != ".png") {
+    return fail(Code::kUsage, "encoding '{}': known are .jpg and .png", options.encoding);
+  }
+  if (options.quality < 0 || options.quality > 100) {
+    return fail(Code::kUsage, "quality {}: needed is 0 to 100", options.quality);
+  }
+  constexpr int kEdgeMax = 16384;
+  if (options.resize < 0 || options.resize > kEdgeMax) {
+    return fail(Code::kUsage, "resize {}: needed is 0 (off) to {}", options.resize, kEdgeMax);
+  }
+  if (options.threads < 1) return fail(Code::kUsage, "{} threads: needed is at least 1", options.threads);
+  return {};
+}
+
+namespace {
+
+Result<Image> decode(Bytes file, int color) {
+  Image image;
+  if (color < 0) {
+    DT_TRY_VOID(decode_with_opencv(file, color, image));
+  } else {
+    DT_TRY_VOID(ImageDecoder().decode(file, color == 0 ? 1 : 3, image));
+  }
+  return image;
+}
+
+Result<std::vector<uint8_t>> encode_again(Bytes file, const PackOptions& options) {
+  DT_TRY(Image image, decode(file, options.color));
+  if (options.center_crop) image = central_square(image);
+  if (options.resize > 0) {
+    DT_TRY(image, resize_shorter_edge(std::move(image), options.resize));
+  }
+  return encode_image(image, options.encoding, options.quality);
+}
+
+// The record's payload.
+Result<std::vector<uint8_t>> make_payload(const ListEntry& entry, const std::string& root, const PackOptions& options) {
+  const std::string path = root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
+  DT_TRY(const std::string file, read_file(path));
+  if (file.empty()) return fail(Code::kData, "{}: an empty file", path);
+  std::vector<uint8_t> payload;
+  const std::span label(entry.labels.data(), 1);
+  if (options.pass_through) {
+    append_image_record(payload, entry.id, label, as_bytes(file));
+  } else {
+    DT_TRY(const std::vector<uint8_t> encoded, encode_again(as_bytes(file), options), "packing '{}'", path);
+    append_image_record(payload, entry.id, label, encoded);
+  }
+  return payload;
+}
+
+class Progress {
+ public:
+  Progress(int64_t total, const Log& log) : total_(total), log_(log) {}
+  void report(int64_t done) {
+    constexpr double kEverySeconds = 5.0;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    if (seconds < last_ + kEverySeconds) return;
+    last_ = seconds;
+    log_.info("{} of {} images, {:.0f} a second", done, total_, static_cast<double>(done) / seconds);
+  }
+
+ private:
+  int64_t total_;
+  const Log& log_;
+  double last_ = 0;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std::string& root, const std::string& out,
+                               const PackOptions& options, const Log& log) {
+  DT_TRY_VOID(check(options));
+  use_own_threads_only();
+  DT_TRY(RecordWriter writer, RecordWriter::create(out));
+  ThreadPool pool(options.threads, "im2rec");
+  Progress progress(static_cast<int64_t>(entries.size()), log);
+  PackReport report;
+  // Block after block: encoded side by side, written in order.
+  constexpr size_t kBlock = 256;
+  std::vector<Result<std::vector<uint8_t>>> payloads;
+  for (size_t first = 0; first < entries.size(); first += kBlock) {
+    payloads.assign(std::min(kBlock, entries.size() - first), {});
+    pool.parallel_for(static_cast<int64_t>(payloads.size()), [&](int64_t i) {
+      auto& payload = payloads[static_cast<size_t>(i)];
+      const Result<> caught = catching([&]() -> Result<> {
+        payload = make_payload(entries[first + static_cast<size_t>(i)], root, options);
+        return {};
+      });
+      if (!caught) payload = tl::unexpected(caught.error());
+    });
+    for (size_t i = 0; i < payloads.size(); i++) {
+      if (payloads[i]) {
+        DT_TRY_VOID(writer.append(entries[first + i].id, *payloads[i]));
+      } else {
+        log.warn("left out: {}", payloads[i].error().text());
+        report.skipped++;
+      }
+    }
+    progress.report(static_cast<int64_t>(first + payloads.size()));
+  }
+  report.packed = writer.records();
+  if (report.packed == 0)
+    return fail(Code::kData, "'{}' is not written: none of {} images can be packed", out, entries.size());
+  DT_TRY_VOID(writer.commit());
+  return report;
+}
+
+}  // namespace dtrain::data

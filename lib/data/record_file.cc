@@ -1,0 +1,272 @@
+#include "data/record_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "base/file.h"
+
+namespace dtrain::data {
+
+Result<RecordFile> RecordFile::open(std::string path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return fail(errno == ENOENT ? Code::kNotFound : Code::kData, "{}: {}", path,
+                errno == ENOENT ? "no such file" : std::strerror(errno));
+  }
+  RecordFile file(std::move(path), fd, 0);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return fail(Code::kData, "{}: {}", file.path_, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return fail(Code::kUsage, "{}: not a file", file.path_);
+  file.size_ = status.st_size;
+  return file;
+}
+
+RecordFile::RecordFile(RecordFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+RecordFile::~RecordFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<> RecordFile::read_at(int64_t offset, std::span<uint8_t> out) const {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(fd_, out.data(), out.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(Code::kData, "{}: offset {}: {}", path_, offset, std::strerror(errno));
+    if (got == 0) return fail(Code::kData, "{}: offset {}: the file ends here", path_, offset);
+    out = out.subspan(static_cast<size_t>(got));
+    offset += got;
+  }
+  return {};
+}
+
+// A record while it is read: the file's bytes from `offset` on lie in `buffer`.
+struct RecordFile::Reading {
+  const RecordFile& file;
+  int64_t offset;
+  std::vector<uint8_t>& buffer;
+  int64_t have = 0;
+
+  // Makes the first `bytes` bytes available.
+  Result<> need(int64_t bytes) {
+    if (bytes <= have) return {};
+    if (bytes > file.size_ - offset) return broken("it runs beyond the end of the file");
+    if (static_cast<int64_t>(buffer.size()) < bytes) buffer.resize(static_cast<size_t>(bytes));
+    DT_TRY_VOID(file.read_at(offset + have,
+                             std::span(buffer).subspan(static_cast<size_t>(have), static_cast<size_t>(bytes - have))));
+    have = bytes;
+    return {};
+  }
+  [[nodiscard]] PartHeader header(int64_t at) const {
+    return parse_part_header(Bytes(buffer).subspan(static_cast<size_t>(at)));
+  }
+  [[nodiscard]] tl::unexpected<Error> broken(const char* reason) const {
+    return fail(Code::kData, "{}: record at offset {}: {}", file.path_, offset, reason);
+  }
+};
+
+Result<Bytes> RecordFile::read(int64_t offset, int64_t end, std::vector<uint8_t>& buffer) const {
+  // An index may leave records out; then `end` is far away, and only the record itself shall be read.
+  constexpr int64_t kReadAheadMax = 1 << 20;
+  Reading reading{*this, offset, buffer};
+  DT_TRY_VOID(reading.need(std::clamp(std::min(end, size_) - offset, PartHeader::kBytes, kReadAheadMax)));
+  PartHeader part = reading.header(0);
+  if (!part.begins_record()) return reading.broken("no record begins here");
+  DT_TRY_VOID(reading.need(PartHeader::kBytes + part.length));
+  int64_t begin = 0;  // of the part, in the buffer
+  int64_t filled =
+      PartHeader::kBytes + part.length;  // the payload so far ends here, in front of the parts not yet taken
+  while (part.flag == 1 || part.flag == 2) {
+    begin += part.padded_bytes();
+    DT_TRY_VOID(reading.need(begin + PartHeader::kBytes));
+    part = reading.header(begin);
+    if (!part.continues_record()) return reading.broken("its next part is missing");
+    DT_TRY_VOID(reading.need(begin + PartHeader::kBytes + part.length));
+    store_u32(buffer.data() + filled, kRecordMagic);
+    std::memmove(buffer.data() + filled + 4, buffer.data() + begin + PartHeader::kBytes,
+                 static_cast<size_t>(part.length));
+    filled += 4 + part.length;
+  }
+  return Bytes(buffer).subspan(PartHeader::kBytes, static_cast<size_t>(filled - PartHeader::kBytes));
+}
+
+namespace {
+
+// Walks forward over a file through a window, so that small records cost no system call each.
+class Walker {
+ public:
+  explicit Walker(const RecordFile& file) : file_(file) {}
+
+  Result<PartHeader> header(int64_t at) {
+    if (at < begin_ || at + PartHeader::kBytes > end_) DT_TRY_VOID(fill(at));
+    return parse_part_header(Bytes(window_).subspan(static_cast<size_t>(at - begin_)));
+  }
+  // The first record start at or after `at`, or the file's size.
+  Result<int64_t> next_start(int64_t at) {
+    for (; at + PartHeader::kBytes <= file_.size(); at += 4) {
+      DT_TRY(const PartHeader part, header(at));
+      if (part.begins_record()) return at;
+    }
+    return file_.size();
+  }
+
+ private:
+  static constexpr int64_t kWindowBytes = 64 << 10;
+
+  Result<> fill(int64_t at) {
+    begin_ = at;
+    end_ = std::min(at + kWindowBytes, file_.size());
+    window_.resize(static_cast<size_t>(end_ - begin_));
+    return file_.read_at(begin_, window_);
+  }
+
+  const RecordFile& file_;
+  std::vector<uint8_t> window_;
+  int64_t begin_ = 0, end_ = 0;
+};
+
+struct Step {
+  int64_t end = 0;               // sound: where the next record should begin
+  const char* reason = nullptr;  // broken: why
+};
+
+Result<Step> walk_record(Walker& walker, int64_t at, int64_t file_bytes) {
+  bool first = true;
+  while (true) {
+    if (at + PartHeader::kBytes > file_bytes)
+      return Step{at, first ? "less than a header is left" : "its next part is missing"};
+    DT_TRY(const PartHeader part, walker.header(at));
+    if (first && !part.begins_record()) return Step{at, "no record begins here"};
+    if (!first && !part.continues_record()) return Step{at, "its next part is missing"};
+    at += part.padded_bytes();
+    if (at > file_bytes) return Step{at, "it runs beyond the end of the file"};
+    if (part.flag == 0 || part.flag == 3) return Step{at, nullptr};
+    first = false;
+  }
+}
+
+}  // namespace
+
+Result<RecordScan> scan_records(const RecordFile& file) {
+  RecordScan scan;
+  Walker walker(file);
+  int64_t at = 0;
+  int64_t sound = -1;  // where the record that ends at `at` begins
+  while (at < file.size()) {
+    DT_TRY(const Step step, walk_record(walker, at, file.size()));
+    if (step.reason == nullptr) {
+      scan.offsets.push_back(at);
+      sound = std::exchange(at, step.end);
+      continue;
+    }
+    // A writer leaves no magic inside a record: if one begins inside the record before, that one's length was false.
+    DT_TRY(const int64_t next, walker.next_start((sound < 0 ? at : sound) + 4));
+    if (next < at) {
+      scan.offsets.pop_back();
+      scan.broken.push_back({sound, "its length is wrong, another record begins inside"});
+    } else {
+      scan.broken.push_back({at, step.reason});
+    }
+    at = next;
+    sound = -1;
+  }
+  return scan;
+}
+
+std::string index_text(const std::vector<IndexEntry>& entries) {
+  std::string text;
+  for (const IndexEntry& entry : entries) fmt::format_to(std::back_inserter(text), "{}\t{}\n", entry.key, entry.offset);
+  return text;
+}
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r";
+
+// The second of two fields between blanks; npos rules as of string_view::substr.
+std::string_view second_field(std::string_view line) {
+  const size_t key_end = line.find_first_of(kBlanks, line.find_first_not_of(kBlanks));
+  if (key_end == std::string_view::npos) return {};
+  const size_t begin = line.find_first_not_of(kBlanks, key_end);
+  if (begin == std::string_view::npos) return {};
+  return line.substr(begin, line.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes) {
+  DT_TRY(const std::string text, read_file(path));
+  std::vector<int64_t> offsets;
+  int64_t line_number = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t line_end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, line_end);
+    rest.remove_prefix(std::min(line_end + 1, rest.size()));
+    line_number++;
+    if (line.find_first_not_of(kBlanks) == std::string_view::npos) continue;
+    const std::string_view field = second_field(line);
+    int64_t offset = 0;
+    const auto parsed = std::from_chars(field.data(), field.data() + field.size(), offset);
+    if (field.empty() || parsed.ec != std::errc() || parsed.ptr != field.data() + field.size()) {
+      return fail(Code::kData, "{}: line {} is not 'key TAB offset'", path, line_number);
+    }
+    if (offset < 0 || offset % 4 != 0 || offset > file_bytes - PartHeader::kBytes) {
+      return fail(Code::kData,
+                  "{}: line {}: no record of the file can begin at {}; rebuild it with 'dtrain data index'", path,
+                  line_number, offset);
+    }
+    offsets.push_back(offset);
+  }
+  std::sort(offsets.begin(), offsets.end());
+  if (std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end()) {
+    return fail(Code::kData, "{}: an offset is listed twice; rebuild it with 'dtrain data index'", path);
+  }
+  return offsets;
+}
+
+std::string index_path(const std::string& record_path) {
+  const std::string_view suffix = ".rec";
+  return (record_path.ends_with(suffix) ? record_path.substr(0, record_path.size() - suffix.size()) : record_path) +
+         ".idx";
+}
+
+namespace {
+
+void write_index_beside(const RecordFile& file, const RecordScan& scan, const Log& log) {
+  std::vector<IndexEntry> entries;
+  for (const int64_t offset : scan.offsets) entries.push_back({entries.size(), offset});
+  const std::string path = index_path(file.path());
+  if (const auto written = write_file_atomic(path, index_text(entries)); !written) {
+    log.info("{}: indexed in memory ({} records): {}", file.path(), entries.size(), written.error().message);
+  } else {
+    log.info("{}: indexed {} records into '{}'", file.path(), entries.size(), path);
+  }
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log) {
+  auto known = read_index(index.empty() ? index_path(file.path()) : index, file.size());
+  if (known || !index.empty() || known.error().code != Code::kNotFound) return known;
+  DT_TRY(RecordScan scan, scan_records(file), "indexing '{}'", file.path());
+  if (scan.broken.empty()) {
+    write_index_beside(file, scan, log);
+    return std::move(scan.offsets);
+  }
+  // Not written: a file that lists broken places is no use to other readers, and one that does not would hide them from
+  // the next run's count.
+  log.warn("{}: {} records, {} broken places, the first at offset {}: {}", file.path(), scan.offsets.size(),
+           scan.broken.size(), scan.broken.front().offset, scan.broken.front().reason);
+  for (const RecordScan::Broken& broken : scan.broken) scan.offsets.push_back(broken.offset);
+  std::sort(scan.offsets.begin(), scan.offsets.end());
+  return std::move(scan.offsets);
+}
+
+}  // namespace dtrain::data

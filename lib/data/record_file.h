@@ -1,0 +1,68 @@
+// RecordIO files: read at random by many threads, scanned, indexed (formats.md 1.4, 2.4).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/recordio.h"
+
+namespace dtrain::data {
+
+// An open record file. Threads may share it; each brings its own buffer. What the file says is not trusted.
+class RecordFile {
+ public:
+  static Result<RecordFile> open(std::string path);
+  RecordFile(RecordFile&& other) noexcept;
+  RecordFile& operator=(RecordFile&&) = delete;
+  ~RecordFile();
+
+  // The payload of the record that begins at `offset`, in `buffer` (which only grows). `end` says where the next record
+  // begins if that is known: one read then does. Code::kData with file, offset and reason.
+  Result<Bytes> read(int64_t offset, int64_t end, std::vector<uint8_t>& buffer) const;
+  // Fills `out` from `offset` on; Code::kData if the file ends before.
+  Result<> read_at(int64_t offset, std::span<uint8_t> out) const;
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int64_t size() const { return size_; }
+
+ private:
+  RecordFile(std::string path, int fd, int64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+  struct Reading;
+
+  std::string path_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+};
+
+// What a walk over all parts of a file found.
+struct RecordScan {
+  struct Broken {
+    int64_t offset = 0;
+    std::string reason;
+  };
+  std::vector<int64_t> offsets;  // of the sound records, ascending
+  std::vector<Broken>
+      broken;  // places where a record should begin or end and does not; the walk goes on at the next start
+};
+Result<RecordScan> scan_records(const RecordFile& file);
+
+// `.idx`: a line "key TAB offset" a record. The keys are of no use to a reader.
+struct IndexEntry {
+  uint64_t key = 0;
+  int64_t offset = 0;
+};
+std::string index_text(const std::vector<IndexEntry>& entries);
+// The offsets, ascending. Code::kNotFound; kData if a line is not an entry or no record can begin where it says.
+Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes);
+
+// "train.idx" for "train.rec"
+std::string index_path(const std::string& record_path);
+
+// The offsets of `file`'s records: from the index at `index` or beside the file; where there is none, from a scan,
+// whose result is written beside the file if that can be done and nothing was broken. Broken places are among the
+// offsets, so that whoever reads them counts them.
+Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log);
+
+}  // namespace dtrain::data

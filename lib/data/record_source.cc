@@ -1,0 +1,107 @@
+#include "data/record_source.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/image_record.h"
+
+namespace dtrain::data {
+namespace {
+
+class RecordSource : public ImageSource {
+ public:
+  explicit RecordSource(int channels) : channels_(channels) {}
+
+  void add(RecordFile file, const std::vector<int64_t>& offsets) {
+    for (size_t i = 0; i < offsets.size(); i++) {
+      const int64_t end = i + 1 < offsets.size() ? offsets[i + 1] : file.size();
+      places_.push_back({files_.size(), offsets[i], end});
+    }
+    first_.push_back(size());
+    files_.push_back(std::move(file));
+  }
+
+  [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(places_.size()); }
+  [[nodiscard]] int channels() const override { return channels_; }
+
+  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+    const Place& place = places_[static_cast<size_t>(index)];
+    const RecordFile& file = files_[place.file];
+    DT_TRY(const Bytes payload, file.read(place.offset, place.end, scratch.record));
+    auto label = decode(payload, scratch);
+    if (!label) return fail(Code::kData, "{}: {}", describe(index), label.error().message);
+    return label;
+  }
+
+  [[nodiscard]] std::string describe(int64_t index) const override {
+    const Place& place = places_[static_cast<size_t>(index)];
+    const int64_t before = place.file == 0 ? 0 : first_[place.file - 1];
+    return fmt::format("{}: record {} at offset {}", files_[place.file].path(), index - before, place.offset);
+  }
+
+ private:
+  struct Place {
+    size_t file;
+    int64_t offset, end;
+  };
+
+  Result<float> decode(Bytes payload, ReadScratch& scratch) const {
+    DT_TRY(const ImageRecord record, parse_image_record(payload));
+    if (record.flag > 1) return fail(Code::kData, "{} labels where one is needed", record.flag);
+    DT_TRY_VOID(scratch.decoder.decode(record.image, channels_, scratch.image));
+    return record.label_at(0);
+  }
+
+  int channels_;
+  std::vector<RecordFile> files_;
+  std::vector<int64_t> first_;  // by file: the number of records up to its end
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log) {
+  auto source = std::make_shared<RecordSource>(options.channels);
+  for (const std::string& path : options.paths) {
+    DT_TRY(RecordFile file, RecordFile::open(path));
+    DT_TRY(const std::vector<int64_t> offsets, record_offsets(file, options.index, log));
+    source->add(std::move(file), offsets);
+  }
+  if (source->size() == 0) return fail(Code::kData, "{}: no record", fmt::join(options.paths, ", "));
+  return source;
+}
+
+namespace {
+
+Result<std::vector<std::string>> record_files_in(const std::string& directory) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".rec" && entry.is_regular_file()) paths.push_back(entry.path().string());
+  }
+  if (error) return fail(Code::kUsage, "{}: {}", directory, error.message());
+  if (paths.empty()) return fail(Code::kNotFound, "{}: no .rec file in this directory", directory);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> list_record_files(const std::string& name) {
+  std::vector<std::string> paths;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find(';', begin), name.size());
+    const std::string path = name.substr(begin, end - begin);
+    begin = end + 1;
+    if (path.empty()) continue;
+    if (std::filesystem::is_directory(path)) {
+      DT_TRY(const std::vector<std::string> inside, record_files_in(path));
+      paths.insert(paths.end(), inside.begin(), inside.end());
+    } else {
+      paths.push_back(path);
+    }
+  }
+  return paths;
+}
+
+}  // namespace dtrain::data

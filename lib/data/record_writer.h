@@ -1,0 +1,33 @@
+// Writes a record file and its index: both whole, or neither.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/record_file.h"
+
+namespace dtrain::data {
+
+class RecordWriter {
+ public:
+  // Files appear at commit(); what was there before stays until then.
+  static Result<RecordWriter> create(std::string path);
+
+  Result<> append(uint64_t key, Bytes payload);
+  Result<> commit();
+  [[nodiscard]] int64_t records() const { return static_cast<int64_t>(entries_.size()); }
+
+ private:
+  RecordWriter(std::string path, AtomicFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  Result<> flush();
+
+  std::string path_;
+  AtomicFile file_;
+  std::vector<IndexEntry> entries_;
+  std::vector<uint8_t> pending_;  // not yet written
+  int64_t written_ = 0;
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,22 @@
+// Data without files, for measuring (formats.md 3.10): --benchmark 1.
+#pragma once
+
+#include <memory>
+
+#include "data/loader.h"
+
+namespace dtrain::data {
+
+struct SyntheticOptions {
+  Shape image;  // [c, h, w]
+  int64_t classes = 10;
+  int64_t batch_size = 128;
+  int64_t batches = 1;  // per epoch of this worker
+  uint64_t seed = 0;
+  int64_t rank = 0;  // other ranks draw other data
+};
+// batch_size * batches records. The first batch is drawn at once, U(-1, 1) with labels from 0 .. classes - 1; all
+// others repeat it, so that without shuffling every batch is the same and only the copy costs time.
+std::shared_ptr<const Dataset> synthetic(const SyntheticOptions& options);
+
+}  // namespace dtrain::data

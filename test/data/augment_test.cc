@@ -1,0 +1,124 @@
+#include "data/augment.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "make_images.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+namespace {
+
+AugmentOptions plain(Shape image) {
+  const auto channels = static_cast<size_t>(image[0]);
+  AugmentOptions options{.image = std::move(image)};
+  options.mean.assign(channels, 0.0f);
+  options.std.assign(channels, 1.0f);
+  return options;
+}
+
+std::vector<float> augment(const AugmentOptions& options, const Image& image, uint64_t seed = 1) {
+  RandomStream random(seed, Use::kTest);
+  Augmenter::Scratch scratch;
+  std::vector<float> out(static_cast<size_t>(element_count(options.image)));
+  must(Augmenter(options).apply(image, random, scratch, out));
+  return out;
+}
+
+}  // namespace
+
+// formats.md 9, row 5: of 5 x 5 rows and columns 1 to 3, of 4 x 4 rows and columns 0 to 2.
+TEST_CASE("the central crop rounds its offset down", "[data]") {
+  const auto of_five = augment(plain({1, 3, 3}), test::position_image(5, 5, 1));
+  CHECK(of_five == std::vector<float>{17, 18, 19, 33, 34, 35, 49, 50, 51});
+  const auto of_four = augment(plain({1, 3, 3}), test::position_image(4, 4, 1));
+  CHECK(of_four == std::vector<float>{0, 1, 2, 16, 17, 18, 32, 33, 34});
+}
+
+TEST_CASE("channels come out as red, green, blue, alpha planes", "[data]") {
+  Image pixel;
+  pixel.resize(1, 1, 4);
+  pixel.pixels = {10, 20, 30, 40};  // blue, green, red, alpha
+  CHECK(augment(plain({4, 1, 1}), pixel) == std::vector<float>{30, 20, 10, 40});
+  pixel.resize(1, 1, 3);
+  CHECK(augment(plain({3, 1, 1}), pixel) == std::vector<float>{30, 20, 10});
+}
+
+// The numbers of formats.md 3.4, step 10.
+TEST_CASE("mean, std and scale act by channel", "[data]") {
+  Image pixels;
+  pixels.resize(1, 2, 1);
+  pixels.pixels = {200, 0};
+  AugmentOptions options = plain({1, 1, 2});
+  options.mean = {123.68f};
+  options.std = {58.393f};
+  const auto out = augment(options, pixels);
+  CHECK(out[0] == Approx(1.307006).epsilon(1e-6));
+  CHECK(out[1] == Approx(-2.118062).epsilon(1e-6));
+  options.std = {1.0f};
+  options.scale = 0.5f;
+  CHECK(augment(options, pixels)[0] == Approx(0.5 * (200 - 123.68)));
+}
+
+TEST_CASE("mirroring turns rows round and leaves the mean image as it is", "[data]") {
+  AugmentOptions options = plain({1, 2, 3});
+  options.mirror = true;
+  const Image image = test::position_image(2, 3, 1);
+  CHECK(augment(options, image) == std::vector<float>{2, 1, 0, 18, 17, 16});
+  options.mean_image = std::make_shared<const std::vector<float>>(std::vector<float>{0, 1, 2, 10, 20, 30});
+  // The mean is taken off where the pixel came from: 0-0, 1-1, 2-2 and 16-10, 17-20, 18-30, then turned round.
+  CHECK(augment(options, image) == std::vector<float>{0, 0, 0, -12, -3, 6});
+}
+
+TEST_CASE("the random mirror is a fair coin", "[data]") {
+  AugmentOptions options = plain({1, 1, 2});
+  options.random_mirror = true;
+  const Image image = test::position_image(1, 2, 1);
+  int mirrored = 0;
+  for (uint64_t seed = 0; seed < 1000; seed++) mirrored += augment(options, image, seed)[0] == 1.0f ? 1 : 0;
+  CHECK(mirrored > 430);
+  CHECK(mirrored < 570);
+}
+
+TEST_CASE("random crops reach every position, equally often", "[data]") {
+  AugmentOptions options = plain({1, 3, 3});
+  options.random_crop = true;
+  const Image image = test::position_image(5, 6, 1);
+  std::map<float, int> seen;
+  for (uint64_t seed = 0; seed < 2400; seed++) seen[augment(options, image, seed)[0]]++;
+  CHECK(seen.size() == 12);  // 3 rows x 4 columns
+  for (const auto& [corner, count] : seen) CHECK((count > 130 && count < 270));
+}
+
+TEST_CASE("a border is filled before the crop", "[data]") {
+  Image image;
+  image.resize(1, 1, 1);
+  image.pixels = {7};
+  AugmentOptions options = plain({1, 3, 3});
+  options.pad = 1;
+  options.fill_value = 127;
+  CHECK(augment(options, image) == std::vector<float>{127, 127, 127, 127, 7, 127, 127, 127, 127});
+}
+
+// The example of formats.md 3.4, step 5: 200 x 150 becomes 224 x 168, then 298 x 224.
+TEST_CASE("a picture smaller than the crop is enlarged, rows first", "[data]") {
+  const Image small = test::gradient_image(200, 150, 3, 1);
+  Image first, second;
+  resize_image(small, 224, 168, first);
+  resize_image(first, 298, 224, second);
+  const auto expected = augment(plain({3, 224, 224}), second);  // the crop of rows 37 to 260
+  CHECK(augment(plain({3, 224, 224}), small) == expected);
+  CHECK(augment(plain({1, 4, 4}), test::position_image(1, 1, 1)) == std::vector<float>(16, 0.0f));
+}
+
+TEST_CASE("a picture that cannot become the crop is an error", "[data]") {
+  RandomStream random(1, Use::kTest);
+  Augmenter::Scratch scratch;
+  std::vector<float> out(3 * 224 * 224);
+  const Augmenter augmenter(plain({3, 224, 224}));
+  CHECK(augmenter.apply(test::gradient_image(1, 20000, 3, 1), random, scratch, out).error().code == Code::kData);
+  CHECK(augmenter.apply(test::gradient_image(300, 300, 1, 1), random, scratch, out).error().code == Code::kData);
+}

@@ -1,0 +1,68 @@
+#include "data/image_list.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "make_images.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+// The check values of formats.md 2.6, and a sum over Python's own order for 1000.
+TEST_CASE("lists are shuffled as Python 3 shuffles them from seed 100", "[data]") {
+  CHECK(python_shuffle(5) == std::vector<int64_t>{2, 0, 4, 3, 1});
+  CHECK(python_shuffle(10) == std::vector<int64_t>{4, 0, 5, 9, 3, 1, 6, 8, 7, 2});
+  const auto thousand = python_shuffle(1000);
+  CHECK(std::vector<int64_t>(thousand.begin(), thousand.begin() + 6) ==
+        std::vector<int64_t>{342, 471, 929, 100, 543, 231});
+  CHECK(python_shuffle(0).empty());
+  CHECK(python_shuffle(1) == std::vector<int64_t>{0});
+}
+
+TEST_CASE("a list is written as MXNet writes it and read back", "[data]") {
+  const std::vector<ListEntry> entries = {{901, {2.0f}, "Cleavers/d90adada5.png"}, {7, {1.5f, -3.0f}, "a b.jpg"}};
+  CHECK(list_text(entries) == "901\t2.000000\tCleavers/d90adada5.png\n7\t1.500000\t-3.000000\ta b.jpg\n");
+  CHECK(parse_list(list_text(entries), "x.lst", Log::silent()) == entries);
+}
+
+TEST_CASE("a line without a TAB is split at blanks, the rest of it is the path", "[data]") {
+  const auto entries = parse_list("  12   3 folder/my picture.jpg  \r\n13 4 b.png", "x.lst", Log::silent());
+  CHECK(entries == std::vector<ListEntry>{{12, {3.0f}, "folder/my picture.jpg"}, {13, {4.0f}, "b.png"}});
+}
+
+TEST_CASE("lines that are no entries are left out", "[data]") {
+  for (const char* line :
+       {"x", "1\t2", "1\t\tp", "a\t1\tp", "-1\t1\tp", "1\tnan\tp", "1\tx\tp", "1\t2\t", "1 2", "1 x p", "\t\t\t"}) {
+    INFO(line);
+    CHECK(parse_list(std::string(line) + "\n5\t6\tkept.jpg\n", "x.lst", Log::silent()).size() == 1);
+  }
+  CHECK(parse_list("", "x.lst", Log::silent()).empty());
+}
+
+TEST_CASE("folders are walked like os.walk, a directory gets its label at its first image", "[data]") {
+  const test::TempDir dir;
+  namespace fs = std::filesystem;
+  for (const char* path : {"z.JPG", "b/2.png", "b/1.jpg", "b/inner/0.jpeg", "a/notes.txt", "c/x.jpg", "b/.jpg"}) {
+    fs::create_directories(fs::path(dir.path(path)).parent_path());
+    test::write_text(dir.path(path), "x");
+  }
+  fs::create_directory_symlink(dir.path("c"), dir.path("d"));
+  fs::create_directory_symlink(dir.path(""), dir.path("c/up"));  // must not go round for ever
+  const std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
+  const ImageFolder deep = must(list_folder(dir.path(), true, extensions));
+  std::vector<ListEntry> first(deep.entries.begin(), deep.entries.begin() + 5);
+  CHECK(first == std::vector<ListEntry>{{0, {0.0f}, "z.JPG"},
+                                        {1, {1.0f}, "b/1.jpg"},
+                                        {2, {1.0f}, "b/2.png"},
+                                        {3, {2.0f}, "b/inner/0.jpeg"},
+                                        {4, {3.0f}, "c/x.jpg"}});
+  CHECK(deep.labels[1] == std::pair<std::string, int>{"b", 1});
+  CHECK(deep.labels[2] == std::pair<std::string, int>{"b/inner", 2});
+
+  const ImageFolder flat = must(list_folder(dir.path(), false, extensions));
+  CHECK(flat.entries == std::vector<ListEntry>{{0, {0.0f}, "z.JPG"}});
+  CHECK(list_folder(dir.path("absent"), true, extensions).error().code == Code::kNotFound);
+}

@@ -1,0 +1,184 @@
+#include "data/image.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "make_images.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+namespace {
+
+// OpenCV's pixels are the truth: MXNet decodes with it.
+void check_equal_to_opencv(Bytes file, int channels) {
+  ImageDecoder decoder;
+  Image ours, theirs;
+  must(decoder.decode(file, channels, ours));
+  must(decode_with_opencv(file, channels == 1 ? 0 : 1, theirs));
+  REQUIRE(ours.height == theirs.height);
+  REQUIRE(ours.width == theirs.width);
+  REQUIRE(ours.pixels == theirs.pixels);
+}
+
+// An EXIF block that says "turn by 90 degrees", behind the JPEG's first marker.
+std::vector<uint8_t> with_orientation(const std::vector<uint8_t>& jpeg) {
+  const std::vector<uint8_t> exif = {0xff, 0xe1, 0x00, 0x22, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
+                                     0,    1,    0x01, 0x12, 0,   3,   0,   0,   0, 1, 0,   6,   0, 0,  0, 0, 0, 0};
+  std::vector<uint8_t> out(jpeg.begin(), jpeg.begin() + 2);
+  out.insert(out.end(), exif.begin(), exif.end());
+  out.insert(out.end(), jpeg.begin() + 2, jpeg.end());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("JPEGs decode to the pixels that OpenCV gives, in colour and in gray", "[data]") {
+  const struct {
+    int height, width, channels, quality;
+  } cases[] = {{32, 32, 3, 95}, {28, 28, 1, 90},   {1, 1, 3, 95},  {7, 9, 3, 50},
+               {65, 33, 3, 80}, {240, 319, 3, 95}, {17, 64, 1, 30}};
+  for (const auto& c : cases) {
+    INFO(c.height << " x " << c.width << " x " << c.channels);
+    const auto jpeg = must(encode_image(test::gradient_image(c.height, c.width, c.channels, 3), ".jpg", c.quality));
+    check_equal_to_opencv(jpeg, 3);
+    check_equal_to_opencv(jpeg, 1);
+  }
+}
+
+TEST_CASE("PNGs decode without loss", "[data]") {
+  ImageDecoder decoder;
+  for (const int channels : {1, 3, 4}) {
+    const Image image = test::gradient_image(9, 7, channels, 1);
+    Image decoded;
+    must(decoder.decode(must(encode_image(image, ".png", 95)), channels, decoded));
+    CHECK(decoded.pixels == image.pixels);
+  }
+}
+
+TEST_CASE("the orientation tag of EXIF is ignored", "[data]") {
+  const Image image = test::gradient_image(8, 16, 3, 1);
+  const auto jpeg = with_orientation(must(encode_image(image, ".jpg", 95)));
+  check_equal_to_opencv(jpeg, 3);
+  ImageDecoder decoder;
+  Image decoded;
+  must(decoder.decode(jpeg, 3, decoded));
+  CHECK(decoded.height == 8);
+}
+
+TEST_CASE("an image with other channels than needed is an error, where decoding cannot convert", "[data]") {
+  ImageDecoder decoder;
+  Image decoded;
+  const auto png = must(encode_image(test::gradient_image(4, 4, 3, 1), ".png", 95));
+  CHECK(decoder.decode(png, 4, decoded).error().code == Code::kData);
+  CHECK(decoder.decode(png, 1, decoded));
+}
+
+TEST_CASE("a JPEG that ends early is an error, a decoder goes on after it", "[data]") {
+  const auto jpeg = must(encode_image(test::gradient_image(24, 24, 3, 1), ".jpg", 95));
+  ImageDecoder decoder;
+  Image decoded, whole;
+  must(decoder.decode(jpeg, 3, whole));
+  for (size_t length = 0; length + 2 < jpeg.size(); length++) {
+    INFO("length " << length);
+    const auto result = decoder.decode(Bytes(jpeg).first(length), 3, decoded);
+    REQUIRE(!result);
+    REQUIRE(result.error().code == Code::kData);
+  }
+  must(decoder.decode(jpeg, 3, decoded));
+  CHECK(decoded.pixels == whole.pixels);
+}
+
+// Most flips change a coefficient and nobody can tell; none may crash, hang or take the memory of a huge picture.
+TEST_CASE("a JPEG with any bit flipped is a picture or an error", "[data]") {
+  const auto jpeg = must(encode_image(test::gradient_image(12, 12, 3, 1), ".jpg", 50));
+  ImageDecoder decoder;
+  Image decoded;
+  int refused = 0;
+  for (size_t bit = 0; bit < 8 * jpeg.size(); bit++) {
+    std::vector<uint8_t> flipped = jpeg;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    const auto result = decoder.decode(flipped, 3, decoded);
+    if (!result) refused++;
+  }
+  CHECK(refused > 100);
+  CHECK(decoded.pixels.capacity() < static_cast<size_t>(ImageDecoder::kPixelsMax) * 3 + 1);
+}
+
+// A step of 37 bits and 5 bytes: libpng prints a line for each.
+TEST_CASE("a PNG truncated or damaged is a picture or an error", "[data]") {
+  const auto png = must(encode_image(test::gradient_image(6, 6, 3, 1), ".png", 95));
+  ImageDecoder decoder;
+  Image decoded;
+  for (size_t length = 0; length < png.size(); length += 5) {
+    CHECK(!decoder.decode(Bytes(png).first(length), 3, decoded));
+  }
+  int refused = 0;
+  for (size_t bit = 0; bit < 8 * png.size(); bit += 37) {
+    std::vector<uint8_t> flipped = png;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    if (!decoder.decode(flipped, 3, decoded)) refused++;
+  }
+  CHECK(refused > 10);
+}
+
+TEST_CASE("pictures that announce too many pixels are refused before memory is taken", "[data]") {
+  ImageDecoder decoder;
+  Image decoded;
+  auto png = must(encode_image(test::gradient_image(6, 6, 3, 1), ".png", 95));
+  png[16] = 0x7f;
+  CHECK(decoder.decode(png, 3, decoded).error().message.find("pixels") != std::string::npos);
+  auto jpeg = must(encode_image(test::gradient_image(16, 16, 3, 1), ".jpg", 95));
+  for (size_t i = 0; i + 9 < jpeg.size(); i++) {
+    if (jpeg[i] != 0xff || jpeg[i + 1] != 0xc0) continue;
+    for (size_t k = i + 5; k < i + 9; k++) jpeg[k] = 0xff;  // 65535 x 65535
+  }
+  CHECK(decoder.decode(jpeg, 3, decoded).error().message.find("pixels") != std::string::npos);
+  CHECK(decoded.pixels.empty());
+}
+
+// The examples of formats.md 2.5.
+TEST_CASE("the shorter edge is resized, the other one follows rounded down", "[data]") {
+  const Image tall = must(resize_shorter_edge(test::gradient_image(500, 375, 3, 1), 256));
+  CHECK(tall.height == 341);
+  CHECK(tall.width == 256);
+  const Image wide = must(resize_shorter_edge(test::gradient_image(375, 500, 3, 1), 256));
+  CHECK(wide.height == 256);
+  CHECK(wide.width == 341);
+  CHECK(must(resize_shorter_edge(test::gradient_image(10, 20, 3, 1), 40)).width == 80);
+  CHECK(!resize_shorter_edge(test::gradient_image(1, 20000, 1, 1), 224));
+}
+
+TEST_CASE("the central square leaves out as much on either side, the odd row at the end", "[data]") {
+  const Image image = test::position_image(5, 8, 1);
+  const Image square = central_square(image);
+  REQUIRE(square.height == 5);
+  REQUIRE(square.width == 5);
+  CHECK(*square.at(0, 0) == *image.at(0, 1));
+  CHECK(*square.at(4, 4) == *image.at(4, 5));
+}
+
+TEST_CASE("photographs decode to the pixels that OpenCV gives", "[data]") {
+  const char* root = std::getenv("DTRAIN_TEST_DATA");
+  if (root == nullptr) {
+    std::cout << "skipped: DTRAIN_TEST_DATA does not name the folder of the real data\n";
+    return;
+  }
+  // A tar file: 512 bytes of header with the size in octal, then the file, filled up to 512.
+  const auto tar = test::read_bytes(std::string(root) + "/imagenet-sample.tar");
+  REQUIRE(tar.size() > 512);
+  int compared = 0;
+  for (size_t at = 0; at + 512 <= tar.size() && tar[at] != 0 && compared < 40;) {
+    const size_t bytes = std::stoul(std::string(reinterpret_cast<const char*>(&tar[at + 124]), 11), nullptr, 8);
+    const Bytes file = Bytes(tar).subspan(at + 512, bytes);
+    at += 512 + (bytes + 511) / 512 * 512;
+    if (bytes == 0 || file[0] != 0xff) continue;
+    check_equal_to_opencv(file, compared % 4 == 0 ? 1 : 3);
+    compared++;
+  }
+  CHECK(compared == 40);
+}

@@ -1,0 +1,314 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "data/image_dataset.h"
+#include "data/record_source.h"
+#include "make_images.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+namespace {
+
+// Record i is two numbers: i, and a draw. Its label is i % classes. Some records are broken.
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(int64_t size) : size_(size) {}
+  [[nodiscard]] int64_t size() const override { return size_; }
+  [[nodiscard]] const Shape& image() const override { return image_; }
+  Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
+    loads++;
+    if (throws) throw std::runtime_error("a library threw");
+    if (broken.contains(index)) return fail(Code::kData, "numbers: record {}: broken on purpose", index);
+    out[0] = static_cast<float>(index);
+    out[1] = static_cast<float>(random.uniform());
+    return static_cast<float>(index % classes);
+  }
+
+  std::set<int64_t> broken;
+  int64_t classes = 10;
+  bool throws = false;
+  mutable std::atomic<int64_t> loads = 0;
+
+ private:
+  Shape image_ = {2, 1, 1};
+  int64_t size_;
+};
+
+LoaderOptions training(int64_t records, int64_t batch_size) {
+  return {.share = {0, records}, .batch_size = batch_size, .classes = 10, .seed = 7};
+}
+
+struct Row {
+  float record = 0, draw = 0, label = 0;
+  bool operator==(const Row&) const = default;
+};
+
+// The rows of an epoch, batch after batch; of a validation batch those that count.
+std::vector<Row> epoch_rows(Loader& loader, int64_t epoch, int64_t first = 0) {
+  std::vector<Row> rows;
+  loader.start(epoch, first);
+  while (const LoadedBatch* batch = must(loader.next())) {
+    for (size_t i = 0; i < static_cast<size_t>(batch->count); i++) {
+      rows.push_back({batch->data[2 * i], batch->data[2 * i + 1], batch->labels[i]});
+    }
+  }
+  return rows;
+}
+
+std::map<float, int> count_records(const std::vector<Row>& rows) {
+  std::map<float, int> counts;
+  for (const Row& row : rows) counts[row.record]++;
+  return counts;
+}
+
+// The error that ends an epoch.
+Error failing_epoch(Loader& loader) {
+  loader.start(0);
+  while (true) {
+    const auto batch = loader.next();
+    if (!batch) return batch.error();
+    if (*batch == nullptr) throw std::runtime_error("the epoch ended without an error");
+  }
+}
+
+}  // namespace
+
+// formats.md 9, row 2: 10 records, batches of 4.
+TEST_CASE("an epoch holds every record once and fills its last batch from its own beginning", "[data]") {
+  auto numbers = std::make_shared<Numbers>(10);
+  Loader loader(numbers, training(10, 4), Log::silent());
+  CHECK(loader.batches() == 3);
+  std::vector<std::vector<Row>> epochs;
+  for (int64_t epoch = 0; epoch < 3; epoch++) {
+    epochs.push_back(epoch_rows(loader, epoch));
+    const auto& rows = epochs.back();
+    REQUIRE(rows.size() == 12);
+    CHECK(count_records({rows.begin(), rows.begin() + 10}).size() == 10);
+    CHECK(rows[10] == rows[0]);
+    CHECK(rows[11] == rows[1]);
+    for (const Row& row : rows) CHECK(row.label == row.record);
+  }
+  CHECK(epochs[0] != epochs[1]);
+  CHECK(epoch_rows(loader, 0) == epochs[0]);  // an epoch's order and draws depend on (seed, epoch) alone
+}
+
+TEST_CASE("what is loaded does not depend on the number of threads, nor on what is kept ahead", "[data]") {
+  auto numbers = std::make_shared<Numbers>(101);
+  numbers->broken = {3, 50, 51, 99};
+  for (const auto mode : {LoaderOptions::Mode::kTraining, LoaderOptions::Mode::kValidation}) {
+    LoaderOptions options = training(101, 16);
+    options.mode = mode;
+    std::vector<Row> expected;
+    for (const int threads : {1, 4, 16}) {
+      for (const int64_t prefetch : {1, 4, 9}) {
+        options.threads = threads;
+        options.prefetch = prefetch;
+        Loader loader(numbers, options, Log::silent());
+        const auto rows = epoch_rows(loader, 3);
+        if (expected.empty()) expected = rows;
+        CHECK(rows == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("a share's loader stays inside its share", "[data]") {
+  auto numbers = std::make_shared<Numbers>(13);
+  LoaderOptions options = training(13, 4);
+  options.share = {4, 9};
+  options.batches = 2;
+  Loader loader(numbers, options, Log::silent());
+  const auto counts = count_records(epoch_rows(loader, 0));
+  CHECK(counts.size() == 5);
+  for (const auto& [record, count] : counts) CHECK((record >= 4 && record < 9 && count <= 2));
+}
+
+TEST_CASE("a share shorter than the epoch goes round in the same order", "[data]") {
+  LoaderOptions options = training(3, 4);
+  options.batches = 2;
+  Loader loader(std::make_shared<Numbers>(3), options, Log::silent());
+  const auto rows = epoch_rows(loader, 0);
+  REQUIRE(rows.size() == 8);
+  for (size_t i = 3; i < 8; i++) CHECK(rows[i] == rows[i - 3]);
+}
+
+TEST_CASE("without shuffling records come in the file's order, in every epoch", "[data]") {
+  LoaderOptions options = training(6, 3);
+  options.shuffle = false;
+  Loader loader(std::make_shared<Numbers>(6), options, Log::silent());
+  for (int64_t epoch = 0; epoch < 2; epoch++) {
+    const auto rows = epoch_rows(loader, epoch);
+    for (size_t i = 0; i < 6; i++) CHECK(rows[i].record == static_cast<float>(i));
+  }
+}
+
+TEST_CASE("an epoch can begin in its middle", "[data]") {
+  Loader loader(std::make_shared<Numbers>(50), training(50, 8), Log::silent());
+  const auto whole = epoch_rows(loader, 2);
+  for (const int64_t first : {0, 1, 5, 6, 7}) {
+    const auto rest = epoch_rows(loader, 2, first);
+    CHECK(rest == std::vector<Row>(whole.begin() + static_cast<long>(8 * first), whole.end()));
+  }
+}
+
+TEST_CASE("starting anew drops what was loaded ahead", "[data]") {
+  LoaderOptions options = training(64, 4);
+  options.threads = 4;
+  Loader loader(std::make_shared<Numbers>(64), options, Log::silent());
+  const auto expected = epoch_rows(loader, 1);
+  for (int i = 0; i < 50; i++) {
+    loader.start(0);
+    for (int k = 0; k < i % 5; k++) must(loader.next());
+    REQUIRE(epoch_rows(loader, 1) == expected);
+  }
+}
+
+TEST_CASE("a loader ends at any time", "[data]") {
+  auto numbers = std::make_shared<Numbers>(64);
+  LoaderOptions options = training(64, 4);
+  options.threads = 4;
+  for (int i = 0; i < 50; i++) {
+    Loader loader(numbers, options, Log::silent());
+    if (i % 4 > 0) loader.start(0);
+    for (int k = 1; k < i % 4; k++) must(loader.next());
+  }
+}
+
+TEST_CASE("validation counts every record once and none of the padding", "[data]") {
+  LoaderOptions options = training(10, 4);
+  options.mode = LoaderOptions::Mode::kValidation;
+  options.batches = 4;
+  Loader loader(std::make_shared<Numbers>(10), options, Log::silent());
+  loader.start(0);
+  std::vector<int64_t> counts;
+  while (const LoadedBatch* batch = must(loader.next())) {
+    counts.push_back(batch->count);
+    CHECK(batch->data.size() == 8);  // whole batches, always
+    for (size_t i = static_cast<size_t>(batch->count); i < 4; i++) CHECK(batch->data[2 * i] == 0.0f);
+  }
+  CHECK(counts == std::vector<int64_t>{4, 4, 2, 0});
+}
+
+TEST_CASE("validation leaves a broken record out, training takes the next one for it", "[data]") {
+  auto numbers = std::make_shared<Numbers>(10);
+  numbers->broken = {1, 2, 9};
+  LoaderOptions options = training(10, 4);
+  options.shuffle = false;
+  Loader loader(numbers, options, Log::silent());
+  std::vector<float> records;
+  for (const Row& row : epoch_rows(loader, 0)) records.push_back(row.record);
+  CHECK(records == std::vector<float>{0, 3, 3, 3, 4, 5, 6, 7, 8, 0, 0, 3});
+  CHECK(loader.bad_records() == 3);
+
+  options.mode = LoaderOptions::Mode::kValidation;
+  Loader validation(numbers, options, Log::silent());
+  records.clear();
+  for (const Row& row : epoch_rows(validation, 0)) records.push_back(row.record);
+  CHECK(records == std::vector<float>{0, 3, 4, 5, 6, 7, 8});
+}
+
+TEST_CASE("broken records are counted once, and one too many ends the run", "[data]") {
+  auto numbers = std::make_shared<Numbers>(40);
+  numbers->broken = {3, 5, 8};
+  LoaderOptions options = training(40, 8);
+  options.threads = 4;
+  options.max_bad_records = 3;
+  Loader loader(numbers, options, Log::silent());
+  for (int64_t epoch = 0; epoch < 5; epoch++) epoch_rows(loader, epoch);
+  CHECK(loader.bad_records() == 3);
+
+  options.max_bad_records = 2;
+  Loader failing(numbers, options, Log::silent());
+  const Error error = failing_epoch(failing);
+  CHECK(error.code == Code::kData);
+  CHECK(error.message.find("--max-bad-records 2") != std::string::npos);
+  CHECK(error.message.find("broken on purpose") != std::string::npos);
+}
+
+TEST_CASE("a share of nothing but broken records is an error", "[data]") {
+  auto numbers = std::make_shared<Numbers>(4);
+  numbers->broken = {0, 1, 2, 3};
+  Loader loader(numbers, training(4, 2), Log::silent());
+  CHECK(failing_epoch(loader).message.find("no record of this share") != std::string::npos);
+}
+
+TEST_CASE("a label beyond the classes is an error that names the record", "[data]") {
+  auto numbers = std::make_shared<Numbers>(30);
+  numbers->classes = 11;
+  LoaderOptions options = training(30, 4);
+  options.threads = 4;
+  Loader loader(numbers, options, Log::silent());
+  const Error error = failing_epoch(loader);
+  CHECK(error.code == Code::kData);
+  CHECK((error.message.find("record 10") != std::string::npos || error.message.find("record 21") != std::string::npos));
+  CHECK(error.message.find("label 10 is not in 0 .. 9") != std::string::npos);
+}
+
+TEST_CASE("an error comes when its batch does, whatever was kept ahead", "[data]") {
+  auto numbers = std::make_shared<Numbers>(11);
+  numbers->classes = 11;
+  LoaderOptions options = training(11, 2);
+  options.shuffle = false;
+  options.prefetch = 8;
+  options.threads = 4;
+  Loader loader(numbers, options, Log::silent());
+  loader.start(0);
+  for (int i = 0; i < 5; i++) CHECK(must(loader.next()) != nullptr);
+  CHECK(!loader.next());
+}
+
+TEST_CASE("what a decoder throws becomes an error of the caller", "[data]") {
+  auto numbers = std::make_shared<Numbers>(11);
+  numbers->throws = true;
+  Loader loader(numbers, training(11, 2), Log::silent());
+  const Error error = failing_epoch(loader);
+  CHECK(error.code == Code::kInternal);
+  CHECK(error.message == "a library threw");
+}
+
+TEST_CASE("no more is loaded ahead than was asked for", "[data]") {
+  auto numbers = std::make_shared<Numbers>(100);
+  LoaderOptions options = training(100, 5);
+  options.prefetch = 3;
+  {
+    Loader loader(numbers, options, Log::silent());
+    loader.start(0);
+    for (int i = 0; i < 4; i++) must(loader.next());
+  }
+  CHECK(numbers->loads <= 5 * (4 + 3));
+}
+
+// Real pictures, random crops and mirrors, from a file: the whole way must be the same for any number of threads.
+TEST_CASE("batches of a record file are identical for 1, 4 and 16 threads", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("a.rec"), 60, 12, 12, 3, 10, ".jpg");
+  const auto source = must(open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()));
+  AugmentOptions augment{.image = {3, 8, 8}, .pad = 1, .random_crop = true, .random_mirror = true};
+  augment.mean = {1, 2, 3};
+  augment.std = {1, 1, 1};
+  const auto dataset = augmented(source, augment);
+  std::vector<float> expected;
+  for (const int threads : {1, 4, 16}) {
+    LoaderOptions options = training(60, 7);
+    options.threads = threads;
+    Loader loader(dataset, options, Log::silent());
+    std::vector<float> all;
+    loader.start(1);
+    while (const LoadedBatch* batch = must(loader.next())) {
+      all.insert(all.end(), batch->data.begin(), batch->data.end());
+      all.insert(all.end(), batch->labels.begin(), batch->labels.end());
+    }
+    CHECK(all.size() == 9 * 7 * (3 * 8 * 8 + 1));
+    if (expected.empty()) expected = all;
+    CHECK(all == expected);
+  }
+}

@@ -1,0 +1,78 @@
+// Small pictures and record files for tests.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "data/image.h"
+#include "data/image_record.h"
+#include "data/record_file.h"
+#include "support/must.h"
+
+namespace dtrain::test {
+
+// Smooth enough that a JPEG of it looks like a photograph's: other for every seed.
+inline data::Image gradient_image(int height, int width, int channels, int seed) {
+  data::Image image;
+  image.resize(height, width, channels);
+  for (int y = 0; y < height; y++) {
+    for (int x = 0; x < width; x++) {
+      for (int k = 0; k < channels; k++) {
+        image.at(y, x)[k] =
+            static_cast<uint8_t>(128 + (x * (3 + seed % 5) + y * (2 + k) + seed * 11 + (x * y) % 7) % 100);
+      }
+    }
+  }
+  return image;
+}
+
+// Every pixel tells where it is: value 16 y + x (mod 256), the same in all channels.
+inline data::Image position_image(int height, int width, int channels) {
+  data::Image image;
+  image.resize(height, width, channels);
+  for (int y = 0; y < height; y++) {
+    for (int x = 0; x < width; x++) {
+      for (int k = 0; k < channels; k++) image.at(y, x)[k] = static_cast<uint8_t>(16 * y + x);
+    }
+  }
+  return image;
+}
+
+inline void write_bytes(const std::string& path, const std::vector<uint8_t>& bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
+}
+
+inline void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::vector<uint8_t> read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline std::vector<uint8_t> image_payload(uint64_t id, float label, data::Bytes encoded) {
+  std::vector<uint8_t> payload;
+  data::append_image_record(payload, id, std::span(&label, 1), encoded);
+  return payload;
+}
+
+// A .rec of `count` pictures whose label is number % classes; lossless unless `extension` says .jpg. Returns the
+// offsets.
+inline std::vector<int64_t> write_record_file(const std::string& path, int count, int height, int width, int channels,
+                                              int classes, const std::string& extension = ".png") {
+  std::vector<uint8_t> file;
+  std::vector<int64_t> offsets;
+  for (int i = 0; i < count; i++) {
+    const auto encoded = must(data::encode_image(gradient_image(height, width, channels, i), extension, 95));
+    offsets.push_back(static_cast<int64_t>(file.size()));
+    must(data::append_record(file, image_payload(static_cast<uint64_t>(i), static_cast<float>(i % classes), encoded)));
+  }
+  write_bytes(path, file);
+  return offsets;
+}
+
+}  // namespace dtrain::test

@@ -1,0 +1,338 @@
+#include "data/open.h"
+
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "data/idx_source.h"
+#include "data/mean_image.h"
+#include "data/record_source.h"
+#include "data/synthetic.h"
+#include "make_images.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+#include "tensor/ndarray_file.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+namespace {
+
+std::string big_endian(std::initializer_list<uint32_t> words) {
+  std::string text;
+  for (const uint32_t word : words) {
+    for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(word >> shift);
+  }
+  return text;
+}
+
+// Image i has all pixels i, label i % 10.
+std::string idx_images(uint32_t count, uint32_t rows = 2, uint32_t columns = 3) {
+  std::string text = big_endian({0x803, count, rows, columns});
+  for (uint32_t i = 0; i < count; i++) text.append(rows * columns, static_cast<char>(i));
+  return text;
+}
+std::string idx_labels(uint32_t count) {
+  std::string text = big_endian({0x801, count});
+  for (uint32_t i = 0; i < count; i++) text += static_cast<char>(i % 10);
+  return text;
+}
+
+void write_gzip(const std::string& path, const std::string& text) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+}
+
+void write_mnist(const test::TempDir& dir) {
+  test::write_text(dir.path("train-images-idx3-ubyte"), idx_images(20, 28, 28));
+  write_gzip(dir.path("train-labels-idx1-ubyte.gz"), idx_labels(20));
+  write_gzip(dir.path("t10k-images-idx3-ubyte.gz"), idx_images(5, 28, 28));
+  test::write_text(dir.path("t10k-labels-idx1-ubyte"), idx_labels(5));
+}
+
+DataOptions in_directory(const test::TempDir& dir) {
+  DataOptions options;
+  options.data_dir = dir.path();
+  return options;
+}
+
+struct Loaded {
+  std::vector<float> data;
+  float label = 0;
+};
+Loaded load(const Dataset& dataset, int64_t index, uint64_t seed = 1) {
+  RandomStream random(seed, Use::kTest);
+  Loaded loaded;
+  loaded.data.resize(static_cast<size_t>(element_count(dataset.image())));
+  loaded.label = must(dataset.load(index, random, loaded.data));
+  return loaded;
+}
+
+bool mentions(const Error& error, const std::string& words) {
+  return error.text().find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("idx files are read, plain and compressed", "[data]") {
+  const test::TempDir dir;
+  test::write_text(dir.path("i"), idx_images(12));
+  write_gzip(dir.path("l.gz"), idx_labels(12));
+  const auto source = must(open_idx(dir.path("i"), dir.path("l.gz")));
+  CHECK(source->size() == 12);
+  ReadScratch scratch;
+  CHECK(must(source->read(11, scratch)) == 1.0f);
+  CHECK(scratch.image.height == 2);
+  CHECK(scratch.image.width == 3);
+  CHECK(scratch.image.pixels == std::vector<uint8_t>(6, 11));
+}
+
+TEST_CASE("idx files with a wrong magic, size or count are refused", "[data]") {
+  const test::TempDir dir;
+  const auto open = [&](const std::string& images, const std::string& labels) {
+    test::write_text(dir.path("i"), images);
+    test::write_text(dir.path("l"), labels);
+    return open_idx(dir.path("i"), dir.path("l"));
+  };
+  CHECK(open(idx_images(3), idx_labels(3)));
+  CHECK(mentions(open(idx_images(3), idx_labels(4)).error(), "3 images"));
+  CHECK(!open(idx_labels(3), idx_labels(3)));
+  CHECK(!open(idx_images(3), idx_images(3)));
+  CHECK(!open(idx_images(0), idx_labels(0)));
+  CHECK(!open(idx_images(3) + "x", idx_labels(3)));
+  CHECK(!open(big_endian({0x803, 0xffffffff, 0xffffffff, 0xffffffff}), idx_labels(3)));
+  const std::string images = idx_images(3), labels = idx_labels(3);
+  for (size_t length = 0; length < images.size(); length++) CHECK(!open(images.substr(0, length), labels));
+  for (size_t length = 0; length < labels.size(); length++) CHECK(!open(images, labels.substr(0, length)));
+  CHECK(open_idx(dir.path("absent"), dir.path("l")).error().code == Code::kNotFound);
+}
+
+TEST_CASE("a damaged gzip file is an error", "[data]") {
+  const test::TempDir dir;
+  write_gzip(dir.path("a.gz"), idx_images(30, 28, 28));
+  const auto whole = test::read_bytes(dir.path("a.gz"));
+  for (size_t length = 2; length < whole.size(); length++) {
+    test::write_bytes(dir.path("b.gz"), {whole.begin(), whole.begin() + static_cast<long>(length)});
+    REQUIRE(!read_maybe_gzip(dir.path("b.gz"), 1 << 20));
+  }
+  CHECK(!read_maybe_gzip(dir.path("a.gz"), 1000));  // larger than allowed
+}
+
+TEST_CASE("a directory with the four idx files is mnist, scaled by 1/255", "[data]") {
+  const test::TempDir dir;
+  write_mnist(dir);
+  const DataSets sets = must(open_dataset(in_directory(dir), Log::silent()));
+  CHECK(sets.type == "mnist");
+  CHECK(sets.classes == 10);
+  CHECK(sets.train->size() == 20);
+  CHECK(sets.validation->size() == 5);
+  CHECK(sets.train->image() == Shape{1, 28, 28});
+  CHECK(load(*sets.train, 17).data[5] == Approx(17.0 / 255));
+  CHECK(load(*sets.train, 17).label == 7.0f);
+
+  DataOptions scaled = in_directory(dir);
+  scaled.scale = 1.0f / 256;
+  CHECK(load(*must(open_dataset(scaled, Log::silent())).train, 17).data[5] == 17.0f / 256);
+}
+
+TEST_CASE("files missing from the data directory are named, with what fetches them", "[data]") {
+  const test::TempDir dir;
+  write_mnist(dir);
+  std::filesystem::remove(dir.path("train-labels-idx1-ubyte.gz"));
+  std::filesystem::remove(dir.path("t10k-labels-idx1-ubyte"));
+  const Error error = open_dataset(in_directory(dir), Log::silent()).error();
+  CHECK(error.code == Code::kNotFound);
+  CHECK(mentions(error, "train-labels-idx1-ubyte[.gz], t10k-labels-idx1-ubyte[.gz] are missing"));
+  CHECK(mentions(error, "dtrain data get mnist"));
+
+  DataOptions absent;
+  absent.data_dir = dir.path("nowhere");
+  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "dtrain data get mnist"));
+  std::filesystem::create_directories(absent.data_dir);
+  CHECK(open_dataset(absent, Log::silent()).error().code == Code::kNotFound);
+  absent.data_type = "cifar10";
+  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, test.rec are missing"));
+  absent.data_type = "imagenet";
+  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, val.rec are missing"));
+}
+
+TEST_CASE("what the flags lack is a usage error", "[data]") {
+  const test::TempDir dir;
+  write_mnist(dir);
+  const auto refused = [](const DataOptions& options) {
+    const auto sets = open_dataset(options, Log::silent());
+    return !sets && sets.error().code == Code::kUsage;
+  };
+  CHECK(refused(DataOptions()));
+  DataOptions options = in_directory(dir);
+  options.data_type = "svhn";
+  CHECK(refused(options));
+  options = in_directory(dir);
+  options.image_shape = {3, 28, 28};
+  CHECK(refused(options));
+  options.image_shape = {1, 0, 28};
+  CHECK(refused(options));
+  options.image_shape = {1, 28};
+  CHECK(refused(options));
+  options = in_directory(dir);
+  options.rgb_std = {0.0f};
+  CHECK(refused(options));
+  options = in_directory(dir);
+  options.fill_value = 256;
+  CHECK(refused(options));
+  test::write_record_file(dir.path("a.rec"), 2, 8, 8, 3, 2);
+  options = DataOptions();
+  options.data_train = dir.path("a.rec");
+  CHECK(refused(options));  // no --image-shape
+}
+
+TEST_CASE("train.rec and test.rec are cifar10, train.rec and val.rec imagenet", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("train.rec"), 7, 32, 32, 3, 10);
+  test::write_record_file(dir.path("test.rec"), 3, 32, 32, 3, 10);
+  const DataSets sets = must(open_dataset(in_directory(dir), Log::silent()));
+  CHECK(sets.type == "cifar10");
+  CHECK(sets.classes == 10);
+  CHECK(sets.train->size() == 7);
+  CHECK(sets.validation->size() == 3);
+  CHECK(sets.train->image() == Shape{3, 28, 28});
+  const Image fourth = test::gradient_image(32, 32, 3, 4);
+  const uint8_t* pixel = fourth.at(2, 2);  // the corner of the central crop
+  CHECK(load(*sets.train, 4).data[0] == Approx(pixel[2] - 123.68).epsilon(1e-6));
+  CHECK(sets.train->describe(4).find("record 4 at offset") != std::string::npos);
+
+  DataOptions hundred = in_directory(dir);
+  hundred.data_type = "cifar100";
+  CHECK(must(open_dataset(hundred, Log::silent())).classes == 100);
+  std::filesystem::rename(dir.path("test.rec"), dir.path("val.rec"));
+  CHECK(must(open_dataset(in_directory(dir), Log::silent())).type == "imagenet");
+}
+
+TEST_CASE("named record files win, several are numbered through, without validation there is none", "[data]") {
+  const test::TempDir dir;
+  std::filesystem::create_directories(dir.path("parts"));
+  test::write_record_file(dir.path("parts/b.rec"), 2, 8, 8, 1, 10);
+  test::write_record_file(dir.path("parts/a.rec"), 3, 8, 8, 1, 10);
+  DataOptions options = in_directory(dir);
+  options.data_train = "parts";
+  options.image_shape = {1, 8, 8};
+  const DataSets sets = must(open_dataset(options, Log::silent()));
+  CHECK(sets.train->size() == 5);
+  CHECK(sets.validation == nullptr);
+  CHECK(sets.classes == 0);
+  CHECK(load(*sets.train, 2).label == 2.0f);  // the third of a.rec
+  CHECK(load(*sets.train, 3).label == 0.0f);  // the first of b.rec
+  CHECK(sets.train->describe(3).find("b.rec: record 0") != std::string::npos);
+  options.data_val = "parts/b.rec;parts/a.rec";
+  CHECK(load(*must(open_dataset(options, Log::silent())).validation, 2).label == 0.0f);
+  options.data_train = "parts/absent.rec";
+  const Error error = open_dataset(options, Log::silent()).error();
+  CHECK(error.code == Code::kNotFound);
+  CHECK(mentions(error, "absent.rec: no such file"));
+}
+
+TEST_CASE("random crops and mirrors are for training only", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("train.rec"), 2, 32, 32, 3, 10);
+  std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
+  DataOptions options = in_directory(dir);
+  options.random_crop = options.random_mirror = true;
+  options.pad_size = 2;
+  const DataSets sets = must(open_dataset(options, Log::silent()));
+  CHECK(load(*sets.train, 0, 1).data != load(*sets.train, 0, 2).data);
+  CHECK(load(*sets.validation, 0, 1).data == load(*sets.validation, 0, 2).data);
+}
+
+TEST_CASE("a record that does not decode names file, offset and reason", "[data]") {
+  const test::TempDir dir;
+  const auto offsets = test::write_record_file(dir.path("a.rec"), 3, 8, 8, 3, 2, ".jpg");
+  auto bytes = test::read_bytes(dir.path("a.rec"));
+  bytes[static_cast<size_t>(offsets[1]) + 8 + 24] = 0;  // the JPEG's first byte
+  test::write_bytes(dir.path("a.rec"), bytes);
+  const auto source = must(open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()));
+  ReadScratch scratch;
+  CHECK(source->read(0, scratch));
+  const Error error = source->read(1, scratch).error();
+  CHECK(error.code == Code::kData);
+  CHECK(mentions(error, fmt::format("a.rec: record 1 at offset {}: not an image", offsets[1])));
+}
+
+TEST_CASE("an empty record file is an error", "[data]") {
+  const test::TempDir dir;
+  test::write_bytes(dir.path("a.rec"), {});
+  CHECK(open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()).error().code ==
+        Code::kData);
+}
+
+// The sum is made again here, picture by picture.
+TEST_CASE("the mean image is made once, from central crops, whatever the number of threads", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("train.rec"), 9, 30, 32, 3, 10);
+  std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
+  const auto source = must(open_records({.paths = {dir.path("train.rec")}, .index = "", .channels = 3}, Log::silent()));
+  const Shape shape = {3, 28, 28};
+  const auto one = must(mean_image(dir.path("1.bin"), shape, source, 1, Log::silent()));
+  const auto four = must(mean_image(dir.path("4.bin"), shape, source, 4, Log::silent()));
+  CHECK(test::read_bytes(dir.path("1.bin")) == test::read_bytes(dir.path("4.bin")));
+  CHECK(test::read_bytes(dir.path("1.bin")).size() == 9504);  // formats.md 3.6
+  double sum = 0;
+  for (int i = 0; i < 9; i++) sum += test::gradient_image(30, 32, 3, i).at(1, 2)[2];
+  CHECK((*one)[0] == Approx(sum / 9));
+
+  DataOptions options = in_directory(dir);
+  options.mean_img = "mean.bin";
+  options.random_crop = true;
+  const DataSets sets = must(open_dataset(options, Log::silent()));
+  CHECK(std::filesystem::exists(dir.path("mean.bin")));
+  CHECK(test::read_bytes(dir.path("mean.bin")) == test::read_bytes(dir.path("1.bin")));
+  const float pixel = test::gradient_image(30, 32, 3, 4).at(1, 2)[2];
+  CHECK(load(*sets.validation, 4).data[0] == Approx(pixel - (*four)[0]).margin(1e-4));
+}
+
+TEST_CASE("a mean image of another shape is refused", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("train.rec"), 2, 32, 32, 3, 10);
+  const auto source = must(open_records({.paths = {dir.path("train.rec")}, .index = "", .channels = 3}, Log::silent()));
+  must(mean_image(dir.path("mean.bin"), {3, 28, 28}, source, 1, Log::silent()));
+  const Error error = mean_image(dir.path("mean.bin"), {3, 32, 32}, source, 1, Log::silent()).error();
+  CHECK(error.code == Code::kData);
+  CHECK(mentions(error, "(3, 28, 28)"));
+}
+
+TEST_CASE("synthetic data repeat one batch, other ranks have another", "[data]") {
+  const SyntheticOptions options{.image = {1, 4, 4}, .classes = 3, .batch_size = 5, .batches = 7, .seed = 1, .rank = 0};
+  const auto first = synthetic(options);
+  CHECK(first->size() == 35);
+  CHECK(load(*first, 2).data == load(*first, 32).data);
+  CHECK(load(*first, 2).label == load(*first, 32).label);
+  CHECK(load(*first, 2).data != load(*first, 3).data);
+  for (const float x : load(*first, 2).data) CHECK((x >= -1.0f && x <= 1.0f));
+  SyntheticOptions other = options;
+  other.rank = 1;
+  CHECK(load(*synthetic(other), 2).data != load(*first, 2).data);
+}
+
+TEST_CASE("the real MNIST opens", "[data]") {
+  const char* root = std::getenv("DTRAIN_TEST_DATA");
+  if (root == nullptr) {
+    std::cout << "skipped: DTRAIN_TEST_DATA does not name the folder of the real data\n";
+    return;
+  }
+  DataOptions options;
+  options.data_dir = std::string(root) + "/mnist";
+  const DataSets sets = must(open_dataset(options, Log::silent()));
+  CHECK(sets.train->size() == 60000);
+  CHECK(sets.validation->size() == 10000);
+  // The first training image is a 5; its sum of pixels is known.
+  const Loaded first = load(*sets.train, 0);
+  CHECK(first.label == 5.0f);
+  double sum = 0;
+  for (const float x : first.data) sum += x * 255;
+  CHECK(sum == Approx(27525));
+  CHECK(load(*sets.validation, 0).label == 7.0f);
+}

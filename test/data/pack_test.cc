@@ -1,0 +1,168 @@
+#include "data/pack.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "data/open.h"
+#include "data/record_source.h"
+#include "data/record_writer.h"
+#include "make_images.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+namespace {
+
+// `count` JPEG files and the list of them.
+std::vector<ListEntry> write_images(const test::TempDir& dir, int count, int height = 10, int width = 14) {
+  std::vector<ListEntry> entries;
+  for (int i = 0; i < count; i++) {
+    const std::string name = fmt::format("{}.jpg", i);
+    test::write_bytes(dir.path(name), must(encode_image(test::gradient_image(height, width, 3, i), ".jpg", 90)));
+    entries.push_back({static_cast<uint64_t>(1000 + i), {static_cast<float>(i % 3)}, name});
+  }
+  return entries;
+}
+
+struct Packed {
+  uint64_t id;
+  float label;
+  std::vector<uint8_t> image;
+};
+
+// Reads all records by the index that was written.
+std::vector<Packed> read_all(const std::string& path) {
+  const RecordFile file = must(RecordFile::open(path));
+  const auto offsets = must(read_index(index_path(path), file.size()));
+  REQUIRE(offsets == must(scan_records(file)).offsets);
+  std::vector<Packed> all;
+  std::vector<uint8_t> buffer;
+  for (const int64_t offset : offsets) {
+    const ImageRecord record = must(parse_image_record(must(file.read(offset, 0, buffer))));
+    all.push_back({record.id, record.label, {record.image.begin(), record.image.end()}});
+  }
+  return all;
+}
+
+Image decode(Bytes file, int channels = 3) {
+  ImageDecoder decoder;
+  Image image;
+  must(decoder.decode(file, channels, image));
+  return image;
+}
+
+}  // namespace
+
+TEST_CASE("packing keeps the list's order for any number of threads", "[data]") {
+  const test::TempDir dir;
+  const auto entries = write_images(dir, 30);
+  std::vector<uint8_t> expected;
+  for (const int threads : {1, 3, 8}) {
+    PackOptions options;
+    options.threads = threads;
+    const PackReport report = must(pack_images(entries, dir.path(), dir.path("out.rec"), options, Log::silent()));
+    CHECK(report.packed == 30);
+    CHECK(report.skipped == 0);
+    const auto bytes = test::read_bytes(dir.path("out.rec"));
+    if (expected.empty()) expected = bytes;
+    CHECK(bytes == expected);
+  }
+  const auto all = read_all(dir.path("out.rec"));
+  REQUIRE(all.size() == 30);
+  CHECK(all[7].id == 1007);
+  CHECK(all[7].label == 1.0f);
+  CHECK(test::read_bytes(dir.path("out.idx"))[0] == '1');  // keys are the list's indices: "1000\t0"
+}
+
+TEST_CASE("pass-through keeps the files' bytes", "[data]") {
+  const test::TempDir dir;
+  const auto entries = write_images(dir, 3);
+  PackOptions options;
+  options.pass_through = true;
+  must(pack_images(entries, dir.path() + "/", dir.path("out.rec"), options, Log::silent()));
+  const auto all = read_all(dir.path("out.rec"));
+  for (size_t i = 0; i < 3; i++) CHECK(all[i].image == test::read_bytes(dir.path(entries[i].path)));
+}
+
+TEST_CASE("images are cut, resized, grayed and encoded as asked", "[data]") {
+  const test::TempDir dir;
+  const auto entries = write_images(dir, 1, 10, 14);
+  const auto packed = [&](const PackOptions& options) {
+    must(pack_images(entries, dir.path(), dir.path("out.rec"), options, Log::silent()));
+    return read_all(dir.path("out.rec")).at(0).image;
+  };
+  PackOptions options;
+  options.encoding = ".png";
+  const auto original = decode(test::read_bytes(dir.path("0.jpg")));
+  CHECK(decode(packed(options)).pixels == original.pixels);
+  options.center_crop = true;
+  CHECK(decode(packed(options)).pixels == central_square(original).pixels);
+  options.resize = 20;
+  CHECK(decode(packed(options)).width == 20);
+  options.center_crop = false;
+  CHECK(decode(packed(options)).width == 28);
+  options.color = 0;
+  CHECK(must([&]() -> Result<int> {
+          Image as_stored;
+          DT_TRY_VOID(decode_with_opencv(packed(options), -1, as_stored));
+          return as_stored.channels;
+        }()) == 1);
+  options = PackOptions();
+  const size_t good = packed(options).size();
+  options.quality = 20;
+  CHECK(packed(options).size() < good);
+}
+
+TEST_CASE("unreadable images are left out, and only all of them are an error", "[data]") {
+  const test::TempDir dir;
+  auto entries = write_images(dir, 4);
+  entries[1].path = "absent.jpg";
+  test::write_text(dir.path("2.jpg"), "not a picture");
+  const PackReport report = must(pack_images(entries, dir.path(), dir.path("out.rec"), {}, Log::silent()));
+  CHECK(report.packed == 2);
+  CHECK(report.skipped == 2);
+  CHECK(read_all(dir.path("out.rec"))[1].id == 1003);
+  entries = {entries[1], entries[2]};
+  const auto none = pack_images(entries, dir.path(), dir.path("none.rec"), {}, Log::silent());
+  REQUIRE(!none);
+  CHECK(none.error().code == Code::kData);
+  CHECK(!std::filesystem::exists(dir.path("none.rec")));
+}
+
+TEST_CASE("values out of range are usage errors", "[data]") {
+  const auto refused = [](PackOptions options) { return check(options).error().code == Code::kUsage; };
+  CHECK(refused({.color = 2}));
+  CHECK(refused({.resize = -1}));
+  CHECK(refused({.encoding = ".gif"}));
+  CHECK(refused({.quality = 101}));
+  CHECK(refused({.threads = 0}));
+  CHECK(check({}));
+}
+
+TEST_CASE("a record file and its index appear together or not at all", "[data]") {
+  const test::TempDir dir;
+  const uint8_t payload[] = {1, 2, 3};
+  {
+    RecordWriter writer = must(RecordWriter::create(dir.path("a.rec")));
+    must(writer.append(5, payload));
+  }
+  CHECK(std::filesystem::is_empty(dir.path()));
+  RecordWriter writer = must(RecordWriter::create(dir.path("a.rec")));
+  must(writer.append(5, payload));
+  must(writer.append(6, payload));
+  must(writer.commit());
+  CHECK(test::read_bytes(dir.path("a.idx")).size() == std::string("5\t0\n6\t12\n").size());
+}
+
+TEST_CASE("what was packed from a folder is a data set", "[data]") {
+  const test::TempDir dir;
+  const auto entries = write_images(dir, 6, 32, 32);
+  must(pack_images(entries, dir.path(), dir.path("train.rec"), {}, Log::silent()));
+  must(pack_images(entries, dir.path(), dir.path("test.rec"), {}, Log::silent()));
+  DataOptions options;
+  options.data_dir = dir.path();
+  CHECK(must(open_dataset(options, Log::silent())).train->size() == 6);
+}
