@@ -1,0 +1,507 @@
+#include "sync/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dtrain::sync::membership {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::map<std::string_view, std::string_view> lines_of(std::string_view text) {
+  std::map<std::string_view, std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos) {
+      lines.emplace(line, "");
+    } else {
+      lines.emplace(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));
+    }
+  }
+  return lines;
+}
+
+constexpr std::string_view kAny = "auto";
+constexpr std::string_view kAbsent = "not given";
+
+std::string_view role_name(Role role) {
+  return role == Role::kWorker ? "worker" : "server";
+}
+
+}  // namespace
+
+std::string to_text(const Member& member) {
+  return fmt::format("{} {}", role_name(member.role), member.rank);
+}
+
+std::string to_text(const std::vector<Member>& members) {
+  std::string text;
+  for (const Member& member : members) text += (text.empty() ? "" : ", ") + to_text(member);
+  return text;
+}
+
+std::vector<std::string> differing_keys(std::string_view job_text, std::string_view joiner_text) {
+  const auto job = lines_of(job_text);
+  const auto joiner = lines_of(joiner_text);
+  std::vector<std::string> differing;
+  for (const auto& [key, value] : job) {
+    const auto other = joiner.find(key);
+    const std::string_view here = other == joiner.end() ? kAbsent : other->second;
+    if (here != value && here != kAny) differing.push_back(fmt::format("{} (job: {}, here: {})", key, value, here));
+  }
+  for (const auto& [key, value] : joiner) {
+    if (!job.contains(key) && value != kAny)
+      differing.push_back(fmt::format("{} (job: {}, here: {})", key, kAbsent, value));
+  }
+  return differing;
+}
+
+Machine::Machine(Settings settings, Millis now_ms)
+    : settings_(std::move(settings)),
+      now_ms_(now_ms),
+      phase_since_ms_(now_ms),
+      log_ms_(now_ms + settings_.log_missing_first_ms) {}
+
+void Machine::on(Millis now_ms, const Event& event, std::vector<Effect>& out) {
+  now_ms_ = std::max(now_ms_, now_ms);
+  if (phase_ == Phase::kEnded) return;
+  std::visit([&](const auto& e) { handle(e, out); }, event);
+}
+
+std::optional<Member> Machine::member(Incarnation incarnation) const {
+  const auto it = processes_.find(incarnation);
+  if (it == processes_.end() || !started()) return std::nullopt;
+  return member_of(it->second);
+}
+
+Machine::Process* Machine::known(Incarnation incarnation) {
+  const auto it = processes_.find(incarnation);
+  return it == processes_.end() ? nullptr : &it->second;
+}
+
+uint32_t Machine::expected(Role role) const {
+  return role == Role::kWorker ? settings_.workers : settings_.servers;
+}
+
+uint32_t Machine::joined(Role role) const {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(processes_, [&](const auto& entry) { return entry.second.join.role == role; }));
+}
+
+std::set<uint32_t> Machine::wanted_ranks(Role role) const {
+  std::set<uint32_t> ranks;
+  for (const auto& [incarnation, process] : processes_) {
+    if (process.join.role == role && process.join.want_rank) ranks.insert(*process.join.want_rank);
+  }
+  return ranks;
+}
+
+// ---- Coming together.
+
+std::optional<Refuse> Machine::objection(const Join& join) const {
+  const auto refuse = [&](std::string why) { return Refuse{join.incarnation, Code::kUsage, std::move(why)}; };
+  const std::string_view role = role_name(join.role);
+  if (join.incarnation == 0) return refuse("an incarnation of 0");
+  if (const auto keys = differing_keys(settings_.job_text, join.job_text); !keys.empty()) {
+    return refuse(fmt::format("the flags of this {} are not those of the job: {}", role, fmt::join(keys, ", ")));
+  }
+  if (join.want_rank && *join.want_rank >= expected(join.role)) {
+    return refuse(
+        fmt::format("rank {} does not exist: the job has {} {}s", *join.want_rank, expected(join.role), role));
+  }
+  if (join.want_rank && wanted_ranks(join.role).contains(*join.want_rank)) {
+    return refuse(fmt::format("rank taken: another process has joined as {} {}", role, *join.want_rank));
+  }
+  if (joined(join.role) >= expected(join.role)) {
+    return refuse(fmt::format("the job has its {} {}s already", expected(join.role), role));
+  }
+  return std::nullopt;
+}
+
+void Machine::handle(const Join& event, Out& out) {
+  if (Process* process = known(event.incarnation)) {
+    process->heard_ms = now_ms_;
+    process->closed_ms.reset();
+    if (phase_ == Phase::kFailing) out.push_back(Refuse{event.incarnation, failure_.code, failure_.message});
+    // Its answer was lost on the way: the same again. Before the start there is nothing to answer yet.
+    if (started() && phase_ != Phase::kFailing) out.push_back(Admit{{member_of(*process), event.incarnation}});
+    return;
+  }
+  if (auto refusal = objection(event)) {
+    out.push_back(std::move(*refusal));
+    return;
+  }
+  if (phase_ != Phase::kGathering) {
+    out.push_back(Refuse{event.incarnation, Code::kUsage, "the job has started without this process"});
+    return;
+  }
+  Process& process = processes_[event.incarnation];
+  process.join = event;
+  process.arrival = arrivals_++;
+  process.heard_ms = now_ms_;
+  start_if_complete(out);
+}
+
+void Machine::handle(const Withdraw& event, Out&) {
+  Process* process = known(event.incarnation);
+  if (process == nullptr) return;
+  if (phase_ == Phase::kGathering) {
+    processes_.erase(event.incarnation);
+  } else if (phase_ == Phase::kStarting) {
+    process->closed_ms = now_ms_;  // it may ask again; else it is lost like any other
+  }
+}
+
+// Explicit ranks are fixed; the others fill the gaps in order of arrival.
+void Machine::give_ranks() {
+  for (const Role role : {Role::kWorker, Role::kServer}) {
+    const std::set<uint32_t> wanted = wanted_ranks(role);
+    std::vector<Process*> others;
+    for (auto& [incarnation, process] : processes_) {
+      if (process.join.role != role) continue;
+      if (process.join.want_rank) process.rank = *process.join.want_rank;
+      if (!process.join.want_rank) others.push_back(&process);
+    }
+    std::ranges::sort(others, {}, &Process::arrival);
+    uint32_t free = 0;
+    for (Process* process : others) {
+      while (wanted.contains(free)) free++;
+      process->rank = free++;
+    }
+  }
+}
+
+bool Machine::refuse_other_records(Out& out) {
+  const auto first = std::ranges::find_if(
+      processes_, [](const auto& entry) { return entry.second.join.role == Role::kWorker && entry.second.rank == 0; });
+  if (first == processes_.end()) return false;
+  const Join& truth = first->second.join;
+  const auto differs = [&](const auto& entry) {
+    const Join& join = entry.second.join;
+    return join.role == Role::kWorker &&
+           (join.records_train != truth.records_train || join.records_val != truth.records_val);
+  };
+  for (const auto& entry : processes_) {
+    if (!differs(entry)) continue;
+    const Join& join = entry.second.join;
+    out.push_back(Refuse{
+        entry.first, Code::kUsage,
+        fmt::format("worker {} has {} training and {} validation records, worker 0 has {} and {}", entry.second.rank,
+                    join.records_train, join.records_val, truth.records_train, truth.records_val)});
+  }
+  return std::erase_if(processes_, differs) > 0;
+}
+
+void Machine::start_if_complete(Out& out) {
+  if (joined(Role::kWorker) < settings_.workers || joined(Role::kServer) < settings_.servers) return;
+  give_ranks();
+  if (refuse_other_records(out)) return;
+  phase_ = Phase::kStarting;
+  phase_since_ms_ = now_ms_;
+  Start start;
+  for (const auto& [incarnation, process] : processes_) start.nodes.push_back({member_of(process), incarnation});
+  std::ranges::sort(start.nodes, {}, &Node::member);
+  if (!start.nodes.empty()) {
+    const Join& first = processes_.at(start.nodes.front().incarnation).join;
+    start.records_train = first.records_train;
+    start.records_val = first.records_val;
+  }
+  out.push_back(std::move(start));
+}
+
+void Machine::handle(const Ready&, Out& out) {
+  if (phase_ != Phase::kStarting) return;
+  phase_ = Phase::kRunning;
+  phase_since_ms_ = now_ms_;
+  for (auto& [incarnation, process] : processes_) {
+    process.heard_ms = now_ms_;
+    out.push_back(Admit{{member_of(process), incarnation}});
+  }
+}
+
+void Machine::handle(const StartFailed& event, Out& out) {
+  fail_start(event.code, event.message, out);
+}
+
+void Machine::fail_start(Code code, const std::string& message, Out& out) {
+  for (const auto& [incarnation, process] : processes_) out.push_back(Refuse{incarnation, code, message});
+  phase_ = Phase::kEnded;
+  out.push_back(End{StopJob{code, message}});
+}
+
+std::vector<Member> Machine::missing_members() const {
+  std::vector<Member> missing;
+  for (const Role role : {Role::kWorker, Role::kServer}) {
+    // Who asked for no rank will get the lowest free ones: those are not missing.
+    const std::set<uint32_t> wanted = wanted_ranks(role);
+    uint32_t unranked = joined(role) - static_cast<uint32_t>(wanted.size());
+    for (uint32_t rank = 0; rank < expected(role); rank++) {
+      if (wanted.contains(rank)) continue;
+      if (unranked > 0) {
+        unranked--;
+      } else {
+        missing.push_back({role, rank});
+      }
+    }
+  }
+  return missing;
+}
+
+// ---- Being alive.
+
+void Machine::handle(const StreamOpened& event, Out& out) {
+  Process* process = known(event.incarnation);
+  if (process == nullptr || !started() || (process->gone && phase_ != Phase::kFailing)) {
+    out.push_back(Reject{event.incarnation, Code::kDenied, "the scheduler does not know this process, or no longer"});
+    return;
+  }
+  process->heard_ms = now_ms_;
+  process->closed_ms.reset();
+  // Notices sent while no stream stood are lost: what counts now is said again.
+  if (auto notice = notice_for(*process)) out.push_back(Tell{event.incarnation, std::move(*notice)});
+}
+
+void Machine::handle(const StreamClosed& event, Out& out) {
+  Process* process = known(event.incarnation);
+  if (process == nullptr || process->gone) return;
+  process->closed_ms = now_ms_;
+  settle(out);
+}
+
+void Machine::handle(const Heartbeat& event, Out&) {
+  if (Process* process = known(event.incarnation)) process->heard_ms = now_ms_;
+}
+
+void Machine::lose(Process& process, const std::string& how, Out& out) {
+  const Member member = member_of(process);
+  process.gone = true;
+  out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});
+  if (phase_ == Phase::kFinishing) return settle(out);  // its work was over
+  fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
+}
+
+void Machine::look_for_lost(Out& out) {
+  for (auto& [incarnation, process] : processes_) {
+    if (process.gone || phase_ == Phase::kEnded) continue;
+    if (process.closed_ms && now_ms_ - *process.closed_ms >= settings_.reconnect_ms) {
+      lose(process, fmt::format("its connection closed and was not back after {} ms", now_ms_ - *process.closed_ms),
+           out);
+    } else if (now_ms_ - process.heard_ms > settings_.heartbeat_timeout_ms) {
+      lose(process, fmt::format("silent for {} ms", now_ms_ - process.heard_ms), out);
+    }
+  }
+}
+
+void Machine::look_for_missing(Out& out) {
+  if (phase_ == Phase::kGathering && now_ms_ >= log_ms_) {
+    log_ms_ = now_ms_ + settings_.log_missing_every_ms;
+    out.push_back(LogMissing{"the start of the job", missing_members(), now_ms_ - phase_since_ms_});
+  }
+  if (barrier_ && now_ms_ >= barrier_->log_ms) {
+    barrier_->log_ms = now_ms_ + settings_.log_missing_every_ms;
+    LogMissing missing{fmt::format("barrier '{}'", barrier_->name), {}, now_ms_ - barrier_->since_ms};
+    for (const auto& [incarnation, process] : processes_) {
+      if (process.join.role == Role::kWorker && !process.gone && !barrier_->ranks.contains(process.rank)) {
+        missing.missing.push_back(member_of(process));
+      }
+    }
+    std::ranges::sort(missing.missing);
+    out.push_back(std::move(missing));
+  }
+}
+
+void Machine::handle(const Tick&, Out& out) {
+  if (phase_ == Phase::kGathering) {
+    look_for_missing(out);
+    if (now_ms_ - phase_since_ms_ < settings_.start_timeout_ms) return;
+    return fail_start(
+        Code::kStartup,
+        fmt::format("{} did not join within {} s", to_text(missing_members()), settings_.start_timeout_ms / 1000.0),
+        out);
+  }
+  if (phase_ == Phase::kStarting) return;  // the driver completes the job's text, in this same thread
+  if (phase_ != Phase::kFailing) {
+    look_for_lost(out);
+    look_for_missing(out);
+  }
+  settle(out);
+}
+
+// ---- Agreeing.
+
+void Machine::handle(const BarrierEnter& event, Out& out) {
+  const Process* process = known(event.incarnation);
+  if (process != nullptr && phase_ == Phase::kFailing) {
+    out.push_back(Reject{event.incarnation, failure_.code, failure_.message});
+    return;
+  }
+  if (process == nullptr || !started() || process->gone || process->join.role != Role::kWorker) {
+    out.push_back(Reject{event.incarnation, Code::kDenied, "the scheduler knows no such worker, or no longer"});
+    return;
+  }
+  if (event.seq + 1 == barriers_released_) {
+    out.push_back(RepeatBarrier{event.incarnation, event.seq});
+    return;
+  }
+  if (event.seq != barriers_released_) {
+    return fail_job(Code::kInternal,
+                    fmt::format("{} is at barrier {} ('{}') while the job is at {}", to_text(member_of(*process)),
+                                event.seq, event.name, barriers_released_),
+                    out);
+  }
+  if (!barrier_) {
+    barrier_ = Barrier{event.name, event.count, {}, now_ms_, now_ms_ + settings_.log_missing_first_ms};
+  }
+  if (barrier_->name != event.name || barrier_->count != event.count) {
+    return fail_job(Code::kInternal,
+                    fmt::format("{} enters barrier '{}' with {} numbers, others '{}' with {}",
+                                to_text(member_of(*process)), event.name, event.count, barrier_->name, barrier_->count),
+                    out);
+  }
+  barrier_->ranks.insert(process->rank);
+  settle(out);
+}
+
+void Machine::settle_barrier(Out& out) {
+  if (!barrier_ || barrier_->ranks.empty()) return;
+  for (const auto& [incarnation, process] : processes_) {
+    if (process.join.role == Role::kWorker && !process.gone && !barrier_->ranks.contains(process.rank)) return;
+  }
+  barrier_.reset();
+  out.push_back(ReleaseBarrier{barriers_released_++});
+}
+
+// ---- Coming to an end.
+
+void Machine::handle(const StopRequested& event, Out& out) {
+  if (phase_ == Phase::kGathering || phase_ == Phase::kStarting) {
+    return fail_start(Code::kPreempted, fmt::format("{} was asked to stop before the job had started", event.by), out);
+  }
+  if (phase_ != Phase::kRunning) return;
+  stop_requested_ = true;
+  phase_ = Phase::kHolding;
+  phase_since_ms_ = now_ms_;
+  tell(Role::kWorker, out);
+  settle(out);
+}
+
+void Machine::handle(const Held& event, Out& out) {
+  Process* process = known(event.incarnation);
+  if (process == nullptr || phase_ != Phase::kHolding || process->join.role != Role::kWorker) return;
+  process->heard_ms = now_ms_;
+  process->held = event.steps_begun;
+  settle(out);
+}
+
+// The largest number of steps that any worker has begun: all can still finish those, and under BSP nobody can have
+// finished one that another never begins. Workers that are done count with what they did.
+void Machine::settle_hold(Out& out) {
+  if (phase_ != Phase::kHolding) return;
+  uint64_t steps = 0;
+  for (const auto& [incarnation, process] : processes_) {
+    if (process.join.role != Role::kWorker) continue;
+    if (!process.gone && !process.held) return;
+    steps = std::max(steps, process.gone ? process.steps_begun : *process.held);
+  }
+  stop_after_ = steps;
+  phase_ = Phase::kStopping;
+  phase_since_ms_ = now_ms_;
+  tell(Role::kWorker, out);
+}
+
+void Machine::handle(const Done& event, Out& out) {
+  Process* process = known(event.incarnation);
+  if (process == nullptr || process->gone || !started()) return;
+  process->gone = true;
+  process->heard_ms = now_ms_;
+  process->steps_begun = event.steps_begun;
+  const std::string who = to_text(member_of(*process));
+  const bool as_asked = stop_requested_ && event.failure == Code::kPreempted;
+  preempted_ = preempted_ || as_asked;
+  if (event.failure && !as_asked) {
+    fail_job(*event.failure, fmt::format("{} failed: {}", who, event.message), out);
+  } else if (process->join.role == Role::kServer && phase_ != Phase::kFinishing) {
+    fail_job(Code::kPeerLost, fmt::format("{} ended before the workers were done", who), out);
+  }
+  settle(out);
+}
+
+// The first failure counts; everybody hears of it, also who has just said that he is done with success: his stream is
+// closed, and a notice for nobody costs nothing.
+void Machine::fail_job(Code code, const std::string& message, Out& out) {
+  if (phase_ == Phase::kFailing || phase_ == Phase::kEnded) return;
+  failure_ = {code, message};
+  phase_ = Phase::kFailing;
+  phase_since_ms_ = now_ms_;
+  barrier_.reset();
+  tell(Role::kWorker, out);
+  tell(Role::kServer, out);
+}
+
+std::optional<Notice> Machine::notice_for(const Process& process) const {
+  const bool worker = process.join.role == Role::kWorker;
+  if (phase_ == Phase::kFailing) return failure_;
+  if (phase_ == Phase::kHolding && worker && !process.held) return Hold{};
+  if (phase_ == Phase::kStopping && worker) return StopAfter{stop_after_};
+  if (phase_ == Phase::kFinishing && !worker) return Finish{preempted_};
+  return std::nullopt;
+}
+
+void Machine::tell(Role role, Out& out) {
+  for (const auto& [incarnation, process] : processes_) {
+    if (process.join.role != role || process.gone) continue;
+    if (auto notice = notice_for(process)) out.push_back(Tell{incarnation, std::move(*notice)});
+  }
+}
+
+bool Machine::all_gone(Role role) const {
+  return std::ranges::all_of(processes_,
+                             [&](const auto& entry) { return entry.second.join.role != role || entry.second.gone; });
+}
+
+void Machine::settle(Out& out) {
+  if (!started() || phase_ == Phase::kEnded) return;
+  if (phase_ != Phase::kFailing) {
+    settle_barrier(out);
+    settle_hold(out);
+  }
+  settle_end(out);
+}
+
+void Machine::settle_end(Out& out) {
+  const bool work_is_over = phase_ == Phase::kRunning || phase_ == Phase::kStopping || phase_ == Phase::kHolding;
+  if (work_is_over && all_gone(Role::kWorker)) {
+    phase_ = Phase::kFinishing;
+    phase_since_ms_ = now_ms_;
+    tell(Role::kServer, out);
+  }
+  const Millis waited = now_ms_ - phase_since_ms_;
+  if (phase_ == Phase::kFinishing && (all_gone(Role::kServer) || waited > settings_.heartbeat_timeout_ms)) {
+    phase_ = Phase::kEnded;
+    std::optional<StopJob> failure;
+    if (preempted_) failure = StopJob{Code::kPreempted, fmt::format("stopped after {} steps", stop_after_)};
+    out.push_back(End{failure});
+  }
+  if (phase_ == Phase::kFailing) {
+    // Who is away may be on its way back, and must find somebody who tells it what happened.
+    const auto left = [&](const Process& p) {
+      return p.gone || (p.closed_ms && now_ms_ - *p.closed_ms >= settings_.reconnect_ms);
+    };
+    const bool nobody = std::ranges::all_of(processes_, [&](const auto& entry) { return left(entry.second); });
+    if (!nobody && waited < settings_.leave_ms) return;
+    phase_ = Phase::kEnded;
+    out.push_back(End{failure_});
+  }
+}
+
+}  // namespace dtrain::sync::membership

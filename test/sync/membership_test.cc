@@ -1,0 +1,569 @@
+#include "sync/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <queue>
+
+#include "base/random.h"
+
+namespace dtrain::sync::membership {
+namespace {
+
+// A machine and its answers, for conversations written by hand.
+class Conversation {
+ public:
+  explicit Conversation(Settings settings) : machine(std::move(settings)) {}
+
+  std::vector<Effect> say(Millis now_ms, const Event& event) {
+    std::vector<Effect> out;
+    machine.on(now_ms, event, out);
+    return out;
+  }
+  // Everybody joins in the given order and the job starts at time 0.
+  void start(uint32_t workers, uint32_t servers) {
+    for (uint32_t i = 0; i < workers; i++) (void)say(0, Join{.incarnation = worker(i), .want_rank = i, .job_text = ""});
+    for (uint32_t i = 0; i < servers; i++) {
+      (void)say(0, Join{.incarnation = server(i), .role = Role::kServer, .want_rank = i, .job_text = ""});
+    }
+    (void)say(0, Ready{});
+    for (uint32_t i = 0; i < workers; i++) (void)say(0, StreamOpened{worker(i)});
+    for (uint32_t i = 0; i < servers; i++) (void)say(0, StreamOpened{server(i)});
+    REQUIRE(machine.started());
+  }
+  static Incarnation worker(uint32_t rank) { return 100 + rank; }
+  static Incarnation server(uint32_t rank) { return 200 + rank; }
+
+  Machine machine;
+};
+
+template <class T>
+std::vector<T> all(const std::vector<Effect>& effects) {
+  std::vector<T> found;
+  for (const Effect& effect : effects) {
+    if (const T* one = std::get_if<T>(&effect)) found.push_back(*one);
+  }
+  return found;
+}
+
+template <class T>
+std::vector<T> notices(const std::vector<Effect>& effects) {
+  std::vector<T> found;
+  for (const Tell& tell : all<Tell>(effects)) {
+    if (const T* one = std::get_if<T>(&tell.notice)) found.push_back(*one);
+  }
+  return found;
+}
+
+Settings settings(uint32_t workers, uint32_t servers) {
+  return {.workers = workers, .servers = servers, .job_text = ""};
+}
+
+}  // namespace
+
+TEST_CASE("keys that differ are listed with both values, and auto agrees with anything", "[sync][membership]") {
+  const std::string job = "batch_size = 64\nlr = 0.1\nseed = 7\nnetwork = lenet\n";
+  CHECK(differing_keys(job, job).empty());
+  CHECK(differing_keys(job, "batch_size = 64\n  lr=0.1\nseed = auto\nnetwork = lenet").empty());
+  CHECK(differing_keys(job, "batch_size = 32\nlr = 0.1\nseed = 7\nmomentum = 0.9\n") ==
+        std::vector<std::string>{"batch_size (job: 64, here: 32)", "network (job: lenet, here: not given)",
+                                 "momentum (job: not given, here: 0.9)"});
+}
+
+TEST_CASE("explicit ranks are kept and the others fill the gaps in order of arrival", "[sync][membership]") {
+  Conversation c(settings(3, 1));
+  CHECK(c.say(1, Join{.incarnation = 11, .job_text = ""}).empty());
+  CHECK(c.say(2, Join{.incarnation = 5, .job_text = ""}).empty());
+  CHECK(c.say(3, Join{.incarnation = 9, .want_rank = 0, .job_text = ""}).empty());
+  const auto start = all<Start>(c.say(4, Join{.incarnation = 7, .role = Role::kServer, .job_text = ""}));
+  REQUIRE(start.size() == 1);
+  REQUIRE(start[0].nodes.size() == 4);
+  const std::vector<Incarnation> expected = {9, 11, 5, 7};
+  for (size_t i = 0; i < 4; i++) CHECK(start[0].nodes[i].incarnation == expected[i]);
+  CHECK(all<Admit>(c.say(5, Ready{})).size() == 4);
+  // Its answer was lost on the way: it gets it again.
+  CHECK(all<Admit>(c.say(6, Join{.incarnation = 5, .job_text = ""})).size() == 1);
+}
+
+TEST_CASE("a join that does not fit is refused with the cause, and the job goes on", "[sync][membership]") {
+  Settings with_text = settings(2, 1);
+  with_text.job_text = "lr = 0.1\n";
+  Conversation c(with_text);
+  const auto why = [&](const Join& join) {
+    const auto refused = all<Refuse>(c.say(1, join));
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].code == Code::kUsage);
+    return refused[0].why;
+  };
+  const std::string text = "lr = 0.1";
+  CHECK(c.say(1, Join{.incarnation = 1, .want_rank = 1, .job_text = text}).empty());
+  CHECK_THAT(why({.incarnation = 2, .want_rank = 1, .job_text = text}), Catch::Contains("rank taken"));
+  CHECK_THAT(why({.incarnation = 2, .want_rank = 2, .job_text = text}), Catch::Contains("the job has 2 workers"));
+  CHECK_THAT(why({.incarnation = 2, .job_text = "lr = 0.2"}), Catch::Contains("lr (job: 0.1, here: 0.2)"));
+  CHECK(c.say(1, Join{.incarnation = 3, .role = Role::kServer, .job_text = text}).empty());
+  CHECK_THAT(why({.incarnation = 4, .role = Role::kServer, .job_text = text}), Catch::Contains("has its 1 servers"));
+  CHECK(all<Start>(c.say(2, Join{.incarnation = 5, .job_text = text})).size() == 1);
+}
+
+TEST_CASE("a worker with other records than worker 0 is refused, both counts named", "[sync][membership]") {
+  Conversation c(settings(2, 0));
+  (void)c.say(1, Join{.incarnation = 1, .job_text = "", .records_train = 50, .records_val = 10});
+  const auto out =
+      c.say(2, Join{.incarnation = 2, .want_rank = 0, .job_text = "", .records_train = 60, .records_val = 10});
+  const auto refused = all<Refuse>(out);
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].incarnation == 1);
+  CHECK_THAT(refused[0].why, Catch::Contains("worker 1 has 50") && Catch::Contains("worker 0 has 60"));
+  CHECK(all<Start>(out).empty());
+}
+
+TEST_CASE("the start-up limit names who is missing and refuses those who wait", "[sync][membership]") {
+  Conversation c(settings(3, 2));
+  (void)c.say(0, Join{.incarnation = 1, .want_rank = 2, .job_text = ""});
+  (void)c.say(0, Join{.incarnation = 2, .job_text = ""});
+  (void)c.say(0, Join{.incarnation = 3, .role = Role::kServer, .job_text = ""});
+  (void)c.say(10, Withdraw{3});
+  const auto logged = all<LogMissing>(c.say(30'000, Tick{}));
+  REQUIRE(logged.size() == 1);
+  CHECK(to_text(logged[0].missing) == "worker 1, server 0, server 1");
+  CHECK(all<LogMissing>(c.say(60'000, Tick{})).empty());
+  CHECK(all<LogMissing>(c.say(90'000, Tick{})).size() == 1);
+  const auto out = c.say(300'000, Tick{});
+  CHECK(all<Refuse>(out).size() == 2);
+  const auto end = all<End>(out);
+  REQUIRE(end.size() == 1);
+  CHECK(end[0].failure->code == Code::kStartup);
+  CHECK(end[0].failure->message == "worker 1, server 0, server 1 did not join within 300 s");
+  CHECK(c.machine.ended());
+}
+
+TEST_CASE("a barrier opens when all live workers are in, counts ranks once, and logs who is missing",
+          "[sync][membership]") {
+  Conversation c(settings(3, 1));
+  c.start(3, 1);
+  const auto enter = [&](Millis now, uint32_t rank, uint64_t seq) {
+    return c.say(now, BarrierEnter{Conversation::worker(rank), "epoch", seq, 2});
+  };
+  CHECK(enter(1, 0, 0).empty());
+  CHECK(enter(2, 0, 0).empty());  // sent twice: still one rank
+  CHECK(enter(3, 1, 0).empty());
+  for (uint32_t i = 0; i < 3; i++) (void)c.say(30'000, Heartbeat{Conversation::worker(i)});
+  (void)c.say(30'000, Heartbeat{Conversation::server(0)});
+  const auto logged = all<LogMissing>(c.say(30'001, Tick{}));
+  REQUIRE(logged.size() == 1);
+  CHECK(logged[0].what == "barrier 'epoch'");
+  CHECK(to_text(logged[0].missing) == "worker 2");
+  CHECK(all<ReleaseBarrier>(enter(30'002, 2, 0)).size() == 1);
+  CHECK(all<RepeatBarrier>(enter(30'003, 1, 0)).size() == 1);
+  // The next one: a worker that is done does not count.
+  CHECK(enter(30'004, 0, 1).empty());
+  CHECK(enter(30'005, 1, 1).empty());
+  CHECK(all<ReleaseBarrier>(c.say(30'006, Done{Conversation::worker(2), {}, "", 5})).size() == 1);
+}
+
+TEST_CASE("workers at different barriers end the job instead of waiting for ever", "[sync][membership]") {
+  Conversation c(settings(2, 0));
+  c.start(2, 0);
+  (void)c.say(1, BarrierEnter{Conversation::worker(0), "epoch 1", 0, 0});
+  const auto out = c.say(2, BarrierEnter{Conversation::worker(1), "epoch 2", 0, 0});
+  REQUIRE(notices<StopJob>(out).size() == 2);
+  CHECK_THAT(notices<StopJob>(out)[0].message, Catch::Contains("epoch 1") && Catch::Contains("epoch 2"));
+}
+
+TEST_CASE("a silent process is lost after the timeout, one with a closed stream after the reconnect time",
+          "[sync][membership]") {
+  Conversation c(settings(2, 1));
+  c.start(2, 1);
+  SECTION("silent") {
+    (void)c.say(10'000, Heartbeat{Conversation::worker(0)});
+    (void)c.say(10'000, Heartbeat{Conversation::server(0)});
+    CHECK(all<DeclareLost>(c.say(10'000, Tick{})).empty());
+    const auto out = c.say(10'001, Tick{});
+    REQUIRE(all<DeclareLost>(out).size() == 1);
+    REQUIRE(notices<StopJob>(out).size() == 2);
+    CHECK(notices<StopJob>(out)[0].code == Code::kPeerLost);
+    CHECK_THAT(notices<StopJob>(out)[0].message, Catch::Contains("worker 1 was lost: silent for 10001 ms"));
+    // The survivors say goodbye: the scheduler's work is over.
+    (void)c.say(10'100, Done{Conversation::worker(0), Code::kPeerLost, "", 3});
+    const auto last = c.say(10'200, Done{Conversation::server(0), Code::kPeerLost, "", 0});
+    REQUIRE(all<End>(last).size() == 1);
+    CHECK(all<End>(last)[0].failure->code == Code::kPeerLost);
+  }
+  SECTION("closed") {
+    (void)c.say(100, StreamClosed{Conversation::server(0)});
+    CHECK(c.say(1'099, Tick{}).empty());
+    CHECK_THAT(notices<StopJob>(c.say(1'100, Tick{}))[0].message, Catch::Contains("server 0 was lost"));
+    CHECK(all<End>(c.say(2'600, Tick{})).size() == 1);  // nobody says goodbye: not for ever
+  }
+  SECTION("closed and back in time") {
+    (void)c.say(100, StreamClosed{Conversation::server(0)});
+    (void)c.say(1'000, StreamOpened{Conversation::server(0)});
+    CHECK(c.say(2'000, Tick{}).empty());
+  }
+}
+
+TEST_CASE("a stop takes the largest number of steps begun, and is said again to who was away", "[sync][membership]") {
+  Conversation c(settings(3, 1));
+  c.start(3, 1);
+  CHECK(notices<Hold>(c.say(10, StopRequested{"worker 1"})).size() == 3);
+  CHECK(c.say(11, StopRequested{"the scheduler"}).empty());
+  CHECK(c.say(12, Held{Conversation::worker(0), 7}).empty());
+  (void)c.say(13, StreamClosed{Conversation::worker(1)});
+  CHECK(notices<Hold>(c.say(14, StreamOpened{Conversation::worker(1)})).size() == 1);
+  CHECK(c.say(15, Held{Conversation::worker(1), 8}).empty());
+  const auto out = c.say(16, Held{Conversation::worker(2), 7});
+  REQUIRE(notices<StopAfter>(out).size() == 3);
+  CHECK(notices<StopAfter>(out)[0].steps == 8);
+  CHECK(notices<StopAfter>(c.say(17, StreamOpened{Conversation::worker(2)})).size() == 1);
+  for (uint32_t i = 0; i < 3; i++) {
+    const auto end = c.say(20, Done{Conversation::worker(i), Code::kPreempted, "", 8});
+    const auto finish = notices<Finish>(end);
+    CHECK(finish.size() == (i == 2 ? 1 : 0));
+    if (!finish.empty()) CHECK(finish[0].preempted);
+  }
+  const auto end = all<End>(c.say(21, Done{Conversation::server(0), Code::kPreempted, "", 0}));
+  REQUIRE(end.size() == 1);
+  CHECK(end[0].failure->code == Code::kPreempted);
+}
+
+TEST_CASE("a worker's own failure ends the job with its code and text", "[sync][membership]") {
+  Conversation c(settings(2, 1));
+  c.start(2, 1);
+  const auto out = c.say(5, Done{Conversation::worker(1), Code::kData, "record 7 of train.rec is broken", 3});
+  REQUIRE(notices<StopJob>(out).size() == 2);
+  CHECK(notices<StopJob>(out)[0].code == Code::kData);
+  CHECK(notices<StopJob>(out)[0].message == "worker 1 failed: record 7 of train.rec is broken");
+}
+
+// ---- Simulation: the machine with a whole job around it, in virtual time, the weather drawn from a seed.
+namespace {
+
+enum class Weather { kCalm, kCrash, kSilence, kStop };
+
+struct Outcome {
+  bool ended = false;
+  std::optional<StopJob> failure;
+  std::vector<uint64_t> steps_of_worker;  // of those that ended by themselves
+  std::vector<std::string> heard;         // StopJob messages that processes got
+  Millis detection_ms = 0;                // from the crash until the last survivor knew
+  bool survivors_ended = true;
+  bool was_stopped = false;
+  bool barrier_was_early = false;  // released while a live worker was not in it
+  uint64_t reconnects = 0;
+  std::string trace;
+};
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, Weather weather) : random_(seed, Use::kSimulation), weather_(weather) {
+    workers_ = static_cast<uint32_t>(1 + random_.below(5));
+    servers_ = static_cast<uint32_t>(random_.below(3));
+    steps_ = static_cast<uint64_t>(random_.below(60));
+    Settings settings{.workers = workers_, .servers = servers_, .job_text = ""};
+    settings.heartbeat_timeout_ms = 3'000;
+    machine_ = std::make_unique<Machine>(settings);
+    finished_.resize(steps_ + 1);
+    for (uint32_t i = 0; i < workers_ + servers_; i++) processes_.push_back({.id = i});
+  }
+
+  Outcome run() {
+    for (Process& p : processes_) at(random_.below(2'000), [this, &p] { join(p); });
+    at(50, [this] { tick(); });
+    const auto moment = static_cast<Millis>(1'000 + random_.below(4'000));
+    if (weather_ == Weather::kCrash || weather_ == Weather::kSilence) at(moment, [this] { crash(); });
+    if (weather_ == Weather::kStop) at(moment, [this] { send(StopRequested{"a signal"}); });
+    while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
+      const Timed next = queue_.top();
+      queue_.pop();
+      now_ = next.when;
+      next.what();
+    }
+    return outcome();
+  }
+
+ private:
+  struct Process {
+    uint32_t id = 0;
+    bool admitted = false, crashed = false, ended = false, stream = false;
+    uint64_t begun = 0;
+    uint64_t barriers = 0;
+    bool in_barrier = false;
+    bool held = false;
+    bool waits_at_gate = false;
+    std::optional<uint64_t> stop_after = {};
+    bool failed = false;
+  };
+  struct Timed {
+    Millis when;
+    uint64_t order;
+    std::function<void()> what;
+    bool operator<(const Timed& other) const { return when != other.when ? when > other.when : order > other.order; }
+  };
+
+  bool is_worker(const Process& p) const { return p.id < workers_; }
+  static Incarnation incarnation(const Process& p) { return 1'000 - p.id; }  // not in the order of ranks
+  void at(int64_t delay, std::function<void()> what) {
+    queue_.push({now_ + static_cast<Millis>(delay), order_++, std::move(what)});
+  }
+  int64_t delay() { return 1 + random_.below(20); }
+  // What a process sends arrives later; a crashed one sends nothing.
+  void send_from(Process& p, Event event) {
+    if (!p.crashed) at(delay(), [this, event = std::move(event)] { send(event); });
+  }
+
+  void join(Process& p) {
+    send_from(p, Join{.incarnation = incarnation(p),
+                      .role = is_worker(p) ? Role::kWorker : Role::kServer,
+                      .want_rank = is_worker(p) ? p.id : p.id - workers_,
+                      .job_text = ""});
+  }
+
+  void tick() {
+    send(Tick{});
+    at(100, [this] { tick(); });
+  }
+
+  void heartbeat(Process& p) {
+    if (p.crashed || p.ended) return;
+    if (p.stream) send_from(p, Heartbeat{incarnation(p)});
+    if (p.stream && random_.below(40) == 0) break_stream(p);
+    at(500, [this, &p] { heartbeat(p); });
+  }
+
+  void break_stream(Process& p) {
+    p.stream = false;
+    reconnects_++;
+    send_from(p, StreamClosed{incarnation(p)});
+    at(100 + random_.below(400), [this, &p] { open_stream(p); });
+  }
+
+  void open_stream(Process& p) {
+    if (p.crashed || p.ended) return;
+    at(delay(), [this, &p] {
+      p.stream = true;
+      send(StreamOpened{incarnation(p)});
+    });
+    if (p.in_barrier) enter_barrier(p);  // its request broke with the connection: once more
+  }
+
+  void crash() {
+    Process& p = processes_[static_cast<size_t>(random_.below(static_cast<int64_t>(processes_.size())))];
+    if (!p.admitted || p.ended) return;
+    p.crashed = true;
+    crashed_ = &p;
+    crashed_ms_ = now_;
+    if (weather_ == Weather::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
+  }
+
+  // A training step under BSP: begins when the gate lets it and everybody has finished the one before.
+  void try_begin(Process& p) {
+    if (p.crashed || p.ended || p.in_barrier || p.failed) return;
+    p.waits_at_gate = true;
+    if (p.stop_after && p.begun >= *p.stop_after) return leave(p, Code::kPreempted);
+    if (p.held && !p.stop_after) return;
+    if (p.begun == steps_) return leave(p, std::nullopt);
+    p.waits_at_gate = false;
+    p.begun++;
+    at(1 + random_.below(80), [this, &p] { finish_step(p); });
+  }
+
+  void finish_step(Process& p) {
+    if (p.crashed || p.ended || p.failed) return;
+    const uint64_t step = p.begun - 1;
+    if (++finished_[step] < workers_) {
+      waiting_.push_back(&p);
+      return;
+    }
+    std::vector<Process*> all = std::move(waiting_);
+    waiting_.clear();
+    all.push_back(&p);
+    for (Process* each : all) {
+      at(delay(), [this, each, step] { (step + 1) % 10 == 0 ? enter_barrier(*each) : try_begin(*each); });
+    }
+  }
+
+  void enter_barrier(Process& p) {
+    if (p.crashed || p.ended || p.failed) return;
+    p.in_barrier = true;
+    send_from(p, BarrierEnter{incarnation(p), fmt::format("after step {}", p.begun), p.barriers, 1});
+  }
+
+  void leave(Process& p, std::optional<Code> failure) {
+    p.ended = true;
+    send_from(p, Done{incarnation(p), failure, "", p.begun});
+  }
+
+  Process& of(Incarnation id) { return processes_[1'000 - id]; }
+
+  void send(const Event& event) {
+    std::vector<Effect> out;
+    machine_->on(now_, event, out);
+    for (const Effect& effect : out) std::visit([this](const auto& e) { carry_out(e); }, effect);
+  }
+
+  void carry_out(const Start&) {
+    at(0, [this] { send(Ready{}); });
+  }
+  void carry_out(const Admit& e) {
+    Process& p = of(e.node.incarnation);
+    at(delay(), [this, &p] {
+      if (p.admitted) return;
+      p.admitted = true;
+      open_stream(p);
+      heartbeat(p);
+      if (is_worker(p)) try_begin(p);
+    });
+  }
+  void carry_out(const Tell& e) {
+    Process& p = of(e.to);
+    if (!p.stream) return;  // lost with the stream
+    const Notice notice = e.notice;
+    at(delay(), [this, &p, notice] {
+      if (!p.crashed && !p.ended) std::visit([&](const auto& n) { hear(p, n); }, notice);
+    });
+  }
+  void hear(Process& p, const Hold&) {
+    p.held = true;
+    send_from(p, Held{incarnation(p), p.begun});
+  }
+  void hear(Process& p, const StopAfter& n) {
+    p.stop_after = n.steps;
+    if (p.waits_at_gate) try_begin(p);
+  }
+  void hear(Process& p, const StopJob& n) {
+    p.failed = true;
+    last_heard_ms_ = now_;
+    heard_.push_back(n.message);
+    leave(p, n.code);
+  }
+  void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
+  void carry_out(const ReleaseBarrier& e) {
+    for (Process& p : processes_) {
+      if (!is_worker(p) || p.ended) continue;
+      if (!p.in_barrier && !p.crashed) early_ = true;
+      answer_barrier(p, e.seq);
+    }
+  }
+  void carry_out(const RepeatBarrier& e) { answer_barrier(of(e.to), e.seq); }
+  void answer_barrier(Process& p, uint64_t seq) {
+    at(delay(), [this, &p, seq] {
+      if (p.barriers != seq || !p.in_barrier) return;
+      p.barriers++;
+      p.in_barrier = false;
+      try_begin(p);
+    });
+  }
+  void carry_out(const Refuse&) {}
+  void carry_out(const Reject&) {}
+  void carry_out(const DeclareLost& e) { trace_ += fmt::format("{} lost {}\n", now_, to_text(e.member)); }
+  void carry_out(const LogMissing& e) { trace_ += fmt::format("{} missing {}\n", now_, to_text(e.missing)); }
+  void carry_out(const End& e) {
+    failure_ = e.failure;
+    trace_ += fmt::format("{} end {}\n", now_, e.failure ? e.failure->message : "well");
+  }
+
+  Outcome outcome() const {
+    Outcome result;
+    result.ended = machine_->ended();
+    result.failure = failure_;
+    result.heard = heard_;
+    result.barrier_was_early = early_;
+    result.reconnects = reconnects_;
+    result.trace = trace_;
+    if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
+    for (const Process& p : processes_) {
+      if (!p.crashed && !p.ended) result.survivors_ended = false;
+      if (is_worker(p) && p.ended) result.steps_of_worker.push_back(p.begun);
+      if (p.stop_after) result.was_stopped = true;
+    }
+    return result;
+  }
+
+  RandomStream random_;
+  Weather weather_;
+  uint32_t workers_ = 1, servers_ = 0;
+  uint64_t steps_ = 0;
+  std::unique_ptr<Machine> machine_;
+  std::vector<Process> processes_;
+  std::vector<uint32_t> finished_;  // workers that have finished the step
+  std::vector<Process*> waiting_;
+  std::priority_queue<Timed> queue_;
+  uint64_t order_ = 0;
+  Millis now_ = 0;
+  Process* crashed_ = nullptr;
+  Millis crashed_ms_ = 0, last_heard_ms_ = 0;
+  std::vector<std::string> heard_;
+  std::optional<StopJob> failure_;
+  bool early_ = false;
+  uint64_t reconnects_ = 0;
+  std::string trace_;
+};
+
+Outcome simulate(uint64_t seed, Weather weather) {
+  return Simulation(seed, weather).run();
+}
+
+bool all_equal(const std::vector<uint64_t>& values) {
+  return std::ranges::all_of(values, [&](uint64_t value) { return value == values.front(); });
+}
+
+}  // namespace
+
+// Streams break and come back now and then, and nothing else happens: everybody does every step and leaves.
+TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership][sim]") {
+  uint64_t reconnects = 0;
+  for (uint64_t seed = 1; seed <= 500; seed++) {
+    INFO("seed " << seed);
+    const Outcome run = simulate(seed, Weather::kCalm);
+    REQUIRE(run.ended);
+    REQUIRE_FALSE(run.failure.has_value());
+    REQUIRE(run.survivors_ended);
+    REQUIRE_FALSE(run.barrier_was_early);
+    REQUIRE(all_equal(run.steps_of_worker));
+    REQUIRE(simulate(seed, Weather::kCalm).trace == run.trace);
+    reconnects += run.reconnects;
+  }
+  CHECK(reconnects > 100);  // a path that no seed took was not tested
+}
+
+// One process dies (its connection closes, or the machine just goes silent): every survivor hears who it was within the
+// timeout (3 s here) + 2 s, and the scheduler ends.
+TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][membership][sim]") {
+  uint64_t detected = 0;
+  for (const Weather weather : {Weather::kCrash, Weather::kSilence}) {
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+      INFO("seed " << seed << " weather " << static_cast<int>(weather));
+      const Outcome run = simulate(seed, weather);
+      REQUIRE(run.ended);
+      REQUIRE(run.survivors_ended);
+      REQUIRE(run.detection_ms <= (weather == Weather::kCrash ? 2'000 : 5'000));
+      if (!run.failure) continue;  // it died after its work, or the job was over before
+      detected++;
+      REQUIRE(run.failure->code == Code::kPeerLost);
+      REQUIRE_THAT(run.failure->message, Catch::Contains("was lost"));
+      for (const std::string& message : run.heard) REQUIRE(message == run.failure->message);
+    }
+  }
+  CHECK(detected > 100);
+}
+
+// BSP: whenever the signal comes, all workers stop before the same step, and none waits for one that never begins it.
+TEST_CASE("a stop finds all workers before the same step", "[sync][membership][sim]") {
+  uint64_t stopped = 0;
+  for (uint64_t seed = 1; seed <= 1'000; seed++) {
+    INFO("seed " << seed);
+    const Outcome run = simulate(seed, Weather::kStop);
+    REQUIRE(run.ended);
+    if (run.failure && run.steps_of_worker.empty()) continue;  // the signal came before the start
+    REQUIRE(run.survivors_ended);
+    REQUIRE(all_equal(run.steps_of_worker));
+    if (run.was_stopped && run.failure) stopped++;
+    if (run.failure) REQUIRE(run.failure->code == Code::kPreempted);
+  }
+  CHECK(stopped > 100);
+}
+
+}  // namespace dtrain::sync::membership
