@@ -1,0 +1,91 @@
+#include "job/data_set.h"
+
+#include <array>
+#include <filesystem>
+
+namespace dtrain::job {
+
+namespace {
+
+const std::array<DataSet, 4>& all() {
+  static const std::vector<double> kImageMean = {123.68, 116.779, 103.939};
+  static const std::array<DataSet, 4> sets = {{
+      {"mnist", 10, {1, 28, 28}, 60000, 10000, {0}, 1.0 / 255},
+      {"cifar10", 10, {3, 28, 28}, 50000, 10000, kImageMean, 1},
+      {"cifar100", 100, {3, 28, 28}, 50000, 10000, kImageMean, 1},
+      {"imagenet", 1000, {3, 224, 224}, 1281167, 50000, kImageMean, 1},
+  }};
+  return sets;
+}
+
+bool has(const std::string& directory, const char* file) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(directory) / file, ignored);
+}
+
+}  // namespace
+
+const DataSet* find_data_set(std::string_view name) {
+  for (const DataSet& set : all()) {
+    if (set.name == name) return &set;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> recognise_data_set(const std::string& directory) {
+  if (has(directory, "train-images-idx3-ubyte") || has(directory, "train-images-idx3-ubyte.gz")) return "mnist";
+  if (!has(directory, "train.rec")) return std::nullopt;
+  if (has(directory, "val.rec")) return "imagenet";
+  if (has(directory, "test.rec")) return "cifar10";
+  return std::nullopt;
+}
+
+std::string_view data_set_of_network(std::string_view network) {
+  if (network == "mlp" || network.starts_with("lenet")) return "mnist";
+  if (network == "3conv" || network == "small" || network == "cross" || network.find("-28-small") != network.npos) {
+    return "cifar10";
+  }
+  return "imagenet";
+}
+
+Result<> apply_data_set(std::string_view name, JobFlags& flags) {
+  const DataSet* set = find_data_set(name);
+  NetworkFlags& network = flags.network;
+  if (set == nullptr && (network.num_classes == 0 || network.image_shape.empty())) {
+    return fail(Code::kUsage,
+                "the data set is none that dtrain knows: say what it is with --data-type, or give --num-classes and "
+                "--image-shape");
+  }
+  AugmentFlags& augment = flags.augment;
+  const DataSet& defaults = set != nullptr ? *set : *find_data_set("imagenet");
+  if (augment.data_type.empty()) augment.data_type = name;
+  if (network.num_classes == 0) network.num_classes = defaults.classes;
+  if (network.image_shape.empty()) network.image_shape = defaults.image_shape;
+  if (augment.rgb_mean.empty()) augment.rgb_mean = defaults.rgb_mean;
+  if (augment.rgb_std.empty()) augment.rgb_std = {1};
+  if (!augment.scale) augment.scale = defaults.scale;
+  return {};
+}
+
+Result<> apply_own_data_set(Flags& flags) {
+  const DataFlags& data = flags.data;
+  std::string name = flags.job.augment.data_type;
+  if (name.empty() && flags.job.augment.benchmark) {
+    name = data_set_of_network(flags.job.network.network);
+  } else if (name.empty() && !data.data_dir.empty()) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(data.data_dir, ignored)) {
+      return fail(Code::kNotFound, "--data-dir {}: no such directory", data.data_dir);
+    }
+    name = recognise_data_set(data.data_dir).value_or("");
+    if (name.empty() && data.data_train.empty()) {
+      return fail(Code::kNotFound,
+                  "--data-dir {}: neither the idx files of MNIST nor train.rec with test.rec (CIFAR-10) or val.rec "
+                  "(ImageNet) are there; name the files with --data-train and --data-val",
+                  data.data_dir);
+    }
+  }
+  return apply_data_set(name, flags.job);
+}
+
+}  // namespace dtrain::job

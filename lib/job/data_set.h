@@ -1,0 +1,42 @@
+// The data sets that flags know by name (--data-type), and what they decide. flags.md sections 7 and 8, formats.md 4.5.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags.h"
+
+namespace dtrain::job {
+
+struct DataSet {
+  std::string name;
+  int64_t classes = 0;
+  std::vector<int64_t> image_shape;  // [c, h, w]
+  int64_t records_train = 0, records_val = 0;
+  std::vector<double> rgb_mean;
+  double scale = 1;
+};
+
+// nullptr: no such data set.
+const DataSet* find_data_set(std::string_view name);
+
+// The data set whose files `directory` holds: mnist by its idx files (plain or .gz), imagenet by val.rec, cifar10 by
+// test.rec. Nothing if there are none (or no directory).
+std::optional<std::string> recognise_data_set(const std::string& directory);
+
+// The data set that a network is made for: its shape and classes, for synthetic data that nothing else describes.
+std::string_view data_set_of_network(std::string_view network);
+
+// Fills what was left to the data set `name` (empty: unknown) and is still open: data_type, num_classes, image_shape,
+// rgb_mean, rgb_std, scale. Code::kUsage if the classes or the shape stay open, naming the flags.
+Result<> apply_data_set(std::string_view name, JobFlags& flags);
+
+// The same for one process that sees its files: by --data-type, else the files of --data-dir, else (synthetic data) the
+// network.
+Result<> apply_own_data_set(Flags& flags);
+
+}  // namespace dtrain::job

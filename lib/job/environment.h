@@ -1,0 +1,23 @@
+// Variables of ps-lite, its trackers and MXNet as fallbacks for flags, so that existing launch scripts work (R-N7).
+// distributed.md appendix A; those that stand for one flag are named in its row.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flag_table.h"
+#include "job/flags.h"
+
+namespace dtrain::job {
+
+std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment);
+
+// The rank that a tracker gave to this process, once role and W are known. DMLC_WORKER_ID and DMLC_SERVER_ID; with the
+// local tracker DMLC_TASK_ID, which counts workers first.
+Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers);
+
+// A line for each variable that is set, and that this version of dtrain does not follow.
+std::vector<std::string> environment_notes(const Environment& environment);
+
+}  // namespace dtrain::job

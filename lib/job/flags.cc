@@ -1,0 +1,175 @@
+#include "job/flags.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/nearest.h"
+#include "job/environment.h"
+#include "job/presets.h"
+#include "job/resolve.h"
+#include "job/rows.h"
+#include "job/toml_file.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// Presets of flags.md section 13 that a later version has.
+const std::vector<std::string> kLaterPresets = {"cifar10",
+                                                "cifar100",
+                                                "imagenet",
+                                                "fine-tune",
+                                                "v0.7-mnist",
+                                                "v0.7-cifar10",
+                                                "v0.7-cifar10-resnet",
+                                                "v0.7-imagenet",
+                                                "mxnet-g-cifar100",
+                                                "mxnet-g-imagenet",
+                                                "mxnet-g-resnet-cifar10",
+                                                "mxnet-g-resnet-imagenet"};
+
+Result<std::vector<Setting>> toml_settings(std::string_view text, const std::string& name) {
+  DT_TRY(const std::vector<TomlSetting> entries, parse_toml(text, name));
+  std::vector<Setting> settings;
+  for (const TomlSetting& entry : entries) {
+    const std::string spelling = (entry.key.size() == 1 ? "-" : "--") + entry.key;
+    const std::string place = fmt::format("{}:{}", name, entry.line);
+    DT_TRY(const size_t row, training_flags().find(spelling), "reading {}", place);
+    if (entry.key == "config") return fail(Code::kUsage, "{}: a file of flags cannot name another one", place);
+    settings.push_back({row, spelling, entry.value});
+  }
+  return settings;
+}
+
+Result<std::vector<Setting>> preset_settings(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) return toml_settings(preset.toml, fmt::format("preset {}", name));
+    names.emplace_back(preset.name);
+  }
+  const Result<> known = check_choice(name, names, kLaterPresets);
+  return fail(Code::kUsage, "--preset: {}", known.error().message);
+}
+
+// The value that the last of `settings` gives to the flag; empty if none does.
+std::string last_value(const std::vector<Setting>& settings, std::string_view flag) {
+  std::string value;
+  for (const Setting& setting : settings) {
+    if (training_flags().rows()[setting.row].name == flag) value = setting.value;
+  }
+  return value == "none" ? "" : value;
+}
+
+struct Layer {
+  Source source;
+  std::string where;  // for messages; empty: the command line
+  std::vector<Setting> settings;
+};
+
+// The layers from the weakest to the strongest.
+Result<std::vector<Layer>> layers_of(std::vector<Setting> command_line, const Environment& environment) {
+  Layer config{Source::kConfig, last_value(command_line, "config"), {}};
+  if (!config.where.empty()) {
+    DT_TRY(const std::string text, read_file(config.where), "reading --config");
+    DT_TRY(config.settings, toml_settings(text, config.where));
+  }
+  std::string name = last_value(command_line, "preset");
+  if (name.empty()) name = last_value(config.settings, "preset");
+  Layer preset{Source::kPreset, "preset " + name, {}};
+  if (!name.empty()) {
+    DT_TRY(preset.settings, preset_settings(name));
+  }
+  return std::vector<Layer>{
+      {Source::kEnvironment, "the environment", environment_settings(training_flags(), environment)},
+      std::move(preset),
+      std::move(config),
+      {Source::kCommandLine, "", std::move(command_line)}};
+}
+
+Result<> apply_layers(const std::vector<Layer>& layers, Flags& flags) {
+  for (const Layer& layer : layers) {
+    for (const Setting& setting : layer.settings) {
+      Result<> applied = training_flags().apply(setting, flags);
+      if (!applied && !layer.where.empty()) applied.error().context.push_back("reading " + layer.where);
+      DT_TRY_VOID(std::move(applied));
+      flags.sources[training_flags().rows()[setting.row].name] = layer.source;
+    }
+  }
+  return {};
+}
+
+Error no_positionals(const std::string& first) {
+  return {Code::kUsage,
+          fmt::format("'{}' is neither a flag nor a sub-command: dtrain runs no other program. The table \"Coming from "
+                      "MXNet\" in README.md has the dtrain command for each script",
+                      first),
+          {}};
+}
+
+bool asks_for(const std::vector<std::string>& arguments, std::string_view flag) {
+  return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
+}
+
+}  // namespace
+
+Source Flags::source(std::string_view name) const {
+  const auto found = sources.find(name);
+  return found == sources.end() ? Source::kDefault : found->second;
+}
+
+Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment) {
+  Parsed parsed;
+  parsed.help = asks_for(arguments, "--help");
+  parsed.version = asks_for(arguments, "--version");
+  if (parsed.help || parsed.version) return parsed;
+  Flags& flags = parsed.flags;
+  std::vector<std::string> positionals;
+  DT_TRY(std::vector<Setting> command_line, training_flags().read(arguments, positionals));
+  if (!positionals.empty()) return tl::unexpected(no_positionals(positionals.front()));
+  DT_TRY(const std::vector<Layer> layers, layers_of(std::move(command_line), environment));
+  DT_TRY_VOID(apply_layers(layers, flags));
+  flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
+  if (!flags.given("rank")) {
+    DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
+  }
+  DT_TRY_VOID(resolve(flags));
+  parsed.notes = environment_notes(environment);
+  return parsed;
+}
+
+std::string help_text() {
+  return "dtrain [train] FLAGS           trains; with -n it starts a whole job\n"
+         "dtrain im2rec | data synth | data index | bench train | bench kv | parse-log      tools, each with --help\n\n"
+         "A flag of the command line wins over --config, that over --preset, that over the environment, that over the\n"
+         "default in [brackets]. Flags without a value take 0 or 1, and are 1 when bare. Times take ms, s, m, h; sizes "
+         "K, M,\n"
+         "G. --version prints the version.\n" +
+         training_flags().help();
+}
+
+std::string describe(const Flags& flags) {
+  std::string text;
+  for (const Row& row : training_flags().rows()) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", row.name, row.bind.get(flags));
+  }
+  return text;
+}
+
+std::optional<Store> store_of(const JobFlags& flags, int64_t devices) {
+  Store store = store_by_name(flags.scheme.kv_store);
+  if (!store.servers && devices == 1) return std::nullopt;
+  if (flags.scheme.update_on == UpdateOn::kStore) store.update = Update::kStore;
+  if (flags.scheme.update_on == UpdateOn::kWorker) store.update = Update::kWorker;
+  return store;
+}
+
+std::string default_run_dir(const Flags& flags, std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char time[32];
+  std::strftime(time, sizeof time, "%Y%m%d-%H%M%S", &utc);
+  return fmt::format("runs/{}-{}", flags.job.network.network, time);
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,197 @@
+// All flags of training, as values. The names, defaults and meanings are flags.md's; the table that binds its rows to
+// these members is rows_*.cc, and the command line, --help, TOML files, the environment and the JobSpec's text are made
+// from it.
+//
+// A Flags that parse_flags returned is resolved as far as flags alone can: store, number of servers, schedule and the
+// like hold what the job will use. What the data set decides (JobFlags::data_type, network.num_classes, ...) is "auto"
+// until data_set.h fills it in.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/store.h"
+
+namespace dtrain::job {
+
+enum class Role { kNone, kScheduler, kServer, kWorker };
+enum class UpdateOn { kAuto, kStore, kWorker };
+enum class Placement { kHash, kBalanced };
+enum class OnNan { kFail, kSkip };
+enum class LogFormat { kNew, kLegacy };  // as MXNet 1.9 prints; as 0.7 did
+
+// Of the job: hashed, equal in all processes. Section 4.
+struct SchemeFlags {
+  std::string kv_store;  // canonical name
+  Placement placement = Placement::kBalanced;
+  int64_t bigarray_bound = 1000000;  // elements
+  UpdateOn update_on = UpdateOn::kAuto;
+  int64_t reduce_threads = 4;
+  bool deterministic = false;
+};
+
+// Section 7.
+struct NetworkFlags {
+  std::string network = "resnet";
+  int64_t num_layers = 0;            // 0: as the network's name or family says
+  int64_t num_classes = 0;           // 0: as the data set says
+  std::vector<int64_t> image_shape;  // [c, h, w]; empty: as the data set says
+  double bn_momentum = 0.9;
+  std::string initializer = "default";  // models.md 3.3
+};
+
+// Section 8, what all workers must have in common.
+struct AugmentFlags {
+  std::string data_type;     // "mnist", "cifar10", "cifar100", "imagenet"; empty: recognised from the files
+  int64_t num_examples = 0;  // 0: the records in the files
+  bool shuffle = true;
+  std::vector<double> rgb_mean;  // per channel; empty: as the data set says
+  std::vector<double> rgb_std;
+  std::optional<double> scale;  // nothing: as the data set says
+  bool random_crop = false, random_mirror = false, mirror = false;
+  int64_t pad_size = 0, fill_value = 127;
+  bool benchmark = false;   // synthetic data
+  int64_t num_batches = 0;  // of it, per worker and epoch; 0: formats.md 3.10
+};
+
+// Section 9. Resolved: lr_factor has a value and at most one companion is set (no companion: the rate is constant, and
+// lr_factor is 1), so base, factor, step_epochs and every_epochs of a schedule can be read off.
+struct OptimizerFlags {
+  std::string optimizer = "sgd";
+  double lr = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  double clip_gradient = 0;  // 0: off
+  std::optional<double> lr_factor;
+  std::vector<double> lr_step_epochs;
+  double lr_factor_epoch = 0;  // 0: none
+  OnNan on_nan = OnNan::kFail;
+};
+
+struct JobFlags {
+  int64_t num_workers = 1;
+  int64_t num_servers = 0;  // 0: a store without servers
+  SchemeFlags scheme;
+  std::string dtype = "float32";
+  NetworkFlags network;
+  AugmentFlags augment;
+  int64_t batch_size = 128;  // per worker
+  int64_t num_epochs = 100;
+  OptimizerFlags optimizer;
+  std::vector<int64_t> top_k;     // metrics are summed over the workers: all must have the same ones
+  std::vector<std::string> loss;  // "ce", "nll"
+  std::optional<uint64_t> seed;   // nothing: drawn by the scheduler
+};
+
+// Of the process: may differ. Section 3.
+struct LaunchFlags {
+  std::string launcher = "local";
+  Role role = Role::kNone;
+  std::string scheduler;  // HOST:PORT; empty: none given
+  std::optional<int64_t> rank;
+  std::string advertise, bind;            // empty: chosen (R-N4)
+  int64_t port = 0;                       // 0: a free one
+  int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
+  std::string token_file;
+  std::string token;  // DTRAIN_TOKEN; never printed, in no command line
+  bool insecure = false;
+  std::string tls_cert, tls_key, tls_ca;
+  bool allow_mixed_builds = false;
+  bool dry_run = false;
+  std::string config, preset;
+  std::string run_dir;  // empty: default_run_dir
+  int64_t verbose = 0;
+  int64_t threads = 0;  // of this role; 0: its part of the host's cores
+};
+
+// Section 5.
+struct WireFlags {
+  std::chrono::milliseconds heartbeat_interval{2000}, heartbeat_timeout{10000};
+  std::chrono::milliseconds start_timeout{300000};
+  std::chrono::milliseconds scheduler_grace{30000};
+  std::string on_worker_loss = "fail";
+};
+
+// Section 6.
+struct DeviceFlags {
+  bool winograd = true;
+  std::string check;  // "reference" or empty
+};
+
+// Section 8, the rest.
+struct DataFlags {
+  std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: formats.md 4.5 in data_dir
+  int64_t data_threads = 0;                                                  // 0: its part of LaunchFlags::threads
+  int64_t prefetch_buffer = 4;
+  std::string mean_img;  // empty: none
+  int64_t max_bad_records = 100;
+};
+
+// Section 10.
+struct LoopFlags {
+  std::string model_prefix, save_model_prefix;  // empty: <run-dir>/<network>; as model_prefix
+  std::optional<int64_t> load_epoch;
+  std::string resume;                       // "auto", a run directory, or empty
+  int64_t save_period = 1;                  // epochs; 0: never
+  std::chrono::milliseconds save_every{0};  // 0: off
+  bool save_optimizer_states = true;
+  int64_t disp_batches = 20;
+  LogFormat log_format = LogFormat::kNew;
+  std::string log_file;  // empty: none
+  bool retrain = false;  // MXNet-G's spelling: resolved into load_epoch and resume
+  std::optional<int64_t> model_load_epoch;
+};
+
+// Where a flag's value came from, the strongest last.
+enum class Source { kDefault, kEnvironment, kPreset, kConfig, kCommandLine };
+
+struct Flags {
+  JobFlags job;
+  LaunchFlags launch;
+  WireFlags wire;
+  DeviceFlags device;
+  DataFlags data;
+  LoopFlags loop;
+  std::map<std::string, Source, std::less<>> sources;  // by name without dashes ("batch-size"); absent: kDefault
+
+  [[nodiscard]] Source source(std::string_view name) const;
+  [[nodiscard]] bool given(std::string_view name) const { return source(name) != Source::kDefault; }
+  // More than one process: this one has a role, or is to start the others.
+  [[nodiscard]] bool distributed() const { return job.num_servers > 0; }
+};
+
+// The value of an environment variable, or nothing. Only cmd reads the real one.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+struct Parsed {
+  Flags flags;
+  bool help = false;  // --help or --version was asked for: flags are then not checked
+  bool version = false;
+  std::vector<std::string> notes;  // lines for the user: hints, and variables that this version does not follow
+};
+
+// Reads the flags of `dtrain [train]`: the command line (without program name and sub-command), --config, --preset, the
+// environment, defaults, in this order. Code::kUsage names the nearest flag, the replacement or the values that exist;
+// kDevice for --gpus where there is none.
+Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment);
+
+// --help: all flags with their defaults, grouped as flags.md.
+std::string help_text();
+
+// All flags as "name=value, name=value": the log's "start with arguments ..." (formats.md 7.2).
+std::string describe(const Flags& flags);
+
+// The store that the job uses, or nothing: one device and no servers (R-S3). `devices` of this process.
+std::optional<Store> store_of(const JobFlags& flags, int64_t devices = 1);
+
+// "runs/<network>-<UTC time>".
+std::string default_run_dir(const Flags& flags, std::chrono::system_clock::time_point now);
+
+}  // namespace dtrain::job

@@ -1,0 +1,167 @@
+#include "job/job_spec.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "job/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+Result<> parse_value(std::string_view text, Interval& interval) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  if (colon == text.size()) return fail(Code::kUsage, "'{}' is not BEGIN:END", text);
+  DT_TRY_VOID(job::parse_value(text.substr(0, colon), interval.begin));
+  return job::parse_value(text.substr(colon + 1), interval.end);
+}
+
+Result<> parse_shares(std::string_view text, std::vector<Interval>& shares) {
+  shares.clear();
+  if (text == "auto") return {};
+  for (const std::string_view part : split_list(text)) DT_TRY_VOID(parse_value(part, shares.emplace_back()));
+  return {};
+}
+
+std::string format_shares(const std::vector<Interval>& shares) {
+  std::string text;
+  for (const Interval& share : shares) text += fmt::format("{}{}:{}", text.empty() ? "" : ",", share.begin, share.end);
+  return text.empty() ? "auto" : text;
+}
+
+// Keys that are no flags.
+struct FilledKey {
+  std::string_view name;
+  std::function<Result<>(JobSpec&, std::string_view)> set;
+  std::function<std::string(const JobSpec&)> get;
+};
+
+FilledKey number_key(std::string_view name, int64_t JobSpec::*member) {
+  const int64_t unknown = JobSpec{}.*member;
+  return {name,
+          [member, unknown](JobSpec& spec, std::string_view text) -> Result<> {
+            if (text != "auto") return job::parse_value(text, spec.*member);
+            spec.*member = unknown;
+            return {};
+          },
+          [member, unknown](const JobSpec& spec) {
+            return spec.*member == unknown ? std::string("auto") : format_value(spec.*member);
+          }};
+}
+
+const std::vector<FilledKey>& filled_keys() {
+  static const std::vector<FilledKey> keys = {
+      {"mean-image", [](JobSpec& spec, std::string_view text) { return job::parse_value(text, spec.mean_image); },
+       [](const JobSpec& spec) { return format_value(spec.mean_image); }},
+      number_key("records-train", &JobSpec::records_train),
+      number_key("records-val", &JobSpec::records_val),
+      number_key("batches-per-epoch", &JobSpec::batches_per_epoch),
+      {"shares", [](JobSpec& spec, std::string_view text) { return parse_shares(text, spec.shares); },
+       [](const JobSpec& spec) { return format_shares(spec.shares); }},
+      {"placement-table",
+       [](JobSpec& spec, std::string_view text) -> Result<> {
+         spec.placement = text == "auto" ? "" : text;
+         return {};
+       },
+       [](const JobSpec& spec) { return spec.placement.empty() ? "auto" : spec.placement; }},
+  };
+  return keys;
+}
+
+using Entries = std::map<std::string, std::string>;
+
+Entries entries_of(const JobSpec& spec) {
+  Flags holder;  // rows are bound to Flags
+  holder.job = spec.flags;
+  Entries entries;
+  for (const Row& row : training_flags().rows()) {
+    if (row.scope == Scope::kJob) entries[row.name] = row.bind.get(holder);
+  }
+  for (const FilledKey& key : filled_keys()) entries[std::string(key.name)] = key.get(spec);
+  return entries;
+}
+
+Result<Entries> read_lines(std::string_view text) {
+  Entries entries;
+  for (size_t begin = 0, line = 1; begin < text.size(); line++) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view content = text.substr(begin, end - begin);
+    const size_t equals = content.find(" = ");
+    if (equals == std::string_view::npos)
+      return fail(Code::kUsage, "JobSpec line {}: '{}' is not 'key = value'", line, content);
+    const std::string key(content.substr(0, equals));
+    if (!entries.emplace(key, content.substr(equals + 3)).second) {
+      return fail(Code::kUsage, "JobSpec line {}: '{}' stands twice", line, key);
+    }
+    begin = end + 1;
+  }
+  return entries;
+}
+
+// Takes `key` out of `entries` and hands its value to `set`.
+template <class Set>
+Result<> take(Entries& entries, const std::string& key, const Set& set) {
+  const auto entry = entries.find(key);
+  if (entry == entries.end()) return fail(Code::kUsage, "JobSpec: '{}' is missing", key);
+  const Result<> result = set(entry->second);
+  if (!result) return fail(Code::kUsage, "JobSpec: {}: {}", key, result.error().message);
+  entries.erase(entry);
+  return {};
+}
+
+}  // namespace
+
+JobSpec requested(const Flags& flags) {
+  return {.flags = flags.job, .mean_image = !flags.data.mean_img.empty()};
+}
+
+std::string text(const JobSpec& spec) {
+  std::string lines;
+  for (const auto& [key, value] : entries_of(spec)) lines += fmt::format("{} = {}\n", key, value);
+  return lines;
+}
+
+Result<JobSpec> parse_job_spec(std::string_view text) {
+  DT_TRY(Entries entries, read_lines(text));
+  JobSpec spec;
+  Flags holder;
+  for (const Row& row : training_flags().rows()) {
+    if (row.scope != Scope::kJob) continue;
+    DT_TRY_VOID(take(entries, row.name, [&](const std::string& value) { return row.bind.set(holder, value); }));
+  }
+  for (const FilledKey& key : filled_keys()) {
+    DT_TRY_VOID(take(entries, std::string(key.name), [&](const std::string& value) { return key.set(spec, value); }));
+  }
+  if (!entries.empty()) return fail(Code::kUsage, "JobSpec: unknown key '{}'", entries.begin()->first);
+  spec.flags = holder.job;
+  // The one text that others rely on to name something: the rest are numbers and enumerations.
+  DT_TRY(spec.flags.scheme.kv_store, canonical_store_name(spec.flags.scheme.kv_store), "reading the JobSpec");
+  return spec;
+}
+
+uint64_t hash(const JobSpec& spec) {
+  uint64_t state = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  for (const char c : text(spec)) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return state;
+}
+
+std::vector<std::string> differences(const JobSpec& a, const JobSpec& b) {
+  const Entries of_a = entries_of(a), of_b = entries_of(b);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : of_a) {
+    if (of_b.at(key) != value) keys.push_back(key);
+  }
+  return keys;
+}
+
+std::string describe_differences(const JobSpec& job, const JobSpec& here) {
+  const Entries of_job = entries_of(job), of_here = entries_of(here);
+  std::string text;
+  for (const std::string& key : differences(job, here)) {
+    text += fmt::format("{}{} (job {}, here {})", text.empty() ? "" : ", ", key, of_job.at(key), of_here.at(key));
+  }
+  return text;
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,47 @@
+// All that defines a job, as one value with one text form. The scheduler makes it; peers compare its hash when they
+// join; it is written into the run directory, printed by --dry-run and read by --resume. design.md section 1.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags.h"
+
+namespace dtrain::job {
+
+// Record numbers [begin, end).
+struct Interval {
+  int64_t begin = 0, end = 0;
+  bool operator==(const Interval&) const = default;
+};
+
+struct JobSpec {
+  JobFlags flags;
+  bool mean_image = false;  // --mean-img was given (its path is the process's own)
+
+  // Filled by the scheduler when all have joined, "auto" in the text before. A process that joins compares the text
+  // without them: requested().
+  int64_t records_train = -1, records_val = -1;  // -1: not known yet
+  int64_t batches_per_epoch = 0;                 // of each worker; 0: not known yet
+  std::vector<Interval> shares = {};             // by rank
+  std::string placement = {};                    // kvstore/placement.h: to_text
+};
+
+// What the flags ask for, nothing filled in.
+JobSpec requested(const Flags& flags);
+
+// Lines "key = value\n", sorted by key; keys are names of flags. Equal specs have equal texts and the other way round.
+std::string text(const JobSpec& spec);
+// Back. Code::kUsage names the line: unknown, missing or repeated key, bad value.
+Result<JobSpec> parse_job_spec(std::string_view text);
+
+uint64_t hash(const JobSpec& spec);
+// The keys that differ, sorted.
+std::vector<std::string> differences(const JobSpec& a, const JobSpec& b);
+// The same with values, for a message: "batch-size (job 64, here 128), lr (job 0.1, here 0.05)".
+std::string describe_differences(const JobSpec& job, const JobSpec& here);
+
+}  // namespace dtrain::job

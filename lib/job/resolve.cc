@@ -1,0 +1,236 @@
+#include "job/resolve.h"
+
+#include <algorithm>
+
+#include "job/rows.h"
+#include "job/value.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// Store, W and S. Without -n, a launcher or a role it is one process.
+Result<> resolve_store(Flags& flags) {
+  JobFlags& job = flags.job;
+  const bool several = flags.given("num-workers") || flags.given("launcher") || flags.launch.role != Role::kNone;
+  if (job.num_workers < 1) return fail(Code::kUsage, "-n {}: a job needs at least one worker", job.num_workers);
+  if (!flags.given("kv-store")) job.scheme.kv_store = several ? "dist_sync" : "device";
+  DT_TRY(job.scheme.kv_store, canonical_store_name(job.scheme.kv_store), "reading --kv-store");
+  const std::string& name = job.scheme.kv_store;
+  if (store_by_name(name).servers) {
+    if (!several)
+      return fail(Code::kUsage, "--kv-store {} needs workers and servers: give their numbers with -n and -s", name);
+    if (!flags.given("num-servers")) job.num_servers = job.num_workers;
+    if (job.num_servers < 1) return fail(Code::kUsage, "-s 0: --kv-store {} needs at least one server", name);
+    if (job.scheme.update_on == UpdateOn::kWorker) {
+      return fail(Code::kUsage, "--update-on worker: in this version the servers of {} update: auto or store", name);
+    }
+    return {};
+  }
+  if (job.num_workers > 1) {
+    return fail(Code::kUsage, "--kv-store {} is a store of one process: {} workers would train apart; use dist_sync",
+                name, job.num_workers);
+  }
+  if (flags.launch.role != Role::kNone) {
+    return fail(Code::kUsage, "--kv-store {} is a store of one process, it has no {}; use dist_sync", name,
+                format_value(flags.launch.role));
+  }
+  if (job.num_servers > 0 && flags.given("num-servers")) {
+    return fail(Code::kUsage, "-s {}: --kv-store {} has no servers", job.num_servers, name);
+  }
+  job.num_servers = 0;
+  return {};
+}
+
+Result<> check_role(const Flags& flags) {
+  const LaunchFlags& launch = flags.launch;
+  if (launch.role == Role::kNone) {
+    std::vector<std::string> by_hand = {"scheduler", "rank"};
+    // A launcher passes the rest on.
+    if (!flags.distributed()) by_hand.insert(by_hand.end(), {"port", "port-range", "advertise", "bind"});
+    for (const std::string& name : by_hand) {
+      // An environment that names the scheduler for others does no harm.
+      if (flags.source(name) > Source::kEnvironment) {
+        return fail(Code::kUsage, "--{} is for one process of a job: say which one with --role", name);
+      }
+    }
+    return {};
+  }
+  const std::string role = format_value(launch.role);
+  if (!flags.given("num-workers")) return fail(Code::kUsage, "--role {}: the number of workers is missing (-n)", role);
+  if (launch.role != Role::kScheduler && launch.scheduler.empty()) {
+    return fail(Code::kUsage, "--role {}: the scheduler's address is missing (--scheduler HOST:PORT)", role);
+  }
+  const int64_t ranks = launch.role == Role::kWorker   ? flags.job.num_workers
+                        : launch.role == Role::kServer ? flags.job.num_servers
+                                                       : 1;
+  if (launch.rank && *launch.rank >= ranks) {
+    return fail(Code::kUsage, "--rank {}: the job has {} {}s, the first rank is 0", *launch.rank, ranks, role);
+  }
+  return {};
+}
+
+Result<> check_network_addresses(const LaunchFlags& launch) {
+  if (launch.port > 65535) return fail(Code::kUsage, "--port {}: ports end at 65535", launch.port);
+  if (launch.port > 0 && launch.port_last > 0) return fail(Code::kUsage, "--port and --port-range exclude each other");
+  const size_t colon = launch.scheduler.rfind(':');
+  int64_t port = 0;
+  if (!launch.scheduler.empty() &&
+      (colon == std::string::npos || colon == 0 || !parse_value(launch.scheduler.substr(colon + 1), port) || port < 1 ||
+       port > 65535)) {
+    return fail(Code::kUsage, "--scheduler {}: the form is HOST:PORT", launch.scheduler);
+  }
+  if (launch.tls_cert.empty() != launch.tls_key.empty()) {
+    return fail(Code::kUsage, "--tls-cert and --tls-key go together");
+  }
+  return {};
+}
+
+Result<> check_heartbeat(const WireFlags& wire) {
+  using std::chrono::milliseconds;
+  if (wire.heartbeat_interval < milliseconds(100)) {
+    return fail(Code::kUsage, "--heartbeat-interval {}: at least 100ms", format_value(wire.heartbeat_interval));
+  }
+  if (wire.heartbeat_timeout < 3 * wire.heartbeat_interval) {
+    return fail(Code::kUsage, "--heartbeat-timeout {}: at least 3 intervals of {}",
+                format_value(wire.heartbeat_timeout), format_value(wire.heartbeat_interval));
+  }
+  return {};
+}
+
+Result<> check_initializer(const std::string& text) {
+  const std::vector<std::string> names = {"default", "xavier", "uniform", "normal"};
+  const Result<> known = check_choice(text.substr(0, text.find('(')), names, {"msra", "orthogonal", "one", "zero"});
+  if (!known) return fail(Code::kUsage, "--initializer: {}", known.error().message);
+  return {};
+}
+
+Result<> check_network(const JobFlags& job) {
+  const NetworkFlags& network = job.network;
+  if (!network.image_shape.empty() && network.image_shape.size() != 3) {
+    return fail(Code::kUsage, "--image-shape {}: the form is C,H,W", format_value(network.image_shape));
+  }
+  if (network.bn_momentum > 1) return fail(Code::kUsage, "--bn-mom {}: at most 1", network.bn_momentum);
+  return check_initializer(network.initializer);
+}
+
+Result<> check_augmentation(const AugmentFlags& augment) {
+  if (augment.fill_value > 255) return fail(Code::kUsage, "--fill-value {}: at most 255", augment.fill_value);
+  if (augment.rgb_mean.size() > 4) return fail(Code::kUsage, "--rgb-mean: more than 4 channels");
+  if (augment.rgb_std.size() > 4) return fail(Code::kUsage, "--rgb-std: more than 4 channels");
+  if (std::any_of(augment.rgb_std.begin(), augment.rgb_std.end(), [](double x) { return x <= 0; })) {
+    return fail(Code::kUsage, "--rgb-std {}: it divides, and so must be above 0", format_value(augment.rgb_std));
+  }
+  if (augment.num_batches > 0 && !augment.benchmark) return fail(Code::kUsage, "--num-batches goes with --benchmark 1");
+  return {};
+}
+
+Result<> in_data_dir(const Flags& flags, std::string& path, const char* flag) {
+  if (!path.starts_with(kInDataDir)) return {};
+  if (flags.data.data_dir.empty()) return fail(Code::kUsage, "--{} {}: --data-dir is missing", flag, path);
+  path = flags.data.data_dir + "/" + path.substr(kInDataDir.size());
+  return {};
+}
+
+Result<> resolve_data(Flags& flags) {
+  DataFlags& data = flags.data;
+  if (data.data_dir.empty() && !flags.launch.preset.empty() && !flags.job.augment.data_type.empty()) {
+    data.data_dir = "data/" + flags.job.augment.data_type;
+  }
+  DT_TRY_VOID(in_data_dir(flags, data.data_train, "train-dataset"));
+  DT_TRY_VOID(in_data_dir(flags, data.data_val, "val-dataset"));
+  DT_TRY_VOID(in_data_dir(flags, data.mean_img, "mean-img"));
+  const bool reads = flags.launch.role == Role::kNone || flags.launch.role == Role::kWorker;
+  if (reads && data.data_dir.empty() && data.data_train.empty() && !flags.job.augment.benchmark) {
+    return fail(Code::kUsage,
+                "nothing to train on: give --data-dir, --data-train or --benchmark 1 (--help lists all flags)");
+  }
+  return check_augmentation(flags.job.augment);
+}
+
+// Of the two companions of --lr-factor the one that was given more directly counts.
+Result<> choose_companion(Flags& flags) {
+  OptimizerFlags& optimizer = flags.job.optimizer;
+  if (optimizer.lr_step_epochs.empty() || optimizer.lr_factor_epoch == 0) return {};
+  const Source steps = flags.source("lr-step-epochs"), every = flags.source("lr-factor-epoch");
+  if (steps == every) {
+    return fail(Code::kUsage,
+                "--lr-step-epochs and --lr-factor-epoch both say when --lr-factor applies: give one of them");
+  }
+  if (steps > every) {
+    optimizer.lr_factor_epoch = 0;
+  } else {
+    optimizer.lr_step_epochs.clear();
+  }
+  return {};
+}
+
+Result<> resolve_schedule(Flags& flags) {
+  OptimizerFlags& optimizer = flags.job.optimizer;
+  DT_TRY_VOID(choose_companion(flags));
+  if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
+    return fail(Code::kUsage, "--lr-factor {}: must be above 0", *optimizer.lr_factor);
+  }
+  if (!std::is_sorted(optimizer.lr_step_epochs.begin(), optimizer.lr_step_epochs.end())) {
+    return fail(Code::kUsage, "--lr-step-epochs {}: not in order", format_value(optimizer.lr_step_epochs));
+  }
+  const bool steps = !optimizer.lr_step_epochs.empty();
+  if (!optimizer.lr_factor && optimizer.lr_factor_epoch > 0) {
+    return fail(Code::kUsage, "--lr-factor-epoch is a companion of --lr-factor, which is missing");
+  }
+  if (!optimizer.lr_factor) optimizer.lr_factor = steps ? 0.1 : 1.0;
+  if (*optimizer.lr_factor >= 1) {  // constant: one form for all ways to say so
+    optimizer.lr_factor = 1;
+    optimizer.lr_step_epochs.clear();
+    optimizer.lr_factor_epoch = 0;
+  } else if (!steps && optimizer.lr_factor_epoch == 0) {
+    optimizer.lr_factor_epoch = 1;
+  }
+  if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: must be below 1", optimizer.momentum);
+  return {};
+}
+
+Result<> check_metrics(const JobFlags& job) {
+  for (const std::string& name : job.loss) {
+    const Result<> known = check_choice(name, {"ce", "nll"}, {});
+    if (!known) return fail(Code::kUsage, "--loss: {}", known.error().message);
+  }
+  return {};
+}
+
+// MXNet-G's --retrain and --model-load-epoch become --load-epoch or --resume auto.
+Result<> resolve_loop(Flags& flags) {
+  LoopFlags& loop = flags.loop;
+  if (loop.model_load_epoch && !loop.retrain) {
+    return fail(Code::kUsage, "--model-load-epoch {} has no effect without --retrain", *loop.model_load_epoch);
+  }
+  if (loop.model_load_epoch) {
+    loop.load_epoch = loop.model_load_epoch;
+  } else if (loop.retrain && !loop.load_epoch && loop.resume.empty()) {
+    loop.resume = "auto";
+  }
+  if (loop.load_epoch && !loop.resume.empty()) {
+    return fail(Code::kUsage, "--load-epoch and --resume exclude each other");
+  }
+  if (loop.load_epoch && *loop.load_epoch >= flags.job.num_epochs) {
+    return fail(Code::kUsage, "--load-epoch {}: --num-epochs {} ends before that", *loop.load_epoch,
+                flags.job.num_epochs);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> resolve(Flags& flags) {
+  DT_TRY_VOID(resolve_store(flags));
+  DT_TRY_VOID(check_role(flags));
+  DT_TRY_VOID(check_network_addresses(flags.launch));
+  DT_TRY_VOID(check_heartbeat(flags.wire));
+  DT_TRY_VOID(check_network(flags.job));
+  DT_TRY_VOID(resolve_data(flags));
+  DT_TRY_VOID(resolve_schedule(flags));
+  DT_TRY_VOID(check_metrics(flags.job));
+  return resolve_loop(flags);
+}
+
+}  // namespace dtrain::job

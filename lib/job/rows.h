@@ -1,0 +1,30 @@
+// The table of training's flags: flags.md sections 3 to 10, those of this version, and section 12, what is refused.
+#pragma once
+
+#include <vector>
+
+#include "job/flag_table.h"
+#include "job/flags.h"
+
+namespace dtrain::job {
+
+using Row = FlagRow<Flags>;
+
+std::vector<Row> launch_rows();
+std::vector<Row> scheme_rows();
+std::vector<Row> wire_rows();
+std::vector<Row> device_rows();
+std::vector<Row> network_rows();
+std::vector<Row> data_rows();
+std::vector<Row> optimizer_rows();
+std::vector<Row> loop_rows();
+// Flags of the originals that have no meaning here, and flags that a later version has.
+std::vector<RefusedFlag> refused_flags();
+
+// All of them. Made once, never changed.
+const FlagTable<Flags>& training_flags();
+
+// Stands in a path for the value of --data-dir.
+inline constexpr std::string_view kInDataDir = "{data-dir}/";
+
+}  // namespace dtrain::job

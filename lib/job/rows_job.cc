@@ -1,0 +1,194 @@
+// Sections 4, 6, 7 and 9 of flags.md: schemes and servers, devices, network, optimiser and schedule.
+#include "job/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// Refuses powP by name: it is a schedule and no list of epochs.
+Binding<Flags> step_epochs() {
+  Binding<Flags> binding = DT_FIELD(Flags, job.optimizer.lr_step_epochs, "none");
+  binding.set = [list = binding.set](Flags& flags, std::string_view text) -> Result<> {
+    if (!text.starts_with("pow")) return list(flags, text);
+    return fail(Code::kUsage, "'{}' is not in this version of dtrain; there are lists of epochs: 30,60", text);
+  };
+  return binding;
+}
+
+}  // namespace
+
+std::vector<Row> scheme_rows() {
+  return {
+      {.name = "kv-store",
+       .value = "NAME",
+       .help = "store: local, device, dist_sync (dist)",
+       .bind = DT_FIELD(Flags, job.scheme.kv_store),
+       .default_text = "device; dist_sync with -n or a role",
+       .scope = Scope::kJob},
+      {.name = "placement",
+       .value = "RULE",
+       .help = "slices to servers: hash, balanced",
+       .bind = DT_FIELD(Flags, job.scheme.placement),
+       .scope = Scope::kJob},
+      {.name = "bigarray-bound",
+       .value = "N",
+       .help = "arrays of more elements are sliced over all servers",
+       .bind = DT_FIELD(Flags, job.scheme.bigarray_bound),
+       .least = 1,
+       .scope = Scope::kJob,
+       .environment = "MXNET_KVSTORE_BIGARRAY_BOUND"},
+      {.name = "update-on",
+       .value = "PLACE",
+       .help = "who runs the optimiser: auto, store, worker",
+       .bind = DT_FIELD(Flags, job.scheme.update_on),
+       .scope = Scope::kJob},
+      {.name = "reduce-threads",
+       .value = "N",
+       .help = "threads of a sum over devices or workers",
+       .bind = DT_FIELD(Flags, job.scheme.reduce_threads),
+       .least = 1,
+       .scope = Scope::kJob,
+       .environment = "MXNET_KVSTORE_REDUCTION_NTHREADS"},
+      {.name = "deterministic",
+       .help = "sums in rank order: the same bits in each run",
+       .bind = DT_FIELD(Flags, job.scheme.deterministic),
+       .scope = Scope::kJob},
+  };
+}
+
+std::vector<Row> device_rows() {
+  return {
+      {.name = "dtype",
+       .value = "TYPE",
+       .help = "type of the computation: float32",
+       .bind = DT_FIELD(Flags, job.dtype),
+       .choices = {"float32"},
+       .later = {"bfloat16", "float16"},
+       .scope = Scope::kJob},
+      {.name = "winograd",
+       .help = "Winograd convolutions on CPUs where they are faster (exact to 1e-5 instead of 1e-6)",
+       .bind = DT_FIELD(Flags, device.winograd)},
+      {.name = "check",
+       .value = "reference",
+       .help = "compare the first step node by node with the reference backend, then exit",
+       .bind = DT_FIELD(Flags, device.check, "none"),
+       .choices = {"reference", "none"}},
+  };
+}
+
+std::vector<Row> network_rows() {
+  return {
+      {.name = "network",
+       .value = "NAME",
+       .help = "mlp, lenet, 3conv (small), inception-bn, inception-bn-28-small, resnet-28-small, resnet (resnet-v2), "
+               "resnet-v1; -<n> behind it sets the depth: resnet-50",
+       .bind = DT_FIELD(Flags, job.network.network),
+       .scope = Scope::kJob},
+      {.name = "num-layers",
+       .aliases = {"--depth"},
+       .value = "N",
+       .help = "depth",
+       .bind = DT_FIELD(Flags, job.network.num_layers, "auto"),
+       .default_text = "by network and preset",
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "num-classes",
+       .value = "N",
+       .help = "classes",
+       .bind = DT_FIELD(Flags, job.network.num_classes, "auto"),
+       .default_text = "by data set",
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "image-shape",
+       .aliases = {"--image_shape",
+                   Alias("--data-shape", [](std::string_view edge) { return fmt::format("3,{},{}", edge, edge); })},
+       .value = "C,H,W",
+       .help = "size of an image; --data-shape N is 3,N,N",
+       .bind = DT_FIELD(Flags, job.network.image_shape, "auto"),
+       .default_text = "by data set",
+       .least = 1,
+       .scope = Scope::kJob},
+      {.name = "bn-mom",
+       .value = "X",
+       .help = "momentum of batch norm's moving statistics",
+       .bind = DT_FIELD(Flags, job.network.bn_momentum),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "initializer",
+       .value = "RULE",
+       .help = "default (by network), xavier, uniform, normal; parameters in brackets: xavier(uniform,in,2.34)",
+       .bind = DT_FIELD(Flags, job.network.initializer),
+       .later = {"msra", "orthogonal", "one", "zero"},
+       .scope = Scope::kJob},
+  };
+}
+
+std::vector<Row> optimizer_rows() {
+  return {
+      {.name = "num-epochs",
+       .aliases = {"--num-epoch"},
+       .value = "N",
+       .help = "epochs 0 ... N-1",
+       .bind = DT_FIELD(Flags, job.num_epochs),
+       .least = 1,
+       .scope = Scope::kJob},
+      {.name = "optimizer",
+       .value = "NAME",
+       .help = "sgd",
+       .bind = DT_FIELD(Flags, job.optimizer.optimizer),
+       .choices = {"sgd"},
+       .later = {"ccsgd", "nag", "sgld", "adam", "adagrad", "rmsprop", "adadelta", "ftrl", "dcasgd", "signum", "adamax",
+                 "lars", "lbsgd"},
+       .scope = Scope::kJob},
+      {.name = "lr",
+       .value = "X",
+       .help = "learning rate",
+       .bind = DT_FIELD(Flags, job.optimizer.lr),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "mom",
+       .aliases = {"--momentum"},
+       .value = "X",
+       .help = "momentum",
+       .bind = DT_FIELD(Flags, job.optimizer.momentum),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "wd",
+       .value = "X",
+       .help = "weight decay",
+       .bind = DT_FIELD(Flags, job.optimizer.weight_decay),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "clip-gradient",
+       .value = "X",
+       .help = "elements of the gradient are cut to [-X, X]",
+       .bind = DT_FIELD(Flags, job.optimizer.clip_gradient, "off"),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "lr-factor",
+       .value = "F",
+       .help =
+           "alone: lr x F after every epoch; with --lr-step-epochs: at those; with --lr-factor-epoch K: every K epochs",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_factor, "none"),
+       .scope = Scope::kJob},
+      {.name = "lr-step-epochs",
+       .value = "E,E",
+       .help = "epochs at which lr is multiplied by --lr-factor, or .1",
+       .bind = step_epochs(),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "lr-factor-epoch",
+       .value = "K",
+       .help = "companion of --lr-factor, fractions allowed",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_factor_epoch, "none"),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "on-nan",
+       .value = "fail|skip",
+       .help = "what a loss or gradient does that is not finite",
+       .bind = DT_FIELD(Flags, job.optimizer.on_nan),
+       .scope = Scope::kJob},
+  };
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,176 @@
+// Sections 3 and 5 of flags.md: launch, wire and faults.
+#include "job/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// "9100-9200" as two members.
+Binding<Flags> port_range() {
+  return {.set = [](Flags& flags, std::string_view text) -> Result<> {
+            const size_t dash = std::min(text.find('-'), text.size() - 1);
+            int64_t first = 0, last = 0;
+            DT_TRY_VOID(parse_value(text.substr(0, dash), first));
+            DT_TRY_VOID(parse_value(text.substr(dash + 1), last));
+            if (first < 1 || last > 65535 || first > last)
+              return fail(Code::kUsage, "'{}' is not FIRST-LAST in 1-65535", text);
+            flags.launch.port_first = first;
+            flags.launch.port_last = last;
+            return {};
+          },
+          .get =
+              [](const Flags& flags) {
+                const LaunchFlags& launch = flags.launch;
+                return launch.port_last == 0 ? "none" : fmt::format("{}-{}", launch.port_first, launch.port_last);
+              },
+          .smallest_number = [](const Flags&) { return std::nullopt; }};
+}
+
+std::vector<Row> job_rows() {
+  return {
+      {.name = "num-workers",
+       .aliases = {"-n"},
+       .value = "W",
+       .help = "workers of the job",
+       .bind = DT_FIELD(Flags, job.num_workers),
+       .default_text = "none: one process",
+       .scope = Scope::kJob,
+       .environment = "DMLC_NUM_WORKER"},
+      {.name = "num-servers",
+       .aliases = {"-s"},
+       .value = "S",
+       .help = "servers of the job",
+       .bind = DT_FIELD(Flags, job.num_servers),
+       .default_text = "= W",
+       .least = 0,
+       .scope = Scope::kJob,
+       .environment = "DMLC_NUM_SERVER"},
+      {.name = "launcher",
+       .value = "NAME",
+       .help = "what starts the processes: local",
+       .bind = DT_FIELD(Flags, launch.launcher),
+       .choices = {"local"},
+       .later = {"ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"}},
+      {.name = "config",
+       .value = "FILE",
+       .help = "TOML file of flags; flags of the command line win",
+       .bind = DT_FIELD(Flags, launch.config, "none")},
+      {.name = "preset",
+       .value = "NAME",
+       .help = "row of defaults: mnist, mxnet-g-mnist, mxnet-g-cifar10",
+       .bind = DT_FIELD(Flags, launch.preset, "none")},
+      {.name = "run-dir",
+       .aliases = {"--log-dir"},
+       .value = "DIR",
+       .help = "logs, metrics, checkpoints, JobSpec, summary",
+       .bind = DT_FIELD(Flags, launch.run_dir),
+       .default_text = "runs/<job>-<time>"},
+      {.name = "dry-run",
+       .help = "print the JobSpec, the processes and their memory; start nothing",
+       .bind = DT_FIELD(Flags, launch.dry_run)},
+      {.name = "threads",
+       .value = "N",
+       .help = "threads of this role: compute, decode and network share them",
+       .bind = DT_FIELD(Flags, launch.threads),
+       .default_text = "cores of the host / roles on it",
+       .least = 0},
+      {.name = "verbose",
+       .value = "0|1|2",
+       .help = "1: connections, 2: every message",
+       .bind = DT_FIELD(Flags, launch.verbose),
+       .choices = {"0", "1", "2"},
+       .environment = "PS_VERBOSE"},
+  };
+}
+
+std::vector<Row> node_rows() {
+  return {
+      {.name = "role",
+       .value = "ROLE",
+       .help = "scheduler, server or worker: this process alone, by hand",
+       .bind = DT_FIELD(Flags, launch.role),
+       .environment = "DMLC_ROLE"},
+      {.name = "scheduler",
+       .value = "HOST:PORT",
+       .help = "address of the scheduler, by hand",
+       .bind = DT_FIELD(Flags, launch.scheduler, "none")},
+      {.name = "rank",
+       .value = "N",
+       .help = "this process's rank in its role",
+       .bind = DT_FIELD(Flags, launch.rank),
+       .default_text = "given out",
+       .least = 0},
+      {.name = "advertise",
+       .value = "ADDRESS",
+       .help = "address that peers are told",
+       .bind = DT_FIELD(Flags, launch.advertise),
+       .default_text = "the one that a route to the scheduler has",
+       .environment = "DMLC_NODE_HOST"},
+      {.name = "bind",
+       .value = "ADDRESS",
+       .help = "address listened on",
+       .bind = DT_FIELD(Flags, launch.bind),
+       .default_text = "= --advertise"},
+      {.name = "port",
+       .value = "N",
+       .help = "own port, 0 a free one",
+       .bind = DT_FIELD(Flags, launch.port),
+       .least = 0},
+      {.name = "port-range", .value = "A-B", .help = "own port out of a range", .bind = port_range()},
+      {.name = "token-file",
+       .value = "FILE",
+       .help = "the job's token",
+       .bind = DT_FIELD(Flags, launch.token_file),
+       .default_text = "DTRAIN_TOKEN"},
+      {.name = "insecure", .help = "run without a token beyond loopback", .bind = DT_FIELD(Flags, launch.insecure)},
+      {.name = "tls-cert",
+       .value = "FILE",
+       .help = "TLS on every stream: certificate of this node",
+       .bind = DT_FIELD(Flags, launch.tls_cert, "none")},
+      {.name = "tls-key", .value = "FILE", .help = "its key", .bind = DT_FIELD(Flags, launch.tls_key, "none")},
+      {.name = "tls-ca",
+       .value = "FILE",
+       .help = "who signed the peers' certificates",
+       .bind = DT_FIELD(Flags, launch.tls_ca, "none")},
+      {.name = "allow-mixed-builds",
+       .help = "join peers with another build id",
+       .bind = DT_FIELD(Flags, launch.allow_mixed_builds)},
+  };
+}
+
+}  // namespace
+
+std::vector<Row> launch_rows() {
+  std::vector<Row> rows = job_rows();
+  for (Row& row : node_rows()) rows.push_back(std::move(row));
+  return rows;
+}
+
+std::vector<Row> wire_rows() {
+  return {
+      {.name = "heartbeat-interval",
+       .value = "TIME",
+       .help = "between two signs of life, at least 100ms",
+       .bind = DT_FIELD(Flags, wire.heartbeat_interval)},
+      {.name = "heartbeat-timeout",
+       .value = "TIME",
+       .help = "silence after which a peer is lost, at least 3 intervals",
+       .bind = DT_FIELD(Flags, wire.heartbeat_timeout)},
+      {.name = "start-timeout",
+       .value = "TIME",
+       .help = "until all have joined",
+       .bind = DT_FIELD(Flags, wire.start_timeout)},
+      {.name = "scheduler-grace",
+       .value = "TIME",
+       .help = "for a lost scheduler to come back",
+       .bind = DT_FIELD(Flags, wire.scheduler_grace)},
+      {.name = "on-worker-loss",
+       .value = "POLICY",
+       .help = "fail: the job ends with code 5, naming the lost one",
+       .bind = DT_FIELD(Flags, wire.on_worker_loss),
+       .choices = {"fail"},
+       .later = {"wait", "shrink"}},
+  };
+}
+
+}  // namespace dtrain::job

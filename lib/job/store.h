@@ -1,0 +1,32 @@
+// The stores by name. flags.md section 2, distributed.md 1.1. The name is parsed once; nothing below looks at it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace dtrain::job {
+
+// Where gradients are summed.
+enum class Sum { kHost, kDevice, kNccl, kGloo };
+// Who runs the optimiser (R-S6).
+enum class Update { kStore, kWorker };
+enum class Scheme { kBsp, kAsp, kSsp, kGsp };
+
+struct Store {
+  Sum sum = Sum::kDevice;
+  bool servers = false;  // false: the devices of one process (nccl, allreduce: of all workers)
+  Update update = Update::kStore;
+  Scheme scheme = Scheme::kBsp;
+  bool operator==(const Store&) const = default;
+};
+
+// The canonical name of an exact name or alias: "dist" is "dist_sync". Code::kUsage with the list for an unknown one,
+// and for one that this version does not have.
+Result<std::string> canonical_store_name(std::string_view name);
+
+// The store of a canonical name; CheckFailed for any other text.
+Store store_by_name(std::string_view canonical_name);
+
+}  // namespace dtrain::job

@@ -1,0 +1,152 @@
+// Values of flags as text, both ways: format_value(parse_value(x)) reads back as the same value.
+//
+// Whole numbers, numbers, yes and no (0, 1), texts, lists with commas, times ("500 ms", "2s", "5m", "1h"; seconds
+// without a unit), and enumerations by name. An error says what is wrong with the text; the caller says which flag it
+// was.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags.h"
+
+namespace dtrain::job {
+
+template <class Enum>
+struct Named {
+  std::string_view name;
+  Enum value;
+};
+
+// The names of an enumeration's values, found by overload.
+constexpr std::array<Named<Role>, 4> names_of(Role) {
+  return {
+      {{"none", Role::kNone}, {"scheduler", Role::kScheduler}, {"server", Role::kServer}, {"worker", Role::kWorker}}};
+}
+constexpr std::array<Named<UpdateOn>, 3> names_of(UpdateOn) {
+  return {{{"auto", UpdateOn::kAuto}, {"store", UpdateOn::kStore}, {"worker", UpdateOn::kWorker}}};
+}
+constexpr std::array<Named<Placement>, 2> names_of(Placement) {
+  return {{{"hash", Placement::kHash}, {"balanced", Placement::kBalanced}}};
+}
+constexpr std::array<Named<OnNan>, 2> names_of(OnNan) {
+  return {{{"fail", OnNan::kFail}, {"skip", OnNan::kSkip}}};
+}
+constexpr std::array<Named<LogFormat>, 2> names_of(LogFormat) {
+  return {{{"1.9", LogFormat::kNew}, {"legacy", LogFormat::kLegacy}}};
+}
+
+Result<> parse_value(std::string_view text, bool& value);
+Result<> parse_value(std::string_view text, int64_t& value);  // also with K, M, G behind it (binary)
+Result<> parse_value(std::string_view text, int& value);
+Result<> parse_value(std::string_view text, uint64_t& value);
+Result<> parse_value(std::string_view text, double& value);
+Result<> parse_value(std::string_view text, std::string& value);
+Result<> parse_value(std::string_view text, std::chrono::milliseconds& value);
+
+std::string format_value(bool value);
+std::string format_value(int64_t value);
+std::string format_value(int value);
+std::string format_value(uint64_t value);
+std::string format_value(double value);
+std::string format_value(const std::string& value);
+std::string format_value(std::chrono::milliseconds value);
+
+// "a,b,c" without blanks around the parts; an empty text has none.
+std::vector<std::string_view> split_list(std::string_view text);
+// "no 'scheduller' here: did you mean 'scheduler'? There are: scheduler, server, worker"
+tl::unexpected<Error> unknown_choice(std::string_view text, const std::vector<std::string>& choices);
+
+template <class T>
+Result<> parse_value(std::string_view text, std::optional<T>& value) {
+  T parsed{};
+  DT_TRY_VOID(parse_value(text, parsed));
+  value = std::move(parsed);
+  return {};
+}
+
+template <class T>
+Result<> parse_value(std::string_view text, std::vector<T>& value) {
+  std::vector<T> parsed;
+  for (const std::string_view part : split_list(text)) DT_TRY_VOID(parse_value(part, parsed.emplace_back()));
+  value = std::move(parsed);
+  return {};
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum> Result<> parse_value(std::string_view text, Enum& value) {
+  std::vector<std::string> choices;
+  for (const Named<Enum>& named : names_of(Enum{})) {
+    if (named.name == text) {
+      value = named.value;
+      return {};
+    }
+    choices.emplace_back(named.name);
+  }
+  return unknown_choice(text, choices);
+}
+
+template <class T>
+std::string format_value(const std::optional<T>& value) {
+  return value ? format_value(*value) : "";
+}
+
+template <class T>
+std::string format_value(const std::vector<T>& value) {
+  std::string text;
+  for (const T& part : value) text += (text.empty() ? "" : ",") + format_value(part);
+  return text;
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum> std::string format_value(Enum value) {
+  for (const Named<Enum>& named : names_of(Enum{})) {
+    if (named.value == value) return std::string(named.name);
+  }
+  DT_CHECK(false, "an enumeration's value {} has no name", static_cast<int>(value));
+  return {};
+}
+
+// The smallest number in a value, for limits; nothing where there are no numbers.
+inline std::optional<double> smallest(int64_t value) {
+  return static_cast<double>(value);
+}
+inline std::optional<double> smallest(int value) {
+  return value;
+}
+inline std::optional<double> smallest(double value) {
+  return value;
+}
+inline std::optional<double> smallest(std::chrono::milliseconds value) {
+  return std::chrono::duration<double>(value).count();
+}
+template <class T>
+std::optional<double> smallest(const T&) {
+  return std::nullopt;
+}
+template <class T>
+std::optional<double> smallest(const std::optional<T>& value) {
+  return value ? smallest(*value) : std::nullopt;
+}
+template <class T>
+std::optional<double> smallest(const std::vector<T>& values) {
+  std::optional<double> least;
+  for (const T& value : values) {
+    const std::optional<double> one = smallest(value);
+    if (one && (!least || *one < *least)) least = one;
+  }
+  return least;
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,225 @@
+#include "job/flags.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "job/parse.h"
+#include "job/rows.h"
+#include "support/temp_dir.h"
+
+namespace dtrain::job {
+
+using Catch::Matchers::Contains;
+using std::chrono::milliseconds;
+
+TEST_CASE("without flags the defaults of flags.md hold", "[job]") {
+  const Flags flags = parsed({});
+  CHECK(flags.job.num_workers == 1);
+  CHECK(flags.job.num_servers == 0);
+  CHECK(flags.job.scheme.kv_store == "device");
+  CHECK_FALSE(store_of(flags.job));  // one device: no store
+  CHECK(flags.job.network.network == "resnet");
+  CHECK(flags.job.batch_size == 128);
+  CHECK(flags.job.num_epochs == 100);
+  CHECK(flags.job.optimizer.lr == 0.1);
+  CHECK(flags.job.optimizer.lr_factor == 1.0);  // constant
+  CHECK(flags.job.optimizer.momentum == 0.9);
+  CHECK(flags.job.augment.shuffle);
+  CHECK_FALSE(flags.job.seed);
+  CHECK(flags.wire.heartbeat_interval == milliseconds(2000));
+  CHECK(flags.wire.heartbeat_timeout == milliseconds(10000));
+  CHECK(flags.loop.save_period == 1);
+  CHECK(flags.loop.disp_batches == 20);
+  CHECK_FALSE(flags.distributed());
+}
+
+TEST_CASE("the command line wins over the config, that over the preset, that over the environment", "[job]") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("job.toml"), "preset = \"mnist\"\nlr = 0.3\nnum-workers = 3\nbatch-size = 32\n"));
+  const Variables environment = {{"DMLC_NUM_WORKER", "7"}, {"DMLC_NUM_SERVER", "4"}};
+  const Flags flags = parsed({"--config", dir.path("job.toml"), "--batch-size", "16"}, environment);
+  CHECK(flags.job.batch_size == 16);           // command line
+  CHECK(flags.job.optimizer.lr == 0.3);        // config, over the preset's 0.05
+  CHECK(flags.job.num_workers == 3);           // config, over the environment
+  CHECK(flags.job.network.network == "mlp");   // preset, named in the config
+  CHECK(flags.job.num_servers == 4);           // environment
+  CHECK(flags.job.optimizer.momentum == 0.9);  // default
+  CHECK(flags.source("batch-size") == Source::kCommandLine);
+  CHECK(flags.source("lr") == Source::kConfig);
+  CHECK(flags.source("network") == Source::kPreset);
+  CHECK(flags.source("num-servers") == Source::kEnvironment);
+  CHECK(flags.source("mom") == Source::kDefault);
+  CHECK_FALSE(flags.given("mom"));
+}
+
+TEST_CASE("of a flag given twice the last one counts, under whatever name", "[job]") {
+  CHECK(parsed({"--num-epochs", "3", "--num-epoch", "4"}).job.num_epochs == 4);
+  CHECK(parsed({"--num-epoch=4", "--num-epochs=3"}).job.num_epochs == 3);
+  CHECK(parsed({"-n", "2", "--num-workers", "3", "-n2"}).job.num_workers == 2);
+}
+
+TEST_CASE("booleans stand alone or with 0 or 1", "[job]") {
+  CHECK(parsed({"--random-crop", "--random-mirror", "1", "--shuffle", "0"}).job.augment.random_crop);
+  CHECK(parsed({"--random-crop", "--random-mirror", "1", "--shuffle", "0"}).job.augment.random_mirror);
+  CHECK_FALSE(parsed({"--random-crop", "--random-mirror", "1", "--shuffle", "0"}).job.augment.shuffle);
+  CHECK(parsed({"--deterministic=1"}).job.scheme.deterministic);
+  CHECK_THAT(refused({"--deterministic=yes"}), Contains("--deterministic: 'yes' is neither 0 nor 1"));
+}
+
+TEST_CASE("times and sizes have units", "[job]") {
+  CHECK(parsed({"--save-every", "90"}).loop.save_every == milliseconds(90000));
+  CHECK(parsed({"--save-every", "500ms"}).loop.save_every == milliseconds(500));
+  CHECK(parsed({"--save-every", "2m"}).loop.save_every == milliseconds(120000));
+  CHECK(parsed({"--save-every", "1.5h"}).loop.save_every == milliseconds(5400000));
+  CHECK(parsed({"--save-every", "off"}).loop.save_every == milliseconds(0));
+  CHECK(parsed({"--bigarray-bound", "4K"}).job.scheme.bigarray_bound == 4096);
+  CHECK_THAT(refused({"--save-every", "soon"}), Contains("--save-every: 'soon' is not a time"));
+  CHECK_THAT(refused({"--save-every", "-1s"}), Contains("not a time"));
+  CHECK_THAT(refused({"--bigarray-bound", "99999999999G"}), Contains("not a whole number"));
+}
+
+TEST_CASE("values of the wrong form are refused with the flag's name", "[job]") {
+  CHECK_THAT(refused({"--lr", "fast"}), Contains("--lr: 'fast' is not a number"));
+  CHECK_THAT(refused({"--lr", "nan"}), Contains("--lr: 'nan' is not a number"));
+  CHECK_THAT(refused({"--lr", "-0.1"}), Contains("--lr: -0.1 is less than 0"));
+  CHECK_THAT(refused({"--batch-size", "0"}), Contains("--batch-size: 0 is less than 1"));
+  CHECK_THAT(refused({"--batch-size", "12.5"}), Contains("not a whole number"));
+  CHECK_THAT(refused({"--batch-size", ""}), Contains("not a whole number"));
+  CHECK_THAT(refused({"--batch-size"}), Contains("--batch-size"));
+  CHECK_THAT(refused({"--image-shape", "3,28"}), Contains("C,H,W"));
+  CHECK_THAT(refused({"--image-shape", "3,28,0"}), Contains("less than 1"));
+  CHECK_THAT(refused({"--rgb-std", "1,0,1"}), Contains("--rgb-std"));
+  CHECK_THAT(refused({"--placement", "ballanced"}), Contains("did you mean 'balanced'?"));
+  CHECK_THAT(refused({"--seed", "-1"}), Contains("--seed"));
+  CHECK_THAT(refused({"--model-prefix", "a\nb"}), Contains("more than one line"));
+}
+
+TEST_CASE("aliases that take another value are rewritten", "[job]") {
+  CHECK(parsed({"--data-shape", "32"}).job.network.image_shape == std::vector<int64_t>{3, 32, 32});
+  CHECK(parsed({"--image_shape", "1, 28, 28"}).job.network.image_shape == std::vector<int64_t>{1, 28, 28});
+  CHECK(parsed({"--train-dataset", "a.rec"}).data.data_train == "data/some/a.rec");
+  CHECK(parsed({"--data-train", "a.rec"}).data.data_train == "a.rec");
+  CHECK(parsed({"--savemodel", "--num-epochs", "3"}).loop.save_period == 1);
+  CHECK(parsed({"--savemodel=0"}).loop.save_period == 0);
+}
+
+TEST_CASE("unknown flags and abbreviations name the nearest one", "[job]") {
+  CHECK_THAT(refused({"--num-epoc", "3"}), Contains("unknown flag '--num-epoc', did you mean '--num-epoch'?"));
+  CHECK_THAT(refused({"--kvstore=local"}), Contains("unknown flag '--kvstore', did you mean '--kv-store'?"));
+  CHECK_THAT(refused({"--batch", "3"}), Contains("unknown flag '--batch'"));  // a prefix is not enough
+  CHECK_THAT(refused({"--completely-else"}), Contains("--help lists all flags"));
+  CHECK_THAT(refused({"-x", "3"}), Contains("unknown flag '-x'"));
+}
+
+TEST_CASE("flags of the originals are refused with what replaces them", "[job]") {
+  CHECK_THAT(refused({"-p", "2"}), Contains("--placement"));
+  CHECK_THAT(refused({"--parameter-partition-num=2"}), Contains("--placement"));
+  CHECK_THAT(refused({"--hostname", "a"}), Contains("--advertise"));
+  CHECK_THAT(refused({"--cluster3-end", ".5"}), Contains("data_sharding"));
+  CHECK_THAT(refused({"--workspace", "512"}), Contains("--dry-run"));
+  CHECK_THAT(refused({"--kube-namespace", "a"}), Contains("--launcher print"));
+  CHECK_THAT(refused({"--cluster", "local"}), Contains("--launcher"));
+}
+
+TEST_CASE("flags and values of later versions are refused by name", "[job]") {
+  CHECK_THAT(refused({"-H", "hosts"}), Contains("-H: is not in this version of dtrain"));
+  CHECK_THAT(refused({"--staleness", "3"}), Contains("--staleness: is not in this version"));
+  CHECK_THAT(refused({"--launcher", "ssh"}),
+             Contains("--launcher: 'ssh' is not in this version of dtrain; there are: local"));
+  CHECK_THAT(refused({"--dtype", "float16"}), Contains("float32"));
+  CHECK_THAT(refused({"--optimizer", "adam"}), Contains("'adam' is not in this version"));
+  CHECK_THAT(refused({"--optimizer", "sdg"}), Contains("did you mean 'sgd'?"));
+  CHECK_THAT(refused({"--initializer", "msra(in)"}), Contains("'msra' is not in this version"));
+  CHECK_THAT(refused({"--on-worker-loss", "shrink"}), Contains("not in this version"));
+  CHECK_THAT(refused({"--lr-step-epochs", "pow2"}), Contains("not in this version"));
+  CHECK_THAT(refused({"--preset", "imagenet"}), Contains("'imagenet' is not in this version"));
+  CHECK_THAT(refused({"--preset", "minst"}), Contains("did you mean 'mnist'?"));
+}
+
+TEST_CASE("GPUs are refused where there are none, and the CPU is offered", "[job]") {
+  CHECK_THAT(refused({"--gpus", "0"}, Code::kDevice), Contains("no usable GPU") && Contains("CPU"));
+  CHECK_THAT(refused({"--gpu=0,1"}, Code::kDevice), Contains("CPU"));
+}
+
+TEST_CASE("another program behind the flags is refused with the table of the README", "[job]") {
+  CHECK_THAT(refused({"-n", "2", "python", "train_mnist.py", "--network", "lenet"}),
+             Contains("'python'") && Contains("README"));
+}
+
+TEST_CASE("a config file is read strictly", "[job]") {
+  const test::TempDir dir;
+  const auto with = [&dir](const std::string& text) {
+    REQUIRE(write_file_atomic(dir.path("c.toml"), text));
+    return std::vector<std::string>{"--config", dir.path("c.toml")};
+  };
+  const Flags flags = parsed(with("n = 2\ntop-k = [5, 10]\nshuffle = false\nlr = 1e-3\nnetwork = 'lenet'\n"));
+  CHECK(flags.job.num_workers == 2);
+  CHECK(flags.job.top_k == std::vector<int64_t>{5, 10});
+  CHECK_FALSE(flags.job.augment.shuffle);
+  CHECK(flags.job.optimizer.lr == 1e-3);
+  CHECK(flags.job.network.network == "lenet");
+  CHECK_THAT(refused(with("lr = 0.1\nnum-epoc = 3\n")),
+             Contains("did you mean '--num-epoch'?") && Contains("c.toml:2"));
+  CHECK_THAT(refused(with("[train]\nlr = 0.1\n")), Contains("c.toml:1") && Contains("train"));
+  CHECK_THAT(refused(with("lr = \n")), Contains("c.toml:1"));
+  CHECK_THAT(refused(with("config = 'other.toml'\n")), Contains("cannot name another"));
+  CHECK_THAT(refused(with("batch-size = 0\n")), Contains("c.toml") && Contains("--batch-size"));
+  CHECK_THAT(refused(with("staleness = 1\n")), Contains("not in this version"));
+  CHECK_THAT(refused({"--config", dir.path("none.toml")}, Code::kNotFound), Contains("none.toml"));
+}
+
+TEST_CASE("help lists every flag of this version with its default", "[job]") {
+  const std::string help = help_text();
+  for (const Row& row : training_flags().rows()) {
+    INFO(row.name);
+    CHECK(help.find("  " + row.spelling()) != std::string::npos);
+    CHECK_FALSE(row.help.empty());
+    CHECK(row.value.empty() == row.bind.boolean);
+  }
+  CHECK_THAT(help, Contains("Optimiser and schedule:"));
+}
+
+// The whole text is kept beside the test and read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 writes it anew.
+TEST_CASE("help reads as it did", "[job]") {
+  const std::string path = std::string(DTRAIN_JOB_TEST_DIR) + "/help.txt";
+  if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, help_text()));
+  const Result<std::string> golden = read_file(path);
+  REQUIRE(golden);
+  CHECK(help_text() == *golden);
+}
+
+TEST_CASE("no name belongs to two flags, and none is refused as well", "[job]") {
+  std::map<std::string, int> uses;
+  for (const Row& row : training_flags().rows()) {
+    uses[row.spelling()]++;
+    for (const Alias& alias : row.aliases) uses[alias.spelling]++;
+    CHECK_FALSE(refusal(row.spelling(), refused_flags()));
+  }
+  for (const RefusedFlag& flag : refused_flags()) {
+    for (const std::string& spelling : flag.spellings) uses[spelling]++;
+  }
+  for (const auto& [spelling, count] : uses) {
+    INFO(spelling);
+    CHECK(count == 1);
+  }
+}
+
+TEST_CASE("every default reads back as itself", "[job]") {
+  const Flags defaults;
+  for (const Row& row : training_flags().rows()) {
+    const std::string text = row.bind.get(defaults);
+    if (text.empty() || row.name == "port-range") continue;
+    INFO(row.name << " = " << text);
+    Flags again;
+    CHECK(row.bind.set(again, text));
+    CHECK(row.bind.get(again) == text);
+  }
+}
+
+TEST_CASE("the start line of the log names all flags", "[job]") {
+  CHECK_THAT(describe(parsed({"--lr", ".25"})), Contains("batch-size=128, ") && Contains("lr=0.25"));
+  CHECK(describe(parsed({}, {{"DTRAIN_TOKEN", "0123456789abcdef"}})).find("0123456789abcdef") == std::string::npos);
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,126 @@
+#include "job/job_spec.h"
+
+#include <catch2/catch.hpp>
+
+#include "job/data_set.h"
+#include "job/parse.h"
+
+namespace dtrain::job {
+
+using Catch::Matchers::Contains;
+
+namespace {
+
+JobSpec filled() {
+  JobSpec spec = requested(parsed({"-n", "3", "-s", "2", "--network", "resnet-20", "--lr", "0.05", "--lr-step-epochs",
+                                   "30,60", "--top-k", "5,10", "--initializer", "xavier(uniform,in,2.34)"}));
+  REQUIRE(apply_data_set("cifar10", spec.flags));
+  spec.flags.seed = 18446744073709551615u;
+  spec.records_train = 50000;
+  spec.records_val = 10000;
+  spec.batches_per_epoch = 131;
+  spec.shares = {{0, 16667}, {16667, 33333}, {33333, 50000}};
+  spec.placement = "0:0:0:432:1 1:0:0:16:0";
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("a JobSpec reads back from its text, bit for bit", "[job]") {
+  const JobSpec spec = filled();
+  const Result<JobSpec> again = parse_job_spec(text(spec));
+  INFO((again ? "" : again.error().text()));
+  REQUIRE(again);
+  CHECK(text(*again) == text(spec));
+  CHECK(hash(*again) == hash(spec));
+  CHECK(again->shares == spec.shares);
+  CHECK(again->flags.seed == spec.flags.seed);
+  CHECK(again->flags.augment.scale == 1.0);
+  CHECK(again->flags.network.image_shape == std::vector<int64_t>{3, 28, 28});
+  CHECK(again->flags.optimizer.lr_step_epochs == std::vector<double>{30, 60});
+  CHECK(again->placement == spec.placement);
+
+  const JobSpec open = requested(parsed({"-n", "2"}));
+  const Result<JobSpec> open_again = parse_job_spec(text(open));
+  REQUIRE(open_again);
+  CHECK(text(*open_again) == text(open));
+  CHECK_FALSE(open_again->flags.seed);
+  CHECK(open_again->records_train == -1);
+}
+
+TEST_CASE("the text is sorted, and the scheduler's part is open at first", "[job]") {
+  const std::string lines = text(requested(parsed({"-n", "2"})));
+  CHECK(lines.starts_with("batch-size = 128\n"));
+  CHECK_THAT(lines, Contains("seed = auto\n") && Contains("shares = auto\n") && Contains("records-train = auto\n") &&
+                        Contains("num-classes = auto\n") && Contains("kv-store = dist_sync\n"));
+  std::string before;
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = lines.find('\n', begin);
+    const std::string key = lines.substr(begin, lines.find(" = ", begin) - begin);
+    CHECK(before < key);
+    before = key;
+    begin = end + 1;
+  }
+}
+
+TEST_CASE("what is of the process is not in the JobSpec", "[job]") {
+  const JobSpec a = requested(parsed({"-n", "2", "--threads", "1", "--run-dir", "a", "--heartbeat-interval", "1s"}));
+  const JobSpec b = requested(
+      parsed({"-n", "2", "--threads", "4", "--run-dir", "b", "--verbose", "1", "--port", "0", "--role", "scheduler"}));
+  CHECK(hash(a) == hash(b));
+  CHECK(differences(a, b).empty());
+}
+
+TEST_CASE("jobs that differ say in which keys", "[job]") {
+  const JobSpec a = requested(parsed({"-n", "2", "--lr", "0.1"}));
+  const JobSpec b = requested(parsed({"-n", "2", "--lr", "0.05", "--batch-size", "64"}));
+  CHECK(hash(a) != hash(b));
+  CHECK(differences(a, b) == std::vector<std::string>{"batch-size", "lr"});
+  CHECK(describe_differences(a, b) == "batch-size (job 128, here 64), lr (job 0.1, here 0.05)");
+}
+
+TEST_CASE("different ways to ask for one job make one JobSpec", "[job]") {
+  const JobSpec a = requested(parsed({"-n", "2", "--lr-factor", "0.94"}));
+  const JobSpec b = requested(parsed({"-n", "2", "-s", "2", "--kv-store", "dist", "--lr-factor", ".94",
+                                      "--lr-factor-epoch", "1.0", "--num-epoch", "100"}));
+  CHECK(text(a) == text(b));
+}
+
+TEST_CASE("a text that is no JobSpec is refused, wherever it is cut or changed", "[job]") {
+  const std::string good = text(filled());
+  for (size_t size = 0; size + 1 < good.size(); size++) {
+    INFO("cut to " << size << " bytes");
+    const Result<JobSpec> cut = parse_job_spec(good.substr(0, size));
+    // A cut inside the last line may still be a JobSpec, but not one of before it.
+    if (size < good.rfind('\n', good.size() - 2)) CHECK_FALSE(cut);
+  }
+  for (size_t i = 0; i < good.size(); i++) {
+    for (int bit = 0; bit < 8; bit++) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+      const Result<JobSpec> result = parse_job_spec(bad);  // any Result, never a crash
+      if (result) CHECK(hash(*result) != 0);
+    }
+  }
+  CHECK_THAT(parse_job_spec(good + "colour = red\n").error().text(), Contains("unknown key 'colour'"));
+  CHECK_THAT(parse_job_spec(good + "lr = 1\n").error().text(), Contains("'lr' stands twice"));
+  CHECK_THAT(parse_job_spec("nonsense").error().text(), Contains("line 1"));
+}
+
+TEST_CASE("data sets fill in what the flags left to them", "[job]") {
+  Flags flags = parsed({"--num-classes", "7"});
+  REQUIRE(apply_data_set("mnist", flags.job));
+  CHECK(flags.job.augment.data_type == "mnist");
+  CHECK(flags.job.network.num_classes == 7);  // the flag wins
+  CHECK(flags.job.network.image_shape == std::vector<int64_t>{1, 28, 28});
+  CHECK(flags.job.augment.scale == 1.0 / 255);
+  CHECK(flags.job.augment.rgb_mean == std::vector<double>{0});
+
+  Flags unknown = parsed({});
+  CHECK_THAT(apply_data_set("", unknown.job).error().text(), Contains("--num-classes") && Contains("--image-shape"));
+  Flags described = parsed({"--num-classes", "5", "--image-shape", "3,32,32"});
+  REQUIRE(apply_data_set("", described.job));
+  CHECK(described.job.augment.rgb_mean.size() == 3);
+}
+
+}  // namespace dtrain::job

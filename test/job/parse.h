@@ -1,0 +1,42 @@
+// Short ways to parse flags in tests.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "job/flags.h"
+
+namespace dtrain::job {
+
+using Variables = std::map<std::string, std::string>;
+
+inline Environment variables(const Variables& values) {
+  return [values](const std::string& name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    if (found == values.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+// Flags that must be fine. Data is given, so that only what a test is about can be wrong.
+inline Flags parsed(std::vector<std::string> arguments, const Variables& environment = {}) {
+  arguments.insert(arguments.begin(), {"--data-dir", "data/some"});
+  const Result<Parsed> result = parse_flags(arguments, variables(environment));
+  INFO((result ? "" : result.error().text()));
+  REQUIRE(result);
+  return result->flags;
+}
+
+// The error of flags that must be refused, as the user reads it.
+inline std::string refused(std::vector<std::string> arguments, Code code = Code::kUsage,
+                           const Variables& environment = {}) {
+  arguments.insert(arguments.begin(), {"--data-dir", "data/some"});
+  const Result<Parsed> result = parse_flags(arguments, variables(environment));
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == code);
+  return result.error().text();
+}
+
+}  // namespace dtrain::job

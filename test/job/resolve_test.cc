@@ -1,0 +1,197 @@
+#include "job/resolve.h"
+
+#include <catch2/catch.hpp>
+
+#include "job/parse.h"
+
+namespace dtrain::job {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("with -n the store is dist_sync and there are as many servers as workers", "[job]") {
+  const Flags flags = parsed({"-n", "3"});
+  CHECK(flags.job.scheme.kv_store == "dist_sync");
+  CHECK(flags.job.num_servers == 3);
+  CHECK(flags.distributed());
+  CHECK(store_of(flags.job) == Store{Sum::kHost, true, Update::kStore, Scheme::kBsp});
+  CHECK(parsed({"-n", "3", "-s", "2", "--kv-store", "dist"}).job.num_servers == 2);
+  CHECK(parsed({"-n", "3", "--kv-store", "dist"}).job.scheme.kv_store == "dist_sync");
+  CHECK(parsed({"--launcher", "local"}).job.num_servers == 1);  // a launcher means a job, of one worker
+}
+
+TEST_CASE("stores are taken by their exact names", "[job]") {
+  CHECK(parsed({"--kv-store", "local_allreduce_cpu"}).job.scheme.kv_store == "local");
+  CHECK(parsed({"--kv-store", "local_allreduce_device"}).job.scheme.kv_store == "device");
+  CHECK_THAT(refused({"--kv-store", "lcoal"}),
+             Contains("there is no store 'lcoal', did you mean 'local'?") && Contains("dist_sync"));
+  CHECK_THAT(refused({"-n", "2", "--kv-store", "dist_sycn"}), Contains("did you mean 'dist_sync'?"));
+  CHECK_THAT(refused({"--kv-store", "Local"}), Contains("there is no store 'Local'"));
+  for (const char* name : {"nccl", "nccl_allreduce", "allreduce", "dist_device_sync", "dist_sync_device", "dist_async",
+                           "dist_device_async", "dist_ssync", "dist_device_ssync", "dist_gsync", "dist_device_gsync"}) {
+    CHECK_THAT(refused({"-n", "2", "--kv-store", name}),
+               Contains(std::string("the store '") + name + "' is not in this version of dtrain"));
+  }
+}
+
+TEST_CASE("numbers of workers and servers that make no job are usage errors", "[job]") {
+  CHECK_THAT(refused({"-n", "0"}), Contains("at least one worker"));
+  CHECK_THAT(refused({"-n", "-2"}), Contains("at least one worker"));
+  CHECK_THAT(refused({"-n", "2", "-s", "0"}), Contains("at least one server"));
+  CHECK_THAT(refused({"-n", "2", "--kv-store", "local"}), Contains("train apart"));
+  CHECK_THAT(refused({"-n", "2", "--kv-store", "device"}), Contains("train apart"));
+  CHECK_THAT(refused({"-s", "2", "--kv-store", "local"}), Contains("no servers"));
+  CHECK_THAT(refused({"-n", "2", "--update-on", "worker"}), Contains("the servers of dist_sync update"));
+  CHECK_THAT(refused({"--kv-store", "dist_sync"}), Contains("-n and -s"));
+  CHECK_FALSE(parsed({"-n", "1", "--kv-store", "local"}).distributed());
+}
+
+TEST_CASE("a process by hand says who it is and where the scheduler is", "[job]") {
+  const Flags flags = parsed({"--role", "server", "--scheduler", "10.0.0.1:9091", "-n", "2", "-s", "3", "--rank", "2"});
+  CHECK(flags.launch.role == Role::kServer);
+  CHECK(flags.launch.rank == 2);
+  CHECK(flags.job.scheme.kv_store == "dist_sync");
+  CHECK_THAT(refused({"--role", "worker", "-n", "2"}), Contains("--scheduler"));
+  CHECK_THAT(refused({"--role", "worker", "--scheduler", "a:1"}), Contains("-n"));
+  CHECK_THAT(refused({"--role", "wroker", "--scheduler", "a:1", "-n", "1"}), Contains("did you mean 'worker'?"));
+  CHECK_THAT(refused({"--role", "worker", "--scheduler", "nowhere", "-n", "1"}), Contains("HOST:PORT"));
+  CHECK_THAT(refused({"--role", "worker", "--scheduler", "a:70000", "-n", "1"}), Contains("HOST:PORT"));
+  CHECK_THAT(refused({"--role", "worker", "--scheduler", "a:1", "-n", "2", "--rank", "2"}), Contains("2 workers"));
+  CHECK_THAT(refused({"--role", "worker", "--scheduler", "a:1", "-n", "1", "--kv-store", "local"}),
+             Contains("dist_sync"));
+  CHECK_THAT(refused({"--rank", "1"}), Contains("--role"));
+  CHECK_THAT(refused({"--port", "9091"}), Contains("--role"));
+  CHECK(parsed({"-n", "2", "--port", "9091"}).launch.port == 9091);  // the launcher's scheduler takes it
+  CHECK_THAT(refused({"--role", "scheduler", "-n", "1", "--port", "9", "--port-range", "9-10"}), Contains("exclude"));
+  CHECK(parsed({"--role", "scheduler", "-n", "1", "--port-range", "9100-9200"}).launch.port_last == 9200);
+}
+
+TEST_CASE("the variables of a tracker describe the process", "[job]") {
+  const Variables tracker = {
+      {"DMLC_ROLE", "worker"},          {"DMLC_NUM_WORKER", "2"},      {"DMLC_NUM_SERVER", "1"},
+      {"DMLC_PS_ROOT_URI", "10.0.0.1"}, {"DMLC_PS_ROOT_PORT", "9091"}, {"DMLC_NODE_HOST", "10.0.0.7"},
+      {"DMLC_WORKER_ID", "1"},          {"PS_VERBOSE", "2"},           {"DTRAIN_TOKEN", "secret"}};
+  const Flags flags = parsed({}, tracker);
+  CHECK(flags.launch.role == Role::kWorker);
+  CHECK(flags.job.num_workers == 2);
+  CHECK(flags.job.num_servers == 1);
+  CHECK(flags.launch.scheduler == "10.0.0.1:9091");
+  CHECK(flags.launch.advertise == "10.0.0.7");
+  CHECK(flags.launch.rank == 1);
+  CHECK(flags.launch.verbose == 2);
+  CHECK(flags.launch.token == "secret");
+  CHECK(flags.job.scheme.kv_store == "dist_sync");
+  CHECK(parsed({"--rank", "0"}, tracker).launch.rank == 0);  // flags win
+  CHECK_THAT(refused({}, Code::kUsage, {{"DMLC_ROLE", "boss"}}), Contains("DMLC_ROLE") && Contains("environment"));
+}
+
+TEST_CASE("the local tracker's task numbers count workers first", "[job]") {
+  Variables tracker = {{"DMLC_ROLE", "server"},       {"DMLC_NUM_WORKER", "3"},
+                       {"DMLC_NUM_SERVER", "2"},      {"DMLC_PS_ROOT_URI", "127.0.0.1"},
+                       {"DMLC_PS_ROOT_PORT", "9091"}, {"DMLC_JOB_CLUSTER", "local"},
+                       {"DMLC_TASK_ID", "4"}};
+  CHECK(parsed({}, tracker).launch.rank == 1);
+  tracker["DMLC_JOB_CLUSTER"] = "sge";  // counts in another way: the rank is given out
+  CHECK_FALSE(parsed({}, tracker).launch.rank);
+}
+
+TEST_CASE("variables that stand for other values are translated", "[job]") {
+  CHECK(parsed({"-n", "2"}, {{"MXNET_UPDATE_ON_KVSTORE", "0"}}).job.scheme.update_on == UpdateOn::kWorker);
+  CHECK(parsed({"-n", "2"}, {{"MXNET_UPDATE_ON_KVSTORE", "1"}}).job.scheme.update_on == UpdateOn::kAuto);
+  CHECK(parsed({"-n", "2"}, {{"MXNET_KVSTORE_BIGARRAY_BOUND", "500"}}).job.scheme.bigarray_bound == 500);
+  CHECK(parsed({"-n", "2"}, {{"MXNET_KVSTORE_REDUCTION_NTHREADS", "2"}}).job.scheme.reduce_threads == 2);
+  const Result<Parsed> noted = parse_flags({"--benchmark", "1"}, variables({{"DMLC_INTERFACE", "eth1"}}));
+  REQUIRE(noted);
+  REQUIRE(noted->notes.size() == 1);
+  CHECK_THAT(noted->notes[0], Contains("DMLC_INTERFACE"));
+}
+
+TEST_CASE("the schedule has one form whichever flags made it", "[job]") {
+  const auto schedule = [](std::vector<std::string> arguments) { return parsed(std::move(arguments)).job.optimizer; };
+  // gsp_cifar10_inception_small: lr .1, .094, .08836 for epochs 0, 1, 2
+  const OptimizerFlags golden = schedule({"--lr", "0.1", "--lr-factor", "0.94"});
+  CHECK(golden.lr == 0.1);
+  CHECK(golden.lr_factor == 0.94);
+  CHECK(golden.lr_factor_epoch == 1);
+  CHECK(golden.lr_step_epochs.empty());
+  CHECK(golden.lr * *golden.lr_factor * *golden.lr_factor == Approx(0.08836));
+
+  CHECK(schedule({"--lr-step-epochs", "30,60"}).lr_factor == 0.1);
+  CHECK(schedule({"--lr-step-epochs", "30,60"}).lr_factor_epoch == 0);
+  CHECK(schedule({"--lr-step-epochs", "30,60", "--lr-factor", ".5"}).lr_factor == 0.5);
+  CHECK(schedule({"--lr-factor", ".5", "--lr-factor-epoch", "2.5"}).lr_factor_epoch == 2.5);
+  CHECK(schedule({"--lr-factor", "1", "--lr-factor-epoch", "1"}).lr_factor_epoch == 0);  // constant
+  CHECK(schedule({"--lr-factor", "1.5", "--lr-step-epochs", "3"}).lr_factor == 1);
+  CHECK_THAT(refused({"--lr-factor-epoch", "2"}), Contains("companion"));
+  CHECK_THAT(refused({"--lr-factor", "0"}), Contains("above 0"));
+  CHECK_THAT(refused({"--lr-step-epochs", "60,30"}), Contains("not in order"));
+}
+
+TEST_CASE("the companion of --lr-factor that was given more directly counts", "[job]") {
+  const std::string both = refused({"--lr-factor", ".5", "--lr-step-epochs", "3", "--lr-factor-epoch", "2"});
+  CHECK_THAT(both, Contains("--lr-step-epochs") && Contains("--lr-factor-epoch"));
+  // The preset steps at epoch 10; the command line's companion wins, with the factor it has.
+  const OptimizerFlags every = parsed({"--preset", "mnist", "--lr-factor-epoch", "2"}).job.optimizer;
+  CHECK(every.lr_step_epochs.empty());
+  CHECK(every.lr_factor_epoch == 2);
+  CHECK(every.lr_factor == 0.1);
+  const OptimizerFlags steps = parsed({"--preset", "mnist", "--lr-step-epochs", "5"}).job.optimizer;
+  CHECK(steps.lr_step_epochs == std::vector<double>{5});
+}
+
+TEST_CASE("the presets of this version hold flags.md section 13", "[job]") {
+  const Result<Parsed> mnist = parse_flags({"--preset", "mnist"}, variables({}));
+  REQUIRE(mnist);
+  const Flags& flags = mnist->flags;
+  CHECK(flags.job.network.network == "mlp");
+  CHECK(flags.job.num_epochs == 20);
+  CHECK(flags.job.batch_size == 64);
+  CHECK(flags.job.optimizer.lr == 0.05);
+  CHECK(flags.job.optimizer.lr_factor == 0.1);
+  CHECK(flags.job.optimizer.lr_step_epochs == std::vector<double>{10});
+  CHECK(flags.loop.disp_batches == 100);
+  CHECK(flags.data.data_dir == "data/mnist");  // of the preset's data set
+
+  const Flags g = parsed({"--preset", "mxnet-g-mnist"});
+  CHECK(g.job.num_epochs == 4);
+  CHECK(g.job.augment.scale == 1.0 / 256);
+  CHECK(g.job.optimizer.weight_decay == 1e-5);
+  CHECK(g.job.network.initializer == "xavier(uniform,in,2.34)");
+  CHECK(g.job.top_k == std::vector<int64_t>{5, 10, 20});
+  CHECK(g.loop.log_format == LogFormat::kLegacy);
+  CHECK(g.data.data_dir == "data/some");  // the flag wins
+
+  const Flags cifar = parsed({"--preset", "mxnet-g-cifar10", "--lr", ".1", "--lr-factor", ".94"});
+  CHECK(cifar.job.network.network == "inception-bn-28-small");
+  CHECK(cifar.job.optimizer.lr_factor_epoch == 1);
+  CHECK(cifar.data.mean_img == "data/some/mean.bin");
+  CHECK(cifar.job.augment.random_crop);
+  CHECK(cifar.job.augment.random_mirror);
+  CHECK_FALSE(cifar.job.augment.shuffle);
+  CHECK(cifar.loop.disp_batches == 50);
+}
+
+TEST_CASE("MXNet-G's retrain is load-epoch or resume", "[job]") {
+  CHECK(parsed({"--retrain", "--model-load-epoch", "3"}).loop.load_epoch == 3);
+  CHECK(parsed({"--retrain"}).loop.resume == "auto");
+  CHECK_THAT(refused({"--model-load-epoch", "3"}), Contains("--retrain"));
+  CHECK_THAT(refused({"--load-epoch", "3", "--resume", "auto"}), Contains("exclude"));
+  CHECK_THAT(refused({"--load-epoch", "3", "--num-epochs", "3"}), Contains("--num-epochs"));
+}
+
+TEST_CASE("heartbeats keep to their limits", "[job]") {
+  CHECK_THAT(refused({"--heartbeat-interval", "50ms"}), Contains("--heartbeat-interval"));
+  CHECK_THAT(refused({"--heartbeat-interval", "4s"}), Contains("at least 3 intervals"));
+  CHECK(parsed({"--heartbeat-interval", "100ms", "--heartbeat-timeout", "300ms"}).wire.heartbeat_timeout.count() ==
+        300);
+}
+
+TEST_CASE("some data must be named", "[job]") {
+  const Result<Parsed> nothing = parse_flags({"--network", "lenet"}, variables({}));
+  REQUIRE_FALSE(nothing);
+  CHECK_THAT(nothing.error().text(), Contains("--data-dir") && Contains("--benchmark"));
+  CHECK(parse_flags({"--benchmark", "1"}, variables({})));
+  CHECK(parse_flags({"--role", "scheduler", "-n", "1"}, variables({})));  // reads none
+  CHECK_THAT(refused({"--num-batches", "3"}), Contains("--benchmark"));
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,91 @@
+#include "job/token.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/file.h"
+#include "job/build_id.h"
+#include "job/data_set.h"
+#include "job/exit_code.h"
+#include "job/parse.h"
+#include "support/temp_dir.h"
+
+namespace dtrain::job {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("a token has 128 random bits", "[job]") {
+  const std::string a = make_token(), b = make_token();
+  CHECK(a.size() == 32);
+  CHECK(a.find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(a != b);
+  CHECK(same_token(a, a));
+  CHECK_FALSE(same_token(a, b));
+  CHECK_FALSE(same_token(a, a.substr(1)));
+}
+
+TEST_CASE("the token comes from its file, else from the environment", "[job]") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("token"), "abc123\n"));
+  const Variables environment = {{"DTRAIN_TOKEN", "fromenv"}};
+  CHECK(token_of(parsed({}, environment).launch) == "fromenv");
+  CHECK(token_of(parsed({"--token-file", dir.path("token")}, environment).launch) == "abc123");
+  CHECK(token_of(parsed({}).launch) == "");
+  REQUIRE(write_file_atomic(dir.path("token"), "\n"));
+  CHECK_FALSE(token_of(parsed({"--token-file", dir.path("token")}).launch));
+  CHECK(token_of(parsed({"--token-file", dir.path("none")}).launch).error().code == Code::kNotFound);
+}
+
+TEST_CASE("without a token only loopback is served", "[job]") {
+  for (const char* address :
+       {"127.0.0.1", "127.0.0.1:9091", "localhost", "localhost:1", "::1", "[::1]:9091", "unix:/a"}) {
+    INFO(address);
+    CHECK(is_loopback(address));
+    CHECK(check_token_policy("", false, address));
+  }
+  for (const char* address :
+       {"0.0.0.0", "0.0.0.0:9091", "10.0.0.1", "::", "[::]:1", "", "host", "127.example.org", "fe80::1"}) {
+    INFO(address);
+    CHECK_FALSE(is_loopback(address));
+    CHECK(check_token_policy("token", false, address));
+    CHECK(check_token_policy("", true, address));
+    const Result<> refused = check_token_policy("", false, address);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Code::kDenied);
+    CHECK_THAT(refused.error().message, Contains("--token-file") && Contains("DTRAIN_TOKEN") && Contains("--insecure"));
+  }
+}
+
+TEST_CASE("exit codes are those of distributed.md 6.2", "[job]") {
+  CHECK(exit_code(Code::kInternal) == 1);
+  CHECK(exit_code(Code::kUsage) == 2);
+  CHECK(exit_code(Code::kStartup) == 3);
+  CHECK(exit_code(Code::kSchedulerLost) == 4);
+  CHECK(exit_code(Code::kPeerLost) == 5);
+  CHECK(exit_code(Code::kDenied) == 6);
+  CHECK(exit_code(Code::kData) == 7);
+  CHECK(exit_code(Code::kNotFound) == 7);
+  CHECK(exit_code(Code::kDevice) == 8);
+  CHECK(exit_code(Code::kPreempted) == 75);
+}
+
+TEST_CASE("the build id names version and commit", "[job]") {
+  CHECK(build_id().starts_with(version()));
+  CHECK(build_id().size() > version().size() + 1);
+}
+
+TEST_CASE("a data set is recognised by its files", "[job]") {
+  const auto recognised = [](std::vector<std::string> files) {
+    const test::TempDir dir;
+    for (const std::string& file : files) REQUIRE(write_file_atomic(dir.path(file), "x"));
+    return recognise_data_set(dir.path()).value_or("none");
+  };
+  CHECK(recognised({"train-images-idx3-ubyte"}) == "mnist");
+  CHECK(recognised({"train-images-idx3-ubyte.gz"}) == "mnist");
+  CHECK(recognised({"train.rec", "test.rec"}) == "cifar10");
+  CHECK(recognised({"train.rec", "val.rec"}) == "imagenet");
+  CHECK(recognised({"other.rec"}) == "none");
+  Flags flags = parsed({"--data-dir", "/nowhere/at/all"});
+  CHECK(apply_own_data_set(flags).error().code == Code::kNotFound);
+}
+
+}  // namespace dtrain::job
