@@ -1,0 +1,122 @@
+// The store of a worker in a job with servers: gradients go out bucket by bucket, new weights come back with the
+// answers.
+//
+// Nothing is copied on the worker: gradients are sent from the executor's memory, answers are written into its weights.
+// The view's memory, and the pipes with their threads, must therefore end in this order: pipes, store, executor.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/waits.h"
+#include "kvstore/placement.h"
+#include "kvstore/store.h"
+#include "kvstore/transport.h"
+#include "optim/optimizer.h"
+
+namespace dtrain::kvstore {
+
+struct DistStoreOptions {
+  uint32_t rank = 0;
+  uint64_t incarnation = 1;                // random, 64 bit, not 0: this process among all that ever had the rank
+  std::vector<Slice> placement = {};       // of all keys: parameters, then statistics
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, as the executor has them
+  optim::OptimizerSpec optimizer = {};     // for the names of the state's slots
+  double wait_limit_s = 300;               // of each wait; then Code::kPeerLost
+  bool checksums = true;                   // of what it sends
+};
+
+class DistStore final : public Store, public ClientEvents {
+ public:
+  // Code::kUsage: an unknown optimiser. `waits` must outlive the store.
+  static Result<std::unique_ptr<DistStore>> create(DistStoreOptions options, Waits& waits);
+  // One a server, in order of rank; before anything else.
+  void attach(std::vector<std::shared_ptr<Pipe>> pipes);
+
+  Result<> initialize(const ParameterView& view, const TrainingState& state) override;
+  Result<> gradient_ready(size_t bucket, uint64_t step, uint32_t samples) override;
+  Result<> weights_wait(size_t bucket) override;
+  Result<> share_statistics() override;
+  Result<TrainingState> state() override;
+  void cancel(Error error) override;
+  [[nodiscard]] StoreTimes times() const override;
+
+  void on_message(uint32_t server, const Header& header, Pieces payload) override;
+  void on_reconnected(uint32_t server) override;
+
+ private:
+  // A slice as the worker sees it. One request at a time: pushes wait for their answer before the next one.
+  struct Part {
+    Slice slice;
+    std::span<float> value;  // of the weight or statistic
+    std::span<const float> gradient;
+    std::vector<std::span<const float>> state;  // by slot, during an assignment
+    size_t bucket = 0;                          // statistics: one past the last
+
+    bool waits = false;     // for an answer
+    Header request;         // the last one
+    std::span<float> into;  // where the answer's values go; empty: it has none
+    uint64_t received = 0;  // elements of it
+    uint64_t attempt = 0;   // how often it was sent again
+  };
+
+  DistStore(DistStoreOptions options, std::vector<std::string> slots, Waits& waits);
+  Result<> bind(const ParameterView& view);
+  Result<> bind_state(const TrainingState& state);
+  [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }
+  [[nodiscard]] bool is_statistic(const Part& part) const { return part.bucket == bucket_count(); }
+  [[nodiscard]] size_t bucket_of(uint32_t key) const;
+
+  // Makes the request the part's open one; the caller sends it afterwards, without the lock.
+  void begin(Part& part, const Header& request, std::span<float> into);
+  void send(const Part& part);
+  void send_assignment(const Part& part, Pipe& pipe);
+  [[nodiscard]] Header request_of(const Part& part, Kind kind, uint64_t step, uint64_t version, uint32_t samples) const;
+  [[nodiscard]] uint64_t next_request() { return kRequestBit | ++request_count_; }
+
+  // A request for each part that is `wanted`, all at once; returns when all are answered.
+  using Wanted = bool (DistStore::*)(const Part&) const;
+  Result<> assign(Wanted wanted, uint64_t version_of_statistics);
+  Result<> pull(Wanted wanted, uint64_t version);
+  Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
+  Result<Counters> fetch_counters();
+  Result<> exchange(const char* what, const std::vector<Part*>& parts);
+  [[nodiscard]] bool any(const Part&) const { return true; }
+
+  Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket);
+  [[nodiscard]] std::string describe_open() const;
+  [[nodiscard]] bool is_expected(const Part& part, const Header& header) const;
+  [[nodiscard]] Error refusal(uint32_t server, const Header& header) const;
+  void fail_all(Error error);
+
+  // Marks the step of a request that is no push, so that no late answer to one is taken for the other.
+  static constexpr uint64_t kRequestBit = uint64_t{1} << 63;
+
+  const DistStoreOptions options_;
+  const std::vector<std::string> slots_;
+  Waits& waits_;
+  std::vector<std::shared_ptr<Pipe>> pipes_;
+  ParameterView view_;
+  std::vector<Part> parts_;                          // in order of (key, part)
+  std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last: statistics
+  std::unordered_map<uint64_t, size_t> part_index_;  // by key << 32 | part
+  Counters counters_;                                // that an assignment carries
+  uint64_t assign_count_ = 0;
+  uint64_t share_count_ = 0;
+  uint64_t request_count_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<size_t> open_;    // by bucket: parts that wait; the last: statistics
+  std::optional<Error> error_;  // the first one
+  double wait_s_ = 0;
+};
+
+}  // namespace dtrain::kvstore

@@ -1,0 +1,346 @@
+#include "kvstore/shard_slice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "kvstore/chunks.h"
+
+namespace dtrain::kvstore {
+namespace {
+
+optim::Multipliers multipliers_of_key(const ShardOptions& options, uint32_t key) {
+  return key < options.parameters.size() ? optim::multipliers_of(options.parameters[key]) : optim::Multipliers{};
+}
+
+size_t group_count(const sync::Policy& policy) {
+  const auto& groups = policy.group_of;
+  return groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
+}
+
+Header answer_header(const Request& to, uint32_t server, Status status, uint64_t version) {
+  Header header;
+  header.kind = Kind::kAnswer;
+  header.status = status;
+  header.rank = static_cast<uint16_t>(server);
+  header.membership_epoch = to.header.membership_epoch;
+  header.step = to.header.step;
+  header.version = version;
+  header.key = to.header.key;
+  header.slice = to.header.slice;
+  header.samples = to.header.samples;
+  return header;
+}
+
+}  // namespace
+
+void answer_without_values(const Request& to, uint32_t server, Status status, uint64_t version) {
+  to.peer->send({answer_header(to, server, status, version), {}, nullptr});
+}
+
+ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count)
+    : options_(options),
+      slice_(slice),
+      multipliers_(multipliers_of_key(options, slice.key)),
+      weights_(slice.count),
+      receipts_(options.policy.group_of.size()) {
+  if (is_statistic()) return;
+  for (size_t i = 0; i < slot_count; i++) state_.emplace_back(slice.count);
+  for (Buffer<float>& slot : state_) state_spans_.push_back(slot.span());
+  const auto order = options.deterministic ? Accumulator::Order::kRank : Accumulator::Order::kArrival;
+  for (size_t i = 0; i < group_count(options.policy); i++) groups_.push_back({Accumulator(slice.count, order), 0, {}});
+}
+
+bool ShardSlice::fits(const Header& header) const {
+  return header.encoding == Encoding::kFloat32 && header.element_count > 0 &&
+         uint64_t{header.first_element} + header.element_count <= slice_.count;
+}
+
+void ShardSlice::refuse(const Request& request, Status status) {
+  counts_.refused++;
+  answer_without_values(request, options_.server, status, version());
+}
+
+void ShardSlice::answer(const Request& request, Status status, const LentValues& values) {
+  const Header header = answer_header(request, options_.server, status, version());
+  send_values(*request.peer, header, values.values, values.owner, options_.checksums);
+}
+
+// Push: chunks are summed as they come, the machine hears of the whole.
+
+bool ShardSlice::is_whole(const Header& header) const {
+  const Receipt& receipt = receipts_[header.rank];
+  return receipt.step == header.step && receipt.received == slice_.count;
+}
+
+bool ShardSlice::take_push(const Request& request, Pieces payload) {
+  const Header& header = request.header;
+  const bool is_intact = payload_intact(header, payload);
+  const std::lock_guard lock(mutex_);
+  if (is_statistic() || !machine_) {
+    refuse(request, Status::kUnknownKey);
+    return false;
+  }
+  if (!fits(header)) {
+    refuse(request, Status::kBadSize);
+    return false;
+  }
+  const bool is_last = header.first_element + header.element_count == slice_.count;
+  const sync::Effect verdict = machine_->verdict({header.rank, header.step});
+  const auto* add = std::get_if<sync::Add>(&verdict);
+  if (add == nullptr) return is_last;  // finish_push tells the sender
+  Receipt& receipt = receipts_[header.rank];
+  if (receipt.step != header.step) receipt = {.step = header.step, .received = 0};
+  // What came before: sent again after a reconnect. Its last chunk too, for the answer must take the new pipe.
+  if (header.first_element < receipt.received) return is_last && is_whole(header);
+  // What precedes it was lost with a connection that broke while the worker was sending: all of it comes once more.
+  if (header.first_element > receipt.received) return false;
+  if (!is_intact) {
+    refuse(request, Status::kRejected);
+    return false;
+  }
+  groups_[add->group].sum.take(header.rank, header.first_element, header.element_count, payload);
+  receipt.received += header.element_count;
+  return is_last;
+}
+
+void ShardSlice::finish_push(const Request& request) {
+  const Header& header = request.header;
+  const std::lock_guard lock(mutex_);
+  const sync::Effect verdict = machine_->verdict({header.rank, header.step});
+  const bool is_new = std::holds_alternative<sync::Add>(verdict);
+  // A future step that became the present one since its chunks were looked at: none of them was summed.
+  if (std::holds_alternative<sync::Reject>(verdict) || (is_new && !is_whole(header))) {
+    return refuse(request, Status::kRejected);
+  }
+  feed(sync::Push{header.rank, header.step}, header.samples);
+  const uint64_t step = header.kind == Kind::kPushPull ? header.version : header.step + 1;
+  request_weights(request, step, is_new ? Status::kOk : Status::kDuplicate);
+}
+
+// Pull: the machine says when, and answers go to whom has asked last.
+
+void ShardSlice::pull(const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (machine_) return request_weights(request, request.header.version, Status::kOk);
+  if (is_assigned_ && assigned_version_ >= request.header.version) {
+    return answer(request, Status::kOk, weights_.lend());
+  }
+  take_waiting([&](const Waiting& w) { return w.request.header.rank == request.header.rank; });
+  waiting_.push_back({request, request.header.version, Status::kOk, Clock::now()});
+}
+
+void ShardSlice::request_weights(const Request& request, uint64_t step, Status status) {
+  const uint32_t rank = request.header.rank;
+  take_waiting([&](const Waiting& w) { return w.request.header.rank == rank && w.wanted == step; });
+  waiting_.push_back({request, step, status, Clock::now()});
+  feed(sync::Pull{rank, step});
+}
+
+void ShardSlice::feed(const sync::Event& event, uint32_t samples) {
+  std::vector<sync::Effect> effects = std::move(effects_);  // its memory is used again
+  effects.clear();
+  machine_->on(event, effects);
+  for (const sync::Effect& effect : effects) carry_out(event, effect, samples);
+  effects_ = std::move(effects);
+  if (options_.policy.snapshots) return;
+  for (GroupState& group : groups_) group.kept = {};  // or the next update would have to spare it
+}
+
+void ShardSlice::carry_out(const sync::Event& event, const sync::Effect& effect, uint32_t samples) {
+  if (const auto* add = std::get_if<sync::Add>(&effect)) {
+    groups_[add->group].sum.complete(add->worker);
+    groups_[add->group].samples += samples;
+    receipts_[add->worker].received = 0;
+    counts_.pushes++;
+  } else if (std::holds_alternative<sync::Drop>(effect)) {
+    counts_.duplicates++;
+  } else if (const auto* apply = std::get_if<sync::Apply>(&effect)) {
+    update(apply->group, apply->staleness);
+  } else if (const auto* keep = std::get_if<sync::Keep>(&effect)) {
+    groups_[keep->group].kept = weights_.lend();
+  } else if (const auto* answer = std::get_if<sync::Answer>(&effect)) {
+    answer_waiting(*answer);
+  } else if (const auto* reject = std::get_if<sync::Reject>(&effect)) {
+    if (const auto* pull = std::get_if<sync::Pull>(&event)) refuse_waiting(reject->worker, pull->step);
+  }
+}
+
+void ShardSlice::update(sync::Group group, uint64_t staleness) {
+  GroupState& state = groups_[group];
+  const double weight = options_.divide_by_staleness ? 1.0 / static_cast<double>(staleness) : 1.0;
+  const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_.samples, state.samples, weight);
+  optim::update(options_.rule.optimizer, step, weights_.writable(), state.sum.total(), state_spans_);
+  counters_.samples += state.samples;
+  state.samples = 0;
+  state.sum.reset();
+  counts_.updates++;
+}
+
+template <class Matches>
+std::optional<ShardSlice::Waiting> ShardSlice::take_waiting(Matches matches) {
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), matches);
+  if (found == waiting_.end()) return std::nullopt;
+  Waiting taken = std::move(*found);
+  waiting_.erase(found);
+  return taken;
+}
+
+void ShardSlice::answer_waiting(const sync::Answer& effect) {
+  const auto is_meant = [&](const Waiting& w) {
+    return w.request.header.rank == effect.worker && w.wanted == effect.step;
+  };
+  const std::optional<Waiting> waiting = take_waiting(is_meant);
+  if (!waiting) return;  // assigned anew since it asked
+  if (waiting->request.header.kind == Kind::kPush) {
+    return answer_without_values(waiting->request, options_.server, waiting->status, version());
+  }
+  answer(waiting->request, waiting->status, groups_[effect.group].kept);
+}
+
+void ShardSlice::refuse_waiting(uint32_t rank, uint64_t step) {
+  const auto is_meant = [&](const Waiting& w) { return w.request.header.rank == rank && w.wanted == step; };
+  if (const std::optional<Waiting> waiting = take_waiting(is_meant)) refuse(waiting->request, Status::kRejected);
+}
+
+// Assign: state and counters first, the values complete it.
+
+void ShardSlice::assign(const Request& request, Pieces payload) {
+  const Header& header = request.header;
+  const std::lock_guard lock(mutex_);
+  if (header.rank != 0 || !payload_intact(header, payload)) return refuse(request, Status::kRejected);
+  const bool is_duplicate = header.step <= assign_count_;
+  if (header.samples == kCountersSlot) {
+    std::array<std::byte, sizeof(Counters)> bytes{};
+    if (header.encoding != Encoding::kFloat32 || header.payload_bytes != sizeof(Counters)) {
+      return refuse(request, Status::kBadSize);
+    }
+    auto at = bytes.begin();
+    for (const auto piece : payload) at = std::copy(piece.begin(), piece.end(), at);
+    if (!is_duplicate) counters_ = std::bit_cast<Counters>(bytes);
+    return;
+  }
+  if (!fits(header) || header.samples > state_.size()) return refuse(request, Status::kBadSize);
+  if (is_duplicate) {
+    const bool is_last = header.samples == 0 && header.first_element + header.element_count == slice_.count;
+    if (is_last) answer_without_values(request, options_.server, Status::kDuplicate, version());
+  } else if (header.samples > 0) {
+    copy_floats(payload, state_[header.samples - 1].part(header.first_element, header.element_count));
+  } else {
+    assign_values(request, payload);
+  }
+}
+
+void ShardSlice::assign_values(const Request& request, Pieces payload) {
+  const Header& header = request.header;
+  if (assigning_.step != header.step || assigning_by_ != header.incarnation) {
+    assigning_ = {.step = header.step, .received = 0};
+    assigning_by_ = header.incarnation;
+  }
+  if (header.first_element != assigning_.received) return;  // came before, or its beginning was lost: as with a push
+  copy_floats(payload, weights_.writable().subspan(header.first_element, header.element_count));
+  assigning_.received += header.element_count;
+  if (assigning_.received == slice_.count) finish_assign(request);
+}
+
+void ShardSlice::finish_assign(const Request& request) {
+  assign_count_ = request.header.step;
+  assigning_ = {};
+  is_assigned_ = true;
+  assigned_version_ = request.header.version;
+  if (!is_statistic()) begin_rounds();
+  answer_without_values(request, options_.server, Status::kOk, version());
+  const std::vector<Waiting> early = std::exchange(waiting_, {});
+  for (const Waiting& waiting : early) {
+    if (machine_) {
+      request_weights(waiting.request, waiting.wanted, waiting.status);
+    } else if (waiting.wanted <= assigned_version_) {
+      answer(waiting.request, waiting.status, weights_.lend());
+    } else {
+      waiting_.push_back(waiting);
+    }
+  }
+}
+
+void ShardSlice::begin_rounds() {
+  machine_.emplace(options_.policy, assigned_version_);
+  for (GroupState& group : groups_) {
+    group.sum.reset();
+    group.samples = 0;
+    if (options_.policy.snapshots) group.kept = weights_.lend();
+  }
+  for (Receipt& receipt : receipts_) receipt = {};
+  for (const uint32_t rank : absent_) feed(sync::Leave{rank});
+}
+
+void ShardSlice::pull_state(const Request& request) {
+  const uint32_t slot = request.header.samples;
+  const std::lock_guard lock(mutex_);
+  if (!machine_) return refuse(request, Status::kUnknownKey);
+  if (request.header.version > version()) return refuse(request, Status::kRejected);
+  // A copy, for the next update changes the state in place; asked for once a checkpoint.
+  if (slot == kCountersSlot) {
+    const auto counters = std::make_shared<const Counters>(Counters{counters_.samples, version()});
+    Header header = answer_header(request, options_.server, Status::kOk, version());
+    header.element_count = sizeof(Counters) / sizeof(float);
+    request.peer->send(make_message(header, std::as_bytes(std::span(counters.get(), 1)), counters, options_.checksums));
+  } else if (slot >= 1 && slot <= state_.size()) {
+    const std::span<const float> values = state_[slot - 1].span();
+    const auto copy = std::make_shared<const std::vector<float>>(values.begin(), values.end());
+    answer(request, Status::kOk, {*copy, copy});
+  } else {
+    refuse(request, Status::kBadSize);
+  }
+}
+
+// Membership and waits.
+
+Result<> ShardSlice::leave(uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](const Waiting& w) { return w.request.header.rank == rank; });
+  if (is_statistic() || !absent_.insert(rank).second || !machine_) return {};
+  receipts_[rank] = {};
+  const bool is_clean = groups_[options_.policy.group_of[rank]].sum.drop_partial(rank);
+  feed(sync::Leave{rank});
+  if (is_clean) return {};
+  return fail(Code::kPeerLost, "worker {} was lost while its gradient of key {} slice {} was half received", rank,
+              slice_.key, slice_.part);
+}
+
+void ShardSlice::join(uint32_t rank, uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (!is_statistic() && absent_.erase(rank) > 0 && machine_) feed(sync::Join{rank, step});
+}
+
+std::string ShardSlice::describe(const Waiting& waiting) const {
+  const uint32_t rank = waiting.request.header.rank;
+  std::vector<std::string> missing;
+  if (!machine_) {
+    missing.push_back("worker 0, which has not set the value");
+  } else {
+    for (const sync::Worker w : machine_->missing({rank, waiting.wanted}))
+      missing.push_back(fmt::format("worker {}", w));
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - waiting.since).count();
+  return fmt::format("key {} slice {} version {}: worker {} waits {:.0f} s; missing: {}", slice_.key, slice_.part,
+                     waiting.wanted, rank, seconds, fmt::join(missing, ", "));
+}
+
+void ShardSlice::overdue(double seconds, std::vector<std::string>& out) const {
+  const std::lock_guard lock(mutex_);
+  const auto limit = Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  for (const Waiting& waiting : waiting_) {
+    if (waiting.since <= limit) out.push_back(describe(waiting));
+  }
+}
+
+ShardCounts ShardSlice::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace dtrain::kvstore

@@ -1,0 +1,111 @@
+// One slice on its server: what shard.h says, for each slice on its own. Used by shard.cc.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kvstore/accumulator.h"
+#include "kvstore/shard.h"
+#include "kvstore/versioned_array.h"
+
+namespace dtrain::kvstore {
+
+// A message and the pipe that its answer takes.
+struct Request {
+  std::shared_ptr<Pipe> peer;
+  Header header;
+};
+
+void answer_without_values(const Request& to, uint32_t server, Status status, uint64_t version = 0);
+
+// Any thread may call it: each call takes the slice's lock.
+class ShardSlice {
+ public:
+  ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count);
+
+  [[nodiscard]] const Slice& slice() const { return slice_; }
+
+  // A chunk of a gradient. True: it was the last one, and finish_push is to follow, from any thread.
+  [[nodiscard]] bool take_push(const Request& request, Pieces payload);
+  void finish_push(const Request& request);
+  void pull(const Request& request);
+  void assign(const Request& request, Pieces payload);
+  void pull_state(const Request& request);
+
+  Result<> leave(uint32_t rank);
+  void join(uint32_t rank, uint64_t step);
+  void overdue(double seconds, std::vector<std::string>& out) const;
+  [[nodiscard]] ShardCounts counts() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // How much of a gradient has come. The machine hears of it when it is whole.
+  struct Receipt {
+    uint64_t step = 0;
+    uint64_t received = 0;  // elements
+  };
+  struct Waiting {
+    Request request;
+    uint64_t wanted;  // version or step that it waits for
+    Status status;    // of the answer to come
+    Clock::time_point since;
+  };
+  struct GroupState {
+    Accumulator sum;
+    uint64_t samples = 0;  // in the sum
+    LentValues kept;
+  };
+
+  [[nodiscard]] bool is_statistic() const { return slice_.key >= options_.parameters.size(); }
+  [[nodiscard]] uint64_t version() const { return machine_ ? machine_->version() : assigned_version_; }
+  [[nodiscard]] bool fits(const Header& header) const;
+  [[nodiscard]] bool is_whole(const Header& header) const;
+  void refuse(const Request& request, Status status);
+  void answer(const Request& request, Status status, const LentValues& values);
+
+  void request_weights(const Request& request, uint64_t step, Status status);
+  void feed(const sync::Event& event, uint32_t samples = 0);
+  void carry_out(const sync::Event& event, const sync::Effect& effect, uint32_t samples);
+  void update(sync::Group group, uint64_t staleness);
+  void answer_waiting(const sync::Answer& effect);
+  void refuse_waiting(uint32_t rank, uint64_t step);
+  // Takes out of `waiting_` the first that `matches`.
+  template <class Matches>
+  std::optional<Waiting> take_waiting(Matches matches);
+
+  void assign_values(const Request& request, Pieces payload);
+  void finish_assign(const Request& request);
+  void begin_rounds();
+  [[nodiscard]] std::string describe(const Waiting& waiting) const;
+
+  const ShardOptions& options_;
+  const Slice slice_;
+  const optim::Multipliers multipliers_;
+
+  mutable std::mutex mutex_;
+  std::optional<sync::Machine> machine_;  // of a parameter, once it is assigned
+  bool is_assigned_ = false;
+  uint64_t assigned_version_ = 0;
+  uint64_t assign_count_ = 0;  // of the sender: the last that was completed
+  Receipt assigning_;          // the one under way
+  uint64_t assigning_by_ = 0;  // its sender's incarnation
+  VersionedArray weights_;
+  std::vector<Buffer<float>> state_;           // by slot
+  std::vector<std::span<float>> state_spans_;  // the same
+  Counters counters_;                          // samples; updates are the machine's version
+  std::vector<GroupState> groups_;
+  std::vector<Receipt> receipts_;  // by rank
+  std::set<uint32_t> absent_;      // ranks that left
+  std::vector<Waiting> waiting_;   // in order of arrival
+  std::vector<sync::Effect> effects_;
+  ShardCounts counts_;
+};
+
+}  // namespace dtrain::kvstore

@@ -1,0 +1,57 @@
+#include "kvstore/task_queue.h"
+
+#include "base/thread.h"
+
+namespace dtrain::kvstore {
+
+TaskQueue::TaskQueue(int threads, const std::string& name) {
+  for (int i = 0; i < threads; i++) {
+    threads_.emplace_back([this, name] {
+      name_thread(name);
+      flush_denormals();
+      serve();
+    });
+  }
+}
+
+TaskQueue::~TaskQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void TaskQueue::run(std::function<void()> task) {
+  if (threads_.empty()) return task();
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  wake_.notify_one();
+}
+
+std::optional<Error> TaskQueue::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void TaskQueue::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+    if (stop_) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    Result<> result = catching([&]() -> Result<> {
+      task();
+      return {};
+    });
+    lock.lock();
+    if (!result && !failure_) failure_ = std::move(result.error());
+  }
+}
+
+}  // namespace dtrain::kvstore

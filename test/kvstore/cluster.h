@@ -1,0 +1,168 @@
+// Workers and servers of one job in this process, over memory_transport.h.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kvstore/dist/dist_store.h"
+#include "kvstore/shard.h"
+#include "memory_transport.h"
+#include "tensor/buffer.h"
+
+namespace dtrain::test {
+
+// The arrays of one worker, as its executor would own them.
+class Arrays {
+ public:
+  Arrays(const std::vector<Shape>& parameters, const std::vector<Shape>& statistics) {
+    for (const Shape& shape : parameters) add(shape, "p", "_weight", view_.parameters, true);
+    for (const Shape& shape : statistics) add(shape, "s", "_moving_mean", view_.statistics, false);
+  }
+  ParameterView& view() { return view_; }
+  std::span<float> weight(size_t key) { return view_.parameters[key].weight; }
+  std::span<float> gradient(size_t key) { return view_.parameters[key].gradient; }
+  std::span<float> statistic(size_t i) { return view_.statistics[i].weight; }
+
+ private:
+  void add(const Shape& shape, const char* name, const char* suffix, std::vector<ParameterSpan>& to, bool learned) {
+    const auto size = static_cast<size_t>(element_count(shape));
+    memory_.push_back(std::make_unique<Buffer<float>>(size));
+    ParameterSpan span{name + std::to_string(to.size()) + suffix, shape, memory_.back()->span(), {}};
+    if (learned) {
+      memory_.push_back(std::make_unique<Buffer<float>>(size));
+      span.gradient = memory_.back()->span();
+    }
+    to.push_back(span);
+  }
+  std::vector<std::unique_ptr<Buffer<float>>> memory_;
+  ParameterView view_;
+};
+
+inline void fill(std::span<float> values, float value) {
+  std::fill(values.begin(), values.end(), value);
+}
+inline bool all_equal(std::span<const float> values, float value) {
+  return std::all_of(values.begin(), values.end(), [&](float x) { return x == value; });
+}
+
+struct ClusterOptions {
+  uint32_t workers = 1;
+  uint32_t servers = 1;
+  std::vector<Shape> parameters = {};
+  std::vector<Shape> statistics = {};
+  std::vector<size_t> bucket_begin = {0};
+  kvstore::UpdateRule rule = {};
+  bool deterministic = false;
+  int shard_threads = 0;
+  uint64_t bigarray_bound = 1000000;
+  Weather weather = {};
+  double wait_limit_s = 60;
+};
+
+// Plain gradient descent with a rate of -`rate`: w += rate * (sum of gradients / samples that contributed).
+inline kvstore::UpdateRule plain_rule(double rate) {
+  kvstore::UpdateRule rule;
+  rule.optimizer.momentum = 0;
+  rule.optimizer.weight_decay = 0;
+  rule.schedule.base = -rate;
+  return rule;
+}
+
+class Cluster {
+ public:
+  explicit Cluster(const ClusterOptions& options) : options_(options) {
+    std::vector<uint64_t> sizes;
+    std::vector<std::string> names;
+    for (const Shape& shape : options.parameters) {
+      names.push_back("p" + std::to_string(sizes.size()) + "_weight");
+      sizes.push_back(static_cast<uint64_t>(element_count(shape)));
+    }
+    for (const Shape& shape : options.statistics) sizes.push_back(static_cast<uint64_t>(element_count(shape)));
+    placement_ = place(sizes, options.servers, kvstore::PlacementRule::kBalanced, options.bigarray_bound);
+    std::vector<kvstore::ServerEvents*> servers;
+    for (uint32_t s = 0; s < options.servers; s++) {
+      kvstore::ShardOptions of_shard;
+      of_shard.server = s;
+      of_shard.placement = placement_;
+      of_shard.parameters = names;
+      of_shard.rule = options.rule;
+      of_shard.policy = sync::bsp(options.workers);
+      of_shard.deterministic = options.deterministic;
+      of_shard.threads = options.shard_threads;
+      shards_.push_back(kvstore::Shard::create(of_shard).value());
+      servers.push_back(shards_.back().get());
+    }
+    network_ = std::make_unique<MemoryNetwork>(servers, options.workers, options.weather);
+    for (uint32_t w = 0; w < options.workers; w++) add_worker(w);
+  }
+  ~Cluster() { network_->stop(); }
+
+  kvstore::DistStore& store(size_t worker) { return *stores_[worker]; }
+  Arrays& arrays(size_t worker) { return *arrays_[worker]; }
+  kvstore::Shard& shard(size_t server) { return *shards_[server]; }
+  MemoryNetwork& network() { return *network_; }
+  Waits& waits() { return waits_; }
+  const std::vector<kvstore::Slice>& placement() const { return placement_; }
+
+  // Runs work(worker) on a thread each; what they return must be good.
+  void on_each(const std::function<Result<>(uint32_t)>& work) {
+    std::vector<Result<>> results(options_.workers);
+    std::vector<std::thread> threads;
+    for (uint32_t w = 0; w < options_.workers; w++) {
+      threads.emplace_back([&, w] { results[w] = work(w); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Result<>& result : results) {
+      if (!result) FAIL(result.error().text());
+    }
+  }
+  void initialize(const kvstore::TrainingState& state = {}) {
+    on_each(
+        [&](uint32_t w) { return store(w).initialize(arrays(w).view(), w == 0 ? state : kvstore::TrainingState{}); });
+  }
+  // Gradients of all buckets, last first, then the wait for all weights.
+  Result<> step(uint32_t worker, uint64_t step, uint32_t samples) {
+    const size_t buckets = options_.bucket_begin.size();
+    for (size_t b = buckets; b-- > 0;) DT_TRY_VOID(store(worker).gradient_ready(b, step, samples));
+    for (size_t b = 0; b < buckets; b++) DT_TRY_VOID(store(worker).weights_wait(b));
+    return {};
+  }
+  kvstore::ShardCounts counts() {
+    kvstore::ShardCounts sum;
+    for (const auto& shard : shards_) {
+      sum.pushes += shard->counts().pushes;
+      sum.updates += shard->counts().updates;
+      sum.duplicates += shard->counts().duplicates;
+      sum.refused += shard->counts().refused;
+    }
+    return sum;
+  }
+
+ private:
+  void add_worker(uint32_t w) {
+    arrays_.push_back(std::make_unique<Arrays>(options_.parameters, options_.statistics));
+    kvstore::DistStoreOptions of_store;
+    of_store.rank = w;
+    of_store.incarnation = 1000 + w;
+    of_store.placement = placement_;
+    of_store.bucket_begin = options_.bucket_begin;
+    of_store.optimizer = options_.rule.optimizer;
+    of_store.wait_limit_s = options_.wait_limit_s;
+    stores_.push_back(kvstore::DistStore::create(of_store, waits_).value());
+    stores_.back()->attach(network_->connect(w, *stores_.back()));
+  }
+
+  ClusterOptions options_;
+  Waits waits_;
+  std::vector<kvstore::Slice> placement_;
+  std::vector<std::unique_ptr<Arrays>> arrays_;
+  std::vector<std::unique_ptr<kvstore::Shard>> shards_;
+  std::vector<std::unique_ptr<kvstore::DistStore>> stores_;
+  std::unique_ptr<MemoryNetwork> network_;
+};
+
+}  // namespace dtrain::test

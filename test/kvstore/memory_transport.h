@@ -1,0 +1,231 @@
+// Pipes between workers and servers in one process, with weather from a seed. A message is read where it lies when it
+// is delivered, as a network card would, so that memory given up too early shows.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "kvstore/transport.h"
+
+namespace dtrain::test {
+
+struct Weather {
+  uint64_t seed = 1;
+  int duplicate_percent = 0;  // of messages, delivered again later
+  bool reorder = false;       // across slices; messages of one slice keep their order
+  int breaks = 0;             // of each link, at drawn moments: what is on its way is lost, then it stands again
+};
+
+// A link is one worker's pipe to one server, with a thread of its own that delivers both ways.
+class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
+ public:
+  MemoryLink(kvstore::ServerEvents& server, uint32_t server_rank, uint32_t worker, const Weather& weather)
+      : server_(server),
+        server_rank_(server_rank),
+        weather_(weather),
+        random_(weather.seed, Use::kTest, worker, server_rank),
+        breaks_left_(weather.breaks) {}
+
+  void start(kvstore::ClientEvents& client) {
+    client_ = &client;
+    server_end_ = std::make_shared<End>(weak_from_this(), &MemoryLink::down_, 0);
+    thread_ = std::thread([this] { deliver_all(); });
+  }
+  std::shared_ptr<kvstore::Pipe> worker_end() {
+    return std::make_shared<End>(weak_from_this(), &MemoryLink::up_, std::nullopt);
+  }
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  uint64_t duplicates() const { return duplicates_; }
+  uint64_t breaks() const { return generation_; }
+
+ private:
+  struct Item {
+    kvstore::Message message;
+    std::vector<std::byte> copy;  // of the payload, whose own memory may be in use by the time it is delivered
+    bool is_copy = false;
+    bool is_again = false;
+  };
+  using Queue = std::deque<Item>;
+
+  class End final : public kvstore::Pipe {
+   public:
+    End(std::weak_ptr<MemoryLink> link, Queue MemoryLink::*queue, std::optional<uint64_t> generation)
+        : link_(std::move(link)), queue_(queue), generation_(generation) {}
+    void send(kvstore::Message message) override {
+      if (const auto link = link_.lock()) link->put(queue_, generation_, std::move(message));
+    }
+
+   private:
+    std::weak_ptr<MemoryLink> link_;
+    Queue MemoryLink::*queue_;
+    std::optional<uint64_t> generation_;  // of the server's end: what is sent to a pipe that broke vanishes
+  };
+
+  void put(Queue MemoryLink::*queue, std::optional<uint64_t> generation, kvstore::Message message) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (generation && *generation != generation_) return;
+      Item item{std::move(message), {}, false, false};
+      // What was sent twice around a break may be read after its answer came, when its memory is in use again (wire.h).
+      // It is dropped then; taking a copy keeps that from being reported as a race.
+      if (weather_.breaks > 0) {
+        item.copy.assign(item.message.payload.begin(), item.message.payload.end());
+        item.is_copy = true;
+      }
+      (this->*queue).push_back(std::move(item));
+    }
+    wake_.notify_one();
+  }
+
+  void deliver_all() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return stop_ || !up_.empty() || !down_.empty(); });
+      if (stop_) return;
+      if (breaks_left_ > 0 && random_.below(20) == 0) {
+        break_link(lock);
+        continue;
+      }
+      const bool is_up = down_.empty() || (!up_.empty() && random_.below(2) == 0);
+      deliver_one(is_up ? up_ : down_, is_up, lock);
+    }
+  }
+
+  void break_link(std::unique_lock<std::mutex>& lock) {
+    breaks_left_--;
+    generation_++;
+    up_.clear();
+    down_.clear();
+    server_end_ = std::make_shared<End>(weak_from_this(), &MemoryLink::down_, generation_);
+    lock.unlock();
+    client_->on_reconnected(server_rank_);
+    lock.lock();
+  }
+
+  // Any message that none of its slice precedes.
+  size_t choose(const Queue& queue) {
+    if (!weather_.reorder) return 0;
+    const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(queue.size())));
+    for (size_t i = 0; i < at; i++) {
+      const kvstore::Header& a = queue[i].message.header;
+      const kvstore::Header& b = queue[at].message.header;
+      if (a.key == b.key && a.slice == b.slice) return i;
+    }
+    return at;
+  }
+
+  void deliver_one(Queue& queue, bool is_up, std::unique_lock<std::mutex>& lock) {
+    const size_t at = choose(queue);
+    Item item = std::move(queue[at]);
+    queue.erase(queue.begin() + static_cast<ptrdiff_t>(at));
+    const std::span<const std::byte> payload =
+        item.is_copy ? std::span<const std::byte>(item.copy) : item.message.payload;
+    if (!item.is_again && random_.below(100) < weather_.duplicate_percent) {
+      duplicates_++;
+      Item again{{item.message.header, {}, nullptr}, {payload.begin(), payload.end()}, true, true};
+      // After all that waits now, among them the later chunks of the same message.
+      queue.push_back(std::move(again));
+    }
+    const std::vector<std::span<const std::byte>> pieces = cut(payload);
+    const std::shared_ptr<kvstore::Pipe> peer = server_end_;
+    lock.unlock();
+    const auto header = kvstore::parse_header(std::as_bytes(std::span(&item.message.header, 1)), payload.size());
+    DT_CHECK(header.has_value(), "a message that its receiver would not take");
+    if (is_up) {
+      server_.on_message(peer, *header, pieces);
+    } else {
+      client_->on_message(server_rank_, *header, pieces);
+    }
+    item = {};
+    lock.lock();
+  }
+
+  // Borders fall anywhere, also inside a number.
+  std::vector<std::span<const std::byte>> cut(std::span<const std::byte> payload) {
+    std::vector<std::span<const std::byte>> pieces;
+    while (!payload.empty()) {
+      const auto size = static_cast<size_t>(1 + random_.below(static_cast<int64_t>(payload.size())));
+      pieces.push_back(payload.first(size));
+      payload = payload.subspan(size);
+    }
+    return pieces;
+  }
+
+  kvstore::ServerEvents& server_;
+  const uint32_t server_rank_;
+  const Weather weather_;
+  RandomStream random_;
+  int breaks_left_;
+  kvstore::ClientEvents* client_ = nullptr;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  Queue up_;
+  Queue down_;
+  std::shared_ptr<kvstore::Pipe> server_end_;
+  uint64_t generation_ = 0;
+  uint64_t duplicates_ = 0;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+class MemoryNetwork {
+ public:
+  MemoryNetwork(const std::vector<kvstore::ServerEvents*>& servers, uint32_t workers, const Weather& weather) {
+    for (uint32_t w = 0; w < workers; w++) {
+      links_.emplace_back();
+      for (uint32_t s = 0; s < servers.size(); s++) {
+        links_.back().push_back(std::make_shared<MemoryLink>(*servers[s], s, w, weather));
+      }
+    }
+  }
+  ~MemoryNetwork() { stop(); }
+  void stop() {
+    for (auto& of_worker : links_) {
+      for (auto& link : of_worker) link->stop();
+    }
+  }
+
+  // The worker's pipes, one a server; they deliver to `client` from now on.
+  std::vector<std::shared_ptr<kvstore::Pipe>> connect(uint32_t worker, kvstore::ClientEvents& client) {
+    std::vector<std::shared_ptr<kvstore::Pipe>> pipes;
+    for (auto& link : links_[worker]) {
+      pipes.push_back(link->worker_end());
+      link->start(client);
+    }
+    return pipes;
+  }
+  // After stop.
+  uint64_t duplicates() const {
+    uint64_t sum = 0;
+    for (const auto& of_worker : links_) {
+      for (const auto& link : of_worker) sum += link->duplicates();
+    }
+    return sum;
+  }
+  uint64_t breaks() const {
+    uint64_t sum = 0;
+    for (const auto& of_worker : links_) {
+      for (const auto& link : of_worker) sum += link->breaks();
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<std::vector<std::shared_ptr<MemoryLink>>> links_;  // by worker, by server
+};
+
+}  // namespace dtrain::test
