@@ -1,0 +1,45 @@
+// gRPC as this project uses it: options measured to carry tensors, listeners that keep their port, and the check at the
+// door.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_context.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "rpc/endpoint.h"
+#include "rpc/security.h"
+
+namespace dtrain::rpc {
+
+enum class Traffic { kControl, kData };
+
+// Does not connect yet. Channels are never shared: each has its own connection.
+std::shared_ptr<grpc::Channel> make_channel(const Endpoint& peer, const Security& security, Traffic traffic);
+
+// What check_caller looks at. Call it before the call starts.
+void sign(grpc::ClientContext& context, const Security& security);
+
+// OK, or the refusal, which it has logged with the peer's address.
+grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, const Log& log);
+
+// The value of a metadata key, empty if absent.
+std::string metadata(const grpc::CallbackServerContext& context, const std::string& key);
+
+struct Listener {
+  std::unique_ptr<grpc::Server> server;
+  uint16_t port = 0;
+};
+// `add_services` is called once a port that is tried. Code::kStartup: the port is in use, the address is not of this
+// machine, the certificate does not fit.
+Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic,
+                        const std::function<void(grpc::ServerBuilder&)>& add_services);
+
+}  // namespace dtrain::rpc

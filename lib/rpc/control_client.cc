@@ -1,0 +1,250 @@
+#include "rpc/control_client.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "rpc/channel.h"
+#include "rpc/control_line.h"
+#include "rpc/status.h"
+#include "rpc/step_gate.h"
+#include "scheduler.grpc.pb.h"
+
+namespace dtrain::rpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kRetryFirst{100};
+constexpr milliseconds kRetryLast{1'000};
+constexpr milliseconds kStartSlack{10'000};  // the scheduler's own limit, which names who is missing, comes first
+constexpr milliseconds kGoodbye{2'000};
+
+proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation) {
+  proto::JoinRequest message;
+  message.set_role(request.role == Role::kWorker ? proto::ROLE_WORKER : proto::ROLE_SERVER);
+  if (request.want_rank) message.set_want_rank(*request.want_rank);
+  message.set_incarnation(incarnation);
+  message.set_host(request.host);
+  message.set_address(request.address);
+  message.set_job_text(request.job_text);
+  for (const std::string& device : request.devices) message.add_devices(device);
+  message.set_attempt(request.attempt);
+  message.set_records_train(request.records_train);
+  message.set_records_val(request.records_val);
+  return message;
+}
+
+JoinReply from_proto(const proto::JoinReply& message) {
+  JoinReply reply;
+  reply.rank = message.rank();
+  reply.job_text = message.job_text();
+  reply.records_train = message.records_train();
+  reply.records_val = message.records_val();
+  for (const proto::Node& node : message.nodes()) {
+    const Role role = node.role() == proto::ROLE_WORKER ? Role::kWorker : Role::kServer;
+    reply.nodes.push_back({{role, node.rank()}, node.incarnation(), node.address()});
+  }
+  return reply;
+}
+
+class Client final : public ControlClient {
+ public:
+  Client(ControlOptions options, Waits& waits, Log log)
+      : options_(std::move(options)),
+        waits_(waits),
+        log_(std::move(log)),
+        gate_(waits),
+        stub_(proto::Scheduler::NewStub(make_channel(options_.scheduler, options_.security, Traffic::kControl))),
+        line_(options_, *stub_, gate_, waits_, log_, [this](const Error& error) { on_line_failure(error); }) {}
+
+  Result<JoinReply> join(const JoinRequest& request) override {
+    const Waits::Wait wait(waits_, [this] { return "all processes to join at " + to_text(options_.scheduler); });
+    DT_TRY(const proto::JoinReply message, call_join(to_proto(request, options_.incarnation)), "joining the job at {}",
+           to_text(options_.scheduler));
+    JoinReply reply = from_proto(message);
+    {
+      const std::lock_guard lock(mutex_);
+      rank_ = reply.rank;
+      workers_ = static_cast<uint32_t>(reply.of(Role::kWorker).size());
+      joined_ = true;
+      if (stop_requested_) line_.request_stop();
+    }
+    line_.start(message.scheduler());
+    return reply;
+  }
+
+  void on_failure(std::function<void(const Error&)> callback) override { callback_ = std::move(callback); }
+
+  void request_stop() override {
+    const std::lock_guard lock(mutex_);
+    stop_requested_ = true;
+    if (joined_) return line_.request_stop();
+    for (grpc::ClientContext* context : open_calls_) context->TryCancel();
+    changed_.notify_all();
+  }
+
+  uint32_t rank() const override {
+    const std::lock_guard lock(mutex_);
+    return rank_;
+  }
+  uint32_t workers() const override {
+    const std::lock_guard lock(mutex_);
+    return workers_;
+  }
+  Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
+
+  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
+    proto::BarrierRequest request;
+    request.set_incarnation(options_.incarnation);
+    request.set_name(name);
+    request.set_seq(barriers_);
+    request.mutable_values()->Assign(values.begin(), values.end());
+    const Waits::Wait wait(waits_, [name] { return fmt::format("barrier '{}'", name); });
+    const auto call = [&](grpc::ClientContext& context, proto::BarrierReply& reply) {
+      return stub_->Barrier(&context, request, &reply);
+    };
+    DT_TRY(const proto::BarrierReply reply,
+           repeat<proto::BarrierReply>(options_.barrier_timeout, Clock::now() + options_.barrier_timeout, call),
+           "in barrier '{}'", name);
+    barriers_++;
+    return std::vector<double>(reply.sums().begin(), reply.sums().end());
+  }
+
+  void report(const kvstore::Progress& progress) override { line_.report(progress); }
+  void report_queue(uint64_t bytes) override { line_.report_queue(bytes); }
+  Result<> wait_finish() override { return line_.wait_finish(); }
+  Result<> state() const override {
+    if (auto error = line_.error()) return tl::unexpected(std::move(*error));
+    return {};
+  }
+
+  void done(const Result<>& outcome) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::exchange(joined_, false)) return;
+    }
+    const std::optional<Error> error = line_.error();
+    if (!error || error->code != Code::kSchedulerLost) say_goodbye(outcome);
+    line_.end();
+  }
+
+ private:
+  // Registered, so that a failure or a signal can cancel it.
+  class OpenCall {
+   public:
+    explicit OpenCall(Client& client) : client_(client) {
+      sign(context_, client.options_.security);
+      const std::lock_guard lock(client_.mutex_);
+      client_.open_calls_.insert(&context_);
+      if (client_.why_not()) context_.TryCancel();  // came before it was registered
+    }
+    ~OpenCall() {
+      const std::lock_guard lock(client_.mutex_);
+      client_.open_calls_.erase(&context_);
+    }
+    OpenCall(const OpenCall&) = delete;
+    OpenCall& operator=(const OpenCall&) = delete;
+    grpc::ClientContext& context() { return context_; }
+
+   private:
+    Client& client_;
+    grpc::ClientContext context_;
+  };
+
+  // With mutex_ held: the job's error, or that a signal came before the join was answered.
+  std::optional<Error> why_not() const {
+    if (auto error = line_.error()) return error;
+    if (stop_requested_ && !joined_) return Error{Code::kPreempted, "asked to stop before the job had started", {}};
+    return std::nullopt;
+  }
+
+  // Calls, each call at most `limit` long, until there is an answer or an error that is final; while the scheduler
+  // cannot be reached, until `give_up`.
+  template <class Reply, class Call>
+  Result<Reply> repeat(milliseconds limit, Clock::time_point give_up, const Call& call) {
+    milliseconds pause = kRetryFirst;
+    while (true) {
+      Reply reply;
+      grpc::Status status;
+      {
+        OpenCall open(*this);
+        open.context().set_deadline(std::chrono::system_clock::now() + limit);
+        status = call(open.context(), reply);
+      }
+      if (status.ok()) return reply;
+      std::unique_lock lock(mutex_);
+      if (auto error = why_not()) return tl::unexpected(std::move(*error));
+      Error error = from_status(status);
+      const bool unreachable = error.code == Code::kUnavailable && status.error_code() != grpc::DEADLINE_EXCEEDED;
+      if (!unreachable || Clock::now() >= give_up) return tl::unexpected(std::move(error));
+      changed_.wait_until(lock, std::min(Clock::now() + pause, give_up), [this] { return why_not().has_value(); });
+      pause = std::min(2 * pause, kRetryLast);
+    }
+  }
+
+  Result<proto::JoinReply> call_join(const proto::JoinRequest& request) {
+    const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
+      return stub_->Join(&context, request, &reply);
+    };
+    auto reply =
+        repeat<proto::JoinReply>(options_.start_timeout + kStartSlack, Clock::now() + options_.start_timeout, call);
+    if (reply || reply.error().code != Code::kUnavailable) return reply;
+    return fail(Code::kStartup, "no answer from the scheduler at {} within {:.1f} s: see that it runs there ({})",
+                to_text(options_.scheduler), std::chrono::duration<double>(options_.start_timeout).count(),
+                reply.error().message);
+  }
+
+  void say_goodbye(const Result<>& outcome) {
+    proto::DoneRequest request;
+    request.set_incarnation(options_.incarnation);
+    request.set_steps_begun(gate_.steps_begun());
+    if (!outcome) *request.mutable_failure() = to_failure(outcome.error());
+    grpc::ClientContext context;
+    sign(context, options_.security);
+    context.set_deadline(std::chrono::system_clock::now() + kGoodbye);
+    proto::DoneReply reply;
+    const grpc::Status status = stub_->Done(&context, request, &reply);
+    if (!status.ok()) log_.verbose(1, "the scheduler did not hear the goodbye: {}", status.error_message());
+  }
+
+  // On the heartbeat thread.
+  void on_line_failure(const Error& error) {
+    gate_.fail(error);
+    {
+      const std::lock_guard lock(mutex_);
+      for (grpc::ClientContext* context : open_calls_) context->TryCancel();
+      changed_.notify_all();
+    }
+    if (callback_) callback_(error);
+  }
+
+  ControlOptions options_;
+  Waits& waits_;
+  Log log_;
+  StepGate gate_;
+  uint64_t barriers_ = 0;  // of the calling thread
+  std::function<void(const Error&)> callback_;
+
+  mutable std::mutex mutex_;  // what follows
+  std::condition_variable changed_;
+  uint32_t rank_ = 0;
+  uint32_t workers_ = 0;
+  bool joined_ = false;
+  bool stop_requested_ = false;
+  std::set<grpc::ClientContext*> open_calls_;
+
+  std::unique_ptr<proto::Scheduler::Stub> stub_;
+  ControlLine line_;  // last: its thread ends first
+};
+
+}  // namespace
+
+std::unique_ptr<ControlClient> ControlClient::create(ControlOptions options, Waits& waits, Log log) {
+  return std::make_unique<Client>(std::move(options), waits, std::move(log));
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,63 @@
+// A worker's or server's line to the scheduler: joins, beats, agrees with the others, hears that the job is over. The
+// protocol: proto/scheduler.proto.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/waits.h"
+#include "kvstore/coordinator.h"
+#include "rpc/endpoint.h"
+#include "rpc/job_types.h"
+#include "rpc/security.h"
+
+namespace dtrain::rpc {
+
+struct ControlOptions {
+  Endpoint scheduler;
+  Security security;
+  Incarnation incarnation = 0;  // of this process: make_incarnation()
+  std::chrono::milliseconds start_timeout{300'000};
+  std::chrono::milliseconds heartbeat_interval{2'000};
+  std::chrono::milliseconds heartbeat_timeout{10'000};
+  std::chrono::milliseconds scheduler_grace{30'000};
+  std::chrono::milliseconds barrier_timeout{3'600'000};  // a barrier that nobody's loss ended by then is a bug
+};
+
+// Heartbeats have a thread of their own. Of Coordinator's methods one thread is the caller; the others: any thread.
+class ControlClient : public kvstore::Coordinator {
+ public:
+  // Does not connect yet. `waits` must outlive it.
+  static std::unique_ptr<ControlClient> create(ControlOptions options, Waits& waits, Log log);
+
+  // Returns when everybody has joined. Tries again while the scheduler cannot be reached, until start_timeout
+  // (Code::kStartup). kUsage: other flags, rank taken. kDenied: token, build. kPreempted: after request_stop.
+  virtual Result<JoinReply> join(const JoinRequest& request) = 0;
+
+  // Called at most once, on the heartbeat thread, when the job has failed for this process: another one was lost or has
+  // failed, or the scheduler went silent (kSchedulerLost, after the grace). All waits here return the same error. Set
+  // it before join; it must be short.
+  virtual void on_failure(std::function<void(const Error&)> callback) = 0;
+
+  // A signal asked this process to stop. Before the join has returned: it returns kPreempted. After: all workers stop
+  // before a common step (may_begin), and the servers with them.
+  virtual void request_stop() = 0;
+
+  // Servers: until all workers are done. kPreempted if the job was asked to stop; the job's error if it failed.
+  virtual Result<> wait_finish() = 0;
+
+  // The process ends: nothing or why. Tells the scheduler, waits some seconds at most, and ends the heartbeats. After a
+  // failure that came from the scheduler it still says goodbye.
+  virtual void done(const Result<>& outcome) = 0;
+
+  // The job's error, if there is one.
+  [[nodiscard]] virtual Result<> state() const = 0;
+  // Carried by the next heartbeat: bytes that wait to be sent.
+  virtual void report_queue(uint64_t bytes) = 0;
+};
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,283 @@
+#include "rpc/control_line.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/thread.h"
+#include "rpc/channel.h"
+#include "rpc/status.h"
+
+namespace dtrain::rpc {
+namespace {
+
+constexpr std::chrono::milliseconds kRetry{100};
+constexpr size_t kWaitNameMax = 200;
+
+}  // namespace
+
+// A stream's life ends when gRPC says so, later than it may have been replaced: hence the number.
+class ControlLine::Events final : public Stream::Events {
+ public:
+  Events(ControlLine& line, uint64_t id) : line_(line), id_(id) {}
+  void on_open(const Stream::Metadata&) override {
+  }  // says little: the scheduler's word shows that it knows this process
+  void on_message(proto::Down& down) override { line_.on_down(id_, down); }
+  void on_end(const grpc::Status& status) override { line_.on_end(id_, status); }
+
+ private:
+  ControlLine& line_;
+  uint64_t id_;
+};
+
+ControlLine::ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits,
+                         Log log, std::function<void(const Error&)> on_failure)
+    : options_(options),
+      stub_(stub),
+      gate_(gate),
+      waits_(waits),
+      log_(std::move(log)),
+      on_failure_(std::move(on_failure)) {}
+
+ControlLine::~ControlLine() {
+  end();
+}
+
+void ControlLine::start(Incarnation scheduler) {
+  scheduler_ = scheduler;
+  heard_ = Clock::now();
+  thread_ = std::thread([this] { run(); });
+}
+
+void ControlLine::end() {
+  std::shared_ptr<Stream> last;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    last = std::exchange(stream_, nullptr);
+    nudge();
+  }
+  if (last) last->cancel();
+  last.reset();
+  if (thread_.joinable()) thread_.join();
+  tracker_.wait_idle();
+}
+
+void ControlLine::request_stop() {
+  const std::lock_guard lock(mutex_);
+  stop_requested_ = true;
+  nudge();
+}
+
+void ControlLine::report(const kvstore::Progress& progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = progress;
+}
+
+void ControlLine::report_queue(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  queue_bytes_ = bytes;
+}
+
+Result<> ControlLine::wait_finish() {
+  const Waits::Wait wait(waits_, [] { return std::string("the workers to be done"); });
+  std::unique_lock lock(mutex_);
+  // No deadline: as long as the job runs. Heartbeats see to it that its end, or the scheduler's, is heard.
+  changed_.wait(lock, [this] { return error_ || finished_ || ending_; });
+  if (error_) return tl::unexpected(*error_);
+  if (preempted_) return dtrain::fail(Code::kPreempted, "the job was asked to stop");
+  return {};
+}
+
+std::optional<Error> ControlLine::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+// ---- The heartbeat thread.
+
+void ControlLine::run() {
+  name_thread("heartbeat");
+  if (auto outcome = catching([this] { return beat_until_end(); }); !outcome) fail(std::move(outcome.error()));
+  report_failure();
+}
+
+Result<> ControlLine::beat_until_end() {
+  auto next_beat = Clock::now();
+  while (true) {
+    open_stream();
+    if (Clock::now() >= next_beat) {
+      beat();
+      next_beat = Clock::now() + options_.heartbeat_interval;
+    }
+    send_stop();
+    look_for_silence();
+    report_failure();
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, wake_time(next_beat), [this] { return nudged_; });
+    nudged_ = false;
+    if (ending_) return {};
+  }
+}
+
+ControlLine::Clock::time_point ControlLine::wake_time(Clock::time_point next_beat) const {
+  return stream_ || error_ ? next_beat : std::min(next_beat, last_try_ + kRetry);
+}
+
+void ControlLine::nudge() {
+  nudged_ = true;
+  changed_.notify_all();
+}
+
+std::shared_ptr<ControlLine::Stream> ControlLine::stream() const {
+  const std::lock_guard lock(mutex_);
+  return stream_;
+}
+
+// If none stands and the last try is old enough.
+void ControlLine::open_stream() {
+  auto context = std::make_unique<grpc::ClientContext>();
+  sign(*context, options_.security);
+  proto::Up hello;
+  hello.mutable_hello()->set_incarnation(options_.incarnation);
+  hello.mutable_hello()->set_scheduler(scheduler_);
+  std::shared_ptr<Stream> opened;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stream_ || ending_ || error_ || Clock::now() < last_try_ + kRetry) return;
+    last_try_ = Clock::now();
+    answered_ = false;
+    stop_sent_ = false;
+    opened = Stream::make(tracker_, std::move(context), std::make_unique<Events>(*this, ++stream_id_),
+                          [this](grpc::ClientContext* c, auto* reactor) { stub_.async()->Control(c, reactor); });
+    stream_ = opened;
+  }
+  opened->start();
+  opened->send(std::move(hello));
+}
+
+void ControlLine::beat() {
+  const std::vector<Waits::Open> open = waits_.open();
+  proto::Up up;
+  proto::Heartbeat& beat = *up.mutable_heartbeat();
+  if (!open.empty()) {
+    beat.set_wait(open.front().name.substr(0, kWaitNameMax));
+    beat.set_wait_s(open.front().seconds);
+  }
+  std::shared_ptr<Stream> out;
+  {
+    const std::lock_guard lock(mutex_);
+    beat.set_step(progress_.step);
+    beat.set_samples_per_s(progress_.samples_per_s);
+    beat.set_wait_data_share(progress_.wait_data_share);
+    beat.set_wait_network_share(progress_.wait_network_share);
+    beat.set_queue_bytes(queue_bytes_);
+    out = stream_;
+  }
+  if (out) out->send(std::move(up));
+}
+
+// Once a stream: the scheduler recognises it.
+void ControlLine::send_stop() {
+  std::shared_ptr<Stream> out;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stop_requested_ || stop_sent_ || !stream_) return;
+    stop_sent_ = true;
+    out = stream_;
+  }
+  proto::Up up;
+  up.mutable_stop();
+  out->send(std::move(up));
+}
+
+void ControlLine::look_for_silence() {
+  std::shared_ptr<Stream> silent;
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_ || ending_) return;
+    const auto now = Clock::now();
+    // A stream that seems to stand and says nothing is given up; the next one gets a time of its own.
+    if (stream_ && now - heard_ > options_.heartbeat_timeout) {
+      silent = std::exchange(stream_, nullptr);
+      heard_ = now;
+      if (!lost_since_) lost_since_ = now;
+    }
+    if (lost_since_ && now - *lost_since_ >= options_.scheduler_grace) {
+      fail_locked({Code::kSchedulerLost,
+                   fmt::format("the scheduler at {} was lost: nothing heard, and no connection for {:.1f} s",
+                               to_text(options_.scheduler), std::chrono::duration<double>(now - *lost_since_).count()),
+                   {}});
+    }
+  }
+  if (silent) silent->cancel();
+}
+
+void ControlLine::report_failure() {
+  std::optional<Error> error;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_ || reported_) return;
+    reported_ = true;
+    error = error_;
+  }
+  on_failure_(*error);
+}
+
+// ---- From gRPC's threads.
+
+void ControlLine::on_down(uint64_t id, const proto::Down& down) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (id != stream_id_) return;
+    heard_ = Clock::now();
+    lost_since_.reset();
+    if (!answered_) nudge();
+    answered_ = true;
+  }
+  if (down.has_hold()) return answer_hold();
+  if (down.has_stop_after()) return gate_.stop_after(down.stop_after().steps());
+  if (down.has_stop_job()) return fail(from_failure(down.stop_job()));
+  if (down.has_dump_waits()) return print_waits();
+  if (!down.has_finish()) return;
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  preempted_ = down.finish().preempted();
+  changed_.notify_all();
+}
+
+void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (id == stream_id_ && !ending_) {
+    stream_.reset();
+    if (!lost_since_) lost_since_ = Clock::now();
+    Error error = from_status(status);
+    if (!status.ok() && error.code != Code::kUnavailable) fail_locked(std::move(error));
+    nudge();
+  }
+}
+
+// Answered here and at once: the training thread may be in a step that waits for others.
+void ControlLine::answer_hold() {
+  proto::Up up;
+  up.mutable_held()->set_begun(gate_.hold());
+  if (const auto out = stream()) out->send(std::move(up));
+}
+
+void ControlLine::print_waits() const {
+  const std::vector<Waits::Open> open = waits_.open();
+  if (open.empty()) log_.info("no open waits");
+  for (const Waits::Open& wait : open) log_.info("waits {:.1f} s for {}", wait.seconds, wait.name);
+}
+
+void ControlLine::fail(Error error) {
+  const std::lock_guard lock(mutex_);
+  fail_locked(std::move(error));
+}
+
+void ControlLine::fail_locked(Error error) {
+  if (error_ || ending_) return;
+  error_ = std::move(error);
+  nudge();
+}
+
+}  // namespace dtrain::rpc

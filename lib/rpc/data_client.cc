@@ -1,0 +1,353 @@
+#include "rpc/data_client.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/thread.h"
+#include "rpc/channel.h"
+#include "rpc/client_stream.h"
+#include "rpc/data_message.h"
+#include "rpc/data_method.h"
+#include "rpc/status.h"
+
+namespace dtrain::rpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Stream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+constexpr milliseconds kLetGo{5'000};
+
+// One server: as many streams as lanes, each with its own connection, and others when one of them breaks.
+class Link final : public kvstore::Pipe {
+ public:
+  // What the links tell their client. The calls come without a link's lock.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void on_change() = 0;  // opened or ended
+    virtual void on_failure(Error error) = 0;
+  };
+
+  Link(const DataClientOptions& options, uint32_t server, Endpoint endpoint, kvstore::ClientEvents& events,
+       Owner& owner)
+      : options_(options),
+        server_(server),
+        endpoint_(std::move(endpoint)),
+        events_(events),
+        owner_(owner),
+        lanes_(static_cast<size_t>(options.lanes)) {
+    for (Lane& lane : lanes_) lane.channel = make_channel(endpoint_, options.security, Traffic::kData);
+  }
+
+  void send(kvstore::Message message) override {
+    std::shared_ptr<Stream> stream;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_open()) return;
+      stream = lane_of(message).stream;
+    }
+    stream->send(to_buffer(std::move(message), outstanding_));
+  }
+
+  // If no stream is left and the time to try again has come.
+  void open_if_due() {
+    std::vector<std::shared_ptr<Stream>> opened;
+    {
+      const std::lock_guard lock(mutex_);
+      if (alive_ > 0 || closed_ || Clock::now() < retry_at_) return;
+      open_ = 0;
+      broken_ = false;
+      for (size_t i = 0; i < lanes_.size(); i++) opened.push_back(lanes_[i].stream = make_stream(i));
+      alive_ = lanes_.size();
+    }
+    for (const auto& stream : opened) stream->start();
+  }
+  [[nodiscard]] Clock::time_point due() const {
+    const std::lock_guard lock(mutex_);
+    return alive_ > 0 || closed_ ? Clock::time_point::max() : retry_at_;
+  }
+  [[nodiscard]] bool open() const {
+    const std::lock_guard lock(mutex_);
+    return is_open();
+  }
+  [[nodiscard]] std::string last_error() const {
+    const std::lock_guard lock(mutex_);
+    return last_error_;
+  }
+  [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
+  [[nodiscard]] const std::shared_ptr<Outstanding>& outstanding() const { return outstanding_; }
+
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    break_off();
+  }
+  // After close(): waits for gRPC to be done with the streams, then closes the connections.
+  void drop_channels() {
+    tracker_.wait_idle();
+    const std::lock_guard lock(mutex_);
+    for (Lane& lane : lanes_) lane.channel.reset();
+  }
+
+ private:
+  class Events final : public Stream::Events {
+   public:
+    explicit Events(Link& link) : link_(link) {}
+    void on_open(const Stream::Metadata& metadata) override {
+      if (metadata.contains(kAcceptedKey)) link_.on_open();
+    }
+    void on_message(grpc::ByteBuffer& buffer) override { link_.on_message(reader_, buffer); }
+    void on_end(const grpc::Status& status) override { link_.on_end(status); }
+
+   private:
+    Link& link_;  // lives until its tracker is idle: Client::close
+    MessageReader reader_;
+  };
+  struct Lane {
+    std::shared_ptr<grpc::Channel> channel;
+    std::shared_ptr<Stream> stream;  // null: none, or one that is ending
+    uint64_t bytes = 0;              // sent so far
+  };
+
+  // A slice keeps its lane, so its messages keep their order. A new one takes the lane that had least to carry.
+  Lane& lane_of(const kvstore::Message& message) {
+    const uint64_t slice = uint64_t{message.header.key} << 32 | message.header.slice;
+    const auto least = std::ranges::min_element(lanes_, {}, &Lane::bytes);
+    const auto [place, is_new] = lane_index_.try_emplace(slice, static_cast<size_t>(least - lanes_.begin()));
+    Lane& lane = lanes_[place->second];
+    lane.bytes += message.payload.size();
+    return lane;
+  }
+
+  std::shared_ptr<Stream> make_stream(size_t lane) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    sign(*context, options_.security);
+    context->AddMetadata(kRankKey, std::to_string(options_.rank));
+    context->AddMetadata(kIncarnationKey, std::to_string(options_.incarnation));
+    context->AddMetadata(kLaneKey, std::to_string(lane));
+    grpc::GenericStub stub(lanes_[lane].channel);
+    return Stream::make(tracker_, std::move(context), std::make_unique<Events>(*this),
+                        [&](grpc::ClientContext* c, auto* reactor) {
+                          stub.PrepareBidiStreamingCall(c, exchange_method(), {}, reactor);
+                        });
+  }
+
+  [[nodiscard]] bool is_open() const { return open_ == lanes_.size() && !broken_ && !closed_; }
+
+  void on_open() {
+    bool again = false;
+    {
+      const std::lock_guard lock(mutex_);
+      open_++;
+      if (!is_open()) return;
+      again = std::exchange(was_open_, true);
+      retry_ = options_.retry_first;
+    }
+    if (again) guarded([this] { events_.on_reconnected(server_); });
+    owner_.on_change();
+  }
+
+  void on_message(MessageReader& reader, const grpc::ByteBuffer& buffer) {
+    const std::optional<kvstore::Header> header = reader.read(buffer);
+    if (header) return guarded([&] { events_.on_message(server_, *header, reader.payload()); });
+    break_off();  // not of ours: what was asked is asked again on new streams
+  }
+
+  // One lane broke: all do, so that what was not answered is sent again as a whole.
+  void break_off() {
+    std::vector<std::shared_ptr<Stream>> ending;
+    {
+      const std::lock_guard lock(mutex_);
+      broken_ = true;
+      for (Lane& lane : lanes_) {
+        if (lane.stream) ending.push_back(std::exchange(lane.stream, nullptr));
+      }
+    }
+    for (const auto& stream : ending) stream->cancel();
+  }
+
+  void on_end(const grpc::Status& status) {
+    break_off();
+    Error error = from_status(status);
+    const bool final = !status.ok() && error.code != Code::kUnavailable && status.error_code() != grpc::INTERNAL;
+    if (final) {
+      owner_.on_failure(
+          std::move(error).with(fmt::format("connecting to server {} at {}", server_, to_text(endpoint_))));
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (status.error_code() != grpc::CANCELLED) last_error_ = status.error_message();
+      if (--alive_ == 0) {
+        retry_at_ = Clock::now() + retry_;
+        retry_ = std::min(2 * retry_, options_.retry_last);
+      }
+    }
+    owner_.on_change();
+  }
+
+  template <class Reaction>
+  void guarded(Reaction&& reaction) {
+    auto outcome = catching([&]() -> Result<> {
+      reaction();
+      return {};
+    });
+    if (!outcome) owner_.on_failure(std::move(outcome.error()));
+  }
+
+  const DataClientOptions& options_;
+  const uint32_t server_;
+  const Endpoint endpoint_;
+  kvstore::ClientEvents& events_;
+  Owner& owner_;
+  std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
+  Tracker tracker_;  // of streams
+
+  mutable std::mutex mutex_;  // what follows
+  std::vector<Lane> lanes_;
+  std::unordered_map<uint64_t, size_t> lane_index_;  // by slice
+  size_t alive_ = 0;                                 // streams that have not ended
+  size_t open_ = 0;                                  // of them, the server has accepted
+  bool broken_ = true;                               // some have ended, or were told to
+  bool was_open_ = false;
+  bool closed_ = false;
+  milliseconds retry_ = options_.retry_first;
+  Clock::time_point retry_at_;
+  std::string last_error_;
+};
+
+class Client final : public DataClient, private Link::Owner {
+ public:
+  Client(DataClientOptions options, std::vector<Endpoint> endpoints, kvstore::ClientEvents& events, Waits& waits,
+         Log log)
+      : options_(std::move(options)), waits_(waits), log_(std::move(log)) {
+    for (uint32_t server = 0; server < endpoints.size(); server++) {
+      links_.push_back(std::make_shared<Link>(options_, server, std::move(endpoints[server]), events,
+                                              static_cast<Link::Owner&>(*this)));
+    }
+  }
+  ~Client() override { close(); }
+
+  std::vector<std::shared_ptr<kvstore::Pipe>> pipes() const override { return {links_.begin(), links_.end()}; }
+
+  void on_failure(std::function<void(const Error&)> callback) override { callback_ = std::move(callback); }
+
+  Result<> connect(milliseconds limit) override {
+    const Waits::Wait wait(waits_, [this] { return "the connection to " + missing(); });
+    const auto deadline = Clock::now() + limit;
+    thread_ = std::thread([this] { keep_connected(); });
+    std::unique_lock lock(mutex_);
+    const auto settled = [this] { return error_ || closed_ || all_open(); };
+    changed_.wait_until(lock, deadline, settled);
+    if (error_) return tl::unexpected(*error_);
+    if (closed_) return fail(Code::kUnavailable, "closed while connecting to the servers");
+    if (all_open()) return {};
+    return fail(Code::kStartup, "no connection to {} within {} s", missing(), limit.count() / 1000.0);
+  }
+
+  void close() override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(closed_, true) && !thread_.joinable()) return;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
+    for (const auto& link : links_) link->close();
+    for (const auto& link : links_) link->drop_channels();
+    for (const auto& link : links_) {
+      if (!link->outstanding()->wait_none(kLetGo)) log_.error("gRPC holds messages that were to be dropped");
+    }
+  }
+
+  uint64_t queued_bytes() const override {
+    uint64_t bytes = 0;
+    for (const auto& link : links_) bytes += link->outstanding()->bytes();
+    return bytes;
+  }
+
+ private:
+  void on_change() override {
+    const std::lock_guard lock(mutex_);
+    changes_++;
+    changed_.notify_all();
+  }
+
+  void on_failure(Error error) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_ || closed_) return;
+      error_ = error;
+      changed_.notify_all();
+    }
+    if (callback_) callback_(error);
+  }
+
+  [[nodiscard]] bool all_open() const {
+    return std::ranges::all_of(links_, [](const auto& link) { return link->open(); });
+  }
+
+  [[nodiscard]] std::string missing() const {
+    std::string text;
+    for (size_t server = 0; server < links_.size(); server++) {
+      if (links_[server]->open()) continue;
+      text += fmt::format("{}server {} at {}", text.empty() ? "" : ", ", server, to_text(links_[server]->endpoint()));
+      const std::string why = links_[server]->last_error();
+      if (!why.empty()) text += fmt::format(" ({})", why);
+    }
+    return text;
+  }
+
+  void keep_connected() {
+    name_thread("reconnect");
+    std::unique_lock lock(mutex_);
+    while (!closed_ && !error_) {
+      const uint64_t seen = changes_;
+      lock.unlock();
+      auto due = Clock::now() + std::chrono::hours(1);
+      for (const auto& link : links_) {
+        link->open_if_due();
+        due = std::min(due, link->due());
+      }
+      lock.lock();
+      changed_.wait_until(lock, due, [&] { return closed_ || error_ || changes_ != seen; });
+    }
+  }
+
+  DataClientOptions options_;
+  Waits& waits_;
+  Log log_;
+  std::function<void(const Error&)> callback_;
+  std::vector<std::shared_ptr<Link>> links_;
+  std::thread thread_;
+
+  std::mutex mutex_;  // what follows
+  std::condition_variable changed_;
+  uint64_t changes_ = 0;
+  bool closed_ = false;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DataClient>> DataClient::create(DataClientOptions options, kvstore::ClientEvents& events,
+                                                       Waits& waits, Log log) {
+  std::vector<Endpoint> endpoints;
+  for (const std::string& server : options.servers) {
+    DT_TRY(Endpoint endpoint, parse_endpoint(server), "reading the address of server {}", endpoints.size());
+    endpoints.push_back(std::move(endpoint));
+  }
+  return std::unique_ptr<DataClient>(
+      new Client(std::move(options), std::move(endpoints), events, waits, std::move(log)));
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,52 @@
+// A worker's pipes to the servers: kvstore/transport.h over gRPC streams. The protocol: proto/data.proto.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/waits.h"
+#include "kvstore/transport.h"
+#include "rpc/security.h"
+
+namespace dtrain::rpc {
+
+struct DataClientOptions {
+  std::vector<std::string> servers;  // "host:port" by rank
+  uint32_t rank = 0;                 // of this worker
+  uint64_t incarnation = 0;
+  Security security;
+  // Connections to each server. One is served by one thread at a time at each end.
+  int lanes = 2;
+  // A connection that breaks is tried again, after 0.1 s at first, then more rarely, until it stands or the client is
+  // closed: whether the server is dead decides the scheduler.
+  std::chrono::milliseconds retry_first{100};
+  std::chrono::milliseconds retry_last{5'000};
+};
+
+class DataClient {
+ public:
+  // `events` must outlive the client. Does not connect yet. Code::kUsage: an address that is none.
+  static Result<std::unique_ptr<DataClient>> create(DataClientOptions options, kvstore::ClientEvents& events,
+                                                    Waits& waits, Log log);
+  // Closes. After that nothing refers any more to memory of messages without an owner.
+  virtual ~DataClient() = default;
+
+  // One a server, in order of rank. They may outlive the client: messages then vanish.
+  [[nodiscard]] virtual std::vector<std::shared_ptr<kvstore::Pipe>> pipes() const = 0;
+  // Returns when all stand. Code::kStartup: not within `limit`, and which. kDenied: a server refused.
+  virtual Result<> connect(std::chrono::milliseconds limit) = 0;
+  // Called at most once, from a thread of the transport, when a server refuses this worker for good, or a reaction
+  // threw. Set it before connect; it must be short.
+  virtual void on_failure(std::function<void(const Error&)> callback) = 0;
+  // Ends connect() and every stream; nothing comes any more. Any thread, but not inside an event.
+  virtual void close() = 0;
+  // Bytes that were handed to send() and not yet to the network.
+  [[nodiscard]] virtual uint64_t queued_bytes() const = 0;
+};
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,51 @@
+// Messages of kvstore/wire.h as gRPC carries them: the header in the first slice, the payload as it lies in memory in
+// the second. No copy is made of a payload on either side.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "kvstore/wire.h"
+
+namespace dtrain::rpc {
+
+// The payloads that gRPC holds. A stream's end does not mean that its connection has let go of them: whoever owns the
+// memory waits for this.
+class Outstanding {
+ public:
+  void add(uint64_t bytes);
+  void remove(uint64_t bytes);
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  // false: some are still held after `limit`.
+  bool wait_none(std::chrono::milliseconds limit);
+
+ private:
+  std::atomic<uint64_t> bytes_ = 0;
+  std::mutex mutex_;
+  std::condition_variable none_;
+  uint64_t count_ = 0;
+};
+
+grpc::ByteBuffer to_buffer(kvstore::Message message, const std::shared_ptr<Outstanding>& outstanding);
+
+// Reads messages one after the other; its memory is used again for each.
+class MessageReader {
+ public:
+  // nullopt: not a message of ours. The pieces are valid until the next call.
+  std::optional<kvstore::Header> read(const grpc::ByteBuffer& buffer);
+  [[nodiscard]] kvstore::Pieces payload() const { return pieces_; }
+
+ private:
+  std::vector<grpc::Slice> slices_;
+  std::vector<std::span<const std::byte>> pieces_;
+};
+
+}  // namespace dtrain::rpc

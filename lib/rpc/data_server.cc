@@ -1,0 +1,213 @@
+#include "rpc/data_server.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+
+#include <charconv>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "rpc/channel.h"
+#include "rpc/data_message.h"
+#include "rpc/data_method.h"
+#include "rpc/pending_call.h"
+#include "rpc/server_stream.h"
+
+namespace dtrain::rpc {
+namespace {
+
+using Stream = ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+constexpr std::chrono::milliseconds kShutdown{500};
+
+class RefusedStream final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusedStream(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+template <class Number>
+std::optional<Number> number(const std::string& text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Answers go into the stream; kvstore may hold it longer than the stream lives.
+class StreamPipe final : public kvstore::Pipe {
+ public:
+  StreamPipe(std::weak_ptr<Stream> stream, std::shared_ptr<Outstanding> outstanding)
+      : stream_(std::move(stream)), outstanding_(std::move(outstanding)) {}
+  void send(kvstore::Message message) override {
+    if (const auto stream = stream_.lock()) stream->send(to_buffer(std::move(message), outstanding_));
+  }
+
+ private:
+  std::weak_ptr<Stream> stream_;
+  std::shared_ptr<Outstanding> outstanding_;
+};
+
+constexpr uint32_t kLanesMax = 64;
+
+// One of a worker's lanes, over all its streams: an old one may still be in a reaction when the new one has its first
+// message, and the events of one slice come one at a time.
+struct Lane {
+  std::mutex reaction;
+  std::weak_ptr<Stream> stream;  // the newest; with Server's mutex
+};
+
+struct Peer {
+  uint32_t rank = 0;
+  uint64_t incarnation = 0;
+  std::map<uint32_t, std::shared_ptr<Lane>> lanes;
+};
+
+class Server final : public DataServer, private grpc::CallbackGenericService {
+ public:
+  Server(DataServerOptions options, Log log) : options_(std::move(options)), log_(std::move(log)) {}
+  ~Server() override { close(); }
+
+  Result<> begin() {
+    DT_TRY(listener_,
+           listen(options_.listen, options_.security, Traffic::kData,
+                  [this](grpc::ServerBuilder& builder) { builder.RegisterCallbackGenericService(this); }),
+           "starting a server");
+    return {};
+  }
+
+  uint16_t port() const override { return listener_.port; }
+
+  void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events) override {
+    const std::lock_guard lock(mutex_);
+    events_ = &events;
+    for (uint32_t rank = 0; rank < incarnations.size(); rank++) {
+      peers_.push_back({rank, incarnations[rank], {}});
+    }
+  }
+
+  void close() override {
+    if (listener_.server == nullptr) return;
+    listener_.server->Shutdown(std::chrono::system_clock::now());
+    tracker_.wait_idle();
+    listener_.server.reset();
+    (void)outstanding_->wait_none(kShutdown);  // answers own their memory
+  }
+
+  Result<> state() const override {
+    const std::lock_guard lock(mutex_);
+    if (error_) return tl::unexpected(*error_);
+    return {};
+  }
+
+  void cut(uint32_t worker) override {
+    std::vector<std::shared_ptr<Stream>> streams;
+    {
+      const std::lock_guard lock(mutex_);
+      if (worker >= peers_.size()) return;
+      for (const auto& [number, lane] : peers_[worker].lanes) streams.push_back(lane->stream.lock());
+    }
+    for (const auto& stream : streams) {
+      if (stream) stream->close({grpc::StatusCode::UNAVAILABLE, "cut"});
+    }
+  }
+
+ private:
+  class Events final : public Stream::Events {
+   public:
+    Events(Server& server, uint32_t rank, uint64_t incarnation, std::shared_ptr<Lane> lane)
+        : token_(server.tracker_), server_(server), rank_(rank), incarnation_(incarnation), lane_(std::move(lane)) {}
+
+    void on_message(Stream& stream, grpc::ByteBuffer& buffer) override {
+      if (pipe_ == nullptr) pipe_ = std::make_shared<StreamPipe>(stream.shared(), server_.outstanding_);
+      const std::optional<kvstore::Header> header = reader_.read(buffer);
+      if (!header || header->rank != rank_ || header->incarnation != incarnation_) {
+        server_.log_.warn("worker {} sent what is no message of its own: its stream is closed", rank_);
+        return stream.close({grpc::StatusCode::INTERNAL, "not a message, or another worker's"});
+      }
+      const std::lock_guard lock(lane_->reaction);
+      auto outcome = catching([&]() -> Result<> {
+        server_.events_->on_message(pipe_, *header, reader_.payload());
+        return {};
+      });
+      if (!outcome) server_.failed(stream, std::move(outcome.error()));
+    }
+    void on_end() override {}
+
+   private:
+    Tracker::Token token_;
+    Server& server_;
+    uint32_t rank_;
+    uint64_t incarnation_;
+    std::shared_ptr<Lane> lane_;
+    std::shared_ptr<kvstore::Pipe> pipe_;
+    MessageReader reader_;
+  };
+
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    if (grpc::Status status = check_caller(*context, options_.security, log_); !status.ok()) {
+      return new RefusedStream(status);
+    }
+    if (context->method() != exchange_method()) {
+      return new RefusedStream({grpc::StatusCode::UNIMPLEMENTED, "no such method"});
+    }
+    std::shared_ptr<Stream> stream;
+    if (grpc::Status status = make_stream(*context, stream); !status.ok()) return new RefusedStream(status);
+    context->AddInitialMetadata(kAcceptedKey, "1");
+    stream->start();
+    return stream.get();
+  }
+
+  grpc::Status make_stream(const grpc::CallbackServerContext& context, std::shared_ptr<Stream>& stream) {
+    const auto rank = number<uint32_t>(metadata(context, kRankKey));
+    const auto incarnation = number<uint64_t>(metadata(context, kIncarnationKey));
+    const auto number_of_lane = number<uint32_t>(metadata(context, kLaneKey));
+    std::shared_ptr<Stream> old;
+    {
+      const std::lock_guard lock(mutex_);
+      if (events_ == nullptr) return {grpc::StatusCode::UNAVAILABLE, "the server does not know its workers yet"};
+      const bool known = rank && *rank < peers_.size() && incarnation && *incarnation == peers_[*rank].incarnation;
+      if (!known || !number_of_lane || *number_of_lane >= kLanesMax) {
+        log_.warn("refused a stream from {}: not a worker of this job", context.peer());
+        return {grpc::StatusCode::PERMISSION_DENIED, "not a worker of this job, or no longer"};
+      }
+      std::shared_ptr<Lane>& lane = peers_[*rank].lanes[*number_of_lane];
+      if (lane == nullptr) lane = std::make_shared<Lane>();
+      stream = Stream::make(std::make_unique<Events>(*this, *rank, *incarnation, lane));
+      old = std::exchange(lane->stream, stream).lock();
+    }
+    // The worker has given it up: it would not open another one.
+    if (old) old->close(grpc::Status::CANCELLED);
+    log_.verbose(1, "worker {} is connected by lane {} from {}", *rank, *number_of_lane, context.peer());
+    return grpc::Status::OK;
+  }
+
+  void failed(Stream& stream, Error error) {
+    log_.error("{}", error.text());
+    stream.close({grpc::StatusCode::INTERNAL, error.message});
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+
+  DataServerOptions options_;
+  Log log_;
+  std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
+  Tracker tracker_;
+  Listener listener_;
+
+  mutable std::mutex mutex_;  // what follows
+  kvstore::ServerEvents* events_ = nullptr;
+  std::vector<Peer> peers_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DataServer>> DataServer::start(DataServerOptions options, Log log) {
+  auto server = std::make_unique<Server>(std::move(options), std::move(log));
+  DT_TRY_VOID(server->begin());
+  return std::unique_ptr<DataServer>(std::move(server));
+}
+
+}  // namespace dtrain::rpc

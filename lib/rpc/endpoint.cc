@@ -1,0 +1,137 @@
+#include "rpc/endpoint.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace dtrain::rpc {
+namespace {
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Result<Addresses> resolve(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  const int status = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  if (status != 0) return fail(Code::kStartup, "host '{}' not found: {}", host, gai_strerror(status));
+  return Addresses(list);
+}
+
+// The address without port, as bytes: 4 or 16 of them.
+std::string bytes_of(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+    return {reinterpret_cast<const char*>(&v4->sin_addr), sizeof(v4->sin_addr)};
+  }
+  if (address->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+    return {reinterpret_cast<const char*>(&v6->sin6_addr), sizeof(v6->sin6_addr)};
+  }
+  return {};
+}
+
+bool is_loopback_address(const sockaddr* address) {
+  const std::string bytes = bytes_of(address);
+  if (bytes.size() == 4) return bytes[0] == 127;
+  return bytes == std::string(15, '\0') + '\x01';
+}
+
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> own;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return own;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr != nullptr) own.push_back(bytes_of(entry->ifa_addr));
+  }
+  freeifaddrs(list);
+  std::erase(own, std::string());
+  return own;
+}
+
+template <class Predicate>
+bool all_addresses(const std::string& host, Predicate holds) {
+  const auto addresses = resolve(host, 0);
+  if (!addresses) return false;
+  for (const addrinfo* entry = addresses->get(); entry != nullptr; entry = entry->ai_next) {
+    if (!holds(entry->ai_addr)) return false;
+  }
+  return true;
+}
+
+Result<std::string> connected_address(const addrinfo& to) {
+  const int fd = socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return fail(Code::kStartup, "socket: {}", std::strerror(errno));
+  sockaddr_storage own{};
+  socklen_t length = sizeof(own);
+  // Sends nothing: a datagram socket that is connected has chosen its route.
+  const bool routed =
+      connect(fd, to.ai_addr, to.ai_addrlen) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  const int error = errno;
+  close(fd);
+  if (!routed) return fail(Code::kStartup, "no route: {}", std::strerror(error));
+  char text[NI_MAXHOST];
+  const int status =
+      getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  if (status != 0) return fail(Code::kStartup, "own address: {}", gai_strerror(status));
+  return std::string(text);
+}
+
+}  // namespace
+
+Result<Endpoint> parse_endpoint(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  std::string_view host = text.substr(0, std::min(colon, text.size()));
+  const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const bool plain_v6 = !bracketed && host.find(':') != std::string_view::npos;
+  uint16_t port = 0;
+  const std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (host.empty() || plain_v6 || error != std::errc() || end != digits.data() + digits.size() || port == 0) {
+    return fail(Code::kUsage, "'{}' is not HOST:PORT (an IPv6 address stands in brackets)", text);
+  }
+  return Endpoint{std::string(host), port};
+}
+
+std::string to_text(const Endpoint& endpoint) {
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", endpoint.host, endpoint.port) : fmt::format("{}:{}", endpoint.host, endpoint.port);
+}
+
+bool is_loopback(const std::string& host) {
+  return all_addresses(host, is_loopback_address);
+}
+
+bool is_this_host(const std::string& host) {
+  const std::vector<std::string> own = own_addresses();
+  return all_addresses(host, [&](const sockaddr* address) {
+    return is_loopback_address(address) || std::ranges::find(own, bytes_of(address)) != own.end();
+  });
+}
+
+Result<std::string> source_address(const Endpoint& peer) {
+  DT_TRY(const Addresses addresses, resolve(peer.host, peer.port));
+  Result<std::string> address = fail(Code::kStartup, "host '{}' has no address", peer.host);
+  for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
+    address = connected_address(*entry);
+    if (address) return address;
+  }
+  return tl::unexpected(
+      std::move(address.error()).with(fmt::format("looking for the own address towards {}", to_text(peer))));
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,37 @@
+// Addresses: who is called, and where to listen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace dtrain::rpc {
+
+struct Endpoint {
+  std::string host;  // name or address, IPv6 without brackets
+  uint16_t port = 0;
+  bool operator==(const Endpoint&) const = default;
+};
+// "host:port", "[v6]:port". Code::kUsage.
+Result<Endpoint> parse_endpoint(std::string_view text);
+std::string to_text(const Endpoint& endpoint);
+
+// The first free port of first .. last; 0: one that the system gives. The listener is kept from then on (R-N3).
+struct Listen {
+  std::string host = "127.0.0.1";
+  uint16_t port_first = 0;
+  uint16_t port_last = 0;  // 0: only port_first
+};
+
+// All addresses that the name stands for are loopback ones; an unknown name is not. May ask a name server.
+bool is_loopback(const std::string& host);
+// It is this machine: loopback, or an address of one of its interfaces.
+bool is_this_host(const std::string& host);
+
+// The own address on the route to `peer`: what others are told by default (R-N4). Code::kStartup: no such host, no
+// route.
+Result<std::string> source_address(const Endpoint& peer);
+
+}  // namespace dtrain::rpc

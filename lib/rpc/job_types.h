@@ -1,0 +1,60 @@
+// What the scheduler and the members of a job tell each other, as values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvstore/coordinator.h"
+#include "sync/membership.h"
+
+namespace dtrain::rpc {
+
+using sync::membership::Incarnation;
+using sync::membership::Member;
+using sync::membership::Role;
+
+struct Node {
+  Member member;
+  Incarnation incarnation = 0;
+  std::string address;  // servers: "host:port" of their data service
+};
+
+struct JoinRequest {
+  Role role = Role::kWorker;
+  std::optional<uint32_t> want_rank = {};
+  std::string host = {};
+  std::string address = {};   // servers: "host:port" where workers reach them
+  std::string job_text = {};  // own flags, lines "key = value"; the value "auto" agrees with anything
+  std::vector<std::string> devices = {};
+  uint32_t attempt = 0;
+  uint64_t records_train = 0;  // workers: of their data set
+  uint64_t records_val = 0;
+};
+
+struct JoinReply {
+  uint32_t rank = 0;
+  std::vector<Node> nodes;  // workers by rank, then servers by rank
+  std::string job_text;     // complete
+  uint64_t records_train = 0;
+  uint64_t records_val = 0;
+
+  [[nodiscard]] std::vector<Node> of(Role role) const {
+    std::vector<Node> found;
+    for (const Node& node : nodes) {
+      if (node.member.role == role) found.push_back(node);
+    }
+    return found;
+  }
+};
+
+// A heartbeat's content.
+struct Pulse {
+  kvstore::Progress progress;
+  uint64_t queue_bytes = 0;
+  std::string wait;  // the oldest open wait, empty if none
+  double wait_s = 0;
+};
+
+}  // namespace dtrain::rpc

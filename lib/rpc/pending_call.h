@@ -1,0 +1,39 @@
+// Calls that are answered later, by another thread.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "rpc/tracker.h"
+
+namespace dtrain::rpc {
+
+// One thread, the owner's, calls answer() or refuse(), once: after that the call may be gone. Known by `id`, since a
+// cancellation that was posted to the owner may come after the end.
+template <class Reply>
+class PendingCall final : public grpc::ServerUnaryReactor {
+ public:
+  PendingCall(Tracker& tracker, uint64_t id, Reply* reply, std::function<void(uint64_t id)> on_cancel)
+      : token_(tracker), id_(id), reply_(reply), on_cancel_(std::move(on_cancel)) {}
+
+  [[nodiscard]] uint64_t id() const { return id_; }
+  void answer(Reply reply) {
+    *reply_ = std::move(reply);
+    Finish(grpc::Status::OK);
+  }
+  void refuse(const grpc::Status& status) { Finish(status); }
+
+ private:
+  void OnCancel() override { on_cancel_(id_); }
+  void OnDone() override { delete this; }
+
+  Tracker::Token token_;
+  uint64_t id_;
+  Reply* reply_;
+  std::function<void(uint64_t)> on_cancel_;
+};
+
+}  // namespace dtrain::rpc

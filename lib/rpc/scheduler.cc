@@ -1,0 +1,457 @@
+#include "rpc/scheduler.h"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/overloaded.h"
+#include "base/thread.h"
+#include "rpc/channel.h"
+#include "rpc/scheduler_service.h"
+#include "rpc/status.h"
+
+namespace dtrain::rpc {
+namespace {
+
+namespace membership = sync::membership;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTick{100};
+constexpr std::chrono::milliseconds kShutdown{500};
+
+Role role_of(proto::Role role) {
+  return role == proto::ROLE_WORKER ? Role::kWorker : Role::kServer;
+}
+proto::Role role_of(Role role) {
+  return role == Role::kWorker ? proto::ROLE_WORKER : proto::ROLE_SERVER;
+}
+
+Pulse to_pulse(const proto::Heartbeat& beat) {
+  return {.progress = {.step = beat.step(),
+                       .samples_per_s = beat.samples_per_s(),
+                       .wait_data_share = beat.wait_data_share(),
+                       .wait_network_share = beat.wait_network_share()},
+          .queue_bytes = beat.queue_bytes(),
+          .wait = beat.wait(),
+          .wait_s = beat.wait_s()};
+}
+
+proto::Down to_down(const membership::Notice& notice) {
+  proto::Down down;
+  std::visit(Overloaded{[&](const membership::Hold&) { down.mutable_hold(); },
+                        [&](const membership::StopAfter& n) { down.mutable_stop_after()->set_steps(n.steps); },
+                        [&](const membership::StopJob& n) {
+                          *down.mutable_stop_job() = to_failure({n.code, n.message, {}});
+                        },
+                        [&](const membership::Finish& n) { down.mutable_finish()->set_preempted(n.preempted); }},
+             notice);
+  return down;
+}
+
+grpc::Status over() {
+  return {grpc::StatusCode::UNAVAILABLE, "the job is over"};
+}
+
+// Everything but the maps of pulses and the outcome belongs to one thread: calls are posted to it, so the machine sees
+// events one after the other and no lock is held while gRPC is called.
+class Driver final : public Scheduler, private SchedulerCalls {
+ public:
+  Driver(SchedulerOptions options, Log log)
+      : options_(std::move(options)),
+        log_(std::move(log)),
+        machine_(options_.membership),
+        incarnation_(make_incarnation()),
+        service_(*this, options_.security, log_) {}
+
+  ~Driver() override {
+    if (!thread_.joinable()) return;
+    service_.close();
+    post([this] { end_all_calls(); });
+    listener_.server->Shutdown(std::chrono::system_clock::now() + kShutdown);
+    service_.wait_idle();  // the thread is still there to answer what is cancelled
+    post([this] { stopped_ = true; });
+    thread_.join();
+  }
+
+  Result<> begin() {
+    DT_TRY(listener_,
+           listen(options_.listen, options_.security, Traffic::kControl,
+                  [this](grpc::ServerBuilder& builder) { builder.RegisterService(&service_); }),
+           "starting the scheduler");
+    thread_ = std::thread([this] { run(); });
+    return {};
+  }
+
+  uint16_t port() const override { return listener_.port; }
+
+  std::optional<Result<>> wait(std::chrono::milliseconds limit) override {
+    std::unique_lock lock(mutex_);
+    outcome_changed_.wait_for(lock, limit, [this] { return outcome_.has_value(); });
+    return outcome_;
+  }
+
+  void request_stop() override {
+    post([this] { on(membership::StopRequested{"the scheduler"}); });
+  }
+
+  void dump_waits() override {
+    post([this] {
+      proto::Down down;
+      down.mutable_dump_waits();
+      for (auto& [incarnation, stream] : streams_) stream->send(down);
+    });
+  }
+
+  std::vector<MemberPulse> pulses() const override {
+    const std::lock_guard lock(mutex_);
+    std::vector<MemberPulse> all;
+    for (const auto& [member, pulse] : pulses_) all.push_back({member, pulse});
+    return all;
+  }
+
+ private:
+  struct Joining {
+    JoinCall* call = nullptr;  // null: not waiting for an answer
+    proto::JoinRequest request;
+  };
+
+  // ---- The thread.
+
+  void post(std::function<void()> task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    tasks_changed_.notify_one();
+  }
+
+  void run() {
+    name_thread("scheduler");
+    while (!stopped_) {
+      if (auto outcome = catching([this] { return turn(); }); !outcome) {
+        log_.error("{}", outcome.error().text());
+        end(std::move(outcome));
+      }
+    }
+  }
+
+  Result<> turn() {
+    std::deque<std::function<void()>> tasks;
+    {
+      std::unique_lock lock(mutex_);
+      tasks_changed_.wait_for(lock, kTick, [this] { return !tasks_.empty(); });
+      tasks.swap(tasks_);
+    }
+    for (auto& task : tasks) task();
+    on(membership::Tick{});
+    return {};
+  }
+
+  void on(const membership::Event& event) {
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_).count();
+    std::vector<membership::Effect> effects;
+    machine_.on(static_cast<membership::Millis>(now), event, effects);
+    for (const membership::Effect& effect : effects) {
+      std::visit([this](const auto& e) { carry_out(e); }, effect);
+    }
+  }
+
+  // ---- What comes in: SchedulerCalls, from gRPC's threads.
+
+  void on_join(JoinCall* call, const proto::JoinRequest& request, const std::string& peer) override {
+    post([this, call, request, peer] { join(call, request, peer); });
+  }
+  void on_join_cancelled(Incarnation incarnation, uint64_t id) override {
+    post([this, incarnation, id] {
+      const auto it = joining_.find(incarnation);
+      if (it == joining_.end() || it->second.call == nullptr || it->second.call->id() != id) return;
+      take_join(incarnation)->refuse(grpc::Status::CANCELLED);
+      on(membership::Withdraw{incarnation});
+    });
+  }
+  void on_barrier(BarrierCall* call, const proto::BarrierRequest& request) override {
+    post([this, call, request] { barrier(call, request); });
+  }
+  void on_barrier_cancelled(Incarnation incarnation, uint64_t id) override {
+    post([this, incarnation, id] {
+      const auto it = barrier_calls_.find(incarnation);
+      if (it != barrier_calls_.end() && it->second->id() == id) refuse_barrier(incarnation, grpc::Status::CANCELLED);
+    });
+  }
+  void on_done(DoneCall* call, const proto::DoneRequest& request) override {
+    post([this, call, request] {
+      membership::Done done{request.incarnation(), {}, {}, request.steps_begun()};
+      if (request.has_failure()) {
+        const Error error = from_failure(request.failure());
+        done.failure = error.code;
+        done.message = error.message;
+      }
+      on(done);
+      call->answer({});
+    });
+  }
+  void on_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) override {
+    post([this, stream, hello] { open_stream(stream, hello); });
+  }
+  void on_up(const std::shared_ptr<ControlCall>& stream, Incarnation incarnation, const proto::Up& up) override {
+    post([this, stream, incarnation, up] {
+      if (current(incarnation, stream.get())) hear(*stream, incarnation, up);
+    });
+  }
+  void on_stream_end(Incarnation incarnation, const ControlCall* stream) override {
+    post([this, incarnation, stream] {
+      if (!current(incarnation, stream)) return;
+      streams_.erase(incarnation);
+      on(membership::StreamClosed{incarnation});
+    });
+  }
+
+  // ---- The same, on the thread.
+
+  void join(JoinCall* call, const proto::JoinRequest& request, const std::string& peer) {
+    const Incarnation incarnation = request.incarnation();
+    if (outcome_reached_) return call->refuse(failure_status());
+    // It asks again while the first call still seems to stand: that one is dead.
+    if (JoinCall* old = take_join(incarnation)) old->refuse(grpc::Status::CANCELLED);
+    joining_[incarnation] = {call, request};
+    log_.info("join role={} rank={} host={} addr={} incarnation={:016x} attempt={}",
+              request.role() == proto::ROLE_WORKER ? "worker" : "server",
+              request.has_want_rank() ? std::to_string(request.want_rank()) : "any", request.host(),
+              request.address().empty() ? peer : request.address(), incarnation, request.attempt());
+    membership::Join event;
+    event.incarnation = incarnation;
+    event.role = role_of(request.role());
+    if (request.has_want_rank()) event.want_rank = request.want_rank();
+    event.job_text = request.job_text();
+    event.records_train = request.records_train();
+    event.records_val = request.records_val();
+    on(event);
+  }
+
+  void barrier(BarrierCall* call, const proto::BarrierRequest& request) {
+    const Incarnation incarnation = request.incarnation();
+    if (outcome_reached_) return call->refuse(failure_status());
+    refuse_barrier(incarnation, grpc::Status::CANCELLED);
+    barrier_calls_[incarnation] = call;
+    const auto member = machine_.member(incarnation);
+    // Kept by rank and not by call: a call may break and come again, the numbers are the same. An answered barrier that
+    // is asked for again must not put its numbers into the next one.
+    if (member && request.seq() == barrier_seq_) {
+      barrier_values_[member->rank] = {request.values().begin(), request.values().end()};
+    }
+    on(membership::BarrierEnter{incarnation, request.name(), request.seq(),
+                                static_cast<uint32_t>(request.values_size())});
+  }
+
+  void open_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) {
+    if (hello.scheduler() != incarnation_) {
+      return stream->close(to_status({Code::kSchedulerLost, "another job's scheduler answers at this address", {}}));
+    }
+    const auto old = streams_.find(hello.incarnation());
+    if (old != streams_.end()) old->second->close(grpc::Status::CANCELLED);
+    streams_[hello.incarnation()] = stream;
+    send_alive(*stream);
+    on(membership::StreamOpened{hello.incarnation()});
+  }
+
+  void hear(ControlCall& stream, Incarnation incarnation, const proto::Up& up) {
+    const auto member = machine_.member(incarnation);
+    if (up.has_held()) on(membership::Held{incarnation, up.held().begun()});
+    if (up.has_stop()) on(membership::StopRequested{member ? to_text(*member) : "an unknown process"});
+    if (!up.has_heartbeat()) return;
+    send_alive(stream);
+    on(membership::Heartbeat{incarnation});
+    if (!member) return;
+    const std::lock_guard lock(mutex_);
+    pulses_[*member] = to_pulse(up.heartbeat());
+  }
+
+  static void send_alive(ControlCall& stream) {
+    proto::Down down;
+    down.mutable_alive();
+    stream.send(std::move(down));
+  }
+
+  bool current(Incarnation incarnation, const ControlCall* stream) const {
+    const auto it = streams_.find(incarnation);
+    return it != streams_.end() && it->second.get() == stream;
+  }
+
+  JoinCall* take_join(Incarnation incarnation) {
+    const auto it = joining_.find(incarnation);
+    return it == joining_.end() ? nullptr : std::exchange(it->second.call, nullptr);
+  }
+
+  void refuse_barrier(Incarnation incarnation, const grpc::Status& status) {
+    const auto it = barrier_calls_.find(incarnation);
+    if (it == barrier_calls_.end()) return;
+    it->second->refuse(status);
+    barrier_calls_.erase(it);
+  }
+
+  // ---- What the machine wants done.
+
+  void carry_out(const membership::Start& start) {
+    joined_ = {{}, start.records_train, start.records_val};
+    for (const membership::Node& node : start.nodes) {
+      joined_.nodes.push_back({node.member, node.incarnation, joining_.at(node.incarnation).request.address()});
+    }
+    Result<std::string> text = options_.membership.job_text;
+    if (options_.finish_job) text = options_.finish_job(joined_);
+    if (!text) return on(membership::StartFailed{text.error().code, text.error().message});
+    job_text_ = std::move(*text);
+    log_table();
+    on(membership::Ready{});
+  }
+
+  void log_table() const {
+    std::string text;
+    for (const Node& node : joined_.nodes) {
+      text += fmt::format(" {}{}{}", to_text(node.member), node.address.empty() ? "" : "=", node.address);
+    }
+    log_.info("the scheduler is connected to {} workers and {} servers", options_.membership.workers,
+              options_.membership.servers);
+    log_.verbose(1, "table{}", text);
+  }
+
+  void carry_out(const membership::Admit& admit) {
+    JoinCall* call = take_join(admit.node.incarnation);
+    if (call == nullptr) return;
+    proto::JoinReply reply;
+    reply.set_rank(admit.node.member.rank);
+    reply.set_job_text(job_text_);
+    reply.set_records_train(joined_.records_train);
+    reply.set_records_val(joined_.records_val);
+    reply.set_scheduler(incarnation_);
+    for (const Node& node : joined_.nodes) {
+      proto::Node* one = reply.add_nodes();
+      one->set_role(role_of(node.member.role));
+      one->set_rank(node.member.rank);
+      one->set_incarnation(node.incarnation);
+      one->set_address(node.address);
+    }
+    call->answer(std::move(reply));
+  }
+
+  void carry_out(const membership::Refuse& refusal) {
+    log_.warn("refused incarnation={:016x}: {}", refusal.incarnation, refusal.why);
+    if (JoinCall* call = take_join(refusal.incarnation)) call->refuse(to_status({refusal.code, refusal.why, {}}));
+    joining_.erase(refusal.incarnation);
+  }
+
+  void carry_out(const membership::Reject& rejection) {
+    const grpc::Status status = to_status({rejection.code, rejection.why, {}});
+    refuse_barrier(rejection.incarnation, status);
+    const auto it = streams_.find(rejection.incarnation);
+    if (it != streams_.end()) it->second->close(status);
+  }
+
+  void carry_out(const membership::Tell& tell) {
+    if (const auto* stop = std::get_if<membership::StopJob>(&tell.notice)) {
+      refuse_barrier(tell.to, to_status({stop->code, stop->message, {}}));
+    }
+    const auto it = streams_.find(tell.to);
+    if (it != streams_.end()) it->second->send(to_down(tell.notice));
+  }
+
+  // The sums in the order of ranks, so that they do not depend on who came first.
+  void carry_out(const membership::ReleaseBarrier& release) {
+    barrier_sums_.clear();
+    for (const auto& [rank, values] : barrier_values_) {
+      barrier_sums_.resize(std::max(barrier_sums_.size(), values.size()));
+      for (size_t i = 0; i < values.size(); i++) barrier_sums_[i] += values[i];
+    }
+    barrier_values_.clear();
+    barrier_seq_ = release.seq + 1;
+    const std::map<Incarnation, BarrierCall*> calls = std::exchange(barrier_calls_, {});
+    for (const auto& [incarnation, call] : calls) answer_barrier(call);
+  }
+
+  void carry_out(const membership::RepeatBarrier& repeat) {
+    const auto it = barrier_calls_.find(repeat.to);
+    if (it == barrier_calls_.end()) return;
+    answer_barrier(it->second);
+    barrier_calls_.erase(it);
+  }
+
+  void answer_barrier(BarrierCall* call) const {
+    proto::BarrierReply reply;
+    reply.mutable_sums()->Assign(barrier_sums_.begin(), barrier_sums_.end());
+    call->answer(std::move(reply));
+  }
+
+  void carry_out(const membership::DeclareLost& lost) {
+    log_.warn("lost role={} rank={} silent_ms={} policy=fail", lost.member.role == Role::kWorker ? "worker" : "server",
+              lost.member.rank, lost.silent_ms);
+  }
+
+  void carry_out(const membership::LogMissing& missing) {
+    log_.info("{} waits {} s; missing: {}", missing.what, missing.waited_ms / 1000, to_text(missing.missing));
+  }
+
+  void carry_out(const membership::End& ending) {
+    Result<> outcome;
+    if (ending.failure) outcome = fail(ending.failure->code, "{}", ending.failure->message);
+    end(std::move(outcome));
+  }
+
+  void end(Result<> outcome) {
+    outcome_reached_ = true;
+    const std::lock_guard lock(mutex_);
+    if (!outcome_) outcome_ = std::move(outcome);
+    outcome_changed_.notify_all();
+  }
+
+  grpc::Status failure_status() const {
+    const std::lock_guard lock(mutex_);
+    return outcome_ && !*outcome_ ? to_status(outcome_->error()) : over();
+  }
+
+  void end_all_calls() {
+    outcome_reached_ = true;
+    for (auto& [incarnation, joining] : joining_) {
+      if (JoinCall* call = std::exchange(joining.call, nullptr)) call->refuse(over());
+    }
+    for (const auto& [incarnation, call] : std::exchange(barrier_calls_, {})) call->refuse(over());
+    for (const auto& [incarnation, stream] : std::exchange(streams_, {})) stream->close(over());
+  }
+
+  SchedulerOptions options_;
+  Log log_;
+  Clock::time_point since_ = Clock::now();
+
+  membership::Machine machine_;
+  Incarnation incarnation_;
+  std::map<Incarnation, Joining> joining_;
+  std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
+  std::map<Incarnation, BarrierCall*> barrier_calls_;
+  std::map<uint32_t, std::vector<double>> barrier_values_;  // of the open barrier, by rank
+  std::vector<double> barrier_sums_;                        // of the last one
+  uint64_t barrier_seq_ = 0;                                // of the open one
+  Joined joined_;
+  std::string job_text_;
+  bool outcome_reached_ = false;
+  bool stopped_ = false;
+
+  mutable std::mutex mutex_;  // what follows
+  std::condition_variable tasks_changed_;
+  std::condition_variable outcome_changed_;
+  std::deque<std::function<void()>> tasks_;
+  std::optional<Result<>> outcome_;
+  std::map<Member, Pulse> pulses_;
+
+  SchedulerService service_;
+  Listener listener_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Scheduler>> Scheduler::start(SchedulerOptions options, Log log) {
+  auto driver = std::make_unique<Driver>(std::move(options), std::move(log));
+  DT_TRY_VOID(driver->begin());
+  return std::unique_ptr<Scheduler>(std::move(driver));
+}
+
+}  // namespace dtrain::rpc

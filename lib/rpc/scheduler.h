@@ -1,0 +1,58 @@
+// The scheduler of a job: brings the processes together, hears their hearts, lets them agree, and ends the job.
+// Decisions are sync/membership.h; this carries them out over gRPC. The protocol: proto/scheduler.proto.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "rpc/endpoint.h"
+#include "rpc/job_types.h"
+#include "rpc/security.h"
+
+namespace dtrain::rpc {
+
+// Everybody has joined.
+struct Joined {
+  std::vector<Node> nodes;  // workers by rank, then servers by rank
+  uint64_t records_train = 0;
+  uint64_t records_val = 0;
+};
+
+struct SchedulerOptions {
+  Listen listen;
+  Security security;
+  sync::membership::Settings membership;
+  // Completes the job's text (placement, shares, batches an epoch) before the answers go out. Called once, on the
+  // scheduler's thread. An error ends the start for all.
+  std::function<Result<std::string>(const Joined&)> finish_job;
+};
+
+struct MemberPulse {
+  Member member;
+  Pulse pulse;
+};
+
+// Any thread may call it.
+class Scheduler {
+ public:
+  // Listens and returns. Code::kStartup as rpc::listen.
+  static Result<std::unique_ptr<Scheduler>> start(SchedulerOptions options, Log log);
+  virtual ~Scheduler() = default;
+
+  [[nodiscard]] virtual uint16_t port() const = 0;
+  // nullopt: the job has not ended within `limit`. Else how it ended: the first error, or success.
+  virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
+  // A signal asked this process to stop: the job stops before a common step.
+  virtual void request_stop() = 0;
+  // Every process prints its open waits (R-F9).
+  virtual void dump_waits() = 0;
+  // What workers reported last, by rank; empty before the start.
+  [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
+};
+
+}  // namespace dtrain::rpc

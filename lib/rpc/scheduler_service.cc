@@ -1,0 +1,105 @@
+#include "rpc/scheduler_service.h"
+
+#include "rpc/channel.h"
+
+namespace dtrain::rpc {
+namespace {
+
+constexpr int kBarrierValuesMax = 4096;
+constexpr size_t kBarrierNameMax = 200;
+
+grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const grpc::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(status);
+  return reactor;
+}
+
+grpc::Status malformed(const char* what) {
+  return {grpc::StatusCode::INVALID_ARGUMENT, what};
+}
+
+// The first message says who it is; everything after it is that process's.
+class ControlEvents final : public ControlCall::Events {
+ public:
+  ControlEvents(SchedulerCalls& calls, Tracker& tracker) : token_(tracker), calls_(calls) {}
+
+  void on_message(ControlCall& stream, proto::Up& up) override {
+    if (up.has_hello() && incarnation_ == 0 && up.hello().incarnation() != 0) {
+      incarnation_ = up.hello().incarnation();
+      stream_ = &stream;
+      calls_.on_stream(stream.shared(), up.hello());
+    } else if (incarnation_ != 0 && !up.has_hello()) {
+      calls_.on_up(stream.shared(), incarnation_, up);
+    } else {
+      stream.close(malformed("a stream begins with one Hello"));
+    }
+  }
+  void on_end() override {
+    if (incarnation_ != 0) calls_.on_stream_end(incarnation_, stream_);
+  }
+
+ private:
+  Tracker::Token token_;
+  SchedulerCalls& calls_;
+  Incarnation incarnation_ = 0;
+  const ControlCall* stream_ = nullptr;
+};
+
+// Refused before anything was read.
+class RefusedStream final : public grpc::ServerBidiReactor<proto::Up, proto::Down> {
+ public:
+  explicit RefusedStream(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context) const {
+  grpc::Status status = check_caller(context, security_, log_);
+  if (status.ok() && closed_) status = {grpc::StatusCode::UNAVAILABLE, "the scheduler ends"};
+  return status;
+}
+
+grpc::ServerUnaryReactor* SchedulerService::Join(grpc::CallbackServerContext* context,
+                                                 const proto::JoinRequest* request, proto::JoinReply* reply) {
+  if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
+  if (request->role() != proto::ROLE_WORKER && request->role() != proto::ROLE_SERVER) {
+    return refuse(context, malformed("neither worker nor server"));
+  }
+  const Incarnation incarnation = request->incarnation();
+  auto* call = new JoinCall(tracker_, next_call_++, reply,
+                            [this, incarnation](uint64_t id) { calls_.on_join_cancelled(incarnation, id); });
+  calls_.on_join(call, *request, context->peer());
+  return call;
+}
+
+grpc::ServerUnaryReactor* SchedulerService::Barrier(grpc::CallbackServerContext* context,
+                                                    const proto::BarrierRequest* request, proto::BarrierReply* reply) {
+  if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
+  if (request->values_size() > kBarrierValuesMax || request->name().size() > kBarrierNameMax) {
+    return refuse(context, malformed("a barrier's name or list of numbers is too long"));
+  }
+  const Incarnation incarnation = request->incarnation();
+  auto* call = new BarrierCall(tracker_, next_call_++, reply,
+                               [this, incarnation](uint64_t id) { calls_.on_barrier_cancelled(incarnation, id); });
+  calls_.on_barrier(call, *request);
+  return call;
+}
+
+grpc::ServerUnaryReactor* SchedulerService::Done(grpc::CallbackServerContext* context,
+                                                 const proto::DoneRequest* request, proto::DoneReply* reply) {
+  if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
+  // Answered as soon as the owner has heard it: a cancellation changes nothing.
+  auto* call = new DoneCall(tracker_, next_call_++, reply, [](uint64_t) {});
+  calls_.on_done(call, *request);
+  return call;
+}
+
+grpc::ServerBidiReactor<proto::Up, proto::Down>* SchedulerService::Control(grpc::CallbackServerContext* context) {
+  if (const grpc::Status status = check(*context); !status.ok()) return new RefusedStream(status);
+  const auto stream = ControlCall::make(std::make_unique<ControlEvents>(calls_, tracker_));
+  stream->start();
+  return stream.get();
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,66 @@
+// The scheduler's side of proto/scheduler.proto: checks callers and messages, and hands what is in order to one owner.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "base/log.h"
+#include "rpc/job_types.h"
+#include "rpc/pending_call.h"
+#include "rpc/security.h"
+#include "rpc/server_stream.h"
+#include "scheduler.grpc.pb.h"
+
+namespace dtrain::rpc {
+
+using JoinCall = PendingCall<proto::JoinReply>;
+using BarrierCall = PendingCall<proto::BarrierReply>;
+using DoneCall = PendingCall<proto::DoneReply>;
+using ControlCall = ServerStream<proto::Down, proto::Up>;
+
+// What came in. All methods are called from gRPC's threads: the owner posts them to its own and returns. Each call gets
+// one answer there.
+class SchedulerCalls {
+ public:
+  virtual ~SchedulerCalls() = default;
+  virtual void on_join(JoinCall* call, const proto::JoinRequest& request, const std::string& peer) = 0;
+  virtual void on_join_cancelled(Incarnation incarnation, uint64_t call) = 0;
+  virtual void on_barrier(BarrierCall* call, const proto::BarrierRequest& request) = 0;
+  virtual void on_barrier_cancelled(Incarnation incarnation, uint64_t call) = 0;
+  virtual void on_done(DoneCall* call, const proto::DoneRequest& request) = 0;
+  virtual void on_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) = 0;
+  virtual void on_up(const std::shared_ptr<ControlCall>& stream, Incarnation incarnation, const proto::Up& up) = 0;
+  virtual void on_stream_end(Incarnation incarnation, const ControlCall* stream) = 0;
+};
+
+class SchedulerService final : public proto::Scheduler::CallbackService {
+ public:
+  SchedulerService(SchedulerCalls& calls, Security security, Log log)
+      : calls_(calls), security_(std::move(security)), log_(std::move(log)) {}
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const proto::JoinRequest* request,
+                                 proto::JoinReply* reply) override;
+  grpc::ServerUnaryReactor* Barrier(grpc::CallbackServerContext* context, const proto::BarrierRequest* request,
+                                    proto::BarrierReply* reply) override;
+  grpc::ServerUnaryReactor* Done(grpc::CallbackServerContext* context, const proto::DoneRequest* request,
+                                 proto::DoneReply* reply) override;
+  grpc::ServerBidiReactor<proto::Up, proto::Down>* Control(grpc::CallbackServerContext* context) override;
+
+  // From now on every new call is refused with UNAVAILABLE.
+  void close() { closed_ = true; }
+  // Until no call is left: after the server's shutdown.
+  void wait_idle() { tracker_.wait_idle(); }
+
+ private:
+  grpc::Status check(const grpc::CallbackServerContext& context) const;
+
+  SchedulerCalls& calls_;
+  Security security_;
+  Log log_;
+  Tracker tracker_;
+  std::atomic<uint64_t> next_call_ = 1;
+  std::atomic<bool> closed_ = false;
+};
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,41 @@
+// Who may speak: the job's token, the build, the protocol's version, and certificates. Checked on every call and every
+// stream (R-F11, R-L13).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace dtrain::rpc {
+
+// Changes when a message or its meaning does (proto/, kvstore/wire.h).
+inline constexpr uint32_t kProtocolVersion = 1;
+
+// PEM texts. Both sides show a certificate, and accept one that the authority has signed.
+struct Tls {
+  std::string certificate;
+  std::string key;
+  std::string authority;
+};
+// From --tls-cert, --tls-key, --tls-ca: all three, or Code::kUsage; kNotFound if a file is not there.
+Result<Tls> read_tls(const std::string& certificate_file, const std::string& key_file,
+                     const std::string& authority_file);
+
+// The same on all sides of a job. Whether it may do without a token is the caller's decision.
+struct Security {
+  std::string token;  // empty: none
+  std::string build_id;
+  bool allow_mixed_builds = false;
+  std::optional<Tls> tls;
+};
+
+// Takes as long for a first byte that differs as for a last one. Lengths may be guessed by time.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+
+// 64 random bits from the system, not 0: which start of which process a message comes from.
+uint64_t make_incarnation();
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,58 @@
+#include "rpc/status.h"
+
+namespace dtrain::rpc {
+namespace {
+
+constexpr auto kLastCode = static_cast<uint32_t>(Code::kUnavailable);
+
+grpc::StatusCode status_code(Code code) {
+  switch (code) {
+    case Code::kUsage: return grpc::StatusCode::INVALID_ARGUMENT;
+    case Code::kDenied: return grpc::StatusCode::PERMISSION_DENIED;
+    case Code::kNotFound: return grpc::StatusCode::NOT_FOUND;
+    case Code::kUnavailable: return grpc::StatusCode::UNAVAILABLE;
+    case Code::kStartup:
+    case Code::kPreempted: return grpc::StatusCode::ABORTED;
+    default: return grpc::StatusCode::INTERNAL;
+  }
+}
+
+Code code_of(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED: return Code::kUnavailable;
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::UNIMPLEMENTED:
+    case grpc::StatusCode::PERMISSION_DENIED: return Code::kDenied;
+    default: return Code::kInternal;
+  }
+}
+
+}  // namespace
+
+proto::Failure to_failure(const Error& error) {
+  proto::Failure failure;
+  failure.set_code(static_cast<uint32_t>(error.code));
+  failure.set_message(error.message);
+  for (const std::string& frame : error.context) failure.add_context(frame);
+  return failure;
+}
+
+Error from_failure(const proto::Failure& failure) {
+  const Code code = failure.code() <= kLastCode ? static_cast<Code>(failure.code()) : Code::kInternal;
+  return {code, failure.message(), {failure.context().begin(), failure.context().end()}};
+}
+
+grpc::Status to_status(const Error& error) {
+  return {status_code(error.code), error.message, to_failure(error).SerializeAsString()};
+}
+
+Error from_status(const grpc::Status& status) {
+  proto::Failure failure;
+  if (!status.error_details().empty() && failure.ParseFromString(status.error_details())) return from_failure(failure);
+  return {code_of(status.error_code()), status.error_message(), {}};
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,19 @@
+// Errors across a call: an Error becomes a gRPC status whose details hold code and context, and back.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "base/error.h"
+#include "scheduler.pb.h"
+
+namespace dtrain::rpc {
+
+proto::Failure to_failure(const Error& error);
+// A code that does not exist becomes kInternal.
+Error from_failure(const proto::Failure& failure);
+
+grpc::Status to_status(const Error& error);
+// A status without details: UNAVAILABLE, CANCELLED and DEADLINE_EXCEEDED are Code::kUnavailable, refusals kDenied.
+Error from_status(const grpc::Status& status);
+
+}  // namespace dtrain::rpc

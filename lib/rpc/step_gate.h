@@ -1,0 +1,39 @@
+// Where the training thread asks before each step, and where the control thread can hold it: all workers of a job that
+// is asked to stop end before the same step (sync/membership.h says which).
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "base/waits.h"
+
+namespace dtrain::rpc {
+
+class StepGate {
+ public:
+  explicit StepGate(Waits& waits) : waits_(waits) {}
+
+  // Training thread: true: begin `step`. false: end before it. Waits while held. The job's error once there is one.
+  Result<bool> may_begin(uint64_t step);
+
+  // Control thread: from now on no step begins that has not begun. Returns how many have.
+  uint64_t hold();
+  // Steps 0 .. steps - 1 are to be done, none later.
+  void stop_after(uint64_t steps);
+  void fail(Error error);
+  [[nodiscard]] uint64_t steps_begun() const;
+
+ private:
+  Waits& waits_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t begun_ = 0;
+  bool held_ = false;
+  std::optional<uint64_t> stop_after_;
+  std::optional<Error> error_;
+};
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,265 @@
+// Pipes between workers and servers: bytes there and back, order, broken connections, callers that do not belong.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <future>
+#include <map>
+
+#include "base/crc32c.h"
+#include "base/random.h"
+#include "rpc/data_client.h"
+#include "rpc/data_server.h"
+
+namespace dtrain::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+using kvstore::Header;
+using kvstore::Kind;
+using kvstore::Message;
+using kvstore::Pieces;
+
+constexpr uint64_t kIncarnation = 0x1234567890abcdef;
+
+Security security() {
+  return {.token = "secret", .build_id = "build-1", .tls = {}};
+}
+
+std::vector<float> joined(Pieces pieces) {
+  std::vector<std::byte> bytes;
+  for (const auto piece : pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  return floats;
+}
+
+// Sends every message's payload back, from its own memory.
+class Echo final : public kvstore::ServerEvents {
+ public:
+  void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Header& header, Pieces payload) override {
+    if (throws) throw std::runtime_error("this server is broken");
+    auto copy = std::make_shared<const std::vector<float>>(joined(payload));
+    Header answer = header;
+    answer.kind = Kind::kAnswer;
+    peer->send(kvstore::make_message(answer, std::as_bytes(std::span(*copy)), copy, true));
+  }
+  std::atomic<bool> throws = false;
+};
+
+class Collector final : public kvstore::ClientEvents {
+ public:
+  void on_message(uint32_t, const Header& header, Pieces payload) override {
+    const std::lock_guard lock(mutex_);
+    intact = intact && kvstore::payload_intact(header, payload);
+    steps[header.key].push_back(header.step);
+    last = joined(payload);
+    count++;
+    changed_.notify_all();
+  }
+  void on_reconnected(uint32_t) override {
+    const std::lock_guard lock(mutex_);
+    reconnected++;
+    changed_.notify_all();
+  }
+  template <class Condition>
+  bool wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 8s, condition);
+  }
+
+  std::map<uint32_t, std::vector<uint64_t>> steps;  // by key, in order of arrival
+  std::vector<float> last;
+  size_t count = 0;
+  int reconnected = 0;
+  bool intact = true;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+struct Pair {
+  explicit Pair(Security client_security = security(), uint64_t incarnation = kIncarnation)
+      : server(DataServer::start({{}, security()}, Log::silent()).value()) {
+    DataClientOptions options;
+    options.servers = {"127.0.0.1:" + std::to_string(server->port())};
+    options.incarnation = incarnation;
+    options.security = std::move(client_security);
+    client = DataClient::create(std::move(options), collector, waits, Log::silent()).value();
+  }
+  void connect() {
+    server->serve({kIncarnation}, echo);
+    REQUIRE(client->connect(5s).has_value());
+    pipe = client->pipes()[0];
+  }
+  static Message message(std::span<const float> values, uint32_t key, uint64_t step) {
+    Header header;
+    header.incarnation = kIncarnation;
+    header.key = key;
+    header.step = step;
+    header.element_count = static_cast<uint32_t>(values.size());
+    return kvstore::make_message(header, std::as_bytes(values), nullptr, true);
+  }
+
+  Waits waits;
+  Echo echo;
+  Collector collector;
+  std::unique_ptr<DataServer> server;
+  std::unique_ptr<DataClient> client;
+  std::shared_ptr<kvstore::Pipe> pipe;
+};
+
+std::vector<float> random_floats(size_t count) {
+  RandomStream random(1, Use::kTest);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("payloads of every size come back as they went", "[rpc]") {
+  Pair pair;
+  pair.connect();
+  const std::vector<float> values = random_floats(3 << 20);
+  size_t sent = 0;
+  for (const size_t count :
+       {size_t{0}, size_t{1}, size_t{15}, size_t{1000}, size_t{1} << 18, (size_t{1} << 20) + 1, values.size()}) {
+    INFO(count << " floats");
+    pair.pipe->send(Pair::message({values.data(), count}, 0, sent++));
+    REQUIRE(pair.collector.wait([&] { return pair.collector.count == sent; }));
+    REQUIRE(pair.collector.intact);
+    REQUIRE(pair.collector.last.size() == count);
+    REQUIRE(std::equal(pair.collector.last.begin(), pair.collector.last.end(), values.begin()));
+  }
+}
+
+TEST_CASE("many messages queue and keep their order, sent by several threads", "[rpc]") {
+  Pair pair;
+  pair.connect();
+  const std::vector<float> values = random_floats(20'000);
+  std::vector<std::thread> threads;
+  for (uint32_t key = 0; key < 3; key++) {
+    threads.emplace_back([&pair, &values, key] {
+      for (uint64_t step = 0; step < 200; step++) pair.pipe->send(Pair::message(values, key, step));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE(pair.collector.wait([&] { return pair.collector.count == 600; }));
+  CHECK(pair.collector.intact);
+  for (const auto& [key, steps] : pair.collector.steps) CHECK(std::ranges::is_sorted(steps));
+  pair.client->close();
+  CHECK(pair.client->queued_bytes() == 0);
+}
+
+TEST_CASE("a worker that is early is let in once the server knows its workers", "[rpc]") {
+  Pair pair;
+  auto connected = std::async(std::launch::async, [&] { return pair.client->connect(5s); });
+  while (pair.waits.open().empty() || !pair.waits.open()[0].name.ends_with("does not know its workers yet)")) {
+    std::this_thread::yield();
+  }
+  pair.server->serve({kIncarnation}, pair.echo);
+  CHECK(connected.get().has_value());
+}
+
+TEST_CASE("a cut stream is opened again, the worker is told, and messages flow", "[rpc]") {
+  Pair pair;
+  pair.connect();
+  const std::vector<float> values = random_floats(1000);
+  pair.pipe->send(Pair::message(values, 0, 0));
+  REQUIRE(pair.collector.wait([&] { return pair.collector.count == 1; }));
+  for (int round = 1; round <= 3; round++) {
+    pair.server->cut(0);
+    REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == round; }));
+    pair.pipe->send(Pair::message(values, 0, static_cast<uint64_t>(round)));
+    REQUIRE(pair.collector.wait([&] { return pair.collector.steps[0].back() == static_cast<uint64_t>(round); }));
+  }
+}
+
+TEST_CASE("a server that is started again is found again", "[rpc]") {
+  Pair pair;
+  pair.connect();
+  const uint16_t port = pair.server->port();
+  pair.server.reset();
+  DataServerOptions options{{"127.0.0.1", port, 0}, security()};
+  pair.server = DataServer::start(std::move(options), Log::silent()).value();
+  pair.server->serve({kIncarnation}, pair.echo);
+  REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
+}
+
+TEST_CASE("a worker with a wrong token or of another start is refused for good", "[rpc]") {
+  Security wrong = security();
+  uint64_t incarnation = kIncarnation;
+  SECTION("token") {
+    wrong.token = "guess";
+  }
+  SECTION("incarnation") {
+    incarnation = 1;
+  }
+  Pair pair(wrong, incarnation);
+  pair.server->serve({kIncarnation}, pair.echo);
+  const auto connected = pair.client->connect(5s);
+  REQUIRE_FALSE(connected.has_value());
+  CHECK(connected.error().code == Code::kDenied);
+  CHECK_THAT(connected.error().text(), Catch::Contains("server 0 at 127.0.0.1:"));
+}
+
+TEST_CASE("an absent server is named when the time is over", "[rpc]") {
+  DataClientOptions options;
+  options.servers = {"127.0.0.1:1"};
+  options.security = security();
+  Waits waits;
+  Collector collector;
+  const auto client = DataClient::create(std::move(options), collector, waits, Log::silent()).value();
+  const auto connected = client->connect(200ms);
+  REQUIRE_FALSE(connected.has_value());
+  CHECK(connected.error().code == Code::kStartup);
+  CHECK_THAT(connected.error().message, Catch::Contains("server 0 at 127.0.0.1:1"));
+}
+
+TEST_CASE("messages that are none of the sender's end its stream, not the server", "[rpc]") {
+  Pair pair;
+  pair.connect();
+  Message stolen = Pair::message({}, 0, 0);
+  SECTION("another worker's") {
+    stolen.header.incarnation++;
+  }
+  SECTION("no message") {
+    stolen.header.magic = 0;
+  }
+  SECTION("another size than it says") {
+    stolen.header.payload_bytes = 400;
+  }
+  pair.pipe->send(std::move(stolen));
+  REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
+  const std::vector<float> values = random_floats(10);
+  pair.pipe->send(Pair::message(values, 0, 7));
+  REQUIRE(pair.collector.wait([&] { return pair.collector.count == 1; }));
+  CHECK(pair.server->state().has_value());
+}
+
+TEST_CASE("an exception in a server's reaction is kept for its owner", "[rpc]") {
+  Pair pair;
+  pair.connect();
+  pair.echo.throws = true;
+  const std::vector<float> values = random_floats(10);
+  pair.pipe->send(Pair::message(values, 0, 0));
+  REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
+  CHECK(pair.server->state().error().message == "this server is broken");
+}
+
+// Memory of messages without an owner may go once the client is closed: the sanitizers would see gRPC read it later.
+TEST_CASE("a client that is closed with messages on their way lets go of their memory", "[rpc]") {
+  for (int round = 0; round < 5; round++) {
+    Pair pair;
+    pair.connect();
+    auto values = std::make_unique<std::vector<float>>(random_floats(1 << 20));
+    for (uint64_t step = 0; step < 8; step++) pair.pipe->send(Pair::message(*values, 0, step));
+    pair.client->close();
+    CHECK(pair.client->queued_bytes() == 0);
+    values.reset();
+    pair.pipe->send(Pair::message({}, 0, 9));  // vanishes
+  }
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,50 @@
+#include "rpc/endpoint.h"
+
+#include <catch2/catch.hpp>
+
+#include "rpc/security.h"
+
+namespace dtrain::rpc {
+
+TEST_CASE("addresses are read and written, also IPv6, and refused if they are none", "[rpc]") {
+  CHECK(parse_endpoint("10.0.0.1:9091").value() == Endpoint{"10.0.0.1", 9091});
+  CHECK(parse_endpoint("[fe80::1]:80").value() == Endpoint{"fe80::1", 80});
+  CHECK(parse_endpoint("node-3:65535").value() == Endpoint{"node-3", 65535});
+  CHECK(to_text(Endpoint{"fe80::1", 80}) == "[fe80::1]:80");
+  CHECK(to_text(Endpoint{"node-3", 80}) == "node-3:80");
+  for (const char* text :
+       {"", ":", "host", "host:", ":80", "host:0", "host:65536", "host:8x", "fe80::1:80", "host:-1"}) {
+    INFO(text);
+    const auto endpoint = parse_endpoint(text);
+    REQUIRE_FALSE(endpoint.has_value());
+    CHECK(endpoint.error().code == Code::kUsage);
+  }
+}
+
+TEST_CASE("loopback and own addresses are recognised", "[rpc]") {
+  CHECK(is_loopback("127.0.0.1"));
+  CHECK(is_loopback("127.3.2.1"));
+  CHECK(is_loopback("::1"));
+  CHECK_FALSE(is_loopback("0.0.0.0"));
+  CHECK_FALSE(is_loopback("192.0.2.1"));
+  CHECK(is_this_host("127.0.0.1"));
+  CHECK_FALSE(is_this_host("192.0.2.1"));  // documentation's network: nobody's
+  CHECK(source_address({"127.0.0.1", 9091}).value() == "127.0.0.1");
+  CHECK_FALSE(source_address({"no-such-host.invalid", 1}).has_value());
+}
+
+TEST_CASE("tokens are equal or not, whatever their lengths", "[rpc]") {
+  CHECK(equal_in_constant_time("", ""));
+  CHECK(equal_in_constant_time("abc", "abc"));
+  CHECK_FALSE(equal_in_constant_time("abc", "abd"));
+  CHECK_FALSE(equal_in_constant_time("abc", "ab"));
+  CHECK_FALSE(equal_in_constant_time("", "a"));
+  CHECK(make_incarnation() != make_incarnation());
+}
+
+TEST_CASE("TLS wants all three files", "[rpc]") {
+  CHECK(read_tls("a", "", "c").error().code == Code::kUsage);
+  CHECK(read_tls("/no/such/file", "b", "c").error().code == Code::kNotFound);
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,104 @@
+// A scheduler and processes of a job, all in this process, over loopback, with short limits.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpc/control_client.h"
+#include "rpc/scheduler.h"
+
+namespace dtrain::rpc::test {
+
+using namespace std::chrono_literals;
+
+inline Security security() {
+  return {.token = "secret", .build_id = "build-1", .tls = {}};
+}
+
+inline sync::membership::Settings settings(uint32_t workers, uint32_t servers) {
+  sync::membership::Settings settings;
+  settings.workers = workers;
+  settings.servers = servers;
+  settings.job_text = "network = lenet\nlr = 0.1\n";
+  settings.start_timeout_ms = 5'000;
+  settings.heartbeat_timeout_ms = 4'000;
+  settings.reconnect_ms = 1'000;
+  return settings;
+}
+
+// What callbacks and threads of one process leave behind.
+class Process {
+ public:
+  Process(uint16_t port, Role role, Security as = security()) {
+    options.scheduler = {"127.0.0.1", port};
+    options.security = std::move(as);
+    options.incarnation = make_incarnation();
+    options.start_timeout = 5s;
+    options.heartbeat_interval = 100ms;
+    options.heartbeat_timeout = 4s;
+    options.scheduler_grace = 500ms;
+    options.barrier_timeout = 10s;
+    request.role = role;
+    request.host = "here";
+    request.job_text = "network = lenet\nlr = auto\n";
+    if (role == Role::kServer) request.address = "127.0.0.1:1";
+    create();
+  }
+  // Options take effect from here.
+  void create() {
+    client = ControlClient::create(options, waits, Log::silent());
+    client->on_failure([this](const Error& error) { failed.set_value(error); });
+  }
+  std::future<Result<JoinReply>> join() {
+    return std::async(std::launch::async, [this] { return client->join(request); });
+  }
+
+  ControlOptions options;
+  JoinRequest request;
+  Waits waits;
+  std::promise<Error> failed;
+  std::unique_ptr<ControlClient> client;
+};
+
+class Job {
+ public:
+  explicit Job(sync::membership::Settings settings, Security as = security()) {
+    SchedulerOptions options;
+    options.security = std::move(as);
+    options.membership = std::move(settings);
+    options.finish_job = [text = options.membership.job_text](const Joined&) -> Result<std::string> {
+      return text + "placement = 0:0:0:4:0\n";
+    };
+    scheduler = Scheduler::start(std::move(options), Log::silent()).value();
+  }
+  Process& add(Role role) {
+    processes.push_back(std::make_unique<Process>(scheduler->port(), role));
+    return *processes.back();
+  }
+  // Workers, then servers; by rank, all joined.
+  void start(uint32_t workers, uint32_t servers) {
+    std::vector<std::future<Result<JoinReply>>> joins;
+    for (uint32_t i = 0; i < workers + servers; i++) {
+      Process& process = add(i < workers ? Role::kWorker : Role::kServer);
+      process.request.want_rank = i < workers ? i : i - workers;
+      joins.push_back(process.join());
+    }
+    for (auto& join : joins) (void)join.get().value();
+  }
+  Process& operator[](size_t i) { return *processes[i]; }
+
+  std::unique_ptr<Scheduler> scheduler;
+  std::vector<std::unique_ptr<Process>> processes;
+};
+
+// The future's value; a test that would hang fails instead.
+template <class T>
+T within(std::future<T> future, std::chrono::milliseconds limit = 8s) {
+  if (future.wait_for(limit) != std::future_status::ready) throw std::runtime_error("nothing came in time");
+  return future.get();
+}
+
+}  // namespace dtrain::rpc::test

@@ -1,0 +1,290 @@
+// The scheduler's service and its clients: what sync/membership.h decides, over real calls.
+#include <catch2/catch.hpp>
+
+#include "rpc/job.h"
+
+namespace dtrain::rpc::test {
+namespace {
+
+using Catch::Contains;
+
+Error refusal(Process& process) {
+  auto reply = within(process.join());
+  REQUIRE_FALSE(reply.has_value());
+  return reply.error();
+}
+
+}  // namespace
+
+TEST_CASE("everybody gets the same table, its own rank and the complete job", "[rpc]") {
+  Job job(settings(2, 1));
+  Process& second = job.add(Role::kWorker);
+  second.request.want_rank = 1;
+  Process& first = job.add(Role::kWorker);
+  Process& server = job.add(Role::kServer);
+  for (Process* worker : {&first, &second}) {
+    worker->request.records_train = 60'000;
+    worker->request.records_val = 10'000;
+  }
+  std::vector<std::future<Result<JoinReply>>> joins;
+  for (Process* process : {&second, &first, &server}) joins.push_back(process->join());
+  std::vector<JoinReply> replies;
+  for (auto& join : joins) replies.push_back(within(std::move(join)).value());
+  CHECK(replies[0].rank == 1);
+  CHECK(replies[1].rank == 0);
+  CHECK(replies[2].rank == 0);
+  for (const JoinReply& reply : replies) {
+    CHECK(reply.job_text == "network = lenet\nlr = 0.1\nplacement = 0:0:0:4:0\n");
+    CHECK(reply.records_train == 60'000);
+    REQUIRE(reply.nodes.size() == 3);
+    CHECK(reply.nodes[0].incarnation == first.options.incarnation);
+    CHECK(reply.of(Role::kServer)[0].address == "127.0.0.1:1");
+  }
+}
+
+TEST_CASE("a caller with another token, build or none is refused and the job does not notice", "[rpc]") {
+  Job job(settings(1, 0));
+  Process intruder(job.scheduler->port(), Role::kWorker, {.token = "secre!", .build_id = "build-1", .tls = {}});
+  Process stranger(job.scheduler->port(), Role::kWorker, {.token = "", .build_id = "build-1", .tls = {}});
+  Process older(job.scheduler->port(), Role::kWorker, {.token = "secret", .build_id = "build-0", .tls = {}});
+  for (Process* process : {&intruder, &stranger}) {
+    const Error error = refusal(*process);
+    CHECK(error.code == Code::kDenied);
+    CHECK_THAT(error.message, Contains("job token"));
+  }
+  const Error error = refusal(older);
+  CHECK(error.code == Code::kDenied);
+  CHECK_THAT(error.message, Contains("build-0") && Contains("--allow-mixed-builds"));
+  job.start(1, 0);
+}
+
+TEST_CASE("another build may join where mixed builds are allowed", "[rpc]") {
+  Security lenient = security();
+  lenient.allow_mixed_builds = true;
+  Job job(settings(1, 0), lenient);
+  Process older(job.scheduler->port(), Role::kWorker, {.token = "secret", .build_id = "build-0", .tls = {}});
+  CHECK(within(older.join()).has_value());
+}
+
+TEST_CASE("a taken rank, other flags and other records are usage errors that say what differs", "[rpc]") {
+  Job job(settings(2, 0));
+  Process& first = job.add(Role::kWorker);
+  first.request.want_rank = 0;
+  first.request.records_train = 100;
+  auto first_join = first.join();
+  Process& other_flags = job.add(Role::kWorker);
+  other_flags.request.job_text = "network = mlp\nlr = 0.1\n";
+  const Error flags = refusal(other_flags);
+  CHECK(flags.code == Code::kUsage);
+  CHECK_THAT(flags.message, Contains("network (job: lenet, here: mlp)"));
+  Process& other_records = job.add(Role::kWorker);
+  other_records.request.records_train = 99;
+  const Error records = refusal(other_records);
+  CHECK(records.code == Code::kUsage);
+  CHECK_THAT(records.message, Contains("worker 1 has 99") && Contains("worker 0 has 100"));
+  Process& twin = job.add(Role::kWorker);
+  twin.request.want_rank = 0;
+  twin.request.records_train = 100;
+  const Error taken = refusal(twin);
+  CHECK(taken.code == Code::kUsage);
+  CHECK_THAT(taken.message, Contains("rank taken"));
+  Process& good = job.add(Role::kWorker);
+  good.request.records_train = 100;
+  CHECK(within(good.join()).value().rank == 1);
+  CHECK(within(std::move(first_join)).value().rank == 0);
+}
+
+TEST_CASE("who is missing at the start-up limit is named to all who wait", "[rpc]") {
+  auto short_limit = settings(2, 1);
+  short_limit.start_timeout_ms = 300;
+  Job job(short_limit);
+  const Error error = refusal(job.add(Role::kWorker));
+  CHECK(error.code == Code::kStartup);
+  CHECK_THAT(error.message, Contains("worker 1, server 0 did not join within 0.3 s"));
+  const auto outcome = job.scheduler->wait(2s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->error().code == Code::kStartup);
+}
+
+TEST_CASE("an absent scheduler is an error after the limit, with its address", "[rpc]") {
+  Process process(1, Role::kWorker);  // port 1: nobody listens
+  process.options.start_timeout = 300ms;
+  process.create();
+  const Error error = refusal(process);
+  CHECK(error.code == Code::kStartup);
+  CHECK_THAT(error.message, Contains("127.0.0.1:1") && Contains("0.3 s"));
+}
+
+TEST_CASE("a signal ends the wait for the others to join", "[rpc]") {
+  Job job(settings(2, 0));
+  Process& process = job.add(Role::kWorker);
+  auto join = process.join();
+  process.client->request_stop();
+  auto reply = within(std::move(join), 2s);
+  REQUIRE_FALSE(reply.has_value());
+  CHECK(reply.error().code == Code::kPreempted);
+}
+
+TEST_CASE("an error of the job's owner ends the start for all", "[rpc]") {
+  SchedulerOptions options;
+  options.security = security();
+  options.membership = settings(1, 0);
+  options.finish_job = [](const Joined&) -> Result<std::string> { return fail(Code::kUsage, "no placement fits"); };
+  const auto scheduler = Scheduler::start(std::move(options), Log::silent()).value();
+  Process process(scheduler->port(), Role::kWorker);
+  CHECK(refusal(process).message == "no placement fits");
+}
+
+TEST_CASE("sums are added in the order of ranks, barrier after barrier", "[rpc]") {
+  Job job(settings(3, 1));
+  job.start(3, 1);
+  // In the order of ranks (1e16 + 1) - 1e16 + ... differs from other orders.
+  const std::vector<std::vector<double>> values = {{1e16, 1}, {1, 2}, {-1e16, 3}};
+  std::vector<std::future<std::vector<double>>> sums;
+  for (size_t rank = 3; rank-- > 0;) {
+    sums.push_back(std::async(std::launch::async, [&job, &values, rank] {
+      std::vector<double> last;
+      for (int i = 0; i < 20; i++) last = job[rank].client->sum("loss", values[rank]).value();
+      CHECK(job[rank].client->sum("empty", {}).value().empty());
+      return last;
+    }));
+  }
+  for (auto& sum : sums) CHECK(within(std::move(sum)) == std::vector<double>{(1e16 + 1) - 1e16, 6});
+}
+
+TEST_CASE("the end: workers are done, servers hear it, the scheduler ends well", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  auto finished = std::async(std::launch::async, [&] { return job[2].client->wait_finish(); });
+  job[0].client->done({});
+  job[1].client->done({});
+  CHECK(within(std::move(finished)).has_value());
+  job[2].client->done({});
+  const auto outcome = job.scheduler->wait(5s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->has_value());
+}
+
+TEST_CASE("a worker's failure reaches everybody with its code, and ends open barriers", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  auto sum = std::async(std::launch::async, [&] { return job[0].client->sum("epoch", {}); });
+  job[1].client->done(fail(Code::kData, "record 7 is broken"));
+  const Result<std::vector<double>> result = within(std::move(sum));
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == Code::kData);
+  CHECK(result.error().message == "worker 1 failed: record 7 is broken");
+  const Error at_server = within(job[2].failed.get_future());
+  CHECK(at_server.code == Code::kData);
+  CHECK_FALSE(job[2].client->wait_finish().has_value());
+  CHECK(within(job[0].failed.get_future()).code == Code::kData);
+  CHECK_FALSE(job[0].client->may_begin(5).has_value());
+  job[0].client->done(tl::unexpected(result.error()));
+  job[2].client->done(tl::unexpected(at_server));
+  const auto outcome = job.scheduler->wait(5s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->error().code == Code::kData);
+}
+
+// The process vanishes without a goodbye: its connection closes, and nobody comes back.
+TEST_CASE("a process that vanishes is named to all within the bound", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  job.processes[1]->client.reset();
+  const Error at_worker = within(job[0].failed.get_future(), 6s);
+  CHECK(at_worker.code == Code::kPeerLost);
+  CHECK_THAT(at_worker.message, Contains("worker 1 was lost"));
+  CHECK(within(job[2].failed.get_future(), 6s).message == at_worker.message);
+  CHECK(job.scheduler->wait(5s)->error().code == Code::kPeerLost);
+}
+
+TEST_CASE("a process whose heart stands still is named to all", "[rpc]") {
+  auto impatient = settings(2, 0);
+  impatient.heartbeat_timeout_ms = 1'000;
+  Job job(impatient);
+  Process& slow = job.add(Role::kWorker);
+  slow.options.heartbeat_interval = 1h;
+  slow.options.heartbeat_timeout = 1h;
+  slow.create();
+  Process& healthy = job.add(Role::kWorker);
+  auto slow_join = slow.join();
+  within(healthy.join()).value();
+  within(std::move(slow_join)).value();
+  const Error error = within(healthy.failed.get_future(), 6s);
+  CHECK(error.code == Code::kPeerLost);
+  CHECK_THAT(error.message, Contains("was lost: silent for"));
+}
+
+TEST_CASE("a scheduler that is gone is an error after the grace", "[rpc]") {
+  Job job(settings(1, 1));
+  job.start(1, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  job.scheduler.reset();
+  const Error error = within(job[0].failed.get_future(), 5s);
+  CHECK(error.code == Code::kSchedulerLost);
+  CHECK(std::chrono::steady_clock::now() - begin >= 400ms);
+  CHECK(within(job[1].failed.get_future(), 5s).code == Code::kSchedulerLost);
+  CHECK_FALSE(job[0].client->sum("late", {}).has_value());
+}
+
+// Workers in a loop that gives each step at least the time of a barrier; the stop comes from one of them.
+TEST_CASE("a stop lets all workers end before the same step, and the servers with them", "[rpc]") {
+  Job job(settings(3, 1));
+  job.start(3, 1);
+  std::vector<std::future<uint64_t>> steps;
+  for (size_t rank = 0; rank < 3; rank++) {
+    steps.push_back(std::async(std::launch::async, [&job, rank] {
+      uint64_t step = 0;
+      while (job[rank].client->may_begin(step).value()) {
+        (void)job[rank].client->sum("step", {}).value();
+        step++;
+        if (rank == 1 && step == 20) job[rank].client->request_stop();
+      }
+      job[rank].client->done(fail(Code::kPreempted, "stopped"));
+      return step;
+    }));
+  }
+  const uint64_t first = within(std::move(steps[0]));
+  CHECK(first >= 20);
+  CHECK(within(std::move(steps[1])) == first);
+  CHECK(within(std::move(steps[2])) == first);
+  const Result<> server = job[3].client->wait_finish();
+  REQUIRE_FALSE(server.has_value());
+  CHECK(server.error().code == Code::kPreempted);
+  job[3].client->done(server);
+  CHECK(job.scheduler->wait(5s)->error().code == Code::kPreempted);
+}
+
+TEST_CASE("heartbeats carry progress and the oldest wait to the scheduler", "[rpc]") {
+  Job job(settings(1, 0));
+  job.start(1, 0);
+  const Waits::Wait wait(job[0].waits, [] { return std::string("key 12 on server 1"); });
+  job[0].client->report({.step = 418, .samples_per_s = 1234.5});
+  const auto deadline = std::chrono::steady_clock::now() + 3s;
+  Pulse pulse;
+  while (pulse.progress.step != 418 && std::chrono::steady_clock::now() < deadline) {
+    for (const MemberPulse& one : job.scheduler->pulses()) pulse = one.pulse;
+    std::this_thread::yield();
+  }
+  CHECK(pulse.progress.samples_per_s == 1234.5);
+  CHECK(pulse.wait == "key 12 on server 1");
+}
+
+TEST_CASE("a port in use is a start-up error that names the port and what to do", "[rpc]") {
+  Job job(settings(1, 0));
+  SchedulerOptions options;
+  options.listen = {"127.0.0.1", job.scheduler->port(), 0};
+  options.membership = settings(1, 0);
+  const auto second = Scheduler::start(options, Log::silent());
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().code == Code::kStartup);
+  CHECK_THAT(second.error().message,
+             Contains(std::to_string(job.scheduler->port())) && Contains("in use") && Contains("--port"));
+  // A range goes on to the next one.
+  options.listen.port_last = static_cast<uint16_t>(job.scheduler->port() + 20);
+  CHECK(Scheduler::start(options, Log::silent()).has_value());
+  options.listen = {"203.0.113.1", 0, 0};  // documentation's network: nobody's
+  CHECK(Scheduler::start(options, Log::silent()).error().code == Code::kStartup);
+}
+
+}  // namespace dtrain::rpc::test

@@ -1,0 +1,36 @@
+#include "rpc/step_gate.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+
+namespace dtrain::rpc {
+
+TEST_CASE("a held gate lets no step begin until it is known where to stop", "[rpc]") {
+  Waits waits;
+  StepGate gate(waits);
+  CHECK(gate.may_begin(0).value());
+  CHECK(gate.may_begin(1).value());
+  CHECK(gate.hold() == 2);
+  auto next = std::async(std::launch::async, [&] { return gate.may_begin(2); });
+  while (waits.open().empty()) std::this_thread::yield();
+  CHECK(waits.open()[0].name == "the step to stop after, before step 2");
+  SECTION("another worker has begun it") {
+    gate.stop_after(3);
+    CHECK(next.get().value());
+    CHECK_FALSE(gate.may_begin(3).value());
+    CHECK(gate.steps_begun() == 3);
+  }
+  SECTION("nobody has") {
+    gate.stop_after(2);
+    CHECK_FALSE(next.get().value());
+    CHECK(gate.steps_begun() == 2);
+  }
+  SECTION("the job fails") {
+    gate.fail({Code::kPeerLost, "worker 1 was lost", {}});
+    gate.fail({Code::kInternal, "later", {}});
+    CHECK(next.get().error().message == "worker 1 was lost");
+    CHECK_FALSE(gate.may_begin(2).has_value());
+  }
+}
+
+}  // namespace dtrain::rpc

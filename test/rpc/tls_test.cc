@@ -1,0 +1,88 @@
+// TLS on both kinds of streams, with certificates that openssl makes here.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "rpc/data_client.h"
+#include "rpc/data_server.h"
+#include "rpc/job.h"
+#include "support/temp_dir.h"
+
+namespace dtrain::rpc::test {
+namespace {
+
+// A certificate authority, and a certificate of it for 127.0.0.1.
+bool make_certificates(const std::string& at) {
+  const std::string script =
+      "cd '" + at +
+      "' && "
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -out ca.pem "
+      "-subj /CN=ca -days 2 && "
+      "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout node.key -out node.csr "
+      "-subj /CN=node && "
+      "printf 'subjectAltName=IP:127.0.0.1' > san && "
+      "openssl x509 -req -in node.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out node.pem";
+  return std::system(("( " + script + " ) > /dev/null 2>&1").c_str()) == 0;
+}
+
+Security with_tls(const std::string& at) {
+  Security secure = security();
+  secure.tls = read_tls(at + "/node.pem", at + "/node.key", at + "/ca.pem").value();
+  return secure;
+}
+
+class Ignore final : public kvstore::ClientEvents, public kvstore::ServerEvents {
+ public:
+  void on_message(uint32_t, const kvstore::Header&, kvstore::Pieces) override {}
+  void on_message(const std::shared_ptr<kvstore::Pipe>&, const kvstore::Header&, kvstore::Pieces) override {}
+  void on_reconnected(uint32_t) override {}
+};
+
+}  // namespace
+
+TEST_CASE("with TLS only who has a certificate of the authority is heard", "[rpc]") {
+  if (std::system("openssl version > /dev/null 2>&1") != 0) {
+    WARN("skipped: no openssl");
+    return;
+  }
+  const dtrain::test::TempDir here;
+  const dtrain::test::TempDir elsewhere;
+  REQUIRE(make_certificates(here.path()));
+  REQUIRE(make_certificates(elsewhere.path()));
+  const Security secure = with_tls(here.path());
+
+  Job job(settings(1, 0), secure);
+  Process good(job.scheduler->port(), Role::kWorker, secure);
+  Process plain(job.scheduler->port(), Role::kWorker);
+  Process stranger(job.scheduler->port(), Role::kWorker, with_tls(elsewhere.path()));
+  for (Process* process : {&plain, &stranger}) {
+    process->options.start_timeout = 300ms;
+    process->create();
+    CHECK(within(process->join()).error().code == Code::kStartup);
+  }
+  CHECK(within(good.join()).has_value());
+
+  const auto server = DataServer::start({{}, secure}, Log::silent()).value();
+  Ignore ignore;
+  server->serve({7}, ignore);
+  Waits waits;
+  const auto connect = [&](const Security& as, std::chrono::milliseconds limit) {
+    DataClientOptions options;
+    options.servers = {"127.0.0.1:" + std::to_string(server->port())};
+    options.incarnation = 7;
+    options.security = as;
+    return DataClient::create(std::move(options), ignore, waits, Log::silent()).value()->connect(limit);
+  };
+  CHECK(connect(secure, 5s).has_value());
+  CHECK(connect(security(), 300ms).error().code == Code::kStartup);
+}
+
+TEST_CASE("a certificate that is none stops the start", "[rpc]") {
+  DataServerOptions options;
+  options.security.tls = Tls{"no certificate", "no key", "no authority"};
+  const auto server = DataServer::start(std::move(options), Log::silent());
+  REQUIRE_FALSE(server.has_value());
+  CHECK_THAT(server.error().message, Catch::Contains("TLS"));
+}
+
+}  // namespace dtrain::rpc::test
