@@ -1,0 +1,271 @@
+#include "train/checkpoint.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "base/crc32c.h"
+#include "tensor/ndarray_file.h"
+
+namespace dtrain::train {
+namespace {
+
+constexpr std::string_view kParameter = "arg:";
+constexpr std::string_view kStatistic = "aux:";
+constexpr std::string_view kState = "state:";
+constexpr std::string_view kHeader = "header";
+
+uint32_t checksum(std::string_view bytes) {
+  return crc32c(std::as_bytes(std::span(bytes)));
+}
+
+uint32_t checksum(const std::vector<NamedArray>& arrays) {
+  uint32_t crc = 0;
+  for (const NamedArray& array : arrays) {
+    crc = crc32c(std::as_bytes(std::span(array.name)), crc);
+    crc = crc32c(std::as_bytes(std::span(array.values)), crc);
+  }
+  return crc;
+}
+
+std::string params_bytes(const ParameterView& view) {
+  std::vector<StoredArrayView> arrays;
+  for (const ParameterSpan& p : view.parameters) {
+    arrays.push_back({fmt::format("{}{}", kParameter, p.name), p.shape, std::span<const float>(p.weight)});
+  }
+  for (const ParameterSpan& p : view.statistics) {
+    arrays.push_back({fmt::format("{}{}", kStatistic, p.name), p.shape, std::span<const float>(p.weight)});
+  }
+  return to_ndarray_bytes(arrays);
+}
+
+std::string states_bytes(const CheckpointContent& content, uint32_t params_crc) {
+  CheckpointHeader header = content.header;
+  header.params_crc = params_crc;
+  header.slots_crc = checksum(content.slots);
+  std::vector<std::string> names;
+  for (const ParameterSpan& p : content.view.parameters) names.push_back(p.name);
+  const std::string json = to_json(header, names);
+  const std::span header_bytes(reinterpret_cast<const uint8_t*>(json.data()), json.size());
+  std::vector<StoredArrayView> arrays = {
+      {std::string(kHeader), {static_cast<int64_t>(json.size())}, std::span<const uint8_t>(header_bytes)}};
+  for (const NamedArray& slot : content.slots) {
+    arrays.push_back({fmt::format("{}{}", kState, slot.name), slot.shape, std::span<const float>(slot.values)});
+  }
+  return to_ndarray_bytes(arrays);
+}
+
+Result<> write_whole(const std::string& path, std::string_view bytes, const AtomicFile::Fault& fault) {
+  DT_TRY(AtomicFile file, AtomicFile::create(path, fault));
+  DT_TRY_VOID(file.write(bytes));
+  return file.commit();
+}
+
+std::string backup_path(const CheckpointName& name) {
+  return name.states_path() + ".old";
+}
+
+// Keeps the .states that belong to the .params on disk while both are replaced: two renames are not one. Unless done()
+// is called the old file comes back; if the process ends in between, read_checkpoint finds it by its checksum.
+class StatesBackup {
+ public:
+  static Result<StatesBackup> make(const CheckpointName& name, const AtomicFile::Fault& fault) {
+    StatesBackup backup(name);
+    if (::access(backup.states_.c_str(), F_OK) != 0) return backup;
+    ::unlink(backup.old_.c_str());
+    errno = fault ? fault("link") : 0;
+    if (errno != 0 || ::link(backup.states_.c_str(), backup.old_.c_str()) != 0) {
+      const std::string reason = std::strerror(errno);
+      backup.done();  // nothing was replaced
+      return fail(Code::kData, "cannot write '{}': link: {}", backup.old_, reason);
+    }
+    backup.has_old_ = true;
+    return backup;
+  }
+  StatesBackup(StatesBackup&& other) noexcept
+      : states_(std::move(other.states_)),
+        old_(std::move(other.old_)),
+        has_old_(other.has_old_),
+        open_(std::exchange(other.open_, false)) {}
+  StatesBackup& operator=(StatesBackup&&) = delete;
+  ~StatesBackup() {
+    if (!open_) return;
+    if (has_old_) {
+      ::rename(old_.c_str(), states_.c_str());  // does nothing where both are still one file
+      ::unlink(old_.c_str());
+    } else {
+      ::unlink(states_.c_str());
+    }
+  }
+
+  void done() {
+    open_ = false;
+    if (has_old_) ::unlink(old_.c_str());
+  }
+
+ private:
+  explicit StatesBackup(const CheckpointName& name) : states_(name.states_path()), old_(backup_path(name)) {}
+  std::string states_, old_;
+  bool has_old_ = false;
+  bool open_ = true;
+};
+
+bool is_statistic(std::string_view name) {
+  return name.ends_with("_moving_mean") || name.ends_with("_moving_var");
+}
+
+// formats.md 5.4: split at the first ':'; names without a prefix are told apart by their end.
+void sort_in(NamedArray array, Checkpoint& checkpoint) {
+  const std::string_view name = array.name;
+  const bool parameter = name.starts_with(kParameter);
+  const bool statistic = name.starts_with(kStatistic);
+  if (!parameter && !statistic && name.find(':') != std::string_view::npos) return;
+  if (parameter || statistic) array.name.erase(0, kParameter.size());
+  const bool is_aux = statistic || (!parameter && is_statistic(array.name));
+  (is_aux ? checkpoint.statistics : checkpoint.parameters).push_back(std::move(array));
+}
+
+Result<> parse_params(std::string_view bytes, Checkpoint& checkpoint) {
+  DT_TRY(std::vector<StoredArray> arrays, parse_ndarray_bytes(bytes));
+  for (StoredArray& array : arrays) {
+    auto* values = std::get_if<std::vector<float>>(&array.values);
+    if (values == nullptr) return fail(Code::kData, "array '{}' is not float32", array.name);
+    if (array.name.empty()) return fail(Code::kData, "its arrays have no names");
+    sort_in({std::move(array.name), std::move(array.shape), std::move(*values)}, checkpoint);
+  }
+  return {};
+}
+
+struct States {
+  CheckpointHeader header;
+  std::vector<NamedArray> slots;
+};
+
+Result<States> parse_states(std::string_view bytes) {
+  DT_TRY(std::vector<StoredArray> arrays, parse_ndarray_bytes(bytes));
+  auto* json = arrays.empty() ? nullptr : std::get_if<std::vector<uint8_t>>(&arrays[0].values);
+  if (json == nullptr || arrays[0].name != kHeader)
+    return fail(Code::kData, "its first array is not a header of bytes");
+  States states;
+  DT_TRY(states.header, parse_checkpoint_header({reinterpret_cast<const char*>(json->data()), json->size()}));
+  for (StoredArray& array : std::span(arrays).subspan(1)) {
+    auto* values = std::get_if<std::vector<float>>(&array.values);
+    if (values == nullptr || !array.name.starts_with(kState)) {
+      return fail(Code::kData, "array '{}' is no state of float32", array.name);
+    }
+    states.slots.push_back({array.name.substr(kState.size()), std::move(array.shape), std::move(*values)});
+  }
+  if (checksum(states.slots) != states.header.slots_crc) return fail(Code::kData, "the checksum of its slots is wrong");
+  return states;
+}
+
+// Adds the file's name to what is wrong with its bytes.
+template <class T>
+Result<T> in_file(const std::string& path, Result<T> result) {
+  if (!result) result.error().message = fmt::format("damaged checkpoint '{}': {}", path, result.error().message);
+  return result;
+}
+
+// Nothing if there is no such file.
+Result<std::optional<States>> read_states(const std::string& path) {
+  Result<std::string> bytes = read_file(path);
+  if (!bytes && bytes.error().code == Code::kNotFound) return std::nullopt;
+  if (!bytes) return tl::unexpected(bytes.error());
+  DT_TRY(States states, in_file(path, parse_states(*bytes)));
+  return states;
+}
+
+// The states that belong to the .params with this checksum; nothing if there are none at all.
+Result<std::optional<States>> matching_states(const CheckpointName& name, uint32_t params_crc) {
+  DT_TRY(std::optional<States> states, read_states(name.states_path()));
+  if (states && states->header.params_crc == params_crc) return states;
+  // A process that ended between the two renames left the states of the old .params here.
+  DT_TRY(std::optional<States> old, read_states(backup_path(name)));
+  if (old && old->header.params_crc == params_crc) return old;
+  if (!states) return std::nullopt;
+  return fail(Code::kData,
+              "damaged checkpoint '{}': the checksum in '{}' is of another file; remove the latter to start from the "
+              "weights alone",
+              name.params_path(), name.states_path());
+}
+
+// 12 of "<stem>-0012.params", nothing for other names.
+std::optional<int64_t> epoch_of(std::string_view file, std::string_view stem) {
+  constexpr std::string_view kEnd = ".params";
+  if (!file.starts_with(stem) || !file.ends_with(kEnd) || file.size() < stem.size() + 1 + kEnd.size())
+    return std::nullopt;
+  const std::string_view number = file.substr(stem.size() + 1, file.size() - stem.size() - 1 - kEnd.size());
+  int64_t epoch = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), epoch);
+  if (file[stem.size()] != '-' || error != std::errc() || end != number.data() + number.size() || number.size() < 4 ||
+      epoch < 0) {
+    return std::nullopt;
+  }
+  return epoch;
+}
+
+std::optional<int64_t> newest_epoch(const std::string& prefix) {
+  const std::filesystem::path path(prefix);
+  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  std::optional<int64_t> newest;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::optional<int64_t> epoch = epoch_of(entry.path().filename().string(), path.filename().string());
+    if (epoch) newest = std::max(newest.value_or(0), *epoch);
+  }
+  return newest;
+}
+
+}  // namespace
+
+std::string CheckpointName::stem() const {
+  return epoch ? fmt::format("{}-{:04}", prefix, *epoch) : fmt::format("{}-last", prefix);
+}
+
+Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content,
+                          const AtomicFile::Fault& fault) {
+  DT_TRY_VOID(write_whole(name.prefix + "-symbol.json", content.symbol, fault));
+  const std::string params = params_bytes(content.view);
+  if (!content.with_states) {
+    DT_TRY_VOID(write_whole(name.params_path(), params, fault));
+    ::unlink(name.states_path().c_str());
+    return {};
+  }
+  DT_TRY(StatesBackup backup, StatesBackup::make(name, fault));
+  DT_TRY_VOID(write_whole(name.states_path(), states_bytes(content, checksum(params)), fault));
+  DT_TRY_VOID(write_whole(name.params_path(), params, fault));
+  backup.done();
+  return {};
+}
+
+Result<Checkpoint> read_checkpoint(const CheckpointName& name) {
+  DT_TRY(const std::string bytes, read_file(name.params_path()));
+  Checkpoint checkpoint;
+  DT_TRY_VOID(in_file(name.params_path(), parse_params(bytes, checkpoint)));
+  DT_TRY(std::optional<States> states, matching_states(name, checksum(bytes)));
+  if (states) {
+    checkpoint.header = std::move(states->header);
+    checkpoint.slots = std::move(states->slots);
+  }
+  return checkpoint;
+}
+
+Result<std::optional<CheckpointName>> newest_checkpoint(const std::string& prefix) {
+  const std::optional<int64_t> epoch = newest_epoch(prefix);
+  const CheckpointName last{prefix, std::nullopt};
+  if (::access(last.params_path().c_str(), F_OK) == 0) {
+    DT_TRY(const Checkpoint read, read_checkpoint(last));
+    // Without states nobody knows how far it is.
+    if (read.header && (!epoch || Position{*epoch, 0} < read.header->position)) return last;
+  }
+  if (!epoch) return std::nullopt;
+  return CheckpointName{prefix, *epoch};
+}
+
+}  // namespace dtrain::train

@@ -1,0 +1,150 @@
+#include "train/checkpoint_header.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/crc32c.h"
+
+namespace dtrain::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr const char* kOwnChecksum = "header_crc32c";
+
+// One line. What is not UTF-8 (a path in the job's text) must not end a run: it is replaced.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+uint32_t checksum(const Json& json) {
+  return crc32c(std::as_bytes(std::span<const char>(dump(json))));
+}
+
+Result<const Json*> member(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return fail(Code::kData, "the header has no '{}'", key);
+  return &*found;
+}
+
+tl::unexpected<Error> wrong(const char* key, const char* expected) {
+  return fail(Code::kData, "'{}' of the header is not {}", key, expected);
+}
+
+Result<uint64_t> whole_number(const Json& object, const char* key) {
+  DT_TRY(const Json* value, member(object, key));
+  if (!value->is_number_unsigned()) return wrong(key, "a whole number");
+  return value->get<uint64_t>();
+}
+
+Result<int64_t> counter(const Json& object, const char* key) {
+  DT_TRY(const uint64_t value, whole_number(object, key));
+  if (value > INT64_MAX) return wrong(key, "a number in range");
+  return static_cast<int64_t>(value);
+}
+
+Result<double> real_number(const Json& object, const char* key) {
+  DT_TRY(const Json* value, member(object, key));
+  if (!value->is_number()) return wrong(key, "a number");
+  return value->get<double>();
+}
+
+Result<std::string> text(const Json& object, const char* key) {
+  DT_TRY(const Json* value, member(object, key));
+  if (!value->is_string()) return wrong(key, "a text");
+  return value->get<std::string>();
+}
+
+Result<optim::OptimizerSpec> parse_optimizer(const Json& header) {
+  DT_TRY(const Json* object, member(header, "optimizer"));
+  optim::OptimizerSpec spec;
+  DT_TRY(spec.name, text(*object, "name"));
+  DT_TRY(spec.momentum, real_number(*object, "momentum"));
+  DT_TRY(spec.weight_decay, real_number(*object, "wd"));
+  DT_TRY(spec.clip_gradient, real_number(*object, "clip_gradient"));
+  return spec;
+}
+
+// {param: count}; num_update is the largest.
+Result<uint64_t> parse_updates(const Json& header) {
+  DT_TRY(const Json* object, member(header, "updates"));
+  if (!object->is_object()) return wrong("updates", "an object");
+  uint64_t largest = 0;
+  for (const auto& [name, count] : object->items()) {
+    if (!count.is_number_unsigned()) return wrong("updates", "an object of whole numbers");
+    largest = std::max(largest, count.get<uint64_t>());
+  }
+  return largest;
+}
+
+Result<std::vector<std::vector<double>>> parse_metrics(const Json& header) {
+  DT_TRY(const Json* ranks, member(header, "metrics"));
+  if (!ranks->is_array()) return wrong("metrics", "an array");
+  std::vector<std::vector<double>> sums;
+  for (const Json& rank : *ranks) {
+    if (!rank.is_array() || !std::all_of(rank.begin(), rank.end(), [](const Json& sum) { return sum.is_number(); })) {
+      return wrong("metrics", "an array of arrays of numbers");
+    }
+    sums.push_back(rank.get<std::vector<double>>());
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::string to_json(const CheckpointHeader& header, const std::vector<std::string>& parameters) {
+  Json updates = Json::object();
+  for (const std::string& parameter : parameters) updates[parameter] = header.updates;
+  Json json = {
+      {"format", kFormat},
+      {"job", header.job_hash},
+      {"optimizer",
+       {{"name", header.optimizer.name},
+        {"momentum", header.optimizer.momentum},
+        {"wd", header.optimizer.weight_decay},
+        {"clip_gradient", header.optimizer.clip_gradient}}},
+      {"epoch", header.position.epoch},
+      {"step", header.position.step},
+      {"samples", header.samples},
+      {"lr", header.learning_rate},
+      {"updates", updates},
+      {"seed", header.seed},
+      {"order", header.position.epoch},
+      {"metrics", header.metric_sums},
+      {"params_crc32c", header.params_crc},
+      {"slots_crc32c", header.slots_crc},
+      {"spec", header.job_text},
+  };
+  json[kOwnChecksum] = checksum(json);
+  return dump(json);
+}
+
+Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
+  Json json = Json::parse(text_form, nullptr, false);
+  if (!json.is_object()) return fail(Code::kData, "the header is not a JSON object");
+  DT_TRY(const uint64_t format, whole_number(json, "format"));
+  if (format != kFormat) return fail(Code::kData, "its format is {}: this version reads {}", format, kFormat);
+  DT_TRY(const uint64_t own, whole_number(json, kOwnChecksum));
+  json.erase(kOwnChecksum);
+  if (own != checksum(json)) return fail(Code::kData, "the header's checksum is wrong");
+  CheckpointHeader header;
+  DT_TRY(header.job_hash, text(json, "job"));
+  DT_TRY(header.job_text, text(json, "spec"));
+  DT_TRY(header.optimizer, parse_optimizer(json));
+  DT_TRY(header.position.epoch, counter(json, "epoch"));
+  DT_TRY(header.position.step, counter(json, "step"));
+  DT_TRY(header.samples, whole_number(json, "samples"));
+  DT_TRY(header.updates, parse_updates(json));
+  DT_TRY(header.learning_rate, real_number(json, "lr"));
+  DT_TRY(header.seed, whole_number(json, "seed"));
+  DT_TRY(header.metric_sums, parse_metrics(json));
+  DT_TRY(const uint64_t params_crc, whole_number(json, "params_crc32c"));
+  header.params_crc = static_cast<uint32_t>(params_crc);
+  DT_TRY(const uint64_t slots_crc, whole_number(json, "slots_crc32c"));
+  header.slots_crc = static_cast<uint32_t>(slots_crc);
+  return header;
+}
+
+}  // namespace dtrain::train

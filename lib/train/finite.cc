@@ -1,0 +1,70 @@
+#include "train/finite.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/simd.h"
+
+namespace dtrain::train {
+namespace {
+
+DT_MULTI_ISA uint32_t count_bad(const float* values, size_t n) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < n; i++) bad |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1U : 0U;
+  return bad;
+}
+
+void copy_weights(const std::vector<ParameterSpan>& from, const std::vector<ParameterSpan>& to) {
+  for (size_t i = 0; i < from.size(); i++)
+    std::copy(from[i].weight.begin(), from[i].weight.end(), to[i].weight.begin());
+}
+
+// Batch norm's statistics need neighbours, plain loops take 1 s for 1e9 products.
+int64_t rows_to_repeat(const graph::Graph& graph, const Shape& image, int64_t rows) {
+  const auto shapes = graph::infer_shapes(graph, image);
+  const int64_t products = shapes ? graph::multiply_accumulates(graph, *shapes) : 0;
+  return std::min<int64_t>({rows, 8, std::max<int64_t>(1, 4'000'000'000 / std::max<int64_t>(1, products))});
+}
+
+}  // namespace
+
+bool all_finite(std::span<const float> values) {
+  return count_bad(values.data(), values.size()) == 0;
+}
+
+std::string bad_gradient(const ParameterView& view, size_t begin, size_t end) {
+  for (size_t i = end; i > begin; i--) {
+    if (!all_finite(view.parameters[i - 1].gradient)) return view.parameters[i - 1].name;
+  }
+  return "";
+}
+
+std::string bad_layer(const graph::Graph& graph, const Shape& image, const ParameterView& view,
+                      const exec::Batch& batch, std::span<const float> probabilities) {
+  std::string output = graph.node(graph.output()).name;
+  for (const ParameterSpan& parameter : view.parameters) {
+    if (!all_finite(parameter.weight)) return parameter.name;
+  }
+  const size_t classes = probabilities.size() / batch.labels.size();
+  size_t row = 0;
+  while (row + 1 < batch.labels.size() && all_finite(probabilities.subspan(row * classes, classes))) row++;
+
+  const auto rows = static_cast<size_t>(rows_to_repeat(graph, image, static_cast<int64_t>(batch.labels.size())));
+  const size_t first = std::min(row, batch.labels.size() - rows);
+  const size_t pixels = batch.data.size() / batch.labels.size();
+  const auto executor = exec::make_reference_backend()->compile(
+      graph, {.batch_size = static_cast<int64_t>(rows), .image = image, .keep_all = true});
+  if (!executor) return output;
+  copy_weights(view.parameters, (*executor)->parameters().parameters);
+  copy_weights(view.statistics, (*executor)->parameters().statistics);
+  const exec::Batch part{.data = batch.data.subspan(first * pixels, rows * pixels),
+                         .labels = batch.labels.subspan(first, rows)};
+  if (!(*executor)->forward(part, exec::no_wait)) return output;
+  for (const graph::NodeId node : graph.canonical_order()) {
+    if (!all_finite((*executor)->node_output(node))) return graph.node(node).name;
+  }
+  return output;
+}
+
+}  // namespace dtrain::train

@@ -1,0 +1,36 @@
+// The coordinator of a process that trains alone.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kvstore/coordinator.h"
+
+namespace dtrain::train {
+
+class LocalCoordinator : public kvstore::Coordinator {
+ public:
+  // `stop` is set by whoever hears signals and must outlive the coordinator; `on_report` gets every report (the live
+  // line) and may be empty.
+  explicit LocalCoordinator(const std::atomic<bool>& stop,
+                            std::function<void(const kvstore::Progress&)> on_report = nullptr)
+      : stop_(stop), on_report_(std::move(on_report)) {}
+
+  [[nodiscard]] uint32_t rank() const override { return 0; }
+  [[nodiscard]] uint32_t workers() const override { return 1; }
+  Result<bool> may_begin(uint64_t) override { return !stop_.load(std::memory_order_relaxed); }
+  Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
+    return std::vector<double>(values.begin(), values.end());
+  }
+  void report(const kvstore::Progress& progress) override {
+    if (on_report_) on_report_(progress);
+  }
+
+ private:
+  const std::atomic<bool>& stop_;
+  std::function<void(const kvstore::Progress&)> on_report_;
+};
+
+}  // namespace dtrain::train

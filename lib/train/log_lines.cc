@@ -1,0 +1,46 @@
+#include "train/log_lines.h"
+
+#include <fmt/format.h>
+
+namespace dtrain::train {
+
+std::optional<double> Speedometer::tick(int64_t count, SteadyTime now) {
+  const bool first = !since_ || count < last_count_;
+  last_count_ = count;
+  if (first) {
+    since_ = now;
+    return std::nullopt;
+  }
+  if (count % frequent_ != 0) return std::nullopt;
+  const double seconds = std::chrono::duration<double>(now - *since_).count();
+  since_ = now;
+  return static_cast<double>(frequent_ * batch_size_) / seconds;  // 0 s: inf, as MXNet prints it
+}
+
+std::string speed_line(const SpeedLine& line, job::LogFormat format) {
+  const std::string batches = format == job::LogFormat::kLegacy
+                                  ? fmt::format("{}", line.count)
+                                  : fmt::format("{}-{}", line.count - line.frequent, line.count);
+  std::string text =
+      fmt::format("Epoch[{}] Batch [{}]\tSpeed: {:.2f} samples/sec", line.epoch, batches, line.samples_per_s);
+  for (const MetricValue& metric : line.values) text += fmt::format("\t{}={:f}", metric.name, metric.value);
+  return text;
+}
+
+std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric) {
+  return fmt::format("Epoch[{}] {}-{}={:f}", epoch, set, metric.name, metric.value);
+}
+
+std::string time_line(int64_t epoch, double seconds) {
+  return fmt::format("Epoch[{}] Time cost={:.3f}", epoch, seconds);
+}
+
+std::string learning_rate_line(uint64_t update, double rate) {
+  return fmt::format("Update[{}]: Change learning rate to {:.5e}", update, rate);
+}
+
+std::string saved_line(const std::string& params_path) {
+  return fmt::format("Saved checkpoint to \"{}\"", params_path);
+}
+
+}  // namespace dtrain::train

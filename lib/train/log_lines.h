@@ -1,0 +1,44 @@
+// The lines of a training log, as MXNet prints them. formats.md section 7. What its parsers look for must stay as it
+// is: nothing with '=' after the last value, and no "Train", "Valid" or "Time" right after "Epoch[n] " anywhere else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/waits.h"
+#include "job/flags.h"
+#include "train/metrics.h"
+
+namespace dtrain::train {
+
+// The speed between lines. Counting starts at 0 in every epoch; the first batch starts the clock alone, so the first
+// window has one batch more in its metrics than in its time.
+class Speedometer {
+ public:
+  Speedometer(int64_t frequent, int64_t batch_size) : frequent_(frequent), batch_size_(batch_size) {}
+  // After each batch: samples per second since the last line, if one is due now.
+  std::optional<double> tick(int64_t count, SteadyTime now);
+
+ private:
+  int64_t frequent_;
+  int64_t batch_size_;
+  std::optional<SteadyTime> since_;
+  int64_t last_count_ = 0;
+};
+
+struct SpeedLine {
+  int64_t epoch, count, frequent;
+  double samples_per_s;
+  std::span<const MetricValue> values;
+};
+// "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562"; legacy: "Batch [20]".
+std::string speed_line(const SpeedLine& line, job::LogFormat format);
+
+std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric);  // set: "Train", "Validation"
+std::string time_line(int64_t epoch, double seconds);
+std::string learning_rate_line(uint64_t update, double rate);
+std::string saved_line(const std::string& params_path);
+
+}  // namespace dtrain::train

@@ -1,0 +1,102 @@
+#include "train/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dtrain::train {
+namespace {
+
+constexpr double kLogOffset = 1e-12;
+
+// How many classes are more probable than the label, or as probable with a lower number. What is not a number counts as
+// more probable, so that a row of them is a miss.
+int64_t rank_of(std::span<const float> p, int64_t label) {
+  const auto at = static_cast<size_t>(label);
+  int64_t rank = 0;
+  for (size_t i = 0; i < at; i++) rank += p[i] < p[at] ? 0 : 1;
+  for (size_t i = at + 1; i < p.size(); i++) rank += p[i] <= p[at] ? 0 : 1;
+  return std::isnan(p[at]) ? static_cast<int64_t>(p.size()) : rank;
+}
+
+}  // namespace
+
+Metrics::Metrics(std::vector<Item> items)
+    : items_(std::move(items)), epoch_(items_.size() + 1, 0.0), window_(items_.size() + 1, 0.0) {}
+
+Result<Metrics> Metrics::create(const MetricSpec& spec) {
+  using Kind = Item::Kind;
+  std::vector<Item> items = always();
+  for (const int64_t k : spec.top_k) {
+    if (k < 2) return fail(Code::kUsage, "--top-k {}: k must be at least 2 (1 is the accuracy)", k);
+    items.push_back({Kind::kRank, k, fmt::format("top_k_accuracy_{}", k), true});
+  }
+  for (const std::string& loss : spec.losses) {
+    const bool nll = loss == "nll" || loss == "nll_loss";
+    if (!nll && loss != "ce" && loss != "crossentropy") {
+      return fail(Code::kUsage, "--loss {}: there are ce and nll", loss);
+    }
+    items.push_back({Kind::kCrossEntropy, 0, nll ? "nll-loss" : "cross-entropy", true});
+  }
+  return Metrics(std::move(items));
+}
+
+void Metrics::add_row(std::span<const float> probabilities, int64_t label) {
+  const int64_t rank = rank_of(probabilities, label);
+  const double loss = -std::log(static_cast<double>(probabilities[static_cast<size_t>(label)]) + kLogOffset);
+  epoch_[0]++;
+  window_[0]++;
+  for (size_t i = 0; i < items_.size(); i++) {
+    const double value = items_[i].kind == Item::Kind::kRank ? (rank < items_[i].k ? 1.0 : 0.0) : loss;
+    epoch_[i + 1] += value;
+    window_[i + 1] += value;
+  }
+}
+
+Result<> Metrics::add(std::span<const float> probabilities, std::span<const float> labels, int64_t count) {
+  DT_CHECK(!labels.empty() && probabilities.size() % labels.size() == 0, "{} probabilities for {} labels",
+           probabilities.size(), labels.size());
+  const size_t classes = probabilities.size() / labels.size();
+  const auto rows = static_cast<size_t>(count);
+  DT_CHECK(rows <= labels.size(), "{} rows of {}", rows, labels.size());
+  for (size_t i = 0; i < rows; i++) {
+    if (!(labels[i] >= 0 && labels[i] < static_cast<float>(classes))) {
+      return fail(Code::kData, "label {} in row {} of a batch: the network has {} classes", labels[i], i, classes);
+    }
+  }
+  for (size_t i = 0; i < rows; i++) {
+    add_row(probabilities.subspan(i * classes, classes), static_cast<int64_t>(labels[i]));
+  }
+  return {};
+}
+
+double Metrics::mean(const std::vector<double>& sums, size_t index) {
+  return sums[0] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[index] / sums[0];
+}
+
+void Metrics::start_epoch() {
+  std::fill(epoch_.begin(), epoch_.end(), 0.0);
+  start_window();
+}
+
+void Metrics::start_window() {
+  std::fill(window_.begin(), window_.end(), 0.0);
+}
+
+std::vector<MetricValue> Metrics::shown(const std::vector<double>& sums) const {
+  std::vector<MetricValue> values;
+  for (size_t i = 0; i < items_.size(); i++) {
+    if (items_[i].shown) values.push_back({items_[i].name, mean(sums, i + 1)});
+  }
+  return values;
+}
+
+Result<> Metrics::set_sums(std::span<const double> sums) {
+  if (sums.size() != epoch_.size()) {
+    return fail(Code::kData, "{} sums of metrics, this run has {}", sums.size(), epoch_.size());
+  }
+  epoch_.assign(sums.begin(), sums.end());
+  return {};
+}
+
+}  // namespace dtrain::train

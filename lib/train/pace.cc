@@ -1,0 +1,50 @@
+#include "train/pace.h"
+
+namespace dtrain::train {
+namespace {
+
+constexpr double kReportInterval_s = 0.5;
+
+double seconds_between(SteadyTime begin, SteadyTime end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+void Pace::set_network(double network_s) {
+  totals_.wait_network_s = network_s;
+}
+
+void Pace::step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, double network_s) {
+  totals_.steps++;
+  totals_.seconds += seconds_between(begin, end);
+  totals_.wait_data_s += seconds_between(begin, data_ready);
+  set_network(network_s);
+}
+
+void Pace::wait(SteadyTime begin, SteadyTime end, double network_s) {
+  totals_.seconds += seconds_between(begin, end);
+  set_network(network_s);
+}
+
+std::optional<kvstore::Progress> Pace::report(uint64_t step, SteadyTime now) {
+  if (!reported_at_) reported_at_ = now;
+  if (seconds_between(*reported_at_, now) < kReportInterval_s) return std::nullopt;
+  const PaceTotals since{.steps = totals_.steps - reported_.steps,
+                         .seconds = totals_.seconds - reported_.seconds,
+                         .wait_data_s = totals_.wait_data_s - reported_.wait_data_s,
+                         .wait_network_s = totals_.wait_network_s - reported_.wait_network_s};
+  reported_ = totals_;
+  reported_at_ = now;
+  const double samples = static_cast<double>(since.steps * batch_size_);
+  return kvstore::Progress{.step = step,
+                           .samples_per_s = since.seconds > 0 ? samples / since.seconds : 0,
+                           .wait_data_share = share(since.wait_data_s, since),
+                           .wait_network_share = share(since.wait_network_s, since)};
+}
+
+double share(double wait_s, const PaceTotals& totals) {
+  return totals.seconds > 0 ? wait_s / totals.seconds : 0;
+}
+
+}  // namespace dtrain::train

@@ -1,0 +1,171 @@
+#include "train/start.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <unordered_map>
+
+namespace dtrain::train {
+namespace {
+
+using ArraysByName = std::unordered_map<std::string, const NamedArray*>;
+
+ArraysByName by_name(const std::vector<NamedArray>& arrays) {
+  ArraysByName found;
+  for (const NamedArray& array : arrays) found[array.name] = &array;
+  return found;
+}
+
+Result<const NamedArray*> find_array(const ArraysByName& arrays, const std::string& name, const Shape& shape) {
+  const auto found = arrays.find(name);
+  if (found == arrays.end()) return fail(Code::kData, "it has no '{}', which the network needs", name);
+  if (found->second->shape != shape) {
+    return fail(Code::kData, "the shape of '{}' is {}, the network's is {}", name, to_string(found->second->shape),
+                to_string(shape));
+  }
+  return found->second;
+}
+
+Result<> fill(const std::vector<NamedArray>& arrays, const std::vector<ParameterSpan>& spans) {
+  const ArraysByName named = by_name(arrays);
+  for (const ParameterSpan& span : spans) {
+    DT_TRY(const NamedArray* array, find_array(named, span.name, span.shape));
+    std::copy(array->values.begin(), array->values.end(), span.weight.begin());
+  }
+  if (arrays.size() == spans.size()) return {};
+  std::set<std::string> known;
+  for (const ParameterSpan& span : spans) known.insert(span.name);
+  const auto extra = std::find_if(arrays.begin(), arrays.end(), [&](const auto& a) { return !known.contains(a.name); });
+  return fail(Code::kData, "it has '{}', which the network has not",
+              extra == arrays.end() ? "a name twice" : extra->name);
+}
+
+// The slots that the rule has, in canonical order; those that it does not have are left behind.
+Result<std::vector<NamedArray>> pick_slots(const std::vector<NamedArray>& slots, const StartSpec& spec,
+                                           const ParameterView& view) {
+  DT_TRY(const std::vector<std::string> rule_slots, optim::state_slots(spec.optimizer));
+  const ArraysByName named = by_name(slots);
+  std::vector<NamedArray> picked;
+  for (const ParameterSpan& parameter : view.parameters) {
+    for (const std::string& slot : rule_slots) {
+      DT_TRY(const NamedArray* array, find_array(named, parameter.name + ":" + slot, parameter.shape),
+             "looking for the state of the optimizer '{}'", spec.optimizer.name);
+      picked.push_back(*array);
+    }
+  }
+  return picked;
+}
+
+void set_fixed_gammas(const graph::Graph& graph, const ParameterView& view) {
+  std::set<std::string> fixed;
+  for (const graph::Node& node : graph.nodes()) {
+    const auto* norm = std::get_if<graph::BatchNorm>(&node.op);
+    if (norm != nullptr && norm->fix_gamma) fixed.insert(node.name + "_gamma");
+  }
+  for (const ParameterSpan& parameter : view.parameters) {
+    if (fixed.contains(parameter.name)) std::fill(parameter.weight.begin(), parameter.weight.end(), 1.0F);
+  }
+}
+
+Start fresh(const StartSpec& spec, const ParameterView& view) {
+  uint64_t index = 0;
+  for (const std::vector<ParameterSpan>* spans : {&view.parameters, &view.statistics}) {
+    for (const ParameterSpan& p : *spans) {
+      optim::initialize(spec.initializer, p.name, p.shape, spec.seed, index++, p.weight);
+    }
+  }
+  return {};
+}
+
+Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkpoint checkpoint, const Log& log) {
+  const CheckpointHeader& header = *checkpoint.header;
+  if (header.optimizer.name != spec.optimizer.name) {
+    return fail(Code::kUsage, "its optimizer is '{}', this job's is '{}'", header.optimizer.name, spec.optimizer.name);
+  }
+  if (header.job_hash != spec.job_hash) {
+    log.warn("the checkpoint is of another job ({}, this one is {}); other are: {}", header.job_hash, spec.job_hash,
+             fmt::join(differing_keys(header.job_text, spec.job_text), ", "));
+  }
+  if (header.position.step >= spec.batches_per_epoch) {
+    return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, spec.batches_per_epoch);
+  }
+  DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
+  return Start{.position = header.position,
+               .state = {.slots = std::move(slots), .samples = header.samples, .updates = header.updates},
+               .metric_sums = header.metric_sums};
+}
+
+Start foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const CheckpointName& name,
+              const Log& log) {
+  log.info("{} has no {}: the optimizer starts with empty slots", name.params_path(), name.states_path());
+  set_fixed_gammas(graph, view);
+  const int64_t epoch = name.epoch.value_or(0);
+  const auto epochs = static_cast<uint64_t>(epoch);
+  return {.position = {epoch, 0},
+          .state = {.slots = {},
+                    .samples = epochs * spec.samples_per_epoch,
+                    .updates = epochs * static_cast<uint64_t>(spec.batches_per_epoch)},
+          .metric_sums = {}};
+}
+
+Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
+                   const CheckpointName& name, const Log& log) {
+  DT_TRY(Checkpoint checkpoint, read_checkpoint(name));
+  DT_TRY_VOID(fill(checkpoint.parameters, view.parameters));
+  DT_TRY_VOID(fill(checkpoint.statistics, view.statistics));
+  Start start;
+  if (checkpoint.header) {
+    DT_TRY(start, continued(spec, view, std::move(checkpoint), log));
+  } else {
+    start = foreign(spec, graph, view, name, log);
+  }
+  log.info("Loaded model {}",
+           name.epoch ? fmt::format("{}_{:04}.params", name.prefix, *name.epoch) : name.params_path());
+  return start;
+}
+
+std::set<std::string> lines_of(const std::string& text) {
+  std::set<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
+}
+
+}  // namespace
+
+Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log) {
+  if (!spec.from) return fresh(spec, view);
+  CheckpointName name{spec.from->prefix, spec.from->epoch};
+  if (!name.epoch) {
+    DT_TRY(const std::optional<CheckpointName> newest, newest_checkpoint(name.prefix));
+    if (!newest) {
+      log.info("there is no checkpoint {}-NNNN.params: starting at the beginning", name.prefix);
+      return fresh(spec, view);
+    }
+    name = *newest;
+  }
+  Result<Start> start = load(spec, graph, view, name, log);
+  const bool named = start || start.error().message.find(name.stem()) != std::string::npos;
+  if (!named) start.error().message = fmt::format("checkpoint '{}': {}", name.stem(), start.error().message);
+  return start;
+}
+
+std::vector<std::string> differing_keys(const std::string& text, const std::string& other) {
+  const std::set<std::string> ours = lines_of(text);
+  const std::set<std::string> theirs = lines_of(other);
+  std::vector<std::string> keys;
+  const auto collect = [&](const std::set<std::string>& lines, const std::set<std::string>& known) {
+    for (const std::string& line : lines) {
+      const std::string key = line.substr(0, line.find(" = "));
+      if (!known.contains(line) && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+    }
+  };
+  collect(ours, theirs);
+  collect(theirs, ours);
+  return keys;
+}
+
+}  // namespace dtrain::train

@@ -1,0 +1,55 @@
+// Where a run begins: from drawn weights, or from a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "graph/graph.h"
+#include "kvstore/store.h"
+#include "optim/initializer.h"
+#include "optim/optimizer.h"
+#include "tensor/parameters.h"
+#include "train/checkpoint.h"
+
+namespace dtrain::train {
+
+struct StartFrom {
+  std::string prefix;
+  // --load-epoch: this one must be there. Nothing (--resume): the newest of the prefix, and if there is none the run
+  // begins at the beginning and says so.
+  std::optional<int64_t> epoch;
+};
+
+struct StartSpec {
+  std::optional<StartFrom> from;
+  optim::InitializerSpec initializer;
+  optim::OptimizerSpec optimizer;
+  uint64_t seed = 0;
+  std::string job_hash, job_text;  // of this run's JobSpec
+  int64_t batches_per_epoch = 0;   // of each worker
+  uint64_t samples_per_epoch = 0;  // of all workers together
+};
+
+struct Start {
+  Position position;
+  kvstore::TrainingState state;
+  std::vector<std::vector<double>> metric_sums;  // by rank; may be shorter than there are workers
+};
+
+// Fills the view's weights and statistics. Called on rank 0 alone; the others get all of it from there.
+//
+// A checkpoint without .states is foreign: its optimizer begins with empty slots, its schedule at the beginning of the
+// epoch, and the gammas that the graph fixes to 1 are set to 1 (models.md 2.1). One of dtrain's own continues bit by
+// bit. Code::kData: damaged, or of another network (names the first array that is missing or has another shape);
+// kUsage: of another optimizer; kNotFound: not there. Another job: a warning that lists the keys that differ.
+Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log);
+
+// The keys (text up to " = ") of lines that only one of two JobSpec texts has, in the order of the first, then the
+// second.
+std::vector<std::string> differing_keys(const std::string& text, const std::string& other);
+
+}  // namespace dtrain::train

@@ -1,0 +1,66 @@
+// One training step: forward, backward, gradients to the store as they come, and a look at whether they are numbers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/loader.h"
+#include "exec/executor.h"
+#include "graph/graph.h"
+#include "job/flags.h"
+#include "kvstore/store.h"
+#include "tensor/shape.h"
+
+namespace dtrain::train {
+
+struct StepParts {
+  const graph::Graph& graph;
+  Shape image;  // [c, h, w]
+  exec::Executor& executor;
+  std::vector<size_t> bucket_begin;  // as the executor was compiled with
+  kvstore::Store& store;
+  uint32_t rank = 0;
+  uint32_t workers = 1;
+  job::OnNan on_nan = job::OnNan::kFail;
+  Log log;
+};
+
+// One thread calls it. run() allocates nothing unless something is not finite.
+class StepRunner {
+ public:
+  explicit StepRunner(StepParts parts);
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  // true: the batch's gradients are with the store, as its step `step`: the updates before it, those of earlier
+  // processes included. false (--on-nan skip): the loss or a gradient was not finite, and the batch counts for nothing;
+  // in a job the others' gradients count without it. Code::kInternal (--on-nan fail): the same; names step, rank and
+  // layer.
+  Result<bool> run(const data::LoadedBatch& batch, uint64_t step);
+  // Until the weights are those after the last step.
+  Result<> wait_for_weights();
+
+ private:
+  [[nodiscard]] size_t end_of(size_t bucket) const;
+  Result<> on_bucket(size_t bucket);
+  Result<> hand_over(size_t bucket);
+  Result<> hand_over_nothing();
+  void keep_statistics();
+  void restore_statistics();
+  [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
+
+  StepParts parts_;
+  exec::WeightsWait wait_;
+  exec::GradientReady ready_;
+  uint64_t step_ = 0;
+  uint32_t samples_ = 0;
+  // With skip:
+  std::string bad_gradient_;            // the first one found in this step
+  std::vector<float> kept_statistics_;  // as they were before it
+};
+
+}  // namespace dtrain::train

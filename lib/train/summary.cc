@@ -1,0 +1,57 @@
+#include "train/summary.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+
+namespace dtrain::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+std::string to_json(const Summary& summary) {
+  const Json json = {
+      {"job", summary.job},
+      {"build", summary.build},
+      {"network", summary.network},
+      {"store", summary.store},
+      {"workers", summary.workers},
+      {"servers", summary.servers},
+      {"devices", summary.devices},
+      {"dtype", summary.dtype},
+      {"epochs", summary.epochs},
+      {"train_accuracy", or_null(summary.train_accuracy)},
+      {"validation_accuracy", or_null(summary.validation_accuracy)},
+      {"best_validation_accuracy", or_null(summary.best_validation_accuracy)},
+      {"samples", summary.samples},
+      {"samples_per_s", summary.samples_per_s},
+      {"seconds", summary.seconds},
+      {"wait_data_share", summary.wait_data_share},
+      {"wait_network_share", summary.wait_network_share},
+      {"peak_rss_bytes", summary.peak_rss_bytes},
+      {"exit_code", summary.exit_code},
+      {"error", summary.error.empty() ? Json(nullptr) : Json(summary.error)},
+  };
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<> write_summary(const std::string& path, const Summary& summary) {
+  return write_file_atomic(path, to_json(summary));
+}
+
+uint64_t peak_rss_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace dtrain::train

@@ -1,0 +1,39 @@
+// summary.json: what came of a run, written when it ends, also when it fails. formats.md 7.6.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace dtrain::train {
+
+struct Summary {
+  std::string job;    // hash of the JobSpec
+  std::string build;  // build id
+  std::string network, store;
+  int64_t workers = 1, servers = 0;
+  std::vector<std::string> devices;  // "cpu(0)", by worker
+  std::string dtype = "float32";
+  int64_t epochs = 0;  // finished
+  // Nothing: there was none, or it was not a number.
+  std::optional<double> train_accuracy, validation_accuracy, best_validation_accuracy;
+  uint64_t samples = 0;      // of the whole job, in this run
+  double samples_per_s = 0;  // of the whole job, without validation
+  double seconds = 0;
+  double wait_data_share = 0, wait_network_share = 0;
+  std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"
+  int exit_code = 0;
+  std::string error;  // the first one; empty: none
+};
+
+std::string to_json(const Summary& summary);
+Result<> write_summary(const std::string& path, const Summary& summary);
+
+// The largest resident set of this process so far.
+uint64_t peak_rss_bytes();
+
+}  // namespace dtrain::train

@@ -1,0 +1,364 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+
+#include "base/thread.h"
+#include "graph/symbol.h"
+#include "train/checkpoint.h"
+#include "train/log_lines.h"
+#include "train/metrics_file.h"
+#include "train/pace.h"
+#include "train/step.h"
+#include "train/validation.h"
+
+namespace dtrain::train {
+namespace {
+
+SteadyTime now() {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+class Trainer::Impl {
+ public:
+  Impl(TrainSpec spec, TrainParts parts);
+  Result<TrainOutcome> run();
+  [[nodiscard]] TrainOutcome outcome() const;
+
+ private:
+  [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
+  [[nodiscard]] bool saves() const { return is_rank_0() && !spec_.save_prefix.empty(); }
+  [[nodiscard]] int64_t batches() const { return parts_.training_data.batches(); }
+  [[nodiscard]] uint64_t samples_per_step() const;
+  [[nodiscard]] double rate_of_next_update() const;
+
+  Result<> begin();
+  Result<Start> own_start();
+  Result<> agree_on(Start& start);
+  Result<bool> train_epoch();
+  Result<> step();
+  Result<> after_step(int64_t count);
+  Result<> end_epoch();
+  Result<> report_epoch();
+  Result<> evaluate();
+  Result<> stop();
+
+  Result<> save(const CheckpointName& name, Position position, std::vector<std::vector<double>> metric_sums);
+  Result<> save_last_if_due();
+  Result<std::vector<std::vector<double>>> all_metric_sums();
+  void note_rate();
+  void report_progress();
+  Result<> write_metrics(std::vector<std::pair<std::string, double>> values);
+
+  TrainSpec spec_;
+  TrainParts parts_;
+  StepRunner step_runner_;
+  Metrics training_metrics_, validation_metrics_;
+  Speedometer speedometer_;
+  Pace pace_;
+  MetricsFile metrics_file_;
+
+  Position position_;
+  uint64_t updates_ = 0;  // since the start of the run, earlier processes included
+  uint64_t samples_ = 0;  // likewise, of all workers
+  double rate_ = 0;
+  SteadyTime last_save_;
+  PaceTotals at_window_;      // of pace_, when the last window began
+  double epoch_seconds_ = 0;  // of pace_, when the epoch began
+  TrainOutcome outcome_;
+};
+
+Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
+    : spec_(std::move(spec)),
+      parts_(std::move(parts)),
+      step_runner_({.graph = parts_.graph,
+                    .image = parts_.image,
+                    .executor = parts_.training,
+                    .bucket_begin = parts_.bucket_begin,
+                    .store = parts_.store,
+                    .rank = parts_.coordinator.rank(),
+                    .workers = parts_.coordinator.workers(),
+                    .on_nan = spec_.on_nan,
+                    .log = parts_.log}),
+      speedometer_(spec_.disp_batches, spec_.batch_size),
+      pace_(spec_.batch_size) {}
+
+uint64_t Trainer::Impl::samples_per_step() const {
+  return static_cast<uint64_t>(spec_.batch_size) * parts_.coordinator.workers();
+}
+
+// R-D9: by the samples that will have been applied, this update's included.
+double Trainer::Impl::rate_of_next_update() const {
+  const double per_epoch = static_cast<double>(samples_per_step()) * static_cast<double>(batches());
+  return optim::learning_rate(spec_.schedule, static_cast<double>(samples_ + samples_per_step()) / per_epoch);
+}
+
+Result<Start> Trainer::Impl::own_start() {
+  if (!is_rank_0()) return Start{};
+  return make_start({.from = spec_.start_from,
+                     .initializer = spec_.initializer,
+                     .optimizer = spec_.optimizer,
+                     .seed = spec_.seed,
+                     .job_hash = spec_.job_hash,
+                     .job_text = spec_.job_text,
+                     .batches_per_epoch = batches(),
+                     .samples_per_epoch = samples_per_step() * static_cast<uint64_t>(batches())},
+                    parts_.graph, parts_.training.parameters(), parts_.log);
+}
+
+// Only rank 0 has read the checkpoint: adding its numbers to the others' zeros hands them out.
+Result<> Trainer::Impl::agree_on(Start& start) {
+  const size_t workers = parts_.coordinator.workers();
+  const size_t width = training_metrics_.sums().size();
+  std::vector<double> numbers(4 + workers * width, 0.0);
+  if (is_rank_0()) {
+    numbers[0] = static_cast<double>(start.position.epoch);
+    numbers[1] = static_cast<double>(start.position.step);
+    numbers[2] = static_cast<double>(start.state.samples);
+    numbers[3] = static_cast<double>(start.state.updates);
+    for (size_t rank = 0; rank < std::min(workers, start.metric_sums.size()); rank++) {
+      const std::vector<double>& sums = start.metric_sums[rank];
+      if (sums.size() != width) continue;  // other metrics than then: theirs begin here
+      std::copy(sums.begin(), sums.end(), numbers.begin() + static_cast<ptrdiff_t>(4 + rank * width));
+    }
+  }
+  DT_TRY(const std::vector<double> agreed, parts_.coordinator.sum("the start of training", numbers));
+  position_ = {static_cast<int64_t>(agreed[0]), static_cast<int64_t>(agreed[1])};
+  samples_ = static_cast<uint64_t>(agreed[2]);
+  updates_ = static_cast<uint64_t>(agreed[3]);
+  const size_t own = 4 + parts_.coordinator.rank() * width;
+  return training_metrics_.set_sums(std::span(agreed).subspan(own, width));
+}
+
+Result<> Trainer::Impl::begin() {
+  flush_denormals();  // the store may update in this thread
+  DT_TRY(training_metrics_, Metrics::create(spec_.metrics));
+  validation_metrics_ = training_metrics_;
+  if (!spec_.metrics_path.empty()) {
+    DT_TRY(metrics_file_, MetricsFile::open(spec_.metrics_path, "worker", parts_.coordinator.rank()));
+  }
+  if (parts_.coordinator.workers() > 1) {
+    parts_.log.info("Resizing training data to {} batches per machine", batches());
+  }
+  DT_TRY(Start start, own_start());
+  DT_TRY_VOID(agree_on(start));
+  DT_TRY_VOID(parts_.store.initialize(parts_.training.parameters(), start.state), "handing out the initial weights");
+  rate_ = rate_of_next_update();
+  if (samples_ > 0 && rate_ != spec_.schedule.base && is_rank_0()) {
+    parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, position_.epoch);
+  }
+  last_save_ = now();
+  return {};
+}
+
+Result<TrainOutcome> Trainer::Impl::run() {
+  DT_TRY_VOID(begin());
+  while (position_.epoch < spec_.num_epochs) {
+    DT_TRY(const bool whole, train_epoch(), "training epoch {}", position_.epoch);
+    if (!whole) {
+      DT_TRY_VOID(stop());
+      break;
+    }
+    DT_TRY_VOID(end_epoch());
+  }
+  return outcome();
+}
+
+// false: asked to stop before its end.
+Result<bool> Trainer::Impl::train_epoch() {
+  parts_.training_data.start(position_.epoch, position_.step);
+  if (position_.step == 0) training_metrics_.start_epoch();
+  training_metrics_.start_window();
+  speedometer_ = Speedometer(spec_.disp_batches, spec_.batch_size);
+  epoch_seconds_ = pace_.totals().seconds;
+  at_window_ = pace_.totals();
+  while (position_.step < batches()) {
+    const uint64_t step_number = static_cast<uint64_t>(position_.epoch) * static_cast<uint64_t>(batches()) +
+                                 static_cast<uint64_t>(position_.step);
+    DT_TRY(const bool go, parts_.coordinator.may_begin(step_number));
+    if (!go) return false;
+    DT_TRY_VOID(step());
+    position_.step++;
+    DT_TRY_VOID(after_step(position_.step - 1));
+  }
+  return true;
+}
+
+void Trainer::Impl::note_rate() {
+  const double rate = rate_of_next_update();
+  if (rate != rate_ && is_rank_0()) parts_.log.info("{}", learning_rate_line(updates_ + 1, rate));
+  rate_ = rate;
+}
+
+Result<> Trainer::Impl::step() {
+  const SteadyTime begin = now();
+  DT_TRY(const data::LoadedBatch* batch, parts_.training_data.next());
+  const SteadyTime data_ready = now();
+  DT_CHECK(batch != nullptr, "the loader ends epoch {} at step {} of {}", position_.epoch, position_.step, batches());
+  note_rate();
+  DT_TRY(const bool applied, step_runner_.run(*batch, updates_));
+  if (applied) {
+    samples_ += samples_per_step();
+    outcome_.samples += samples_per_step();
+    DT_TRY_VOID(training_metrics_.add(parts_.training.probabilities(), batch->labels, batch->count));
+  }
+  // A step that the others made without this worker is an update all the same.
+  if (applied || parts_.coordinator.workers() > 1) updates_++;
+  pace_.step(begin, data_ready, now(), parts_.store.times().wait_s);
+  return {};
+}
+
+void Trainer::Impl::report_progress() {
+  const std::optional<kvstore::Progress> progress = pace_.report(updates_, now());
+  if (progress) parts_.coordinator.report(*progress);
+}
+
+// `count`: of the batch just done, from 0.
+Result<> Trainer::Impl::after_step(int64_t count) {
+  report_progress();
+  const std::optional<double> speed = speedometer_.tick(count, now());
+  if (speed) {
+    const std::vector<MetricValue> values = training_metrics_.window();
+    parts_.log.info("{}", speed_line({.epoch = position_.epoch,
+                                      .count = count,
+                                      .frequent = spec_.disp_batches,
+                                      .samples_per_s = *speed,
+                                      .values = values},
+                                     spec_.log_format));
+    const PaceTotals& totals = pace_.totals();
+    DT_TRY_VOID(write_metrics({{"train_accuracy", training_metrics_.window_accuracy()},
+                               {"train_cross_entropy", training_metrics_.window_cross_entropy()},
+                               {"lr", rate_},
+                               {"samples_per_s", *speed},
+                               {"wait_data_s", totals.wait_data_s - at_window_.wait_data_s},
+                               {"wait_network_s", totals.wait_network_s - at_window_.wait_network_s}}));
+    training_metrics_.start_window();
+    at_window_ = totals;
+  }
+  return save_last_if_due();
+}
+
+Result<> Trainer::Impl::write_metrics(std::vector<std::pair<std::string, double>> values) {
+  return metrics_file_.append({.epoch = position_.epoch, .step = updates_, .values = std::move(values)});
+}
+
+Result<> Trainer::Impl::report_epoch() {
+  for (const MetricValue& metric : training_metrics_.epoch()) {
+    parts_.log.info("{}", metric_line(position_.epoch, "Train", metric));
+  }
+  parts_.log.info("{}", time_line(position_.epoch, pace_.totals().seconds - epoch_seconds_));
+  outcome_.train_accuracy = training_metrics_.epoch_accuracy();
+  return write_metrics({{"train_accuracy", training_metrics_.epoch_accuracy()},
+                        {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},
+                        {"lr", rate_},
+                        {"bad_records", static_cast<double>(parts_.training_data.bad_records())}});
+}
+
+Result<> Trainer::Impl::end_epoch() {
+  const SteadyTime begin = now();
+  DT_TRY_VOID(step_runner_.wait_for_weights());
+  pace_.wait(begin, now(), parts_.store.times().wait_s);
+  DT_TRY_VOID(report_epoch());
+  DT_TRY_VOID(parts_.store.share_statistics(), "sharing the statistics of epoch {}", position_.epoch);
+  const int64_t finished = position_.epoch + 1;
+  const bool due = spec_.save_period > 0 && finished % spec_.save_period == 0;
+  if (due && saves()) DT_TRY_VOID(save({spec_.save_prefix, finished}, {finished, 0}, {}));
+  DT_TRY_VOID(evaluate());
+  position_ = {finished, 0};
+  return {};
+}
+
+Result<> Trainer::Impl::evaluate() {
+  if (parts_.inference == nullptr || parts_.validation_data == nullptr) return {};
+  DT_TRY_VOID(
+      validate(position_.epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator, validation_metrics_));
+  const double accuracy = validation_metrics_.epoch_accuracy();
+  outcome_.validation_accuracy = accuracy;
+  outcome_.best_validation_accuracy = std::max(outcome_.best_validation_accuracy.value_or(accuracy), accuracy);
+  if (!is_rank_0()) return {};
+  for (const MetricValue& metric : validation_metrics_.epoch()) {
+    parts_.log.info("{}", metric_line(position_.epoch, "Validation", metric));
+  }
+  return write_metrics({{"validation_accuracy", accuracy}});
+}
+
+// Each worker's sums of the epoch begun, for a checkpoint in mid-epoch.
+Result<std::vector<std::vector<double>>> Trainer::Impl::all_metric_sums() {
+  const size_t workers = parts_.coordinator.workers();
+  const std::vector<double>& own = training_metrics_.sums();
+  std::vector<double> numbers(workers * own.size(), 0.0);
+  std::copy(own.begin(), own.end(), numbers.begin() + static_cast<ptrdiff_t>(parts_.coordinator.rank() * own.size()));
+  DT_TRY(const std::vector<double> all, parts_.coordinator.sum("metrics for the last checkpoint", numbers));
+  std::vector<std::vector<double>> by_rank;
+  for (size_t rank = 0; rank < workers; rank++) {
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(rank * own.size());
+    by_rank.emplace_back(begin, begin + static_cast<ptrdiff_t>(own.size()));
+  }
+  return by_rank;
+}
+
+Result<> Trainer::Impl::stop() {
+  outcome_.stopped = true;
+  DT_TRY(std::vector<std::vector<double>> metric_sums, all_metric_sums(), "stopping on request");
+  DT_TRY_VOID(step_runner_.wait_for_weights(), "stopping on request");
+  if (!saves()) return {};
+  return save({spec_.save_prefix, std::nullopt}, position_, std::move(metric_sums));
+}
+
+// Nobody else knows that this is the moment, so of the sums of metrics only rank 0's are kept.
+Result<> Trainer::Impl::save_last_if_due() {
+  const bool due =
+      spec_.save_every_s > 0 && std::chrono::duration<double>(now() - last_save_).count() >= spec_.save_every_s;
+  if (!due || !saves() || position_.step == batches()) return {};
+  DT_TRY_VOID(step_runner_.wait_for_weights());
+  return save({spec_.save_prefix, std::nullopt}, position_, {training_metrics_.sums()});
+}
+
+Result<> Trainer::Impl::save(const CheckpointName& name, Position position,
+                             std::vector<std::vector<double>> metric_sums) {
+  DT_TRY(const kvstore::TrainingState state, parts_.store.state(), "fetching the optimizer's state for '{}'",
+         name.stem());
+  const CheckpointHeader header{.job_hash = spec_.job_hash,
+                                .job_text = spec_.job_text,
+                                .optimizer = spec_.optimizer,
+                                .position = position,
+                                .samples = state.samples,
+                                .updates = updates_,
+                                .learning_rate = rate_of_next_update(),
+                                .seed = spec_.seed,
+                                .metric_sums = std::move(metric_sums)};
+  const std::string symbol = graph::symbol_json(parts_.graph);
+  const bool with_states = spec_.save_optimizer_states || !name.epoch;
+  DT_TRY_VOID(write_checkpoint(name, {.symbol = symbol,
+                                      .view = parts_.training.parameters(),
+                                      .slots = state.slots,
+                                      .header = header,
+                                      .with_states = with_states}));
+  parts_.log.info("{}", saved_line(name.params_path()));
+  if (with_states) parts_.log.info("Saved optimizer state to \"{}\"", name.states_path());
+  last_save_ = now();
+  return {};
+}
+
+TrainOutcome Trainer::Impl::outcome() const {
+  TrainOutcome outcome = outcome_;
+  const PaceTotals& totals = pace_.totals();
+  outcome.position = position_;
+  outcome.samples_per_s = totals.seconds > 0 ? static_cast<double>(outcome.samples) / totals.seconds : 0;
+  outcome.wait_data_share = share(totals.wait_data_s, totals);
+  outcome.wait_network_share = share(totals.wait_network_s, totals);
+  outcome.bad_records = parts_.training_data.bad_records();
+  return outcome;
+}
+
+Trainer::Trainer(TrainSpec spec, TrainParts parts) : impl_(std::make_unique<Impl>(std::move(spec), std::move(parts))) {}
+Trainer::~Trainer() = default;
+Result<TrainOutcome> Trainer::run() {
+  return impl_->run();
+}
+TrainOutcome Trainer::outcome() const {
+  return impl_->outcome();
+}
+
+}  // namespace dtrain::train

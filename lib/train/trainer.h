@@ -1,0 +1,93 @@
+// The training of one worker: epochs of steps, evaluation, checkpoints, the log. The same code alone and in a job; what
+// differs is behind the store and the coordinator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/loader.h"
+#include "exec/executor.h"
+#include "graph/graph.h"
+#include "job/flags.h"
+#include "kvstore/coordinator.h"
+#include "kvstore/store.h"
+#include "optim/initializer.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "train/checkpoint_header.h"
+#include "train/metrics.h"
+#include "train/start.h"
+
+namespace dtrain::train {
+
+// Plain data.
+struct TrainSpec {
+  int64_t num_epochs = 1;  // epochs begin .. num_epochs - 1
+  int64_t batch_size = 1;  // of this worker
+  MetricSpec metrics;
+  job::OnNan on_nan = job::OnNan::kFail;
+
+  // The store applies these; here they make initial weights, the header of checkpoints and the lines about the rate.
+  optim::OptimizerSpec optimizer;
+  optim::ScheduleSpec schedule;
+  optim::InitializerSpec initializer;
+  uint64_t seed = 0;
+  std::string job_hash, job_text;  // of the JobSpec: for checkpoints
+
+  std::optional<StartFrom> start_from;  // --load-epoch, --resume; nothing: drawn weights
+  std::string save_prefix;              // of checkpoints; empty: none are written
+  int64_t save_period = 1;              // epochs; 0: never
+  double save_every_s = 0;              // between mid-epoch checkpoints; 0: off
+  bool save_optimizer_states = true;    // mid-epoch checkpoints always have them: they hold the position
+
+  int64_t disp_batches = 20;
+  job::LogFormat log_format = job::LogFormat::kNew;
+  std::string metrics_path;  // metrics.jsonl, appended to; empty: none
+};
+
+// All borrowed; they outlive the trainer.
+struct TrainParts {
+  const graph::Graph& graph;
+  Shape image;  // [c, h, w]
+  exec::Executor& training;
+  std::vector<size_t> bucket_begin;  // as `training` was compiled with
+  data::Loader& training_data;
+  exec::Executor* inference = nullptr;  // made with weights_of `training`; nullptr here or below: no validation
+  data::Loader* validation_data = nullptr;
+  kvstore::Store& store;
+  kvstore::Coordinator& coordinator;
+  Log log;  // named by the rank
+};
+
+struct TrainOutcome {
+  bool stopped = false;  // the coordinator said so; a checkpoint was written where there is a prefix
+  Position position;
+  std::optional<double> train_accuracy, validation_accuracy,
+      best_validation_accuracy;  // of whole epochs, the last ones
+  uint64_t samples = 0;          // by the whole job, in this run
+  double samples_per_s = 0;      // of the whole job, without validation
+  double wait_data_share = 0, wait_network_share = 0;
+  int64_t bad_records = 0;
+};
+
+class Trainer {
+ public:
+  Trainer(TrainSpec spec, TrainParts parts);
+  ~Trainer();
+
+  // Once. Errors: those of the parts; kInternal for numbers that are not finite (--on-nan fail).
+  Result<TrainOutcome> run();
+  // What has come of it so far, also after run() returned an Error.
+  [[nodiscard]] TrainOutcome outcome() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dtrain::train

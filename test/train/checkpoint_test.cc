@@ -1,0 +1,259 @@
+#include "train/checkpoint.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+#include "support/temp_dir.h"
+#include "tensor/ndarray_file.h"
+
+using namespace dtrain;
+using namespace dtrain::train;
+
+namespace {
+
+// A view over arrays of its own, all filled with `value`.
+struct Tensors {
+  explicit Tensors(float value)
+      : weight(6, value),
+        beta(2, value),
+        mean(2, value),
+        slots({{"fc_weight:mom", {2, 3}, std::vector<float>(6, -value)},
+               {"fc_bias:mom", {2}, std::vector<float>(2, -value)}}) {
+    view.parameters = {{"fc_weight", {2, 3}, weight, {}}, {"fc_bias", {2}, beta, {}}};
+    view.statistics = {{"bn_moving_mean", {2}, mean, {}}};
+  }
+  std::vector<float> weight, beta, mean;
+  ParameterView view;
+  std::vector<NamedArray> slots;
+};
+
+CheckpointHeader some_header() {
+  return {.job_hash = "00ff",
+          .job_text = "batch-size = 64\n",
+          .optimizer = {.name = "sgd", .momentum = 0.9, .weight_decay = 0.0001, .clip_gradient = 0},
+          .position = {2, 17},
+          .samples = 12345678901234567ULL,
+          .updates = 40,
+          .learning_rate = 0.0883600000000001,
+          .seed = 0xffffffffffffffffULL,
+          .metric_sums = {{10, 7, 0.1}, {}}};
+}
+
+Result<> write(const CheckpointName& name, float value, AtomicFile::Fault fault = nullptr, bool with_states = true) {
+  const Tensors tensors(value);
+  const std::string symbol = "{}\n";
+  const CheckpointHeader header = some_header();
+  return write_checkpoint(
+      name,
+      {.symbol = symbol, .view = tensors.view, .slots = tensors.slots, .header = header, .with_states = with_states},
+      std::move(fault));
+}
+
+size_t file_count(const test::TempDir& dir) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(dir.path()), {}));
+}
+
+// A checkpoint that `write` made with this value: weights and slots of one another.
+void check_is(const Result<Checkpoint>& checkpoint, float value) {
+  REQUIRE(checkpoint);
+  REQUIRE(checkpoint->header);
+  CHECK(checkpoint->parameters.at(0).values == std::vector<float>(6, value));
+  CHECK(checkpoint->statistics.at(0).values == std::vector<float>(2, value));
+  CHECK(checkpoint->slots.at(0).values == std::vector<float>(6, -value));
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint comes back as it was written", "[train]") {
+  const test::TempDir dir;
+  const CheckpointName name{dir.path("net"), 3};
+  REQUIRE(write(name, 1.5F));
+  CHECK(std::filesystem::exists(dir.path("net-symbol.json")));
+  CHECK(std::filesystem::exists(dir.path("net-0003.params")));
+  CHECK(std::filesystem::exists(dir.path("net-0003.states")));
+  CHECK(file_count(dir) == 3);
+
+  const auto checkpoint = read_checkpoint(name);
+  check_is(checkpoint, 1.5F);
+  CHECK(checkpoint->parameters[0].name == "fc_weight");
+  CHECK(checkpoint->parameters[0].shape == Shape{2, 3});
+  CHECK(checkpoint->statistics[0].name == "bn_moving_mean");
+  CHECK(checkpoint->slots[1].name == "fc_bias:mom");
+  const CheckpointHeader& header = *checkpoint->header;
+  const CheckpointHeader expected = some_header();
+  CHECK(header.job_hash == expected.job_hash);
+  CHECK(header.job_text == expected.job_text);
+  CHECK(header.optimizer.name == expected.optimizer.name);
+  CHECK(header.optimizer.weight_decay == expected.optimizer.weight_decay);
+  CHECK(header.position == expected.position);
+  CHECK(header.samples == expected.samples);
+  CHECK(header.updates == expected.updates);
+  CHECK(header.learning_rate == expected.learning_rate);
+  CHECK(header.seed == expected.seed);
+  CHECK(header.metric_sums == expected.metric_sums);
+}
+
+TEST_CASE("the files are those of the specification", "[train]") {
+  const test::TempDir dir;
+  REQUIRE(write({dir.path("net"), 12}, 1));
+  const auto params = read_stored_arrays(dir.path("net-0012.params"));
+  REQUIRE(params);
+  REQUIRE(params->size() == 3);
+  CHECK((*params)[0].name == "arg:fc_weight");
+  CHECK((*params)[2].name == "aux:bn_moving_mean");
+  const auto states = read_stored_arrays(dir.path("net-0012.states"));
+  REQUIRE(states);
+  CHECK((*states)[0].name == "header");
+  CHECK(std::holds_alternative<std::vector<uint8_t>>((*states)[0].values));
+  CHECK((*states)[1].name == "state:fc_weight:mom");
+  const auto& bytes = std::get<std::vector<uint8_t>>((*states)[0].values);
+  const std::string json(bytes.begin(), bytes.end());
+  CHECK_THAT(json, Catch::Contains(R"("format":1)") && Catch::Contains(R"("job":"00ff")") &&
+                       Catch::Contains(R"("epoch":2,"step":17)") && Catch::Contains(R"("updates":{"fc_weight":40,)"));
+}
+
+// Whatever call fails, what is on disk is the old checkpoint or the new one: weights and states of one another.
+TEST_CASE("a failed write leaves the checkpoint before it", "[train]") {
+  for (const std::optional<int64_t> epoch : {std::optional<int64_t>(3), std::optional<int64_t>()}) {
+    const test::TempDir dir;
+    const CheckpointName name{dir.path("net"), epoch};
+    REQUIRE(write(name, 1));
+    int failures = 0;
+    for (int failing = 0;; failing++) {
+      INFO("failing call " << failing);
+      int call = 0;
+      const Result<> written = write(name, 2, [&](const char*) { return call++ == failing ? ENOSPC : 0; });
+      CHECK(file_count(dir) == 3);
+      check_is(read_checkpoint(name), written ? 2 : 1);
+      if (written) break;
+      CHECK_THAT(written.error().message, Catch::Contains("No space left"));
+      failures++;
+    }
+    CHECK(failures == 16);  // three files of five calls, and the link that keeps the old states
+  }
+}
+
+TEST_CASE("a failed first write leaves no checkpoint", "[train]") {
+  for (int failing = 0;; failing++) {
+    const test::TempDir dir;
+    const CheckpointName name{dir.path("net"), 1};
+    int call = 0;
+    const Result<> written = write(name, 2, [&](const char*) { return call++ == failing ? EIO : 0; });
+    if (written) break;
+    CHECK(read_checkpoint(name).error().code == Code::kNotFound);
+    CHECK_FALSE(std::filesystem::exists(name.states_path()));
+  }
+}
+
+// A process that was killed between the two renames: new states beside the old weights, the old states kept aside.
+TEST_CASE("a kill between the renames loses nothing", "[train]") {
+  const test::TempDir dir;
+  const CheckpointName name{dir.path("net"), std::nullopt};
+  REQUIRE(write(name, 1));
+  std::filesystem::rename(name.states_path(), name.states_path() + ".old");
+  const test::TempDir other;
+  REQUIRE(write({other.path("net"), std::nullopt}, 2));
+  std::filesystem::copy_file(other.path("net-last.states"), name.states_path());
+  check_is(read_checkpoint(name), 1);
+  REQUIRE(write(name, 3));
+  check_is(read_checkpoint(name), 3);
+  CHECK(file_count(dir) == 3);
+}
+
+TEST_CASE("weights and states of different checkpoints are refused", "[train]") {
+  const test::TempDir dir;
+  REQUIRE(write({dir.path("net"), 1}, 1));
+  REQUIRE(write({dir.path("net"), 2}, 2));
+  std::filesystem::copy_file(dir.path("net-0001.states"), dir.path("net-0002.states"),
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto checkpoint = read_checkpoint({dir.path("net"), 2});
+  REQUIRE_FALSE(checkpoint);
+  CHECK(checkpoint.error().code == Code::kData);
+  CHECK_THAT(checkpoint.error().message, Catch::Contains("net-0002.params") && Catch::Contains("net-0002.states"));
+}
+
+TEST_CASE("weights without states are a foreign checkpoint", "[train]") {
+  const test::TempDir dir;
+  const std::vector<NamedArray> arrays = {
+      {"arg:fc_weight", {2, 3}, std::vector<float>(6, 1)},
+      {"bn_moving_mean", {2}, {1, 1}},
+      {"fc_bias", {2}, {1, 1}},
+      {"other:thing", {1}, {1}},
+  };
+  REQUIRE(write_ndarray_file(dir.path("net-0001.params"), arrays));
+  const auto checkpoint = read_checkpoint({dir.path("net"), 1});
+  REQUIRE(checkpoint);
+  CHECK_FALSE(checkpoint->header);
+  REQUIRE(checkpoint->parameters.size() == 2);
+  CHECK(checkpoint->parameters[1].name == "fc_bias");
+  REQUIRE(checkpoint->statistics.size() == 1);
+  CHECK(checkpoint->statistics[0].name == "bn_moving_mean");
+}
+
+TEST_CASE("without states none of an earlier run stays", "[train]") {
+  const test::TempDir dir;
+  const CheckpointName name{dir.path("net"), 1};
+  REQUIRE(write(name, 1));
+  REQUIRE(write(name, 2, nullptr, false));
+  const auto checkpoint = read_checkpoint(name);
+  REQUIRE(checkpoint);
+  CHECK_FALSE(checkpoint->header);
+  CHECK(checkpoint->parameters[0].values == std::vector<float>(6, 2));
+}
+
+// Both files, every length, every bit: an Error that names the file, never another run's numbers.
+TEST_CASE("damaged files are refused", "[train]") {
+  const test::TempDir dir;
+  const CheckpointName name{dir.path("net"), 1};
+  REQUIRE(write(name, 1));
+  for (const std::string& path : {name.params_path(), name.states_path()}) {
+    const std::string whole = *read_file(path);
+    const auto refused = [&](const std::string& bytes) {
+      std::ofstream(path, std::ios::binary) << bytes;
+      const auto checkpoint = read_checkpoint(name);
+      return !checkpoint && checkpoint.error().code == Code::kData &&
+             checkpoint.error().message.find(path) != std::string::npos;
+    };
+    for (size_t size = 0; size < whole.size(); size++) {
+      INFO(path << " cut to " << size);
+      REQUIRE(refused(whole.substr(0, size)));
+    }
+    int accepted = 0;
+    for (size_t bit = 0; bit < whole.size() * 8; bit++) {
+      std::string damaged = whole;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      accepted += refused(damaged) ? 0 : 1;
+    }
+    // In the states: the list's reserved word and each array's device, which no reader looks at.
+    CHECK(accepted == (path == name.params_path() ? 0 : 64 + 3 * 64));
+    std::ofstream(path, std::ios::binary) << whole;
+  }
+  CHECK(read_checkpoint(name));
+}
+
+TEST_CASE("the newest checkpoint is the one furthest in the run", "[train]") {
+  const test::TempDir dir;
+  const std::string prefix = dir.path("net");
+  REQUIRE(newest_checkpoint(prefix));
+  CHECK_FALSE(*newest_checkpoint(prefix));
+
+  REQUIRE(write({prefix, 1}, 1));
+  REQUIRE(write({dir.path("network"), 9}, 1));
+  std::ofstream(dir.path("net-0007.params.tmp-12")) << "x";
+  std::ofstream(dir.path("net-7.params")) << "x";
+  CHECK((*newest_checkpoint(prefix))->epoch == 1);
+  REQUIRE(write({prefix, std::nullopt}, 1));  // at epoch 2, step 17
+  CHECK_FALSE((*newest_checkpoint(prefix))->epoch);
+  REQUIRE(write({prefix, 2}, 1));
+  CHECK_FALSE((*newest_checkpoint(prefix))->epoch);
+  REQUIRE(write({prefix, 3}, 1));
+  CHECK((*newest_checkpoint(prefix))->epoch == 3);
+  REQUIRE(write({prefix, 10000}, 1));
+  CHECK((*newest_checkpoint(prefix))->epoch == 10000);
+
+  std::ofstream(dir.path("net-last.params")) << "x";
+  CHECK(newest_checkpoint(prefix).error().code == Code::kData);
+}

@@ -1,0 +1,49 @@
+// An executor and a store that compute nothing, for tests of what stands between them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "exec/executor.h"
+#include "kvstore/store.h"
+
+namespace dtrain::train::test {
+
+// An executor of two parameters in two buckets whose gradients the test sets.
+class FakeExecutor final : public exec::Executor {
+ public:
+  FakeExecutor() { view_.parameters = {{"fc1_weight", {2}, w1_, g1_}, {"fc2_weight", {2}, w2_, g2_}}; }
+  Result<> forward(const exec::Batch&, const exec::WeightsWait& wait) override {
+    DT_TRY_VOID(wait(0));
+    return wait(1);
+  }
+  Result<> backward(const exec::GradientReady& ready) override {
+    DT_TRY_VOID(ready(1));
+    return ready(0);
+  }
+  const ParameterView& parameters() override { return view_; }
+  std::span<const float> probabilities() override { return probabilities_; }
+  std::vector<float> node_output(graph::NodeId) override { return {}; }
+  std::vector<float> node_gradient(graph::NodeId) override { return {}; }
+  size_t memory_bytes() const override { return 0; }
+
+  std::vector<float> w1_ = {0, 0}, w2_ = {0, 0}, g1_ = {1, 2}, g2_ = {3, 4};
+  std::vector<float> probabilities_ = {0.5F, 0.5F};
+
+ private:
+  ParameterView view_;
+};
+
+// Takes everything.
+class SilentStore : public kvstore::Store {
+ public:
+  Result<> initialize(const ParameterView&, const kvstore::TrainingState&) override { return {}; }
+  Result<> gradient_ready(size_t, uint64_t, uint32_t) override { return {}; }
+  Result<> weights_wait(size_t) override { return {}; }
+  Result<> share_statistics() override { return {}; }
+  Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
+  void cancel(Error) override {}
+  [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
+};
+
+}  // namespace dtrain::train::test

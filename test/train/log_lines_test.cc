@@ -1,0 +1,50 @@
+#include "train/log_lines.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+
+using namespace dtrain;
+using namespace dtrain::train;
+
+namespace {
+
+SteadyTime at(double seconds) {
+  return SteadyTime(std::chrono::duration_cast<SteadyTime::duration>(std::chrono::duration<double>(seconds)));
+}
+
+}  // namespace
+
+// formats.md 7.3: the first batch starts the clock; lines at multiples of `frequent`.
+TEST_CASE("the speed is that of the batches since the last line", "[train]") {
+  Speedometer speedometer(20, 128);
+  std::vector<std::pair<int64_t, double>> lines;
+  for (int64_t count = 0; count <= 60; count++) {
+    const auto speed = speedometer.tick(count, at(100 + 0.1 * static_cast<double>(count)));
+    if (speed) lines.emplace_back(count, *speed);
+  }
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].first == 20);
+  CHECK(lines[2].first == 60);
+  for (const auto& [count, speed] : lines) CHECK(speed == Approx(1280));
+}
+
+TEST_CASE("a lower count starts the clock anew", "[train]") {
+  Speedometer speedometer(2, 1);
+  CHECK_FALSE(speedometer.tick(0, at(0)));
+  CHECK(speedometer.tick(2, at(2)));
+  CHECK_FALSE(speedometer.tick(0, at(100)));
+  CHECK(*speedometer.tick(2, at(101)) == Approx(2));
+}
+
+TEST_CASE("lines have the forms of MXNet", "[train]") {
+  const std::vector<MetricValue> values = {{"accuracy", 0.1015625}, {"top_k_accuracy_5", 0.498}};
+  const SpeedLine line{.epoch = 0, .count = 20, .frequent = 20, .samples_per_s = 1234.567, .values = values};
+  CHECK(speed_line(line, job::LogFormat::kNew) ==
+        "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562\ttop_k_accuracy_5=0.498000");
+  CHECK(speed_line(line, job::LogFormat::kLegacy) ==
+        "Epoch[0] Batch [20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562\ttop_k_accuracy_5=0.498000");
+  CHECK(metric_line(3, "Train", values[0]) == "Epoch[3] Train-accuracy=0.101562");
+  CHECK(time_line(3, 12.3456) == "Epoch[3] Time cost=12.346");
+  CHECK(learning_rate_line(391, 0.094) == "Update[391]: Change learning rate to 9.40000e-02");
+  CHECK(saved_line("m-0001.params") == "Saved checkpoint to \"m-0001.params\"");
+}

@@ -1,0 +1,117 @@
+#include "train/metrics.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+using namespace dtrain;
+using namespace dtrain::train;
+
+namespace {
+
+// formats.md 8.
+const std::vector<float> kProbabilities = {.1F, .6F, .3F, .5F, .2F, .3F, .2F, .2F, .6F, .3F, .45F, .25F};
+const std::vector<float> kLabels = {1, 1, 2, 0};
+
+double value_of(const std::vector<MetricValue>& values, const std::string& name) {
+  for (const MetricValue& value : values) {
+    if (value.name == name) return value.value;
+  }
+  FAIL("no metric " << name);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("the example gives the numbers of the specification", "[train]") {
+  Metrics metrics = *Metrics::create({.top_k = {2}, .losses = {"ce", "nll"}});
+  REQUIRE(metrics.add(kProbabilities, kLabels, 4));
+  const std::vector<MetricValue> values = metrics.epoch();
+  REQUIRE(values.size() == 4);
+  CHECK(values[0].name == "accuracy");
+  CHECK(values[0].value == 0.5);
+  CHECK(values[1].name == "top_k_accuracy_2");
+  CHECK(values[1].value == 0.75);
+  CHECK(values[2].name == "cross-entropy");
+  CHECK(values[2].value == Approx(0.958765).margin(1e-6));
+  CHECK(values[3].name == "nll-loss");
+  CHECK(values[3].value == values[2].value);
+}
+
+TEST_CASE("among equal probabilities the lower class ranks first", "[train]") {
+  Metrics metrics = *Metrics::create({.top_k = {2}});
+  const std::vector<float> flat = {.25F, .25F, .25F, .25F};
+  for (const auto& [label, accuracy, top_2] : {std::tuple{0.0F, 1.0, 1.0}, {1.0F, 0.0, 1.0}, {2.0F, 0.0, 0.0}}) {
+    metrics.start_epoch();
+    REQUIRE(metrics.add(flat, std::vector{label}, 1));
+    CHECK(metrics.epoch_accuracy() == accuracy);
+    CHECK(value_of(metrics.epoch(), "top_k_accuracy_2") == top_2);
+  }
+}
+
+TEST_CASE("more than there are classes means all of them", "[train]") {
+  Metrics metrics = *Metrics::create({.top_k = {5}});
+  REQUIRE(metrics.add(kProbabilities, kLabels, 4));
+  CHECK(value_of(metrics.epoch(), "top_k_accuracy_5") == 1);
+}
+
+TEST_CASE("padding rows do not count", "[train]") {
+  Metrics metrics;
+  REQUIRE(metrics.add(kProbabilities, kLabels, 1));
+  CHECK(metrics.sums()[0] == 1);
+  CHECK(metrics.epoch_accuracy() == 1);
+}
+
+TEST_CASE("what is not a number is a miss", "[train]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Metrics metrics;
+  REQUIRE(metrics.add(std::vector{nan, nan, nan}, std::vector{0.0F}, 1));
+  CHECK(metrics.epoch_accuracy() == 0);
+  CHECK(std::isnan(metrics.epoch_cross_entropy()));
+}
+
+TEST_CASE("a label out of range is an error and adds nothing", "[train]") {
+  for (const float label : {3.0F, -1.0F, std::numeric_limits<float>::quiet_NaN()}) {
+    Metrics metrics;
+    std::vector<float> labels = kLabels;
+    labels[2] = label;
+    const Result<> added = metrics.add(kProbabilities, labels, 4);
+    REQUIRE_FALSE(added);
+    CHECK(added.error().code == Code::kData);
+    CHECK(metrics.sums()[0] == 0);
+  }
+}
+
+TEST_CASE("a new window forgets the window and not the epoch", "[train]") {
+  Metrics metrics;
+  REQUIRE(metrics.add(kProbabilities, kLabels, 4));
+  metrics.start_window();
+  CHECK(std::isnan(metrics.window_accuracy()));
+  REQUIRE(metrics.add(std::vector{0.9F, 0.1F}, std::vector{0.0F}, 1));
+  CHECK(metrics.window_accuracy() == 1);
+  CHECK(metrics.epoch_accuracy() == 3.0 / 5);
+  metrics.start_epoch();
+  CHECK(std::isnan(metrics.epoch_accuracy()));
+}
+
+TEST_CASE("sums of workers add up", "[train]") {
+  Metrics whole;
+  Metrics first;
+  Metrics second;
+  REQUIRE(whole.add(kProbabilities, kLabels, 4));
+  REQUIRE(first.add(std::span(kProbabilities).first(3), std::span(kLabels).first(1), 1));
+  REQUIRE(second.add(std::span(kProbabilities).subspan(3), std::span(kLabels).subspan(1), 3));
+  std::vector<double> sums = first.sums();
+  for (size_t i = 0; i < sums.size(); i++) sums[i] += second.sums()[i];
+  Metrics total;
+  REQUIRE(total.set_sums(sums));
+  CHECK(total.epoch_accuracy() == whole.epoch_accuracy());
+  CHECK(total.epoch_cross_entropy() == Approx(whole.epoch_cross_entropy()));
+  CHECK(total.set_sums(std::vector<double>(2)).error().code == Code::kData);
+}
+
+TEST_CASE("metrics that do not exist are refused", "[train]") {
+  CHECK(Metrics::create({.top_k = {1}}).error().code == Code::kUsage);
+  CHECK_THAT(Metrics::create({.losses = {"mse"}}).error().message,
+             Catch::Contains("mse") && Catch::Contains("ce and nll"));
+}

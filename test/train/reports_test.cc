@@ -1,0 +1,107 @@
+#include <catch2/catch.hpp>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+#include "train/metrics_file.h"
+#include "train/pace.h"
+#include "train/summary.h"
+
+using namespace dtrain;
+using namespace dtrain::train;
+using dtrain::test::must;
+
+namespace {
+
+SteadyTime at(double seconds) {
+  return SteadyTime(std::chrono::duration_cast<SteadyTime::duration>(std::chrono::duration<double>(seconds)));
+}
+
+}  // namespace
+
+TEST_CASE("summary.json has the keys of the specification", "[train]") {
+  const dtrain::test::TempDir dir;
+  Summary summary;
+  summary.job = "12ab";
+  summary.train_accuracy = 0.5;
+  summary.best_validation_accuracy = std::numeric_limits<double>::quiet_NaN();
+  summary.peak_rss_bytes = {{"worker 0", peak_rss_bytes()}};
+  summary.exit_code = 7;
+  summary.error = "label out of range";
+  must(write_summary(dir.path("summary.json"), summary));
+  const auto json = nlohmann::json::parse(must(read_file(dir.path("summary.json"))));
+  for (const char* key : {"job",
+                          "build",
+                          "network",
+                          "store",
+                          "workers",
+                          "servers",
+                          "devices",
+                          "dtype",
+                          "epochs",
+                          "train_accuracy",
+                          "validation_accuracy",
+                          "best_validation_accuracy",
+                          "samples",
+                          "samples_per_s",
+                          "seconds",
+                          "wait_data_share",
+                          "wait_network_share",
+                          "peak_rss_bytes",
+                          "exit_code",
+                          "error"}) {
+    INFO(key);
+    CHECK(json.contains(key));
+  }
+  CHECK(json.size() == 20);
+  CHECK(json["train_accuracy"] == 0.5);
+  CHECK(json["validation_accuracy"].is_null());
+  CHECK(json["best_validation_accuracy"].is_null());
+  CHECK(json["devices"].is_array());
+  CHECK(json["peak_rss_bytes"]["worker 0"] > 1000000);
+  CHECK(json["error"] == "label out of range");
+  summary.error.clear();
+  CHECK(nlohmann::json::parse(to_json(summary))["error"].is_null());
+}
+
+TEST_CASE("several processes may append to one metrics file", "[train]") {
+  const dtrain::test::TempDir dir;
+  MetricsFile first = must(MetricsFile::open(dir.path("m.jsonl"), "worker", 0));
+  MetricsFile second = must(MetricsFile::open(dir.path("m.jsonl"), "worker", 1));
+  must(first.append({.epoch = 0, .step = 1, .values = {{"lr", 0.1}}}));
+  must(second.append({.epoch = 0, .step = 1, .values = {{"train_accuracy", std::numeric_limits<double>::infinity()}}}));
+  must(first.append({.epoch = 0, .step = 2, .values = {}}));
+  std::istringstream text(must(read_file(dir.path("m.jsonl"))));
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[1]["rank"] == 1);
+  CHECK(lines[1]["train_accuracy"].is_null());
+  CHECK(lines[2]["step"] == 2);
+  CHECK(MetricsFile::open(dir.path("no/such/dir"), "worker", 0).error().code == Code::kUsage);
+  CHECK(MetricsFile().append({}));
+}
+
+TEST_CASE("the pace tells waiting from working", "[train]") {
+  Pace pace(10);
+  CHECK_FALSE(pace.report(0, at(0)));
+  double network = 0;
+  for (int step = 0; step < 4; step++) {
+    network += 0.02;
+    pace.step(at(step * 0.1), at(step * 0.1 + 0.03), at(step * 0.1 + 0.1), network);
+  }
+  CHECK(pace.totals().steps == 4);
+  CHECK(pace.totals().seconds == Approx(0.4));
+  CHECK_FALSE(pace.report(4, at(0.4)));
+  const auto report = pace.report(4, at(0.6));
+  REQUIRE(report);
+  CHECK(report->step == 4);
+  CHECK(report->samples_per_s == Approx(100));
+  CHECK(report->wait_data_share == Approx(0.3));
+  CHECK(report->wait_network_share == Approx(0.2));
+  pace.wait(at(1), at(1.5), network + 0.5);
+  CHECK(pace.totals().seconds == Approx(0.9));
+  CHECK(pace.totals().wait_network_s == Approx(0.58));
+}

@@ -1,0 +1,199 @@
+// Continued runs. V22: 2k epochs, and k, stop, resume, k more, give the same bits.
+#include <catch2/catch.hpp>
+
+#include "toy_run.h"
+#include "train/checkpoint.h"
+
+using namespace dtrain;
+using namespace dtrain::train;
+using namespace dtrain::train::test;
+
+namespace {
+
+using How = StoppingCoordinator::How;
+const std::atomic<bool> kNever = false;
+
+// The checkpoint of `epoch` in two directories, byte by byte: weights, statistics, momenta, position, schedule.
+void check_same_checkpoint(const TempDir& a, const TempDir& b, int64_t epoch) {
+  const CheckpointName first{a.path("net"), epoch};
+  const CheckpointName second{b.path("net"), epoch};
+  CHECK(must(read_file(first.params_path())) == must(read_file(second.params_path())));
+  CHECK(must(read_file(first.states_path())) == must(read_file(second.states_path())));
+}
+
+// The lines about one epoch's result: not its time, which differs.
+std::vector<std::string> results(const ToyRun& run, int64_t epoch) {
+  std::vector<std::string> found;
+  for (const std::string& line : run.lines()) {
+    if (line.starts_with(fmt::format("Epoch[{}] Train-", epoch)) ||
+        line.starts_with(fmt::format("Epoch[{}] Validation-", epoch))) {
+      found.push_back(line);
+    }
+  }
+  return found;
+}
+
+TrainSpec resuming(const TempDir& dir, int64_t epochs) {
+  TrainSpec spec = toy_spec(dir.path("net"), epochs);
+  spec.start_from = StartFrom{dir.path("net"), std::nullopt};
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("two and two epochs give the bits of four", "[train]") {
+  for (const bool on_cpu_backend : {false, true}) {
+    const TempDir whole;
+    const TempDir parts;
+    const ToyOptions options{.on_cpu_backend = on_cpu_backend};
+    ToyRun four(toy_spec(whole.path("net"), 4), options);
+    REQUIRE(four.run());
+    REQUIRE(ToyRun(toy_spec(parts.path("net"), 2), options).run());
+    ToyRun rest(resuming(parts, 4), options);
+    const auto outcome = rest.run();
+    REQUIRE(outcome);
+    CHECK(outcome->position == Position{4, 0});
+    check_same_checkpoint(whole, parts, 4);
+    CHECK(results(rest, 3) == results(four, 3));
+  }
+}
+
+TEST_CASE("a stop in mid-epoch and a resume give the bits of a whole run", "[train]") {
+  const TempDir whole;
+  ToyRun three(toy_spec(whole.path("net"), 3));
+  REQUIRE(three.run());
+  for (const uint64_t stop_at : {0, 1, 7, 8, 11}) {
+    INFO("stop before step " << stop_at);
+    const TempDir parts;
+    StoppingCoordinator coordinator(kNever, stop_at);
+    ToyRun first(toy_spec(parts.path("net"), 3), {}, &coordinator);
+    const auto stopped = first.run();
+    REQUIRE(stopped);
+    CHECK(stopped->stopped);
+    CHECK(stopped->position == Position{static_cast<int64_t>(stop_at / 8), static_cast<int64_t>(stop_at % 8)});
+    ToyRun rest(resuming(parts, 3));
+    REQUIRE(rest.run());
+    check_same_checkpoint(whole, parts, 3);
+    for (const int64_t epoch : {1, 2}) CHECK(results(rest, epoch) == results(three, epoch));
+  }
+}
+
+// The flag that a signal sets: the step under way ends, then the checkpoint is written.
+TEST_CASE("the stop flag ends a run with a checkpoint", "[train]") {
+  const TempDir dir;
+  ToyRun run(toy_spec(dir.path("net"), 100));
+  run.stop_flag() = true;
+  const auto outcome = run.run();
+  REQUIRE(outcome);
+  CHECK(outcome->stopped);
+  CHECK(must(read_checkpoint({dir.path("net"), std::nullopt})).header->position == Position{0, 0});
+}
+
+// --save-every, then a kill: what was saved last continues.
+TEST_CASE("a run that was killed continues from its last mid-epoch checkpoint", "[train]") {
+  const TempDir whole;
+  const TempDir parts;
+  REQUIRE(ToyRun(toy_spec(whole.path("net"), 2)).run());
+  TrainSpec spec = toy_spec(parts.path("net"), 2);
+  spec.save_every_s = 1e-9;
+  StoppingCoordinator coordinator(kNever, 11, How::kFail);
+  ToyRun killed(spec, {}, &coordinator);
+  CHECK(killed.run().error().message == "killed");
+  CHECK(must(read_checkpoint({parts.path("net"), std::nullopt})).header->position == Position{1, 3});
+  REQUIRE(ToyRun(resuming(parts, 2)).run());
+  check_same_checkpoint(whole, parts, 2);
+}
+
+TEST_CASE("without a checkpoint a resumed run begins at the beginning and says so", "[train]") {
+  const TempDir whole;
+  const TempDir empty;
+  REQUIRE(ToyRun(toy_spec(whole.path("net"), 1)).run());
+  ToyRun run(resuming(empty, 1));
+  REQUIRE(run.run());
+  CHECK_THAT(run.log_text(), Catch::Contains("starting at the beginning"));
+  check_same_checkpoint(whole, empty, 1);
+}
+
+TEST_CASE("a finished run has nothing left to do", "[train]") {
+  const TempDir dir;
+  REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
+  const auto outcome = ToyRun(resuming(dir, 1)).run();
+  REQUIRE(outcome);
+  CHECK(outcome->samples == 0);
+  CHECK_FALSE(outcome->stopped);
+}
+
+TEST_CASE("a damaged checkpoint is refused with its file and the reason", "[train]") {
+  const TempDir dir;
+  REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
+  const std::string path = dir.path("net-0001.params");
+  const std::string whole = must(read_file(path));
+  must(write_file_atomic(path, whole.substr(0, whole.size() / 2)));
+  const auto outcome = ToyRun(resuming(dir, 2)).run();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Code::kData);
+  CHECK_THAT(outcome.error().message, Catch::Contains(path) && Catch::Contains("ends at byte"));
+}
+
+TEST_CASE("a checkpoint of a foreign program starts with empty slots and says so", "[train]") {
+  const TempDir dir;
+  REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
+  std::filesystem::remove(dir.path("net-0001.states"));
+  TrainSpec spec = toy_spec(dir.path("new"), 1);
+  spec.start_from = StartFrom{dir.path("net"), 1};
+  ToyRun run(spec);
+  const auto outcome = run.run();
+  REQUIRE(outcome);
+  CHECK(outcome->position == Position{1, 0});
+  CHECK_THAT(run.log_text(), Catch::Contains("starts with empty slots") && Catch::Contains("Loaded model") &&
+                                 Catch::Contains("net_0001.params"));
+  // The rate of the second epoch: --lr-factor 0.5.
+  CHECK_THAT(run.log_text(), Catch::Contains("Adjust learning rate to 2.500000e-02 for epoch 1"));
+  // bn1's gamma is fixed and decays in a run of our own; what another program left in it does not count. bn2's does.
+  const ParameterView& view = run.training().parameters();
+  CHECK(view.parameters[2].name == "bn1_gamma");
+  for (const float gamma : view.parameters[2].weight) CHECK(gamma == 1);
+  CHECK(view.parameters[4].name == "bn2_gamma");
+  CHECK(view.parameters[4].weight[0] != 1);
+}
+
+TEST_CASE("another network and another optimizer are refused", "[train]") {
+  const TempDir dir;
+  REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
+
+  ToyOptions wider;
+  wider.network = linear_network();
+  wider.bucket_begin = {0};
+  const auto other_network = ToyRun(resuming(dir, 2), wider).run();
+  REQUIRE_FALSE(other_network);
+  CHECK(other_network.error().code == Code::kData);
+  CHECK_THAT(other_network.error().message, Catch::Contains("net-0001") && Catch::Contains("'fc1_weight'") &&
+                                                Catch::Contains("(4, 64)") && Catch::Contains("(4, 36)"));
+
+  REQUIRE(ToyRun([&] {
+            TrainSpec spec = toy_spec(dir.path("plain"), 1);
+            spec.optimizer.momentum = 0;
+            return spec;
+          }())
+              .run());
+  TrainSpec spec = toy_spec(dir.path("plain"), 2);
+  spec.start_from = StartFrom{dir.path("plain"), 1};
+  const auto no_slots = ToyRun(spec).run();
+  REQUIRE_FALSE(no_slots);
+  CHECK_THAT(no_slots.error().message, Catch::Contains("'conv1_weight:mom'"));
+}
+
+TEST_CASE("a checkpoint of another job warns with the keys that differ", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec(dir.path("net"), 1);
+  spec.job_hash = "aa";
+  spec.job_text = "batch-size = 5\nlr = 0.05\n";
+  REQUIRE(ToyRun(spec).run());
+  spec.job_hash = "bb";
+  spec.job_text = "batch-size = 5\nlr = 0.01\nwd = 0\n";
+  spec.num_epochs = 2;
+  spec.start_from = StartFrom{dir.path("net"), 1};
+  ToyRun run(spec);
+  REQUIRE(run.run());
+  CHECK_THAT(run.log_text(), Catch::Contains("of another job (aa, this one is bb)") && Catch::Contains("lr, wd\n"));
+}

@@ -1,0 +1,110 @@
+#include "train/step.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "fakes.h"
+#include "toy_run.h"
+
+using namespace dtrain;
+using namespace dtrain::train;
+
+namespace {
+
+// Writes down what it is told.
+class RecordingStore final : public train::test::SilentStore {
+ public:
+  Result<> gradient_ready(size_t bucket, uint64_t step, uint32_t samples) override {
+    told.push_back(fmt::format("bucket {} step {} samples {}", bucket, step, samples));
+    return {};
+  }
+  Result<> weights_wait(size_t bucket) override {
+    told.push_back(fmt::format("wait {}", bucket));
+    if (lost) return fail(Code::kPeerLost, "server 1 is lost");
+    return {};
+  }
+  std::vector<std::string> told;
+  bool lost = false;
+};
+
+struct Setting {
+  train::test::FakeExecutor executor;
+  RecordingStore store;
+  graph::Graph graph = train::test::toy_network();
+  std::vector<float> labels = {0};
+  std::vector<float> pixels = std::vector<float>(36, 0);
+
+  Result<bool> run(job::OnNan on_nan, uint32_t workers) {
+    StepRunner runner({.graph = graph,
+                       .image = {1, 6, 6},
+                       .executor = executor,
+                       .bucket_begin = {0, 1},
+                       .store = store,
+                       .rank = 1,
+                       .workers = workers,
+                       .on_nan = on_nan,
+                       .log = Log::silent()});
+    return runner.run({.data = pixels, .labels = labels, .count = 1}, 418);
+  }
+};
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("gradients go to the store bucket by bucket", "[train]") {
+  for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
+    Setting s;
+    const auto applied = s.run(on_nan, 2);
+    REQUIRE(applied);
+    CHECK(*applied);
+    CHECK(s.store.told ==
+          std::vector<std::string>{"wait 0", "wait 1", "bucket 1 step 418 samples 1", "bucket 0 step 418 samples 1"});
+  }
+}
+
+TEST_CASE("a gradient that is not finite is named and not sent", "[train]") {
+  Setting s;
+  s.executor.g1_[1] = std::numeric_limits<float>::infinity();
+  const auto applied = s.run(job::OnNan::kFail, 2);
+  REQUIRE_FALSE(applied);
+  CHECK(applied.error().code == Code::kInternal);
+  CHECK_THAT(applied.error().message, Catch::Contains("step 418") && Catch::Contains("rank 1") &&
+                                          Catch::Contains("gradient") && Catch::Contains("'fc1_weight'"));
+  CHECK(s.store.told.back() == "bucket 1 step 418 samples 1");
+}
+
+// In a job the others' round waits for this worker: it takes part with zeros that count for no sample.
+TEST_CASE("a skipped step gives the job zeros of no sample", "[train]") {
+  for (const bool in_loss : {false, true}) {
+    Setting s;
+    (in_loss ? s.executor.probabilities_[0] : s.executor.g2_[0]) = kNan;
+    const auto applied = s.run(job::OnNan::kSkip, 2);
+    REQUIRE(applied);
+    CHECK_FALSE(*applied);
+    CHECK(s.store.told ==
+          std::vector<std::string>{"wait 0", "wait 1", "bucket 1 step 418 samples 0", "bucket 0 step 418 samples 0"});
+    CHECK(s.executor.g1_ == std::vector<float>{0, 0});
+    CHECK(s.executor.g2_ == std::vector<float>{0, 0});
+  }
+}
+
+TEST_CASE("a skipped step of a lone worker has not been", "[train]") {
+  Setting s;
+  s.executor.g2_[0] = kNan;
+  CHECK_FALSE(*s.run(job::OnNan::kSkip, 1));
+  CHECK(s.store.told == std::vector<std::string>{"wait 0", "wait 1"});
+}
+
+TEST_CASE("weights that are not finite are named", "[train]") {
+  Setting s;
+  s.executor.w2_[0] = kNan;
+  s.executor.probabilities_[0] = kNan;
+  CHECK_THAT(s.run(job::OnNan::kFail, 1).error().message, Catch::Contains("'fc2_weight'"));
+}
+
+TEST_CASE("a peer lost while waiting ends the step", "[train]") {
+  Setting s;
+  s.store.lost = true;
+  CHECK(s.run(job::OnNan::kFail, 2).error().message == "server 1 is lost");
+}

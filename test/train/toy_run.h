@@ -1,0 +1,205 @@
+// A whole training small enough for plain loops: noisy images of four classes, a network of every kind of layer that
+// has state, the store of a lone process. What tests of the trainer have in common.
+#pragma once
+
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "data/loader.h"
+#include "exec/executor.h"
+#include "graph/graph.h"
+#include "kvstore/local/device_updater.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+#include "train/local_coordinator.h"
+#include "train/trainer.h"
+
+namespace dtrain::train::test {
+
+using dtrain::test::must;
+using dtrain::test::TempDir;
+
+inline constexpr int64_t kToyClasses = 4;
+inline constexpr int64_t kToyRecords = 37;
+inline constexpr int64_t kToyBatch = 5;  // 8 batches an epoch, 3 records twice
+
+// Class k has a bright quarter. `change` may spoil an image: (index, values).
+class ToyDataset final : public data::Dataset {
+ public:
+  using Change = std::function<void(int64_t, std::span<float>)>;
+  explicit ToyDataset(Change change = nullptr) : change_(std::move(change)) {}
+  [[nodiscard]] int64_t size() const override { return kToyRecords; }
+  [[nodiscard]] const Shape& image() const override { return image_; }
+  Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
+    const int64_t label = index % kToyClasses;
+    for (int64_t y = 0; y < 6; y++) {
+      for (int64_t x = 0; x < 6; x++) {
+        const bool bright = y / 3 * 2 + x / 3 == label;
+        out[static_cast<size_t>(y * 6 + x)] = static_cast<float>(random.uniform(-1, 1) + (bright ? 1 : 0));
+      }
+    }
+    if (change_) change_(index, out);
+    return static_cast<float>(label);
+  }
+
+ private:
+  Shape image_ = {1, 6, 6};
+  Change change_;
+};
+
+inline graph::Graph toy_network() {
+  using namespace graph;
+  Graph g;
+  NodeId x = g.add("data", Input{}, {});
+  x = g.add("conv1", Convolution{.filters = 4, .kernel_h = 3, .kernel_w = 3}, {x});
+  x = g.add("bn1", BatchNorm{.fix_gamma = true}, {x});
+  x = g.add("relu1", Activation{}, {x});
+  x = g.add("bn2", BatchNorm{.fix_gamma = false}, {x});
+  x = g.add("flatten", Flatten{}, {x});
+  x = g.add("fc1", FullyConnected{.outputs = kToyClasses}, {x});
+  g.add("softmax", SoftmaxOutput{}, {x});
+  return g;
+}
+
+// The softmax regression: what is not finite in an image reaches the loss, where a relu would hide it.
+inline graph::Graph linear_network() {
+  using namespace graph;
+  Graph g;
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId flat = g.add("flatten", Flatten{}, {data});
+  const NodeId fc = g.add("fc1", FullyConnected{.outputs = kToyClasses}, {flat});
+  g.add("softmax", SoftmaxOutput{}, {fc});
+  return g;
+}
+
+// Asks to stop before step `stop_at`, or fails there: the process was killed.
+class StoppingCoordinator : public LocalCoordinator {
+ public:
+  enum class How { kStop, kFail };
+  StoppingCoordinator(const std::atomic<bool>& never, uint64_t stop_at, How how = How::kStop)
+      : LocalCoordinator(never), stop_at_(stop_at), how_(how) {}
+  Result<bool> may_begin(uint64_t step) override {
+    if (step < stop_at_) return true;
+    if (how_ == How::kFail) return fail(Code::kPeerLost, "killed");
+    return false;
+  }
+
+ private:
+  uint64_t stop_at_;
+  How how_;
+};
+
+struct ToyOptions {
+  ToyDataset::Change change = nullptr;
+  graph::Graph network = toy_network();
+  bool on_cpu_backend = false;  // instead of the plain loops
+  int64_t rank = 0, workers = 1;
+  std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
+};
+
+inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
+  TrainSpec spec;
+  spec.num_epochs = epochs;
+  spec.batch_size = kToyBatch;
+  spec.optimizer = {.momentum = 0.9, .weight_decay = 1e-3};
+  spec.schedule = {.base = 0.05, .factor = 0.5, .every_epochs = 1};
+  spec.seed = 3;
+  spec.job_hash = "1234";
+  spec.save_prefix = save_prefix;
+  spec.disp_batches = 4;
+  return spec;
+}
+
+// The objects around a Trainer.
+class ToyRun {
+ public:
+  explicit ToyRun(TrainSpec spec, ToyOptions options = {}, kvstore::Coordinator* coordinator = nullptr)
+      : spec_(std::move(spec)), options_(std::move(options)), log_(must_log()), alone_(stop_) {
+    backend_ = options_.on_cpu_backend ? exec::make_cpu_backend() : exec::make_reference_backend();
+    const auto compile = [&](exec::Options::Purpose purpose, exec::Executor* weights_of) {
+      return must(backend_->compile(
+          options_.network,
+          {.purpose = purpose, .batch_size = kToyBatch, .image = {1, 6, 6}, .bucket_begin = options_.bucket_begin},
+          weights_of));
+    };
+    training_ = compile(exec::Options::Purpose::kTraining, nullptr);
+    inference_ = compile(exec::Options::Purpose::kInference, training_.get());
+    const data::Share share = data::equal_share(kToyRecords, options_.rank, options_.workers);
+    const int64_t batches = data::batches_per_epoch((kToyRecords + options_.workers - 1) / options_.workers, kToyBatch);
+    const auto load = [&](data::LoaderOptions::Mode mode) {
+      const bool trains = mode == data::LoaderOptions::Mode::kTraining;
+      return std::make_unique<data::Loader>(std::make_shared<ToyDataset>(trains ? options_.change : nullptr),
+                                            data::LoaderOptions{.mode = mode,
+                                                                .share = share,
+                                                                .batch_size = kToyBatch,
+                                                                .batches = trains ? batches : 0,
+                                                                .classes = kToyClasses,
+                                                                .seed = spec_.seed},
+                                            log_);
+    };
+    training_data_ = load(data::LoaderOptions::Mode::kTraining);
+    validation_data_ = load(data::LoaderOptions::Mode::kValidation);
+    store_ = must(kvstore::DeviceUpdater::create(
+        {.rule = {.optimizer = spec_.optimizer,
+                  .schedule = spec_.schedule,
+                  .samples_per_epoch = static_cast<uint64_t>(batches * kToyBatch * options_.workers)},
+         .bucket_begin = options_.bucket_begin}));
+    trainer_ = std::make_unique<Trainer>(spec_, TrainParts{.graph = options_.network,
+                                                           .image = {1, 6, 6},
+                                                           .training = *training_,
+                                                           .bucket_begin = options_.bucket_begin,
+                                                           .training_data = *training_data_,
+                                                           .inference = inference_.get(),
+                                                           .validation_data = validation_data_.get(),
+                                                           .store = *store_,
+                                                           .coordinator = coordinator ? *coordinator : alone_,
+                                                           .log = log_});
+  }
+
+  Result<TrainOutcome> run() { return trainer_->run(); }
+  [[nodiscard]] TrainOutcome outcome() const { return trainer_->outcome(); }
+  [[nodiscard]] exec::Executor& training() { return *training_; }
+  std::atomic<bool>& stop_flag() { return stop_; }
+
+  // What it wrote, without times and node.
+  [[nodiscard]] std::vector<std::string> lines() const {
+    log_.flush();
+    std::istringstream text(must(read_file(dir_.path("log"))));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line.substr(line.find("] ") + 2));
+    return lines;
+  }
+  [[nodiscard]] std::string log_text() const {
+    log_.flush();
+    return must(read_file(dir_.path("log")));
+  }
+
+ private:
+  Log must_log() {
+    Log log = Log::silent();
+    must(log.add_file(dir_.path("log")));
+    return log;
+  }
+
+  TempDir dir_;
+  TrainSpec spec_;
+  ToyOptions options_;
+  Log log_;
+  std::atomic<bool> stop_ = false;
+  LocalCoordinator alone_;
+  std::unique_ptr<exec::Backend> backend_;
+  std::unique_ptr<exec::Executor> training_, inference_;
+  std::unique_ptr<data::Loader> training_data_, validation_data_;
+  std::unique_ptr<kvstore::DeviceUpdater> store_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace dtrain::train::test

@@ -1,0 +1,237 @@
+#include "train/trainer.h"
+
+#include <barrier>
+#include <catch2/catch.hpp>
+#include <limits>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "toy_run.h"
+
+using namespace dtrain;
+using namespace dtrain::train;
+using namespace dtrain::train::test;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// What a line is about: the text up to the first number behind "Epoch[n] ".
+std::vector<std::string> kinds(const std::vector<std::string>& lines) {
+  std::vector<std::string> kinds;
+  for (const std::string& line : lines) {
+    const size_t end = line.find_first_of("=\t\"");
+    kinds.push_back(line.substr(0, end));
+  }
+  return kinds;
+}
+
+// Coordinators of workers that are threads of one process.
+class ThreadJob {
+ public:
+  explicit ThreadJob(uint32_t workers) : workers_(workers), barrier_(workers), values_(workers) {}
+
+  class Member final : public kvstore::Coordinator {
+   public:
+    Member(ThreadJob& job, uint32_t rank) : job_(job), rank_(rank) {}
+    [[nodiscard]] uint32_t rank() const override { return rank_; }
+    [[nodiscard]] uint32_t workers() const override { return job_.workers_; }
+    Result<bool> may_begin(uint64_t step) override { return step < stop_at; }
+    Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
+      job_.values_[rank_].assign(values.begin(), values.end());
+      job_.barrier_.arrive_and_wait();
+      std::vector<double> sums(values.size(), 0.0);
+      for (const std::vector<double>& of_rank : job_.values_) {
+        for (size_t i = 0; i < sums.size(); i++) sums[i] += of_rank.at(i);
+      }
+      job_.barrier_.arrive_and_wait();
+      return sums;
+    }
+    void report(const kvstore::Progress&) override {}
+    uint64_t stop_at = std::numeric_limits<uint64_t>::max();
+
+   private:
+    ThreadJob& job_;
+    uint32_t rank_;
+  };
+
+ private:
+  uint32_t workers_;
+  std::barrier<> barrier_;
+  std::vector<std::vector<double>> values_;
+};
+
+}  // namespace
+
+TEST_CASE("an epoch's lines come in the order of the specification", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec(dir.path("net"), 2);
+  spec.metrics = {.top_k = {2}, .losses = {"ce"}};
+  ToyRun run(spec);
+  REQUIRE(run.run());
+  const std::vector<std::string> expected = {
+      "Epoch[0] Batch [0-4]",
+      "Epoch[0] Train-accuracy",
+      "Epoch[0] Train-top_k_accuracy_2",
+      "Epoch[0] Train-cross-entropy",
+      "Epoch[0] Time cost",
+      "Saved checkpoint to ",
+      "Saved optimizer state to ",
+      "Epoch[0] Validation-accuracy",
+      "Epoch[0] Validation-top_k_accuracy_2",
+      "Epoch[0] Validation-cross-entropy",
+      "Update[9]: Change learning rate to 2.50000e-02",
+      "Epoch[1] Batch [0-4]",
+  };
+  std::vector<std::string> found = kinds(run.lines());
+  REQUIRE(found.size() > expected.size());
+  found.resize(expected.size());
+  CHECK(found == expected);
+}
+
+TEST_CASE("the toy network learns the toy images", "[train]") {
+  ToyRun run(toy_spec("", 10));
+  const auto outcome = run.run();
+  REQUIRE(outcome);
+  CHECK(*outcome->validation_accuracy > 0.9);
+  CHECK(*outcome->best_validation_accuracy >= *outcome->validation_accuracy);
+  CHECK(outcome->samples == 10 * 8 * kToyBatch);
+  CHECK(outcome->samples_per_s > 0);
+  CHECK(outcome->wait_data_share > 0);
+  CHECK(outcome->wait_data_share < 1);
+}
+
+TEST_CASE("checkpoints are written every save_period epochs", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec(dir.path("net"), 5);
+  spec.save_period = 2;
+  spec.save_optimizer_states = false;
+  REQUIRE(ToyRun(spec).run());
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) files.push_back(entry.path().filename());
+  std::sort(files.begin(), files.end());
+  CHECK(files == std::vector<std::string>{"net-0002.params", "net-0004.params", "net-symbol.json"});
+}
+
+TEST_CASE("metrics.jsonl holds an object a line", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec("", 1);
+  spec.metrics_path = dir.path("metrics.jsonl");
+  REQUIRE(ToyRun(spec).run());
+  std::istringstream text(must(read_file(spec.metrics_path)));
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  REQUIRE(lines.size() == 3);  // a window, the epoch, the validation
+  for (const auto& line : lines) {
+    CHECK(line["role"] == "worker");
+    CHECK(line["rank"] == 0);
+    CHECK(line["epoch"] == 0);
+    CHECK(line["time"] > 1.6e9);
+  }
+  CHECK(lines[0]["step"] == 5);
+  for (const char* key :
+       {"train_accuracy", "train_cross_entropy", "lr", "samples_per_s", "wait_data_s", "wait_network_s"}) {
+    CHECK(lines[0].contains(key));
+  }
+  CHECK(lines[1]["step"] == 8);
+  CHECK(lines[1]["bad_records"] == 0);
+  CHECK(lines[2].contains("validation_accuracy"));
+}
+
+// Weights stay numbers, an image does not: the message names step, rank and the first layer.
+TEST_CASE("a loss that is not finite ends the run by name", "[train]") {
+  const auto spoil = [](int64_t index, std::span<float> image) {
+    if (index == 11) image[7] = kInf;
+  };
+  ToyRun run(toy_spec("", 1), {.change = spoil, .network = linear_network(), .bucket_begin = {0}});
+  const auto outcome = run.run();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Code::kInternal);
+  CHECK_THAT(outcome.error().message, Catch::Contains("step ") && Catch::Contains("rank 0") &&
+                                          Catch::Contains("loss is not finite") && Catch::Contains("'data'"));
+  CHECK(run.outcome().position.epoch == 0);
+}
+
+TEST_CASE("with skip, a loss that is not finite counts for nothing", "[train]") {
+  const auto spoil = [](int64_t index, std::span<float> image) {
+    if (index == 11) image[7] = kInf;
+  };
+  TrainSpec spec = toy_spec("", 1);
+  spec.on_nan = job::OnNan::kSkip;
+  ToyRun run(spec, {.change = spoil, .network = linear_network(), .bucket_begin = {0}});
+  REQUIRE(run.run());
+  CHECK_THAT(run.log_text(), Catch::Contains("the loss is not finite: left out"));
+  CHECK(*run.outcome().train_accuracy > 0);
+}
+
+TEST_CASE("with skip, steps that are not finite count for nothing", "[train]") {
+  const auto spoil = [](int64_t index, std::span<float> image) {
+    if (index == 11) image[7] = kInf;
+  };
+  TrainSpec spec = toy_spec("", 2);
+  spec.on_nan = job::OnNan::kSkip;
+  ToyRun run(spec, {.change = spoil});
+  const auto outcome = run.run();
+  REQUIRE(outcome);
+  CHECK(outcome->samples < 2 * 8 * kToyBatch);
+  CHECK(outcome->samples >= (2 * 8 - 4) * kToyBatch);  // record 11 comes at most twice an epoch
+  for (const ParameterSpan& p : run.training().parameters().parameters) {
+    for (const float w : p.weight) REQUIRE(std::isfinite(w));
+  }
+  CHECK(*outcome->validation_accuracy > 0.5);  // no moving statistic kept what is not a number
+  CHECK_THAT(run.log_text(), Catch::Contains("is not finite: left out"));
+}
+
+// With skip, gradients go to the store after backward instead of during it: the same numbers.
+TEST_CASE("skip changes nothing where all is finite", "[train]") {
+  const TempDir a;
+  const TempDir b;
+  REQUIRE(ToyRun(toy_spec(a.path("net"), 1)).run());
+  TrainSpec spec = toy_spec(b.path("net"), 1);
+  spec.on_nan = job::OnNan::kSkip;
+  REQUIRE(ToyRun(spec).run());
+  CHECK(must(read_file(a.path("net-0001.params"))) == must(read_file(b.path("net-0001.params"))));
+}
+
+// Two workers, two shares: each says what it saw in training, rank 0 alone what both saw in validation. Stopped and
+// resumed, both continue at rank 0's position with their own sums.
+TEST_CASE("workers agree on the start and add up what they validate", "[train]") {
+  const TempDir dir;
+  const auto run_both = [&](TrainSpec spec, uint64_t stop_at) {
+    ThreadJob job(2);
+    std::vector<std::unique_ptr<ThreadJob::Member>> members;
+    std::vector<std::unique_ptr<ToyRun>> runs;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+      members.push_back(std::make_unique<ThreadJob::Member>(job, rank));
+      members[rank]->stop_at = stop_at;
+      runs.push_back(std::make_unique<ToyRun>(spec, ToyOptions{.rank = rank, .workers = 2}, members[rank].get()));
+    }
+    std::vector<std::thread> threads;
+    std::vector<TrainOutcome> outcomes(2);
+    for (size_t rank = 0; rank < 2; rank++) {
+      threads.emplace_back([&, rank] { outcomes[rank] = *runs[rank]->run(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(outcomes[0].position == outcomes[1].position);
+    CHECK(outcomes[0].validation_accuracy == outcomes[1].validation_accuracy);
+    return runs;
+  };
+  TrainSpec spec = toy_spec(dir.path("net"), 2);
+  const auto whole = run_both(spec, std::numeric_limits<uint64_t>::max());
+  CHECK_THAT(whole[0]->log_text(), Catch::Contains("Resizing training data to 4 batches per machine") &&
+                                       Catch::Contains("Epoch[1] Train-") && Catch::Contains("Epoch[1] Validation-"));
+  CHECK_THAT(whole[1]->log_text(), Catch::Contains("Epoch[1] Train-") && !Catch::Contains("Validation") &&
+                                       !Catch::Contains("Saved") && !Catch::Contains("Change learning rate"));
+
+  spec.save_prefix = dir.path("parts");
+  run_both(spec, 6);
+  spec.start_from = StartFrom{dir.path("parts"), std::nullopt};
+  const auto rest = run_both(spec, std::numeric_limits<uint64_t>::max());
+  // 4 batches of 5 in each epoch: the sums of the first two came from the checkpoint.
+  const auto is_train_line = [](const std::string& line) { return line.starts_with("Epoch[1] Train-accuracy"); };
+  const auto whole_lines = whole[0]->lines();
+  const auto rest_lines = rest[0]->lines();
+  CHECK(*std::find_if(whole_lines.begin(), whole_lines.end(), is_train_line) ==
+        *std::find_if(rest_lines.begin(), rest_lines.end(), is_train_line));
+}
