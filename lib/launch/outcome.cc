@@ -1,0 +1,74 @@
+#include "launch/outcome.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "job/exit_code.h"
+
+namespace dtrain::launch {
+namespace {
+
+bool is_crash(int signal) {
+  return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
+}
+
+const char* class_of(int code) {
+  switch (code) {
+    case job::kExitOk: return "ok";
+    case job::kExitInternal: return "internal error";
+    case job::kExitUsage: return "usage or job mismatch";
+    case job::kExitStartup: return "start-up";
+    case job::kExitSchedulerLost: return "scheduler lost";
+    case job::kExitPeerLost: return "peer lost";
+    case job::kExitDenied: return "token or build";
+    case job::kExitData: return "data";
+    case job::kExitDevice: return "device";
+    case job::kExitPreempted: return "preempted";
+    default: return "no code of dtrain";
+  }
+}
+
+// The smaller, the nearer to the cause. See root_cause.
+enum Distance { kOwnCause, kKilled, kLostPeer, kKilledByLauncher, kStopped, kLostPeerWhileStopping };
+
+Distance distance(const Ended& ended) {
+  const int code = code_of(ended);
+  if (code == job::kExitPreempted) return kStopped;
+  if (ended.signal != 0 && !is_crash(ended.signal)) return ended.stopped ? kKilledByLauncher : kKilled;
+  const bool lost = code == job::kExitPeerLost || code == job::kExitSchedulerLost;
+  if (lost && ended.signal == 0) return ended.stopped ? kLostPeerWhileStopping : kLostPeer;
+  return kOwnCause;
+}
+
+}  // namespace
+
+int code_of(const Ended& ended) {
+  if (ended.signal == 0) return ended.code;
+  if (is_crash(ended.signal)) return job::kExitInternal;
+  if (ended.stopped && ended.signal == SIGTERM) return job::kExitPreempted;
+  return ended.role == "scheduler" && !ended.stopped ? job::kExitSchedulerLost : job::kExitPeerLost;
+}
+
+std::string describe(const Ended& ended) {
+  if (ended.signal == 0) return fmt::format("ended with code {} ({})", ended.code, class_of(ended.code));
+  return fmt::format("{} signal {} ({})", is_crash(ended.signal) ? "crashed with" : "was killed by", ended.signal,
+                     strsignal(ended.signal));
+}
+
+std::optional<size_t> root_cause(const std::vector<Ended>& ended) {
+  std::optional<size_t> root;
+  for (size_t i = 0; i < ended.size(); i++) {
+    if (code_of(ended[i]) == job::kExitOk) continue;
+    if (!root || distance(ended[i]) < distance(ended[*root])) root = i;
+  }
+  return root;
+}
+
+int job_code(const std::vector<Ended>& ended) {
+  const std::optional<size_t> root = root_cause(ended);
+  return root ? code_of(ended[*root]) : job::kExitOk;
+}
+
+}  // namespace dtrain::launch

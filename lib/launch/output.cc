@@ -1,0 +1,40 @@
+#include "launch/output.h"
+
+namespace dtrain::launch {
+namespace {
+constexpr size_t kLastLines = 3;
+}
+
+void LineSplitter::add(std::string_view bytes, const Sink& sink) {
+  for (const char c : bytes) {
+    if (c != '\n') rest_ += c;
+    if (c == '\n' || rest_.size() == kLineMax) {
+      sink(rest_);
+      rest_.clear();
+    }
+  }
+}
+
+void LineSplitter::finish(const Sink& sink) {
+  if (!rest_.empty()) sink(rest_);
+  rest_.clear();
+}
+
+void FirstError::line(const std::string& line) {
+  if (error_.empty() && line.starts_with("error [")) {
+    error_.push_back(line);
+    open_ = true;
+  } else if (open_ && line.starts_with("  while ")) {
+    error_.push_back(line);
+  } else {
+    open_ = false;
+  }
+  last_.push_back(line);
+  if (last_.size() > kLastLines) last_.pop_front();
+}
+
+std::vector<std::string> FirstError::lines() const {
+  return error_.empty() ? std::vector<std::string>(last_.begin(), last_.end()) : error_;
+}
+
+}  // namespace dtrain::launch

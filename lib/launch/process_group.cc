@@ -1,0 +1,186 @@
+#include "launch/process_group.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+namespace dtrain::launch {
+namespace {
+
+constexpr int kNotExecutable = 127;  // as shells say it; nobody reads it, the errno comes through a pipe
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Code::kStartup, "cannot make a pipe: {}", std::strerror(errno));
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// True when the other ends of `fd` have closed within the time; negative: no limit.
+bool closes(int fd, int milliseconds) {
+  pollfd watched{.fd = fd, .events = 0, .revents = 0};
+  int ready = 0;
+  while ((ready = ::poll(&watched, 1, milliseconds)) < 0 && errno == EINTR) {
+  }
+  return ready > 0;
+}
+
+void close_all_but(int a, int b) {
+  const int low = std::min(a, b);
+  const int high = std::max(a, b);
+  if (low > 0) ::close_range(0, static_cast<unsigned>(low) - 1, 0);
+  if (high > low + 1) ::close_range(static_cast<unsigned>(low) + 1, static_cast<unsigned>(high) - 1, 0);
+  ::close_range(static_cast<unsigned>(high) + 1, ~0U, 0);
+}
+
+// From here to exec or the end of the process only what is safe after a fork: no memory, no locks, no library's state.
+[[noreturn]] void guard(int launcher, int alive, int kill_after_ms, const char* file, const char* directory) {
+  ::setpgid(0, 0);
+  for (const int ignored : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(ignored, SIG_IGN);
+  ::prctl(PR_SET_NAME, "dtrain-guard");
+  close_all_but(launcher, alive);
+  closes(launcher, -1);
+  ::kill(0, SIGTERM);
+  closes(alive, kill_after_ms);
+  if (*file != '\0') ::unlink(file);
+  if (*directory != '\0') ::rmdir(directory);
+  ::kill(0, SIGKILL);
+  ::_exit(0);
+}
+
+struct ChildSetup {
+  pid_t launcher;
+  pid_t group;
+  int alive, in, out, err, failure;
+  char** arguments;
+  char** environment;
+};
+
+[[noreturn]] void become(const ChildSetup& setup) {
+  const auto give_up = [&] {
+    const int error = errno;
+    const ssize_t told = ::write(setup.failure, &error, sizeof error);
+    ::_exit(told == sizeof error ? kNotExecutable : kNotExecutable - 1);
+  };
+  if (::setpgid(0, setup.group) != 0) give_up();
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != setup.launcher) ::_exit(kNotExecutable);  // it died before the line above
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (::dup2(setup.in, 0) < 0 || ::dup2(setup.out, 1) < 0 || ::dup2(setup.err, 2) < 0) give_up();
+  ::fcntl(setup.alive, F_SETFD, 0);
+  ::execve(setup.arguments[0], setup.arguments, setup.environment);
+  give_up();
+  ::_exit(kNotExecutable);
+}
+
+// The launcher's variables, those of `added` in the place of others of that name.
+std::vector<std::string> environment_with(const std::vector<std::string>& added) {
+  const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
+  std::vector<std::string> all = added;
+  for (char** entry = environ; *entry != nullptr; entry++) {
+    const bool replaced =
+        std::any_of(added.begin(), added.end(), [&](const auto& a) { return name(a) == name(*entry); });
+    if (!replaced) all.emplace_back(*entry);
+  }
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> all;
+  all.reserve(strings.size() + 1);
+  for (std::string& s : strings) all.push_back(s.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+// 0 once the program runs, else the errno of what failed before.
+int wait_for_exec(int fd) {
+  int error = 0;
+  ssize_t got = 0;
+  while ((got = ::read(fd, &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  return got == sizeof error ? error : 0;
+}
+
+void reap(pid_t pid) {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+Result<ProcessGroup> ProcessGroup::create(std::chrono::milliseconds kill_after, const std::string& leftover_file,
+                                          const std::string& leftover_directory) {
+  DT_TRY(Pipe launcher, make_pipe());
+  DT_TRY(Pipe alive, make_pipe());
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(Code::kStartup, "cannot start a process: {}", std::strerror(errno));
+  if (pid == 0) {
+    launcher.write.close();
+    alive.write.close();
+    guard(launcher.read.get(), alive.read.get(), static_cast<int>(kill_after.count()), leftover_file.c_str(),
+          leftover_directory.c_str());
+  }
+  ::setpgid(pid, pid);  // both sides do it: the first member may come before the guard has run
+  return ProcessGroup(pid, std::move(launcher.write), std::move(alive.write));
+}
+
+ProcessGroup::ProcessGroup(ProcessGroup&& other) noexcept
+    : id_(std::exchange(other.id_, 0)), guard_(std::move(other.guard_)), alive_(std::move(other.alive_)) {}
+
+ProcessGroup::~ProcessGroup() {
+  if (id_ == 0) return;
+  signal(SIGKILL);
+  reap(id_);
+}
+
+void ProcessGroup::signal(int signal) const {
+  ::kill(-id_, signal);
+}
+
+Result<Process> start(const Command& command, const ProcessGroup& group) {
+  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> environment = environment_with(command.environment);
+  std::vector<char*> argv = pointers(arguments);
+  std::vector<char*> envp = pointers(environment);
+  DT_TRY(Pipe out, make_pipe());
+  DT_TRY(Pipe err, make_pipe());
+  DT_TRY(Pipe failure, make_pipe());
+  const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const ChildSetup setup{.launcher = ::getpid(),
+                         .group = group.id(),
+                         .alive = group.alive_fd(),
+                         .in = in.get(),
+                         .out = out.write.get(),
+                         .err = err.write.get(),
+                         .failure = failure.write.get(),
+                         .arguments = argv.data(),
+                         .environment = envp.data()};
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(Code::kStartup, "cannot start a process: {}", std::strerror(errno));
+  if (pid == 0) become(setup);
+  failure.write.close();
+  if (const int error = wait_for_exec(failure.read.get()); error != 0) {
+    reap(pid);
+    return fail(Code::kStartup, "cannot execute '{}': {}", command.arguments[0], std::strerror(error));
+  }
+  for (const UniqueFd* end : {&out.read, &err.read}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  return Process{pid, std::move(out.read), std::move(err.read)};
+}
+
+}  // namespace dtrain::launch

@@ -1,0 +1,60 @@
+// Runs the processes of a job on this host to their end: starts them, shows what they print, passes signals on, and
+// leaves none of them behind.
+//
+// What it expects of the scheduler's stdout: first one line "dtrain scheduler HOST:PORT", with which the others are
+// started; then, once all have joined and again and again, lines "live ..." (job/progress.h). Everything else that any
+// process prints is shown with the prefix "[worker 3 host] ".
+//
+// A failure before the first "live" line is a failed start: the others are stopped at once. Later they are given the
+// time in which they notice by themselves (R-F1, R-F2), for then each says what it missed and rank 0 may save its
+// state.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/console.h"
+#include "base/error.h"
+#include "launch/command.h"
+
+namespace dtrain::launch {
+
+struct Limits {
+  using Duration = std::chrono::milliseconds;
+  Duration start = std::chrono::seconds(300);            // until the scheduler says where it listens (--start-timeout)
+  Duration settle = std::chrono::seconds(15);            // for the others to end after one has failed
+  Duration settle_scheduler = std::chrono::seconds(45);  // the same after the scheduler has: they retry for its grace
+  Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers after the last worker has ended
+  Duration kill_after = std::chrono::seconds(10);        // between TERM and KILL
+};
+
+struct LocalJob {
+  std::string name;  // in the record of processes; a file name
+  Command scheduler;
+  std::function<std::vector<Command>(const std::string& scheduler_address)> others;
+  Limits limits;
+  std::string record_root;   // job_record.h
+  std::string log_hint;      // printed before the error of a job that failed: where to look
+  std::string stopped_hint;  // printed when a job was stopped with 75: how to go on
+};
+
+struct JobEnd {
+  int exit_code = 0;                               // of the job (R-L6)
+  std::string error;                               // the first one of the process that failed first; empty: none
+  std::map<std::string, uint64_t> peak_rss_bytes;  // by process: "worker 3"
+};
+
+// Blocks until all have ended. TERM, INT, USR1 and HUP stop the job: TERM to all, KILL after `kill_after`; a second INT
+// kills at once. USR2 is passed on. The first error of the process that failed first is the last thing it prints. An
+// Error only when nothing could be started. The process has one thread.
+Result<JobEnd> supervise(const LocalJob& job, Console& console);
+inline Result<int> run(const LocalJob& job, Console& console) {
+  DT_TRY(const JobEnd end, supervise(job, console));
+  return end.exit_code;
+}
+
+}  // namespace dtrain::launch

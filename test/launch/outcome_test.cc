@@ -1,0 +1,47 @@
+#include "launch/outcome.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+using namespace dtrain::launch;
+
+namespace {
+Ended left(const std::string& role, int code, bool stopped = false) {
+  return {.name = role, .role = role, .code = code, .stopped = stopped};
+}
+Ended killed(const std::string& role, int signal, bool stopped = false) {
+  return {.name = role, .role = role, .signal = signal, .stopped = stopped};
+}
+}  // namespace
+
+TEST_CASE("a job has ended well only if every process has", "[launch]") {
+  CHECK(job_code({left("worker", 0), left("server", 0), left("scheduler", 0)}) == 0);
+  CHECK(job_code({left("worker", 0), left("server", 1), left("scheduler", 0)}) == 1);
+  CHECK_FALSE(root_cause({left("worker", 0)}));
+}
+
+// The rows are in the order of time. What caused the rest decides, even when its end was noticed later.
+TEST_CASE("the exit code of a job is that of the cause, not of those who lost a peer by it", "[launch]") {
+  CHECK(job_code({left("worker", 7), left("worker", 5), left("server", 5)}) == 7);
+  CHECK(job_code({left("server", 5), left("worker", 7)}) == 7);
+  CHECK(job_code({left("worker", 2), left("worker", 7)}) == 2);
+  CHECK(job_code({left("server", 5), killed("worker", SIGSEGV)}) == 1);
+  CHECK(job_code({left("server", 5), killed("worker", SIGKILL)}) == 5);
+  CHECK(job_code({left("worker", 4), killed("scheduler", SIGKILL), left("server", 4)}) == 4);
+  CHECK(*root_cause({left("worker", 4), killed("scheduler", SIGKILL), left("server", 4)}) == 1);
+  CHECK(job_code({left("worker", 8), left("worker", 75, true)}) == 8);
+}
+
+TEST_CASE("a job that was asked to stop ends with 75 unless somebody had to be killed", "[launch]") {
+  CHECK(job_code({left("worker", 75, true), left("server", 75, true), left("scheduler", 0, true)}) == 75);
+  CHECK(job_code({left("server", 5, true), left("worker", 75, true)}) == 75);
+  CHECK(job_code({killed("worker", SIGTERM, true), left("server", 75, true)}) == 75);
+  CHECK(job_code({left("worker", 75, true), killed("server", SIGKILL, true)}) == 5);
+  CHECK(job_code({killed("scheduler", SIGKILL, true), left("worker", 75, true)}) == 5);
+}
+
+TEST_CASE("a process's end is described in words", "[launch]") {
+  CHECK(describe(left("worker", 7)) == "ended with code 7 (data)");
+  CHECK(describe(killed("worker", SIGKILL)) == "was killed by signal 9 (Killed)");
+  CHECK(describe(killed("worker", SIGSEGV)) == "crashed with signal 11 (Segmentation fault)");
+}

@@ -1,0 +1,42 @@
+#include "launch/output.h"
+
+#include <catch2/catch.hpp>
+
+using namespace dtrain::launch;
+
+TEST_CASE("output is cut into lines however the bytes arrive", "[launch]") {
+  const std::string text = "first\n\nthird\nno newline";
+  for (size_t piece = 1; piece <= text.size(); piece++) {
+    std::vector<std::string> lines;
+    const auto keep = [&](const std::string& line) { lines.push_back(line); };
+    LineSplitter splitter;
+    for (size_t at = 0; at < text.size(); at += piece) splitter.add(std::string_view(text).substr(at, piece), keep);
+    splitter.finish(keep);
+    REQUIRE(lines == std::vector<std::string>{"first", "", "third", "no newline"});
+  }
+}
+
+TEST_CASE("a line without end comes in pieces instead of filling the memory", "[launch]") {
+  std::vector<size_t> sizes;
+  LineSplitter splitter;
+  splitter.add(std::string(2 * LineSplitter::kLineMax + 1, 'x'),
+               [&](const std::string& line) { sizes.push_back(line.size()); });
+  CHECK(sizes == std::vector<size_t>{LineSplitter::kLineMax, LineSplitter::kLineMax});
+}
+
+TEST_CASE("the first error of a process is kept with its context", "[launch]") {
+  FirstError first;
+  for (const char* line : {"starting", "error [data] a.rec: broken", "  while reading a.rec", "  while training",
+                           "more", "  while nothing", "error [peer lost] server 0", "  while waiting"}) {
+    first.line(line);
+  }
+  CHECK(first.lines() ==
+        std::vector<std::string>{"error [data] a.rec: broken", "  while reading a.rec", "  while training"});
+}
+
+TEST_CASE("of a process that reports no error the last lines are kept", "[launch]") {
+  FirstError first;
+  CHECK(first.lines().empty());
+  for (const char* line : {"1", "2", "3", "4"}) first.line(line);
+  CHECK(first.lines() == std::vector<std::string>{"2", "3", "4"});
+}
