@@ -1,0 +1,31 @@
+// Where a process of a job listens, and what it tells the others. flags.md section 3, R-N3, R-N4, R-L13.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "job/flags.h"
+#include "rpc/control_client.h"
+#include "rpc/endpoint.h"
+#include "rpc/security.h"
+
+namespace dtrain::role {
+
+// Of the scheduler: --bind, else the host of --scheduler, else of --advertise, else loopback. Code::kDenied where it
+// would listen beyond loopback without a token.
+Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token);
+// What the scheduler prints for a launcher to read: --advertise, else what it listens on.
+std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& listen);
+
+struct ServerAddress {
+  rpc::Listen listen;
+  std::string host;  // told to workers: --advertise, else the own address on the route to the scheduler
+};
+Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token);
+
+// Token, build id and certificates of this process.
+Result<rpc::Security> security_of(const job::LaunchFlags& flags);
+Result<rpc::ControlOptions> control_options(const job::Flags& flags, const rpc::Security& security,
+                                            rpc::Incarnation incarnation);
+
+}  // namespace dtrain::role

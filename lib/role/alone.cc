@@ -1,0 +1,87 @@
+#include "role/alone.h"
+
+#include "base/waits.h"
+#include "exec/check.h"
+#include "job/build_id.h"
+#include "job/data_set.h"
+#include "job/exit_code.h"
+#include "kvstore/local/device_updater.h"
+#include "role/process.h"
+#include "role/report.h"
+#include "role/signal_watcher.h"
+#include "role/training.h"
+#include "train/local_coordinator.h"
+
+namespace dtrain::role {
+namespace {
+
+// The JobSpec of a process alone, complete.
+Result<job::JobSpec> complete_spec(const job::Flags& flags, const data::DataSets& data) {
+  job::JobSpec spec = job::requested(flags);
+  spec.records_train = data.train->size();
+  spec.records_val = data.validation == nullptr ? 0 : data.validation->size();
+  DT_TRY(EpochPlan plan, plan_epoch(flags.job, spec.records_train));
+  spec.shares = std::move(plan.shares);
+  spec.batches_per_epoch = plan.batches;
+  return spec;
+}
+
+// --check reference: the first batch, node by node, then the end.
+Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
+  exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
+  options.keep_all = true;
+  DT_TRY(const std::unique_ptr<exec::Executor> tested, exec::make_cpu_backend()->compile(network.graph, options));
+  DT_TRY_VOID(initialize(process.flags.job, tested->parameters()));
+  data::LoaderOptions loading{.share = {0, data.train->size()},
+                              .batch_size = options.batch_size,
+                              .classes = process.flags.job.network.num_classes,
+                              .seed = *process.flags.job.seed};
+  data::Loader loader(data.train, loading, process.log);
+  loader.start(0);
+  DT_TRY(const data::LoadedBatch* batch, loader.next(), "reading the first batch");
+  DT_TRY(const exec::CheckReport report, exec::check_against_reference(network.graph, options, *tested,
+                                                                       {.data = batch->data, .labels = batch->labels}));
+  process.log.info("check against the reference: {}", report.text());
+  return report.agrees() ? job::kExitOk : job::kExitInternal;
+}
+
+Result<int> train_alone(Process& process, const Network& network, const data::DataSets& data,
+                        const job::JobSpec& spec) {
+  const Clock::time_point started = Clock::now();
+  Waits waits;
+  train::LocalCoordinator coordinator(process.signals.stop, live_line_of(process, spec));
+  const SignalWatcher watcher(process.signals, waits, process.log, [] {});
+  DT_TRY(const std::unique_ptr<kvstore::Store> store,
+         kvstore::DeviceUpdater::create(
+             {.rule = update_rule(spec), .bucket_begin = {0}, .threads = plan_threads(process.flags).compute}));
+  DT_TRY(const std::unique_ptr<Training> training, Training::build({.flags = process.flags,
+                                                                    .spec = spec,
+                                                                    .network = network,
+                                                                    .data = data,
+                                                                    .bucket_begin = {0},
+                                                                    .store = *store,
+                                                                    .coordinator = coordinator,
+                                                                    .run_dir = process.run_dir,
+                                                                    .resumed = process.resumed,
+                                                                    .log = process.log}));
+  const Result<train::TrainOutcome> outcome = training->run();
+  return conclude(process, spec, training->outcome(), outcome, started);
+}
+
+}  // namespace
+
+Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
+  DT_TRY(Process process, Process::open(flags, signals, "worker"));
+  DT_TRY_VOID(process.take_rank(0));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags));
+  process.flags.job.seed = choose_seed(process);
+  process.log.info("start with arguments {}", job::describe(process.flags));
+  DT_TRY(const Network network, build_network(process.flags.job));
+  DT_TRY(const data::DataSets data, open_data(process.flags, 0, process.log), "opening the data");
+  if (!process.flags.device.check.empty()) return check(process, network, data);
+  DT_TRY(const job::JobSpec spec, complete_spec(process.flags, data));
+  DT_TRY_VOID(process.write_spec(spec));
+  return train_alone(process, network, data, spec);
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,23 @@
+#include "role/membership.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "job/job_spec.h"
+
+namespace dtrain::role {
+
+rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  rpc::JoinRequest request;
+  request.role = role;
+  if (flags.launch.rank) request.want_rank = static_cast<uint32_t>(*flags.launch.rank);
+  request.host = host.data();
+  request.job_text = job::text(job::requested(flags));
+  request.devices = {"cpu(0)"};
+  return request;
+}
+
+}  // namespace dtrain::role

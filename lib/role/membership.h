@@ -1,0 +1,12 @@
+// What a process says of itself when it joins a job.
+#pragma once
+
+#include "job/flags.h"
+#include "rpc/job_types.h"
+
+namespace dtrain::role {
+
+// Rank, host and flags; the caller adds its address or its records.
+rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role);
+
+}  // namespace dtrain::role

@@ -1,0 +1,32 @@
+// Says who keeps whom waiting on a server.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/log.h"
+#include "kvstore/shard.h"
+
+namespace dtrain::role {
+
+// A thread that writes a line for each worker that has waited 30 s for a slice, and again every 60 s (R-F9).
+class OverdueLog {
+ public:
+  OverdueLog(const kvstore::Shard& shard, Log log);  // both outlive it
+  ~OverdueLog();
+  OverdueLog(const OverdueLog&) = delete;
+  OverdueLog& operator=(const OverdueLog&) = delete;
+
+ private:
+  void watch();
+
+  const kvstore::Shard& shard_;
+  Log log_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dtrain::role

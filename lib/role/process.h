@@ -1,0 +1,42 @@
+// What every role has: its flags, its log, its run directory, and the end of its life.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/waits.h"
+#include "job/job_spec.h"
+#include "role/run_dir.h"
+
+namespace dtrain::role {
+
+class Process {
+ public:
+  // Makes the run directory. `name` as in the log's prefix and in the log's file name: "worker", "scheduler".
+  static Result<Process> open(const job::Flags& flags, const Signals& signals, std::string name);
+
+  // The rank is known: the log's prefix becomes Node[RANK] for a worker, Node[server RANK] for a server, and the log is
+  // copied to <run-dir>/<role>-<rank>.log and to --log-file from here on.
+  Result<> take_rank(uint32_t rank);
+  // Writes <run-dir>/jobspec.
+  Result<> write_spec(const job::JobSpec& spec) const;
+
+  job::Flags flags;
+  const Signals& signals;
+  Log log;
+  std::optional<Resumed> resumed;
+  std::string run_dir;
+
+ private:
+  Process(const job::Flags& f, const Signals& s, Log l, std::string name)
+      : flags(f), signals(s), log(std::move(l)), name_(std::move(name)) {}
+  std::string name_;
+};
+
+// The seed of the job: --seed, else that of the resumed run, else drawn.
+uint64_t choose_seed(const Process& process);
+
+}  // namespace dtrain::role

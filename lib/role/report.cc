@@ -1,0 +1,104 @@
+#include "role/report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "job/build_id.h"
+#include "job/exit_code.h"
+#include "train/summary.h"
+
+namespace dtrain::role {
+namespace {
+
+double seconds_since(Clock::time_point time) {
+  return std::chrono::duration<double>(Clock::now() - time).count();
+}
+
+train::Summary summary_of(const job::JobSpec& spec, const train::TrainOutcome& outcome, Clock::time_point started) {
+  const job::JobFlags& flags = spec.flags;
+  train::Summary summary;
+  summary.job = fmt::format("{:016x}", job::hash(spec));
+  summary.build = job::build_id();
+  summary.network = flags.network.network;
+  summary.store = flags.scheme.kv_store;
+  summary.workers = flags.num_workers;
+  summary.servers = flags.num_servers;
+  summary.devices.assign(static_cast<size_t>(flags.num_workers), "cpu(0)");
+  summary.dtype = flags.dtype;
+  summary.epochs = outcome.position.epoch;
+  summary.train_accuracy = outcome.train_accuracy;
+  summary.validation_accuracy = outcome.validation_accuracy;
+  summary.best_validation_accuracy = outcome.best_validation_accuracy;
+  summary.samples = outcome.samples;
+  summary.samples_per_s = outcome.samples_per_s;
+  summary.seconds = seconds_since(started);
+  summary.wait_data_share = outcome.wait_data_share;
+  summary.wait_network_share = outcome.wait_network_share;
+  summary.peak_rss_bytes["worker 0"] = train::peak_rss_bytes();
+  return summary;
+}
+
+std::string summary_path(const std::string& run_dir) {
+  return run_dir + "/summary.json";
+}
+
+}  // namespace
+
+job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers) {
+  job::Progress progress;
+  progress.steps = spec.batches_per_epoch * spec.flags.num_epochs;
+  if (workers.empty()) return progress;
+  uint64_t slowest = workers.front().step;
+  for (const kvstore::Progress& worker : workers) {
+    slowest = std::min(slowest, worker.step);
+    progress.samples_per_s += worker.samples_per_s;
+    progress.wait_data += worker.wait_data_share / static_cast<double>(workers.size());
+    progress.wait_network += worker.wait_network_share / static_cast<double>(workers.size());
+  }
+  progress.step = static_cast<int64_t>(slowest);
+  progress.epoch = progress.step / std::max<int64_t>(1, spec.batches_per_epoch);
+  const auto left =
+      static_cast<double>((progress.steps - progress.step) * spec.flags.batch_size * spec.flags.num_workers);
+  progress.eta_s = progress.samples_per_s > 0 ? left / progress.samples_per_s : -1;
+  return progress;
+}
+
+std::function<void(const kvstore::Progress&)> live_line_of(const Process& process, const job::JobSpec& spec) {
+  return [log = process.log, &spec](const kvstore::Progress& report) {
+    log.live(job::format_progress(job_progress(spec, {report})));
+  };
+}
+
+Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
+                     const Result<train::TrainOutcome>& result, Clock::time_point started) {
+  train::Summary summary = summary_of(spec, outcome, started);
+  summary.exit_code = !result           ? job::exit_code(result.error().code)
+                      : outcome.stopped ? job::kExitPreempted
+                                        : job::kExitOk;
+  if (!result) summary.error = result.error().text();
+  DT_TRY_VOID(train::write_summary(summary_path(process.run_dir), summary), "writing the summary");
+  if (!result) return tl::unexpected(result.error());
+  process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome.stopped ? "Stopped as asked" : "Finished",
+                   summary.epochs, summary.seconds, process.run_dir);
+  return summary.exit_code;
+}
+
+Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end) {
+  nlohmann::json summary;
+  if (const Result<std::string> text = read_file(summary_path(run_dir))) {
+    summary = nlohmann::json::parse(*text, nullptr, false);
+  }
+  if (!summary.is_object()) {
+    job::JobSpec spec;
+    spec.flags = flags.job;
+    summary = nlohmann::json::parse(train::to_json(summary_of(spec, {}, Clock::now())));
+    summary["peak_rss_bytes"] = nlohmann::json::object();
+  }
+  summary["exit_code"] = end.exit_code;
+  if (!end.error.empty()) summary["error"] = end.error;
+  for (const auto& [role, bytes] : end.peak_rss_bytes) summary["peak_rss_bytes"][role] = bytes;
+  return write_file_atomic(summary_path(run_dir), summary.dump(2) + "\n");
+}
+
+}  // namespace dtrain::role

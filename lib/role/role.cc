@@ -1,0 +1,20 @@
+#include "role/role.h"
+
+#include "role/alone.h"
+#include "role/scheduler.h"
+#include "role/server.h"
+#include "role/worker.h"
+
+namespace dtrain::role {
+
+Result<int> run_process(const job::Flags& flags, const Signals& signals) {
+  switch (flags.launch.role) {
+    case job::Role::kScheduler: return run_scheduler(flags, signals);
+    case job::Role::kServer: return run_server(flags, signals);
+    case job::Role::kWorker: return run_worker(flags, signals);
+    case job::Role::kNone: return run_alone(flags, signals);
+  }
+  return fail(Code::kInternal, "role {} is none", static_cast<int>(flags.launch.role));
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,14 @@
+// One process of a job, from its flags to its exit code.
+#pragma once
+
+#include "base/error.h"
+#include "base/signals.h"
+#include "job/flags.h"
+
+namespace dtrain::role {
+
+// Trains in this process alone, or is the scheduler, a server or a worker, as flags.launch.role says. Returns the exit
+// code (job/exit_code.h); an Error means that the process failed, with its code and text.
+Result<int> run_process(const job::Flags& flags, const Signals& signals);
+
+}  // namespace dtrain::role

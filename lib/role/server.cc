@@ -1,0 +1,87 @@
+#include "role/server.h"
+
+#include <algorithm>
+
+#include "base/thread.h"
+#include "job/exit_code.h"
+#include "kvstore/shard.h"
+#include "role/addresses.h"
+#include "role/membership.h"
+#include "role/overdue_log.h"
+#include "role/process.h"
+#include "role/setup.h"
+#include "role/signal_watcher.h"
+#include "rpc/control_client.h"
+#include "rpc/data_server.h"
+
+namespace dtrain::role {
+namespace {
+
+Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const rpc::JoinReply& reply,
+                                                   const job::JobSpec& spec) {
+  DT_TRY(const Network network, build_network(spec.flags));
+  kvstore::ShardOptions options;
+  options.server = reply.rank;
+  DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) options.parameters.push_back(parameter.name);
+  options.rule = update_rule(spec);
+  options.policy = sync::bsp(static_cast<uint32_t>(spec.flags.num_workers));
+  options.deterministic = spec.flags.scheme.deterministic;
+  options.threads = std::min(plan_threads(process.flags).compute, static_cast<int>(spec.flags.scheme.reduce_threads));
+  return kvstore::Shard::create(std::move(options));
+}
+
+std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
+  std::vector<uint64_t> incarnations;
+  for (const rpc::Node& node : reply.of(rpc::Role::kWorker)) incarnations.push_back(node.incarnation);
+  return incarnations;
+}
+
+// From the join to the end of the job. Everything made here ends before the control line does.
+Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const rpc::JoinRequest& request) {
+  DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
+  DT_TRY_VOID(process.take_rank(reply.rank));
+  DT_TRY(const job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
+  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec));
+  data.serve(worker_incarnations(reply), *shard);
+  process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
+  Result<> finished;
+  {
+    const OverdueLog overdue(*shard, process.log);
+    finished = control.wait_finish();
+  }
+  data.close();  // however the job ended: workers may still be sending, and the shard ends with this function
+  DT_TRY_VOID(std::move(finished));
+  if (std::optional<Error> failure = shard->failure()) return tl::unexpected(*failure);
+  const kvstore::ShardCounts counts = shard->counts();
+  process.log.info("server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} messages refused",
+                   reply.rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.refused);
+  return {};
+}
+
+}  // namespace
+
+Result<int> run_server(const job::Flags& flags, const Signals& signals) {
+  DT_TRY(Process process, Process::open(flags, signals, "server"));
+  flush_denormals();
+  DT_TRY(const rpc::Security security, security_of(flags.launch));
+  DT_TRY(const ServerAddress address, server_address(flags.launch, security.token));
+  DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start({address.listen, security}, process.log));
+  Waits waits;
+  DT_TRY(rpc::ControlOptions options, control_options(flags, security, rpc::make_incarnation()));
+  const std::unique_ptr<rpc::ControlClient> control =
+      rpc::ControlClient::create(std::move(options), waits, process.log);
+  rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);
+  request.address = rpc::to_text({address.host, data->port()});
+  Result<> outcome;
+  {
+    const SignalWatcher watcher(signals, waits, process.log, [&] { control->request_stop(); });
+    outcome = catching([&] { return serve(process, *control, *data, request); });
+  }
+  control->done(outcome);
+  data->close();
+  DT_TRY_VOID(std::move(outcome), "running server {}", flags.launch.rank.value_or(0));
+  return job::kExitOk;
+}
+
+}  // namespace dtrain::role

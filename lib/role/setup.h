@@ -1,0 +1,61 @@
+// From a job's description to what the parts are built with. Nothing here starts a thread or opens a socket.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/loader.h"
+#include "data/open.h"
+#include "exec/executor.h"
+#include "graph/graph.h"
+#include "job/job_spec.h"
+#include "kvstore/update_rule.h"
+#include "optim/initializer.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "tensor/parameters.h"
+
+namespace dtrain::role {
+
+// The network that the flags name, with the shapes of its tensors.
+struct Network {
+  graph::Graph graph;
+  graph::Shapes shapes;
+};
+Result<Network> build_network(const job::JobFlags& flags);
+
+optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags);
+optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
+kvstore::UpdateRule update_rule(const job::JobSpec& spec);
+// "default" is MXNet 1.x's choice by network (models.md 3.3).
+Result<optim::InitializerSpec> initializer_spec(const job::JobFlags& flags);
+
+// Elements of each key of the stores: parameters, then statistics.
+std::vector<uint64_t> key_sizes(const graph::Shapes& shapes);
+
+// Fills weights and statistics with the values that every process of the job draws from the same seed.
+Result<> initialize(const job::JobFlags& flags, const ParameterView& view);
+
+// Opens what --data-dir and the like name; --benchmark 1: synthetic batches of `rank`.
+Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log);
+
+// What F 3.8 says of an epoch: `records` of the training files, W workers, batches of B.
+struct EpochPlan {
+  std::vector<job::Interval> shares;  // by rank
+  int64_t batches = 0;                // of each worker
+};
+Result<EpochPlan> plan_epoch(const job::JobFlags& flags, int64_t records);
+// Samples that all workers together apply in an epoch: the unit of schedules (R-D9).
+uint64_t samples_per_epoch(const job::JobSpec& spec);
+
+// How the threads of one process are used. R: --threads, else the host's cores over the roles on it.
+struct ThreadPlan {
+  int compute = 1, decode = 1;
+};
+ThreadPlan plan_threads(const job::Flags& flags);
+
+}  // namespace dtrain::role

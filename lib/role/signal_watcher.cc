@@ -1,0 +1,41 @@
+#include "role/signal_watcher.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/thread.h"
+
+namespace dtrain::role {
+
+SignalWatcher::SignalWatcher(const Signals& signals, const Waits& waits, Log log, std::function<void()> on_stop)
+    : signals_(signals), waits_(waits), log_(std::move(log)), on_stop_(std::move(on_stop)), thread_([this] {
+        watch();
+      }) {}
+
+SignalWatcher::~SignalWatcher() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+void SignalWatcher::watch() {
+  name_thread("signals");
+  bool stopping = false;
+  int dumps = signals_.dump_waits;
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, std::chrono::milliseconds(100), [this] { return end_; })) {
+    if (signals_.stop && !std::exchange(stopping, true)) on_stop_();
+    if (const int asked = signals_.dump_waits; asked != std::exchange(dumps, asked)) dump_waits();
+  }
+}
+
+void SignalWatcher::dump_waits() const {
+  const std::vector<Waits::Open> open = waits_.open();
+  if (open.empty()) log_.info("open waits: none");
+  for (const Waits::Open& wait : open) log_.info("open wait: {} for {:.1f} s", wait.name, wait.seconds);
+}
+
+}  // namespace dtrain::role

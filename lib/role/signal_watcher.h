@@ -1,0 +1,40 @@
+// Carries what a signal handler noted to whoever must act on it.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/waits.h"
+
+namespace dtrain::role {
+
+// A thread that looks at the signals ten times a second: a handler may set a flag and little else, so somebody has to
+// look.
+class SignalWatcher {
+ public:
+  // Calls on_stop once when a stop is asked for, on the watcher's thread. SIGUSR2 prints the open waits to the log
+  // (R-F9).
+  SignalWatcher(const Signals& signals, const Waits& waits, Log log, std::function<void()> on_stop);
+  ~SignalWatcher();
+  SignalWatcher(const SignalWatcher&) = delete;
+  SignalWatcher& operator=(const SignalWatcher&) = delete;
+
+ private:
+  void watch();
+  void dump_waits() const;
+
+  const Signals& signals_;
+  const Waits& waits_;
+  Log log_;
+  std::function<void()> on_stop_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dtrain::role

@@ -1,0 +1,103 @@
+#include "role/training.h"
+
+namespace dtrain::role {
+
+exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose) {
+  exec::Options options;
+  options.purpose = purpose;
+  options.batch_size = flags.job.batch_size;
+  options.image = flags.job.network.image_shape;
+  options.threads = plan_threads(flags).compute;
+  options.winograd = flags.device.winograd;
+  return options;
+}
+
+Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup) {
+  std::unique_ptr<Training> training(new Training(std::move(setup)));
+  DT_TRY_VOID(training->compile());
+  training->open_loaders();
+  DT_TRY(const optim::InitializerSpec initializer, initializer_spec(training->setup_.flags.job),
+         "reading --initializer");
+  TrainingSetup& parts = training->setup_;
+  training->trainer_ = std::make_unique<train::Trainer>(
+      training->train_spec(initializer), train::TrainParts{.graph = parts.network.graph,
+                                                           .image = parts.flags.job.network.image_shape,
+                                                           .training = *training->training_,
+                                                           .bucket_begin = parts.bucket_begin,
+                                                           .training_data = *training->training_data_,
+                                                           .inference = training->inference_.get(),
+                                                           .validation_data = training->validation_data_.get(),
+                                                           .store = parts.store,
+                                                           .coordinator = parts.coordinator,
+                                                           .log = parts.log});
+  return training;
+}
+
+Result<> Training::compile() {
+  const Network& network = setup_.network;
+  if (setup_.data.train->image() != setup_.flags.job.network.image_shape) {
+    return fail(Code::kUsage, "the data set has images of {}, --image-shape says {}",
+                to_string(setup_.data.train->image()), to_string(setup_.flags.job.network.image_shape));
+  }
+  backend_ = exec::make_cpu_backend();
+  exec::Options options = executor_options(setup_.flags, exec::Options::Purpose::kTraining);
+  options.bucket_begin = setup_.bucket_begin;
+  DT_TRY(training_, backend_->compile(network.graph, options), "compiling '{}'", setup_.flags.job.network.network);
+  if (setup_.data.validation != nullptr) {
+    options.purpose = exec::Options::Purpose::kInference;
+    DT_TRY(inference_, backend_->compile(network.graph, options, training_.get()), "compiling '{}' for validation",
+           setup_.flags.job.network.network);
+  }
+  return {};
+}
+
+void Training::open_loaders() {
+  const job::Flags& flags = setup_.flags;
+  const uint32_t rank = setup_.coordinator.rank();
+  const job::Interval share = setup_.spec.shares[rank];
+  data::LoaderOptions options;
+  options.share = {share.begin, share.end};
+  options.batch_size = flags.job.batch_size;
+  options.batches = setup_.spec.batches_per_epoch;
+  options.classes = flags.job.network.num_classes;
+  options.shuffle = flags.job.augment.shuffle && !flags.job.augment.benchmark;
+  options.seed = setup_.spec.flags.seed.value();
+  options.threads = plan_threads(flags).decode;
+  options.prefetch = flags.data.prefetch_buffer;
+  options.max_bad_records = flags.data.max_bad_records;
+  training_data_ = std::make_unique<data::Loader>(setup_.data.train, options, setup_.log);
+  if (setup_.data.validation == nullptr) return;
+  options.mode = data::LoaderOptions::Mode::kValidation;
+  options.share = data::equal_share(setup_.data.validation->size(), rank, flags.job.num_workers);
+  options.batches = 0;
+  options.shuffle = false;
+  validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, options, setup_.log);
+}
+
+train::TrainSpec Training::train_spec(const optim::InitializerSpec& initializer) const {
+  const job::Flags& flags = setup_.flags;
+  train::TrainSpec spec;
+  spec.num_epochs = flags.job.num_epochs;
+  spec.batch_size = flags.job.batch_size;
+  spec.metrics = {.top_k = flags.job.top_k, .losses = flags.job.loss};
+  spec.on_nan = flags.job.optimizer.on_nan;
+  spec.optimizer = optimizer_spec(flags.job);
+  spec.schedule = schedule_spec(flags.job);
+  spec.initializer = initializer;
+  spec.seed = setup_.spec.flags.seed.value();
+  spec.job_text = job::text(setup_.spec);
+  spec.job_hash = fmt::format("{:016x}", job::hash(setup_.spec));
+  if (flags.loop.load_epoch || !flags.loop.resume.empty()) {
+    spec.start_from = train::StartFrom{load_prefix(flags, setup_.run_dir, setup_.resumed), flags.loop.load_epoch};
+  }
+  spec.save_prefix = save_prefix(flags, setup_.run_dir);
+  spec.save_period = flags.loop.save_period;
+  spec.save_every_s = static_cast<double>(flags.loop.save_every.count()) / 1000;
+  spec.save_optimizer_states = flags.loop.save_optimizer_states;
+  spec.disp_batches = flags.loop.disp_batches;
+  spec.log_format = flags.loop.log_format;
+  spec.metrics_path = setup_.run_dir + "/metrics.jsonl";
+  return spec;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,64 @@
+// The objects of a process that trains, built in order and handed to each other: the same for a process alone and for a
+// worker of a job, which bring their own store and coordinator.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/loader.h"
+#include "data/open.h"
+#include "exec/executor.h"
+#include "job/job_spec.h"
+#include "kvstore/coordinator.h"
+#include "kvstore/store.h"
+#include "role/run_dir.h"
+#include "role/setup.h"
+#include "train/trainer.h"
+
+namespace dtrain::role {
+
+struct TrainingSetup {
+  const job::Flags& flags;   // of this process
+  const job::JobSpec& spec;  // complete
+  const Network& network;
+  const data::DataSets& data;
+  std::vector<size_t> bucket_begin;
+  kvstore::Store& store;
+  kvstore::Coordinator& coordinator;
+  std::string run_dir;
+  std::optional<Resumed> resumed;
+  Log log;
+};
+
+// Borrows what the setup borrows, which must outlive it.
+class Training {
+ public:
+  // Compiles the executors and starts the loaders. Code::kUsage: labels or shapes that do not fit each other.
+  static Result<std::unique_ptr<Training>> build(TrainingSetup setup);
+
+  // Trains to the end of the job, once.
+  Result<train::TrainOutcome> run() { return trainer_->run(); }
+  // What has come of it so far, also after run returned an Error.
+  [[nodiscard]] train::TrainOutcome outcome() const { return trainer_->outcome(); }
+
+ private:
+  explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
+  Result<> compile();
+  void open_loaders();
+  [[nodiscard]] train::TrainSpec train_spec(const optim::InitializerSpec& initializer) const;
+
+  TrainingSetup setup_;
+  std::unique_ptr<exec::Backend> backend_;
+  std::unique_ptr<exec::Executor> training_, inference_;
+  std::unique_ptr<data::Loader> training_data_, validation_data_;
+  std::unique_ptr<train::Trainer> trainer_;
+};
+
+// How the executor of these flags is compiled.
+exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
+
+}  // namespace dtrain::role

@@ -1,0 +1,48 @@
+#include "role/addresses.h"
+
+#include <catch2/catch.hpp>
+
+using namespace dtrain;
+using namespace dtrain::role;
+
+TEST_CASE("a scheduler listens where the others are told to look for it", "[role]") {
+  job::LaunchFlags flags;
+  CHECK(scheduler_listen(flags, "")->host == "127.0.0.1");
+  CHECK(scheduler_listen(flags, "")->port_first == 0);
+  flags.scheduler = "10.0.0.1:9091";
+  const rpc::Listen listen = *scheduler_listen(flags, "token");
+  CHECK(listen.host == "10.0.0.1");
+  CHECK(listen.port_first == 9091);
+  flags.bind = "0.0.0.0";
+  flags.port_first = 9000;
+  flags.port_last = 9010;
+  CHECK(scheduler_listen(flags, "token")->host == "0.0.0.0");
+  CHECK(scheduler_listen(flags, "token")->port_last == 9010);
+  flags.advertise = "node7";
+  CHECK(scheduler_host(flags, listen) == "node7");
+}
+
+// R-L13: without a token only loopback, and the message names the ways out.
+TEST_CASE("nobody listens beyond loopback without a token", "[role]") {
+  job::LaunchFlags flags;
+  flags.scheduler = "10.0.0.1:9091";
+  const auto refused = scheduler_listen(flags, "");
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Code::kDenied);
+  CHECK_THAT(refused.error().message,
+             Catch::Contains("--token-file") && Catch::Contains("DTRAIN_TOKEN") && Catch::Contains("--insecure"));
+  flags.insecure = true;
+  CHECK(scheduler_listen(flags, ""));
+  flags.insecure = false;
+  flags.scheduler = "127.0.0.1:9091";
+  flags.bind = "0.0.0.0";
+  CHECK(server_address(flags, "").error().code == Code::kDenied);
+}
+
+TEST_CASE("a server beside its scheduler stays on loopback", "[role]") {
+  job::LaunchFlags flags;
+  flags.scheduler = "127.0.0.1:9091";
+  const ServerAddress address = *server_address(flags, "");
+  CHECK(address.host == "127.0.0.1");
+  CHECK(address.listen.host == "127.0.0.1");
+}

@@ -1,0 +1,45 @@
+#include "role/report.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::role;
+
+TEST_CASE("the job's progress is that of its slowest worker, its rate the sum", "[role]") {
+  job::JobSpec spec;
+  spec.flags.num_workers = 2;
+  spec.flags.batch_size = 10;
+  spec.flags.num_epochs = 4;
+  spec.batches_per_epoch = 100;
+  const job::Progress progress =
+      job_progress(spec, {{.step = 150, .samples_per_s = 30, .wait_data_share = 0.5, .wait_network_share = 0.25},
+                          {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75}});
+  CHECK(progress.step == 150);
+  CHECK(progress.steps == 400);
+  CHECK(progress.epoch == 1);
+  CHECK(progress.samples_per_s == 50);
+  CHECK(progress.wait_data == 0.25);
+  CHECK(progress.wait_network == 0.5);
+  CHECK(progress.eta_s == Approx(250 * 10 * 2 / 50.0));
+}
+
+// A job whose workers never got to write one still leaves a summary, with the reason.
+TEST_CASE("the launcher completes the summary, and makes it where there is none", "[role]") {
+  const test::TempDir dir;
+  job::Flags flags;
+  flags.job.network.network = "lenet";
+  REQUIRE(complete_summary(dir.path(), flags, {7, "error [data] no such file", {{"scheduler", 5}}}));
+  auto summary = nlohmann::json::parse(*read_file(dir.path("summary.json")));
+  CHECK(summary["exit_code"] == 7);
+  CHECK(summary["error"] == "error [data] no such file");
+  CHECK(summary["network"] == "lenet");
+  CHECK(summary["peak_rss_bytes"] == nlohmann::json{{"scheduler", 5}});
+  REQUIRE(complete_summary(dir.path(), flags, {0, "", {{"worker 0", 9}}}));
+  summary = nlohmann::json::parse(*read_file(dir.path("summary.json")));
+  CHECK(summary["exit_code"] == 0);
+  CHECK(summary["peak_rss_bytes"]["worker 0"] == 9);
+}

@@ -1,0 +1,87 @@
+#include "role/setup.h"
+
+#include <catch2/catch.hpp>
+
+using namespace dtrain;
+using namespace dtrain::role;
+
+namespace {
+
+job::JobFlags flags_of(int64_t workers, int64_t batch_size) {
+  job::JobFlags flags;
+  flags.num_workers = workers;
+  flags.batch_size = batch_size;
+  return flags;
+}
+
+}  // namespace
+
+// formats.md 3.8: N = 13, W = 3, B = 4 gives shares [0,4) [4,9) [9,13) and 2 batches.
+TEST_CASE("shares are disjoint and complete, and all workers do the same number of batches", "[role]") {
+  const EpochPlan plan = *plan_epoch(flags_of(3, 4), 13);
+  CHECK(plan.shares == std::vector<job::Interval>{{0, 4}, {4, 9}, {9, 13}});
+  CHECK(plan.batches == 2);
+}
+
+TEST_CASE("--num-examples changes the length of an epoch and no share", "[role]") {
+  job::JobFlags flags = flags_of(1, 128);
+  flags.augment.num_examples = 60000;
+  const EpochPlan plan = *plan_epoch(flags, 50000);
+  CHECK(plan.shares == std::vector<job::Interval>{{0, 50000}});
+  CHECK(plan.batches == 469);
+}
+
+TEST_CASE("a worker without a record is refused by rank", "[role]") {
+  const Result<EpochPlan> plan = plan_epoch(flags_of(3, 4), 2);
+  REQUIRE(!plan);
+  CHECK(plan.error().code == Code::kUsage);
+  CHECK_THAT(plan.error().message, Catch::Contains("worker 1 of 3") && Catch::Contains("2 training records"));
+}
+
+// W * E * B: what all workers together apply, filled batches included.
+TEST_CASE("the schedule's epoch is what all workers apply in one", "[role]") {
+  job::JobSpec spec;
+  spec.flags = flags_of(3, 4);
+  spec.batches_per_epoch = 2;
+  CHECK(samples_per_epoch(spec) == 24);
+}
+
+TEST_CASE("keys are the parameters, then the statistics", "[role]") {
+  job::JobFlags flags;
+  flags.network.network = "3conv";
+  flags.network.num_classes = 10;
+  flags.network.image_shape = {3, 28, 28};
+  const Network network = *build_network(flags);
+  const std::vector<uint64_t> sizes = key_sizes(network.shapes);
+  REQUIRE(sizes.size() == 16 + 6);
+  CHECK(sizes[0] == 32 * 3 * 5 * 5);
+  CHECK(sizes[16] == 32);  // batchnorm0_moving_mean
+}
+
+// One seed, one network: the values that every process draws for itself are equal, and another seed has others.
+TEST_CASE("initial values depend on the seed alone", "[role]") {
+  job::JobFlags flags;
+  const auto draw = [&](uint64_t seed) {
+    flags.seed = seed;
+    std::vector<float> weight(60), gamma(5);
+    const ParameterView view{.parameters = {{"fc_weight", {5, 12}, weight, {}}, {"bn_gamma", {5}, gamma, {}}},
+                             .statistics = {}};
+    REQUIRE(initialize(flags, view));
+    CHECK(gamma == std::vector<float>(5, 1.0F));
+    return weight;
+  };
+  CHECK(draw(1) == draw(1));
+  CHECK(draw(1) != draw(2));
+}
+
+TEST_CASE("roles of one host share its threads, and --threads wins", "[role]") {
+  job::Flags flags;
+  flags.launch.threads = 6;
+  CHECK(plan_threads(flags).compute == 6);
+  flags.data.data_threads = 5;
+  CHECK(plan_threads(flags).decode == 5);
+  flags.launch.threads = 0;
+  flags.launch.role = job::Role::kWorker;
+  flags.job.num_workers = flags.job.num_servers = 4096;
+  CHECK(plan_threads(flags).compute == 1);
+}
