@@ -1,0 +1,82 @@
+#include "tools/bench_kv.h"
+
+#include <iostream>
+
+#include "job/exit_code.h"
+#include "tool.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+struct Options {
+  tools::BenchKvOptions bench;
+  int64_t workers = 1, servers = 1;
+  bool json = false;
+};
+
+job::FlagTable<Options> flags() {
+  return {{
+              {.name = "num-workers",
+               .aliases = {"-n"},
+               .value = "W",
+               .help = "workers",
+               .bind = DT_FIELD(Options, workers),
+               .least = 1},
+              {.name = "num-servers",
+               .aliases = {"-s"},
+               .value = "S",
+               .help = "servers",
+               .bind = DT_FIELD(Options, servers),
+               .least = 1},
+              {.name = "kv-store",
+               .value = "NAME",
+               .help = "store: dist_sync (dist)",
+               .bind = DT_FIELD(Options, bench.store)},
+              {.name = "shapes",
+               .value = "NETWORK|FILE",
+               .help = "arrays of a network, or a file with lines NAME D0 D1 ...",
+               .bind = DT_FIELD(Options, bench.shapes)},
+              {.name = "num-batches",
+               .value = "N",
+               .help = "batches that are timed",
+               .bind = DT_FIELD(Options, bench.num_batches),
+               .least = 1},
+              {.name = "disp-batches",
+               .value = "N",
+               .help = "a line each so many",
+               .bind = DT_FIELD(Options, bench.disp_batches),
+               .least = 1},
+              {.name = "optimizer",
+               .value = "NAME",
+               .help = "none (w - mean of the gradients), sgd",
+               .bind = DT_FIELD(Options, bench.optimizer),
+               .choices = {"none", "sgd"}},
+              {.name = "test-results",
+               .help = "compare with the same updates made without servers",
+               .bind = DT_FIELD(Options, bench.test_results)},
+              {.name = "json", .help = "the line for machines alone", .bind = DT_FIELD(Options, json)},
+          },
+          {{{"--gpus", "--gpu"}, "no usable GPU: leave the flag out to measure host memory", Code::kDevice},
+           later({"--cpus"})}};
+}
+
+}  // namespace
+
+Result<int> bench_kv(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), "dtrain bench kv [FLAGS]", call, 0, 0));
+  if (line.help) return 0;
+  Options& options = line.options;
+  DT_TRY(options.bench.store, job::canonical_store_name(options.bench.store), "reading --kv-store");
+  options.bench.workers = static_cast<uint32_t>(options.workers);
+  options.bench.servers = static_cast<uint32_t>(options.servers);
+  const bool json = options.json;
+  DT_TRY(const tools::BenchKvResult result, tools::bench_kv(options.bench, [json](std::string_view progress) {
+           if (!json) std::cerr << progress << std::endl;
+         }));
+  if (!json) std::cerr << result.text();
+  std::cout << result.json() << std::endl;
+  return result.within_bound() ? job::kExitOk : job::kExitInternal;
+}
+
+}  // namespace dtrain::cmd

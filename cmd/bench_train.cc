@@ -1,0 +1,70 @@
+#include "tools/bench_train.h"
+
+#include <thread>
+
+#include "tool.h"
+
+namespace dtrain::tools {
+
+constexpr std::array<job::Named<BenchTrainOptions::Phase>, 2> names_of(BenchTrainOptions::Phase) {
+  return {{{"training", BenchTrainOptions::Phase::kTraining}, {"inference", BenchTrainOptions::Phase::kInference}}};
+}
+
+}  // namespace dtrain::tools
+
+namespace dtrain::cmd {
+
+namespace {
+
+struct Options {
+  tools::BenchTrainOptions bench;
+  int64_t threads = 0;
+  std::string dtype = "float32";
+  bool json = false;
+};
+
+job::FlagTable<Options> flags() {
+  return {{
+              training_row("network", DT_FIELD(Options, bench.network)),
+              training_row("batch-size", DT_FIELD(Options, bench.batch_size)),
+              training_row("image-shape", DT_FIELD(Options, bench.image, "auto"), "by network"),
+              training_row("num-classes", DT_FIELD(Options, bench.num_classes, "auto"), "by network"),
+              training_row("threads", DT_FIELD(Options, threads, "auto"), "cores of the host"),
+              training_row("dtype", DT_FIELD(Options, dtype)),
+              training_row("winograd", DT_FIELD(Options, bench.winograd)),
+              {.name = "phase",
+               .value = "training|inference",
+               .help = "whole steps, or forward alone",
+               .bind = DT_FIELD(Options, bench.phase)},
+              {.name = "num-batches",
+               .value = "N",
+               .help = "batches that are timed",
+               .bind = DT_FIELD(Options, bench.num_batches),
+               .least = 1},
+              {.name = "num-warmup-batches",
+               .value = "N",
+               .help = "before them",
+               .bind = DT_FIELD(Options, bench.num_warmup_batches),
+               .least = 0},
+              {.name = "bound",
+               .help = "beside it the sum of oneDNN's primitives, timed in turns",
+               .bind = DT_FIELD(Options, bench.bound)},
+              {.name = "json", .help = "the line for machines alone", .bind = DT_FIELD(Options, json)},
+          },
+          {{{"--gpus", "--gpu"}, "no usable GPU: leave the flag out to measure the CPU", Code::kDevice}}};
+}
+
+}  // namespace
+
+Result<int> bench_train(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), "dtrain bench train [FLAGS]", call, 0, 0));
+  if (line.help) return 0;
+  Options& options = line.options;
+  options.bench.threads = static_cast<int>(options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
+  DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options.bench));
+  if (!options.json) std::fputs(result.text().c_str(), stderr);
+  fmt::print("{}\n", result.json());
+  return 0;
+}
+
+}  // namespace dtrain::cmd

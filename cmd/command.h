@@ -1,0 +1,29 @@
+// A sub-command: reads its arguments, does its work through lib/, returns the exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags.h"
+
+namespace dtrain::cmd {
+
+struct Call {
+  std::vector<std::string> arguments;  // behind the sub-command
+  job::Environment environment;
+};
+
+Result<int> train(const Call& call);
+Result<int> im2rec(const Call& call);
+Result<int> data_synth(const Call& call);
+Result<int> data_index(const Call& call);
+Result<int> bench_train(const Call& call);
+Result<int> bench_kv(const Call& call);
+Result<int> parse_log(const Call& call);
+
+// Chooses the sub-command by the first words of `arguments` (without the program's name) and runs it; no such words
+// mean train. Code::kUsage for one that does not exist, or not in this version.
+Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment);
+
+}  // namespace dtrain::cmd

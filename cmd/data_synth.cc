@@ -1,0 +1,29 @@
+#include "tool.h"
+#include "tools/synth.h"
+
+namespace dtrain::cmd {
+
+Result<int> data_synth(const Call& call) {
+  using Options = tools::SynthOptions;
+  const job::FlagTable<Options> table({
+      {.name = "out",
+       .value = "DIR",
+       .help = "directory for train.rec, test.rec and their indexes",
+       .bind = DT_FIELD(Options, out),
+       .default_text = "must be given"},
+      {.name = "classes", .value = "N", .help = "classes", .bind = DT_FIELD(Options, classes)},
+      {.name = "count",
+       .value = "N",
+       .help = "images for training; a quarter as many for testing",
+       .bind = DT_FIELD(Options, count)},
+      {.name = "size", .value = "N", .help = "edge of an image in pixels", .bind = DT_FIELD(Options, size)},
+      {.name = "seed", .value = "N", .help = "of all random numbers", .bind = DT_FIELD(Options, seed)},
+  });
+  DT_TRY(const ToolLine<Options> line, read_tool_line(table, "dtrain data synth --out DIR [FLAGS]", call, 0, 0));
+  if (line.help) return 0;
+  if (line.options.out.empty()) return fail(Code::kUsage, "dtrain data synth: --out DIR is missing");
+  DT_TRY_VOID(tools::synthesize(line.options, Log::to_stderr("synth")));
+  return 0;
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,74 @@
+#include "tools/im2rec.h"
+
+#include "tool.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+using Options = tools::Im2recOptions;
+
+// --no-shuffle sets what is kept as its opposite.
+job::Binding<Options> no_shuffle() {
+  job::Binding<Options> binding = DT_FIELD(Options, shuffle);
+  binding.set = [](Options& options, std::string_view text) -> Result<> {
+    bool off = false;
+    DT_TRY_VOID(job::parse_value(text, off));
+    options.shuffle = !off;
+    return {};
+  };
+  binding.get = [](const Options& options) { return job::format_value(!options.shuffle); };
+  return binding;
+}
+
+job::FlagTable<Options> flags() {
+  return {
+      {
+          {.name = "list", .help = "make the list PREFIX.lst only", .bind = DT_FIELD(Options, list)},
+          {.name = "recursive", .help = "a label for each directory below ROOT", .bind = DT_FIELD(Options, recursive)},
+          {.name = "no-shuffle", .help = "keep the list in the order of names", .bind = no_shuffle()},
+          {.name = "exts", .value = ".A,.B", .help = "files to take", .bind = DT_FIELD(Options, extensions)},
+          {.name = "num-thread",
+           .aliases = {"--num_thread", "--threads"},
+           .value = "N",
+           .help = "threads that encode",
+           .bind = DT_FIELD(Options, pack.threads),
+           .least = 1},
+          {.name = "resize",
+           .value = "N",
+           .help = "length of the shorter edge, 0 as it is",
+           .bind = DT_FIELD(Options, pack.resize)},
+          {.name = "center-crop",
+           .aliases = {"--center_crop"},
+           .help = "cut the central square first",
+           .bind = DT_FIELD(Options, pack.center_crop)},
+          {.name = "quality", .value = "N", .help = "of JPEG, or PNG's level", .bind = DT_FIELD(Options, pack.quality)},
+          {.name = "color",
+           .value = "1|0|-1",
+           .help = "colour, gray, as stored",
+           .bind = DT_FIELD(Options, pack.color)},
+          {.name = "encoding",
+           .value = ".jpg|.png",
+           .help = "of the records",
+           .bind = DT_FIELD(Options, pack.encoding)},
+          {.name = "pass-through", .help = "keep the files' bytes", .bind = DT_FIELD(Options, pack.pass_through)},
+      },
+      {later({"--chunks", "--train-ratio", "--train_ratio", "--test-ratio", "--pack-label"})}};
+}
+
+constexpr const char* kUsage = "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";
+
+}  // namespace
+
+Result<int> im2rec(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 2, 32));
+  if (line.help) return 0;
+  const Log log = Log::to_stderr("im2rec");
+  const std::vector<std::string>& words = line.positionals;
+  for (size_t i = 3; i < words.size(); i++) DT_TRY_VOID(tools::apply_im2rec_key(words[i], line.options));
+  DT_TRY_VOID(words.size() == 2 ? tools::im2rec_prefix(words[0], words[1], line.options, log)
+                                : tools::im2rec_list(words[0], words[1], words[2], line.options, log));
+  return 0;
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,37 @@
+// dtrain: reads the command line, runs what it names, prints the error, returns the exit code.
+#include <malloc.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "command.h"
+#include "job/exit_code.h"
+
+namespace {
+
+// A training step gives back and takes again the same few megabytes (inside oneDNN, gRPC, OpenCV). By default glibc
+// returns blocks above 128 KiB to the kernel at once and the top of the heap above 128 KiB soon, and each step pays for
+// page faults and zeroed pages. Kept instead: the memory of a run is its peak, which it needs again at once anyway.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+}
+
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_freed_memory();
+  int code = dtrain::job::kExitOk;
+  const dtrain::Result<> result = dtrain::catching([&]() -> dtrain::Result<> {
+    DT_TRY(code, dtrain::cmd::dispatch({argv + 1, argv + argc}, environment));
+    return {};
+  });
+  if (result) return code;
+  std::fputs((result.error().text() + "\n").c_str(), stderr);
+  return dtrain::job::exit_code(result.error().code);
+}

@@ -1,0 +1,33 @@
+#include "tools/parse_log.h"
+
+#include "base/file.h"
+#include "tool.h"
+
+namespace dtrain::tools {
+
+constexpr std::array<job::Named<ParseLogOptions::Format>, 2> names_of(ParseLogOptions::Format) {
+  return {{{"markdown", ParseLogOptions::Format::kMarkdown}, {"none", ParseLogOptions::Format::kNone}}};
+}
+
+}  // namespace dtrain::tools
+
+namespace dtrain::cmd {
+
+Result<int> parse_log(const Call& call) {
+  using Options = tools::ParseLogOptions;
+  const job::FlagTable<Options> table({
+      {.name = "format", .value = "markdown|none", .help = "form of the table", .bind = DT_FIELD(Options, format)},
+      {.name = "metric-names",
+       .value = "NAME,NAME",
+       .help = "a column for each",
+       .bind = DT_FIELD(Options, metric_names)},
+  });
+  DT_TRY(const ToolLine<Options> line, read_tool_line(table, "dtrain parse-log FILE [FLAGS]", call, 1, 1));
+  if (line.help) return 0;
+  DT_TRY(const std::string log, read_file(line.positionals[0]));
+  DT_TRY(const std::string text, tools::parse_log(log, line.options), "reading {}", line.positionals[0]);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,70 @@
+#include "signal_thread.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/error.h"
+#include "base/thread.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+sigset_t taken_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+SignalThread::SignalThread() {
+  const sigset_t set = taken_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGINT, SIG_DFL);   // a shell starts what it puts into the background with INT ignored
+  std::signal(SIGPIPE, SIG_IGN);  // a peer that is gone is an error of write
+  signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
+  end_fd_ = eventfd(0, EFD_CLOEXEC);
+  DT_CHECK(signal_fd_ >= 0 && end_fd_ >= 0, "signalfd {}, eventfd {}", signal_fd_, end_fd_);
+  thread_ = std::thread([this] { serve(); });
+}
+
+SignalThread::~SignalThread() {
+  eventfd_write(end_fd_, 1);
+  thread_.join();
+  close(signal_fd_);
+  close(end_fd_);
+}
+
+void SignalThread::serve() {
+  name_thread("signals");
+  while (true) {
+    pollfd waiting[2] = {{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}};
+    if (poll(waiting, 2, -1) < 0) continue;  // EINTR: a debugger
+    if (waiting[1].revents != 0) return;
+    signalfd_siginfo info{};
+    if (read(signal_fd_, &info, sizeof info) == sizeof info) take(static_cast<int>(info.ssi_signo));
+  }
+}
+
+void SignalThread::take(int signal) {
+  if (signal == SIGUSR2) {
+    signals_.dump_waits++;
+    return;
+  }
+  signals_.stop = true;
+  if (signal != SIGINT || ++signals_.interrupts < 2) return;
+  // Unblocked in this thread alone it ends the process by INT, which is what a shell wants to see.
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &interrupt, nullptr);
+  raise(SIGINT);
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,60 @@
+// What the tools' command lines have in common: a small table of flags, positionals, --help.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "job/rows.h"
+
+namespace dtrain::cmd {
+
+// A row of training's table with a tool's member behind it: name, meaning and limits stand there once.
+template <class Options>
+job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options> bind,
+                                   const std::string& default_text = "") {
+  const Result<size_t> index = job::training_flags().find("--" + name);
+  DT_CHECK(index, "no flag '{}'", name);
+  const job::Row& row = job::training_flags().rows()[*index];
+  return {.name = row.name,
+          .aliases = row.aliases,
+          .value = row.value,
+          .help = row.help,
+          .bind = std::move(bind),
+          .default_text = default_text,
+          .choices = row.choices,
+          .later = row.later,
+          .least = row.least};
+}
+
+// Flags that a later version of a tool has.
+job::RefusedFlag later(std::vector<std::string> spellings);
+
+// A tool's command line, read. help: --help was asked for and is printed.
+template <class Options>
+struct ToolLine {
+  bool help = false;
+  Options options;
+  std::vector<std::string> positionals;
+};
+
+// `usage`: "dtrain parse-log FILE [FLAGS]". Code::kUsage unless there are from `least` to `most` positionals.
+template <class Options>
+Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, const std::string& usage,
+                                         const Call& call, size_t least, size_t most) {
+  ToolLine<Options> line;
+  for (const std::string& argument : call.arguments) line.help = line.help || argument == "--help";
+  if (line.help) {
+    std::fputs((usage + "\n" + table.help()).c_str(), stdout);
+    return line;
+  }
+  DT_TRY(const std::vector<job::Setting> settings, table.read(call.arguments, line.positionals));
+  for (const job::Setting& setting : settings) DT_TRY_VOID(table.apply(setting, line.options));
+  if (line.positionals.size() < least || line.positionals.size() > most) {
+    return fail(Code::kUsage, "usage: {}", usage);
+  }
+  return line;
+}
+
+}  // namespace dtrain::cmd

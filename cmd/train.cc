@@ -1,0 +1,113 @@
+// `dtrain [train]`: trains in this process, or starts a whole job.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "base/console.h"
+#include "command.h"
+#include "dry_run.h"
+#include "job/build_id.h"
+#include "job/data_set.h"
+#include "job/token.h"
+#include "launch/local.h"
+#include "launch/supervisor.h"
+#include "role/report.h"
+#include "role/role.h"
+#include "role/run_dir.h"
+#include "role/setup.h"
+#include "signal_thread.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+// What would fail in every process of the job alike is said once, before any is started or a run directory made.
+Result<> check_early(job::Flags flags) {
+  DT_TRY_VOID(job::apply_own_data_set(flags));
+  DT_TRY_VOID(role::build_network(flags.job));
+  DT_TRY_VOID(role::initializer_spec(flags.job));
+  return {};
+}
+
+// The user's flags for the processes that a dry run only shows.
+std::vector<std::string> without_dry_run(std::vector<std::string> arguments) {
+  for (size_t i = 0; i < arguments.size();) {
+    if (!arguments[i].starts_with("--dry-run")) {
+      i++;
+      continue;
+    }
+    const bool has_value = arguments[i] == "--dry-run" && i + 1 < arguments.size() && arguments[i + 1] == "1";
+    arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(i),
+                    arguments.begin() + static_cast<ptrdiff_t>(i + (has_value ? 2 : 1)));
+  }
+  return arguments;
+}
+
+struct JobToStart {
+  launch::LocalJob processes;
+  std::string run_dir;
+};
+
+Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags) {
+  DT_TRY(const std::optional<role::Resumed> resumed, role::find_resumed(flags));
+  std::vector<std::string> arguments = without_dry_run(call.arguments);
+  // Looked for once: under runs/ every process would soon find the new run itself.
+  if (!flags.loop.resume.empty()) {
+    for (const std::string& word :
+         {std::string("--retrain=0"), std::string("--resume"), resumed ? resumed->directory : "none"}) {
+      arguments.push_back(word);
+    }
+  }
+  DT_TRY(const std::string executable, launch::this_executable());
+  DT_TRY(const std::string token, job::token_of(flags.launch));
+  const launch::LocalSetting setting{.executable = executable,
+                                     .arguments = std::move(arguments),
+                                     .flags = flags,
+                                     .host = launch::this_host(),
+                                     .run_dir = role::choose_run_dir(flags, resumed),
+                                     .token = token,
+                                     .runtime_directory = call.environment("XDG_RUNTIME_DIR").value_or("")};
+  return JobToStart{launch::local_job(setting), setting.run_dir};
+}
+
+// The launcher: its signals are the supervisor's, which has no other threads.
+Result<int> launch_job(const Call& call, const job::Flags& flags) {
+  DT_TRY(const JobToStart job, job_to_start(call, flags));
+  Console console = Console::to_stderr();
+  DT_TRY(launch::JobEnd end, launch::supervise(job.processes, console));
+  DT_TRY_VOID(
+      role::complete_summary(job.run_dir, flags, {end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
+  return end.exit_code;
+}
+
+Result<int> print_dry_run(const Call& call, const job::Flags& flags) {
+  std::string table;
+  if (flags.distributed()) {
+    DT_TRY(const JobToStart job, job_to_start(call, flags));
+    table = launch::dry_run_table(job.processes);
+  }
+  DT_TRY(const std::string text, dry_run_text(flags, table));
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+Result<int> train(const Call& call) {
+  DT_TRY(const job::Parsed parsed, job::parse_flags(call.arguments, call.environment));
+  if (parsed.help || parsed.version) {
+    std::fputs((parsed.help ? job::help_text() : fmt::format("dtrain {}\n", job::build_id())).c_str(), stdout);
+    return 0;
+  }
+  const job::Flags& flags = parsed.flags;
+  for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  if (flags.launch.dry_run) return print_dry_run(call, flags);
+  if (flags.launch.role == job::Role::kNone) {
+    DT_TRY_VOID(check_early(flags));
+    if (flags.distributed()) return launch_job(call, flags);
+  }
+  const SignalThread signals;
+  return role::run_process(flags, signals.signals());
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,191 @@
+#include "tools/bench_kv.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "rpc/baseline.h"
+#include "tools/bench_kv_peers.h"
+#include "tools/bench_kv_plan.h"
+
+namespace dtrain::tools {
+namespace {
+
+constexpr uint64_t kSmallRounds = 300;
+// Several calls on their way and 4 MiB at most each: the fastest form of the baseline (toolchain.md 2.1).
+constexpr size_t kBaselineChunk = 4 << 20;
+constexpr int kBaselineWindow = 8;
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+template <class Work>
+Result<double> timed(Work&& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  DT_TRY_VOID(work());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The same bytes the usual way: the gradients out, into the place of the weights back.
+class Baseline {
+ public:
+  Baseline(const KvPlan& plan, uint16_t port)
+      : client_(rpc::BaselineClient::create({"127.0.0.1", port})), arrays_(plan, 0), count_(plan.arrays()) {
+    for (size_t key = 0; key < count_; key++) {
+      const ParameterSpan& parameter = arrays_.view().parameters[key];
+      out_.push_back(std::as_bytes(parameter.gradient));
+      back_.push_back(std::as_writable_bytes(parameter.weight));
+    }
+  }
+  Result<double> exchange() { return client_->exchange(out_, back_, kBaselineChunk, kBaselineWindow); }
+
+ private:
+  std::unique_ptr<rpc::BaselineClient> client_;
+  KvArrays arrays_;
+  size_t count_;
+  std::vector<std::span<const std::byte>> out_;
+  std::vector<std::span<std::byte>> back_;
+};
+
+class Bench {
+ public:
+  Bench(const BenchKvOptions& options, const KvPlan& plan, const std::function<void(std::string_view)>& line)
+      : options_(options), plan_(plan), line_(line) {
+    result_.options = options;
+    result_.bytes = plan.bytes();
+    result_.arrays = plan.arrays();
+    result_.processes = options.processes && is_single_threaded();
+  }
+
+  // The last one first: a process is a copy that also has the pipes to those before it, and holds them open.
+  ~Bench() {
+    worker_.reset();
+    while (!peers_.empty()) peers_.pop_back();
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  Result<BenchKvResult> run() {
+    DT_TRY_VOID(start_peers());
+    // From here on this process has threads.
+    DT_TRY(worker_, KvWorker::connect(plan_, 0, server_ports_));
+    Baseline baseline(plan_, baseline_port_);
+    if (options_.test_results) reference_ = std::make_unique<KvReference>(plan_, options_.workers);
+    for (int64_t batch = 0; batch <= options_.num_batches; batch++) DT_TRY_VOID(measure(batch, baseline));
+    for (uint64_t step = 0; step < kSmallRounds; step++) {
+      DT_TRY(const double seconds, timed([&] { return worker_->exchange_small(step); }));
+      small_.push_back(seconds);
+    }
+    return summary();
+  }
+
+ private:
+  // Servers first: whoever comes later knows their ports.
+  Result<> start_peers() {
+    for (uint32_t server = 0; server < options_.servers; server++) {
+      DT_TRY(const uint16_t port, add(serve_slices(plan_, server)), "starting server {} of the bench", server);
+      server_ports_.push_back(port);
+    }
+    DT_TRY(baseline_port_, add(serve_baseline()));
+    for (uint32_t worker = 1; worker < options_.workers; worker++) {
+      const auto batches = static_cast<uint64_t>(options_.num_batches + 1);
+      DT_TRY_VOID(add(work_along(plan_, worker, server_ports_, batches, kSmallRounds)));
+    }
+    return {};
+  }
+
+  Result<uint16_t> add(KvWork work) {
+    DT_TRY(KvStarted started, start_peer(result_.processes, std::move(work)));
+    peers_.push_back(std::move(started.peer));
+    return started.number;
+  }
+
+  // In turns, so that what else the machine does meets both. Batch 0 warms up.
+  Result<> measure(int64_t batch, Baseline& baseline) {
+    DT_TRY(const double seconds, timed([&] { return worker_->exchange(static_cast<uint64_t>(batch)); }));
+    DT_TRY(const double proto_seconds, baseline.exchange());
+    double error = 0;
+    if (reference_) {
+      reference_->update();
+      error = reference_->error(worker_->view());
+      result_.error = std::max(result_.error, error);
+    }
+    if (batch == 0) return {};
+    batches_.push_back(seconds);
+    proto_.push_back(proto_seconds);
+    if (batch % options_.disp_batches == 0) {
+      line_(
+          fmt::format("iter {}, {:f} sec, {:f} GB/sec per gpu, error {:f}", batch, seconds, gb_per_s(seconds), error));
+    }
+    return {};
+  }
+
+  [[nodiscard]] double gb_per_s(double seconds) const { return static_cast<double>(result_.bytes) / seconds / 1e9; }
+
+  BenchKvResult summary() {
+    const double seconds = median(batches_);
+    result_.ms = {seconds * 1e3, *std::ranges::min_element(batches_) * 1e3, *std::ranges::max_element(batches_) * 1e3};
+    result_.gb_per_s = gb_per_s(seconds);
+    result_.small_key_us = median(small_) * 1e6;
+    result_.proto_bytes_ms = median(proto_) * 1e3;
+    return result_;
+  }
+
+  const BenchKvOptions& options_;
+  const KvPlan& plan_;
+  const std::function<void(std::string_view)>& line_;
+  BenchKvResult result_;
+  std::vector<std::unique_ptr<KvPeer>> peers_;
+  std::vector<uint16_t> server_ports_;
+  uint16_t baseline_port_ = 0;
+  std::unique_ptr<KvReference> reference_;
+  std::vector<double> batches_;
+  std::vector<double> proto_;
+  std::vector<double> small_;
+  std::unique_ptr<KvWorker> worker_;
+};
+
+}  // namespace
+
+std::string BenchKvResult::json() const {
+  const nlohmann::ordered_json object = {{"bytes", bytes},
+                                         {"arrays", arrays},
+                                         {"workers", options.workers},
+                                         {"servers", options.servers},
+                                         {"store", options.store},
+                                         {"processes", processes},
+                                         {"ms", {{"median", ms.median}, {"min", ms.min}, {"max", ms.max}}},
+                                         {"gb_per_s", gb_per_s},
+                                         {"small_key_us", small_key_us},
+                                         {"error", error},
+                                         {"proto_bytes_ms", proto_bytes_ms}};
+  return object.dump();
+}
+
+std::string BenchKvResult::text() const {
+  return fmt::format(
+      "{} arrays, {:.1f} MB, {} workers, {} servers ({}), {}\n"
+      "push and pull {:.1f} ms (median; {:.1f} to {:.1f}), {:.2f} GB/s; a small key {:.0f} us; error {:.2g}\n"
+      "by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long\n",
+      arrays, static_cast<double>(bytes) / 1e6, options.workers, options.servers,
+      processes ? "processes" : "threads of one process", options.store, ms.median, ms.min, ms.max, gb_per_s,
+      small_key_us, error, proto_bytes_ms, proto_bytes_ms / ms.median);
+}
+
+Result<BenchKvResult> bench_kv(const BenchKvOptions& options, const std::function<void(std::string_view)>& line) {
+  if (options.store != "dist_sync") {
+    return fail(Code::kUsage, "bench kv measures dist_sync; '{}' comes with its own table later", options.store);
+  }
+  if (options.workers < 1 || options.servers < 1 || options.num_batches < 1 || options.disp_batches < 1) {
+    return fail(Code::kUsage, "workers, servers, --num-batches and --disp-batches are at least 1");
+  }
+  DT_TRY(const KvPlan plan, make_kv_plan(options));
+  return Bench(options, plan, line).run();
+}
+
+}  // namespace dtrain::tools

@@ -1,0 +1,50 @@
+// `dtrain bench kv`: pushes and pulls a network's arrays between workers and servers on this host, as a training step
+// does, and says how fast that was; in turns with it, the same bytes by a unary gRPC call with a protobuf `bytes`
+// field. distributed.md 7.1, R-T1.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace dtrain::tools {
+
+struct BenchKvOptions {
+  uint32_t workers = 1;
+  uint32_t servers = 1;
+  std::string store = "dist_sync";   // the only one that it measures
+  std::string shapes = "resnet-50";  // a network, or a file with lines "NAME D0 D1 ..."
+  int64_t num_batches = 20;          // after one for warm-up
+  int64_t disp_batches = 1;          // a line each so many batches
+  bool test_results = true;          // compare with the same updates made here
+  std::string optimizer = "none";    // none: w <- w - mean of the gradients; or "sgd"
+  bool processes = true;             // servers and other workers are processes of their own; else threads of this one
+};
+
+struct BenchKvResult {
+  uint64_t bytes = 0;  // of all arrays, one way
+  size_t arrays = 0;
+  BenchKvOptions options;
+  bool processes = false;  // how it was run: threads if this process had more than one when it began
+  struct Times {
+    double median = 0, min = 0, max = 0;
+  } ms;                       // of a batch: all gradients out, all new weights back
+  double gb_per_s = 0;        // bytes one way by the median
+  double small_key_us = 0;    // 1000 numbers there and back, median
+  double error = 0;           // the largest of sum |got - expected| / sum |expected|
+  double proto_bytes_ms = 0;  // median; the bytes out and back to one echoing server
+
+  [[nodiscard]] std::string json() const;
+  [[nodiscard]] std::string text() const;
+  // Beyond this the exit code is 1.
+  [[nodiscard]] bool within_bound() const { return error <= 1e-4; }
+};
+
+// `line` gets the lines of progress: "iter 3, 0.051230 sec, 2.000000 GB/sec per gpu, error 0.000000". Code::kUsage: no
+// such network, file or store.
+Result<BenchKvResult> bench_kv(const BenchKvOptions& options, const std::function<void(std::string_view)>& line);
+
+}  // namespace dtrain::tools

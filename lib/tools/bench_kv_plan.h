@@ -1,0 +1,61 @@
+// What `bench kv` moves: arrays, and where each goes. All its processes make the same.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kvstore/placement.h"
+#include "kvstore/update_rule.h"
+#include "tensor/parameters.h"
+#include "tools/bench_kv.h"
+
+namespace dtrain::tools {
+
+struct KvPlan {
+  std::vector<std::string> names;  // the last one is the small key, alone in the last bucket
+  std::vector<Shape> shapes;
+  std::vector<size_t> bucket_begin;
+  std::vector<kvstore::Slice> placement;
+  kvstore::UpdateRule rule;
+  std::vector<uint64_t> incarnations;  // by worker
+
+  [[nodiscard]] size_t small_bucket() const { return bucket_begin.size() - 1; }
+  [[nodiscard]] size_t arrays() const { return names.size() - 1; }  // without the small key
+  [[nodiscard]] uint64_t bytes() const;                             // the same
+};
+
+// Code::kUsage: no such network or file, or a line of it that is none.
+Result<KvPlan> make_kv_plan(const BenchKvOptions& options);
+
+// One worker's weights (zero at first) and gradients (random, by worker).
+class KvArrays {
+ public:
+  KvArrays(const KvPlan& plan, uint32_t worker);
+  [[nodiscard]] const ParameterView& view() const { return view_; }
+
+ private:
+  std::vector<std::vector<float>> weights_;
+  std::vector<std::vector<float>> gradients_;
+  ParameterView view_;
+};
+
+// What the weights must be: the same updates without servers.
+class KvReference {
+ public:
+  KvReference(const KvPlan& plan, uint32_t workers);
+  void update();
+  // sum |got - expected| / sum |expected| over all arrays but the small one.
+  [[nodiscard]] double error(const ParameterView& got) const;
+
+ private:
+  const KvPlan& plan_;
+  uint32_t workers_;
+  uint64_t samples_ = 0;
+  std::vector<std::vector<float>> sums_;  // of all workers' gradients
+  std::vector<std::vector<float>> weights_;
+  std::vector<std::vector<std::vector<float>>> state_;  // by key and slot
+};
+
+}  // namespace dtrain::tools

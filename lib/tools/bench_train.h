@@ -1,0 +1,52 @@
+// `dtrain bench train`: how many samples a second this machine trains, or classifies, with random data in memory; and
+// beside it what oneDNN's primitives alone would allow.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+
+namespace dtrain::tools {
+
+struct BenchTrainOptions {
+  std::string network = "lenet";
+  int64_t batch_size = 64;
+  Shape image;              // [c, h, w]; empty: what the network is usually fed with
+  int64_t num_classes = 0;  // 0: 10, or 1000 for images of 224 pixels
+  enum class Phase { kTraining, kInference };
+  Phase phase = Phase::kTraining;
+  int64_t num_batches = 100;
+  int64_t num_warmup_batches = 10;
+  int threads = 1;
+  bool winograd = true;
+  bool bound = false;    // training: measure exec/cpu/bound.h's sums too, in turns with the batches
+  bool profile = false;  // fill BenchTrainResult::profile: costs two readings of the clock for each primitive
+};
+
+struct BenchTrainResult {
+  std::string network, dtype, isa;
+  int64_t batch_size = 0;
+  int threads = 0;
+  struct Rate {
+    double median = 0, min = 0, max = 0;
+  };
+  Rate samples_per_s;  // over the batches
+  uint64_t peak_rss_bytes = 0;
+  struct Bound {
+    double direct = 0, best = 0;
+  };
+  std::optional<Bound> bound;  // samples/s, if all primitives ran alone and warm
+  std::string profile;         // where the time goes, a line a step
+
+  [[nodiscard]] std::string json() const;  // one line, keys of formats.md 7.6
+  [[nodiscard]] std::string text() const;  // for people
+};
+
+// A training step is forward, backward and the update by sgd with momentum. Code::kUsage for an unknown network, or a
+// bound of anything but training.
+Result<BenchTrainResult> bench_train(const BenchTrainOptions& options);
+
+}  // namespace dtrain::tools

@@ -1,0 +1,37 @@
+// dtrain im2rec: packs image files into record files (formats.md 2.5, 2.6). Both spellings of MXNet's two tools:
+//   im2rec PREFIX ROOT [options]            im2rec_prefix
+//   im2rec LIST ROOT OUT [key=value ...]    im2rec_list, with apply_im2rec_key for each key
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "data/pack.h"
+
+namespace dtrain::tools {
+
+struct Im2recOptions {
+  bool list = false;       // make the list only
+  bool recursive = false;  // a label for every directory below ROOT; else the images of ROOT itself, label 0
+  bool shuffle = true;     // the list, in im2rec.py's order
+  std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
+  data::PackOptions pack;
+};
+
+// Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. Where there is none
+// (or with options.list) `root` is listed into PREFIX.lst first. Code::kNotFound if no image is there; kData if a list
+// gives no record.
+Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options,
+                       const Log& log);
+
+// Packs one list into `out` and the index beside it.
+Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
+                     const Im2recOptions& options, const Log& log);
+
+// Sets what "resize=256" says: color, resize, center_crop, quality, encoding, unchanged, num_thread. Code::kUsage for
+// other keys and for values that are no numbers.
+Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options);
+
+}  // namespace dtrain::tools

@@ -1,0 +1,14 @@
+// dtrain data index FILE.rec: rebuilds the index of a record file by a scan (formats.md 2.4).
+#pragma once
+
+#include <string>
+
+#include "base/log.h"
+
+namespace dtrain::tools {
+
+// Writes FILE.idx with the sound records, numbered from 0; broken places are reported. Code::kNotFound; kData if no
+// record is sound.
+Result<> index_records(const std::string& path, const Log& log);
+
+}  // namespace dtrain::tools

@@ -1,0 +1,145 @@
+// What the user does wrong, on the built program: exit code, time, and the words that must appear.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "base/file.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace dtrain {
+
+using test::Ended;
+
+namespace {
+
+struct Refusal {
+  std::vector<std::string> arguments;
+  int code;
+  std::vector<std::string> words;
+  std::vector<std::string> environment = {};
+};
+
+// Without the variables of a tracker that may start the tests.
+Ended dtrain(std::vector<std::string> arguments, std::vector<std::string> environment = {},
+             const std::string& directory = "") {
+  arguments.insert(arguments.begin(), DTRAIN_EXE);
+  for (const char* name : {"DMLC_ROLE", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DTRAIN_TOKEN"}) {
+    environment.insert(environment.begin(), name);
+  }
+  return test::run(arguments, {.deadline_s = 10, .directory = directory, .environment = environment});
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += " " + word;
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd]") {
+  const std::vector<Refusal> refusals = {
+      {{"--num-epoc", "3", "--benchmark", "1"}, 2, {"unknown flag '--num-epoc'", "did you mean '--num-epoch'?"}},
+      {{"train", "--kvstore", "local"}, 2, {"did you mean '--kv-store'?"}},
+      {{"--kv-store", "dist_sycn", "-n", "2"}, 2, {"no store 'dist_sycn'", "did you mean 'dist_sync'?", "local"}},
+      {{"--kv-store", "dist_async", "-n", "2"}, 2, {"the store 'dist_async' is not in this version"}},
+      {{"--kv-store", "local", "-n", "2"}, 2, {"train apart", "dist_sync"}},
+      {{"-n", "0", "--benchmark", "1"}, 2, {"at least one worker"}},
+      {{"-n", "2", "-s", "0", "--benchmark", "1"}, 2, {"at least one server"}},
+      {{"--gpus", "0", "--benchmark", "1"}, 8, {"no usable GPU", "CPU"}},
+      {{"--dtype", "float16", "--benchmark", "1"}, 2, {"'float16' is not in this version", "float32"}},
+      {{"-p", "2"}, 2, {"--placement"}},
+      {{"--hostname", "a"}, 2, {"--advertise"}},
+      {{"--cluster1-begin", "0"}, 2, {"data_sharding"}},
+      {{"--workspace", "512"}, 2, {"--dry-run"}},
+      {{"--staleness", "1"}, 2, {"--staleness: is not in this version of dtrain"}},
+      {{"--launcher", "ssh", "-n", "2"}, 2, {"'ssh' is not in this version", "local"}},
+      {{"--lr-factor", ".5", "--lr-step-epochs", "3", "--lr-factor-epoch", "2", "--benchmark", "1"},
+       2,
+       {"--lr-step-epochs", "--lr-factor-epoch", "one of them"}},
+      {{"--heartbeat-interval", "50ms", "--benchmark", "1"}, 2, {"--heartbeat-interval 50ms", "100ms"}},
+      {{"--role", "worker", "-n", "2"}, 2, {"--scheduler HOST:PORT"}},
+      {{"--role", "boss"}, 2, {"no 'boss'", "scheduler, server, worker"}},
+      {{"-n", "2", "python", "train_mnist.py"}, 2, {"'python'", "README.md"}},
+      {{"--preset", "imagenet"}, 2, {"'imagenet' is not in this version"}},
+      {{}, 2, {"--data-dir", "--help"}},
+      {{"--benchmark", "1"}, 2, {"DMLC_ROLE", "no 'boss'"}, {"DMLC_ROLE=boss"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    const Ended ended = dtrain(refusal.arguments, refusal.environment);
+    INFO("dtrain" << joined(refusal.arguments) << "\n" << ended.output);
+    CHECK_FALSE(ended.timed_out);
+    CHECK(ended.code == refusal.code);
+    for (const std::string& word : refusal.words) {
+      INFO(word);
+      CHECK(ended.output.find(word) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("what is not there is named before any process is started", "[cmd]") {
+  const test::TempDir dir;
+  REQUIRE(make_directories(dir.path("empty")));
+  const std::vector<Refusal> refusals = {
+      {{"--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
+      {{"-n", "2", "--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
+      {{"-n", "2", "--data-dir", dir.path("empty"), "--network", "lenet"}, 7, {"empty", "--data-train"}},
+      {{"--config", dir.path("none.toml")}, 7, {"none.toml"}},
+      {{"-n", "2", "--benchmark", "1", "--network", "lennet"}, 2, {"lennet", "lenet"}},
+      {{"-n", "2", "--benchmark", "1", "--network", "alexnet"}, 2, {"alexnet"}},
+      {{"-n", "2", "--benchmark", "1", "--network", "lenet", "--initializer", "xavier(sideways)"}, 2, {"xavier"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    const Ended ended = dtrain(refusal.arguments, {}, dir.path());
+    INFO("dtrain" << joined(refusal.arguments) << "\n" << ended.output);
+    CHECK_FALSE(ended.timed_out);
+    CHECK(ended.code == refusal.code);
+    for (const std::string& word : refusal.words) CHECK(ended.output.find(word) != std::string::npos);
+  }
+  CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
+}
+
+TEST_CASE("sub-commands that do not exist are refused by name", "[cmd]") {
+  const std::vector<Refusal> refusals = {
+      {{"parse-lgo", "x"}, 2, {"no sub-command 'parse-lgo'", "did you mean 'parse-log'?"}},
+      {{"simulate"}, 2, {"dtrain simulate is not in this version of dtrain"}},
+      {{"data", "get", "mnist"}, 2, {"dtrain data get is not in this version"}},
+      {{"bench"}, 2, {"dtrain bench needs one of these", "kv"}},
+      {{"data", "sinth"}, 2, {"synth"}},
+      {{"parse-log"}, 2, {"usage: dtrain parse-log FILE"}},
+      {{"parse-log", "a", "b"}, 2, {"usage"}},
+      {{"parse-log", "a", "--formt", "none"}, 2, {"did you mean '--format'?"}},
+      {{"parse-log", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
+      {{"bench", "train", "--network", "lennet"}, 2, {"lennet"}},
+      {{"bench", "train", "--gpus", "0"}, 8, {"CPU"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    const Ended ended = dtrain(refusal.arguments);
+    INFO("dtrain" << joined(refusal.arguments) << "\n" << ended.output);
+    CHECK_FALSE(ended.timed_out);
+    CHECK(ended.code == refusal.code);
+    for (const std::string& word : refusal.words) CHECK(ended.output.find(word) != std::string::npos);
+  }
+}
+
+TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
+  const test::TempDir dir;
+  CHECK(dtrain({"--help"}).code == 0);
+  CHECK(dtrain({"train", "--help"}).output.find("--kv-store NAME") != std::string::npos);
+  CHECK(dtrain({"parse-log", "--help"}).output.find("--metric-names") != std::string::npos);
+  CHECK(dtrain({"--version"}).output.find("dtrain 0.1.0-") == 0);
+
+  const Ended dry =
+      dtrain({"-n", "2", "-s", "1", "--network", "lenet", "--benchmark", "1", "--dry-run"}, {}, dir.path());
+  INFO(dry.output);
+  CHECK(dry.code == 0);
+  for (const char* words : {"batch-size = 128\n", "kv-store = dist_sync\n", "num-classes = 10\n", "seed = auto\n",
+                            "scheduler", "server", "worker", "memory of a worker"}) {
+    INFO(words);
+    CHECK(dry.output.find(words) != std::string::npos);
+  }
+  CHECK(dry.output.find("--dry-run") == std::string::npos);  // the commands are those that would run
+  CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
+}
+
+}  // namespace dtrain

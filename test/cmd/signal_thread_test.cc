@@ -1,0 +1,60 @@
+#include "signal_thread.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <functional>
+
+namespace dtrain::cmd {
+
+namespace {
+
+// True as soon as `holds` does; false after 5 s.
+bool soon(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("TERM, USR1 and INT ask to stop, USR2 for the waits", "[cmd]") {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+    const SignalThread thread;
+    CHECK_FALSE(thread.signals().stop);
+    kill(getpid(), signal);
+    CHECK(soon([&] { return thread.signals().stop.load(); }));
+  }
+  const SignalThread thread;
+  kill(getpid(), SIGUSR2);
+  CHECK(soon([&] { return thread.signals().dump_waits == 1; }));
+  kill(getpid(), SIGUSR2);
+  CHECK(soon([&] { return thread.signals().dump_waits == 2; }));
+  CHECK_FALSE(thread.signals().stop);
+}
+
+// In a child: it is killed. INT is ignored there at first, as in the background of a shell.
+TEST_CASE("a second INT ends the process at once", "[cmd]") {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGINT, SIG_IGN);
+    const SignalThread thread;
+    kill(getpid(), SIGINT);
+    if (!soon([&] { return thread.signals().interrupts == 1; })) _exit(1);
+    kill(getpid(), SIGINT);
+    soon([] { return false; });
+    _exit(2);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,252 @@
+// im2rec, data index and data synth, from their options to the files they leave.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "base/file.h"
+#include "data/image.h"
+#include "data/open.h"
+#include "data/record_file.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+#include "tools/im2rec.h"
+#include "tools/index.h"
+#include "tools/synth.h"
+
+using namespace dtrain;
+using namespace dtrain::tools;
+using dtrain::test::must;
+
+namespace {
+
+// Two classes of small JPEGs: cat/0.jpg ..., dog/0.jpg ...
+void write_folder(const std::string& root, int per_class) {
+  for (const char* name : {"cat", "dog"}) {
+    std::filesystem::create_directories(root + "/" + name);
+    for (int i = 0; i < per_class; i++) {
+      RandomStream random(static_cast<uint64_t>(i), Use::kTest);
+      const auto jpeg = must(data::encode_image(draw_synthetic(i % 2, 2, 32, random), ".jpg", 90));
+      must(write_file_atomic(fmt::format("{}/{}/{}.jpg", root, name, i),
+                             {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()}));
+    }
+  }
+}
+
+int64_t count_records(const std::string& path) {
+  const auto file = must(data::RecordFile::open(path));
+  const auto scan = must(data::scan_records(file));
+  CHECK(must(data::read_index(data::index_path(path), file.size())) == scan.offsets);
+  return static_cast<int64_t>(scan.offsets.size());
+}
+
+data::DataSets open_directory(const std::string& path, float scale = 1.0f) {
+  data::DataOptions options;
+  options.data_dir = path;
+  options.scale = scale;
+  return must(data::open_dataset(options, Log::silent()));
+}
+
+}  // namespace
+
+TEST_CASE("im2rec packs folders straight into a data directory", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("train"), 5);
+  write_folder(dir.path("test"), 2);
+  Im2recOptions options;
+  options.recursive = true;
+  options.pack.pass_through = true;
+  std::filesystem::create_directories(dir.path("set"));
+  must(im2rec_prefix(dir.path("set/train"), dir.path("train"), options, Log::silent()));
+  must(im2rec_prefix(dir.path("set/test"), dir.path("test"), options, Log::silent()));
+  CHECK(count_records(dir.path("set/train.rec")) == 10);
+  const data::DataSets sets = open_directory(dir.path("set"));
+  CHECK(sets.train->size() == 10);
+  CHECK(sets.validation->size() == 4);
+  // The list keeps the order of im2rec.py: 4 0 5 9 ... of the walk, of which 0 to 4 are cats.
+  CHECK(must(read_file(dir.path("set/train.lst")))
+            .starts_with("4\t0.000000\tcat/4.jpg\n0\t0.000000\tcat/0.jpg\n5\t1.000000\tdog/0.jpg\n"));
+}
+
+TEST_CASE("im2rec makes lists alone, and packs the lists that are there", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 2);
+  Im2recOptions options;
+  options.recursive = true;
+  options.list = true;
+  options.shuffle = false;
+  must(im2rec_prefix(dir.path("set"), dir.path("images"), options, Log::silent()));
+  CHECK(!std::filesystem::exists(dir.path("set.rec")));
+  CHECK(must(read_file(dir.path("set.lst"))) ==
+        "0\t0.000000\tcat/0.jpg\n1\t0.000000\tcat/1.jpg\n2\t1.000000\tdog/0.jpg\n3\t1.000000\tdog/1.jpg\n");
+  must(write_file_atomic(dir.path("set_b.lst"), "7\t1\tdog/1.jpg\n"));
+  options.list = false;
+  must(im2rec_prefix(dir.path("set"), dir.path("images"), options, Log::silent()));
+  CHECK(count_records(dir.path("set.rec")) == 4);
+  CHECK(count_records(dir.path("set_b.rec")) == 1);
+  CHECK(must(read_file(dir.path("set_b.idx"))) == "7\t0\n");
+}
+
+TEST_CASE("im2rec takes im2rec.cc's keys", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  must(write_file_atomic(dir.path("a.lst"), "0 1 cat/0.jpg\n"));
+  Im2recOptions options;
+  for (const char* key : {"resize=16", "quality=80", "color=0", "center_crop=1", "encoding=.png", "unchanged=0"}) {
+    must(apply_im2rec_key(key, options));
+  }
+  CHECK(options.pack.resize == 16);
+  CHECK(options.pack.encoding == ".png");
+  must(im2rec_list(dir.path("a.lst"), dir.path("images/"), dir.path("out.rec"), options, Log::silent()));
+  CHECK(count_records(dir.path("out.rec")) == 1);
+  must(apply_im2rec_key("resize=-1", options));
+  CHECK(options.pack.resize == 0);
+  for (const char* key : {"nsplit=2", "resize", "resize=x", "unchanged=2", "encoding=.gif", "quality=1000", "=", ""}) {
+    INFO(key);
+    CHECK(apply_im2rec_key(key, options).error().code == Code::kUsage);
+    options = Im2recOptions();
+  }
+}
+
+TEST_CASE("im2rec without images says what it looked for", "[tools][data]") {
+  const test::TempDir dir;
+  write_folder(dir.path("images"), 1);
+  const auto refused = im2rec_prefix(dir.path("set"), dir.path("images"), {}, Log::silent());
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("--recursive") != std::string::npos);
+  CHECK(im2rec_list(dir.path("absent.lst"), "", dir.path("out.rec"), {}, Log::silent()).error().code ==
+        Code::kNotFound);
+}
+
+TEST_CASE("data index rebuilds an index and leaves broken places out", "[tools][data]") {
+  const test::TempDir dir;
+  must(synthesize({.out = dir.path(), .count = 8}, Log::silent()));
+  const std::string before = must(read_file(dir.path("train.idx")));
+  std::filesystem::remove(dir.path("train.idx"));
+  must(index_records(dir.path("train.rec"), Log::silent()));
+  CHECK(must(read_file(dir.path("train.idx"))) == before);
+  std::string bytes = must(read_file(dir.path("train.rec")));
+  bytes[0] = 'x';
+  must(write_file_atomic(dir.path("train.rec"), bytes));
+  must(index_records(dir.path("train.rec"), Log::silent()));
+  CHECK(count_records(dir.path("train.rec")) == 7);
+  must(write_file_atomic(dir.path("text.rec"), "no record"));
+  CHECK(index_records(dir.path("text.rec"), Log::silent()).error().code == Code::kData);
+  CHECK(index_records(dir.path("absent.rec"), Log::silent()).error().code == Code::kNotFound);
+}
+
+TEST_CASE("data synth draws the same files from the same seed", "[tools][data]") {
+  const test::TempDir dir;
+  must(synthesize({.out = dir.path("a"), .classes = 3, .count = 12, .size = 28, .seed = 5}, Log::silent()));
+  must(synthesize({.out = dir.path("b"), .classes = 3, .count = 12, .size = 28, .seed = 5}, Log::silent()));
+  must(synthesize({.out = dir.path("c"), .classes = 3, .count = 12, .size = 28, .seed = 6}, Log::silent()));
+  for (const char* name : {"/train.rec", "/train.idx", "/test.rec", "/test.idx"}) {
+    CHECK(must(read_file(dir.path("a") + name)) == must(read_file(dir.path("b") + name)));
+  }
+  CHECK(must(read_file(dir.path("a/train.rec"))) != must(read_file(dir.path("c/train.rec"))));
+  const data::DataSets sets = open_directory(dir.path("a"));
+  CHECK(sets.train->size() == 12);
+  CHECK(sets.validation->size() == 3);
+}
+
+TEST_CASE("data synth refuses numbers out of range", "[tools][data]") {
+  const test::TempDir dir;
+  const auto refused = [](const SynthOptions& options) {
+    return synthesize(options, Log::silent()).error().code == Code::kUsage;
+  };
+  CHECK(refused({.out = dir.path(), .classes = 1}));
+  CHECK(refused({.out = dir.path(), .classes = 71}));
+  CHECK(refused({.out = dir.path(), .count = 3}));
+  CHECK(refused({.out = dir.path(), .size = 8}));
+  CHECK(refused({.out = ""}));
+  must(synthesize({.out = dir.path(), .classes = 70, .count = 70}, Log::silent()));
+}
+
+namespace {
+
+struct Examples {
+  size_t width;
+  std::vector<float> data, labels;
+
+  explicit Examples(const data::Dataset& set) : width(static_cast<size_t>(element_count(set.image()))) {
+    RandomStream unused(0, Use::kTest);
+    data.resize(width * static_cast<size_t>(set.size()));
+    for (int64_t i = 0; i < set.size(); i++) {
+      labels.push_back(must(set.load(i, unused, std::span(data).subspan(static_cast<size_t>(i) * width, width))));
+    }
+  }
+  [[nodiscard]] std::span<const float> row(size_t i) const { return std::span(data).subspan(i * width, width); }
+};
+
+// Multinomial logistic regression by plain gradient descent on single examples.
+class LinearClassifier {
+ public:
+  LinearClassifier(size_t classes, size_t width) : width_(width), weights_(classes * width), bias_(classes) {}
+
+  void train(const Examples& examples, float rate, RandomStream& random) {
+    for (const int64_t i : permutation(static_cast<int64_t>(examples.labels.size()), random)) {
+      const auto x = examples.row(static_cast<size_t>(i));
+      std::vector<float> p = scores(x);
+      const float largest = *std::max_element(p.begin(), p.end());
+      for (float& v : p) v = std::exp(v - largest);
+      const float sum = std::accumulate(p.begin(), p.end(), 0.0f);
+      for (size_t k = 0; k < p.size(); k++) {
+        const float step =
+            rate * (p[k] / sum - (static_cast<float>(k) == examples.labels[static_cast<size_t>(i)] ? 1.0f : 0.0f));
+        bias_[k] -= step;
+        for (size_t j = 0; j < width_; j++) weights_[k * width_ + j] -= step * x[j];
+      }
+    }
+  }
+  [[nodiscard]] double accuracy(const Examples& examples) const {
+    double hits = 0;
+    for (size_t i = 0; i < examples.labels.size(); i++) {
+      const auto s = scores(examples.row(i));
+      hits += static_cast<float>(std::max_element(s.begin(), s.end()) - s.begin()) == examples.labels[i] ? 1 : 0;
+    }
+    return hits / static_cast<double>(examples.labels.size());
+  }
+
+ private:
+  [[nodiscard]] std::vector<float> scores(std::span<const float> x) const {
+    std::vector<float> s = bias_;
+    for (size_t k = 0; k < s.size(); k++) s[k] += std::inner_product(x.begin(), x.end(), &weights_[k * width_], 0.0f);
+    return s;
+  }
+
+  size_t width_;
+  std::vector<float> weights_, bias_;
+};
+
+double best_linear_accuracy(const Examples& train, const Examples& test) {
+  double best = 0;
+  for (const float rate : {1e-4f, 1e-3f}) {
+    LinearClassifier classifier(10, train.width);
+    RandomStream random(1, Use::kTest);
+    for (int epoch = 0; epoch < 8; epoch++) {
+      classifier.train(train, rate, random);
+      best = std::max(best, classifier.accuracy(test));
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+// The best test accuracy over epochs and rates, which favours the classifier. That it can learn at all is shown on a
+// set that is linear: the same pictures, each with its label's number in one pixel.
+TEST_CASE("a linear classifier stays below 70 % on what data synth draws", "[tools][data]") {
+  const test::TempDir dir;
+  must(synthesize({.out = dir.path()}, Log::silent()));
+  const data::DataSets sets = open_directory(dir.path(), 1.0f / 64);
+  Examples train(*sets.train), test(*sets.validation);
+  CHECK(best_linear_accuracy(train, test) < 0.7);
+  for (Examples* set : {&train, &test}) {
+    for (size_t i = 0; i < set->labels.size(); i++) {
+      for (size_t k = 0; k < 10; k++)
+        set->data[i * set->width + k] = static_cast<float>(k) == set->labels[i] ? 20.0f : 0.0f;
+    }
+  }
+  CHECK(best_linear_accuracy(train, test) > 0.95);
+}

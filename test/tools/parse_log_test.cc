@@ -1,0 +1,85 @@
+#include "tools/parse_log.h"
+
+#include <catch2/catch.hpp>
+
+using namespace dtrain;
+using namespace dtrain::tools;
+
+namespace {
+
+// formats.md 7.2's example with a second node, as 7.4 describes it.
+const std::string kTwoNodes =
+    "2018-01-01 10:00:05,001 Node[0] Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562\t"
+    "top_k_accuracy_5=0.498000\n"
+    "2018-01-01 10:01:00,001 Node[0] Epoch[0] Train-accuracy=0.250000\n"
+    "2018-01-01 10:01:00,001 Node[0] Epoch[0] Train-top_k_accuracy_5=0.500000\n"
+    "2018-01-01 10:01:00,001 Node[0] Epoch[0] Time cost=12.345\n"
+    "2018-01-01 10:01:00,101 Node[1] Epoch[0] Train-accuracy=0.350000\n"
+    "2018-01-01 10:01:00,101 Node[1] Epoch[0] Time cost=12.645\n"
+    "2018-01-01 10:01:01,001 Node[0] Saved checkpoint to \"m-0001.params\"\n"
+    "2018-01-01 10:01:09,001 Node[0] Epoch[0] Validation-accuracy=0.300000\n";
+
+}  // namespace
+
+TEST_CASE("the example gives the table of the specification", "[tools]") {
+  CHECK(*parse_log(kTwoNodes, ParseLogOptions{}) ==
+        "| epoch | train-accuracy | val-accuracy | time |\n"
+        "| --- | --- | --- | --- |\n"
+        "|  1 | 0.300000 | 0.300000 | 12.5 |\n");
+  CHECK(*parse_log(kTwoNodes, {.format = ParseLogOptions::Format::kNone}) ==
+        "epoch\ttrain-accuracy\tval-accuracy\ttime\n"
+        " 1\t0.300000\t0.300000\t12.5\n");
+}
+
+TEST_CASE("every metric name has its columns", "[tools]") {
+  CHECK(*parse_log(kTwoNodes, {.metric_names = {"accuracy", "top_k_accuracy_5"}}) ==
+        "| epoch | train-accuracy | train-top_k_accuracy_5 | val-accuracy | val-top_k_accuracy_5 | time |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+        "|  1 | 0.300000 | 0.500000 | 0.300000 | nan | 12.5 |\n");
+}
+
+TEST_CASE("the older family averages all metrics of a set", "[tools]") {
+  CHECK(*parse_log(kTwoNodes, LogFamily::kUpTo11, {}) ==
+        "| epoch | train-accuracy | valid-accuracy | time |\n"
+        "| --- | --- | --- | --- |\n"
+        "|  1 | 0.366667 | 0.300000 | 12.5 |\n");
+  CHECK(*parse_log(kTwoNodes, LogFamily::kUpTo11, {.format = ParseLogOptions::Format::kNone}) ==
+        "epoch\ttrain-accuracy\tvalid-accuracy\ttime\n"
+        " 1\t0.366667\t0.300000\t12.5\n");
+}
+
+TEST_CASE("a log without the metric's name falls to the older family", "[tools]") {
+  const std::string log = "Epoch[0] Train-acc=0.5\nEpoch[0] Validation-acc=0.25\nEpoch[0] Time cost=1.04\n";
+  CHECK(*parse_log(log, ParseLogOptions{}) ==
+        "| epoch | train-accuracy | valid-accuracy | time |\n"
+        "| --- | --- | --- | --- |\n"
+        "|  1 | 0.500000 | 0.250000 | 1.0 |\n");
+}
+
+TEST_CASE("epochs come in the order in which they appear", "[tools]") {
+  const std::string log =
+      "Epoch[10] Train-accuracy=0.5\nEpoch[10] Validation-accuracy=0.5\nEpoch[10] Time cost=1.0\n"
+      "Epoch[9] Train-accuracy=0.4\nEpoch[9] Validation-accuracy=0.4\nEpoch[9] Time cost=2.0";
+  CHECK(*parse_log(log, {.format = ParseLogOptions::Format::kNone}) ==
+        "epoch\ttrain-accuracy\tval-accuracy\ttime\n"
+        "11\t0.500000\t0.500000\t1.0\n"
+        "10\t0.400000\t0.400000\t2.0\n");
+}
+
+// What must not match, and lines that try to confuse: not numbers, numbers out of range, a very long line.
+TEST_CASE("only whole expressions match", "[tools]") {
+  const std::string noise =
+      "Epoch[0] Batch [20]\tSpeed: 10.00 samples/sec\tTrain-accuracy=0.9\n"
+      "Epoch[0] Train-accuracy=nan\n"
+      "Epoch[0] Train-accuracy=-0.5\n"
+      "Epoch[0] Train-accuracy=1.2.3\n"
+      "Epoch[0] Train-accuracy=\n"
+      "Epoch[x] Train-accuracy=0.5\n"
+      "Epoch[99999999999999999999] Train-accuracy=0.5\n"
+      "Epoch[0]Train-accuracy=0.5\n" +
+      std::string(1000000, '=') + "\n" + std::string(1000000, '[') + "\n";
+  CHECK(parse_log(noise, ParseLogOptions{}).error().code == Code::kData);
+  CHECK(parse_log("", ParseLogOptions{}).error().code == Code::kData);
+  CHECK(parse_log(noise + "Epoch[1] Epoch[0] Train-accuracy=0.1 x=0.5", {.format = ParseLogOptions::Format::kNone})
+            ->ends_with(" 1\t0.500000\tnan\tnan\n"));
+}

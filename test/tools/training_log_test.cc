@@ -1,0 +1,67 @@
+// What the trainer logs can be read by MXNet's parser, in both of its families (formats.md 7.4).
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "tools/parse_log.h"
+#include "train/toy_run.h"
+
+using namespace dtrain;
+using namespace dtrain::tools;
+using namespace dtrain::train;
+using namespace dtrain::train::test;
+
+namespace {
+
+std::string log_of(job::LogFormat format) {
+  TrainSpec spec = toy_spec("", 3);
+  spec.log_format = format;
+  spec.metrics = {.top_k = {2}, .losses = {"ce"}};
+  ToyRun run(spec);
+  must(run.run());
+  return run.log_text();
+}
+
+// The numbers of the row of `epoch`, printed from 1 on.
+std::vector<double> row_of(const std::string& table, int64_t epoch) {
+  std::istringstream lines(table);
+  std::string line;
+  for (int64_t i = 0; i <= epoch; i++) std::getline(lines, line);
+  std::istringstream numbers(line);
+  std::vector<double> values;
+  for (double value = 0; numbers >> value;) values.push_back(value);
+  return values;
+}
+
+// The value that the log's line has behind `name`, of epoch 2.
+double logged(const std::string& log, const std::string& name) {
+  const size_t at = log.find("Epoch[2] " + name + "=");
+  REQUIRE(at != std::string::npos);
+  return std::stod(log.substr(log.find('=', at) + 1));
+}
+
+}  // namespace
+
+TEST_CASE("both families read the log of a training", "[tools]") {
+  for (const job::LogFormat format : {job::LogFormat::kNew, job::LogFormat::kLegacy}) {
+    const std::string log = log_of(format);
+    const std::vector<std::string> metrics = {"accuracy", "top_k_accuracy_2", "cross-entropy"};
+    const ParseLogOptions options{.format = ParseLogOptions::Format::kNone, .metric_names = metrics};
+
+    const std::vector<double> row = row_of(must(parse_log(log, LogFamily::kFrom12, options)), 3);
+    REQUIRE(row.size() == 8);
+    CHECK(row[0] == 3);
+    double train_sum = 0;
+    double validation_sum = 0;
+    for (size_t i = 0; i < metrics.size(); i++) {
+      CHECK(row[1 + i] == logged(log, "Train-" + metrics[i]));
+      CHECK(row[4 + i] == logged(log, "Validation-" + metrics[i]));
+      train_sum += row[1 + i];
+      validation_sum += row[4 + i];
+    }
+
+    const std::vector<double> older = row_of(must(parse_log(log, LogFamily::kUpTo11, options)), 3);
+    REQUIRE(older.size() == 4);
+    CHECK(older[1] == Approx(train_sum / 3).margin(1e-6));
+    CHECK(older[2] == Approx(validation_sum / 3).margin(1e-6));
+  }
+}
