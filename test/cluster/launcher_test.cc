@@ -1,0 +1,154 @@
+// `dtrain -n W -s S`: the whole job from one command, and what is left of it.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <sstream>
+
+#include "base/file.h"
+#include "cluster/loopback_job.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+namespace {
+
+constexpr double kStartSeconds = 60;
+constexpr double kStopSeconds = 15;  // V18
+
+// One launcher in a folder of its own, where its record of processes lies too.
+class LaunchedJob {
+ public:
+  explicit LaunchedJob(std::vector<std::string> flags, int workers = 2, int servers = 2) {
+    std::vector<std::string> command = {
+        dtrain_program(), "-n", std::to_string(workers), "-s", std::to_string(servers), "--run-dir", run_dir()};
+    command.insert(command.end(), flags.begin(), flags.end());
+    launcher_ = std::make_unique<Process>(
+        command, ProcessOptions{.directory = dir_.path(), .environment = {"XDG_RUNTIME_DIR=" + dir_.path()}});
+  }
+  Process& launcher() { return *launcher_; }
+  [[nodiscard]] std::string run_dir() const { return dir_.path("run"); }
+
+  // The ids of all processes that the launcher has recorded.
+  [[nodiscard]] std::vector<pid_t> processes() const {
+    std::vector<pid_t> pids;
+    for (const auto& job : std::filesystem::directory_iterator(dir_.path("dtrain"))) {
+      std::istringstream lines(read_file(job.path().string() + "/processes").value_or(""));
+      std::string role;
+      int64_t rank = 0, pid = 0, start = 0;
+      while (lines >> role >> rank >> pid >> start) pids.push_back(static_cast<pid_t>(pid));
+    }
+    return pids;
+  }
+  [[nodiscard]] bool record_is_gone() const { return std::filesystem::is_empty(dir_.path("dtrain")); }
+
+ private:
+  TempDir dir_;
+  std::unique_ptr<Process> launcher_;
+};
+
+// Zombies have ended; whoever inherited them has not looked yet.
+bool runs(pid_t pid) {
+  const Result<std::string> stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+  return stat && stat->find(") Z") == std::string::npos;
+}
+
+bool all_gone(const std::vector<pid_t>& pids, double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  for (const pid_t pid : pids) {
+    while (runs(pid)) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      ::poll(nullptr, 0, 10);
+    }
+  }
+  return true;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running", "[launcher]") {
+  LaunchedJob job(endless_training());
+  const bool started = job.launcher().wait_for_output("samples/s", kStartSeconds);
+  INFO(job.launcher().output());
+  REQUIRE(started);
+  const std::vector<pid_t> pids = job.processes();
+  REQUIRE(pids.size() == 5);
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  INFO("signal " << signal);
+  job.launcher().signal(signal);
+  const Ended end = job.launcher().wait(kStopSeconds);
+  INFO("now:\n" << end.output);
+  CHECK_FALSE(end.timed_out);
+  CHECK(end.code == 75);
+  CHECK(contains(end.output, "--resume"));
+  CHECK(all_gone(pids, 0));
+  CHECK(job.record_is_gone());
+  CHECK(checkpoint_count(job.run_dir()) > 0);
+  CHECK(broken_files(job.run_dir()).empty());
+}
+
+TEST_CASE("a launcher that is killed takes its job with it", "[launcher]") {
+  LaunchedJob job(endless_training());
+  const bool started = job.launcher().wait_for_output("samples/s", kStartSeconds);
+  INFO(job.launcher().output());
+  REQUIRE(started);
+  const std::vector<pid_t> pids = job.processes();
+  REQUIRE(pids.size() == 5);
+  job.launcher().signal(SIGKILL);
+  CHECK(job.launcher().wait(kStopSeconds).signal == SIGKILL);
+  CHECK(all_gone(pids, kStopSeconds));
+}
+
+TEST_CASE("a job whose worker dies ends with 5, names it last and leaves nothing running", "[launcher]") {
+  LaunchedJob job(endless_training());
+  const bool started = job.launcher().wait_for_output("samples/s", kStartSeconds);
+  INFO(job.launcher().output());
+  REQUIRE(started);
+  const std::vector<pid_t> pids = job.processes();
+  REQUIRE(pids.size() == 5);
+  ::kill(pids[4], SIGKILL);
+  const Ended end = job.launcher().wait(kStopSeconds);
+  INFO("now:\n" << end.output);
+  CHECK(end.code == 5);
+  CHECK(contains(end.output, "worker 1"));
+  CHECK(contains(end.output, "was killed by signal 9"));
+  CHECK(all_gone(pids, 0));
+}
+
+TEST_CASE("every role leaves its log and the job its summary in the run directory", "[launcher]") {
+  std::vector<std::string> flags = endless_training();
+  for (const char* word : {"--num-epochs", "1", "--num-batches", "5"}) flags.emplace_back(word);
+  LaunchedJob job(flags, 2, 1);
+  const Ended end = job.launcher().wait(kStartSeconds);
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  for (const char* file : {"scheduler-0.log", "server-0.log", "worker-0.log", "worker-1.log", "jobspec", "summary.json",
+                           "metrics.jsonl"}) {
+    INFO(file);
+    CHECK(std::filesystem::exists(job.run_dir() + "/" + file));
+  }
+}
+
+TEST_CASE("a launched job that cannot start ends at once with the cause as its last words", "[launcher]") {
+  SECTION("the port is in use") {
+    const uint16_t port = free_port();
+    std::vector<std::string> flags = endless_training();
+    LoopbackJob other(
+        {.workers = 1, .servers = 1, .scheduler_flags = {"--port", std::to_string(port)}, .start_all = false});
+    flags.insert(flags.end(), {"--port", std::to_string(port)});
+    LaunchedJob job(flags);
+    const Ended end = job.launcher().wait(kStopSeconds);
+    INFO(end.output);
+    CHECK(end.code == 3);
+    CHECK(contains(end.output, std::to_string(port)));
+  }
+  SECTION("the data is not there") {
+    LaunchedJob job({"--network", "lenet", "--data-dir", "/no/such/folder", "--num-epochs", "1"});
+    const Ended end = job.launcher().wait(kStopSeconds);
+    INFO(end.output);
+    CHECK(end.code == 7);
+    CHECK(contains(end.output.substr(end.output.size() > 400 ? end.output.size() - 400 : 0), "/no/such/folder"));
+  }
+}

@@ -1,0 +1,240 @@
+#include "cluster/loopback_job.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "job/progress.h"
+#include "tensor/ndarray_file.h"
+
+namespace dtrain::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kStartSeconds = 30;
+constexpr int kPauseMs = 5;
+
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+sockaddr_in loopback(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+// Binds a socket and gives the port that it got, 0 if it got none. Addresses in TIME_WAIT count as free, as they do for
+// servers.
+uint16_t try_bind(uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address = loopback(port);
+  socklen_t size = sizeof address;
+  const bool bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && ::listen(fd, 1) == 0 &&
+                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  ::close(fd);
+  return bound ? ntohs(address.sin_port) : 0;
+}
+
+std::string line_with(const std::string& text, const std::string& beginning) {
+  const size_t at = text.find(beginning);
+  if (at == std::string::npos) return "";
+  return text.substr(at + beginning.size(), text.find('\n', at) - at - beginning.size());
+}
+
+// The step of the last line "live ..." in the scheduler's output; -1: none yet.
+int64_t last_step(const std::string& output) {
+  const size_t at = output.rfind("\nlive ");
+  if (at == std::string::npos) return -1;
+  const std::string line = output.substr(at + 1, output.find('\n', at + 1) - at - 1);
+  const auto progress = job::parse_progress(line);
+  return progress ? progress->step : -1;
+}
+
+}  // namespace
+
+std::string dtrain_program() {
+  const char* path = std::getenv("DTRAIN_PROGRAM");
+  if (path == nullptr) throw std::runtime_error("DTRAIN_PROGRAM does not name the program; run this with meson test");
+  return path;
+}
+
+uint16_t free_port() {
+  return try_bind(0);
+}
+bool is_free(uint16_t port) {
+  return try_bind(port) != 0;
+}
+uint16_t port_of(const std::string& address) {
+  return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
+void make_pictures(const std::string& directory) {
+  const Ended end = run({dtrain_program(), "data", "synth", "--out", directory, "--count", "400", "--size", "28"},
+                        {.deadline_s = 60, .directory = {}, .environment = {}});
+  if (end.code != 0) throw std::runtime_error("dtrain data synth failed:\n" + end.output);
+}
+
+std::vector<std::string> endless_training() {
+  return {"--network",
+          "lenet",
+          "--benchmark",
+          "1",
+          "--num-batches",
+          "20",
+          "--image-shape",
+          "1,28,28",
+          "--num-classes",
+          "10",
+          "--batch-size",
+          "8",
+          "--num-epochs",
+          "100000",
+          "--seed",
+          "1",
+          "--threads",
+          "1",
+          "--kv-store",
+          "dist_sync",
+          "--heartbeat-interval",
+          "1",
+          "--heartbeat-timeout",
+          "3",
+          "--scheduler-grace",
+          "2",
+          "--start-timeout",
+          "30",
+          "--save-period",
+          "3"};
+}
+
+LoopbackJob::LoopbackJob(JobSetting setting) : setting_(std::move(setting)) {
+  Member& scheduler = start("scheduler", 0, setting_.scheduler_flags);
+  if (!scheduler.process->wait_for_output("dtrain scheduler ", kStartSeconds)) {
+    throw std::runtime_error("the scheduler did not start:\n" + scheduler.process->output());
+  }
+  address_ = line_with(scheduler.process->output(), "dtrain scheduler ");
+  if (!setting_.start_all) return;
+  for (int i = 0; i < setting_.servers; i++) start("server", i);
+  for (int i = 0; i < setting_.workers; i++) start("worker", i);
+}
+
+LoopbackJob::Member& LoopbackJob::start(const std::string& role, int rank, const std::vector<std::string>& flags,
+                                        const std::string& token) {
+  std::vector<std::string> arguments = {dtrain_program(), "-n", std::to_string(setting_.workers), "-s",
+                                        std::to_string(setting_.servers)};
+  arguments.insert(arguments.end(), setting_.flags.begin(), setting_.flags.end());
+  for (const std::string& word :
+       {std::string("--role"), role, std::string("--rank"), std::to_string(rank), std::string("--run-dir"), run_dir(),
+        std::string("--advertise"), std::string("127.0.0.1")}) {
+    arguments.push_back(word);
+  }
+  if (role != "scheduler") {
+    arguments.emplace_back("--scheduler");
+    arguments.push_back(address_);
+  }
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const ProcessOptions options{.directory = dir_.path(),
+                               .environment = {"DTRAIN_TOKEN=" + (token.empty() ? setting_.token : token)}};
+  members_.push_back({role, rank, std::make_unique<Process>(arguments, options), std::nullopt, {}});
+  return members_.back();
+}
+
+LoopbackJob::Member& LoopbackJob::member(const std::string& role, int rank) {
+  for (Member& member : members_) {
+    if (member.role == role && member.rank == rank) return member;
+  }
+  throw std::runtime_error("no " + role + " " + std::to_string(rank));
+}
+
+// Reads everybody's output: a process whose pipe is full would stand still.
+void LoopbackJob::look() {
+  for (Member& member : members_) {
+    if (member.ended || member.process->running()) continue;
+    member.ended = member.process->wait(0);
+    member.ended_at = Clock::now();
+  }
+  ::poll(nullptr, 0, kPauseMs);
+}
+
+bool LoopbackJob::await_step(int64_t step, double seconds) {
+  const auto deadline = after(seconds);
+  const Member& scheduler = member("scheduler");
+  while (last_step(scheduler.process->output()) < step) {
+    if (Clock::now() > deadline || scheduler.ended) return false;
+    look();
+  }
+  return true;
+}
+
+void LoopbackJob::run_for(double seconds) {
+  for (const auto end = after(seconds); Clock::now() < end;) look();
+}
+
+bool LoopbackJob::await_end(double seconds) {
+  for (const auto deadline = after(seconds); Clock::now() < deadline;) {
+    look();
+    if (running().empty()) return true;
+  }
+  return false;
+}
+
+std::string LoopbackJob::output() const {
+  std::string text;
+  for (const Member& member : members_) {
+    text += "---- " + member.name();
+    if (member.ended)
+      text += ": code " + std::to_string(member.ended->code) + ", signal " + std::to_string(member.ended->signal);
+    text += "\n" + member.process->output();
+  }
+  return text;
+}
+
+std::string LoopbackJob::running() const {
+  std::string names;
+  for (const Member& member : members_) {
+    if (!member.ended) names += (names.empty() ? "" : ", ") + member.name();
+  }
+  return names;
+}
+
+std::string LoopbackJob::codes(const std::string& role) const {
+  std::vector<std::string> all;
+  for (const Member& member : members_) {
+    if (member.role != role) continue;
+    all.push_back(!member.ended
+                      ? "runs"
+                      : std::to_string(member.ended->signal != 0 ? -member.ended->signal : member.ended->code));
+  }
+  if (std::all_of(all.begin(), all.end(), [&](const auto& code) { return code == all[0]; })) all.resize(1);
+  std::string text;
+  for (const std::string& code : all) text += (text.empty() ? "" : " ") + code;
+  return text;
+}
+
+std::string broken_files(const std::string& directory) {
+  std::string broken;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    const std::string path = entry.path().string();
+    const bool temporary = path.find(".tmp-") != std::string::npos;
+    const bool checkpoint = path.ends_with(".params");
+    if (temporary || (checkpoint && !read_ndarray_file(path))) broken += path + "\n";
+  }
+  return broken;
+}
+
+int checkpoint_count(const std::string& directory) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    count += entry.path().extension() == ".params";
+  return count;
+}
+
+}  // namespace dtrain::test

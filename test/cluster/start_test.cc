@@ -1,0 +1,166 @@
+// How a job comes together, and how it does not: processes started by hand, by flags and by variables.
+#include <catch2/catch.hpp>
+
+#include "cluster/loopback_job.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+namespace {
+
+constexpr double kJobSeconds = 60;
+constexpr double kRefusalSeconds =
+    15;  // starting a process takes a second on a busy machine; no refusal waits for anything
+
+// A job that ends by itself.
+std::vector<std::string> short_training() {
+  std::vector<std::string> flags = endless_training();
+  for (const char* word : {"--num-epochs", "1", "--num-batches", "5"}) flags.emplace_back(word);
+  return flags;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void check_finishes(LoopbackJob& job) {
+  const bool ended = job.await_end(kJobSeconds);
+  INFO(job.output());
+  REQUIRE(ended);
+  CHECK(job.codes("scheduler") == "0");
+  CHECK(job.codes("server") == "0");
+}
+
+// Waits for the refused one alone: the job goes on.
+Ended refused(LoopbackJob::Member& member) {
+  return member.process->wait(kRefusalSeconds);
+}
+
+}  // namespace
+
+TEST_CASE("processes that are started by hand find each other and train to the end", "[start]") {
+  LoopbackJob job({.flags = short_training()});
+  check_finishes(job);
+  CHECK(job.codes("worker") == "0");
+  CHECK(checkpoint_count(job.run_dir()) == 1);
+  CHECK(broken_files(job.run_dir()).empty());
+}
+
+// What a tracker of dmlc sets, and nothing else: role, addresses and numbers come from the variables.
+TEST_CASE("processes take role, scheduler and numbers from DMLC variables", "[start]") {
+  const TempDir dir;
+  const uint16_t port = free_port();
+  std::vector<std::string> command = {dtrain_program(), "--run-dir", dir.path("run")};
+  for (const std::string& flag : short_training()) command.push_back(flag);
+  const auto start = [&](const std::string& role) {
+    return std::make_unique<Process>(
+        command,
+        ProcessOptions{.directory = dir.path(),
+                       .environment = {"DTRAIN_TOKEN=0123456789abcdef0123456789abcdef", "DMLC_ROLE=" + role,
+                                       "DMLC_PS_ROOT_URI=127.0.0.1", "DMLC_PS_ROOT_PORT=" + std::to_string(port),
+                                       "DMLC_NUM_WORKER=2", "DMLC_NUM_SERVER=1", "DMLC_NODE_HOST=127.0.0.1"}});
+  };
+  std::vector<std::unique_ptr<Process>> processes;
+  for (const char* role : {"worker", "server", "scheduler", "worker"}) processes.push_back(start(role));
+  for (const auto& process : processes) {
+    const Ended end = process->wait(kJobSeconds);
+    INFO(end.output);
+    CHECK(end.code == 0);
+  }
+}
+
+TEST_CASE("a process with a wrong token is refused and the job does not notice", "[start]") {
+  LoopbackJob job({.workers = 2, .servers = 1, .flags = short_training(), .start_all = false});
+  const Ended end = refused(job.start("worker", 1, {}, "ffffffffffffffffffffffffffffffff"));
+  INFO(end.output);
+  CHECK(end.code == 6);
+  CHECK(contains(end.output, "token"));
+  job.start("server", 0);
+  job.start("worker", 0);
+  job.start("worker", 1);
+  check_finishes(job);
+  CHECK(job.codes("worker") == "6 0 0");
+}
+
+TEST_CASE("of two workers with one rank the second is refused", "[start]") {
+  LoopbackJob job({.workers = 2, .servers = 1, .flags = short_training(), .start_all = false});
+  job.start("server", 0);
+  LoopbackJob::Member& first = job.start("worker", 0, {"--verbose", "1"});
+  LoopbackJob::Member& second = job.start("worker", 0);
+  // Either of them may be the one that came second.
+  for (double waited = 0; first.process->running() && second.process->running() && waited < kRefusalSeconds;) {
+    job.run_for(0.1);
+    waited += 0.1;
+  }
+  LoopbackJob::Member& loser = first.process->running() ? second : first;
+  const Ended end = refused(loser);
+  INFO(end.output);
+  CHECK(end.code == 2);
+  CHECK(contains(end.output, "rank taken"));
+  CHECK(contains(end.output, "worker 0"));
+  job.start("worker", 1);
+  check_finishes(job);
+}
+
+TEST_CASE("a worker with other flags than the job is refused and told which", "[start]") {
+  LoopbackJob job({.workers = 1, .servers = 1, .flags = short_training(), .start_all = false});
+  const Ended end = refused(job.start("worker", 0, {"--batch-size", "16", "--lr", "0.5"}));
+  INFO(end.output);
+  CHECK(end.code == 2);
+  CHECK(contains(end.output, "batch-size"));
+  CHECK(contains(end.output, "lr"));
+  CHECK_FALSE(contains(end.output, "num-epochs ("));
+}
+
+TEST_CASE("a worker whose scheduler is absent gives up at the limit and says where it looked", "[start]") {
+  const TempDir dir;
+  const std::string address = "127.0.0.1:" + std::to_string(free_port());
+  std::vector<std::string> command = {dtrain_program(), "--role",       "worker", "-n", "1", "-s", "1",
+                                      "--run-dir",      dir.path("run")};
+  for (const std::string& flag : endless_training()) command.push_back(flag);
+  for (const std::string& word :
+       {std::string("--scheduler"), address, std::string("--start-timeout"), std::string("2")}) {
+    command.push_back(word);
+  }
+  const Ended end = run(command, {.deadline_s = kRefusalSeconds, .directory = {}, .environment = {"DTRAIN_TOKEN=00"}});
+  INFO(end.output);
+  CHECK(end.code == 3);
+  CHECK(contains(end.output, address));
+}
+
+TEST_CASE("a job that does not come together ends at the limit and names who is missing", "[start]") {
+  std::vector<std::string> flags = short_training();
+  for (const char* word : {"--start-timeout", "3"}) flags.emplace_back(word);
+  LoopbackJob job({.workers = 2, .servers = 1, .flags = flags, .start_all = false});
+  job.start("server", 0);
+  job.start("worker", 0);
+  const bool ended = job.await_end(kRefusalSeconds);
+  INFO(job.output());
+  REQUIRE(ended);
+  CHECK(job.codes("scheduler") == "3");
+  CHECK(job.codes("server") == "3");
+  CHECK(job.codes("worker") == "3");
+  CHECK(contains(job.member("scheduler").process->output(), "worker 1"));
+  CHECK(contains(job.member("worker").process->output(), "worker 1"));
+}
+
+TEST_CASE("a scheduler whose port is in use says so and ends", "[start]") {
+  LoopbackJob job({.workers = 1, .servers = 1, .flags = short_training(), .start_all = false});
+  const std::string port = std::to_string(port_of(job.address()));
+  const Ended end = refused(job.start("scheduler", 0, {"--port", port}));
+  INFO(end.output);
+  CHECK(end.code == 3);
+  CHECK(contains(end.output, port));
+  CHECK(contains(end.output, "in use"));
+}
+
+TEST_CASE("beyond loopback a scheduler without a token refuses to start and names the ways", "[start]") {
+  const TempDir dir;
+  std::vector<std::string> command = {dtrain_program(), "--role",        "scheduler", "-n",     "1", "-s", "1",
+                                      "--run-dir",      dir.path("run"), "--bind",    "0.0.0.0"};
+  for (const std::string& flag : short_training()) command.push_back(flag);
+  const Ended end = run(command, {.deadline_s = kRefusalSeconds, .directory = {}, .environment = {"DTRAIN_TOKEN"}});
+  INFO(end.output);
+  CHECK(end.code == 6);
+  for (const char* way : {"--token-file", "DTRAIN_TOKEN", "--insecure"}) CHECK(contains(end.output, way));
+}
