@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# What the scripts share. Sourced by bash scripts; changes into the project's folder.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+note() { printf '== %s\n' "$*"; }
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# configure DIR [MESON OPTION...]: makes the build folder, or gives an existing one these options.
+configure() {
+  local dir=$1 log
+  shift
+  log=$(mktemp)
+  if [ ! -f "$dir/build.ninja" ]; then
+    meson setup "$dir" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; return 1; }
+  elif [ $# -gt 0 ]; then
+    meson configure "$dir" "$@" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; return 1; }
+  fi
+  rm -f "$log"
+}
+
+# compile DIR [TARGET...]: quiet unless it fails; then the end of what the compiler said.
+compile() {
+  local dir=$1 log=$1/compile.log
+  shift
+  if ! ninja -C "$dir" "$@" >"$log" 2>&1; then
+    grep -E -A 12 'FAILED|error:|ERROR' "$log" | head -n 60 || tail -n 40 "$log"
+    return 1
+  fi
+}
+
+# The program of the release build. DTRAIN names another one.
+dtrain_program() {
+  local program=${DTRAIN:-build/cmd/dtrain}
+  [ -x "$program" ] || die "$program is not there: run scripts/quickstart, or name the program in DTRAIN"
+  printf '%s\n' "$program"
+}
+
+# "1.5" minutes since SECONDS was $1.
+minutes_since() { awk -v s="$((SECONDS - $1))" 'BEGIN { printf "%.1f", s / 60 }'; }
