@@ -149,6 +149,9 @@ void sign(grpc::ClientContext& context, const Security& security) {
   context.AddMetadata(kTokenKey, security.token);
   context.AddMetadata(kBuildKey, security.build_id);
   context.AddMetadata(kProtocolKey, std::to_string(kProtocolVersion));
+  // gRPC 1.51 loses a call that is cancelled in the moment in which its connection fails: it never ends. One that waits
+  // for a connection does not fail with it, and its cancellation always comes through.
+  context.set_wait_for_ready(true);
 }
 
 std::string metadata(const grpc::CallbackServerContext& context, const std::string& key) {

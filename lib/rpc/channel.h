@@ -24,7 +24,8 @@ enum class Traffic { kControl, kData };
 // Does not connect yet. Channels are never shared: each has its own connection.
 std::shared_ptr<grpc::Channel> make_channel(const Endpoint& peer, const Security& security, Traffic traffic);
 
-// What check_caller looks at. Call it before the call starts.
+// What check_caller looks at. The call then waits for a connection until its deadline or until it is cancelled. Call it
+// before the call starts.
 void sign(grpc::ClientContext& context, const Security& security);
 
 // OK, or the refusal, which it has logged with the peer's address.

@@ -58,7 +58,8 @@ class Client final : public ControlClient {
         waits_(waits),
         log_(std::move(log)),
         gate_(waits),
-        stub_(proto::Scheduler::NewStub(make_channel(options_.scheduler, options_.security, Traffic::kControl))),
+        channel_(make_channel(options_.scheduler, options_.security, Traffic::kControl)),
+        stub_(proto::Scheduler::NewStub(channel_)),
         line_(options_, *stub_, gate_, waits_, log_, [this](const Error& error) { on_line_failure(error); }) {}
 
   Result<JoinReply> join(const JoinRequest& request) override {
@@ -187,15 +188,27 @@ class Client final : public ControlClient {
   }
 
   Result<proto::JoinReply> call_join(const proto::JoinRequest& request) {
+    const auto give_up = Clock::now() + options_.start_timeout;
+    DT_TRY(const bool is_found, find_scheduler(give_up));
     const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
+      context.set_wait_for_ready(is_found);  // not found: at once, for gRPC says only to a call what is wrong
       return stub_->Join(&context, request, &reply);
     };
-    auto reply =
-        repeat<proto::JoinReply>(options_.start_timeout + kStartSlack, Clock::now() + options_.start_timeout, call);
+    auto reply = repeat<proto::JoinReply>(options_.start_timeout + kStartSlack, give_up, call);
     if (reply || reply.error().code != Code::kUnavailable) return reply;
     return fail(Code::kStartup, "no answer from the scheduler at {} within {:.1f} s: see that it runs there ({})",
                 to_text(options_.scheduler), std::chrono::duration<double>(options_.start_timeout).count(),
                 reply.error().message);
+  }
+
+  // Whether there is a connection in time. By itself, for the call may take longer: until all others have joined.
+  Result<bool> find_scheduler(Clock::time_point give_up) {
+    while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kRetryFirst)) {
+      const std::lock_guard lock(mutex_);
+      if (auto error = why_not()) return tl::unexpected(std::move(*error));
+      if (Clock::now() >= give_up) return false;
+    }
+    return true;
   }
 
   void say_goodbye(const Result<>& outcome) {
@@ -237,6 +250,7 @@ class Client final : public ControlClient {
   bool stop_requested_ = false;
   std::set<grpc::ClientContext*> open_calls_;
 
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<proto::Scheduler::Stub> stub_;
   ControlLine line_;  // last: its thread ends first
 };

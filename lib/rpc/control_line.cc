@@ -120,7 +120,11 @@ Result<> ControlLine::beat_until_end() {
 }
 
 ControlLine::Clock::time_point ControlLine::wake_time(Clock::time_point next_beat) const {
-  return stream_ || error_ ? next_beat : std::min(next_beat, last_try_ + kRetry);
+  auto wake = next_beat;
+  if (error_) return wake;
+  if (!stream_) wake = std::min(wake, last_try_ + kRetry);
+  if (lost_since_) wake = std::min<Clock::time_point>(wake, *lost_since_ + options_.scheduler_grace);
+  return wake;
 }
 
 void ControlLine::nudge() {

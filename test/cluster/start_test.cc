@@ -15,7 +15,7 @@ constexpr double kRefusalSeconds =
 // A job that ends by itself.
 std::vector<std::string> short_training() {
   std::vector<std::string> flags = endless_training();
-  for (const char* word : {"--num-epochs", "1", "--num-batches", "5"}) flags.emplace_back(word);
+  for (const char* word : {"--num-epochs", "1", "--num-batches", "5", "--save-period", "1"}) flags.emplace_back(word);
   return flags;
 }
 
