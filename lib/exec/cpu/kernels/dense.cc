@@ -23,6 +23,14 @@ DT_MULTI_ISA void add_rows(const float* x, int64_t rows, int64_t stride, float* 
   }
 }
 
+// work(begin, end) with shares of `n` rows of the layer's product. OpenBLAS computes a product on one thread inside a
+// parallel region; left to share it out by itself it takes 512 KiB from malloc at each call for some processors' kernels.
+template <class Work>
+void share_product(const DenseShape& s, int64_t n, const Work& work) {
+  constexpr int64_t kMultiplicationsPerElement = 8;  // that take as long as parallel_shares' unit of cost
+  parallel_shares(n, s.rows * s.inputs * s.outputs / kMultiplicationsPerElement, work);
+}
+
 void softmax_row(const float* x, int64_t n, float* p) {
   const float top = *std::max_element(x, x + n);
   float sum = 0;
@@ -36,22 +44,28 @@ void softmax_row(const float* x, int64_t n, float* p) {
 }  // namespace
 
 void dense_forward(const DenseShape& s, const float* x, const float* w, const float* b, float* y) {
-  if (b != nullptr) {
-    for (int64_t r = 0; r < s.rows; r++)
-      std::memcpy(y + r * s.outputs, b, static_cast<size_t>(s.outputs) * sizeof(float));
-  }
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, dim(s.rows), dim(s.outputs), dim(s.inputs), 1.0f, x,
-              dim(s.inputs), w, dim(s.inputs), b != nullptr ? 1.0f : 0.0f, y, dim(s.outputs));
+  share_product(s, s.rows, [&](int64_t begin, int64_t end) {
+    float* const out = y + begin * s.outputs;
+    for (int64_t r = 0; b != nullptr && r < end - begin; r++) {
+      std::memcpy(out + r * s.outputs, b, static_cast<size_t>(s.outputs) * sizeof(float));
+    }
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, dim(end - begin), dim(s.outputs), dim(s.inputs), 1.0f,
+                x + begin * s.inputs, dim(s.inputs), w, dim(s.inputs), b != nullptr ? 1.0f : 0.0f, out, dim(s.outputs));
+  });
 }
 
 void dense_backward_data(const DenseShape& s, const float* dy, const float* w, float* dx) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, dim(s.rows), dim(s.inputs), dim(s.outputs), 1.0f, dy,
-              dim(s.outputs), w, dim(s.inputs), 0.0f, dx, dim(s.inputs));
+  share_product(s, s.rows, [&](int64_t begin, int64_t end) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, dim(end - begin), dim(s.inputs), dim(s.outputs), 1.0f,
+                dy + begin * s.outputs, dim(s.outputs), w, dim(s.inputs), 0.0f, dx + begin * s.inputs, dim(s.inputs));
+  });
 }
 
 void dense_backward_weights(const DenseShape& s, const float* x, const float* dy, float* dw) {
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim(s.outputs), dim(s.inputs), dim(s.rows), 1.0f, dy,
-              dim(s.outputs), x, dim(s.inputs), 0.0f, dw, dim(s.inputs));
+  share_product(s, s.outputs, [&](int64_t begin, int64_t end) {
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim(end - begin), dim(s.inputs), dim(s.rows), 1.0f,
+                dy + begin, dim(s.outputs), x, dim(s.inputs), 0.0f, dw + begin * s.inputs, dim(s.inputs));
+  });
 }
 
 void dense_backward_bias(const DenseShape& s, const float* dy, float* db) {
