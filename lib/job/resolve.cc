@@ -22,8 +22,8 @@ Result<> resolve_store(Flags& flags) {
       return fail(Code::kUsage, "--kv-store {} needs workers and servers: give their numbers with -n and -s", name);
     if (!flags.given("num-servers")) job.num_servers = job.num_workers;
     if (job.num_servers < 1) return fail(Code::kUsage, "-s 0: --kv-store {} needs at least one server", name);
-    if (job.scheme.update_on == UpdateOn::kWorker) {
-      return fail(Code::kUsage, "--update-on worker: in this version the servers of {} update: auto or store", name);
+    if (job.scheme.update_on == UpdateOn::kWorker && store_by_name(name).scheme != Scheme::kBsp) {
+      return fail(Code::kUsage, "--update-on worker: the servers of {} update, for its workers have no common sum", name);
     }
     return {};
   }

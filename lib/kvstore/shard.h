@@ -27,6 +27,9 @@ struct ShardOptions {
   std::vector<std::string> parameters =
       {};  // names, by key; the keys after them are statistics: assigned, never updated
   UpdateRule rule = {};
+  // The workers update (R-S6): a round's answer carries the sum of its gradients and, in the header, of its samples.
+  // The optimiser's state is then only passed on: what rank 0 assigned, for the others to pull before the first round.
+  bool sums_only = false;
   sync::Policy policy = {};          // its workers are the ranks that may speak
   bool deterministic = false;        // sums in rank order
   bool divide_by_staleness = false;  // GSP: the weight of an update is 1 / staleness

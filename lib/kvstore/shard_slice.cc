@@ -66,7 +66,8 @@ void ShardSlice::refuse(const Request& request, Status status) {
 }
 
 void ShardSlice::answer(const Request& request, Status status, const LentValues& values) {
-  const Header header = answer_header(request, options_.server, status, version());
+  Header header = answer_header(request, options_.server, status, version());
+  if (options_.sums_only && request.header.kind == Kind::kPushPull) header.samples = samples_in_sum_;
   send_values(*request.peer, header, values.values, values.owner, options_.checksums);
 }
 
@@ -172,13 +173,23 @@ void ShardSlice::carry_out(const sync::Event& event, const sync::Effect& effect,
 
 void ShardSlice::update(sync::Group group, uint64_t staleness) {
   GroupState& state = groups_[group];
-  const double weight = options_.divide_by_staleness ? 1.0 / static_cast<double>(staleness) : 1.0;
-  const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_.samples, state.samples, weight);
-  optim::update(options_.rule.optimizer, step, weights_.writable(), state.sum.total(), state_spans_);
+  if (options_.sums_only) {
+    const std::span<const float> total = state.sum.total();
+    std::copy(total.begin(), total.end(), weights_.writable().begin());
+    samples_in_sum_ = static_cast<uint32_t>(state.samples);
+  } else {
+    apply_rule(state, staleness);
+  }
   counters_.samples += state.samples;
   state.samples = 0;
   state.sum.reset();
   counts_.updates++;
+}
+
+void ShardSlice::apply_rule(GroupState& state, uint64_t staleness) {
+  const double weight = options_.divide_by_staleness ? 1.0 / static_cast<double>(staleness) : 1.0;
+  const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_.samples, state.samples, weight);
+  optim::update(options_.rule.optimizer, step, weights_.writable(), state.sum.total(), state_spans_);
 }
 
 template <class Matches>

@@ -74,6 +74,7 @@ class ShardSlice {
   void feed(const sync::Event& event, uint32_t samples = 0);
   void carry_out(const sync::Event& event, const sync::Effect& effect, uint32_t samples);
   void update(sync::Group group, uint64_t staleness);
+  void apply_rule(GroupState& state, uint64_t staleness);
   void answer_waiting(const sync::Answer& effect);
   void refuse_waiting(uint32_t rank, uint64_t step);
   // Takes out of `waiting_` the first that `matches`.
@@ -96,7 +97,8 @@ class ShardSlice {
   uint64_t assign_count_ = 0;  // of the sender: the last that was completed
   Receipt assigning_;          // the one under way
   uint64_t assigning_by_ = 0;  // its sender's incarnation
-  VersionedArray weights_;
+  VersionedArray weights_;       // sums_only: after the first round the last one's sum
+  uint32_t samples_in_sum_ = 0;  // sums_only: of that sum
   std::vector<Buffer<float>> state_;           // by slot
   std::vector<std::span<float>> state_spans_;  // the same
   Counters counters_;                          // samples; updates are the machine's version

@@ -57,7 +57,7 @@ struct Header {
   uint32_t key = 0;
   uint32_t slice = 0;          // part of the key
   uint32_t element_count = 0;  // of this chunk
-  uint32_t samples = 0;        // that contributed (push); slot (assign, pull state)
+  uint32_t samples = 0;        // that contributed (push; answer with a sum); slot (assign, pull state)
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;  // crc32c; 0: the sender made none, as between processes of one host
 };

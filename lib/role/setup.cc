@@ -41,6 +41,11 @@ kvstore::UpdateRule update_rule(const job::JobSpec& spec) {
           .samples_per_epoch = samples_per_epoch(spec)};
 }
 
+bool servers_only_sum(const job::JobFlags& flags) {
+  const std::optional<job::Store> store = job::store_of(flags, 1);
+  return store && store->servers && store->update == job::Update::kWorker;
+}
+
 std::vector<uint64_t> key_sizes(const graph::Shapes& shapes) {
   std::vector<uint64_t> sizes;
   for (const auto* infos : {&shapes.parameters, &shapes.statistics}) {

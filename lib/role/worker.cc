@@ -82,13 +82,15 @@ std::vector<size_t> buckets_of(const Network& network) {
 
 Result<std::unique_ptr<kvstore::DistStore>> make_store(const job::JobSpec& spec,
                                                        const std::vector<size_t>& bucket_begin, uint32_t rank,
-                                                       Connection& connection) {
+                                                       int update_threads, Connection& connection) {
   kvstore::DistStoreOptions options;
   options.rank = rank;
   options.incarnation = connection.incarnation;
   DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
   options.bucket_begin = bucket_begin;
-  options.optimizer = optimizer_spec(spec.flags);
+  options.rule = update_rule(spec);
+  options.sums_only = servers_only_sum(spec.flags);
+  options.update_threads = update_threads;
   return kvstore::DistStore::create(std::move(options), connection.waits);
 }
 
@@ -106,7 +108,7 @@ Result<int> train(Process& process, Connection& connection, const rpc::JoinReply
   const Clock::time_point started = Clock::now();
   DT_TRY(const Network network, build_network(spec.flags));
   const std::vector<size_t> bucket_begin = buckets_of(network);
-  DT_TRY(const std::unique_ptr<kvstore::DistStore> store, make_store(spec, bucket_begin, reply.rank, connection));
+  DT_TRY(const std::unique_ptr<kvstore::DistStore> store, make_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
   DT_TRY(const std::unique_ptr<Training> training, Training::build({.flags = process.flags,
                                                                     .spec = spec,
                                                                     .network = network,

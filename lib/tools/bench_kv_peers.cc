@@ -137,7 +137,7 @@ class Worker final : public KvWorker {
     options.incarnation = plan_.incarnations[rank_];
     options.placement = plan_.placement;
     options.bucket_begin = plan_.bucket_begin;
-    options.optimizer = plan_.rule.optimizer;
+    options.rule = plan_.rule;
     options.wait_limit_s = kWaitLimitSeconds;
     options.checksums = false;  // as on one host in training
     DT_TRY(store_, kvstore::DistStore::create(std::move(options), waits_));

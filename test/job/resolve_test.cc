@@ -40,7 +40,8 @@ TEST_CASE("numbers of workers and servers that make no job are usage errors", "[
   CHECK_THAT(refused({"-n", "2", "--kv-store", "local"}), Contains("train apart"));
   CHECK_THAT(refused({"-n", "2", "--kv-store", "device"}), Contains("train apart"));
   CHECK_THAT(refused({"-s", "2", "--kv-store", "local"}), Contains("no servers"));
-  CHECK_THAT(refused({"-n", "2", "--update-on", "worker"}), Contains("the servers of dist_sync update"));
+  CHECK(store_of(parsed({"-n", "2", "--update-on", "worker"}).job, 1)->update == Update::kWorker);
+  CHECK(store_of(parsed({"-n", "2"}).job, 1)->update == Update::kStore);
   CHECK_THAT(refused({"--kv-store", "dist_sync"}), Contains("-n and -s"));
   CHECK_FALSE(parsed({"-n", "1", "--kv-store", "local"}).distributed());
 }

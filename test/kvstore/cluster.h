@@ -56,6 +56,7 @@ struct ClusterOptions {
   std::vector<Shape> statistics = {};
   std::vector<size_t> bucket_begin = {0};
   kvstore::UpdateRule rule = {};
+  bool sums_only = false;
   bool deterministic = false;
   int shard_threads = 0;
   uint64_t bigarray_bound = 1000000;
@@ -90,6 +91,7 @@ class Cluster {
       of_shard.placement = placement_;
       of_shard.parameters = names;
       of_shard.rule = options.rule;
+      of_shard.sums_only = options.sums_only;
       of_shard.policy = sync::bsp(options.workers);
       of_shard.deterministic = options.deterministic;
       of_shard.threads = options.shard_threads;
@@ -150,7 +152,8 @@ class Cluster {
     of_store.incarnation = 1000 + w;
     of_store.placement = placement_;
     of_store.bucket_begin = options_.bucket_begin;
-    of_store.optimizer = options_.rule.optimizer;
+    of_store.rule = options_.rule;
+    of_store.sums_only = options_.sums_only;
     of_store.wait_limit_s = options_.wait_limit_s;
     stores_.push_back(kvstore::DistStore::create(of_store, waits_).value());
     stores_.back()->attach(network_->connect(w, *stores_.back()));

@@ -18,13 +18,23 @@ uint64_t id_of(uint32_t key, uint32_t part) {
 }  // namespace
 
 Result<std::unique_ptr<DistStore>> DistStore::create(DistStoreOptions options, Waits& waits) {
-  DT_TRY(std::vector<std::string> slots, optim::state_slots(options.optimizer));
+  DT_TRY(std::vector<std::string> slots, optim::state_slots(options.rule.optimizer));
   DT_CHECK(!options.bucket_begin.empty() && options.incarnation != 0, "options of a store are incomplete");
-  return std::unique_ptr<DistStore>(new DistStore(std::move(options), std::move(slots), waits));
+  std::unique_ptr<DeviceUpdater> updater;
+  if (options.sums_only) {
+    DT_TRY(updater, DeviceUpdater::create({options.rule, options.bucket_begin, options.update_threads}));
+  }
+  return std::unique_ptr<DistStore>(new DistStore(std::move(options), std::move(slots), std::move(updater), waits));
 }
 
-DistStore::DistStore(DistStoreOptions options, std::vector<std::string> slots, Waits& waits)
-    : options_(std::move(options)), slots_(std::move(slots)), waits_(waits), open_(bucket_count() + 1, 0) {}
+DistStore::DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<DeviceUpdater> updater,
+                     Waits& waits)
+    : options_(std::move(options)),
+      slots_(std::move(slots)),
+      waits_(waits),
+      updater_(std::move(updater)),
+      sum_is_new_(bucket_count()),
+      open_(bucket_count() + 1, 0) {}
 
 void DistStore::attach(std::vector<std::shared_ptr<Pipe>> pipes) {
   for (const Slice& slice : options_.placement) {
@@ -44,6 +54,10 @@ size_t DistStore::bucket_of(uint32_t key) const {
 Result<> DistStore::bind(const ParameterView& view) {
   view_ = view;
   parts_.clear();
+  if (updater_) {
+    sums_.clear();
+    for (const ParameterSpan& parameter : view.parameters) sums_.emplace_back(parameter.weight.size());
+  }
   for (const Slice& slice : options_.placement) {
     const size_t parameters = view.parameters.size();
     if (slice.key >= parameters + view.statistics.size()) {
@@ -59,8 +73,12 @@ Result<> DistStore::bind(const ParameterView& view) {
     Part part;
     part.slice = slice;
     part.value = array.weight.subspan(slice.begin, slice.count);
+    part.answer = part.value;
     part.bucket = bucket_of(slice.key);
-    if (!is_statistic(part)) part.gradient = array.gradient.subspan(slice.begin, slice.count);
+    if (!is_statistic(part)) {
+      part.gradient = array.gradient.subspan(slice.begin, slice.count);
+      if (updater_) part.answer = sums_[slice.key].part(slice.begin, slice.count);
+    }
     part_index_[id_of(slice.key, slice.part)] = parts_.size();
     parts_.push_back(std::move(part));
   }
@@ -85,11 +103,22 @@ Result<> DistStore::bind_state(const TrainingState& state) {
 Result<> DistStore::initialize(const ParameterView& view, const TrainingState& state) {
   DT_CHECK(!pipes_.empty(), "no pipes were attached");
   DT_TRY_VOID(bind(view));
-  if (options_.rank != 0) return pull(&DistStore::any, 0);
+  if (options_.rank != 0) {
+    DT_TRY_VOID(pull(&DistStore::any, 0));
+    if (!updater_) return {};
+    DT_TRY(const TrainingState of_rank_0, fetch_state());  // nobody has pushed yet: it is what rank 0 has set
+    return begin_updates(of_rank_0);
+  }
   DT_TRY_VOID(bind_state(state));
-  Result<> result = assign(&DistStore::any, 0);
+  DT_TRY_VOID(assign(&DistStore::any, 0));
   for (Part& part : parts_) part.state.clear();
-  return result;
+  return updater_ ? begin_updates(state) : Result<>{};
+}
+
+Result<> DistStore::begin_updates(const TrainingState& state) {
+  ParameterView of_sums = view_;
+  for (size_t p = 0; p < sums_.size(); p++) of_sums.parameters[p].gradient = sums_[p].span();
+  return updater_->initialize(of_sums, state);
 }
 
 Result<> DistStore::share_statistics() {
@@ -105,21 +134,34 @@ Result<> DistStore::gradient_ready(size_t bucket, uint64_t step, uint32_t sample
     const std::lock_guard lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     for (Part* part : parts_of_[bucket]) {
-      begin(*part, request_of(*part, Kind::kPushPull, step, step + 1, samples), part->value);
+      begin(*part, request_of(*part, Kind::kPushPull, step, step + 1, samples), part->answer);
     }
+    sum_is_new_[bucket] = updater_ != nullptr;
   }
   for (const Part* part : parts_of_[bucket]) send(*part);
   return {};
 }
 
 Result<> DistStore::weights_wait(size_t bucket) {
-  return wait_until_answered("weights", bucket, bucket + 1);
+  DT_TRY_VOID(wait_until_answered(updater_ ? "gradient sums" : "weights", bucket, bucket + 1));
+  return sum_is_new_[bucket] ? update_from_sum(bucket) : Result<>{};
+}
+
+Result<> DistStore::update_from_sum(size_t bucket) {
+  sum_is_new_[bucket] = false;
+  if (parts_of_[bucket].empty()) return {};
+  const Part& any_part = *parts_of_[bucket].front();  // the same workers are in all sums of a round
+  return updater_->gradient_ready(bucket, any_part.request.step, any_part.samples);
 }
 
 // Between steps.
 
 Result<TrainingState> DistStore::state() {
-  DT_TRY_VOID(wait_until_answered("weights", 0, bucket_count()));
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(weights_wait(bucket));
+  return updater_ ? updater_->state() : fetch_state();
+}
+
+Result<TrainingState> DistStore::fetch_state() {
   TrainingState state;
   std::vector<std::vector<NamedArray>> by_slot(slots_.size());
   for (size_t slot = 0; slot < slots_.size(); slot++) {
@@ -246,8 +288,9 @@ void DistStore::send_assignment(const Part& part, Pipe& pipe) {
 // Answers.
 
 bool DistStore::is_expected(const Part& part, const Header& header) const {
+  const bool is_sum = options_.sums_only && part.request.kind == Kind::kPushPull;  // its samples are all workers'
   return part.waits && !error_ && header.kind == Kind::kAnswer && header.step == part.request.step &&
-         header.samples == part.request.samples;
+         (is_sum || header.samples == part.request.samples);
 }
 
 void DistStore::on_message(uint32_t server, const Header& header, Pieces payload) {
@@ -283,6 +326,7 @@ void DistStore::on_message(uint32_t server, const Header& header, Pieces payload
   part.received += to.size();
   if (part.received < part.into.size()) return;
   part.waits = false;
+  part.samples = header.samples;
   if (--open_[part.bucket] == 0) changed_.notify_all();
 }
 

@@ -1,7 +1,8 @@
-// The store of a worker in a job with servers: gradients go out bucket by bucket, new weights come back with the
-// answers.
+// The store of a worker in a job with servers: gradients go out bucket by bucket, and new weights come back with the
+// answers; or the sums of all workers' gradients, and the worker updates its weights itself (R-S6).
 //
 // Nothing is copied on the worker: gradients are sent from the executor's memory, answers are written into its weights.
+// Sums have memory of their own, for a gradient may have to be sent again while its answer comes.
 // The view's memory, and the pipes with their threads, must therefore end in this order: pipes, store, executor.
 #pragma once
 
@@ -16,10 +17,12 @@
 #include <vector>
 
 #include "base/waits.h"
+#include "kvstore/local/device_updater.h"
 #include "kvstore/placement.h"
 #include "kvstore/store.h"
 #include "kvstore/transport.h"
-#include "optim/optimizer.h"
+#include "kvstore/update_rule.h"
+#include "tensor/buffer.h"
 
 namespace dtrain::kvstore {
 
@@ -28,7 +31,9 @@ struct DistStoreOptions {
   uint64_t incarnation = 1;                // random, 64 bit, not 0: this process among all that ever had the rank
   std::vector<Slice> placement = {};       // of all keys: parameters, then statistics
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, as the executor has them
-  optim::OptimizerSpec optimizer = {};     // for the names of the state's slots
+  UpdateRule rule = {};                    // the servers have the same
+  bool sums_only = false;                  // of the servers (ShardOptions): this worker updates, by `rule`
+  int update_threads = 1;                  // then; the caller's is one of them
   double wait_limit_s = 300;               // of each wait; then Code::kPeerLost
   bool checksums = true;                   // of what it sends
 };
@@ -57,18 +62,22 @@ class DistStore final : public Store, public ClientEvents {
     Slice slice;
     std::span<float> value;  // of the weight or statistic
     std::span<const float> gradient;
+    std::span<float> answer;  // where that of a push goes: `value`, or the sum
     std::vector<std::span<const float>> state;  // by slot, during an assignment
     size_t bucket = 0;                          // statistics: one past the last
 
     bool waits = false;     // for an answer
     Header request;         // the last one
+    uint32_t samples = 0;   // that are in the sum it was answered with
     std::span<float> into;  // where the answer's values go; empty: it has none
     uint64_t received = 0;  // elements of it
     uint64_t attempt = 0;   // how often it was sent again
   };
 
-  DistStore(DistStoreOptions options, std::vector<std::string> slots, Waits& waits);
+  DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<DeviceUpdater> updater,
+            Waits& waits);
   Result<> bind(const ParameterView& view);
+  Result<> begin_updates(const TrainingState& state);
   Result<> bind_state(const TrainingState& state);
   [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }
   [[nodiscard]] bool is_statistic(const Part& part) const { return part.bucket == bucket_count(); }
@@ -85,11 +94,13 @@ class DistStore final : public Store, public ClientEvents {
   using Wanted = bool (DistStore::*)(const Part&) const;
   Result<> assign(Wanted wanted, uint64_t version_of_statistics);
   Result<> pull(Wanted wanted, uint64_t version);
+  Result<TrainingState> fetch_state();
   Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
   Result<Counters> fetch_counters();
   Result<> exchange(const char* what, const std::vector<Part*>& parts);
   [[nodiscard]] bool any(const Part&) const { return true; }
 
+  Result<> update_from_sum(size_t bucket);
   Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket);
   [[nodiscard]] std::string describe_open() const;
   [[nodiscard]] bool is_expected(const Part& part, const Header& header) const;
@@ -108,6 +119,9 @@ class DistStore final : public Store, public ClientEvents {
   std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last: statistics
   std::unordered_map<uint64_t, size_t> part_index_;  // by key << 32 | part
   Counters counters_;                                // that an assignment carries
+  std::unique_ptr<DeviceUpdater> updater_;           // if this worker updates
+  std::vector<Buffer<float>> sums_;                  // by parameter, if this worker updates
+  std::vector<bool> sum_is_new_;                     // by bucket, if this worker updates: asked for and not yet applied
   uint64_t assign_count_ = 0;
   uint64_t share_count_ = 0;
   uint64_t request_count_ = 0;
