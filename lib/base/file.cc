@@ -9,6 +9,14 @@
 #include <system_error>
 
 namespace dtrain {
+namespace {
+
+std::string directory_of(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  return directory.empty() ? "." : directory;
+}
+
+}  // namespace
 
 Result<std::string> read_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -35,14 +43,13 @@ Result<AtomicFile> AtomicFile::create(std::string path, Fault fault) {
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
+      is_named_(std::exchange(other.is_named_, false)),
       fault_(std::move(other.fault_)),
-      fd_(std::exchange(other.fd_, -1)) {
-  other.temporary_.clear();
-}
+      fd_(std::exchange(other.fd_, -1)) {}
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (is_named_) ::unlink(temporary_.c_str());
 }
 
 bool AtomicFile::injected(const char* call) const {
@@ -56,9 +63,23 @@ Error AtomicFile::error(const char* call) const {
 
 Result<> AtomicFile::open() {
   temporary_ = fmt::format("{}.tmp-{}", path_, ::getpid());
-  if (injected("open") || (fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) < 0) {
-    return tl::unexpected(error("open"));
+  if (injected("open")) return tl::unexpected(error("open"));
+  fd_ = ::open(directory_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
+  if (fd_ >= 0) return {};
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) return tl::unexpected(error("open"));
+  is_named_ = true;
+  return {};
+}
+
+Result<> AtomicFile::give_name() {
+  if (is_named_) return {};
+  ::unlink(temporary_.c_str());  // of a process that had this number once
+  const std::string nameless = fmt::format("/proc/self/fd/{}", fd_);
+  if (injected("link") || ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return tl::unexpected(error("link"));
   }
+  is_named_ = true;
   return {};
 }
 
@@ -74,13 +95,13 @@ Result<> AtomicFile::write(std::span<const std::byte> bytes) {
 
 Result<> AtomicFile::commit() {
   if (injected("fsync") || ::fsync(fd_) != 0) return tl::unexpected(error("fsync"));
+  DT_TRY_VOID(give_name());
   const int closed = ::close(std::exchange(fd_, -1));
   if (injected("close") || closed != 0) return tl::unexpected(error("close"));
   if (injected("rename") || ::rename(temporary_.c_str(), path_.c_str()) != 0) return tl::unexpected(error("rename"));
-  temporary_.clear();
+  is_named_ = false;
   // The rename itself survives a power cut only once the directory is on disk.
-  const std::string directory = std::filesystem::path(path_).parent_path().string();
-  const int fd = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
     ::fsync(fd);
     ::close(fd);

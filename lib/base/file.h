@@ -14,11 +14,13 @@ namespace dtrain {
 // The whole file. Code::kNotFound if it is not there, kData if it cannot be read.
 Result<std::string> read_file(const std::string& path);
 
-// Writes a file so that a reader sees the old content or the new one and never a part: a temporary name in the same
-// directory, fsync, rename, fsync of the directory. A failure leaves the old file and removes the temporary one.
+// Writes a file so that a reader sees the old content or the new one and never a part: a file without a name, fsync, a
+// temporary name in the same directory, rename, fsync of the directory. A failure leaves the old file and nothing else,
+// and so does a process that is killed while it writes. (On file systems without files that have no name, NFS for one,
+// the temporary name is there from the beginning, and a kill leaves it.)
 class AtomicFile {
  public:
-  // Called before each system call that can fail ("open", "write", "fsync", "rename"); an errno other than 0 makes the
+  // Called before each system call that can fail ("open", "write", "fsync", "link", "close", "rename"); an errno other than 0 makes the
   // call fail so. Tests fail the n-th call for every n.
   using Fault = std::function<int(const char* call)>;
 
@@ -36,9 +38,11 @@ class AtomicFile {
   [[nodiscard]] bool injected(const char* call) const;
   [[nodiscard]] Error error(const char* call) const;
   Result<> open();
+  Result<> give_name();
 
   std::string path_;
   std::string temporary_;
+  bool is_named_ = false;  // something bears the temporary name
   Fault fault_;
   int fd_ = -1;
 };

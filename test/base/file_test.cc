@@ -32,7 +32,19 @@ TEST_CASE("an atomic file survives the failure of every call", "[base]") {
     CHECK_THAT(result.error().message, Catch::Contains(path) && Catch::Contains("No space left"));
     calls_needed++;
   }
-  CHECK(calls_needed == 5);  // open, write, fsync, close, rename
+  CHECK(calls_needed == 6);  // open, write, fsync, link, close, rename
+}
+
+// What a kill leaves at any moment up to the commit: nothing.
+TEST_CASE("an atomic file that is being written has no name", "[base]") {
+  const test::TempDir dir;
+  Result<AtomicFile> file = AtomicFile::create(dir.path("file"));
+  REQUIRE(file);
+  REQUIRE(file->write("half"));
+  CHECK(std::filesystem::is_empty(dir.path()));
+  REQUIRE(file->commit());
+  CHECK(*read_file(dir.path("file")) == "half");
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
 }
 
 TEST_CASE("a file that is not there is told from one that cannot be read", "[base]") {
