@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "job/environment.h"
+#include "job/job_spec.h"
 #include "job/presets.h"
 #include "job/resolve.h"
 #include "job/rows.h"
@@ -66,8 +67,8 @@ struct Layer {
   std::vector<Setting> settings;
 };
 
-// The layers from the weakest to the strongest.
-Result<std::vector<Layer>> layers_of(std::vector<Setting> command_line, const Environment& environment) {
+// The layers below the command line, from the weakest to the strongest.
+Result<std::vector<Layer>> layers_below(const std::vector<Setting>& command_line, const Environment& environment) {
   Layer config{Source::kConfig, last_value(command_line, "config"), {}};
   if (!config.where.empty()) {
     DT_TRY(const std::string text, read_file(config.where), "reading --config");
@@ -82,18 +83,28 @@ Result<std::vector<Layer>> layers_of(std::vector<Setting> command_line, const En
   return std::vector<Layer>{
       {Source::kEnvironment, "the environment", environment_settings(training_flags(), environment)},
       std::move(preset),
-      std::move(config),
-      {Source::kCommandLine, "", std::move(command_line)}};
+      std::move(config)};
 }
 
-Result<> apply_layers(const std::vector<Layer>& layers, Flags& flags) {
-  for (const Layer& layer : layers) {
-    for (const Setting& setting : layer.settings) {
-      Result<> applied = training_flags().apply(setting, flags);
-      if (!applied && !layer.where.empty()) applied.error().context.push_back("reading " + layer.where);
-      DT_TRY_VOID(std::move(applied));
-      flags.sources[training_flags().rows()[setting.row].name] = layer.source;
-    }
+Result<> apply_layer(const Layer& layer, Flags& flags) {
+  for (const Setting& setting : layer.settings) {
+    Result<> applied = training_flags().apply(setting, flags);
+    if (!applied && !layer.where.empty()) applied.error().context.push_back("reading " + layer.where);
+    DT_TRY_VOID(std::move(applied));
+    flags.sources[training_flags().rows()[setting.row].name] = layer.source;
+  }
+  return {};
+}
+
+// What defined the job that --resume DIR continues is not to be said again.
+Result<> take_resumed_job(const std::string& directory, Flags& flags) {
+  DT_TRY(const JobSpec spec, read_job_spec(directory), "resuming the run in '{}'", directory);
+  flags.job = spec.flags;
+  const Flags defaults;
+  for (const Row& row : training_flags().rows()) {
+    if (row.scope != Scope::kJob) continue;
+    flags.sources.erase(row.name);
+    if (row.bind.get(flags) != row.bind.get(defaults)) flags.sources[row.name] = Source::kResumed;
   }
   return {};
 }
@@ -124,10 +135,14 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (parsed.help || parsed.version) return parsed;
   Flags& flags = parsed.flags;
   std::vector<std::string> positionals;
-  DT_TRY(std::vector<Setting> command_line, training_flags().read(arguments, positionals));
+  Layer command_line{Source::kCommandLine, "", {}};
+  DT_TRY(command_line.settings, training_flags().read(arguments, positionals));
   if (!positionals.empty()) return tl::unexpected(no_positionals(positionals.front()));
-  DT_TRY(const std::vector<Layer> layers, layers_of(std::move(command_line), environment));
-  DT_TRY_VOID(apply_layers(layers, flags));
+  DT_TRY(const std::vector<Layer> layers, layers_below(command_line.settings, environment));
+  for (const Layer& layer : layers) DT_TRY_VOID(apply_layer(layer, flags));
+  const std::string resumed = last_value(command_line.settings, "resume");
+  if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_job(resumed, flags));
+  DT_TRY_VOID(apply_layer(command_line, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
   if (!flags.given("rank")) {
     DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
@@ -140,10 +155,9 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
 std::string help_text() {
   return "dtrain [train] FLAGS           trains; with -n it starts a whole job\n"
          "dtrain im2rec | data synth | data index | bench train | bench kv | parse-log      tools, each with --help\n\n"
-         "A flag of the command line wins over --config, that over --preset, that over the environment, that over the\n"
-         "default in [brackets]. Flags without a value take 0 or 1, and are 1 when bare. Times take ms, s, m, h; sizes "
-         "K, M,\n"
-         "G. --version prints the version.\n" +
+         "A flag of the command line wins over the run that --resume DIR names, that over --config, that over --preset,\n"
+         "that over the environment, that over the default in [brackets]. Flags without a value take 0 or 1, and are 1\n"
+         "when bare. Times take ms, s, m, h; sizes K, M, G. --version prints the version.\n" +
          training_flags().help();
 }
 

@@ -25,7 +25,7 @@ enum class Role { kNone, kScheduler, kServer, kWorker };
 enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
-enum class LogFormat { kNew, kLegacy };  // as MXNet 1.9 prints; as 0.7 did
+enum class LogFormat { kNew, kLegacy };  // as MXNet 1.4 and later print; as 0.7 to 1.3 did
 
 // Of the job: hashed, equal in all processes. Section 4.
 struct SchemeFlags {
@@ -150,7 +150,7 @@ struct LoopFlags {
 };
 
 // Where a flag's value came from, the strongest last.
-enum class Source { kDefault, kEnvironment, kPreset, kConfig, kCommandLine };
+enum class Source { kDefault, kEnvironment, kPreset, kConfig, kResumed, kCommandLine };
 
 struct Flags {
   JobFlags job;

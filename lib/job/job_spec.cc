@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/file.h"
 #include "job/rows.h"
 
 namespace dtrain::job {
@@ -137,6 +138,12 @@ Result<JobSpec> parse_job_spec(std::string_view text) {
   spec.flags = holder.job;
   // The one text that others rely on to name something: the rest are numbers and enumerations.
   DT_TRY(spec.flags.scheme.kv_store, canonical_store_name(spec.flags.scheme.kv_store), "reading the JobSpec");
+  return spec;
+}
+
+Result<JobSpec> read_job_spec(const std::string& run_dir) {
+  DT_TRY(const std::string text, read_file(run_dir + "/" + kJobSpecFile));
+  DT_TRY(JobSpec spec, parse_job_spec(text), "reading '{}/{}'", run_dir, kJobSpecFile);
   return spec;
 }
 

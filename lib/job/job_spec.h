@@ -38,6 +38,10 @@ std::string text(const JobSpec& spec);
 // Back. Code::kUsage names the line: unknown, missing or repeated key, bad value.
 Result<JobSpec> parse_job_spec(std::string_view text);
 
+// The spec that lies in a run directory. Code::kNotFound: none does.
+inline constexpr const char* kJobSpecFile = "jobspec";
+Result<JobSpec> read_job_spec(const std::string& run_dir);
+
 uint64_t hash(const JobSpec& spec);
 // The keys that differ, sorted.
 std::vector<std::string> differences(const JobSpec& a, const JobSpec& b);

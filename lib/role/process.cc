@@ -24,7 +24,7 @@ Result<> Process::take_rank(uint32_t rank) {
 }
 
 Result<> Process::write_spec(const job::JobSpec& spec) const {
-  return write_file_atomic(run_dir + "/" + kJobSpecFile, job::text(spec));
+  return write_file_atomic(run_dir + "/" + job::kJobSpecFile, job::text(spec));
 }
 
 uint64_t choose_seed(const Process& process) {

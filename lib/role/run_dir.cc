@@ -4,18 +4,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/file.h"
-
 namespace dtrain::role {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<job::JobSpec> read_spec(const std::string& directory) {
-  DT_TRY(const std::string text, read_file(directory + "/" + kJobSpecFile));
-  DT_TRY(job::JobSpec spec, job::parse_job_spec(text), "reading '{}/{}'", directory, kJobSpecFile);
-  return spec;
-}
 
 // Is `spec` a run of the job that `flags` describe? Its length may differ: going on for longer is what resuming is for.
 bool same_job(const job::JobSpec& spec, const job::Flags& flags) {
@@ -32,7 +24,7 @@ std::vector<std::string> runs_newest_first(const std::string& parent) {
   std::vector<std::pair<fs::file_time_type, std::string>> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(parent, error)) {
-    const fs::file_time_type time = fs::last_write_time(entry.path() / kJobSpecFile, error);
+    const fs::file_time_type time = fs::last_write_time(entry.path() / job::kJobSpecFile, error);
     if (!error) found.emplace_back(time, entry.path().string());
   }
   std::sort(found.rbegin(), found.rend());
@@ -47,12 +39,12 @@ Result<std::optional<Resumed>> find_resumed(const job::Flags& flags) {
   const std::string& resume = flags.loop.resume;
   if (resume.empty()) return std::nullopt;
   if (resume != "auto") {
-    DT_TRY(job::JobSpec spec, read_spec(resume), "resuming the run in '{}'", resume);
+    DT_TRY(job::JobSpec spec, job::read_job_spec(resume), "resuming the run in '{}'", resume);
     return Resumed{resume, std::move(spec)};
   }
   const std::string parent = fs::path(job::default_run_dir(flags, {})).parent_path().string();
   for (const std::string& directory : runs_newest_first(parent)) {
-    Result<job::JobSpec> spec = read_spec(directory);
+    Result<job::JobSpec> spec = job::read_job_spec(directory);
     if (spec && same_job(*spec, flags)) return Resumed{directory, std::move(*spec)};
   }
   return std::nullopt;

@@ -14,8 +14,6 @@
 
 namespace dtrain::role {
 
-inline constexpr const char* kJobSpecFile = "jobspec";
-
 // The run that --resume names.
 struct Resumed {
   std::string directory;

@@ -1,5 +1,6 @@
 #include "tools/bench_kv_plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -102,8 +103,10 @@ Result<KvPlan> make_kv_plan(const BenchKvOptions& options) {
 KvArrays::KvArrays(const KvPlan& plan, uint32_t worker) {
   for (size_t key = 0; key < plan.names.size(); key++) {
     weights_.emplace_back(elements(plan, key));
-    gradients_.push_back(random_gradient(elements(plan, key), worker, key));
-    view_.parameters.push_back({plan.names[key], plan.shapes[key], weights_.back(), gradients_.back()});
+    gradients_.emplace_back(elements(plan, key));
+    const std::vector<float> values = random_gradient(elements(plan, key), worker, key);
+    std::ranges::copy(values, gradients_.back().data());
+    view_.parameters.push_back({plan.names[key], plan.shapes[key], weights_.back().span(), gradients_.back().span()});
   }
 }
 

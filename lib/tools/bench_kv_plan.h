@@ -8,6 +8,7 @@
 
 #include "kvstore/placement.h"
 #include "kvstore/update_rule.h"
+#include "tensor/buffer.h"
 #include "tensor/parameters.h"
 #include "tools/bench_kv.h"
 
@@ -36,8 +37,8 @@ class KvArrays {
   [[nodiscard]] const ParameterView& view() const { return view_; }
 
  private:
-  std::vector<std::vector<float>> weights_;
-  std::vector<std::vector<float>> gradients_;
+  std::vector<Buffer<float>> weights_;
+  std::vector<Buffer<float>> gradients_;
   ParameterView view_;
 };
 

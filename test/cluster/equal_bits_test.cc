@@ -59,7 +59,7 @@ struct Training {
 
 }  // namespace
 
-TEST_CASE("two jobs with one seed end with the same bits", "[bits]") {
+TEST_CASE("two jobs with one seed end with the same bits, whoever updates", "[bits]") {
   const TempDir dir;
   make_pictures(dir.path("data"));
   const Training training{dir};
@@ -70,6 +70,10 @@ TEST_CASE("two jobs with one seed end with the same bits", "[bits]") {
   }
   CHECK((training.weights("a", 2) == training.weights("b", 2)));
   CHECK((training.weights("a", 1) != training.weights("a", 2)));
+  const Ended by_workers = training.run("c", 2, {"--update-on", "worker"});
+  INFO(by_workers.output);
+  REQUIRE(by_workers.code == 0);
+  CHECK((training.weights("a", 2) == training.weights("c", 2)));
 }
 
 TEST_CASE("a job that was stopped and resumed ends with the bits of one that was not", "[bits]") {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "job/job_spec.h"
 #include "job/parse.h"
 #include "job/rows.h"
 #include "support/temp_dir.h"
@@ -51,6 +52,19 @@ TEST_CASE("the command line wins over the config, that over the preset, that ove
   CHECK(flags.source("num-servers") == Source::kEnvironment);
   CHECK(flags.source("mom") == Source::kDefault);
   CHECK_FALSE(flags.given("mom"));
+}
+
+TEST_CASE("a run that is resumed by name brings its job's flags, under the command line's", "[job]") {
+  const test::TempDir dir;
+  const Flags first = parsed({"--preset", "mnist", "-n", "2", "--lr", "0.07", "--seed", "5"});
+  REQUIRE(write_file_atomic(dir.path("jobspec"), text(requested(first))));
+  const Flags again = parsed({"--resume", dir.path(""), "--num-epochs", "40", "--preset", "mnist"},
+                             {{"DMLC_NUM_WORKER", "7"}});
+  CHECK(differences(requested(first), requested(again)) == std::vector<std::string>{"num-epochs"});
+  CHECK(again.source("lr") == Source::kResumed);
+  CHECK(again.source("num-epochs") == Source::kCommandLine);
+  CHECK_FALSE(again.given("bn-mom"));
+  CHECK_THAT(refused({"--resume", dir.path("none")}, Code::kNotFound), Contains("resuming the run in"));
 }
 
 TEST_CASE("of a flag given twice the last one counts, under whatever name", "[job]") {

@@ -23,7 +23,7 @@ job::Flags lenet(const std::string& resume) {
 void leave_run(const std::string& directory, job::Flags flags, uint64_t seed) {
   flags.job.seed = seed;
   REQUIRE(make_directories(directory));
-  REQUIRE(write_file_atomic(directory + "/" + kJobSpecFile, job::text(job::requested(flags))));
+  REQUIRE(write_file_atomic(directory + "/" + job::kJobSpecFile, job::text(job::requested(flags))));
 }
 
 // Default run directories are relative to the working directory.
