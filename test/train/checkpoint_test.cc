@@ -132,7 +132,7 @@ TEST_CASE("a failed write leaves the checkpoint before it", "[train]") {
       CHECK_THAT(written.error().message, Catch::Contains("No space left"));
       failures++;
     }
-    CHECK(failures == 19);  // three files of five calls, and the link that keeps the old states
+    CHECK(failures == 19);  // three files of six calls, and the link that keeps the old states
   }
 }
 
