@@ -100,6 +100,14 @@ Result<Entries> read_lines(std::string_view text) {
   return entries;
 }
 
+std::vector<std::string> differing_keys(const Entries& a, const Entries& b) {
+  Entries lines;
+  std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), std::inserter(lines, lines.end()));
+  std::vector<std::string> keys;  // each once: `lines` has one entry a key
+  for (const auto& [key, value] : lines) keys.push_back(key);
+  return keys;
+}
+
 // Takes `key` out of `entries` and hands its value to `set`.
 template <class Set>
 Result<> take(Entries& entries, const std::string& key, const Set& set) {
@@ -154,12 +162,11 @@ uint64_t hash(const JobSpec& spec) {
 }
 
 std::vector<std::string> differences(const JobSpec& a, const JobSpec& b) {
-  const Entries of_a = entries_of(a), of_b = entries_of(b);
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : of_a) {
-    if (of_b.at(key) != value) keys.push_back(key);
-  }
-  return keys;
+  return differing_keys(entries_of(a), entries_of(b));
+}
+
+std::vector<std::string> differing_keys(std::string_view a, std::string_view b) {
+  return differing_keys(read_lines(a).value_or(Entries{}), read_lines(b).value_or(Entries{}));
 }
 
 std::string describe_differences(const JobSpec& job, const JobSpec& here) {

@@ -45,6 +45,8 @@ Result<JobSpec> read_job_spec(const std::string& run_dir);
 uint64_t hash(const JobSpec& spec);
 // The keys that differ, sorted.
 std::vector<std::string> differences(const JobSpec& a, const JobSpec& b);
+// The same of texts, which may come from another version: keys that only one has differ too.
+std::vector<std::string> differing_keys(std::string_view a, std::string_view b);
 // The same with values, for a message: "batch-size (job 64, here 128), lr (job 0.1, here 0.05)".
 std::string describe_differences(const JobSpec& job, const JobSpec& here);
 

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 #include <unordered_map>
+
+#include "job/job_spec.h"
 
 namespace dtrain::train {
 namespace {
@@ -87,7 +88,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   }
   if (header.job_hash != spec.job_hash) {
     log.warn("the checkpoint is of another job ({}, this one is {}); other are: {}", header.job_hash, spec.job_hash,
-             fmt::join(differing_keys(header.job_text, spec.job_text), ", "));
+             fmt::join(job::differing_keys(header.job_text, spec.job_text), ", "));
   }
   if (header.position.step >= spec.batches_per_epoch) {
     return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, spec.batches_per_epoch);
@@ -127,13 +128,6 @@ Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const Param
   return start;
 }
 
-std::set<std::string> lines_of(const std::string& text) {
-  std::set<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.insert(line);
-  return lines;
-}
-
 }  // namespace
 
 Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log) {
@@ -151,21 +145,6 @@ Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const
   const bool named = start || start.error().message.find(name.stem()) != std::string::npos;
   if (!named) start.error().message = fmt::format("checkpoint '{}': {}", name.stem(), start.error().message);
   return start;
-}
-
-std::vector<std::string> differing_keys(const std::string& text, const std::string& other) {
-  const std::set<std::string> ours = lines_of(text);
-  const std::set<std::string> theirs = lines_of(other);
-  std::vector<std::string> keys;
-  const auto collect = [&](const std::set<std::string>& lines, const std::set<std::string>& known) {
-    for (const std::string& line : lines) {
-      const std::string key = line.substr(0, line.find(" = "));
-      if (!known.contains(line) && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-    }
-  };
-  collect(ours, theirs);
-  collect(theirs, ours);
-  return keys;
 }
 
 }  // namespace dtrain::train

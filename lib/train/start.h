@@ -48,8 +48,4 @@ struct Start {
 // kUsage: of another optimizer; kNotFound: not there. Another job: a warning that lists the keys that differ.
 Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log);
 
-// The keys (text up to " = ") of lines that only one of two JobSpec texts has, in the order of the first, then the
-// second.
-std::vector<std::string> differing_keys(const std::string& text, const std::string& other);
-
 }  // namespace dtrain::train
