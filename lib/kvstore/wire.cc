@@ -71,7 +71,7 @@ void for_each_run(Pieces pieces, std::span<float> out, Run run) {
     }
     const size_t whole = piece.size() / sizeof(float);
     DT_CHECK(whole <= out.size() - done, "{} numbers are fewer than the payload holds", out.size());
-    run(piece.data(), out.data() + done, whole);
+    if (whole > 0) run(piece.data(), out.data() + done, whole);  // an empty piece may be nowhere
     done += whole;
     for (const std::byte byte : piece.subspan(whole * sizeof(float))) cut[cut_bytes++] = byte;
   }

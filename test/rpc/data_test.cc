@@ -26,10 +26,10 @@ Security security() {
 }
 
 std::vector<float> joined(Pieces pieces) {
-  std::vector<std::byte> bytes;
-  for (const auto piece : pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
-  std::vector<float> floats(bytes.size() / sizeof(float));
-  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  size_t bytes = 0;
+  for (const auto piece : pieces) bytes += piece.size();
+  std::vector<float> floats(bytes / sizeof(float));
+  kvstore::copy_floats(pieces, floats);
   return floats;
 }
 

@@ -25,6 +25,11 @@ __attribute__((noinline)) void* operator new(size_t size) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+// A sanitizer's own would not fit the deletes below.
+__attribute__((noinline)) void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  if (counts) allocations++;
+  return std::malloc(size == 0 ? 1 : size);
+}
 __attribute__((noinline)) void operator delete(void* memory) noexcept {
   std::free(memory);
 }
