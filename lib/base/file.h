@@ -20,8 +20,8 @@ Result<std::string> read_file(const std::string& path);
 // the temporary name is there from the beginning, and a kill leaves it.)
 class AtomicFile {
  public:
-  // Called before each system call that can fail ("open", "write", "fsync", "link", "close", "rename"); an errno other than 0 makes the
-  // call fail so. Tests fail the n-th call for every n.
+  // Called before each system call that can fail ("open", "write", "fsync", "link", "close", "rename"); an errno other
+  // than 0 makes the call fail so. Tests fail the n-th call for every n.
   using Fault = std::function<int(const char* call)>;
 
   static Result<AtomicFile> create(std::string path, Fault fault = nullptr);

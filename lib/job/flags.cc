@@ -155,8 +155,10 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
 std::string help_text() {
   return "dtrain [train] FLAGS           trains; with -n it starts a whole job\n"
          "dtrain im2rec | data synth | data index | bench train | bench kv | parse-log      tools, each with --help\n\n"
-         "A flag of the command line wins over the run that --resume DIR names, that over --config, that over --preset,\n"
-         "that over the environment, that over the default in [brackets]. Flags without a value take 0 or 1, and are 1\n"
+         "A flag of the command line wins over the run that --resume DIR names, that over --config, that over "
+         "--preset,\n"
+         "that over the environment, that over the default in [brackets]. Flags without a value take 0 or 1, and are "
+         "1\n"
          "when bare. Times take ms, s, m, h; sizes K, M, G. --version prints the version.\n" +
          training_flags().help();
 }

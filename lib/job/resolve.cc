@@ -23,7 +23,8 @@ Result<> resolve_store(Flags& flags) {
     if (!flags.given("num-servers")) job.num_servers = job.num_workers;
     if (job.num_servers < 1) return fail(Code::kUsage, "-s 0: --kv-store {} needs at least one server", name);
     if (job.scheme.update_on == UpdateOn::kWorker && store_by_name(name).scheme != Scheme::kBsp) {
-      return fail(Code::kUsage, "--update-on worker: the servers of {} update, for its workers have no common sum", name);
+      return fail(Code::kUsage, "--update-on worker: the servers of {} update, for its workers have no common sum",
+                  name);
     }
     return {};
   }

@@ -94,11 +94,11 @@ class ShardSlice {
   std::optional<sync::Machine> machine_;  // of a parameter, once it is assigned
   bool is_assigned_ = false;
   uint64_t assigned_version_ = 0;
-  uint64_t assign_count_ = 0;  // of the sender: the last that was completed
-  Receipt assigning_;          // the one under way
-  uint64_t assigning_by_ = 0;  // its sender's incarnation
-  VersionedArray weights_;       // sums_only: after the first round the last one's sum
-  uint32_t samples_in_sum_ = 0;  // sums_only: of that sum
+  uint64_t assign_count_ = 0;                  // of the sender: the last that was completed
+  Receipt assigning_;                          // the one under way
+  uint64_t assigning_by_ = 0;                  // its sender's incarnation
+  VersionedArray weights_;                     // sums_only: after the first round the last one's sum
+  uint32_t samples_in_sum_ = 0;                // sums_only: of that sum
   std::vector<Buffer<float>> state_;           // by slot
   std::vector<std::span<float>> state_spans_;  // the same
   Counters counters_;                          // samples; updates are the machine's version

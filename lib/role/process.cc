@@ -6,7 +6,7 @@
 
 namespace dtrain::role {
 
-Result<Process> Process::open(const job::Flags& flags, const Signals& signals, std::string name) {
+Result<Process> Process::open(const job::Flags& flags, const Signals& signals, const std::string& name) {
   Process process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose)), name);
   DT_TRY(process.resumed, find_resumed(flags));
   process.run_dir = choose_run_dir(flags, process.resumed);

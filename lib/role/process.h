@@ -16,7 +16,7 @@ namespace dtrain::role {
 class Process {
  public:
   // Makes the run directory. `name` as in the log's prefix and in the log's file name: "worker", "scheduler".
-  static Result<Process> open(const job::Flags& flags, const Signals& signals, std::string name);
+  static Result<Process> open(const job::Flags& flags, const Signals& signals, const std::string& name);
 
   // The rank is known: the log's prefix becomes Node[RANK] for a worker, Node[server RANK] for a server, and the log is
   // copied to <run-dir>/<role>-<rank>.log and to --log-file from here on.

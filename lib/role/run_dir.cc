@@ -29,6 +29,7 @@ std::vector<std::string> runs_newest_first(const std::string& parent) {
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> directories;
+  directories.reserve(found.size());
   for (auto& [time, path] : found) directories.push_back(std::move(path));
   return directories;
 }

@@ -108,7 +108,8 @@ Result<int> train(Process& process, Connection& connection, const rpc::JoinReply
   const Clock::time_point started = Clock::now();
   DT_TRY(const Network network, build_network(spec.flags));
   const std::vector<size_t> bucket_begin = buckets_of(network);
-  DT_TRY(const std::unique_ptr<kvstore::DistStore> store, make_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
+  DT_TRY(const std::unique_ptr<kvstore::DistStore> store,
+         make_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
   DT_TRY(const std::unique_ptr<Training> training, Training::build({.flags = process.flags,
                                                                     .spec = spec,
                                                                     .network = network,

@@ -132,7 +132,7 @@ class Link final : public kvstore::Pipe {
 
   std::shared_ptr<Stream> make_stream(size_t lane) {
     auto context = std::make_unique<grpc::ClientContext>();
-  sign(*context, options_.security);
+    sign(*context, options_.security);
     context->AddMetadata(kRankKey, std::to_string(options_.rank));
     context->AddMetadata(kIncarnationKey, std::to_string(options_.incarnation));
     context->AddMetadata(kLaneKey, std::to_string(lane));

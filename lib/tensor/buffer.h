@@ -13,7 +13,8 @@
 namespace dtrain {
 
 // A fixed number of T, zero at first, aligned to a cache line and an AVX-512 register; large ones in huge pages where
-// the kernel has them: a pass over 100 MB in small pages waits for the TLB more than for the memory. Moves, never copies.
+// the kernel has them: a pass over 100 MB in small pages waits for the TLB more than for the memory. Moves, never
+// copies.
 template <class T>
 class Buffer {
  public:

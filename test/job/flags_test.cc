@@ -58,8 +58,8 @@ TEST_CASE("a run that is resumed by name brings its job's flags, under the comma
   const test::TempDir dir;
   const Flags first = parsed({"--preset", "mnist", "-n", "2", "--lr", "0.07", "--seed", "5"});
   REQUIRE(write_file_atomic(dir.path("jobspec"), text(requested(first))));
-  const Flags again = parsed({"--resume", dir.path(""), "--num-epochs", "40", "--preset", "mnist"},
-                             {{"DMLC_NUM_WORKER", "7"}});
+  const Flags again =
+      parsed({"--resume", dir.path(""), "--num-epochs", "40", "--preset", "mnist"}, {{"DMLC_NUM_WORKER", "7"}});
   CHECK(differences(requested(first), requested(again)) == std::vector<std::string>{"num-epochs"});
   CHECK(again.source("lr") == Source::kResumed);
   CHECK(again.source("num-epochs") == Source::kCommandLine);

@@ -112,8 +112,8 @@ TEST_CASE("statistics are rank 0's after each sharing, and never updated", "[kvs
 }
 
 // Sums of random floats depend on their order; in rank order they do not depend on who comes first. The weather changes
-// that order, sends messages twice and breaks links: the bits stay. So they do when the servers only sum and each worker
-// updates by the same rule.
+// that order, sends messages twice and breaks links: the bits stay. So they do when the servers only sum and each
+// worker updates by the same rule.
 TEST_CASE("a deterministic job has the same bits in any weather", "[kvstore]") {
   const ClusterOptions calm{.workers = 4,
                             .servers = 2,
@@ -171,26 +171,29 @@ TEST_CASE("a job in arrival order is exact in any weather", "[kvstore]") {
 // One of several connections to a server breaks while the others go on: everything unanswered is sent again, also what
 // had arrived, from another thread than the one that brings the answers.
 TEST_CASE("requests sent again at any moment change nothing", "[kvstore]") {
+  constexpr uint64_t kSteps = 10;
+  constexpr int kTimes = 10;  // a step; without end nothing else would get through
   Cluster cluster({.workers = 2,
                    .parameters = {{270000}, {9}},
                    .rule = plain_rule(1),
                    .weather = {.seed = 5, .duplicate_percent = 5, .reorder = true, .breaks = 1}});
   cluster.initialize();
-  std::atomic<bool> ended = false;
+  std::atomic<uint64_t> begun = 0;
   std::thread again([&] {
-    for (int i = 0; i < 100 && !ended; i++) {  // not for ever, or nothing else would get through
-      cluster.store(1).on_reconnected(0);
-      std::this_thread::yield();
+    for (uint64_t step = 0; step < kSteps; step++) {
+      while (begun <= step) std::this_thread::yield();
+      for (int i = 0; i < kTimes; i++) cluster.store(1).on_reconnected(0);
     }
   });
   cluster.on_each([&](uint32_t w) -> Result<> {
-    for (uint64_t step = 0; step < 10; step++) {
+    for (uint64_t step = 0; step < kSteps; step++) {
       for (size_t k = 0; k < 2; k++) fill(cluster.arrays(w).gradient(k), static_cast<float>(w + 1));
-      DT_TRY_VOID(cluster.step(w, step, w));
+      DT_TRY_VOID(cluster.store(w).gradient_ready(0, step, w));
+      if (w == 1) begun = step + 1;
+      DT_TRY_VOID(cluster.store(w).weights_wait(0));
     }
     return {};
   });
-  ended = true;
   again.join();
   for (size_t k = 0; k < 2; k++) CHECK(all_equal(cluster.arrays(1).weight(k), 30));
   CHECK(cluster.counts().duplicates > 0);

@@ -62,7 +62,7 @@ class DistStore final : public Store, public ClientEvents {
     Slice slice;
     std::span<float> value;  // of the weight or statistic
     std::span<const float> gradient;
-    std::span<float> answer;  // where that of a push goes: `value`, or the sum
+    std::span<float> answer;                    // where that of a push goes: `value`, or the sum
     std::vector<std::span<const float>> state;  // by slot, during an assignment
     size_t bucket = 0;                          // statistics: one past the last
 

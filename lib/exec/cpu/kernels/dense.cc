@@ -24,7 +24,8 @@ DT_MULTI_ISA void add_rows(const float* x, int64_t rows, int64_t stride, float* 
 }
 
 // work(begin, end) with shares of `n` rows of the layer's product. OpenBLAS computes a product on one thread inside a
-// parallel region; left to share it out by itself it takes 512 KiB from malloc at each call for some processors' kernels.
+// parallel region; left to share it out by itself it takes 512 KiB from malloc at each call for some processors'
+// kernels.
 template <class Work>
 void share_product(const DenseShape& s, int64_t n, const Work& work) {
   constexpr int64_t kMultiplicationsPerElement = 8;  // that take as long as parallel_shares' unit of cost
@@ -63,8 +64,8 @@ void dense_backward_data(const DenseShape& s, const float* dy, const float* w, f
 
 void dense_backward_weights(const DenseShape& s, const float* x, const float* dy, float* dw) {
   share_product(s, s.outputs, [&](int64_t begin, int64_t end) {
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim(end - begin), dim(s.inputs), dim(s.rows), 1.0f,
-                dy + begin, dim(s.outputs), x, dim(s.inputs), 0.0f, dw + begin * s.inputs, dim(s.inputs));
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim(end - begin), dim(s.inputs), dim(s.rows), 1.0f, dy + begin,
+                dim(s.outputs), x, dim(s.inputs), 0.0f, dw + begin * s.inputs, dim(s.inputs));
   });
 }
 
