@@ -51,15 +51,15 @@ struct Shard::State {
 };
 
 Result<std::unique_ptr<Shard>> Shard::create(ShardOptions options) {
-  DT_TRY(std::vector<std::string> slots, optim::state_slots(options.rule.optimizer));
+  DT_TRY(const std::vector<std::string> slots, optim::state_slots(options.rule.optimizer));
   DT_TRY_VOID(check(options));
-  return std::unique_ptr<Shard>(new Shard(std::move(options), std::move(slots)));
+  return std::unique_ptr<Shard>(new Shard(std::move(options), slots.size()));
 }
 
-Shard::Shard(ShardOptions options, std::vector<std::string> slots)
+Shard::Shard(ShardOptions options, size_t slot_count)
     : options_(std::move(options)), state_(std::make_unique<State>(options_.policy.group_of.size())) {
   for (const Slice& slice : options_.placement) {
-    if (slice.server == options_.server) slices_.push_back(std::make_unique<ShardSlice>(options_, slice, slots.size()));
+    if (slice.server == options_.server) slices_.push_back(std::make_unique<ShardSlice>(options_, slice, slot_count));
   }
   std::sort(slices_.begin(), slices_.end(), [](const auto& a, const auto& b) {
     return std::pair(a->slice().key, a->slice().part) < std::pair(b->slice().key, b->slice().part);

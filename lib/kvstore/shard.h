@@ -72,7 +72,7 @@ class Shard final : public ServerEvents {
   [[nodiscard]] ShardCounts counts() const;
 
  private:
-  explicit Shard(ShardOptions options, std::vector<std::string> slots);
+  Shard(ShardOptions options, size_t slot_count);
   [[nodiscard]] ShardSlice* find(uint32_t key, uint32_t part) const;
   [[nodiscard]] bool may_speak(uint32_t rank, uint64_t incarnation);
   void dispatch(ShardSlice& slice, const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload);

@@ -68,7 +68,7 @@ Command command_for(const Common& common, const std::string& role, int rank, int
 // Servers before workers: a worker that finds its servers there waits less.
 std::vector<Command> others(const Common& common, int workers, int servers, const std::string& scheduler) {
   std::vector<Command> commands;
-  commands.reserve(static_cast<size_t>(workers + servers));
+  commands.reserve(static_cast<size_t>(workers) + static_cast<size_t>(servers));
   for (int i = 0; i < servers; i++) commands.push_back(command_for(common, "server", i, workers + i, scheduler));
   for (int i = 0; i < workers; i++) commands.push_back(command_for(common, "worker", i, i, scheduler));
   return commands;

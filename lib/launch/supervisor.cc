@@ -321,8 +321,8 @@ JobEnd Supervisor::report() {
 // Returns the error that it printed.
 std::string Supervisor::report_failure(const Ended& ended, const Member& member) {
   if (!job_.log_hint.empty()) say(job_.log_hint);
-  const std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
-  const std::string error = fmt::format("{}", fmt::join(member.first_error.lines(), "\n"));
+  std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
+  std::string error = fmt::format("{}", fmt::join(member.first_error.lines(), "\n"));
   say(error.empty() ? what + " without a word" : what + "; its first error:");
   if (error.empty()) return what;
   console_.line(error);

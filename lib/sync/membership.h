@@ -25,6 +25,7 @@ enum class Role : uint8_t { kWorker, kServer };
 struct Member {
   Role role = Role::kWorker;
   uint32_t rank = 0;
+  // clang-tidy 14 takes the compiler's 0 in it for ours. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const Member&) const = default;
 };
 std::string to_text(const Member& member);                // "worker 3"
