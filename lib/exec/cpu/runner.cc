@@ -8,8 +8,8 @@ namespace dtrain::exec::cpu {
 
 Runner::Runner(const Program& program, bool share) : engine_(program.engine()), stream_(engine_) {
   const MemoryPlan plan = plan_memory(program, share);
-  arena_ = Arena(plan.arena_bytes);
-  scratchpad_ = Arena(plan.scratchpad_bytes);
+  arena_ = Buffer<std::byte>(plan.arena_bytes);
+  scratchpad_ = Buffer<std::byte>(plan.scratchpad_bytes);
   bind_addresses(program, plan);
   for (const Step& step : program.steps()) steps_.push_back(bind(step));
 }
