@@ -115,4 +115,11 @@ void initialize(const InitializerSpec& spec, std::string_view name, const Shape&
   }
 }
 
+void initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed) {
+  uint64_t index = 0;
+  for (const std::vector<ParameterSpan>* spans : {&view.parameters, &view.statistics}) {
+    for (const ParameterSpan& p : *spans) initialize(spec, p.name, p.shape, seed, index++, p.weight);
+  }
+}
+
 }  // namespace dtrain::optim

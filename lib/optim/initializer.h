@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "tensor/parameters.h"
 #include "tensor/shape.h"
 
 namespace dtrain::optim {
@@ -30,5 +31,7 @@ std::string to_string(const InitializerSpec& spec);
 // canonical order.
 void initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed, uint64_t index,
                 std::span<float> values);
+// All of a network: parameters, then statistics, counted through.
+void initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed);
 
 }  // namespace dtrain::optim

@@ -61,13 +61,7 @@ Result<optim::InitializerSpec> initializer_spec(const job::JobFlags& flags) {
 
 Result<> initialize(const job::JobFlags& flags, const ParameterView& view) {
   DT_TRY(const optim::InitializerSpec spec, initializer_spec(flags), "reading --initializer");
-  const uint64_t seed = flags.seed.value();
-  uint64_t index = 0;
-  for (const auto* spans : {&view.parameters, &view.statistics}) {
-    for (const ParameterSpan& span : *spans) {
-      optim::initialize(spec, span.name, span.shape, seed, index++, span.weight);
-    }
-  }
+  optim::initialize(spec, view, flags.seed.value());
   return {};
 }
 

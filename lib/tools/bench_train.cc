@@ -50,15 +50,6 @@ Data random_data(int64_t batch, const Shape& image, int64_t classes) {
   return data;
 }
 
-void initialize(const ParameterView& view) {
-  for (const auto* list : {&view.parameters, &view.statistics}) {
-    for (size_t i = 0; i < list->size(); i++) {
-      const ParameterSpan& p = (*list)[i];
-      optim::initialize({}, p.name, p.shape, kSeed, i, p.weight);
-    }
-  }
-}
-
 // One compiled network and its data, run batch by batch.
 class Bench {
  public:
@@ -70,7 +61,7 @@ class Bench {
         executor_(std::move(executor)),
         store_(std::move(store)),
         data_(random_data(options.batch_size, compiled_.image, classes)) {
-    initialize(executor_->parameters());
+    optim::initialize({}, executor_->parameters(), kSeed);
   }
 
   Result<BenchTrainResult> run() {

@@ -72,12 +72,7 @@ void set_fixed_gammas(const graph::Graph& graph, const ParameterView& view) {
 }
 
 Start fresh(const StartSpec& spec, const ParameterView& view) {
-  uint64_t index = 0;
-  for (const std::vector<ParameterSpan>* spans : {&view.parameters, &view.statistics}) {
-    for (const ParameterSpan& p : *spans) {
-      optim::initialize(spec.initializer, p.name, p.shape, spec.seed, index++, p.weight);
-    }
-  }
+  optim::initialize(spec.initializer, view, spec.seed);
   return {};
 }
 
