@@ -82,37 +82,17 @@ void make_pictures(const std::string& directory) {
   if (end.code != 0) throw std::runtime_error("dtrain data synth failed:\n" + end.output);
 }
 
-std::vector<std::string> endless_training() {
-  return {"--network",
-          "lenet",
-          "--benchmark",
-          "1",
-          "--num-batches",
-          "20",
-          "--image-shape",
-          "1,28,28",
-          "--num-classes",
-          "10",
-          "--batch-size",
-          "8",
-          "--num-epochs",
-          "100000",
-          "--seed",
-          "1",
-          "--threads",
-          "1",
-          "--kv-store",
-          "dist_sync",
-          "--heartbeat-interval",
-          "1",
-          "--heartbeat-timeout",
-          "3",
-          "--scheduler-grace",
-          "2",
-          "--start-timeout",
-          "30",
-          "--save-period",
-          "3"};
+std::vector<std::string> endless_training(Heartbeats heartbeats) {
+  std::vector<std::string> flags = {"--network",     "lenet",     "--benchmark",     "1",  "--num-batches", "20",
+                                    "--image-shape", "1,28,28",   "--num-classes",   "10", "--batch-size",  "8",
+                                    "--num-epochs",  "100000",    "--seed",          "1",  "--threads",     "1",
+                                    "--kv-store",    "dist_sync", "--start-timeout", "30", "--save-period", "3"};
+  if (heartbeats == Heartbeats::kShort) {
+    for (const char* word : {"--heartbeat-interval", "1", "--heartbeat-timeout", "3", "--scheduler-grace", "2"}) {
+      flags.emplace_back(word);
+    }
+  }
+  return flags;
 }
 
 LoopbackJob::LoopbackJob(JobSetting setting) : setting_(std::move(setting)) {

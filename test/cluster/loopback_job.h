@@ -25,9 +25,13 @@ uint16_t port_of(const std::string& address);
 // A small labelled set of pictures, made by `dtrain data synth` in the folder.
 void make_pictures(const std::string& directory);
 
-// lenet on made-up data, without end, with the short times that the suite is about: heartbeats every second, lost after
-// 3 s, 2 s of grace for the scheduler. An epoch, every third one a checkpoint, is 20 steps.
-std::vector<std::string> endless_training();
+enum class Heartbeats {
+  kShort,    // every second, lost after 3 s, 2 s of grace for the scheduler: so that a suite has time for many deaths
+  kDefault,  // the program's own: 2 s, 10 s, 30 s
+};
+
+// lenet on made-up data, without end. An epoch, every third one a checkpoint, is 20 steps.
+std::vector<std::string> endless_training(Heartbeats heartbeats = Heartbeats::kShort);
 
 struct JobSetting {
   int workers = 2, servers = 2;
