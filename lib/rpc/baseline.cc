@@ -10,24 +10,55 @@
 #include <mutex>
 #include <vector>
 
+#include "base/simd.h"
 #include "baseline.grpc.pb.h"
 #include "rpc/status.h"
+#include "tensor/buffer.h"
 
 namespace dtrain::rpc {
 namespace {
 
-class EchoService final : public proto::Baseline::CallbackService {
+DT_MULTI_ISA void subtract(const float* __restrict gradient, float* __restrict weight, size_t count) {
+  for (size_t i = 0; i < count; i++) weight[i] -= gradient[i];
+}
+
+class Service final : public proto::Baseline::CallbackService {
+ public:
+  explicit Service(size_t weight_bytes) : weights_(weight_bytes / sizeof(float)) {}
+
+ private:
   grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const proto::Blob* request,
                                  proto::Blob* reply) override {
     reply->set_data(request->data());
+    return answer(context, grpc::Status::OK);
+  }
+
+  // Parts do not overlap, so calls need no lock.
+  grpc::ServerUnaryReactor* Update(grpc::CallbackServerContext* context, const proto::Blob* request,
+                                   proto::Blob* reply) override {
+    const std::string& gradient = request->data();
+    const size_t size = weights_.size() * sizeof(float);
+    if (request->at() > size || gradient.size() > size - request->at()) {
+      return answer(context, {grpc::OUT_OF_RANGE, "beyond the weights"});
+    }
+    float* weights = weights_.data() + request->at() / sizeof(float);
+    subtract(reinterpret_cast<const float*>(gradient.data()), weights, gradient.size() / sizeof(float));
+    reply->set_data(weights, gradient.size());
+    return answer(context, grpc::Status::OK);
+  }
+
+  static grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const grpc::Status& status) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
+    reactor->Finish(status);
     return reactor;
   }
+
+  Buffer<float> weights_;
 };
 
 class Server final : public BaselineServer {
  public:
+  explicit Server(size_t weight_bytes) : service_(weight_bytes) {}
   Result<> begin(const Listen& where) {
     grpc::ServerBuilder builder;
     int port = 0;
@@ -45,7 +76,7 @@ class Server final : public BaselineServer {
   uint16_t port() const override { return port_; }
 
  private:
-  EchoService service_;
+  Service service_;
   std::unique_ptr<grpc::Server> server_;
   uint16_t port_ = 0;
 };
@@ -67,16 +98,18 @@ class Client final : public BaselineClient {
         grpc::CreateCustomChannel(to_text(server), grpc::InsecureChannelCredentials(), arguments));
   }
 
-  Result<double> exchange(std::span<const std::span<const std::byte>> arrays,
+  Result<double> exchange(Method method, std::span<const std::span<const std::byte>> arrays,
                           std::span<const std::span<std::byte>> back, size_t chunk_bytes, int window) override {
     DT_CHECK(arrays.size() == back.size(), "{} arrays go, {} come back", arrays.size(), back.size());
     const auto begin = std::chrono::steady_clock::now();
     std::vector<std::unique_ptr<Call>> calls;
+    uint64_t place = 0;
     for (size_t i = 0; i < arrays.size(); i++) {
       for (size_t at = 0; at < arrays[i].size(); at += chunk_bytes) {
         const size_t count = std::min(chunk_bytes, arrays[i].size() - at);
         wait_for(window);
-        calls.push_back(start(arrays[i].subspan(at, count), back[i].subspan(at, count)));
+        calls.push_back(start(method, place, arrays[i].subspan(at, count), back[i].subspan(at, count)));
+        place += count;
       }
     }
     wait_for(1);
@@ -85,17 +118,23 @@ class Client final : public BaselineClient {
   }
 
  private:
-  std::unique_ptr<Call> start(std::span<const std::byte> bytes, std::span<std::byte> back) {
+  std::unique_ptr<Call> start(Method method, uint64_t place, std::span<const std::byte> bytes,
+                              std::span<std::byte> back) {
     auto call = std::make_unique<Call>();
     call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
     call->request.set_data(bytes.data(), bytes.size());
+    call->request.set_at(place);
     call->back = back;
     {
       const std::lock_guard lock(mutex_);
       open_++;
     }
-    stub_->async()->Echo(&call->context, &call->request, &call->reply,
-                         [this, raw = call.get()](const grpc::Status& status) { finish(*raw, status); });
+    const auto done = [this, raw = call.get()](const grpc::Status& status) { finish(*raw, status); };
+    if (method == Method::kEcho) {
+      stub_->async()->Echo(&call->context, &call->request, &call->reply, done);
+    } else {
+      stub_->async()->Update(&call->context, &call->request, &call->reply, done);
+    }
     return call;
   }
 
@@ -125,8 +164,8 @@ class Client final : public BaselineClient {
 
 }  // namespace
 
-Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const Listen& listen) {
-  auto server = std::make_unique<Server>();
+Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const Listen& listen, size_t weight_bytes) {
+  auto server = std::make_unique<Server>(weight_bytes);
   DT_TRY_VOID(server->begin(listen), "starting the baseline");
   return std::unique_ptr<BaselineServer>(std::move(server));
 }

@@ -12,21 +12,26 @@
 
 namespace dtrain::rpc {
 
-// The called side: sends back what it gets.
+// The called side: holds `weight_bytes` of weights, zero at first.
 class BaselineServer {
  public:
-  static Result<std::unique_ptr<BaselineServer>> start(const Listen& listen);
+  static Result<std::unique_ptr<BaselineServer>> start(const Listen& listen, size_t weight_bytes);
   virtual ~BaselineServer() = default;
   [[nodiscard]] virtual uint16_t port() const = 0;
 };
 
 class BaselineClient {
  public:
+  enum class Method {
+    kEcho,    // what comes back is what went: the calls alone
+    kUpdate,  // the arrays are gradients, one after the other; the new weights come back: what push and pull do
+  };
+
   static std::unique_ptr<BaselineClient> create(const Endpoint& server);
   virtual ~BaselineClient() = default;
   // All arrays there and back once, `window` calls on their way at most: seconds. The answers are copied into `back`,
   // which has the arrays' sizes; as a worker that pulls does.
-  virtual Result<double> exchange(std::span<const std::span<const std::byte>> arrays,
+  virtual Result<double> exchange(Method method, std::span<const std::span<const std::byte>> arrays,
                                   std::span<const std::span<std::byte>> back, size_t chunk_bytes, int window) = 0;
 };
 

@@ -31,7 +31,7 @@ Result<double> timed(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The same bytes the usual way: the gradients out, into the place of the weights back.
+// The same the usual way: the gradients out, the weights back.
 class Baseline {
  public:
   Baseline(const KvPlan& plan, uint16_t port)
@@ -42,7 +42,9 @@ class Baseline {
       back_.push_back(std::as_writable_bytes(parameter.weight));
     }
   }
-  Result<double> exchange() { return client_->exchange(out_, back_, kBaselineChunk, kBaselineWindow); }
+  Result<double> exchange(rpc::BaselineClient::Method method) {
+    return client_->exchange(method, out_, back_, kBaselineChunk, kBaselineWindow);
+  }
 
  private:
   std::unique_ptr<rpc::BaselineClient> client_;
@@ -91,7 +93,7 @@ class Bench {
       DT_TRY(const uint16_t port, add(serve_slices(plan_, server)), "starting server {} of the bench", server);
       server_ports_.push_back(port);
     }
-    DT_TRY(baseline_port_, add(serve_baseline()));
+    DT_TRY(baseline_port_, add(serve_baseline(plan_)));
     for (uint32_t worker = 1; worker < options_.workers; worker++) {
       const auto batches = static_cast<uint64_t>(options_.num_batches + 1);
       DT_TRY_VOID(add(work_along(plan_, worker, server_ports_, batches, kSmallRounds)));
@@ -108,7 +110,8 @@ class Bench {
   // In turns, so that what else the machine does meets both. Batch 0 warms up.
   Result<> measure(int64_t batch, Baseline& baseline) {
     DT_TRY(const double seconds, timed([&] { return worker_->exchange(static_cast<uint64_t>(batch)); }));
-    DT_TRY(const double proto_seconds, baseline.exchange());
+    DT_TRY(const double update_seconds, baseline.exchange(rpc::BaselineClient::Method::kUpdate));
+    DT_TRY(const double echo_seconds, baseline.exchange(rpc::BaselineClient::Method::kEcho));
     double error = 0;
     if (reference_) {
       reference_->update();
@@ -117,7 +120,8 @@ class Bench {
     }
     if (batch == 0) return {};
     batches_.push_back(seconds);
-    proto_.push_back(proto_seconds);
+    proto_update_.push_back(update_seconds);
+    proto_echo_.push_back(echo_seconds);
     if (batch % options_.disp_batches == 0) {
       line_(
           fmt::format("iter {}, {:f} sec, {:f} GB/sec per gpu, error {:f}", batch, seconds, gb_per_s(seconds), error));
@@ -132,7 +136,8 @@ class Bench {
     result_.ms = {seconds * 1e3, *std::ranges::min_element(batches_) * 1e3, *std::ranges::max_element(batches_) * 1e3};
     result_.gb_per_s = gb_per_s(seconds);
     result_.small_key_us = median(small_) * 1e6;
-    result_.proto_bytes_ms = median(proto_) * 1e3;
+    result_.proto_bytes_ms = median(proto_update_) * 1e3;
+    result_.proto_echo_ms = median(proto_echo_) * 1e3;
     return result_;
   }
 
@@ -145,7 +150,8 @@ class Bench {
   uint16_t baseline_port_ = 0;
   std::unique_ptr<KvReference> reference_;
   std::vector<double> batches_;
-  std::vector<double> proto_;
+  std::vector<double> proto_update_;
+  std::vector<double> proto_echo_;
   std::vector<double> small_;
   std::unique_ptr<KvWorker> worker_;
 };
@@ -163,7 +169,8 @@ std::string BenchKvResult::json() const {
                                          {"gb_per_s", gb_per_s},
                                          {"small_key_us", small_key_us},
                                          {"error", error},
-                                         {"proto_bytes_ms", proto_bytes_ms}};
+                                         {"proto_bytes_ms", proto_bytes_ms},
+                                         {"proto_echo_ms", proto_echo_ms}};
   return object.dump();
 }
 
@@ -171,10 +178,10 @@ std::string BenchKvResult::text() const {
   return fmt::format(
       "{} arrays, {:.1f} MB, {} workers, {} servers ({}), {}\n"
       "push and pull {:.1f} ms (median; {:.1f} to {:.1f}), {:.2f} GB/s; a small key {:.0f} us; error {:.2g}\n"
-      "by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long\n",
+      "by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long; if they only echo {:.1f} ms: {:.2f}\n",
       arrays, static_cast<double>(bytes) / 1e6, options.workers, options.servers,
       processes ? "processes" : "threads of one process", options.store, ms.median, ms.min, ms.max, gb_per_s,
-      small_key_us, error, proto_bytes_ms, proto_bytes_ms / ms.median);
+      small_key_us, error, proto_bytes_ms, proto_bytes_ms / ms.median, proto_echo_ms, proto_echo_ms / ms.median);
 }
 
 Result<BenchKvResult> bench_kv(const BenchKvOptions& options, const std::function<void(std::string_view)>& line) {

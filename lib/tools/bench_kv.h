@@ -1,6 +1,6 @@
 // `dtrain bench kv`: pushes and pulls a network's arrays between workers and servers on this host, as a training step
-// does, and says how fast that was; in turns with it, the same bytes by a unary gRPC call with a protobuf `bytes`
-// field. distributed.md 7.1, R-T1.
+// does, and says how fast that was; in turns with it, the same by unary gRPC calls with a protobuf `bytes` field.
+// distributed.md 7.1, R-T1.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,12 @@ struct BenchKvResult {
   bool processes = false;  // how it was run: threads if this process had more than one when it began
   struct Times {
     double median = 0, min = 0, max = 0;
-  } ms;                       // of a batch: all gradients out, all new weights back
-  double gb_per_s = 0;        // bytes one way by the median
-  double small_key_us = 0;    // 1000 numbers there and back, median
-  double error = 0;           // the largest of sum |got - expected| / sum |expected|
-  double proto_bytes_ms = 0;  // median; the bytes out and back to one echoing server
+  } ms;                     // of a batch: all gradients out, all new weights back
+  double gb_per_s = 0;      // bytes one way by the median
+  double small_key_us = 0;  // 1000 numbers there and back, median
+  double error = 0;         // the largest of sum |got - expected| / sum |expected|
+  // Median, one worker and one server, by unary calls: the same update; the bytes there and back and nothing else.
+  double proto_bytes_ms = 0, proto_echo_ms = 0;
 
   [[nodiscard]] std::string json() const;
   [[nodiscard]] std::string text() const;

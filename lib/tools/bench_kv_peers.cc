@@ -209,9 +209,9 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
   };
 }
 
-KvWork serve_baseline() {
-  return [](const auto& ready, const auto& stopped) -> Result<> {
-    DT_TRY(const std::unique_ptr<rpc::BaselineServer> server, rpc::BaselineServer::start({}));
+KvWork serve_baseline(const KvPlan& plan) {
+  return [&plan](const auto& ready, const auto& stopped) -> Result<> {
+    DT_TRY(const std::unique_ptr<rpc::BaselineServer> server, rpc::BaselineServer::start({}, plan.bytes()));
     ready(server->port());
     stopped();
     return {};

@@ -1,4 +1,4 @@
-// The other ends of `bench kv`: servers, further workers, and the echo of the baseline.
+// The other ends of `bench kv`: servers, further workers, and the baseline's.
 #pragma once
 
 #include <functional>
@@ -34,8 +34,8 @@ bool is_single_threaded();
 
 // A server: listens, hands out its port, serves the plan's slices of its rank.
 KvWork serve_slices(const KvPlan& plan, uint32_t server);
-// The echo of rpc/baseline.h.
-KvWork serve_baseline();
+// The server of rpc/baseline.h, for all of the plan's bytes.
+KvWork serve_baseline(const KvPlan& plan);
 
 // A worker's store with its pipes.
 class KvWorker {
