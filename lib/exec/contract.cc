@@ -13,6 +13,12 @@ void check_same(const std::vector<ParameterSpan>& spans, const std::vector<graph
   }
 }
 
+std::vector<TensorName> names_of(const std::vector<graph::ParameterInfo>& infos) {
+  std::vector<TensorName> names;
+  for (const graph::ParameterInfo& info : infos) names.push_back({info.name, info.shape});
+  return names;
+}
+
 }  // namespace
 
 void check_options(const Options& options, const graph::Shapes& shapes) {
@@ -24,6 +30,10 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
     DT_CHECK(begin[b] > begin[b - 1] && begin[b] < shapes.parameters.size(), "bucket {} begins at {} of {} parameters",
              b, begin[b], shapes.parameters.size());
   }
+}
+
+ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose) {
+  return {names_of(shapes.parameters), names_of(shapes.statistics), purpose == Options::Purpose::kTraining};
 }
 
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes) {

@@ -1,12 +1,17 @@
-// What every backend checks of what it is given, so that all refuse the same things in the same words.
+// What every backend checks of what it is given, so that all refuse the same things in the same words; and the memory
+// that all show the same way.
 #pragma once
 
 #include "exec/executor.h"
+#include "tensor/parameter_memory.h"
 
 namespace dtrain::exec {
 
 // Bucket boundaries, batch size and threads that no caller without a bug asks for: CheckFailed.
 void check_options(const Options& options, const graph::Shapes& shapes);
+
+// Memory for the parameters and statistics that inference of shapes found; gradients too, for training.
+ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose);
 
 // An executor whose parameters another one is to use has the same parameters: CheckFailed otherwise.
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);

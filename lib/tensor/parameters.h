@@ -20,7 +20,17 @@ struct ParameterSpan {
 struct ParameterView {
   std::vector<ParameterSpan> parameters;  // in canonical order: the index is the key
   std::vector<ParameterSpan> statistics;  // moving means and variances, in canonical order
+
+  // Each kind in one piece, for what is done to many arrays at once: the arrays lie in it in order, and what lies
+  // between them is zero and of no meaning. Weights and gradients at the same places. Empty: they are scattered.
+  std::span<float> all_weights = {}, all_gradients = {}, all_statistics = {};
 };
+
+// Where the parameters [first, end) lie in all_weights and all_gradients, with what lies between and behind them.
+struct FlatInterval {
+  size_t begin = 0, count = 0;
+};
+FlatInterval flat_interval(const ParameterView& view, size_t first, size_t end);
 
 // A named array on its own: what checkpoints hold and servers hand out.
 struct NamedArray {

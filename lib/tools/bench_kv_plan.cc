@@ -101,12 +101,12 @@ Result<KvPlan> make_kv_plan(const BenchKvOptions& options) {
 }
 
 KvArrays::KvArrays(const KvPlan& plan, uint32_t worker) {
+  std::vector<TensorName> names;
+  for (size_t key = 0; key < plan.names.size(); key++) names.push_back({plan.names[key], plan.shapes[key]});
+  memory_ = ParameterMemory(names, {});
   for (size_t key = 0; key < plan.names.size(); key++) {
-    weights_.emplace_back(elements(plan, key));
-    gradients_.emplace_back(elements(plan, key));
     const std::vector<float> values = random_gradient(elements(plan, key), worker, key);
-    std::ranges::copy(values, gradients_.back().data());
-    view_.parameters.push_back({plan.names[key], plan.shapes[key], weights_.back().span(), gradients_.back().span()});
+    std::ranges::copy(values, memory_.view().parameters[key].gradient.begin());
   }
 }
 

@@ -8,8 +8,7 @@
 
 #include "kvstore/placement.h"
 #include "kvstore/update_rule.h"
-#include "tensor/buffer.h"
-#include "tensor/parameters.h"
+#include "tensor/parameter_memory.h"
 #include "tools/bench_kv.h"
 
 namespace dtrain::tools {
@@ -34,12 +33,10 @@ Result<KvPlan> make_kv_plan(const BenchKvOptions& options);
 class KvArrays {
  public:
   KvArrays(const KvPlan& plan, uint32_t worker);
-  [[nodiscard]] const ParameterView& view() const { return view_; }
+  [[nodiscard]] const ParameterView& view() const { return memory_.view(); }
 
  private:
-  std::vector<Buffer<float>> weights_;
-  std::vector<Buffer<float>> gradients_;
-  ParameterView view_;
+  ParameterMemory memory_;
 };
 
 // What the weights must be: the same updates without servers.

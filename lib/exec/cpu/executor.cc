@@ -19,7 +19,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& gr
   check_options(options, shapes);
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(graph, options, std::move(shapes)));
   if (weights_of == nullptr) {
-    executor->store_ = std::make_shared<ParameterStore>(executor->shapes_, executor->training());
+    executor->store_ = std::make_shared<ParameterStore>(executor->shapes_, options.purpose);
   } else {
     auto* owner = dynamic_cast<CpuExecutor*>(weights_of);
     DT_CHECK(owner != nullptr, "weights of an executor of another backend");
@@ -27,7 +27,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& gr
     DT_CHECK(!executor->training() || owner->training(), "an executor for training needs gradients to share");
     executor->store_ = owner->store_;
   }
-  executor->view_ = executor->training() ? executor->store_->view() : executor->store_->view_for_inference();
+  executor->view_ = executor->training() ? executor->store_->view() : without_gradients(executor->store_->view());
   try {
     executor->build();
   } catch (const std::bad_alloc&) {

@@ -1,35 +1,10 @@
 #include "exec/cpu/parameter_store.h"
 
+#include "exec/contract.h"
+
 namespace dtrain::exec::cpu {
 
 namespace {
-
-constexpr size_t kFloatsPerLine = 16;
-
-size_t stride_of(const graph::ParameterInfo& info) {
-  const auto count = static_cast<size_t>(element_count(info.shape));
-  return (count + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
-}
-
-size_t total(const std::vector<graph::ParameterInfo>& infos) {
-  size_t sum = 0;
-  for (const auto& info : infos) sum += stride_of(info);
-  return sum;
-}
-
-std::vector<ParameterSpan> spans(const std::vector<graph::ParameterInfo>& infos, Buffer<float>& values,
-                                 Buffer<float>& gradients) {
-  std::vector<ParameterSpan> result;
-  size_t begin = 0;
-  for (const auto& info : infos) {
-    const auto count = static_cast<size_t>(element_count(info.shape));
-    const bool learned = gradients.size() > 0;
-    result.push_back({info.name, info.shape, values.part(begin, count),
-                      learned ? gradients.part(begin, count) : std::span<float>{}});
-    begin += stride_of(info);
-  }
-  return result;
-}
 
 bool same(const std::vector<graph::ParameterInfo>& a, const std::vector<graph::ParameterInfo>& b) {
   if (a.size() != b.size()) return false;
@@ -49,26 +24,12 @@ std::optional<size_t> position(const std::vector<graph::ParameterInfo>& infos, g
 
 }  // namespace
 
-ParameterStore::ParameterStore(const graph::Shapes& shapes, bool gradients)
-    : parameters_(shapes.parameters),
-      statistics_(shapes.statistics),
-      weights_(total(parameters_)),
-      gradients_(gradients ? total(parameters_) : 0),
-      statistics_memory_(total(statistics_)) {
-  Buffer<float> none;
-  view_.parameters = spans(parameters_, weights_, gradients_);
-  view_.statistics = spans(statistics_, statistics_memory_, none);
-}
-
-ParameterView ParameterStore::view_for_inference() const {
-  ParameterView result = view_;
-  for (ParameterSpan& span : result.parameters) span.gradient = {};
-  return result;
-}
+ParameterStore::ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose)
+    : parameters_(shapes.parameters), statistics_(shapes.statistics), memory_(parameter_memory(shapes, purpose)) {}
 
 std::optional<ParameterStore::Found> ParameterStore::find(graph::NodeId node, graph::ParameterInfo::Role role) const {
-  if (const auto i = position(parameters_, node, role)) return Found{*i, &view_.parameters[*i]};
-  if (const auto i = position(statistics_, node, role)) return Found{*i, &view_.statistics[*i]};
+  if (const auto i = position(parameters_, node, role)) return Found{*i, &view().parameters[*i]};
+  if (const auto i = position(statistics_, node, role)) return Found{*i, &view().statistics[*i]};
   return std::nullopt;
 }
 

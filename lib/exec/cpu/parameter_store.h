@@ -1,24 +1,21 @@
-// Weights, gradients and statistics in canonical layout: each kind in one piece of memory, every tensor at a cache
-// line.
+// Weights, gradients and statistics in canonical layout, found by node.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "exec/executor.h"
 #include "graph/graph.h"
-#include "tensor/buffer.h"
-#include "tensor/parameters.h"
+#include "tensor/parameter_memory.h"
 
 namespace dtrain::exec::cpu {
 
 class ParameterStore {
  public:
-  // All zero at first. Without gradients (an executor for inference) the gradients' spans are empty.
-  ParameterStore(const graph::Shapes& shapes, bool gradients);
+  // contract.h's memory.
+  ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose);
 
-  [[nodiscard]] const ParameterView& view() const { return view_; }
-  // The same weights and statistics without gradients: what an executor for inference shows.
-  [[nodiscard]] ParameterView view_for_inference() const;
+  [[nodiscard]] const ParameterView& view() const { return memory_.view(); }
 
   struct Found {
     size_t index;  // among the parameters, or among the statistics
@@ -31,8 +28,7 @@ class ParameterStore {
 
  private:
   std::vector<graph::ParameterInfo> parameters_, statistics_;
-  Buffer<float> weights_, gradients_, statistics_memory_;
-  ParameterView view_;
+  ParameterMemory memory_;
 };
 
 }  // namespace dtrain::exec::cpu

@@ -15,26 +15,6 @@ Extent extent_of(int64_t batch, const Shape& shape) {
   return shape.size() == 3 ? Extent{batch, shape[0], shape[1], shape[2]} : Extent{batch, shape[0], 1, 1};
 }
 
-int64_t total(const std::vector<graph::ParameterInfo>& infos) {
-  int64_t sum = 0;
-  for (const graph::ParameterInfo& info : infos) sum += element_count(info.shape);
-  return sum;
-}
-
-// Spans for each tensor, one after the other in `weights` and, where there are any, in `gradients`.
-std::vector<ParameterSpan> spans_of(const std::vector<graph::ParameterInfo>& infos, std::span<float> weights,
-                                    std::span<float> gradients) {
-  std::vector<ParameterSpan> spans;
-  size_t begin = 0;
-  for (const graph::ParameterInfo& info : infos) {
-    const auto count = static_cast<size_t>(element_count(info.shape));
-    const std::span<float> gradient = gradients.empty() ? gradients : gradients.subspan(begin, count);
-    spans.push_back({info.name, info.shape, weights.subspan(begin, count), gradient});
-    begin += count;
-  }
-  return spans;
-}
-
 }  // namespace
 
 template <class T>
@@ -45,7 +25,8 @@ Result<std::unique_ptr<ReferenceExecutor<T>>> ReferenceExecutor<T>::compile(cons
   check_options(options, shapes);
   std::unique_ptr<ReferenceExecutor> executor(new ReferenceExecutor(graph, options, std::move(shapes)));
   if (weights_of == nullptr) {
-    executor->allocate_parameters();
+    executor->parameters_ = parameter_memory(executor->shapes_, options.purpose);
+    executor->view_ = executor->parameters_.view();
   } else {
     executor->share_parameters(*weights_of);
   }
@@ -58,20 +39,9 @@ ReferenceExecutor<T>::ReferenceExecutor(const graph::Graph& graph, const Options
     : graph_(graph), options_(options), shapes_(std::move(shapes)), order_(graph.canonical_order()) {}
 
 template <class T>
-void ReferenceExecutor<T>::allocate_parameters() {
-  weights_ = Buffer<float>(static_cast<size_t>(total(shapes_.parameters)));
-  if (training()) gradients_ = Buffer<float>(weights_.size());
-  statistics_ = Buffer<float>(static_cast<size_t>(total(shapes_.statistics)));
-  view_.parameters = spans_of(shapes_.parameters, weights_.span(), gradients_.span());
-  view_.statistics = spans_of(shapes_.statistics, statistics_.span(), {});
-}
-
-template <class T>
 void ReferenceExecutor<T>::share_parameters(Executor& owner) {
-  view_ = owner.parameters();
-  check_same_parameters(view_, shapes_);
-  if (training()) return;
-  for (ParameterSpan& p : view_.parameters) p.gradient = {};
+  check_same_parameters(owner.parameters(), shapes_);
+  view_ = training() ? owner.parameters() : without_gradients(owner.parameters());
 }
 
 template <class T>

@@ -9,6 +9,7 @@
 #include "exec/reference/batch_norm.h"
 #include "exec/reference/spans.h"
 #include "tensor/buffer.h"
+#include "tensor/parameter_memory.h"
 
 namespace dtrain::exec::reference {
 
@@ -58,7 +59,6 @@ class ReferenceExecutor final : public Executor {
   };
 
   ReferenceExecutor(const graph::Graph& graph, const Options& options, graph::Shapes shapes);
-  void allocate_parameters();
   void share_parameters(Executor& owner);
   void allocate_nodes();
   bool training() const { return options_.purpose == Options::Purpose::kTraining; }
@@ -83,7 +83,7 @@ class ReferenceExecutor final : public Executor {
   graph::Shapes shapes_;
   std::vector<graph::NodeId> order_;
   std::vector<NodeState> nodes_;  // by NodeId
-  Buffer<float> weights_, gradients_, statistics_;
+  ParameterMemory parameters_;    // empty where another executor owns them
   ParameterView view_;
   Buffer<float> labels_, probabilities_;
 };
