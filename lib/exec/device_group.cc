@@ -1,0 +1,108 @@
+#include "exec/device_group.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace dtrain::exec {
+
+Result<std::vector<int64_t>> split_batch(int64_t batch, std::span<const double> weights) {
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<int64_t> shares;
+  int64_t left = batch;
+  for (size_t i = 0; i < weights.size(); i++) {
+    const bool is_last = i + 1 == weights.size();
+    const int64_t wanted = std::llround(weights[i] * static_cast<double>(batch) / total);
+    shares.push_back(is_last ? left : std::min(wanted, left));
+    left -= shares.back();
+    if (shares.back() <= 0) {
+      return fail(Code::kUsage, "a batch of {} has no image for device {} of {} (--batch-size, --work-load-list)",
+                  batch, i, weights.size());
+    }
+  }
+  return shares;
+}
+
+DeviceGroup::DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::vector<int64_t> batch_sizes)
+    : executors_(std::move(executors)),
+      shares_(executors_.size()),
+      forward_([this](int64_t device) { forward_on(static_cast<size_t>(device)); }),
+      backward_([this](int64_t device) { backward_on(static_cast<size_t>(device)); }),
+      pool_(static_cast<int>(std::max<size_t>(executors_.size(), 1)), "device") {
+  DT_CHECK(!executors_.empty() && executors_.size() == batch_sizes.size(), "{} executors, {} batch sizes",
+           executors_.size(), batch_sizes.size());
+  for (size_t i = 0; i < shares_.size(); i++) {
+    Share& share = shares_[i];
+    share.begin = batch_size_;
+    share.count = batch_sizes[i];
+    share.wait = [this, i](size_t bucket) { return (*call_)(i, bucket); };
+    share.ready = share.wait;
+    batch_size_ += batch_sizes[i];
+  }
+  if (size() > 1)
+    probabilities_ = Buffer<float>(executors_.front()->probabilities().size() /
+                                   static_cast<size_t>(shares_.front().count) * static_cast<size_t>(batch_size_));
+}
+
+DeviceGroup::DeviceGroup(std::unique_ptr<Executor> executor, int64_t batch_size)
+    : DeviceGroup(
+          [&] {
+            std::vector<std::unique_ptr<Executor>> one;
+            one.push_back(std::move(executor));
+            return one;
+          }(),
+          {batch_size}) {}
+
+Result<> DeviceGroup::on_each(const std::function<void(int64_t)>& work) {
+  if (size() == 1) {
+    work(0);
+  } else {
+    pool_.parallel_for(static_cast<int64_t>(size()), work);
+  }
+  for (Share& share : shares_) {
+    if (!share.outcome) return tl::unexpected(share.outcome.error());
+  }
+  return {};
+}
+
+void DeviceGroup::forward_on(size_t device) {
+  Share& share = shares_[device];
+  const auto part = [&](std::span<const float> values) {
+    const size_t each = values.size() / static_cast<size_t>(batch_size_);
+    return values.subspan(static_cast<size_t>(share.begin) * each, static_cast<size_t>(share.count) * each);
+  };
+  share.outcome = catching([&]() -> Result<> {
+    flush_denormals();
+    DT_TRY_VOID(executors_[device]->forward({part(batch_.data), part(batch_.labels)}, share.wait));
+    if (size() == 1) return {};
+    const std::span<const float> own = executors_[device]->probabilities();
+    const size_t each = own.size() / static_cast<size_t>(share.count);
+    std::copy(own.begin(), own.end(), probabilities_.data() + static_cast<size_t>(share.begin) * each);
+    return {};
+  });
+}
+
+void DeviceGroup::backward_on(size_t device) {
+  Share& share = shares_[device];
+  share.outcome = catching([&]() -> Result<> {
+    flush_denormals();
+    return executors_[device]->backward(share.ready);
+  });
+}
+
+Result<> DeviceGroup::forward(const Batch& batch, const DeviceCall& wait) {
+  batch_ = batch;
+  call_ = &wait;
+  return on_each(forward_);
+}
+
+Result<> DeviceGroup::backward(const DeviceCall& ready) {
+  call_ = &ready;
+  return on_each(backward_);
+}
+
+std::span<const float> DeviceGroup::probabilities() {
+  return size() == 1 ? executors_.front()->probabilities() : std::span<const float>(probabilities_.span());
+}
+
+}  // namespace dtrain::exec
