@@ -1,0 +1,508 @@
+#include "comm/links.h"
+
+#include <arpa/inet.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "base/thread.h"
+#include "comm/missing.h"
+
+namespace dtrain::comm {
+namespace {
+
+using GlooBuffer = gloo::transport::UnboundBuffer;
+using Milliseconds = std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr uint64_t kWatchSlot = 0;  // nothing is ever sent on it
+constexpr Links::Channel kGreeting = {"the greeting of its peers", 1};
+
+// "[../gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:4711": where in gloo's source is nobody's
+// concern.
+std::string reason(const std::exception& e) {
+  const std::string text = e.what();
+  const size_t end = text.find("] ");
+  return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
+}
+
+// gloo 0.5 crashes on a name that it cannot resolve.
+bool is_address(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes;
+  return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
+}
+
+using Secret = std::array<uint32_t, 4>;
+
+// What a rank gives to the exchange: this, then the address of its socket for each other rank, in order of ranks.
+struct Invitation {
+  std::array<char, 4> magic = {'D', 'T', 'G', '1'};
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  Secret secret = {};  // its connections begin with it
+};
+
+struct Message {
+  const Links::Round* round = nullptr;
+  uint32_t peer = 0;
+  bool is_send = false;
+  std::unique_ptr<GlooBuffer> buffer;
+  bool is_done = false;
+
+  // False: woken up by abort. Throws what gloo throws; after a timeout gloo has closed all connections.
+  [[nodiscard]] bool wait(Milliseconds limit) const {
+    return is_send ? buffer->waitSend(limit) : buffer->waitRecv(limit);
+  }
+  void abort() const { is_send ? buffer->abortWaitSend() : buffer->abortWaitRecv(); }
+};
+
+// Whether it has come. No other thread may wake it up any more; the one who did so last may have left a false alarm.
+// If it has not come, gloo closes all connections.
+bool has_come(const Message& message) {
+  constexpr Milliseconds kNow{1};
+  try {
+    return message.wait(kNow) || message.wait(kNow);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Why the connection of a buffer that waits for it has ended, if it has. To wait with abort set is to ask.
+std::optional<std::string> end_of(GlooBuffer& sentinel) {
+  try {
+    sentinel.abortWaitRecv();
+    sentinel.waitRecv(kForever);
+    return std::nullopt;
+  } catch (const std::exception& e) {
+    return reason(e);
+  }
+}
+
+class GlooLinks final : public Links {
+ public:
+  explicit GlooLinks(const GlooOptions& options) : rank_(options.rank), size_(options.size), is_lost_(options.size) {
+    set_wait_limit(options.connect_limit_s);
+  }
+  ~GlooLinks() override;
+  GlooLinks(const GlooLinks&) = delete;
+  GlooLinks& operator=(const GlooLinks&) = delete;
+
+  Result<> open(const GlooOptions& options, const Exchange& exchange);
+  std::unique_ptr<Round> round(Channel channel) override;
+  Result<> check() override;
+  void cancel(Error error) override;
+
+  // For a round: makes a message and sends it on its way; waits until it is done; is no longer interested.
+  Result<std::unique_ptr<Message>> post(const Round& round, bool is_send, uint32_t peer, std::span<std::byte> bytes,
+                                        Channel channel);
+  Result<> finish(Message& message, Channel channel);
+  void forget(const Message& message) { std::erase(open_, &message); }
+
+ private:
+  std::unique_ptr<GlooBuffer> make_buffer(void* data, size_t bytes) {
+    return context_->createUnboundBuffer(data, bytes);
+  }
+  void set_wait_limit(double seconds) {
+    wait_limit_s_ = seconds;
+    wait_limit_ = Milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
+  }
+  Result<> listen(const std::string& ip);
+  [[nodiscard]] std::string invitation() const;
+  Result<> connect(const std::vector<std::string>& invitations);
+  Result<> greet(const std::vector<std::string>& invitations);
+
+  // What has ended the wait for a message.
+  enum class End { kDone, kLate, kOther };
+  End wait(Message& message);
+  bool may_wait(const Message& message);
+  bool misses_lost();
+  [[nodiscard]] std::vector<uint32_t> late_with(const Message& message) const;
+  [[nodiscard]] Error closed(Channel channel) const;
+  Result<> break_off(bool is_late, const Message& message, Channel channel);
+
+  void close_connections();
+  void lose(uint32_t peer, const std::string& why);
+  void post_sentinels();
+  void watch();
+
+  const uint32_t rank_;
+  const uint32_t size_;
+  double wait_limit_s_ = 0;
+  Milliseconds wait_limit_{};  // the same
+  Secret secret_ = {};
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::Context> context_;
+
+  std::vector<Message*> open_;  // all that are under way; the caller's thread alone
+  size_t known_losses_ = 0;     // the caller's thread alone
+
+  std::mutex mutex_;                    // what follows
+  const Message* waits_for_ = nullptr;  // the caller's thread does
+  std::vector<bool> is_lost_;           // by rank
+  std::vector<uint32_t> lost_;          // in the order of their loss
+  std::string first_loss_;              // why the first of them was lost
+  std::optional<Error> error_;
+  bool stop_ = false;
+  std::condition_variable stopped_;
+
+  // The watcher's.
+  std::byte nothing_{};
+  std::unique_ptr<GlooBuffer> any_;                     // told when any connection ends
+  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;  // by rank: told when that rank's ends
+  std::thread watcher_;
+};
+
+// A round of messages.
+
+class GlooRound final : public Links::Round {
+ public:
+  GlooRound(GlooLinks& links, Links::Channel channel) : links_(links), channel_(channel) {}
+  ~GlooRound() override { clear(); }
+  GlooRound(const GlooRound&) = delete;
+  GlooRound& operator=(const GlooRound&) = delete;
+
+  Result<> send(uint32_t to, std::span<const std::byte> bytes) override {
+    // gloo has one type of buffer for both directions.
+    return post(true, to, {const_cast<std::byte*>(bytes.data()), bytes.size()});
+  }
+  Result<> receive(uint32_t from, std::span<std::byte> bytes) override { return post(false, from, bytes); }
+  Result<> finish() override;
+
+ private:
+  Result<> post(bool is_send, uint32_t peer, std::span<std::byte> bytes) {
+    DT_TRY(messages_.emplace_back(), links_.post(*this, is_send, peer, bytes, channel_));
+    return {};
+  }
+  void clear();
+
+  GlooLinks& links_;
+  const Links::Channel channel_;
+  std::vector<std::unique_ptr<Message>> messages_;  // links_ points to them
+};
+
+Result<> GlooRound::finish() {
+  for (const auto& message : messages_) DT_TRY_VOID(links_.finish(*message, channel_));
+  clear();
+  return {};
+}
+
+void GlooRound::clear() {
+  for (const auto& message : messages_) links_.forget(*message);
+  messages_.clear();
+}
+
+std::unique_ptr<Links::Round> GlooLinks::round(Channel channel) {
+  return std::make_unique<GlooRound>(*this, channel);
+}
+
+// Coming together.
+
+Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
+  if (size_ == 1) return {};
+  DT_TRY_VOID(listen(options.listen_ip));
+  DT_TRY(const std::vector<std::string> invitations, exchange(invitation()));
+  if (invitations.size() != size_) {
+    return fail(Code::kStartup, "the exchange gave the addresses of {} ranks, not of {}", invitations.size(), size_);
+  }
+  DT_TRY_VOID(connect(invitations));
+  post_sentinels();
+  watcher_ = std::thread([this] {
+    name_thread("gloo-watch");
+    watch();
+  });
+  DT_TRY_VOID(greet(invitations));
+  set_wait_limit(options.wait_limit_s);
+  return {};
+}
+
+Result<> GlooLinks::listen(const std::string& ip) {
+  if (!is_address(ip)) return fail(Code::kStartup, "'{}' is no IP address to listen on", ip);
+  try {
+    device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(ip.c_str()));
+    context_ = device_->createContext(static_cast<int>(rank_), static_cast<int>(size_));
+    context_->setTimeout(std::max(wait_limit_ / 5, Milliseconds(1)));  // a pair waits five times as long to connect
+    for (uint32_t peer = 0; peer < size_; peer++) {
+      if (peer != rank_) context_->createPair(static_cast<int>(peer));
+    }
+  } catch (const std::exception& e) {
+    return fail(Code::kStartup, "cannot listen on {}: {}", ip, reason(e));
+  }
+  std::random_device random;
+  for (uint32_t& word : secret_) word = random();
+  return {};
+}
+
+std::string GlooLinks::invitation() const {
+  const Invitation mine{.rank = rank_, .size = size_, .secret = secret_};
+  std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
+  for (uint32_t peer = 0; peer < size_; peer++) {
+    if (peer == rank_) continue;
+    const std::vector<char> address = context_->getPair(static_cast<int>(peer))->address().bytes();
+    bytes.append(address.begin(), address.end());
+  }
+  return bytes;
+}
+
+// What a peer gave to the exchange. Its addresses are as long as ours: both come from one build of gloo, or do not fit.
+Result<Invitation> parse(const std::string& bytes, uint32_t rank, uint32_t size, size_t expected_bytes) {
+  Invitation invitation;
+  if (bytes.size() != expected_bytes) {
+    return fail(Code::kStartup, "what rank {} gave to the exchange has {} bytes, not {}", rank, bytes.size(),
+                expected_bytes);
+  }
+  std::memcpy(&invitation, bytes.data(), sizeof invitation);
+  if (invitation.magic != Invitation{}.magic || invitation.rank != rank || invitation.size != size) {
+    return fail(Code::kStartup, "what rank {} of {} gave to the exchange is not its invitation", rank, size);
+  }
+  return invitation;
+}
+
+Result<> GlooLinks::connect(const std::vector<std::string>& invitations) {
+  const size_t bytes = invitation().size();
+  for (uint32_t peer = 0; peer < size_; peer++) {
+    DT_TRY_VOID(parse(invitations[peer], peer, size_, bytes));
+    if (peer == rank_) continue;
+    gloo::transport::Pair& pair = *context_->getPair(static_cast<int>(peer));
+    const size_t address_bytes = pair.address().bytes().size();
+    const size_t nth = rank_ < peer ? rank_ : rank_ - 1;  // a rank has no address for itself
+    const char* address = invitations[peer].data() + sizeof(Invitation) + nth * address_bytes;
+    try {
+      pair.connect({address, address + address_bytes});
+    } catch (const std::exception& e) {
+      return fail(Code::kPeerLost, "rank {} cannot be connected within {:g} s: {}", peer, wait_limit_s_, reason(e));
+    }
+  }
+  return {};
+}
+
+// Whoever is at the other end has what this rank gave to the exchange, and nobody else.
+Result<> GlooLinks::greet(const std::vector<std::string>& invitations) {
+  std::vector<Secret> came(size_);
+  const std::unique_ptr<Round> greetings = round(kGreeting);
+  for (uint32_t peer = 0; peer < size_; peer++) {
+    if (peer == rank_) continue;
+    DT_TRY_VOID(greetings->send(peer, std::as_bytes(std::span(secret_))));
+    DT_TRY_VOID(greetings->receive(peer, std::as_writable_bytes(std::span(came[peer]))));
+  }
+  DT_TRY_VOID(greetings->finish());
+  for (uint32_t peer = 0; peer < size_; peer++) {
+    Invitation invitation;
+    std::memcpy(&invitation, invitations[peer].data(), sizeof invitation);
+    if (peer == rank_ || came[peer] == invitation.secret) continue;
+    return fail(Code::kStartup, "who has connected as rank {} is not who gave that rank's address to the exchange",
+                peer);
+  }
+  return {};
+}
+
+GlooLinks::~GlooLinks() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (any_) any_->abortWaitRecv();
+  }
+  stopped_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+// Being together.
+
+Result<std::unique_ptr<Message>> GlooLinks::post(const Round& round, bool is_send, uint32_t peer,
+                                                 std::span<std::byte> bytes, Channel channel) {
+  DT_TRY_VOID(check());
+  auto message =
+      std::make_unique<Message>(Message{&round, peer, is_send, make_buffer(bytes.data(), bytes.size()), false});
+  try {
+    const int to = static_cast<int>(peer);
+    if (is_send) {
+      message->buffer->send(to, channel.number, 0, bytes.size());
+    } else {
+      message->buffer->recv(to, channel.number, 0, bytes.size());
+    }
+  } catch (const std::exception& e) {
+    lose(peer, reason(e));
+    DT_TRY_VOID(break_off(false, *message, channel));
+  }
+  open_.push_back(message.get());
+  return message;
+}
+
+Result<> GlooLinks::finish(Message& message, Channel channel) {
+  const End end = wait(message);
+  if (end != End::kDone) return break_off(end == End::kLate, message, channel);
+  forget(message);
+  return {};
+}
+
+// Who waits for one rank is woken up when another is lost: that one may be what the first waits for.
+GlooLinks::End GlooLinks::wait(Message& message) {
+  while (!message.is_done && may_wait(message)) {
+    const Clock::time_point begin = Clock::now();
+    std::optional<std::string> thrown;
+    try {
+      message.is_done = message.wait(wait_limit_);
+    } catch (const std::exception& e) {
+      thrown = reason(e);
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      waits_for_ = nullptr;
+    }
+    if (thrown && Clock::now() - begin >= wait_limit_) return End::kLate;
+    if (thrown) {
+      lose(message.peer, *thrown);
+      return End::kOther;
+    }
+  }
+  return message.is_done ? End::kDone : End::kOther;
+}
+
+// Not after an error, nor when a rank is lost that has not sent or taken all that it should have.
+bool GlooLinks::may_wait(const Message& message) {
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_) return false;
+      if (known_losses_ == lost_.size()) {
+        waits_for_ = &message;
+        return true;
+      }
+      known_losses_ = lost_.size();
+    }
+    if (misses_lost()) return false;
+  }
+}
+
+// Whether a rank that is lost owes a message, or has not taken one.
+bool GlooLinks::misses_lost() {
+  std::vector<bool> is_lost;
+  {
+    const std::lock_guard lock(mutex_);
+    is_lost = is_lost_;
+  }
+  bool misses = false;
+  for (Message* message : open_) {
+    if (is_lost[message->peer] && !message->is_done) message->is_done = has_come(*message);
+    misses = misses || (is_lost[message->peer] && !message->is_done);
+  }
+  return misses;
+}
+
+// Who is late with a message of this one's round; what comes after that is not due yet.
+std::vector<uint32_t> GlooLinks::late_with(const Message& message) const {
+  std::vector<uint32_t> late = {message.peer};
+  for (const Message* open : open_) {
+    const bool is_due = open->round == message.round && !open->is_done;
+    if (is_due && std::find(late.begin(), late.end(), open->peer) == late.end() && !has_come(*open)) {
+      late.push_back(open->peer);
+    }
+  }
+  std::sort(late.begin(), late.end());
+  return late;
+}
+
+// Ends the group, unless it has ended already; returns its error.
+Result<> GlooLinks::break_off(bool is_late, const Message& message, Channel channel) {
+  const std::vector<uint32_t> late = is_late ? late_with(message) : std::vector<uint32_t>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = is_late ? not_come("rank", late, channel.operation, wait_limit_s_) : closed(channel);
+  }
+  close_connections();
+  return check();
+}
+
+Error GlooLinks::closed(Channel channel) const {
+  return {
+      Code::kPeerLost,
+      fmt::format("{} closed the connection during {}: {}", ranks_have("rank", lost_), channel.operation, first_loss_),
+      {}};
+}
+
+Result<> GlooLinks::check() {
+  const std::lock_guard lock(mutex_);
+  return error_ ? Result<>(tl::unexpected(*error_)) : Result<>();
+}
+
+void GlooLinks::cancel(Error error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    if (waits_for_ != nullptr) waits_for_->abort();
+  }
+  close_connections();
+}
+
+void GlooLinks::close_connections() {
+  for (uint32_t peer = 0; peer < size_; peer++) {
+    if (peer != rank_) context_->getPair(static_cast<int>(peer))->close();
+  }
+}
+
+// Wakes the caller's thread. gloo itself does so only for a message that had not begun.
+void GlooLinks::lose(uint32_t peer, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (is_lost_[peer]) return;
+  is_lost_[peer] = true;
+  if (lost_.empty()) first_loss_ = why;
+  lost_.push_back(peer);
+  if (waits_for_ != nullptr) waits_for_->abort();
+}
+
+// A message that never comes is awaited from every rank: gloo tells its buffer when the connection ends, whatever else
+// is under way. Awaited once: anything sent later could reach a peer that is done and closes, which would then reset
+// the connection instead of ending it, and what others have still to read from it would be lost.
+void GlooLinks::post_sentinels() {
+  any_ = make_buffer(&nothing_, sizeof nothing_);
+  for (uint32_t peer = 0; peer < size_; peer++) {
+    sentinels_.push_back(make_buffer(&nothing_, sizeof nothing_));
+    if (peer == rank_) continue;
+    try {
+      any_->recv(static_cast<int>(peer), kWatchSlot, 0, sizeof nothing_);
+      sentinels_[peer]->recv(static_cast<int>(peer), kWatchSlot, 0, sizeof nothing_);
+    } catch (const std::exception& e) {
+      lose(peer, reason(e));
+    }
+  }
+}
+
+// Sleeps until the first connection ends, then looks after the rest: others are ending too, or soon will.
+void GlooLinks::watch() {
+  try {
+    any_->waitRecv(kForever);
+  } catch (const std::exception&) {  // a connection has ended; which one the sentinels know
+  }
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    for (uint32_t peer = 0; peer < size_; peer++) {
+      const std::optional<std::string> why = end_of(*sentinels_[peer]);
+      if (why) lose(peer, *why);
+    }
+    lock.lock();
+    stopped_.wait_for(lock, Milliseconds(20), [this] { return stop_; });
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Links>> Links::connect(const GlooOptions& options, const Exchange& exchange) {
+  auto links = std::make_unique<GlooLinks>(options);
+  DT_TRY_VOID(links->open(options, exchange));
+  return links;
+}
+
+}  // namespace dtrain::comm

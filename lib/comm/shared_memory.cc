@@ -1,0 +1,235 @@
+#include "comm/shared_memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "comm/missing.h"
+#include "comm/ordered_sum.h"
+
+namespace dtrain::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum class Operation { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast };
+
+std::string_view name_of(Operation operation) {
+  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast"};
+  return kNames[static_cast<size_t>(operation)];
+}
+
+// What a rank has come for.
+struct Call {
+  Operation operation = Operation::kAllReduce;
+  std::span<float> values = {};
+  uint32_t root = 0;
+
+  [[nodiscard]] bool agrees_with(const Call& other) const {
+    return operation == other.operation && values.size() == other.values.size() && root == other.root;
+  }
+  [[nodiscard]] std::string text() const {
+    return fmt::format("{} of {} elements, root {}", name_of(operation), values.size(), root);
+  }
+};
+
+// Like part_of, but whole cache lines, so that no two ranks write into one.
+Part stripe_of(size_t elements, uint32_t rank, uint32_t size) {
+  constexpr size_t kLine = 64 / sizeof(float);
+  const Part lines = part_of((elements + kLine - 1) / kLine, rank, size);
+  const size_t begin = std::min(lines.begin * kLine, elements);
+  return {begin, std::min((lines.begin + lines.count) * kLine, elements) - begin};
+}
+
+void copy(const float* from, float* to, Part part) {
+  std::memcpy(to + part.begin, from + part.begin, part.count * sizeof(float));
+}
+
+// What the ends share. An operation has three phases: all come (limited, may be given up), all work without the lock,
+// all are done. Nobody returns in between, whatever has happened: others work on its array.
+class Group {
+ public:
+  Group(uint32_t size, double wait_limit_s)
+      : wait_limit_s_(wait_limit_s), calls_(size), arrays_(size), has_come_(size), has_left_(size) {}
+
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(calls_.size()); }
+
+  Result<> run(uint32_t rank, const Call& call) {
+    DT_TRY_VOID(come(rank, call));
+    work(rank);
+    return finish();
+  }
+
+  void cancel(Error error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    changed_.notify_all();
+  }
+
+  void leave(uint32_t rank) {
+    const std::lock_guard lock(mutex_);
+    has_left_[rank] = true;
+    changed_.notify_all();
+  }
+
+ private:
+  Result<> come(uint32_t rank, const Call& call);
+  void begin();
+  void give_up(Operation operation);
+  [[nodiscard]] Result<> failure() const;
+  void work(uint32_t rank);
+  Result<> finish();
+
+  [[nodiscard]] bool someone_has_left() const {
+    return std::find(has_left_.begin(), has_left_.end(), true) != has_left_.end();
+  }
+
+  const double wait_limit_s_;
+  std::mutex mutex_;  // what follows; calls_ and arrays_ only until all have come
+  std::condition_variable changed_;
+  std::vector<Call> calls_;     // by rank
+  std::vector<float*> arrays_;  // by rank
+  std::vector<bool> has_come_;  // by rank, to the operation that has not begun
+  std::vector<bool> has_left_;  // by rank
+  uint32_t came_ = 0;           // how many of has_come_
+  uint32_t working_ = 0;        // ranks that are between coming and being done
+  uint64_t begun_ = 0;          // operations that all have come to
+  std::optional<Error> error_;  // the group is of no further use
+  bool is_bug_ = false;         // error_ is one
+};
+
+Result<> Group::come(uint32_t rank, const Call& call) {
+  std::unique_lock lock(mutex_);
+  if (error_) return failure();
+  calls_[rank] = call;
+  has_come_[rank] = true;
+  const uint64_t before = begun_;
+  if (++came_ == size()) {
+    begin();
+    changed_.notify_all();
+  } else {
+    const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_limit_s_));
+    changed_.wait_until(lock, Clock::now() + limit, [&] { return begun_ != before || error_ || someone_has_left(); });
+    if (begun_ == before && !error_) give_up(call.operation);
+  }
+  return begun_ == before ? failure() : Result<>{};
+}
+
+// All have come: the operation begins, unless they have come for different things.
+void Group::begin() {
+  const Call& first = calls_.front();
+  for (uint32_t rank = 0; rank < size(); rank++) {
+    const Call& call = calls_[rank];
+    arrays_[rank] = call.values.data();
+    if (call.agrees_with(first) && call.root < size()) continue;
+    is_bug_ = true;
+    error_ =
+        Error{Code::kInternal,
+              fmt::format("device {} has come to {}, device 0 of {} to {}", rank, call.text(), size(), first.text()),
+              {}};
+    return;
+  }
+  std::fill(has_come_.begin(), has_come_.end(), false);
+  came_ = 0;
+  working_ = size();
+  begun_++;
+}
+
+void Group::give_up(Operation operation) {
+  std::vector<uint32_t> left;
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < size(); rank++) {
+    if (has_left_[rank]) left.push_back(rank);
+    if (!has_come_[rank]) missing.push_back(rank);
+  }
+  error_ = left.empty()
+               ? not_come("device", missing, name_of(operation), wait_limit_s_)
+               : Error{Code::kPeerLost,
+                       fmt::format("{} left the group before {}", ranks_have("device", left), name_of(operation)),
+                       {}};
+  changed_.notify_all();
+}
+
+Result<> Group::failure() const {
+  DT_CHECK(!is_bug_, "{}", error_->message);
+  return tl::unexpected(*error_);
+}
+
+// Reads calls_ and arrays_ without the lock: nobody writes them before all are done.
+void Group::work(uint32_t rank) {
+  const Call& call = calls_[rank];
+  const size_t elements = call.values.size();
+  if (size() == 1 || elements == 0) return;
+  const Part stripe = stripe_of(elements, rank, size());
+  const Part part = part_of(elements, rank, size());
+  switch (call.operation) {
+    case Operation::kAllReduce: ordered_sum(arrays_, arrays_, stripe.begin, stripe.count); break;
+    case Operation::kReduceScatter: ordered_sum(arrays_, {&arrays_[rank], 1}, part.begin, part.count); break;
+    case Operation::kAllGather:
+      for (uint32_t from = 0; from < size(); from++) {
+        if (from != rank) copy(arrays_[from], arrays_[rank], part_of(elements, from, size()));
+      }
+      break;
+    case Operation::kReduce: ordered_sum(arrays_, {&arrays_[call.root], 1}, stripe.begin, stripe.count); break;
+    case Operation::kBroadcast:
+      for (uint32_t to = 0; to < size(); to++) {
+        if (to != call.root) copy(arrays_[call.root], arrays_[to], stripe);
+      }
+      break;
+  }
+}
+
+// No limit: who works waits for nobody.
+Result<> Group::finish() {
+  std::unique_lock lock(mutex_);
+  if (--working_ == 0) {
+    changed_.notify_all();
+  } else {
+    changed_.wait(lock, [this] { return working_ == 0; });
+  }
+  return error_ ? failure() : Result<>{};
+}
+
+class SharedMemoryEnd final : public Collective {
+ public:
+  SharedMemoryEnd(std::shared_ptr<Group> group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
+  ~SharedMemoryEnd() override { group_->leave(rank_); }
+  SharedMemoryEnd(const SharedMemoryEnd&) = delete;
+  SharedMemoryEnd& operator=(const SharedMemoryEnd&) = delete;
+
+  [[nodiscard]] uint32_t rank() const override { return rank_; }
+  [[nodiscard]] uint32_t size() const override { return group_->size(); }
+  Result<> all_reduce(std::span<float> values) override { return run(Operation::kAllReduce, values, 0); }
+  Result<> reduce_scatter(std::span<float> values) override { return run(Operation::kReduceScatter, values, 0); }
+  Result<> all_gather(std::span<float> values) override { return run(Operation::kAllGather, values, 0); }
+  Result<> reduce(std::span<float> values, uint32_t root) override { return run(Operation::kReduce, values, root); }
+  Result<> broadcast(std::span<float> values, uint32_t root) override {
+    return run(Operation::kBroadcast, values, root);
+  }
+  void cancel(Error error) override { group_->cancel(std::move(error)); }
+
+ private:
+  Result<> run(Operation operation, std::span<float> values, uint32_t root) {
+    return group_->run(rank_, {.operation = operation, .values = values, .root = root});
+  }
+
+  std::shared_ptr<Group> group_;
+  uint32_t rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Collective>> make_shared_memory_group(uint32_t size, SharedMemoryOptions options) {
+  DT_CHECK(size > 0, "a group of no devices");
+  const auto group = std::make_shared<Group>(size, options.wait_limit_s);
+  std::vector<std::unique_ptr<Collective>> ends;
+  for (uint32_t rank = 0; rank < size; rank++) ends.push_back(std::make_unique<SharedMemoryEnd>(group, rank));
+  return ends;
+}
+
+}  // namespace dtrain::comm

@@ -1,0 +1,310 @@
+#include "comm/gloo.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "base/random.h"
+#include "comm/links.h"
+#include "group.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::comm;
+using namespace dtrain::comm::test;
+using dtrain::test::must;
+
+namespace {
+
+constexpr double kLong = 300;  // a test that waits for it hangs
+
+// An exchange in which this process hears `forged` from rank 1, made of what it gave itself.
+Exchange forger(const std::function<std::string(std::string)>& forge) {
+  return [forge](std::string mine) -> Result<std::vector<std::string>> {
+    return std::vector<std::string>{mine, forge(mine)};
+  };
+}
+
+std::vector<std::unique_ptr<Links>> two_links() {
+  std::signal(SIGPIPE, SIG_IGN);
+  Board board(2);
+  std::vector<std::unique_ptr<Links>> links(2);
+  on_all(2, [&](uint32_t rank) -> Result<> {
+    links[rank] = must(Links::connect({.rank = rank, .size = 2}, board.of(rank)));
+    return {};
+  });
+  return links;
+}
+
+std::string as_of_rank_1(std::string bytes) {
+  bytes[4] = 1;  // after the magic number
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("processes do every operation as a plain loop does", "[comm]") {
+  for (const uint32_t size : {1U, 2U, 3U, 4U}) check_lengths(gloo_group(size, kLong));
+}
+
+TEST_CASE("processes are summed from left to right, with the same bits by every operation", "[comm]") {
+  for (const uint32_t size : {2U, 3U, 4U}) {
+    const Arrays arrays = random_numbers(size, 10007, size);
+    check_operations(gloo_group(size, kLong), arrays, ordered_sum_of(arrays));
+  }
+}
+
+// More segments of a sum than there is memory for at once, so that it is used again while the next ones come.
+TEST_CASE("a long array is summed in segments that do not mix", "[comm]") {
+  const Arrays arrays = random_numbers(2, (size_t{1} << 22) + (size_t{1} << 20) + 12345, 3);
+  check_operations(gloo_group(2, kLong), arrays, ordered_sum_of(arrays));
+}
+
+TEST_CASE("many operations of processes in a row do not disturb each other", "[comm]") {
+  constexpr uint32_t kSize = 3;
+  const Group group = gloo_group(kSize, kLong);
+  for (uint64_t seed = 1; seed <= 3; seed++) {
+    INFO("seed " << seed);
+    std::vector<int> wrong(kSize, 0);
+    const auto endings = on_all(kSize, [&](uint32_t rank) -> Result<> {
+      RandomStream shared(seed, Use::kTest, 0);
+      RandomStream own(seed, Use::kTest, 1, rank);
+      for (int operation = 0; operation < 50; operation++) {
+        for (int64_t yields = own.below(20); yields > 0; yields--) std::this_thread::yield();
+        Arrays arrays = random_numbers(kSize, static_cast<size_t>(shared.below(2000)), shared.next());
+        const std::vector<float> sum = ordered_sum_of(arrays);
+        std::vector<float>& values = arrays[rank];
+        if (shared.below(2) == 0) {
+          DT_TRY_VOID(group[rank]->all_reduce(values));
+        } else {
+          DT_TRY_VOID(group[rank]->reduce_scatter(values));
+          DT_TRY_VOID(group[rank]->all_gather(values));
+        }
+        if (!same_bits(values, sum)) wrong[rank]++;
+      }
+      return {};
+    });
+    for (const Ending& ending : endings) REQUIRE(ending.result.has_value());
+    CHECK(wrong == std::vector<int>(kSize, 0));
+  }
+}
+
+TEST_CASE("a process that is silent is named within the limit", "[comm]") {
+  std::vector<std::vector<float>> values(3, std::vector<float>(1000));
+  const Group two = gloo_group(2, 0.3);
+  const Result<> waited = two[0]->all_reduce(values[0]);
+  REQUIRE(!waited);
+  CHECK(waited.error().code == Code::kPeerLost);
+  CHECK(waited.error().message == "rank 1 has not come to all_reduce within 0.3 s");
+  CHECK(two[0]->broadcast(values[0], 0).error().message == waited.error().message);
+
+  const Group three = gloo_group(3, 0.3);
+  const Result<> alone = three[1]->reduce(values[1], 0);
+  REQUIRE(!alone);
+  CHECK(alone.error().message == "ranks 0, 2 have not come to reduce within 0.3 s");
+}
+
+// Whoever is first at its limit names the silent one and closes its connections, which the other may see before its own
+// limit. On a busy machine the other may be late for so short a limit too: not five times in a row.
+TEST_CASE("all who wait for a silent process hear of it, and the first one says who it is", "[comm]") {
+  bool named = false;
+  for (int attempt = 0; attempt < 5 && !named; attempt++) {
+    const Group group = gloo_group(3, 0.3);
+    std::vector<std::vector<float>> values(3, std::vector<float>(1000));
+    for (const Ending& ending :
+         on_ranks({0, 1}, [&](uint32_t rank) { return group[rank]->all_reduce(values[rank]); })) {
+      REQUIRE(!ending.result);
+      CHECK(ending.result.error().code == Code::kPeerLost);
+      named = named || ending.result.error().message == "rank 2 has not come to all_reduce within 0.3 s";
+    }
+  }
+  CHECK(named);
+}
+
+TEST_CASE("a process that is gone is named at once", "[comm]") {
+  for (const bool before : {true, false}) {
+    INFO((before ? "gone before" : "gone while others wait"));
+    Group group = gloo_group(3, kLong);
+    std::vector<std::vector<float>> values(3, std::vector<float>(1000));
+    std::thread destroyer([end = std::move(group[2])]() mutable { end.reset(); });
+    if (before) destroyer.join();
+    bool named = false;
+    for (const Ending& ending :
+         on_ranks({0, 1}, [&](uint32_t rank) { return group[rank]->all_reduce(values[rank]); })) {
+      REQUIRE(!ending.result);
+      CHECK(ending.result.error().code == Code::kPeerLost);
+      named = named || ending.result.error().message.starts_with("rank 2 has closed the connection during all_reduce");
+    }
+    CHECK(named);
+    if (!before) destroyer.join();
+  }
+}
+
+// gloo alone tells nobody about a message that was under way when its sender went. Whether it still was depends on
+// how busy the machine is: once in ten times is enough.
+TEST_CASE("a process that goes in the middle of a message is noticed at once", "[comm]") {
+  const std::vector<std::byte> sent(size_t{256} << 20, std::byte{1});
+  bool was_in_the_middle = false;
+  for (int attempt = 0; attempt < 10 && !was_in_the_middle; attempt++) {
+    constexpr Links::Channel kChannel = {"a long message", Links::kFirstChannel};
+    auto links = two_links();
+    std::vector<std::byte> received(sent.size());
+    auto incoming = links[0]->round(kChannel);
+    must(incoming->receive(1, received));
+    {
+      auto outgoing = links[1]->round(kChannel);
+      must(outgoing->send(0, sent));
+      const std::atomic_ref<std::byte> first(received.front());
+      while (first.load() != std::byte{1}) std::this_thread::yield();
+    }
+    links[1].reset();
+    const Result<> result = incoming->finish();
+    was_in_the_middle = received.back() == std::byte{0};
+    CHECK(result.has_value() == !was_in_the_middle);
+    if (result) continue;
+    CHECK(result.error().code == Code::kPeerLost);
+    CHECK_THAT(result.error().message, Catch::StartsWith("rank 1 has closed the connection during a long message"));
+  }
+  CHECK(was_in_the_middle);
+}
+
+// The last operation of all: who is done goes, and takes nothing away from the others.
+TEST_CASE("an end may be destroyed as soon as its last operation is done, also between processes", "[comm]") {
+  for (int repeat = 0; repeat < 10; repeat++) {
+    Group group = gloo_group(3, kLong);
+    const auto endings = on_all(3, [&](uint32_t rank) {
+      std::vector<float> values(500000, 1.0F);
+      const Result<> result = group[rank]->broadcast(values, 0);
+      group[rank].reset();
+      return result;
+    });
+    for (const Ending& ending : endings) {
+      if (!ending.result) FAIL(ending.result.error().text());
+    }
+  }
+}
+
+TEST_CASE("cancel releases this process with its error, and the others with a lost peer", "[comm]") {
+  const Group group = gloo_group(3, kLong);
+  std::vector<std::vector<float>> values(3, std::vector<float>(1000));
+  std::thread canceller([&] {
+    group[0]->cancel({Code::kPreempted, "asked to stop", {}});
+    group[0]->cancel({Code::kInternal, "too late", {}});
+  });
+  const auto endings = on_ranks({0, 1}, [&](uint32_t rank) { return group[rank]->all_reduce(values[rank]); });
+  canceller.join();
+  REQUIRE(!endings[0].result);
+  CHECK(endings[0].result.error().message == "asked to stop");
+  REQUIRE(!endings[1].result);
+  CHECK(endings[1].result.error().code == Code::kPeerLost);
+  CHECK_THAT(endings[1].result.error().message, Catch::StartsWith("rank 0 has closed the connection"));
+  CHECK(group[0]->all_gather(values[0]).error().message == "asked to stop");
+}
+
+// Each array is freed when its operation returns, in the middle of whatever gloo was doing.
+TEST_CASE("a cancelled operation between processes has left all arrays when it returns", "[comm]") {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    INFO("seed " << seed);
+    const Group group = gloo_group(2, kLong);
+    std::thread canceller([&] {
+      RandomStream random(seed, Use::kTest);
+      for (int64_t yields = random.below(2000); yields > 0; yields--) std::this_thread::yield();
+      group[0]->cancel({Code::kPreempted, "asked to stop", {}});
+    });
+    const auto endings = on_all(2, [&](uint32_t rank) {
+      Result<> result;
+      while (result) {
+        const auto values = std::make_unique<std::vector<float>>(700000, 1.0F);
+        result = group[rank]->all_reduce(*values);
+      }
+      return result;
+    });
+    canceller.join();
+    CHECK(endings[0].result.error().code == Code::kPreempted);
+    CHECK(endings[1].result.error().code == Code::kPeerLost);
+  }
+}
+
+// gloo itself ends the process when a message is longer than what waits for it.
+TEST_CASE("processes that come for different things do not hear each other", "[comm]") {
+  const auto check = [](const std::function<Result<>(Collective&, std::span<float>)>& operation) {
+    const Group group = gloo_group(2, 0.2);
+    std::vector<std::vector<float>> values(2, std::vector<float>(1000));
+    for (const Ending& ending : on_all(2, [&](uint32_t rank) { return operation(*group[rank], values[rank]); })) {
+      REQUIRE(!ending.result);
+      CHECK(ending.result.error().code == Code::kPeerLost);
+    }
+  };
+  check([](Collective& end, std::span<float> values) { return end.all_reduce(values.first(999 + end.rank())); });
+  check([](Collective& end, std::span<float> values) {
+    return end.rank() == 0 ? end.all_gather(values) : end.reduce_scatter(values);
+  });
+  check([](Collective& end, std::span<float> values) { return end.broadcast(values, end.rank()); });
+}
+
+TEST_CASE("a group of processes needs an address of this machine", "[comm]") {
+  const Exchange unused = [](const std::string&) -> Result<std::vector<std::string>> {
+    return fail(Code::kInternal, "nobody asks");
+  };
+  for (const char* ip : {"", "no-such-host", "localhost", "192.0.2.1", "127.0.0.1:80"}) {
+    INFO("'" << ip << "'");
+    const auto group = make_gloo_group({.rank = 0, .size = 2, .listen_ip = ip}, unused);
+    REQUIRE(!group);
+    CHECK(group.error().code == Code::kStartup);
+  }
+  CHECK(make_gloo_group({.rank = 0, .size = 2}, unused).error().message == "nobody asks");
+}
+
+TEST_CASE("what the exchange gives is taken only if it is the ranks' own", "[comm]") {
+  const GlooOptions options = {.rank = 0, .size = 2, .connect_limit_s = 0.2};
+  const auto check_refused = [&](const std::function<std::string(std::string)>& forge) {
+    const auto group = make_gloo_group(options, forger(forge));
+    REQUIRE(!group);
+    CHECK(group.error().code == Code::kStartup);
+  };
+  size_t bytes = 0;
+  // Nobody connects: the whole invitation is taken, and the wait for its rank is limited.
+  const auto absent = make_gloo_group(options, forger([&](std::string mine) {
+                                        bytes = mine.size();
+                                        return as_of_rank_1(std::move(mine));
+                                      }));
+  REQUIRE(!absent);
+  CHECK(absent.error().code == Code::kPeerLost);
+  CHECK_THAT(absent.error().message, Catch::StartsWith("rank 1 cannot be connected within 0.2 s"));
+  for (size_t length = 0; length < bytes; length++) {
+    check_refused([&](std::string mine) { return as_of_rank_1(std::move(mine)).substr(0, length); });
+  }
+  check_refused([](std::string mine) { return as_of_rank_1(std::move(mine)) + "x"; });
+  for (size_t bit = 0; bit < size_t{12 * 8}; bit++) {
+    check_refused([&](std::string mine) {
+      mine = as_of_rank_1(std::move(mine));
+      mine[bit / 8] = static_cast<char>(mine[bit / 8] ^ (1 << bit % 8));
+      return mine;
+    });
+  }
+  const auto too_few = make_gloo_group(options, [](std::string mine) -> Result<std::vector<std::string>> {
+    return std::vector<std::string>{std::move(mine)};
+  });
+  CHECK(too_few.error().code == Code::kStartup);
+}
+
+// Rank 0 is told of another secret than the one rank 1 has, as if somebody else had connected in its place.
+TEST_CASE("who connects must have been at the exchange", "[comm]") {
+  std::signal(SIGPIPE, SIG_IGN);
+  Board board(2);
+  std::vector<Result<std::unique_ptr<Collective>>> groups(2);
+  on_all(2, [&](uint32_t rank) -> Result<> {
+    const Exchange exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
+      DT_TRY(std::vector<std::string> all, board.exchange(rank, std::move(mine)));
+      if (rank == 0) all[1][12] = static_cast<char>(all[1][12] ^ 1);
+      return all;
+    };
+    groups[rank] = make_gloo_group({.rank = rank, .size = 2}, exchange);
+    return {};
+  });
+  REQUIRE(!groups[0]);
+  CHECK(groups[0].error().code == Code::kStartup);
+  CHECK_THAT(groups[0].error().message, Catch::StartsWith("who has connected as rank 1 is not"));
+}

@@ -1,0 +1,101 @@
+#include "comm/hierarchy.h"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "comm/shared_memory.h"
+#include "group.h"
+
+using namespace dtrain;
+using namespace dtrain::comm;
+using namespace dtrain::comm::test;
+
+namespace {
+
+// All ends by rank. A group of processes may be any Collective: without the network only our own code is seen.
+Group hierarchy(Group processes, uint32_t devices, double wait_limit_s = 300) {
+  Group all;
+  for (auto& process : processes) {
+    for (auto& end : make_hierarchy({.devices = devices, .wait_limit_s = wait_limit_s}, std::move(process))) {
+      all.push_back(std::move(end));
+    }
+  }
+  return all;
+}
+
+// Of each process's devices first, then of the processes.
+std::vector<float> nested_sum_of(const Arrays& arrays, size_t devices) {
+  Arrays sums;
+  for (size_t first = 0; first < arrays.size(); first += devices) {
+    const auto begin = arrays.begin() + static_cast<ptrdiff_t>(first);
+    sums.push_back(ordered_sum_of(Arrays(begin, begin + static_cast<ptrdiff_t>(devices))));
+  }
+  return ordered_sum_of(sums);
+}
+
+}  // namespace
+
+TEST_CASE("processes of several devices do every operation as a plain loop does", "[comm]") {
+  for (const auto& [processes, devices] : {std::pair(1U, 2U), {2U, 1U}, {2U, 2U}, {3U, 2U}, {2U, 3U}}) {
+    INFO(processes << " processes of " << devices << " devices");
+    check_lengths(hierarchy(make_shared_memory_group(processes, {}), devices));
+  }
+}
+
+TEST_CASE("processes of several devices are summed process by process, whatever operation does it", "[comm]") {
+  const Arrays arrays = random_numbers(6, 10007, 1);
+  const std::vector<float> sum = nested_sum_of(arrays, 2);
+  CHECK(!same_bits(sum, ordered_sum_of(arrays)));  // or the numbers show nothing
+  check_operations(hierarchy(make_shared_memory_group(3, {}), 2), arrays, sum);
+}
+
+TEST_CASE("processes of several devices come together over the network", "[comm]") {
+  for (const auto& [processes, devices] : {std::pair(2U, 2U), {3U, 2U}}) {
+    INFO(processes << " processes of " << devices << " devices");
+    const Group group = hierarchy(gloo_group(processes, 60), devices);
+    check_lengths(group);
+    const Arrays arrays = random_numbers(group.size(), 10007, 2);
+    check_operations(group, arrays, nested_sum_of(arrays, devices));
+  }
+}
+
+// Device 0 alone meets the other processes, and the error is still everybody's.
+TEST_CASE("all devices hear that another process is lost", "[comm]") {
+  Group group = hierarchy(gloo_group(2, 60), 2);
+  std::vector<float> values(100);
+  group[2].reset();
+  group[3].reset();
+  for (const Ending& ending : on_ranks({0, 1}, [&](uint32_t rank) { return group[rank]->all_reduce(values); })) {
+    REQUIRE(!ending.result);
+    CHECK(ending.result.error().code == Code::kPeerLost);
+    CHECK_THAT(ending.result.error().message, Catch::StartsWith("rank 1 has closed the connection during all_reduce"));
+  }
+}
+
+TEST_CASE("a device that does not come is named, and the other processes hear of it", "[comm]") {
+  Group group = hierarchy(gloo_group(2, 60), 2, 0.1);
+  std::vector<float> values(100);
+  for (const Ending& ending : on_ranks({0, 2, 3}, [&](uint32_t rank) { return group[rank]->all_gather(values); })) {
+    REQUIRE(!ending.result);
+    CHECK(ending.result.error().code == Code::kPeerLost);
+  }
+  CHECK(group[0]->all_reduce(values).error().message == "device 1 has not come to broadcast within 0.1 s");
+}
+
+TEST_CASE("cancel releases the devices of a process, and the processes", "[comm]") {
+  for (uint32_t canceller = 0; canceller < 2; canceller++) {
+    const Group group = hierarchy(gloo_group(2, 60), 2);
+    std::vector<float> values(100);
+    std::thread cancels([&] { group[canceller]->cancel({Code::kPreempted, "asked to stop", {}}); });
+    const auto endings = on_ranks({0, 1}, [&](uint32_t rank) { return group[rank]->all_reduce(values); });
+    cancels.join();
+    for (const Ending& ending : endings) {
+      REQUIRE(!ending.result);
+      CHECK(ending.result.error().code == Code::kPreempted);
+    }
+    for (const Ending& ending : on_ranks({2, 3}, [&](uint32_t rank) { return group[rank]->all_reduce(values); })) {
+      REQUIRE(!ending.result);
+      CHECK(ending.result.error().code == Code::kPeerLost);
+    }
+  }
+}
