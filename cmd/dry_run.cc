@@ -20,17 +20,39 @@ uint64_t parameter_bytes(const ParameterView& view) {
   return elements * sizeof(float);
 }
 
-// A worker holds weights, gradients and what the executor needs besides; optimiser state lies where the update runs.
-Result<std::string> memory_text(const job::Flags& flags) {
+struct WorkerMemory {
+  uint64_t weights = 0;  // of one device
+  uint64_t compute = 0;  // of all devices: activations and workspace
+};
+
+Result<WorkerMemory> worker_memory(const job::Flags& flags) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
+  DT_TRY(const std::vector<int64_t> batches, role::device_batches(flags));
+  exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
+  WorkerMemory memory;
+  for (const int64_t batch : batches) {
+    options.batch_size = batch;
+    DT_TRY(const std::unique_ptr<exec::Executor> executor, exec::make_cpu_backend()->compile(network.graph, options));
+    memory.weights = parameter_bytes(executor->parameters());
+    memory.compute += executor->memory_bytes();
+  }
+  return memory;
+}
+
+// A worker holds weights, gradients and what the executors need besides; optimiser state lies where the update runs.
+Result<std::string> memory_text(const job::Flags& flags) {
+  DT_TRY(const WorkerMemory memory, worker_memory(flags));
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
-  const exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
-  DT_TRY(const std::unique_ptr<exec::Executor> executor, exec::make_cpu_backend()->compile(network.graph, options));
-  const uint64_t weights = parameter_bytes(executor->parameters());
+  const size_t devices = role::device_count(flags);
+  const uint64_t weights = memory.weights;
   const uint64_t state = weights * slots.size();
-  std::string text = fmt::format("memory of a worker: weights {}, gradients {}, activations and workspace {}",
-                                 mebibytes(weights), mebibytes(weights), mebibytes(executor->memory_bytes()));
-  if (!flags.distributed()) return text + fmt::format(", optimiser {}\n", mebibytes(state));
+  std::string text = fmt::format("memory of a worker{}: weights {}, gradients {}, activations and workspace {}",
+                                 devices > 1 ? fmt::format(" with {} devices", devices) : "",
+                                 mebibytes(weights * devices), mebibytes(weights * devices), mebibytes(memory.compute));
+  if (flags.job.num_servers == 0) {
+    const size_t copies = role::replicates_update(flags.job) ? devices : 1;
+    return text + fmt::format(", optimiser {}\n", mebibytes(state * copies));
+  }
   return text + fmt::format("\nmemory of {} servers together: weights {}, sums {}, optimiser {}\n",
                             flags.job.num_servers, mebibytes(weights), mebibytes(weights), mebibytes(state));
 }

@@ -18,7 +18,6 @@ namespace {
 // Presets of flags.md section 13 that a later version has.
 const std::vector<std::string> kLaterPresets = {"cifar10",
                                                 "cifar100",
-                                                "imagenet",
                                                 "fine-tune",
                                                 "v0.7-mnist",
                                                 "v0.7-cifar10",
@@ -149,6 +148,10 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   }
   DT_TRY_VOID(resolve(flags));
   parsed.notes = environment_notes(environment);
+  if (parsed.flags.device.cpus >= 4 && parsed.flags.job.scheme.kv_store == "local") {
+    parsed.notes.push_back(fmt::format(
+        "--kv-store local updates on the first of {} devices; device shares the work out", parsed.flags.device.cpus));
+  }
   return parsed;
 }
 
@@ -171,9 +174,8 @@ std::string describe(const Flags& flags) {
   return text;
 }
 
-std::optional<Store> store_of(const JobFlags& flags, int64_t devices) {
+Store store_of(const JobFlags& flags) {
   Store store = store_by_name(flags.scheme.kv_store);
-  if (!store.servers && devices == 1) return std::nullopt;
   if (flags.scheme.update_on == UpdateOn::kStore) store.update = Update::kStore;
   if (flags.scheme.update_on == UpdateOn::kWorker) store.update = Update::kWorker;
   return store;

@@ -121,6 +121,8 @@ struct WireFlags {
 
 // Section 6.
 struct DeviceFlags {
+  int64_t cpus = 1;                    // devices of this process
+  std::vector<double> work_load_list;  // a number a device; empty: all the same
   bool winograd = true;
   std::string check;  // "reference" or empty
 };
@@ -164,7 +166,9 @@ struct Flags {
   [[nodiscard]] Source source(std::string_view name) const;
   [[nodiscard]] bool given(std::string_view name) const { return source(name) != Source::kDefault; }
   // More than one process: this one has a role, or is to start the others.
-  [[nodiscard]] bool distributed() const { return job.num_servers > 0; }
+  [[nodiscard]] bool distributed() const {
+    return launch.role != Role::kNone || job.num_servers > 0 || job.num_workers > 1;
+  }
 };
 
 // The value of an environment variable, or nothing. Only cmd reads the real one.
@@ -188,8 +192,8 @@ std::string help_text();
 // All flags as "name=value, name=value": the log's "start with arguments ..." (formats.md 7.2).
 std::string describe(const Flags& flags);
 
-// The store that the job uses, or nothing: one device and no servers (R-S3). `devices` of this process.
-std::optional<Store> store_of(const JobFlags& flags, int64_t devices = 1);
+// The store that the job uses.
+Store store_of(const JobFlags& flags);
 
 // "runs/<network>-<UTC time>".
 std::string default_run_dir(const Flags& flags, std::chrono::system_clock::time_point now);

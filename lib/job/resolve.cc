@@ -9,6 +9,36 @@ namespace dtrain::job {
 
 namespace {
 
+// R-S6: who may update.
+Result<> check_update_place(const SchemeFlags& scheme) {
+  const std::string& name = scheme.kv_store;
+  const Store store = store_by_name(name);
+  if (scheme.update_on == UpdateOn::kWorker && store.servers && store.scheme != Scheme::kBsp) {
+    return fail(Code::kUsage, "--update-on worker: the servers of {} update, for its workers have no common sum", name);
+  }
+  if (scheme.update_on == UpdateOn::kWorker && store.sum == Sum::kNccl && store.update == Update::kStore) {
+    return fail(Code::kUsage, "--update-on worker: each device updates its part with {}; use nccl_allreduce", name);
+  }
+  if (scheme.update_on == UpdateOn::kStore && store.update == Update::kWorker) {
+    return fail(Code::kUsage, "--update-on store: the workers update with {}, which has no place for it", name);
+  }
+  return {};
+}
+
+Result<> check_one_process(const Flags& flags) {
+  const std::string& name = flags.job.scheme.kv_store;
+  if (flags.job.num_workers > 1) {
+    return fail(Code::kUsage,
+                "--kv-store {} is a store of one process: {} workers would train apart; use dist_sync or allreduce",
+                name, flags.job.num_workers);
+  }
+  if (flags.launch.role != Role::kNone) {
+    return fail(Code::kUsage, "--kv-store {} is a store of one process, it has no {}; use dist_sync", name,
+                format_value(flags.launch.role));
+  }
+  return {};
+}
+
 // Store, W and S. Without -n, a launcher or a role it is one process.
 Result<> resolve_store(Flags& flags) {
   JobFlags& job = flags.job;
@@ -17,29 +47,36 @@ Result<> resolve_store(Flags& flags) {
   if (!flags.given("kv-store")) job.scheme.kv_store = several ? "dist_sync" : "device";
   DT_TRY(job.scheme.kv_store, canonical_store_name(job.scheme.kv_store), "reading --kv-store");
   const std::string& name = job.scheme.kv_store;
-  if (store_by_name(name).servers) {
+  const Store store = store_by_name(name);
+  DT_TRY_VOID(check_update_place(job.scheme));
+  if (store.servers) {
     if (!several)
       return fail(Code::kUsage, "--kv-store {} needs workers and servers: give their numbers with -n and -s", name);
     if (!flags.given("num-servers")) job.num_servers = job.num_workers;
     if (job.num_servers < 1) return fail(Code::kUsage, "-s 0: --kv-store {} needs at least one server", name);
-    if (job.scheme.update_on == UpdateOn::kWorker && store_by_name(name).scheme != Scheme::kBsp) {
-      return fail(Code::kUsage, "--update-on worker: the servers of {} update, for its workers have no common sum",
-                  name);
-    }
     return {};
   }
-  if (job.num_workers > 1) {
-    return fail(Code::kUsage, "--kv-store {} is a store of one process: {} workers would train apart; use dist_sync",
-                name, job.num_workers);
-  }
-  if (flags.launch.role != Role::kNone) {
-    return fail(Code::kUsage, "--kv-store {} is a store of one process, it has no {}; use dist_sync", name,
-                format_value(flags.launch.role));
-  }
-  if (job.num_servers > 0 && flags.given("num-servers")) {
-    return fail(Code::kUsage, "-s {}: --kv-store {} has no servers", job.num_servers, name);
+  if (!store.spans_workers()) DT_TRY_VOID(check_one_process(flags));
+  if ((job.num_servers > 0 && flags.given("num-servers")) || flags.launch.role == Role::kServer) {
+    return fail(Code::kUsage, "--kv-store {} has no servers: leave -s and --role server out", name);
   }
   job.num_servers = 0;
+  return {};
+}
+
+Result<> check_devices(const DeviceFlags& device, const std::string& dtype) {
+  if (dtype == "float16") {
+    return fail(Code::kUsage,
+                "--dtype float16 needs a GPU; CPU devices compute in float32 (bfloat16 is not in this version)");
+  }
+  if (device.work_load_list.empty()) return {};
+  if (std::ssize(device.work_load_list) != device.cpus) {
+    return fail(Code::kUsage, "--work-load-list {}: {} numbers for {} devices", format_value(device.work_load_list),
+                device.work_load_list.size(), device.cpus);
+  }
+  if (std::any_of(device.work_load_list.begin(), device.work_load_list.end(), [](double x) { return x <= 0; })) {
+    return fail(Code::kUsage, "--work-load-list {}: numbers above 0", format_value(device.work_load_list));
+  }
   return {};
 }
 
@@ -227,6 +264,7 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_role(flags));
   DT_TRY_VOID(check_network_addresses(flags.launch));
   DT_TRY_VOID(check_heartbeat(flags.wire));
+  DT_TRY_VOID(check_devices(flags.device, flags.job.dtype));
   DT_TRY_VOID(check_network(flags.job));
   DT_TRY_VOID(resolve_data(flags));
   DT_TRY_VOID(resolve_schedule(flags));

@@ -21,7 +21,7 @@ std::vector<Row> scheme_rows() {
   return {
       {.name = "kv-store",
        .value = "NAME",
-       .help = "store: local, device, dist_sync (dist)",
+       .help = "store: local, device, nccl, nccl_allreduce, allreduce, dist_sync (dist), dist_device_sync",
        .bind = DT_FIELD(Flags, job.scheme.kv_store),
        .default_text = "device; dist_sync with -n or a role",
        .scope = Scope::kJob},
@@ -58,12 +58,21 @@ std::vector<Row> scheme_rows() {
 
 std::vector<Row> device_rows() {
   return {
+      {.name = "cpus",
+       .value = "N",
+       .help = "CPU devices of this process, which share out its batch and its threads",
+       .bind = DT_FIELD(Flags, device.cpus),
+       .least = 1},
+      {.name = "work-load-list",
+       .value = "LIST",
+       .help = "each device's part of the batch, as numbers of any sum: 1,1,2",
+       .bind = DT_FIELD(Flags, device.work_load_list, "equal")},
       {.name = "dtype",
        .value = "TYPE",
        .help = "type of the computation: float32",
        .bind = DT_FIELD(Flags, job.dtype),
-       .choices = {"float32"},
-       .later = {"bfloat16", "float16"},
+       .choices = {"float32", "float16"},
+       .later = {"bfloat16"},
        .scope = Scope::kJob},
       {.name = "winograd",
        .help = "Winograd convolutions on CPUs where they are faster (exact to 1e-5 instead of 1e-6)",

@@ -16,9 +16,11 @@ enum class Scheme { kBsp, kAsp, kSsp, kGsp };
 
 struct Store {
   Sum sum = Sum::kDevice;
-  bool servers = false;  // false: the devices of one process (nccl, allreduce: of all workers)
+  bool servers = false;
   Update update = Update::kStore;
   Scheme scheme = Scheme::kBsp;
+  // It joins the devices of all workers, not only those of one process.
+  [[nodiscard]] bool spans_workers() const { return servers || sum == Sum::kNccl || sum == Sum::kGloo; }
   bool operator==(const Store&) const = default;
 };
 

@@ -1,5 +1,5 @@
 // A store turns gradients into new weights. The step loop knows this interface and nothing of what is behind it: the
-// optimiser beside the device (local/), or servers over a network (dist/).
+// devices of this process (devices/), or servers over a network (dist/), or the one before the other.
 //
 // Keys are the indices of the parameters; the moving statistics follow them (key = parameters + index).
 #pragma once
@@ -25,22 +25,33 @@ struct StoreTimes {
   double wait_s = 0;  // the step loop stood still for the network
 };
 
-// One thread calls it (the step loop's), but for cancel.
+// A bucket on one of the worker's devices.
+struct DeviceBucket {
+  size_t bucket = 0;
+  size_t device = 0;
+  DeviceBucket(size_t bucket, size_t device = 0) : bucket(bucket), device(device) {}  // implicit: most have one device
+};
+
+// The step loop's thread calls it, but for cancel; gradient_ready and weights_wait each device's own thread.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // Before the first step, on every worker: rank 0's weights, statistics and state (empty: zeros) become everybody's.
-  // When it returns, the view's weights and statistics hold them.
-  virtual Result<> initialize(const ParameterView& view, const TrainingState& state) = 0;
+  // Before the first step, on every worker: rank 0's weights, statistics and state (empty: zeros) become everybody's,
+  // on all devices. `devices` are the worker's, the weights in the first one's. When it returns, all views' weights and
+  // statistics hold them. The counters of `state` are the same on every worker.
+  virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
 
-  // The bucket's gradients of `step` are complete (executor's GradientReady). Returns at once. Steps are counted on
-  // from the updates of the state that initialize was given.
-  virtual Result<> gradient_ready(size_t bucket, uint64_t step, uint32_t samples) = 0;
-  // Returns when the bucket's weights are those that the step after the last pushed one begins with (WeightsWait).
-  virtual Result<> weights_wait(size_t bucket) = 0;
+  // The bucket's gradients of `step` are complete on the device (executor's GradientReady). Returns at once. `samples`:
+  // of this worker's step, on all its devices together. Steps are counted on from the updates of the state that
+  // initialize was given.
+  virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
+  // Returns when the bucket's weights on the device are those that the step after the last pushed one begins with
+  // (WeightsWait).
+  virtual Result<> weights_wait(DeviceBucket at) = 0;
 
-  // Makes rank 0's moving statistics everybody's: called by all workers at the same point (an epoch's end).
+  // One set of moving statistics for everybody: the mean of a worker's devices; with servers, of rank 0's devices.
+  // Called by all workers at the same point (an epoch's end, a stop), with no gradient on its way.
   virtual Result<> share_statistics() = 0;
   // The state that belongs to the weights of weights_wait: rank 0 calls it between steps, with no gradient on its way.
   virtual Result<TrainingState> state() = 0;

@@ -36,13 +36,21 @@ std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& lis
   return flags.advertise.empty() ? listen.host : flags.advertise;
 }
 
-Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token) {
+Result<std::string> own_host(const job::LaunchFlags& flags) {
+  if (!flags.advertise.empty()) return flags.advertise;
   DT_TRY(const rpc::Endpoint scheduler, rpc::parse_endpoint(flags.scheduler), "reading --scheduler");
+  DT_TRY(std::string host, rpc::source_address(scheduler), "looking for the own address");
+  return host;
+}
+
+Result<std::string> own_address(const job::LaunchFlags& flags) {
+  DT_TRY(const std::string host, own_host(flags));
+  return rpc::source_address({host, 1});  // the route to an own address begins there; nothing is sent
+}
+
+Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token) {
   ServerAddress address;
-  address.host = flags.advertise;
-  if (address.host.empty()) {
-    DT_TRY(address.host, rpc::source_address(scheduler), "looking for the own address");
-  }
+  DT_TRY(address.host, own_host(flags));
   const bool loopback = job::is_loopback(address.host);
   address.listen.host = !flags.bind.empty() ? flags.bind : loopback ? address.host : kEverywhere;
   set_ports(flags, 0, address.listen);

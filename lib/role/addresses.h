@@ -17,9 +17,15 @@ Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::s
 // What the scheduler prints for a launcher to read: --advertise, else what it listens on.
 std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& listen);
 
+// What peers of this process are told to reach it by: --advertise, else the own address on the route to the scheduler.
+Result<std::string> own_host(const job::LaunchFlags& flags);
+
+// The same as an address of this machine: what the host stands for here.
+Result<std::string> own_address(const job::LaunchFlags& flags);
+
 struct ServerAddress {
   rpc::Listen listen;
-  std::string host;  // told to workers: --advertise, else the own address on the route to the scheduler
+  std::string host;  // own_host
 };
 Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token);
 

@@ -5,26 +5,15 @@
 #include "job/build_id.h"
 #include "job/data_set.h"
 #include "job/exit_code.h"
-#include "kvstore/local/device_updater.h"
 #include "role/process.h"
 #include "role/report.h"
 #include "role/signal_watcher.h"
+#include "role/stores.h"
 #include "role/training.h"
 #include "train/local_coordinator.h"
 
 namespace dtrain::role {
 namespace {
-
-// The JobSpec of a process alone, complete.
-Result<job::JobSpec> complete_spec(const job::Flags& flags, const data::DataSets& data) {
-  job::JobSpec spec = job::requested(flags);
-  spec.records_train = data.train->size();
-  spec.records_val = data.validation == nullptr ? 0 : data.validation->size();
-  DT_TRY(EpochPlan plan, plan_epoch(flags.job, spec.records_train));
-  spec.shares = std::move(plan.shares);
-  spec.batches_per_epoch = plan.batches;
-  return spec;
-}
 
 // --check reference: the first batch, node by node, then the end.
 Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
@@ -51,19 +40,23 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   Waits waits;
   train::LocalCoordinator coordinator(process.signals.stop, live_line_of(process, spec));
   const SignalWatcher watcher(process.signals, waits, process.log, [] {});
-  DT_TRY(const std::unique_ptr<kvstore::Store> store,
-         kvstore::DeviceUpdater::create(
-             {.rule = update_rule(spec), .bucket_begin = {0}, .threads = plan_threads(process.flags).compute}));
+  const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
+  DT_TRY(std::unique_ptr<kvstore::Store> store, join_devices({.flags = process.flags,
+                                                              .spec = spec,
+                                                              .bucket_begin = bucket_begin,
+                                                              .coordinator = coordinator,
+                                                              .waits = waits},
+                                                             nullptr));
   DT_TRY(const std::unique_ptr<Training> training, Training::build({.flags = process.flags,
                                                                     .spec = spec,
                                                                     .network = network,
                                                                     .data = data,
-                                                                    .bucket_begin = {0},
-                                                                    .store = *store,
+                                                                    .bucket_begin = bucket_begin,
                                                                     .coordinator = coordinator,
                                                                     .run_dir = process.run_dir,
                                                                     .resumed = process.resumed,
-                                                                    .log = process.log}));
+                                                                    .log = process.log},
+                                                                   std::move(store)));
   const Result<train::TrainOutcome> outcome = training->run();
   return conclude(process, spec, training->outcome(), outcome, started);
 }
@@ -79,7 +72,8 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const Network network, build_network(process.flags.job));
   DT_TRY(const data::DataSets data, open_data(process.flags, 0, process.log), "opening the data");
   if (!process.flags.device.check.empty()) return check(process, network, data);
-  DT_TRY(const job::JobSpec spec, complete_spec(process.flags, data));
+  job::JobSpec spec = job::requested(process.flags);
+  DT_TRY_VOID(complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), spec));
   DT_TRY_VOID(process.write_spec(spec));
   return train_alone(process, network, data, spec);
 }

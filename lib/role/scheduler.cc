@@ -32,24 +32,14 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   return settings;
 }
 
-// Where each slice of each parameter and statistic lives.
+// Where each slice of each parameter and statistic lives; nothing where there are no servers.
 Result<std::string> placement_of(const job::JobFlags& flags) {
+  if (flags.num_servers == 0) return std::string();
   DT_TRY(const Network network, build_network(flags));
   const auto rule = flags.scheme.placement == job::Placement::kHash ? kvstore::PlacementRule::kHash
                                                                     : kvstore::PlacementRule::kBalanced;
   return kvstore::to_text(kvstore::place(key_sizes(network.shapes), static_cast<uint32_t>(flags.num_servers), rule,
                                          static_cast<uint64_t>(flags.scheme.bigarray_bound)));
-}
-
-// What was open until all had joined: records, shares, batches, placement.
-Result<> complete(const rpc::Joined& joined, job::JobSpec& spec) {
-  spec.records_train = static_cast<int64_t>(joined.records_train);
-  spec.records_val = static_cast<int64_t>(joined.records_val);
-  DT_TRY(EpochPlan plan, plan_epoch(spec.flags, spec.records_train));
-  spec.shares = std::move(plan.shares);
-  spec.batches_per_epoch = plan.batches;
-  DT_TRY(spec.placement, placement_of(spec.flags));
-  return {};
 }
 
 // Waits for the job's end and prints its progress meanwhile.
@@ -81,7 +71,9 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                                 .membership = membership_settings(process.flags, spec),
                                 .finish_job = nullptr};
   options.finish_job = [&](const rpc::Joined& joined) -> Result<std::string> {
-    DT_TRY_VOID(complete(joined, spec));
+    DT_TRY_VOID(
+        complete_spec(static_cast<int64_t>(joined.records_train), static_cast<int64_t>(joined.records_val), spec));
+    DT_TRY(spec.placement, placement_of(spec.flags));
     DT_TRY_VOID(process.write_spec(spec));
     process.log.verbose(1, "table {}", spec.placement);
     return job::text(spec);

@@ -4,8 +4,10 @@
 #include <thread>
 
 #include "data/synthetic.h"
+#include "exec/device_group.h"
 #include "graph/models/models.h"
 #include "job/data_set.h"
+#include "kvstore/buckets.h"
 
 namespace dtrain::role {
 
@@ -42,8 +44,13 @@ kvstore::UpdateRule update_rule(const job::JobSpec& spec) {
 }
 
 bool servers_only_sum(const job::JobFlags& flags) {
-  const std::optional<job::Store> store = job::store_of(flags, 1);
-  return store && store->servers && store->update == job::Update::kWorker;
+  const job::Store store = job::store_of(flags);
+  return store.servers && store.update == job::Update::kWorker;
+}
+
+bool replicates_update(const job::JobFlags& flags) {
+  const job::Store store = job::store_of(flags);
+  return !store.servers && store.update == job::Update::kWorker;
 }
 
 std::vector<uint64_t> key_sizes(const graph::Shapes& shapes) {
@@ -137,8 +144,34 @@ Result<EpochPlan> plan_epoch(const job::JobFlags& flags, int64_t records) {
   return plan;
 }
 
+Result<> complete_spec(int64_t records_train, int64_t records_val, job::JobSpec& spec) {
+  spec.records_train = records_train;
+  spec.records_val = records_val;
+  DT_TRY(EpochPlan plan, plan_epoch(spec.flags, records_train));
+  spec.shares = std::move(plan.shares);
+  spec.batches_per_epoch = plan.batches;
+  return {};
+}
+
 uint64_t samples_per_epoch(const job::JobSpec& spec) {
   return static_cast<uint64_t>(spec.batches_per_epoch * spec.flags.batch_size * spec.flags.num_workers);
+}
+
+size_t device_count(const job::Flags& flags) {
+  return static_cast<size_t>(flags.device.cpus);
+}
+
+Result<std::vector<int64_t>> device_batches(const job::Flags& flags) {
+  std::vector<double> weights = flags.device.work_load_list;
+  if (weights.empty()) weights.assign(device_count(flags), 1.0);
+  return exec::split_batch(flags.job.batch_size, weights);
+}
+
+std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network) {
+  if (device_count(flags) == 1 && !flags.distributed()) return {0};
+  std::vector<uint64_t> sizes = key_sizes(network.shapes);
+  sizes.resize(network.shapes.parameters.size());
+  return kvstore::plan_buckets(sizes);
 }
 
 ThreadPlan plan_threads(const job::Flags& flags) {
@@ -151,6 +184,7 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   }
   ThreadPlan plan;
   plan.compute = static_cast<int>(threads);
+  plan.device = std::max(1, plan.compute / static_cast<int>(device_count(flags)));
   plan.decode =
       static_cast<int>(flags.data.data_threads > 0 ? flags.data.data_threads : std::max<int64_t>(1, threads / 2));
   return plan;

@@ -33,6 +33,8 @@ optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
 kvstore::UpdateRule update_rule(const job::JobSpec& spec);
 // Whether the servers of this job only sum (R-S6).
 bool servers_only_sum(const job::JobFlags& flags);
+// Whether each device updates all of its weights, with optimiser state of its own.
+bool replicates_update(const job::JobFlags& flags);
 // "default" is MXNet 1.x's choice by network (models.md 3.3).
 Result<optim::InitializerSpec> initializer_spec(const job::JobFlags& flags);
 
@@ -51,12 +53,22 @@ struct EpochPlan {
   int64_t batches = 0;                // of each worker
 };
 Result<EpochPlan> plan_epoch(const job::JobFlags& flags, int64_t records);
+// What of the description is open until the data has been opened: numbers of records, shares, batches.
+Result<> complete_spec(int64_t records_train, int64_t records_val, job::JobSpec& spec);
 // Samples that all workers together apply in an epoch: the unit of schedules (R-D9).
 uint64_t samples_per_epoch(const job::JobSpec& spec);
+
+// The devices of this process, and their parts of its batch. Code::kUsage: more devices than images.
+size_t device_count(const job::Flags& flags);
+Result<std::vector<int64_t>> device_batches(const job::Flags& flags);
+
+// Which parameters travel together (exec's bucket_begin): one bucket where nothing travels.
+std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network);
 
 // How the threads of one process are used. R: --threads, else the host's cores over the roles on it.
 struct ThreadPlan {
   int compute = 1, decode = 1;
+  int device = 1;  // each device's part of `compute`
 };
 ThreadPlan plan_threads(const job::Flags& flags);
 

@@ -7,13 +7,13 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   options.purpose = purpose;
   options.batch_size = flags.job.batch_size;
   options.image = flags.job.network.image_shape;
-  options.threads = plan_threads(flags).compute;
+  options.threads = plan_threads(flags).device;
   options.winograd = flags.device.winograd;
   return options;
 }
 
-Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup) {
-  std::unique_ptr<Training> training(new Training(std::move(setup)));
+Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, std::unique_ptr<kvstore::Store> store) {
+  std::unique_ptr<Training> training(new Training(std::move(setup), std::move(store)));
   DT_TRY_VOID(training->compile());
   training->open_loaders();
   DT_TRY(const optim::InitializerSpec initializer, initializer_spec(training->setup_.flags.job),
@@ -27,28 +27,36 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup) {
                                                            .training_data = *training->training_data_,
                                                            .inference = training->inference_.get(),
                                                            .validation_data = training->validation_data_.get(),
-                                                           .store = parts.store,
+                                                           .store = *training->store_,
                                                            .coordinator = parts.coordinator,
                                                            .log = parts.log});
   return training;
 }
 
 Result<> Training::compile() {
-  const Network& network = setup_.network;
   if (setup_.data.train->image() != setup_.flags.job.network.image_shape) {
     return fail(Code::kUsage, "the data set has images of {}, --image-shape says {}",
                 to_string(setup_.data.train->image()), to_string(setup_.flags.job.network.image_shape));
   }
   backend_ = exec::make_cpu_backend();
-  exec::Options options = executor_options(setup_.flags, exec::Options::Purpose::kTraining);
-  options.bucket_begin = setup_.bucket_begin;
-  DT_TRY(training_, backend_->compile(network.graph, options), "compiling '{}'", setup_.flags.job.network.network);
-  if (setup_.data.validation != nullptr) {
-    options.purpose = exec::Options::Purpose::kInference;
-    DT_TRY(inference_, backend_->compile(network.graph, options, training_.get()), "compiling '{}' for validation",
-           setup_.flags.job.network.network);
-  }
+  DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining), "compiling '{}'", setup_.flags.job.network.network);
+  if (setup_.data.validation == nullptr) return {};
+  DT_TRY(inference_, compile_for(exec::Options::Purpose::kInference), "compiling '{}' for validation",
+         setup_.flags.job.network.network);
   return {};
+}
+
+Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::Purpose purpose) {
+  exec::Options options = executor_options(setup_.flags, purpose);
+  options.bucket_begin = setup_.bucket_begin;
+  DT_TRY(std::vector<int64_t> batches, device_batches(setup_.flags));
+  std::vector<std::unique_ptr<exec::Executor>> executors;
+  for (size_t device = 0; device < batches.size(); device++) {
+    options.batch_size = batches[device];
+    exec::Executor* weights_of = training_ ? &training_->executor(device) : nullptr;
+    DT_TRY(executors.emplace_back(), backend_->compile(setup_.network.graph, options, weights_of));
+  }
+  return std::make_unique<exec::DeviceGroup>(std::move(executors), std::move(batches));
 }
 
 void Training::open_loaders() {

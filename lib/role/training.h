@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "data/loader.h"
 #include "data/open.h"
-#include "exec/executor.h"
+#include "exec/device_group.h"
 #include "job/job_spec.h"
 #include "kvstore/coordinator.h"
 #include "kvstore/store.h"
@@ -27,7 +27,6 @@ struct TrainingSetup {
   const Network& network;
   const data::DataSets& data;
   std::vector<size_t> bucket_begin;
-  kvstore::Store& store;
   kvstore::Coordinator& coordinator;
   std::string run_dir;
   std::optional<Resumed> resumed;
@@ -38,7 +37,7 @@ struct TrainingSetup {
 class Training {
  public:
   // Compiles the executors and starts the loaders. Code::kUsage: labels or shapes that do not fit each other.
-  static Result<std::unique_ptr<Training>> build(TrainingSetup setup);
+  static Result<std::unique_ptr<Training>> build(TrainingSetup setup, std::unique_ptr<kvstore::Store> store);
 
   // Trains to the end of the job, once.
   Result<train::TrainOutcome> run() { return trainer_->run(); }
@@ -46,19 +45,22 @@ class Training {
   [[nodiscard]] train::TrainOutcome outcome() const { return trainer_->outcome(); }
 
  private:
-  explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
+  Training(TrainingSetup setup, std::unique_ptr<kvstore::Store> store)
+      : setup_(std::move(setup)), store_(std::move(store)) {}
   Result<> compile();
+  Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose);
   void open_loaders();
   [[nodiscard]] train::TrainSpec train_spec(const optim::InitializerSpec& initializer) const;
 
   TrainingSetup setup_;
   std::unique_ptr<exec::Backend> backend_;
-  std::unique_ptr<exec::Executor> training_, inference_;
+  std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
+  std::unique_ptr<kvstore::Store> store_;                    // its threads use the devices' memory: it ends before them
   std::unique_ptr<data::Loader> training_data_, validation_data_;
   std::unique_ptr<train::Trainer> trainer_;
 };
 
-// How the executor of these flags is compiled.
+// How the executor of one device of these flags is compiled, but for its part of the batch.
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

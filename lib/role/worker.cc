@@ -1,24 +1,29 @@
 #include "role/worker.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "job/data_set.h"
 #include "job/exit_code.h"
-#include "kvstore/buckets.h"
 #include "kvstore/dist/dist_store.h"
 #include "role/addresses.h"
 #include "role/membership.h"
 #include "role/process.h"
 #include "role/report.h"
 #include "role/signal_watcher.h"
+#include "role/stores.h"
 #include "role/training.h"
 #include "rpc/control_client.h"
 #include "rpc/data_client.h"
 
 namespace dtrain::role {
 namespace {
+
+constexpr std::chrono::seconds kDetectionTime{2};  // what R-F1 adds to the heartbeats' timeout
 
 // Carries the job's failure, whenever it comes and on whichever thread, to what the step loop waits in. The control
 // line lives longer than store and pipes, so it is told of them for as long as they are there.
@@ -28,6 +33,13 @@ class FailureRelay {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = error;
     pass_on();
+    failed_.notify_all();
+  }
+  // The job's failure if it comes within the limit.
+  std::optional<Error> wait(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    failed_.wait_for(lock, limit, [this] { return error_.has_value(); });
+    return error_;
   }
   // `end` is called, once, with the failure that has come or will come; nullptr: nobody listens any more.
   void listen(std::function<void(const Error&)> end) {
@@ -42,6 +54,7 @@ class FailureRelay {
   }
 
   std::mutex mutex_;
+  std::condition_variable failed_;
   std::optional<Error> error_;
   std::function<void(const Error&)> end_;
 };
@@ -74,15 +87,11 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
   return addresses;
 }
 
-std::vector<size_t> buckets_of(const Network& network) {
-  std::vector<uint64_t> sizes = key_sizes(network.shapes);
-  sizes.resize(network.shapes.parameters.size());
-  return kvstore::plan_buckets(sizes);
-}
-
-Result<std::unique_ptr<kvstore::DistStore>> make_store(const job::JobSpec& spec,
-                                                       const std::vector<size_t>& bucket_begin, uint32_t rank,
-                                                       int update_threads, Connection& connection) {
+// The store over the servers; nullptr: the job has none.
+Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const job::JobSpec& spec,
+                                                            const std::vector<size_t>& bucket_begin, uint32_t rank,
+                                                            int update_threads, Connection& connection) {
+  if (spec.flags.num_servers == 0) return nullptr;
   kvstore::DistStoreOptions options;
   options.rank = rank;
   options.incarnation = connection.incarnation;
@@ -94,6 +103,21 @@ Result<std::unique_ptr<kvstore::DistStore>> make_store(const job::JobSpec& spec,
   return kvstore::DistStore::create(std::move(options), connection.waits);
 }
 
+// The lines to the servers; nullptr: the job has none.
+Result<std::unique_ptr<rpc::DataClient>> connect_to_servers(Process& process, Connection& connection,
+                                                            const rpc::JoinReply& reply, kvstore::DistStore* store) {
+  if (store == nullptr) return nullptr;
+  DT_TRY(std::unique_ptr<rpc::DataClient> pipes, rpc::DataClient::create({.servers = server_addresses(reply),
+                                                                          .rank = reply.rank,
+                                                                          .incarnation = connection.incarnation,
+                                                                          .security = connection.security},
+                                                                         *store, connection.waits, process.log));
+  pipes->on_failure([store](const Error& error) { store->cancel(error); });
+  DT_TRY_VOID(pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
+  store->attach(pipes->pipes());
+  return pipes;
+}
+
 // The job's flags are the JobSpec's; what belongs to the process stays its own.
 job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
   job::Flags flags = process.flags;
@@ -101,36 +125,49 @@ job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
   return flags;
 }
 
+// A group of workers notices at once that one of them is gone; but by then those that noticed first are gone from it
+// too. Who was lost the scheduler knows, within the time of R-F1.
+Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
+                                         Connection& connection) {
+  if (outcome || outcome.error().code != Code::kPeerLost) return outcome;
+  const Waits::Wait wait(connection.waits, [] { return std::string("the scheduler to say who was lost"); });
+  if (std::optional<Error> verdict = connection.failure.wait(wire.heartbeat_timeout + kDetectionTime)) {
+    return tl::unexpected(std::move(*verdict).with(outcome.error().message));
+  }
+  return outcome;
+}
+
 // Trains as the job says. The order of the objects is the order in which they may end: the transport refers to the
-// store, the store to the executor's memory.
+// store, which `training` owns, and the store to the executors' memory.
 Result<int> train(Process& process, Connection& connection, const rpc::JoinReply& reply, const job::JobSpec& spec,
                   const data::DataSets& data) {
   const Clock::time_point started = Clock::now();
   DT_TRY(const Network network, build_network(spec.flags));
-  const std::vector<size_t> bucket_begin = buckets_of(network);
-  DT_TRY(const std::unique_ptr<kvstore::DistStore> store,
-         make_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
+  const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
+  DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
+         make_dist_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
+  kvstore::DistStore* const servers = dist_store.get();
+  DT_TRY(std::unique_ptr<kvstore::Store> joined, join_devices({.flags = process.flags,
+                                                               .spec = spec,
+                                                               .bucket_begin = bucket_begin,
+                                                               .coordinator = *connection.control,
+                                                               .waits = connection.waits},
+                                                              std::move(dist_store)));
+  kvstore::Store& store = *joined;
   DT_TRY(const std::unique_ptr<Training> training, Training::build({.flags = process.flags,
                                                                     .spec = spec,
                                                                     .network = network,
                                                                     .data = data,
                                                                     .bucket_begin = bucket_begin,
-                                                                    .store = *store,
                                                                     .coordinator = *connection.control,
                                                                     .run_dir = process.run_dir,
                                                                     .resumed = process.resumed,
-                                                                    .log = process.log}));
-  DT_TRY(const std::unique_ptr<rpc::DataClient> pipes, rpc::DataClient::create({.servers = server_addresses(reply),
-                                                                                .rank = reply.rank,
-                                                                                .incarnation = connection.incarnation,
-                                                                                .security = connection.security},
-                                                                               *store, connection.waits, process.log));
-  const Listening listening(connection.failure, [&](const Error& error) { store->cancel(error); });
-  pipes->on_failure([&](const Error& error) { store->cancel(error); });
-  DT_TRY_VOID(pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
-  store->attach(pipes->pipes());
-  const Result<train::TrainOutcome> outcome = training->run();
-  pipes->close();
+                                                                    .log = process.log},
+                                                                   std::move(joined)));
+  const Listening listening(connection.failure, [&](const Error& error) { store.cancel(error); });
+  DT_TRY(const std::unique_ptr<rpc::DataClient> pipes, connect_to_servers(process, connection, reply, servers));
+  const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
+  if (pipes) pipes->close();
   if (reply.rank != 0) {
     if (!outcome) return tl::unexpected(outcome.error());
     return outcome->stopped ? job::kExitPreempted : job::kExitOk;

@@ -150,7 +150,7 @@ class Worker final : public KvWorker {
     pipes_->on_failure([this](const Error& error) { store_->cancel(error); });
     DT_TRY_VOID(pipes_->connect(kConnectLimit));
     store_->attach(pipes_->pipes());
-    return store_->initialize(arrays_.view(), {});
+    return store_->initialize({&arrays_.view(), 1}, {});
   }
 
   Result<> exchange(uint64_t step) override {

@@ -12,7 +12,7 @@
 #include "exec/cpu/executor.h"
 #include "exec/cpu/isa.h"
 #include "graph/models/models.h"
-#include "kvstore/local/device_updater.h"
+#include "kvstore/devices/device_store.h"
 #include "optim/initializer.h"
 
 namespace dtrain::tools {
@@ -65,7 +65,7 @@ class Bench {
   }
 
   Result<BenchTrainResult> run() {
-    DT_TRY_VOID(store_->initialize(executor_->parameters(), {}));
+    DT_TRY_VOID(store_->initialize({&executor_->parameters(), 1}, {}));
     DT_TRY_VOID(batches(options_.num_warmup_batches));
     seconds_.clear();
     if (options_.profile) executor_->enable_profile();
@@ -154,9 +154,10 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
                                .winograd = options.winograd};
   DT_TRY(std::unique_ptr<CpuExecutor> executor, CpuExecutor::compile(graph, compiled), "compiling '{}'",
          options.network);
+  Waits waits;
   DT_TRY(std::unique_ptr<kvstore::Store> store,
-         kvstore::DeviceUpdater::create(
-             {.rule = {.optimizer = {}, .schedule = {.base = 0.01}}, .threads = options.threads}));
+         kvstore::DeviceStore::create(
+             {.rule = {.optimizer = {}, .schedule = {.base = 0.01}}, .threads = options.threads}, {}, nullptr, waits));
   return Bench(options, std::move(graph), compiled, std::move(executor), std::move(store), classes).run();
 }
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/loader.h"
-#include "exec/executor.h"
+#include "exec/device_group.h"
 #include "graph/graph.h"
 #include "job/flags.h"
 #include "kvstore/store.h"
@@ -20,8 +20,8 @@ namespace dtrain::train {
 struct StepParts {
   const graph::Graph& graph;
   Shape image;  // [c, h, w]
-  exec::Executor& executor;
-  std::vector<size_t> bucket_begin;  // as the executor was compiled with
+  exec::DeviceGroup& devices;
+  std::vector<size_t> bucket_begin;  // as the executors were compiled with
   kvstore::Store& store;
   uint32_t rank = 0;
   uint32_t workers = 1;
@@ -46,21 +46,22 @@ class StepRunner {
 
  private:
   [[nodiscard]] size_t end_of(size_t bucket) const;
-  Result<> on_bucket(size_t bucket);
-  Result<> hand_over(size_t bucket);
+  Result<> on_bucket(size_t device, size_t bucket);
+  Result<> hand_over(size_t device, size_t bucket);
+  Result<> hand_over_all();
   Result<> hand_over_nothing();
   void keep_statistics();
   void restore_statistics();
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
   StepParts parts_;
-  exec::WeightsWait wait_;
-  exec::GradientReady ready_;
+  exec::DeviceGroup::DeviceCall wait_;
+  exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;
   uint32_t samples_ = 0;
   // With skip:
-  std::string bad_gradient_;            // the first one found in this step
-  std::vector<float> kept_statistics_;  // as they were before it
+  std::vector<std::string> bad_gradient_;  // by device: the first one found in this step
+  std::vector<float> kept_statistics_;     // as they were before it
 };
 
 }  // namespace dtrain::train

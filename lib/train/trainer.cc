@@ -74,7 +74,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
       parts_(std::move(parts)),
       step_runner_({.graph = parts_.graph,
                     .image = parts_.image,
-                    .executor = parts_.training,
+                    .devices = parts_.training,
                     .bucket_begin = parts_.bucket_begin,
                     .store = parts_.store,
                     .rank = parts_.coordinator.rank(),
@@ -127,6 +127,8 @@ Result<> Trainer::Impl::agree_on(Start& start) {
   position_ = {static_cast<int64_t>(agreed[0]), static_cast<int64_t>(agreed[1])};
   samples_ = static_cast<uint64_t>(agreed[2]);
   updates_ = static_cast<uint64_t>(agreed[3]);
+  start.state.samples = samples_;
+  start.state.updates = updates_;
   const size_t own = 4 + parts_.coordinator.rank() * width;
   return training_metrics_.set_sums(std::span(agreed).subspan(own, width));
 }
@@ -143,7 +145,9 @@ Result<> Trainer::Impl::begin() {
   }
   DT_TRY(Start start, own_start());
   DT_TRY_VOID(agree_on(start));
-  DT_TRY_VOID(parts_.store.initialize(parts_.training.parameters(), start.state), "handing out the initial weights");
+  std::vector<ParameterView> devices;
+  for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.parameters(i));
+  DT_TRY_VOID(parts_.store.initialize(devices, start.state), "handing out the initial weights");
   rate_ = rate_of_next_update();
   if (samples_ > 0 && rate_ != spec_.schedule.base && is_rank_0()) {
     parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, position_.epoch);
@@ -302,6 +306,7 @@ Result<> Trainer::Impl::stop() {
   outcome_.stopped = true;
   DT_TRY(std::vector<std::vector<double>> metric_sums, all_metric_sums(), "stopping on request");
   DT_TRY_VOID(step_runner_.wait_for_weights(), "stopping on request");
+  DT_TRY_VOID(parts_.store.share_statistics(), "stopping on request");
   if (!saves()) return {};
   return save({spec_.save_prefix, std::nullopt}, position_, std::move(metric_sums));
 }

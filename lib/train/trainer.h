@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/loader.h"
-#include "exec/executor.h"
+#include "exec/device_group.h"
 #include "graph/graph.h"
 #include "job/flags.h"
 #include "kvstore/coordinator.h"
@@ -54,10 +54,11 @@ struct TrainSpec {
 struct TrainParts {
   const graph::Graph& graph;
   Shape image;  // [c, h, w]
-  exec::Executor& training;
+  exec::DeviceGroup& training;
   std::vector<size_t> bucket_begin;  // as `training` was compiled with
   data::Loader& training_data;
-  exec::Executor* inference = nullptr;  // made with weights_of `training`; nullptr here or below: no validation
+  exec::DeviceGroup* inference = nullptr;  // each executor made with weights_of that of `training`; nullptr here or
+                                           // below: no validation
   data::Loader* validation_data = nullptr;
   kvstore::Store& store;
   kvstore::Coordinator& coordinator;

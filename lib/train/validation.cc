@@ -2,14 +2,14 @@
 
 namespace dtrain::train {
 
-Result<> validate(int64_t epoch, exec::Executor& inference, data::Loader& loader, kvstore::Coordinator& coordinator,
+Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, kvstore::Coordinator& coordinator,
                   Metrics& metrics) {
   metrics.start_epoch();
   loader.start(epoch);
   for (;;) {
     DT_TRY(const data::LoadedBatch* batch, loader.next(), "validating epoch {}", epoch);
     if (batch == nullptr) break;
-    DT_TRY_VOID(inference.forward({.data = batch->data, .labels = batch->labels}, exec::no_wait));
+    DT_TRY_VOID(inference.forward({.data = batch->data, .labels = batch->labels}, exec::no_device_wait));
     DT_TRY_VOID(metrics.add(inference.probabilities(), batch->labels, batch->count));
   }
   DT_TRY(const std::vector<double> sums, coordinator.sum(fmt::format("validation of epoch {}", epoch), metrics.sums()));

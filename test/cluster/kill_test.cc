@@ -56,12 +56,19 @@ struct Death {
   int rank = 0;
   std::string survivors_code;  // of all of them
   double bound = 0;            // seconds
+  bool has_servers = true;     // else the workers, of two devices each, sum among themselves
 };
 
 // Gives the seconds from the death to the last survivor's end.
 double kill_and_check(const Death& death, Heartbeats heartbeats, uint64_t seed) {
   RandomStream random(seed, Use::kTest);
-  LoopbackJob job({.flags = endless_training(heartbeats)});
+  JobSetting setting{.flags = endless_training(heartbeats)};
+  if (!death.has_servers) {
+    setting.workers = 3;
+    setting.servers = 0;
+    setting.flags.insert(setting.flags.end(), {"--kv-store", "allreduce", "--cpus", "2"});
+  }
+  LoopbackJob job(setting);
   INFO("seed " << seed << ", killed: " << death.role << " " << death.rank);
   const bool started = job.await_step(0, kJoinSeconds);
   INFO(job.output());
@@ -100,6 +107,14 @@ TEST_CASE("when a worker is killed everybody else ends and says which", "[kill-w
   campaign.run([&](uint64_t seed) {
     const Death death = {"worker", static_cast<int>(seed % 2), "5", campaign.detection()};
     return kill_and_check(death, campaign.heartbeats, seed);
+  });
+}
+
+TEST_CASE("when a worker of a job without servers is killed everybody else ends and says which", "[kill-allreduce]") {
+  const Campaign campaign = Campaign::from_environment();
+  campaign.run([&](uint64_t seed) {
+    const Death death = {"worker", static_cast<int>(seed % 3), "5", campaign.detection(), false};
+    return kill_and_check(death, campaign.heartbeats, 300 + seed);
   });
 }
 

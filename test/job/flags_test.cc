@@ -19,7 +19,7 @@ TEST_CASE("without flags the defaults of flags.md hold", "[job]") {
   CHECK(flags.job.num_workers == 1);
   CHECK(flags.job.num_servers == 0);
   CHECK(flags.job.scheme.kv_store == "device");
-  CHECK_FALSE(store_of(flags.job));  // one device: no store
+  CHECK(flags.device.cpus == 1);
   CHECK(flags.job.network.network == "resnet");
   CHECK(flags.job.batch_size == 128);
   CHECK(flags.job.num_epochs == 100);
@@ -147,7 +147,7 @@ TEST_CASE("flags and values of later versions are refused by name", "[job]") {
   CHECK_THAT(refused({"--initializer", "msra(in)"}), Contains("'msra' is not in this version"));
   CHECK_THAT(refused({"--on-worker-loss", "shrink"}), Contains("not in this version"));
   CHECK_THAT(refused({"--lr-step-epochs", "pow2"}), Contains("not in this version"));
-  CHECK_THAT(refused({"--preset", "imagenet"}), Contains("'imagenet' is not in this version"));
+  CHECK_THAT(refused({"--preset", "cifar100"}), Contains("'cifar100' is not in this version"));
   CHECK_THAT(refused({"--preset", "minst"}), Contains("did you mean 'mnist'?"));
 }
 

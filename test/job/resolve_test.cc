@@ -26,8 +26,9 @@ TEST_CASE("stores are taken by their exact names", "[job]") {
              Contains("there is no store 'lcoal', did you mean 'local'?") && Contains("dist_sync"));
   CHECK_THAT(refused({"-n", "2", "--kv-store", "dist_sycn"}), Contains("did you mean 'dist_sync'?"));
   CHECK_THAT(refused({"--kv-store", "Local"}), Contains("there is no store 'Local'"));
-  for (const char* name : {"nccl", "nccl_allreduce", "allreduce", "dist_device_sync", "dist_sync_device", "dist_async",
-                           "dist_device_async", "dist_ssync", "dist_device_ssync", "dist_gsync", "dist_device_gsync"}) {
+  CHECK(parsed({"-n", "2", "--kv-store", "dist_sync_device"}).job.scheme.kv_store == "dist_device_sync");
+  for (const char* name :
+       {"dist_async", "dist_device_async", "dist_ssync", "dist_device_ssync", "dist_gsync", "dist_device_gsync"}) {
     CHECK_THAT(refused({"-n", "2", "--kv-store", name}),
                Contains(std::string("the store '") + name + "' is not in this version of dtrain"));
   }
@@ -40,10 +41,41 @@ TEST_CASE("numbers of workers and servers that make no job are usage errors", "[
   CHECK_THAT(refused({"-n", "2", "--kv-store", "local"}), Contains("train apart"));
   CHECK_THAT(refused({"-n", "2", "--kv-store", "device"}), Contains("train apart"));
   CHECK_THAT(refused({"-s", "2", "--kv-store", "local"}), Contains("no servers"));
-  CHECK(store_of(parsed({"-n", "2", "--update-on", "worker"}).job, 1)->update == Update::kWorker);
-  CHECK(store_of(parsed({"-n", "2"}).job, 1)->update == Update::kStore);
+  CHECK(store_of(parsed({"-n", "2", "--update-on", "worker"}).job).update == Update::kWorker);
+  CHECK(store_of(parsed({"-n", "2"}).job).update == Update::kStore);
   CHECK_THAT(refused({"--kv-store", "dist_sync"}), Contains("-n and -s"));
   CHECK_FALSE(parsed({"-n", "1", "--kv-store", "local"}).distributed());
+}
+
+// R-S6.
+TEST_CASE("stores that leave no choice of who updates refuse one", "[job]") {
+  CHECK_THAT(refused({"--kv-store", "nccl", "--update-on", "worker"}), Contains("use nccl_allreduce"));
+  CHECK_THAT(refused({"--kv-store", "nccl_allreduce", "--update-on", "store"}), Contains("the workers update"));
+  CHECK_THAT(refused({"-n", "2", "--kv-store", "allreduce", "--update-on", "store"}), Contains("the workers update"));
+  CHECK(store_of(parsed({"--kv-store", "nccl", "--update-on", "store"}).job).update == Update::kStore);
+  CHECK(store_of(parsed({"--kv-store", "allreduce", "--update-on", "worker"}).job).update == Update::kWorker);
+  CHECK(store_of(parsed({"--kv-store", "local", "--update-on", "worker"}).job).update == Update::kWorker);
+}
+
+TEST_CASE("stores over all workers have no servers", "[job]") {
+  for (const char* name : {"allreduce", "nccl", "nccl_allreduce"}) {
+    const Flags flags = parsed({"-n", "3", "--kv-store", name});
+    CHECK(flags.distributed());
+    CHECK(flags.job.num_servers == 0);
+    CHECK_THAT(refused({"-n", "3", "-s", "1", "--kv-store", name}), Contains("no servers"));
+    CHECK_THAT(refused({"--role", "server", "--scheduler", "a:1", "-n", "3", "--kv-store", name}),
+               Contains("no servers"));
+    CHECK_FALSE(parsed({"--kv-store", name}).distributed());
+    CHECK(parsed({"--role", "worker", "--scheduler", "a:1", "-n", "1", "--kv-store", name}).distributed());
+  }
+}
+
+TEST_CASE("devices and their parts of the batch fit each other", "[job]") {
+  CHECK(parsed({}).device.cpus == 1);
+  CHECK(parsed({"--cpus", "3", "--work-load-list", "3,1,2"}).device.work_load_list == std::vector<double>{3, 1, 2});
+  CHECK_THAT(refused({"--cpus", "0"}), Contains("--cpus"));
+  CHECK_THAT(refused({"--cpus", "3", "--work-load-list", "1,2"}), Contains("2 numbers for 3 devices"));
+  CHECK_THAT(refused({"--cpus", "2", "--work-load-list", "1,0"}), Contains("above 0"));
 }
 
 TEST_CASE("a process by hand says who it is and where the scheduler is", "[job]") {

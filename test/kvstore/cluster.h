@@ -11,35 +11,27 @@
 #include "kvstore/dist/dist_store.h"
 #include "kvstore/shard.h"
 #include "memory_transport.h"
-#include "tensor/buffer.h"
+#include "tensor/parameter_memory.h"
 
 namespace dtrain::test {
 
-// The arrays of one worker, as its executor would own them.
+// The arrays of one device, as its executor would own them.
 class Arrays {
  public:
-  Arrays(const std::vector<Shape>& parameters, const std::vector<Shape>& statistics) {
-    for (const Shape& shape : parameters) add(shape, "p", "_weight", view_.parameters, true);
-    for (const Shape& shape : statistics) add(shape, "s", "_moving_mean", view_.statistics, false);
-  }
-  ParameterView& view() { return view_; }
-  std::span<float> weight(size_t key) { return view_.parameters[key].weight; }
-  std::span<float> gradient(size_t key) { return view_.parameters[key].gradient; }
-  std::span<float> statistic(size_t i) { return view_.statistics[i].weight; }
+  Arrays(const std::vector<Shape>& parameters, const std::vector<Shape>& statistics)
+      : memory_(names("p", "_weight", parameters), names("s", "_moving_mean", statistics)) {}
+  [[nodiscard]] const ParameterView& view() const { return memory_.view(); }
+  std::span<float> weight(size_t key) { return view().parameters[key].weight; }
+  std::span<float> gradient(size_t key) { return view().parameters[key].gradient; }
+  std::span<float> statistic(size_t i) { return view().statistics[i].weight; }
 
  private:
-  void add(const Shape& shape, const char* name, const char* suffix, std::vector<ParameterSpan>& to, bool learned) {
-    const auto size = static_cast<size_t>(element_count(shape));
-    memory_.push_back(std::make_unique<Buffer<float>>(size));
-    ParameterSpan span{name + std::to_string(to.size()) + suffix, shape, memory_.back()->span(), {}};
-    if (learned) {
-      memory_.push_back(std::make_unique<Buffer<float>>(size));
-      span.gradient = memory_.back()->span();
-    }
-    to.push_back(span);
+  static std::vector<TensorName> names(const char* name, const char* suffix, const std::vector<Shape>& shapes) {
+    std::vector<TensorName> names;
+    for (const Shape& shape : shapes) names.push_back({name + std::to_string(names.size()) + suffix, shape});
+    return names;
   }
-  std::vector<std::unique_ptr<Buffer<float>>> memory_;
-  ParameterView view_;
+  ParameterMemory memory_;
 };
 
 inline void fill(std::span<float> values, float value) {
@@ -104,6 +96,8 @@ class Cluster {
   ~Cluster() { network_->stop(); }
 
   kvstore::DistStore& store(size_t worker) { return *stores_[worker]; }
+  // For whoever stands before it; it must end before the cluster, and after the network has stopped.
+  std::unique_ptr<kvstore::DistStore> release_store(size_t worker) { return std::move(stores_[worker]); }
   Arrays& arrays(size_t worker) { return *arrays_[worker]; }
   kvstore::Shard& shard(size_t server) { return *shards_[server]; }
   MemoryNetwork& network() { return *network_; }
@@ -123,8 +117,9 @@ class Cluster {
     }
   }
   void initialize(const kvstore::TrainingState& state = {}) {
-    on_each(
-        [&](uint32_t w) { return store(w).initialize(arrays(w).view(), w == 0 ? state : kvstore::TrainingState{}); });
+    on_each([&](uint32_t w) {
+      return store(w).initialize({&arrays(w).view(), 1}, w == 0 ? state : kvstore::TrainingState{});
+    });
   }
   // Gradients of all buckets, last first, then the wait for all weights.
   Result<> step(uint32_t worker, uint64_t step, uint32_t samples) {

@@ -253,12 +253,12 @@ TEST_CASE("a job resumes from the state that was handed out", "[kvstore]") {
 TEST_CASE("a state that does not fit is refused by name", "[kvstore]") {
   Cluster cluster({.parameters = {{4}, {5}}, .rule = momentum_rule()});
   TrainingState state{.slots = {{"p0_weight:mom", {4}, std::vector<float>(4)}}, .samples = 1, .updates = 1};
-  Result<> result = cluster.store(0).initialize(cluster.arrays(0).view(), state);
+  Result<> result = cluster.store(0).initialize({&cluster.arrays(0).view(), 1}, state);
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().code == Code::kData);
   CHECK(result.error().message.find("p1_weight:mom") != std::string::npos);
   state.slots.push_back({"p1_weight:mom", {4}, std::vector<float>(4)});
-  result = cluster.store(0).initialize(cluster.arrays(0).view(), state);
+  result = cluster.store(0).initialize({&cluster.arrays(0).view(), 1}, state);
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().message == "'p1_weight:mom' of the optimizer's state has 4 elements, not 5");
 }

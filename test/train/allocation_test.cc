@@ -42,7 +42,7 @@ using namespace dtrain::train;
 using namespace dtrain::train::test;
 
 TEST_CASE("a step between two lines of the log allocates nothing", "[train]") {
-  FakeExecutor executor;
+  exec::DeviceGroup devices(std::make_unique<FakeExecutor>(), 1);
   SilentStore store;
   const graph::Graph graph;
   const std::vector<float> pixels(4, 0.5F);
@@ -50,7 +50,7 @@ TEST_CASE("a step between two lines of the log allocates nothing", "[train]") {
   for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
     StepRunner runner({.graph = graph,
                        .image = {1, 2, 2},
-                       .executor = executor,
+                       .devices = devices,
                        .bucket_begin = {0, 1},
                        .store = store,
                        .on_nan = on_nan,
@@ -63,7 +63,7 @@ TEST_CASE("a step between two lines of the log allocates nothing", "[train]") {
       counts = step >= 10;
       const SteadyTime now = std::chrono::steady_clock::now();
       const bool applied = *runner.run({.data = pixels, .labels = labels, .count = 1}, static_cast<uint64_t>(step));
-      const bool added = metrics.add(executor.probabilities(), labels, 1).has_value();
+      const bool added = metrics.add(devices.probabilities(), labels, 1).has_value();
       pace.step(now, now, now, 0);
       const bool line = speedometer.tick(step, now).has_value();
       counts = false;

@@ -37,9 +37,9 @@ class FakeExecutor final : public exec::Executor {
 // Takes everything.
 class SilentStore : public kvstore::Store {
  public:
-  Result<> initialize(const ParameterView&, const kvstore::TrainingState&) override { return {}; }
-  Result<> gradient_ready(size_t, uint64_t, uint32_t) override { return {}; }
-  Result<> weights_wait(size_t) override { return {}; }
+  Result<> initialize(std::span<const ParameterView>, const kvstore::TrainingState&) override { return {}; }
+  Result<> gradient_ready(kvstore::DeviceBucket, uint64_t, uint32_t) override { return {}; }
+  Result<> weights_wait(kvstore::DeviceBucket) override { return {}; }
   Result<> share_statistics() override { return {}; }
   Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
   void cancel(Error) override {}

@@ -5,7 +5,7 @@
 
 #include "data/open.h"
 #include "graph/models/models.h"
-#include "kvstore/local/device_updater.h"
+#include "kvstore/devices/device_store.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/synth.h"
@@ -44,9 +44,9 @@ std::unique_ptr<data::Loader> open_loader(const std::shared_ptr<const data::Data
 train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& network, int64_t epochs, double rate) {
   const auto backend = exec::make_cpu_backend();
   exec::Options options{.batch_size = kBatch, .image = kImage};
-  const auto training = must(backend->compile(network, options));
+  exec::DeviceGroup training(must(backend->compile(network, options)), kBatch);
   options.purpose = exec::Options::Purpose::kInference;
-  const auto inference = must(backend->compile(network, options, training.get()));
+  exec::DeviceGroup inference(must(backend->compile(network, options, &training.executor(0))), kBatch);
   const auto training_data = open_loader(data.train, data::LoaderOptions::Mode::kTraining);
   const auto validation_data = open_loader(data.validation, data::LoaderOptions::Mode::kValidation);
 
@@ -56,18 +56,20 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
   spec.schedule.base = rate;
   spec.initializer = must(optim::parse_initializer("xavier(gaussian,in,2)"));
   spec.seed = 1;
-  const auto store = must(kvstore::DeviceUpdater::create(
+  Waits waits;
+  const auto store = must(kvstore::DeviceStore::create(
       {.rule = {.optimizer = spec.optimizer,
                 .schedule = spec.schedule,
-                .samples_per_epoch = static_cast<uint64_t>(training_data->batches() * kBatch)}}));
+                .samples_per_epoch = static_cast<uint64_t>(training_data->batches() * kBatch)}},
+      {}, nullptr, waits));
   const std::atomic<bool> never = false;
   train::LocalCoordinator coordinator(never);
   train::Trainer trainer(spec, {.graph = network,
                                 .image = kImage,
-                                .training = *training,
+                                .training = training,
                                 .bucket_begin = {0},
                                 .training_data = *training_data,
-                                .inference = inference.get(),
+                                .inference = &inference,
                                 .validation_data = validation_data.get(),
                                 .store = *store,
                                 .coordinator = coordinator,

@@ -14,12 +14,12 @@ namespace {
 // Writes down what it is told.
 class RecordingStore final : public train::test::SilentStore {
  public:
-  Result<> gradient_ready(size_t bucket, uint64_t step, uint32_t samples) override {
-    told.push_back(fmt::format("bucket {} step {} samples {}", bucket, step, samples));
+  Result<> gradient_ready(kvstore::DeviceBucket at, uint64_t step, uint32_t samples) override {
+    told.push_back(fmt::format("bucket {} step {} samples {}", at.bucket, step, samples));
     return {};
   }
-  Result<> weights_wait(size_t bucket) override {
-    told.push_back(fmt::format("wait {}", bucket));
+  Result<> weights_wait(kvstore::DeviceBucket at) override {
+    told.push_back(fmt::format("wait {}", at.bucket));
     if (lost) return fail(Code::kPeerLost, "server 1 is lost");
     return {};
   }
@@ -28,7 +28,8 @@ class RecordingStore final : public train::test::SilentStore {
 };
 
 struct Setting {
-  train::test::FakeExecutor executor;
+  exec::DeviceGroup devices{std::make_unique<train::test::FakeExecutor>(), 1};
+  train::test::FakeExecutor& executor = static_cast<train::test::FakeExecutor&>(devices.executor(0));
   RecordingStore store;
   graph::Graph graph = train::test::toy_network();
   std::vector<float> labels = {0};
@@ -37,7 +38,7 @@ struct Setting {
   Result<bool> run(job::OnNan on_nan, uint32_t workers) {
     StepRunner runner({.graph = graph,
                        .image = {1, 6, 6},
-                       .executor = executor,
+                       .devices = devices,
                        .bucket_begin = {0, 1},
                        .store = store,
                        .rank = 1,

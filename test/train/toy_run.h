@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "data/loader.h"
-#include "exec/executor.h"
+#include "exec/device_group.h"
 #include "graph/graph.h"
-#include "kvstore/local/device_updater.h"
+#include "kvstore/devices/device_store.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "train/local_coordinator.h"
@@ -125,13 +125,15 @@ class ToyRun {
       : spec_(std::move(spec)), options_(std::move(options)), log_(must_log()), alone_(stop_) {
     backend_ = options_.on_cpu_backend ? exec::make_cpu_backend() : exec::make_reference_backend();
     const auto compile = [&](exec::Options::Purpose purpose, exec::Executor* weights_of) {
-      return must(backend_->compile(
-          options_.network,
-          {.purpose = purpose, .batch_size = kToyBatch, .image = {1, 6, 6}, .bucket_begin = options_.bucket_begin},
-          weights_of));
+      return std::make_unique<exec::DeviceGroup>(
+          must(backend_->compile(
+              options_.network,
+              {.purpose = purpose, .batch_size = kToyBatch, .image = {1, 6, 6}, .bucket_begin = options_.bucket_begin},
+              weights_of)),
+          kToyBatch);
     };
     training_ = compile(exec::Options::Purpose::kTraining, nullptr);
-    inference_ = compile(exec::Options::Purpose::kInference, training_.get());
+    inference_ = compile(exec::Options::Purpose::kInference, &training_->executor(0));
     const data::Share share = data::equal_share(kToyRecords, options_.rank, options_.workers);
     const int64_t batches = data::batches_per_epoch((kToyRecords + options_.workers - 1) / options_.workers, kToyBatch);
     const auto load = [&](data::LoaderOptions::Mode mode) {
@@ -147,11 +149,12 @@ class ToyRun {
     };
     training_data_ = load(data::LoaderOptions::Mode::kTraining);
     validation_data_ = load(data::LoaderOptions::Mode::kValidation);
-    store_ = must(kvstore::DeviceUpdater::create(
+    store_ = must(kvstore::DeviceStore::create(
         {.rule = {.optimizer = spec_.optimizer,
                   .schedule = spec_.schedule,
                   .samples_per_epoch = static_cast<uint64_t>(batches * kToyBatch * options_.workers)},
-         .bucket_begin = options_.bucket_begin}));
+         .bucket_begin = options_.bucket_begin},
+        {}, nullptr, waits_));
     trainer_ = std::make_unique<Trainer>(spec_, TrainParts{.graph = options_.network,
                                                            .image = {1, 6, 6},
                                                            .training = *training_,
@@ -166,7 +169,7 @@ class ToyRun {
 
   Result<TrainOutcome> run() { return trainer_->run(); }
   [[nodiscard]] TrainOutcome outcome() const { return trainer_->outcome(); }
-  [[nodiscard]] exec::Executor& training() { return *training_; }
+  [[nodiscard]] exec::Executor& training() { return training_->executor(0); }
   std::atomic<bool>& stop_flag() { return stop_; }
 
   // What it wrote, without times and node.
@@ -196,9 +199,10 @@ class ToyRun {
   std::atomic<bool> stop_ = false;
   LocalCoordinator alone_;
   std::unique_ptr<exec::Backend> backend_;
-  std::unique_ptr<exec::Executor> training_, inference_;
+  std::unique_ptr<exec::DeviceGroup> training_, inference_;
   std::unique_ptr<data::Loader> training_data_, validation_data_;
-  std::unique_ptr<kvstore::DeviceUpdater> store_;
+  Waits waits_;
+  std::unique_ptr<kvstore::Store> store_;
   std::unique_ptr<Trainer> trainer_;
 };
 

@@ -20,14 +20,14 @@ uint64_t id_of(uint32_t key, uint32_t part) {
 Result<std::unique_ptr<DistStore>> DistStore::create(DistStoreOptions options, Waits& waits) {
   DT_TRY(std::vector<std::string> slots, optim::state_slots(options.rule.optimizer));
   DT_CHECK(!options.bucket_begin.empty() && options.incarnation != 0, "options of a store are incomplete");
-  std::unique_ptr<DeviceUpdater> updater;
+  std::unique_ptr<Updater> updater;
   if (options.sums_only) {
-    DT_TRY(updater, DeviceUpdater::create({options.rule, options.bucket_begin, options.update_threads}));
+    DT_TRY(updater, Updater::create({options.rule, options.bucket_begin, options.update_threads}));
   }
   return std::unique_ptr<DistStore>(new DistStore(std::move(options), std::move(slots), std::move(updater), waits));
 }
 
-DistStore::DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<DeviceUpdater> updater,
+DistStore::DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater,
                      Waits& waits)
     : options_(std::move(options)),
       slots_(std::move(slots)),
@@ -100,9 +100,10 @@ Result<> DistStore::bind_state(const TrainingState& state) {
   return {};
 }
 
-Result<> DistStore::initialize(const ParameterView& view, const TrainingState& state) {
+Result<> DistStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
   DT_CHECK(!pipes_.empty(), "no pipes were attached");
-  DT_TRY_VOID(bind(view));
+  DT_CHECK(devices.size() == 1, "{} devices push and pull apart", devices.size());
+  DT_TRY_VOID(bind(devices.front()));
   if (options_.rank != 0) {
     DT_TRY_VOID(pull(&DistStore::any, 0));
     if (!updater_) return {};
@@ -118,7 +119,8 @@ Result<> DistStore::initialize(const ParameterView& view, const TrainingState& s
 Result<> DistStore::begin_updates(const TrainingState& state) {
   ParameterView of_sums = view_;
   for (size_t p = 0; p < sums_.size(); p++) of_sums.parameters[p].gradient = sums_[p].span();
-  return updater_->initialize(of_sums, state);
+  of_sums.all_gradients = {};
+  return updater_->bind(of_sums, {}, state);
 }
 
 Result<> DistStore::share_statistics() {
@@ -129,7 +131,8 @@ Result<> DistStore::share_statistics() {
 
 // A step.
 
-Result<> DistStore::gradient_ready(size_t bucket, uint64_t step, uint32_t samples) {
+Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) {
+  const size_t bucket = at.bucket;
   {
     const std::lock_guard lock(mutex_);
     if (error_) return tl::unexpected(*error_);
@@ -142,7 +145,8 @@ Result<> DistStore::gradient_ready(size_t bucket, uint64_t step, uint32_t sample
   return {};
 }
 
-Result<> DistStore::weights_wait(size_t bucket) {
+Result<> DistStore::weights_wait(DeviceBucket at) {
+  const size_t bucket = at.bucket;
   DT_TRY_VOID(wait_until_answered(updater_ ? "gradient sums" : "weights", bucket, bucket + 1));
   return sum_is_new_[bucket] ? update_from_sum(bucket) : Result<>{};
 }
@@ -151,14 +155,18 @@ Result<> DistStore::update_from_sum(size_t bucket) {
   sum_is_new_[bucket] = false;
   if (parts_of_[bucket].empty()) return {};
   const Part& any_part = *parts_of_[bucket].front();  // the same workers are in all sums of a round
-  return updater_->gradient_ready(bucket, any_part.request.step, any_part.samples);
+  updater_->update(bucket, any_part.samples);
+  return {};
 }
 
 // Between steps.
 
 Result<TrainingState> DistStore::state() {
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(weights_wait(bucket));
-  return updater_ ? updater_->state() : fetch_state();
+  if (!updater_) return fetch_state();
+  TrainingState state = updater_->empty_state();
+  updater_->read_state(state);
+  return state;
 }
 
 Result<TrainingState> DistStore::fetch_state() {

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "base/waits.h"
-#include "kvstore/local/device_updater.h"
 #include "kvstore/placement.h"
 #include "kvstore/store.h"
 #include "kvstore/transport.h"
 #include "kvstore/update_rule.h"
+#include "kvstore/updater.h"
 #include "tensor/buffer.h"
 
 namespace dtrain::kvstore {
@@ -45,9 +45,10 @@ class DistStore final : public Store, public ClientEvents {
   // One a server, in order of rank; before anything else.
   void attach(std::vector<std::shared_ptr<Pipe>> pipes);
 
-  Result<> initialize(const ParameterView& view, const TrainingState& state) override;
-  Result<> gradient_ready(size_t bucket, uint64_t step, uint32_t samples) override;
-  Result<> weights_wait(size_t bucket) override;
+  // One device: where a worker has several, DeviceStore stands before it.
+  Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
+  Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
+  Result<> weights_wait(DeviceBucket at) override;
   Result<> share_statistics() override;
   Result<TrainingState> state() override;
   void cancel(Error error) override;
@@ -74,8 +75,7 @@ class DistStore final : public Store, public ClientEvents {
     uint64_t attempt = 0;   // how often it was sent again
   };
 
-  DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<DeviceUpdater> updater,
-            Waits& waits);
+  DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
   Result<> bind(const ParameterView& view);
   Result<> begin_updates(const TrainingState& state);
   Result<> bind_state(const TrainingState& state);
@@ -119,7 +119,7 @@ class DistStore final : public Store, public ClientEvents {
   std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last: statistics
   std::unordered_map<uint64_t, size_t> part_index_;  // by key << 32 | part
   Counters counters_;                                // that an assignment carries
-  std::unique_ptr<DeviceUpdater> updater_;           // if this worker updates
+  std::unique_ptr<Updater> updater_;                 // if this worker updates
   std::vector<Buffer<float>> sums_;                  // by parameter, if this worker updates
   std::vector<bool> sum_is_new_;                     // by bucket, if this worker updates: asked for and not yet applied
   uint64_t assign_count_ = 0;

@@ -1,0 +1,289 @@
+#include "kvstore/devices/device_store.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace dtrain::kvstore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kFirst = 0;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceStore>> DeviceStore::create(DeviceStoreOptions options,
+                                                         std::vector<std::unique_ptr<comm::Collective>> group,
+                                                         std::unique_ptr<Store> servers, Waits& waits) {
+  const bool has_servers = options.update_at == UpdateAt::kServers;
+  DT_CHECK(has_servers == (servers != nullptr), "servers update, or devices do");
+  DT_CHECK(!has_servers || group.size() > 1, "one device needs no store before its servers");
+  std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), std::move(servers), waits));
+  const bool is_alone = group.empty();
+  if (is_alone) group.emplace_back();
+  store->devices_.resize(group.size());
+  for (size_t i = 0; i < group.size(); i++) {
+    Device& device = store->devices_[i];
+    device.store = store.get();
+    device.group = std::move(group[i]);
+    device.is_open.assign(store->bucket_count(), false);
+    if (!has_servers) {
+      DT_TRY(device.updater, Updater::create({.rule = store->options_.rule,
+                                              .bucket_begin = store->options_.bucket_begin,
+                                              .threads = store->options_.threads}));
+    }
+    if (!is_alone) device.lane = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
+  }
+  return store;
+}
+
+DeviceStore::DeviceStore(DeviceStoreOptions options, std::unique_ptr<Store> servers, Waits& waits)
+    : options_(std::move(options)), waits_(waits), servers_(std::move(servers)) {}
+
+// A lane may wait for a device that will not come any more.
+DeviceStore::~DeviceStore() {
+  if (!is_alone()) cancel({Code::kPreempted, "the store is closed", {}});
+}
+
+FlatInterval DeviceStore::interval(size_t bucket) const {
+  const auto& begins = options_.bucket_begin;
+  const ParameterView& view = devices_.front().view;
+  const size_t end = bucket + 1 < begins.size() ? begins[bucket + 1] : view.parameters.size();
+  return flat_interval(view, begins[bucket], end);
+}
+
+// The largest bucket first, each to the device that has least: MXNet's rule for its merge GPUs.
+void DeviceStore::choose_owners() {
+  owners_.assign(bucket_count(), 0);
+  std::vector<size_t> by_size(bucket_count());
+  for (size_t b = 0; b < by_size.size(); b++) by_size[b] = b;
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](size_t a, size_t b) { return interval(a).count > interval(b).count; });
+  std::vector<size_t> load(devices_.size(), 0);
+  for (const size_t bucket : by_size) {
+    const auto least = std::min_element(load.begin(), load.end());
+    owners_[bucket] = static_cast<uint32_t>(least - load.begin());
+    *least += interval(bucket).count;
+  }
+}
+
+std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
+  std::vector<FlatInterval> owned;
+  if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;  // all of it
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) {
+    const size_t elements = interval(bucket).count;
+    if (options_.update_at == UpdateAt::kShards) {
+      const comm::Part part = comm::part_of(elements, device.group->rank(), device.group->size());
+      owned.push_back({part.begin, part.count});
+    } else {
+      owned.push_back({0, device.group->rank() == owner(bucket) ? elements : 0});
+    }
+  }
+  return owned;
+}
+
+Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
+  DT_CHECK(devices.size() == devices_.size(), "{} views of {} devices", devices.size(), devices_.size());
+  for (size_t i = 0; i < devices.size(); i++) devices_[i].view = devices[i];
+  if (servers_) {
+    DT_TRY_VOID(servers_->initialize(devices.first(1), state));
+  } else {
+    if (options_.update_at == UpdateAt::kOwner && !is_alone()) choose_owners();
+    for (Device& device : devices_) {
+      DT_TRY_VOID(device.updater->bind(device.view, owned_by(device), state));
+    }
+  }
+  return is_alone() ? Result<>{} : on_all<&DeviceStore::start>("the initial weights");
+}
+
+// Replicas of other processes have the state from nowhere else.
+Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
+  DT_TRY_VOID(device.group->broadcast(device.view.all_weights, kFirst));
+  DT_TRY_VOID(device.group->broadcast(device.view.all_statistics, kFirst));
+  if (options_.update_at != UpdateAt::kReplicas) return {};
+  Result<> outcome;
+  device.updater->for_each_slot([&](std::span<float> slot) {
+    if (outcome) outcome = device.group->broadcast(slot, kFirst);
+  });
+  return outcome;
+}
+
+// A step.
+
+template <DeviceStore::Work work>
+void DeviceStore::enqueue(Device& device, uint32_t bucket, uint32_t samples) {
+  // What is captured fits into a std::function: no memory is taken.
+  device.lane->run([&device, bucket, samples] {
+    DeviceStore& store = *device.store;
+    if (store.error()) return;
+    Result<> outcome = catching([&] { return (store.*work)(device, bucket, samples); });
+    if (!outcome) store.cancel(std::move(outcome.error()));
+  });
+}
+
+Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) {
+  Device& device = devices_[at.device];
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) return tl::unexpected(*error_);
+    if (!is_alone()) device.is_open[at.bucket] = true;
+  }
+  if (is_alone()) {
+    device.updater->update(at.bucket, samples);
+    return {};
+  }
+  const auto bucket = static_cast<uint32_t>(at.bucket);
+  if (device.step != step) enqueue<&DeviceStore::count_samples>(device, bucket, samples);
+  device.step = step;
+  enqueue<&DeviceStore::exchange>(device, bucket, samples);
+  if (options_.update_at != UpdateAt::kServers || bucket > 0) return {};
+  // All sums are on their way: the new weights, in the order in which forward asks for them.
+  for (uint32_t b = 0; b < bucket_count(); b++) enqueue<&DeviceStore::fetch>(device, b, samples);
+  return {};
+}
+
+// Where the group spans processes, each knows only its own samples.
+Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) {
+  device.samples = samples;
+  if (device.group->size() == devices_.size()) return {};
+  float sum = &device == &devices_.front() ? static_cast<float>(samples) : 0.0F;
+  DT_TRY_VOID(device.group->all_reduce({&sum, 1}));
+  device.samples = static_cast<uint32_t>(sum);
+  return {};
+}
+
+Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
+  const FlatInterval where = interval(bucket);
+  const std::span<float> gradients = device.view.all_gradients.subspan(where.begin, where.count);
+  const std::span<float> weights = device.view.all_weights.subspan(where.begin, where.count);
+  comm::Collective& group = *device.group;
+  if (options_.update_at == UpdateAt::kServers) {
+    DT_TRY_VOID(group.reduce(gradients, kFirst));
+    return group.rank() == kFirst ? servers_->gradient_ready(bucket, device.step, device.samples) : Result<>{};
+  }
+  if (options_.update_at == UpdateAt::kReplicas) {
+    DT_TRY_VOID(group.all_reduce(gradients));
+    device.updater->update(bucket, device.samples);
+  } else if (options_.update_at == UpdateAt::kShards) {
+    DT_TRY_VOID(group.reduce_scatter(gradients));
+    device.updater->update(bucket, device.samples);
+    DT_TRY_VOID(group.all_gather(weights));
+  } else {
+    DT_TRY_VOID(group.reduce(gradients, owner(bucket)));
+    device.updater->update(bucket, device.samples);  // nothing, but for the owner
+    DT_TRY_VOID(group.broadcast(weights, owner(bucket)));
+  }
+  close(device, bucket);
+  return {};
+}
+
+Result<> DeviceStore::fetch(Device& device, uint32_t bucket, uint32_t) {
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->weights_wait(bucket));
+  const FlatInterval where = interval(bucket);
+  DT_TRY_VOID(device.group->broadcast(device.view.all_weights.subspan(where.begin, where.count), kFirst));
+  close(device, bucket);
+  return {};
+}
+
+void DeviceStore::close(Device& device, size_t bucket) {
+  const std::lock_guard lock(mutex_);
+  device.is_open[bucket] = false;
+  changed_.notify_all();
+}
+
+Result<> DeviceStore::weights_wait(DeviceBucket at) {
+  const Device& device = devices_[at.device];
+  std::unique_lock lock(mutex_);
+  if (error_) return tl::unexpected(*error_);
+  if (!device.is_open[at.bucket]) return {};
+  const Clock::time_point begin = Clock::now();
+  const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.wait_limit_s));
+  const Waits::Wait wait(waits_, [at] { return fmt::format("bucket {} on device {}", at.bucket, at.device); });
+  const bool came = changed_.wait_until(lock, begin + limit, [&] { return error_ || !device.is_open[at.bucket]; });
+  if (at.device == 0) wait_s_ += seconds_since(begin);
+  if (error_) return tl::unexpected(*error_);
+  if (!came) {
+    return fail(Code::kPeerLost, "bucket {} has not come to device {} within {:.0f} s", at.bucket, at.device,
+                options_.wait_limit_s);
+  }
+  return {};
+}
+
+// Between steps.
+
+template <DeviceStore::Work work>
+Result<> DeviceStore::on_all(const char* name) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) return tl::unexpected(*error_);
+    busy_ = devices_.size();
+  }
+  constexpr Work kReport = &DeviceStore::report<work>;
+  for (Device& device : devices_) enqueue<kReport>(device, 0, 0);
+  std::unique_lock lock(mutex_);
+  const Waits::Wait wait(waits_, [name] { return std::string(name) + " on all devices"; });
+  const auto limit = std::chrono::duration<double>(options_.wait_limit_s);
+  const bool done = changed_.wait_for(lock, limit, [&] { return error_ || busy_ == 0; });
+  if (error_) return tl::unexpected(*error_);
+  if (!done) return fail(Code::kPeerLost, "{} did not come to all devices within {:.0f} s", name, limit.count());
+  return {};
+}
+
+template <DeviceStore::Work work>
+Result<> DeviceStore::report(Device& device, uint32_t, uint32_t) {
+  DT_TRY_VOID((this->*work)(device, 0, 0));
+  const std::lock_guard lock(mutex_);
+  busy_--;
+  changed_.notify_all();
+  return {};
+}
+
+Result<> DeviceStore::share_statistics() {
+  if (is_alone()) return {};
+  return on_all<&DeviceStore::average_statistics>("the statistics");
+}
+
+// Moving averages are linear in what they average, so the mean now is what it would be had every step taken the mean.
+Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t) {
+  const std::span<float> statistics = device.view.all_statistics;
+  DT_TRY_VOID(device.group->all_reduce(statistics));
+  const float share = 1.0F / static_cast<float>(ranks());
+  for (float& value : statistics) value *= share;
+  if (!servers_) return {};
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->share_statistics());
+  return device.group->broadcast(statistics, kFirst);
+}
+
+Result<TrainingState> DeviceStore::state() {
+  if (servers_) return servers_->state();
+  TrainingState state = devices_.front().updater->empty_state();
+  // The first one last: the counters are its own, and with replicas so is the state.
+  for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) device->updater->read_state(state);
+  return state;
+}
+
+void DeviceStore::cancel(Error error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+    changed_.notify_all();
+  }
+  if (!is_alone()) devices_.front().group->cancel(error);
+  if (servers_) servers_->cancel(std::move(error));
+}
+
+std::optional<Error> DeviceStore::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+StoreTimes DeviceStore::times() const {
+  const std::lock_guard lock(mutex_);
+  return {.wait_s = wait_s_};
+}
+
+}  // namespace dtrain::kvstore

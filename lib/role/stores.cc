@@ -1,0 +1,83 @@
+#include "role/stores.h"
+
+#include <algorithm>
+
+#include "comm/gloo.h"
+#include "comm/hierarchy.h"
+#include "comm/shared_memory.h"
+#include "role/addresses.h"
+#include "role/meeting.h"
+#include "role/setup.h"
+
+namespace dtrain::role {
+namespace {
+
+using Group = std::vector<std::unique_ptr<comm::Collective>>;
+
+constexpr double kWaitLimitSeconds = 300;  // as DistStore's
+
+// A rank is (worker, device), which needs the same number of devices in each worker.
+Result<> check_devices(const StoreSetup& setup) {
+  const std::string mine = std::to_string(device_count(setup.flags));
+  DT_TRY(const std::vector<std::string> all, exchange(setup.coordinator, "devices of the workers", mine));
+  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& count) { return count != mine; });
+  if (other == all.end()) return {};
+  return fail(Code::kUsage, "worker {} has {} devices and worker {} has {}: --kv-store {} needs the same number in all",
+              setup.coordinator.rank(), mine, other - all.begin(), *other, setup.spec.flags.scheme.kv_store);
+}
+
+Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) {
+  DT_TRY_VOID(check_devices(setup));
+  DT_TRY(const std::string address, own_address(setup.flags.launch), "looking for the own address");
+  return comm::make_gloo_group(
+      {.rank = setup.coordinator.rank(),
+       .size = setup.coordinator.workers(),
+       .listen_ip = address,
+       .wait_limit_s = kWaitLimitSeconds},
+      [&](const std::string& mine) { return exchange(setup.coordinator, "addresses of the workers", mine); });
+}
+
+// An end for each device of this process; none: there is only one device.
+Result<Group> open_group(const StoreSetup& setup) {
+  const job::Store store = job::store_of(setup.spec.flags);
+  const auto devices = static_cast<uint32_t>(device_count(setup.flags));
+  const bool among_workers = store.spans_workers() && !store.servers && setup.coordinator.workers() > 1;
+  if (!among_workers && devices == 1) return Group{};
+  if (!among_workers) return comm::make_shared_memory_group(devices, {.wait_limit_s = kWaitLimitSeconds});
+  DT_TRY(std::unique_ptr<comm::Collective> workers, meet_workers(setup), "joining the group of all workers");
+  Group group;
+  if (devices == 1) {
+    group.push_back(std::move(workers));
+    return group;
+  }
+  return comm::make_hierarchy({.devices = devices, .wait_limit_s = 2 * kWaitLimitSeconds}, std::move(workers));
+}
+
+}  // namespace
+
+kvstore::UpdateAt update_place(const job::Store& store) {
+  if (store.servers) return kvstore::UpdateAt::kServers;
+  if (store.update == job::Update::kWorker) return kvstore::UpdateAt::kReplicas;
+  switch (store.sum) {
+    case job::Sum::kHost: return kvstore::UpdateAt::kFirstDevice;
+    case job::Sum::kDevice: return kvstore::UpdateAt::kOwner;
+    case job::Sum::kNccl: return kvstore::UpdateAt::kShards;
+    case job::Sum::kGloo: break;
+  }
+  return kvstore::UpdateAt::kReplicas;
+}
+
+Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, std::unique_ptr<kvstore::Store> servers) {
+  DT_TRY(Group group, open_group(setup));
+  if (servers != nullptr && group.empty()) return servers;
+  DT_TRY(std::unique_ptr<kvstore::DeviceStore> devices,
+         kvstore::DeviceStore::create({.update_at = update_place(job::store_of(setup.spec.flags)),
+                                       .rule = update_rule(setup.spec),
+                                       .bucket_begin = setup.bucket_begin,
+                                       .threads = plan_threads(setup.flags).device,
+                                       .wait_limit_s = kWaitLimitSeconds},
+                                      std::move(group), std::move(servers), setup.waits));
+  return devices;
+}
+
+}  // namespace dtrain::role
