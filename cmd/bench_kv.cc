@@ -11,7 +11,7 @@ namespace {
 
 struct Options {
   tools::BenchKvOptions bench;
-  int64_t workers = 1, servers = 1;
+  int64_t workers = 1, servers = 1, cpus = 1;
   bool json = false;
 };
 
@@ -31,8 +31,13 @@ job::FlagTable<Options> flags() {
                .least = 1},
               {.name = "kv-store",
                .value = "NAME",
-               .help = "store: dist_sync (dist)",
+               .help = "store: dist_sync (dist); with --cpus local, device, nccl, nccl_allreduce, allreduce",
                .bind = DT_FIELD(Options, bench.store)},
+              {.name = "cpus",
+               .value = "N",
+               .help = "CPU devices of a store of one process",
+               .bind = DT_FIELD(Options, cpus),
+               .least = 1},
               {.name = "shapes",
                .value = "NETWORK|FILE",
                .help = "arrays of a network, or a file with lines NAME D0 D1 ...",
@@ -57,8 +62,7 @@ job::FlagTable<Options> flags() {
                .bind = DT_FIELD(Options, bench.test_results)},
               {.name = "json", .help = "the line for machines alone", .bind = DT_FIELD(Options, json)},
           },
-          {{{"--gpus", "--gpu"}, "no usable GPU: leave the flag out to measure host memory", Code::kDevice},
-           later({"--cpus"})}};
+          {{{"--gpus", "--gpu"}, "no usable GPU: leave the flag out to measure host memory", Code::kDevice}}};
 }
 
 }  // namespace
@@ -69,6 +73,7 @@ Result<int> bench_kv(const Call& call) {
   Options& options = line.options;
   DT_TRY(options.bench.store, job::canonical_store_name(options.bench.store), "reading --kv-store");
   options.bench.workers = static_cast<uint32_t>(options.workers);
+  options.bench.devices = static_cast<uint32_t>(options.cpus);
   options.bench.servers = static_cast<uint32_t>(options.servers);
   const bool json = options.json;
   DT_TRY(const tools::BenchKvResult result, tools::bench_kv(options.bench, [json](std::string_view progress) {

@@ -1,35 +1,23 @@
 #include "tools/bench_kv.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "job/store.h"
 #include "rpc/baseline.h"
+#include "tools/bench_kv_devices.h"
 #include "tools/bench_kv_peers.h"
 #include "tools/bench_kv_plan.h"
+#include "tools/timing.h"
 
 namespace dtrain::tools {
 namespace {
 
-constexpr uint64_t kSmallRounds = 300;
 // Several calls on their way and 4 MiB at most each: the fastest form of the baseline (toolchain.md 2.1).
 constexpr size_t kBaselineChunk = 4 << 20;
 constexpr int kBaselineWindow = 8;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-template <class Work>
-Result<double> timed(Work&& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  DT_TRY_VOID(work());
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // The same the usual way: the gradients out, the weights back.
 class Baseline {
@@ -122,20 +110,12 @@ class Bench {
     batches_.push_back(seconds);
     proto_update_.push_back(update_seconds);
     proto_echo_.push_back(echo_seconds);
-    if (batch % options_.disp_batches == 0) {
-      line_(
-          fmt::format("iter {}, {:f} sec, {:f} GB/sec per gpu, error {:f}", batch, seconds, gb_per_s(seconds), error));
-    }
+    if (batch % options_.disp_batches == 0) line_(result_.line(batch, seconds, error));
     return {};
   }
 
-  [[nodiscard]] double gb_per_s(double seconds) const { return static_cast<double>(result_.bytes) / seconds / 1e9; }
-
   BenchKvResult summary() {
-    const double seconds = median(batches_);
-    result_.ms = {seconds * 1e3, *std::ranges::min_element(batches_) * 1e3, *std::ranges::max_element(batches_) * 1e3};
-    result_.gb_per_s = gb_per_s(seconds);
-    result_.small_key_us = median(small_) * 1e6;
+    result_.set_times(batches_, small_);
     result_.proto_bytes_ms = median(proto_update_) * 1e3;
     result_.proto_echo_ms = median(proto_echo_) * 1e3;
     return result_;
@@ -158,40 +138,74 @@ class Bench {
 
 }  // namespace
 
+double BenchKvResult::speed(double seconds) const {
+  const double moved = static_cast<double>(bytes) * (is_of_devices() ? 2.0 - 2.0 / options.devices : 1.0);
+  return moved / seconds / 1e9;
+}
+
+std::string BenchKvResult::line(int64_t batch, double seconds, double error_of_batch) const {
+  return fmt::format("iter {}, {:f} sec, {:f} GB/sec per gpu, error {:f}", batch, seconds, speed(seconds),
+                     error_of_batch);
+}
+
+void BenchKvResult::set_times(const std::vector<double>& batches, const std::vector<double>& small_keys) {
+  ms = {median(batches) * 1e3, *std::ranges::min_element(batches) * 1e3, *std::ranges::max_element(batches) * 1e3};
+  gb_per_s = speed(median(batches));
+  small_key_us = median(small_keys) * 1e6;
+}
+
 std::string BenchKvResult::json() const {
-  const nlohmann::ordered_json object = {{"bytes", bytes},
-                                         {"arrays", arrays},
-                                         {"workers", options.workers},
-                                         {"servers", options.servers},
-                                         {"store", options.store},
-                                         {"processes", processes},
-                                         {"ms", {{"median", ms.median}, {"min", ms.min}, {"max", ms.max}}},
-                                         {"gb_per_s", gb_per_s},
-                                         {"small_key_us", small_key_us},
-                                         {"error", error},
-                                         {"proto_bytes_ms", proto_bytes_ms},
-                                         {"proto_echo_ms", proto_echo_ms}};
+  nlohmann::ordered_json object = {{"bytes", bytes}, {"arrays", arrays}, {"store", options.store}};
+  if (is_of_devices()) {
+    object["devices"] = options.devices;
+  } else {
+    object["workers"] = options.workers;
+    object["servers"] = options.servers;
+    object["processes"] = processes;
+  }
+  object["ms"] = {{"median", ms.median}, {"min", ms.min}, {"max", ms.max}};
+  object["gb_per_s"] = gb_per_s;
+  object["small_key_us"] = small_key_us;
+  object["error"] = error;
+  if (!is_of_devices()) {
+    object["proto_bytes_ms"] = proto_bytes_ms;
+    object["proto_echo_ms"] = proto_echo_ms;
+  }
   return object.dump();
 }
 
 std::string BenchKvResult::text() const {
-  return fmt::format(
-      "{} arrays, {:.1f} MB, {} workers, {} servers ({}), {}\n"
-      "push and pull {:.1f} ms (median; {:.1f} to {:.1f}), {:.2f} GB/s; a small key {:.0f} us; error {:.2g}\n"
-      "by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long; if they only echo {:.1f} ms: {:.2f}\n",
-      arrays, static_cast<double>(bytes) / 1e6, options.workers, options.servers,
-      processes ? "processes" : "threads of one process", options.store, ms.median, ms.min, ms.max, gb_per_s,
-      small_key_us, error, proto_bytes_ms, proto_bytes_ms / ms.median, proto_echo_ms, proto_echo_ms / ms.median);
+  const std::string where = is_of_devices()
+                                ? fmt::format("{} CPU devices", options.devices)
+                                : fmt::format("{} workers, {} servers ({})", options.workers, options.servers,
+                                              processes ? "processes" : "threads of one process");
+  std::string text = fmt::format(
+      "{} arrays, {:.1f} MB, {}, {}\n"
+      "push and pull {:.1f} ms (median; {:.1f} to {:.1f}), {:.2f} GB/s; a small key {:.0f} us; error {:.2g}\n",
+      arrays, static_cast<double>(bytes) / 1e6, where, options.store, ms.median, ms.min, ms.max, gb_per_s, small_key_us,
+      error);
+  if (is_of_devices()) return text;
+  return text + fmt::format(
+                    "by unary calls with protobuf bytes {:.1f} ms: {:.2f} times as long; if they only echo "
+                    "{:.1f} ms: {:.2f}\n",
+                    proto_bytes_ms, proto_bytes_ms / ms.median, proto_echo_ms, proto_echo_ms / ms.median);
 }
 
 Result<BenchKvResult> bench_kv(const BenchKvOptions& options, const std::function<void(std::string_view)>& line) {
-  if (options.store != "dist_sync") {
-    return fail(Code::kUsage, "bench kv measures dist_sync; '{}' comes with its own table later", options.store);
+  const job::Store store = job::store_by_name(options.store);
+  if (store.servers && options.store != "dist_sync") {
+    return fail(Code::kUsage, "bench kv measures dist_sync and the stores of one process, not '{}'", options.store);
+  }
+  if (store.servers == (options.devices > 1)) {
+    return fail(Code::kUsage, "--kv-store {}: {}", options.store,
+                store.servers ? "its workers have one device each here: leave --cpus out"
+                              : "say over how many devices with --cpus, at least 2");
   }
   if (options.workers < 1 || options.servers < 1 || options.num_batches < 1 || options.disp_batches < 1) {
     return fail(Code::kUsage, "workers, servers, --num-batches and --disp-batches are at least 1");
   }
   DT_TRY(const KvPlan plan, make_kv_plan(options));
+  if (options.devices > 1) return bench_devices(options, plan, line);
   return Bench(options, plan, line).run();
 }
 

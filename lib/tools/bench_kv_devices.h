@@ -1,0 +1,19 @@
+// `bench kv` with a store of one process: each CPU device has the arrays, and the store joins them.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "base/error.h"
+#include "tools/bench_kv.h"
+#include "tools/bench_kv_plan.h"
+
+namespace dtrain::tools {
+
+// Exchanges of the small key that are timed.
+inline constexpr uint64_t kSmallRounds = 300;
+
+Result<BenchKvResult> bench_devices(const BenchKvOptions& options, const KvPlan& plan,
+                                    const std::function<void(std::string_view)>& line);
+
+}  // namespace dtrain::tools
