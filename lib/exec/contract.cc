@@ -32,8 +32,14 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
   }
 }
 
-ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose) {
-  return {names_of(shapes.parameters), names_of(shapes.statistics), purpose == Options::Purpose::kTraining};
+Result<> check_float32(const Options& options) {
+  if (options.dtype == Type::kFloat32) return {};
+  return fail(Code::kUsage, "CPU devices compute in float32, not in {}", type_name(options.dtype));
+}
+
+ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose,
+                                 const FloatAllocator& allocate) {
+  return {names_of(shapes.parameters), names_of(shapes.statistics), purpose == Options::Purpose::kTraining, allocate};
 }
 
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes) {

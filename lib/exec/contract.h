@@ -10,8 +10,12 @@ namespace dtrain::exec {
 // Bucket boundaries, batch size and threads that no caller without a bug asks for: CheckFailed.
 void check_options(const Options& options, const graph::Shapes& shapes);
 
+// For the backends of the CPU: Code::kUsage for options of another type.
+Result<> check_float32(const Options& options);
+
 // Memory for the parameters and statistics that inference of shapes found; gradients too, for training.
-ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose);
+ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose,
+                                 const FloatAllocator& allocate = allocate_floats);
 
 // An executor whose parameters another one is to use has the same parameters: CheckFailed otherwise.
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);

@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "tensor/parameters.h"
 #include "tensor/shape.h"
+#include "tensor/type.h"
 
 namespace dtrain::exec {
 
@@ -39,11 +40,14 @@ struct Options {
   int threads = 1;       // of the compute; the caller's thread is one of them
   bool winograd = true;  // convolutions by Winograd where performance.md 3.2 says so: 1e-5 instead of 1e-6 exact
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, the first is 0
-  bool keep_all = false;                   // keep every node's output and gradient readable: for --check and tests
+  Type dtype = Type::kFloat32;  // of tensors between nodes and of products; Code::kUsage where a device has it not
+  bool tf32 = false;            // float32 on devices that have TF32: products may be rounded to its 10 bits
+  bool keep_all = false;        // keep every node's output and gradient readable: for --check and tests
 };
 
 // One thread calls it. After compile nothing is allocated by our code. DeviceError: of no further use; parameters()
-// stay readable. Weights, gradients and statistics are zero at first.
+// stay readable. Weights, gradients and statistics are zero at first. A device may still be at work when forward
+// returns: what it computed is there once probabilities(), parameters() or backward was called.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -53,6 +57,14 @@ class Executor {
   virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
   // Computes all gradients of the last forward's batch: sums over the batch, not means. Gradients are overwritten.
   virtual Result<> backward(const GradientReady& ready) = 0;
+
+  // For float16: the loss's gradient is multiplied by `scale`, a power of two, and the parameters' gradients divided by
+  // it again, so that what float16 cannot hold lies elsewhere; from the next forward on. 1 at first. Gradients that
+  // overflowed on the way are not finite: then the step is to be left out and the scale lowered (models.md 7.4). Other
+  // types need no scale, and executors in them ignore it.
+  virtual void set_loss_scale(double scale) { static_cast<void>(scale); }
+  // Whether a gradient of the last backward is not finite. Of float16 alone: elsewhere that is no overflow, and false.
+  virtual bool overflowed() { return false; }
 
   virtual const ParameterView& parameters() = 0;
   // The softmax of the last forward, [n, classes], row-major: valid until the next forward.

@@ -1,4 +1,4 @@
-// How far a backend in float32 may be from the exact result of one node, if only rounding stands between them.
+// How far a backend may be from the exact result of one node, if only rounding stands between them.
 //
 // Derived from the type and the length of the sums: a sum of L terms with independent rounding errors is off by about
 // sqrt(L) units of the last place of the terms. "Of the terms": where terms cancel, as in the gradient of a bias before
@@ -23,7 +23,7 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, graph:
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node, size_t i);
 
-// The largest normalised error that float32 explains.
-double tolerance(const Rounding& rounding);
+// The largest normalised error that a type explains, with sums in float32.
+double tolerance(const Rounding& rounding, Type type = Type::kFloat32);
 
 }  // namespace dtrain::exec

@@ -1,5 +1,9 @@
 #include "tensor/parameter_memory.h"
 
+#include <algorithm>
+
+#include "tensor/buffer.h"
+
 namespace dtrain {
 namespace {
 
@@ -16,14 +20,19 @@ size_t total(const std::vector<TensorName>& tensors) {
   return sum;
 }
 
-std::vector<ParameterSpan> spans_of(const std::vector<TensorName>& tensors, Buffer<float>& values,
-                                    Buffer<float>& gradients) {
+std::span<float> zeros(const std::shared_ptr<float>& memory, size_t count) {
+  std::fill_n(memory.get(), count, 0.0F);
+  return {memory.get(), count};
+}
+
+std::vector<ParameterSpan> spans_of(const std::vector<TensorName>& tensors, std::span<float> values,
+                                    std::span<float> gradients) {
   std::vector<ParameterSpan> spans;
   size_t begin = 0;
   for (const TensorName& tensor : tensors) {
     const auto count = static_cast<size_t>(element_count(tensor.shape));
-    spans.push_back({tensor.name, tensor.shape, values.part(begin, count),
-                     gradients.size() > 0 ? gradients.part(begin, count) : std::span<float>{}});
+    spans.push_back({tensor.name, tensor.shape, values.subspan(begin, count),
+                     gradients.empty() ? std::span<float>{} : gradients.subspan(begin, count)});
     begin += stride_of(tensor);
   }
   return spans;
@@ -31,15 +40,21 @@ std::vector<ParameterSpan> spans_of(const std::vector<TensorName>& tensors, Buff
 
 }  // namespace
 
+std::shared_ptr<float> allocate_floats(size_t count) {
+  auto buffer = std::make_shared<Buffer<float>>(count);
+  return {buffer, buffer->data()};
+}
+
 ParameterMemory::ParameterMemory(const std::vector<TensorName>& parameters, const std::vector<TensorName>& statistics,
-                                 bool gradients)
-    : weights_(total(parameters)), gradients_(gradients ? total(parameters) : 0), statistics_(total(statistics)) {
-  Buffer<float> none;
-  view_.parameters = spans_of(parameters, weights_, gradients_);
-  view_.statistics = spans_of(statistics, statistics_, none);
-  view_.all_weights = weights_.span();
-  view_.all_gradients = gradients_.span();
-  view_.all_statistics = statistics_.span();
+                                 bool gradients, const FloatAllocator& allocate)
+    : weights_(allocate(total(parameters))),
+      gradients_(allocate(gradients ? total(parameters) : 0)),
+      statistics_(allocate(total(statistics))) {
+  view_.all_weights = zeros(weights_, total(parameters));
+  view_.all_gradients = zeros(gradients_, gradients ? total(parameters) : 0);
+  view_.all_statistics = zeros(statistics_, total(statistics));
+  view_.parameters = spans_of(parameters, view_.all_weights, view_.all_gradients);
+  view_.statistics = spans_of(statistics, view_.all_statistics, {});
 }
 
 ParameterView without_gradients(ParameterView view) {

@@ -6,9 +6,9 @@
 
 #include "base/overloaded.h"
 #include "exec/cpu/convolution.h"
-#include "exec/cpu/fuse.h"
 #include "exec/cpu/layout.h"
 #include "exec/cpu/parallel.h"
+#include "exec/fuse.h"
 
 namespace dtrain::exec::cpu {
 

@@ -8,9 +8,9 @@
 
 #include "exec/cpu/buckets.h"
 #include "exec/cpu/lower.h"
-#include "exec/cpu/parameter_store.h"
 #include "exec/cpu/runner.h"
 #include "exec/executor.h"
+#include "exec/parameter_store.h"
 
 namespace dtrain::exec::cpu {
 

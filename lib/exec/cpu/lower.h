@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "exec/cpu/fuse.h"
-#include "exec/cpu/parameter_store.h"
 #include "exec/cpu/program.h"
 #include "exec/executor.h"
+#include "exec/fuse.h"
+#include "exec/parameter_store.h"
 
 namespace dtrain::exec::cpu {
 

@@ -60,6 +60,23 @@ ValueId Program::converted(graph::NodeId node, ValueId value, const Md& target) 
   return result;
 }
 
+MemoryPlan Program::plan_memory(bool share) const {
+  std::vector<MemoryValue> values;
+  for (const Value& v : values_) {
+    values.push_back({v.md.get_size(), v.alias_of, v.fixed != nullptr || v.scratchpad, v.kept});
+  }
+  std::vector<MemoryStep> steps;
+  for (const Step& step : steps_) {
+    MemoryStep& made = steps.emplace_back();
+    for (const Arg& arg : step.args) {
+      made.uses.push_back(arg.value);
+      if (arg.write && !made.first_write) made.first_write = arg.value;
+    }
+    made.overwrites = step.overwrites;
+  }
+  return exec::plan_memory(values, steps, share);
+}
+
 void Program::finish_write(graph::NodeId node, ValueId staged, ValueId target) {
   if (staged != target) reorder(node, staged, target);
 }

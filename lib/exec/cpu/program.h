@@ -1,5 +1,6 @@
 // What a graph is lowered to: a flat list of steps over values. A value is written by the steps that define it and then
-// only read (so its life has a first and a last step); where it lies in memory is decided afterwards (memory_plan.h).
+// only read (so its life has a first and a last step); where it lies in memory is decided afterwards
+// (exec/memory_plan.h).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "exec/cpu/dnnl_api.h"
+#include "exec/memory_plan.h"
 #include "graph/graph.h"
 
 namespace dtrain::exec::cpu {
@@ -89,6 +91,9 @@ class Program {
   [[nodiscard]] const Md& md(ValueId value) const { return values_[value].md; }
   [[nodiscard]] ValueId root(ValueId value) const;  // follows aliases
   [[nodiscard]] const dnnl::engine& engine() const { return engine_; }
+
+  // Where the values lie: all but fixed ones and scratchpads. share: as exec/memory_plan.h says.
+  [[nodiscard]] MemoryPlan plan_memory(bool share) const;
 
  private:
   ValueId add(const Value& value);

@@ -7,9 +7,13 @@
 namespace dtrain::exec::cpu {
 
 Runner::Runner(const Program& program, bool share) : engine_(program.engine()), stream_(engine_) {
-  const MemoryPlan plan = plan_memory(program, share);
+  const MemoryPlan plan = program.plan_memory(share);
+  size_t scratchpad_bytes = 0;  // the largest that a step wants
+  for (const Value& value : program.values()) {
+    if (value.scratchpad) scratchpad_bytes = std::max(scratchpad_bytes, value.md.get_size());
+  }
   arena_ = Buffer<std::byte>(plan.arena_bytes);
-  scratchpad_ = Buffer<std::byte>(plan.scratchpad_bytes);
+  scratchpad_ = Buffer<std::byte>(scratchpad_bytes);
   bind_addresses(program, plan);
   for (const Step& step : program.steps()) steps_.push_back(bind(step));
 }

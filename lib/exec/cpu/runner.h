@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "exec/cpu/memory_plan.h"
 #include "exec/cpu/program.h"
+#include "exec/memory_plan.h"
 #include "tensor/buffer.h"
 
 namespace dtrain::exec::cpu {
 
 class Runner {
  public:
-  // share: values that are never alive together share memory (memory_plan.h).
+  // share: values that are never alive together share memory (exec/memory_plan.h).
   Runner(const Program& program, bool share);
 
   // Runs step `index`, on the calling thread and its OpenMP team.

@@ -23,6 +23,7 @@ Result<std::unique_ptr<ReferenceExecutor<T>>> ReferenceExecutor<T>::compile(cons
                                                                             Executor* weights_of) {
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
   check_options(options, shapes);
+  DT_TRY_VOID(check_float32(options));
   std::unique_ptr<ReferenceExecutor> executor(new ReferenceExecutor(graph, options, std::move(shapes)));
   if (weights_of == nullptr) {
     executor->parameters_ = parameter_memory(executor->shapes_, options.purpose);

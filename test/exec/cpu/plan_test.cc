@@ -1,9 +1,10 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "exec/cpu/memory_plan.h"
+#include "exec/cpu/program.h"
 
 using namespace dtrain;
+using namespace dtrain::exec;
 using namespace dtrain::exec::cpu;
 
 namespace {
@@ -66,9 +67,9 @@ TEST_CASE("a step works in place where a life ends", "[exec][cpu]") {
   program.kernel(0, "first", nothing(), {in(a), out(b)}, {a});
   program.kernel(0, "second", nothing(), {in(b), out(c)}, {b});
   program.kernel(0, "third", nothing(), {in(b), in(c), out(d)});
-  const MemoryPlan shared = plan_memory(program, true);
+  const MemoryPlan shared = program.plan_memory(true);
   CHECK(shared.offset[a] == shared.offset[b]);
   CHECK(shared.offset[b] != shared.offset[c]);
   CHECK(shared.arena_bytes == 3 * md.get_size());
-  CHECK(plan_memory(program, false).arena_bytes == 4 * md.get_size());
+  CHECK(program.plan_memory(false).arena_bytes == 4 * md.get_size());
 }

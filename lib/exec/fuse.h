@@ -5,7 +5,7 @@
 
 #include "graph/graph.h"
 
-namespace dtrain::exec::cpu {
+namespace dtrain::exec {
 
 struct Fusions {
   static constexpr graph::NodeId kNone = static_cast<graph::NodeId>(-1);
@@ -20,4 +20,4 @@ Fusions find_fusions(const graph::Graph& graph);
 // No fusions at all: every node's output can be read (Options::keep_all).
 Fusions no_fusions(const graph::Graph& graph);
 
-}  // namespace dtrain::exec::cpu
+}  // namespace dtrain::exec

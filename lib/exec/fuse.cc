@@ -1,6 +1,6 @@
-#include "exec/cpu/fuse.h"
+#include "exec/fuse.h"
 
-namespace dtrain::exec::cpu {
+namespace dtrain::exec {
 
 namespace {
 
@@ -36,4 +36,4 @@ Fusions find_fusions(const graph::Graph& graph) {
   return fusions;
 }
 
-}  // namespace dtrain::exec::cpu
+}  // namespace dtrain::exec

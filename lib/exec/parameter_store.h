@@ -8,12 +8,13 @@
 #include "graph/graph.h"
 #include "tensor/parameter_memory.h"
 
-namespace dtrain::exec::cpu {
+namespace dtrain::exec {
 
 class ParameterStore {
  public:
   // contract.h's memory.
-  ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose);
+  ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose,
+                 const FloatAllocator& allocate = allocate_floats);
 
   [[nodiscard]] const ParameterView& view() const { return memory_.view(); }
 
@@ -31,4 +32,4 @@ class ParameterStore {
   ParameterMemory memory_;
 };
 
-}  // namespace dtrain::exec::cpu
+}  // namespace dtrain::exec

@@ -1,8 +1,8 @@
-#include "exec/cpu/parameter_store.h"
+#include "exec/parameter_store.h"
 
 #include "exec/contract.h"
 
-namespace dtrain::exec::cpu {
+namespace dtrain::exec {
 
 namespace {
 
@@ -24,8 +24,10 @@ std::optional<size_t> position(const std::vector<graph::ParameterInfo>& infos, g
 
 }  // namespace
 
-ParameterStore::ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose)
-    : parameters_(shapes.parameters), statistics_(shapes.statistics), memory_(parameter_memory(shapes, purpose)) {}
+ParameterStore::ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose, const FloatAllocator& allocate)
+    : parameters_(shapes.parameters),
+      statistics_(shapes.statistics),
+      memory_(parameter_memory(shapes, purpose, allocate)) {}
 
 std::optional<ParameterStore::Found> ParameterStore::find(graph::NodeId node, graph::ParameterInfo::Role role) const {
   if (const auto i = position(parameters_, node, role)) return Found{*i, &view().parameters[*i]};
@@ -37,4 +39,4 @@ bool ParameterStore::fits(const graph::Shapes& shapes) const {
   return same(parameters_, shapes.parameters) && same(statistics_, shapes.statistics);
 }
 
-}  // namespace dtrain::exec::cpu
+}  // namespace dtrain::exec
