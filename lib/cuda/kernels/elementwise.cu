@@ -1,0 +1,214 @@
+#include "cuda/kernels/elementwise.h"
+
+#include "cuda/kernels/host.cuh"
+
+namespace dtrain::cuda {
+
+namespace {
+
+// Tensors without gaps are one long row: any number of channels then fills whole threads.
+struct Extent {
+  int64_t rows, channels;
+};
+Extent flattened(Extent e, std::initializer_list<int64_t> pitches) {
+  for (const int64_t pitch : pitches) {
+    if (pitch != 0 && pitch != e.channels) return e;
+  }
+  return {1, e.rows * e.channels};
+}
+
+template <class T>
+struct SumArguments {
+  int64_t rows, groups;
+  Rows<T> source[kSourcesMax];
+  int count;
+  bool relu;
+  RowsOut<T> y;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) sum_kernel(const SumArguments<T> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.y * blockDim.y) {
+    float total[N], x[N];
+    load<N>(a.source[0].at(row, channel), total);
+    for (int i = 1; i < a.count; i++) {
+      load<N>(a.source[i].at(row, channel), x);
+#pragma unroll
+      for (int k = 0; k < N; k++) total[k] += x[k];
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++) total[k] = a.relu && !(total[k] > 0) ? 0.0f : total[k];
+    store<N>(total, a.y.at(row, channel));
+  }
+}
+
+__device__ float curve_at(Curve curve, float x) {
+  switch (curve) {
+    case Curve::kRelu: return x > 0 ? x : 0.0f;
+    case Curve::kTanh: return tanhf(x);
+    case Curve::kSigmoid: return 1 / (1 + expf(-x));
+    case Curve::kSoftrelu: return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+  }
+  return x;
+}
+
+__device__ float slope_at(Curve curve, float y) {
+  switch (curve) {
+    case Curve::kRelu: return y > 0 ? 1.0f : 0.0f;
+    case Curve::kTanh: return 1 - y * y;
+    case Curve::kSigmoid: return y * (1 - y);
+    case Curve::kSoftrelu: return -expm1f(-y);
+  }
+  return 1;
+}
+
+template <class T>
+struct ActivateArguments {
+  int64_t rows, groups;
+  Curve curve;
+  Rows<T> x;
+  RowsOut<T> y;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) activate_kernel(const ActivateArguments<T> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.y * blockDim.y) {
+    float x[N];
+    load<N>(a.x.at(row, channel), x);
+#pragma unroll
+    for (int k = 0; k < N; k++) x[k] = curve_at(a.curve, x[k]);
+    store<N>(x, a.y.at(row, channel));
+  }
+}
+
+template <class T>
+struct ActivateBackwardArguments {
+  int64_t rows, groups;
+  Curve curve;
+  Rows<T> y, dy, add;
+  RowsOut<T> dx;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
+    activate_backward_kernel(const ActivateBackwardArguments<T> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.y * blockDim.y) {
+    float y[N], d[N], add[N] = {};
+    load<N>(a.y.at(row, channel), y);
+    load<N>(a.dy.at(row, channel), d);
+    if (a.add.data != nullptr) load<N>(a.add.at(row, channel), add);
+#pragma unroll
+    for (int k = 0; k < N; k++) d[k] = add[k] + d[k] * slope_at(a.curve, y[k]);
+    store<N>(d, a.dx.at(row, channel));
+  }
+}
+
+// As many numbers at a time as 16 bytes of the wider type, float32, hold; the last few one by one.
+template <class From, class To>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
+    convert_kernel(const From* from, To* to, int64_t count, bool wide) {
+  const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, threads = int64_t{gridDim.x} * blockDim.x;
+  const int64_t packs = wide ? count / 4 : 0;
+  for (int64_t i = thread; i < packs; i += threads) {
+    float x[4];
+    load<4>(from + i * 4, x);
+    store<4>(x, to + i * 4);
+  }
+  for (int64_t i = packs * 4 + thread; i < count; i += threads) to[i] = from_float<To>(to_float(from[i]));
+}
+
+}  // namespace
+
+void sum(const Sum& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(!s.sources.empty() && s.sources.size() <= size_t{kSourcesMax}, "1 to 8 sources");
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a sum of nothing");
+  Extent e = flattened({s.rows, s.channels}, {s.y.pitch});
+  for (const In& source : s.sources) {
+    if (flattened({s.rows, s.channels}, {source.pitch}).rows != 1) e = {s.rows, s.channels};
+  }
+  Width width(s.type, e.channels);
+  for (const In& source : s.sources) width.rows(source);
+  width.rows(s.y);
+  const auto [grid, block] = row_grid(e.rows, width.groups());
+  const auto count = static_cast<int64_t>(s.sources.size());
+  const Launch what{.name = count == 1 ? "copy" : "sum",
+                    .grid = grid,
+                    .block = block,
+                    .bytes = (count + 1) * s.rows * s.channels * bytes_of(s.type),
+                    .stream = stream};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    SumArguments<T> a{.rows = e.rows,
+                      .groups = width.groups(),
+                      .source = {},
+                      .count = static_cast<int>(count),
+                      .relu = s.relu,
+                      .y = rows_of<T>(s.y, e.channels)};
+    for (int i = 0; i < a.count; i++) a.source[i] = rows_of<T>(s.sources[static_cast<size_t>(i)], e.channels);
+    launch(what, sum_kernel<T, N>, a);
+  });
+}
+
+void activate(const Activate& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "an activation of nothing");
+  const Extent e = flattened({s.rows, s.channels}, {s.x.pitch, s.y.pitch});
+  const Width width = Width(s.type, e.channels).rows(s.x).rows(s.y);
+  const auto [grid, block] = row_grid(e.rows, width.groups());
+  const Launch what{.name = "activate",
+                    .grid = grid,
+                    .block = block,
+                    .bytes = 2 * s.rows * s.channels * bytes_of(s.type),
+                    .stream = stream};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, activate_kernel<T, N>,
+           ActivateArguments<T>{e.rows, width.groups(), s.curve, rows_of<T>(s.x, e.channels),
+                                rows_of<T>(s.y, e.channels)});
+  });
+}
+
+void activate_backward(const ActivateBackward& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "an activation of nothing");
+  const Extent e = flattened({s.rows, s.channels}, {s.y.pitch, s.dy.pitch, s.add.pitch, s.dx.pitch});
+  const Width width = Width(s.type, e.channels).rows(s.y).rows(s.dy).rows(s.add).rows(s.dx);
+  const auto [grid, block] = row_grid(e.rows, width.groups());
+  const int64_t tensors = s.add.data == nullptr ? 3 : 4;
+  const Launch what{.name = "activate_backward",
+                    .grid = grid,
+                    .block = block,
+                    .bytes = tensors * s.rows * s.channels * bytes_of(s.type),
+                    .stream = stream};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, activate_backward_kernel<T, N>,
+           ActivateBackwardArguments<T>{e.rows, width.groups(), s.curve, rows_of<T>(s.y, e.channels),
+                                        rows_of<T>(s.dy, e.channels), rows_of<T>(s.add, e.channels),
+                                        rows_of<T>(s.dx, e.channels)});
+  });
+}
+
+void convert(const Convert& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.count > 0, "a conversion of nothing");
+  DT_KERNEL_CHECK(s.from_type == Type::kFloat32 || s.to_type == Type::kFloat32, "one of the types is float32");
+  const auto [grid, block] = flat_grid(divide_up(s.count, 4));
+  const Launch what{.name = "convert",
+                    .grid = grid,
+                    .block = block,
+                    .bytes = s.count * (bytes_of(s.from_type) + bytes_of(s.to_type)),
+                    .stream = stream};
+  const bool wide = is_aligned(s.from) && is_aligned(s.to);
+  if (s.to_type == Type::kFloat32) {
+    with_type(s.from_type, [&]<class T>() {
+      launch(what, convert_kernel<T, float>, static_cast<const T*>(s.from), static_cast<float*>(s.to), s.count, wide);
+    });
+  } else {
+    with_type(s.to_type, [&]<class T>() {
+      launch(what, convert_kernel<float, T>, static_cast<const float*>(s.from), static_cast<T*>(s.to), s.count, wide);
+    });
+  }
+}
+
+}  // namespace dtrain::cuda

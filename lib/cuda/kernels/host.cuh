@@ -1,0 +1,114 @@
+// What the host code of all kernels shares: choosing a template by type and width, grids for rows, checks.
+//
+// Checks take a fixed text instead of DT_CHECK's format: nvcc does not compile fmt 9's checks of format strings.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+#include "cuda/kernels/device.cuh"
+#include "cuda/kernels/tensor.h"
+#include "cuda/runtime/launch.h"
+
+namespace dtrain {
+[[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);
+}  // namespace dtrain
+
+#define DT_KERNEL_CHECK(condition, text)                                  \
+  do {                                                                    \
+    if (!(condition)) [[unlikely]]                                        \
+      ::dtrain::throw_check_failed(__FILE__, __LINE__, #condition, text); \
+  } while (false)
+
+namespace dtrain::cuda {
+
+constexpr int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Blocks that keep any of today's devices busy (132 processors, 8 blocks of 256 threads each) and still give each
+// thread several rows, so that it loads its channels' parameters once for them. A constant, not a property of the
+// device, since it decides how sums are split.
+constexpr int64_t kGridBlocks = 1056;
+constexpr int64_t kGridYMax = 65535;
+
+template <class T>
+Rows<T> rows_of(const In& in, int64_t channels) {
+  return {static_cast<const T*>(in.data), in.pitch == 0 ? channels : in.pitch};
+}
+template <class T>
+RowsOut<T> rows_of(const Out& out, int64_t channels) {
+  return {static_cast<T*>(out.data), out.pitch == 0 ? channels : out.pitch};
+}
+
+inline bool is_aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+// Whether 16 bytes may be moved at a time.
+class Width {
+ public:
+  Width(Type type, int64_t channels)
+      : bytes_(bytes_of(type)), channels_(channels), wide_(channels * bytes_ % 16 == 0) {}
+  Width& rows(const void* data, int64_t pitch) {
+    wide_ = wide_ && is_aligned(data) && pitch * bytes_ % 16 == 0;
+    return *this;
+  }
+  Width& rows(const In& in) { return rows(in.data, in.pitch); }
+  Width& rows(const Out& out) { return rows(out.data, out.pitch); }
+  Width& parameters(std::initializer_list<const float*> pointers) {
+    for (const float* pointer : pointers) wide_ = wide_ && is_aligned(pointer);
+    return *this;
+  }
+  [[nodiscard]] bool wide() const { return wide_; }
+  // Groups of channels that are moved at a time.
+  [[nodiscard]] int64_t groups() const { return wide_ ? channels_ * bytes_ / 16 : channels_; }
+
+ private:
+  int64_t bytes_, channels_;
+  bool wide_;
+};
+
+// Calls f<T>() with the type in memory.
+template <class F>
+void with_type(Type type, F&& f) {
+  switch (type) {
+    case Type::kFloat32: return f.template operator()<float>();
+    case Type::kFloat16: return f.template operator()<__half>();
+    case Type::kBfloat16: return f.template operator()<__nv_bfloat16>();
+  }
+}
+
+// Calls f<T, N>() with the type and the number of elements that are moved at a time.
+template <class F>
+void with_width(Type type, bool wide, F&& f) {
+  with_type(type, [&]<class T>() {
+    if (wide) {
+      f.template operator()<T, kWide<T>>();
+    } else {
+      f.template operator()<T, 1>();
+    }
+  });
+}
+
+struct Grid {
+  Dim grid, block;
+};
+
+// Threads along x take the groups of a row, along y and grid.y rows, grid-stride.
+inline Grid row_grid(int64_t rows, int64_t groups) {
+  const int64_t tiles = divide_up(groups, kBlockThreads), x = divide_up(groups, tiles), y = kBlockThreads / x;
+  const int64_t blocks = std::max<int64_t>(kGridBlocks * 4 / tiles, 1);
+  const int64_t grid_y = std::min({divide_up(rows, y), blocks, kGridYMax});
+  return {{static_cast<uint32_t>(tiles), static_cast<uint32_t>(grid_y)},
+          {static_cast<uint32_t>(x), static_cast<uint32_t>(y)}};
+}
+
+// Threads along x take elements, grid-stride.
+inline Grid flat_grid(int64_t count) {
+  const int64_t blocks = std::min(divide_up(count, kBlockThreads), kGridBlocks * 8);
+  return {{static_cast<uint32_t>(blocks)}, {kBlockThreads}};
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,22 @@
+#include "cuda/runtime/memory.h"
+
+namespace dtrain::cuda {
+
+DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* raw = nullptr;
+  DT_CUDA(cudaMalloc(&raw, bytes));
+  memory_ = Handle<void*, cudaFree>(raw);
+  DT_CUDA(cudaMemset(raw, 0, bytes));
+  // Streams of ours do not wait for the default one, in which the memory was cleared.
+  DT_CUDA(cudaDeviceSynchronize());
+}
+
+PinnedMemory::PinnedMemory(size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* raw = nullptr;
+  DT_CUDA(cudaHostAlloc(&raw, bytes, cudaHostAllocDefault));
+  memory_ = Handle<void*, cudaFreeHost>(raw);
+}
+
+}  // namespace dtrain::cuda

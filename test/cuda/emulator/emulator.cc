@@ -1,0 +1,189 @@
+#include "emulator.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "fiber.h"
+
+// CUDA's own variables.
+thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace dtrain::cuda::emulator {
+
+namespace {
+
+constexpr size_t kLanes = 32;
+
+thread_local Session* current_session = nullptr;
+
+// 0 .. n-1 in the order of a seed; `what` and `which` make other orders for other uses of one seed.
+std::vector<int64_t> order_of(uint64_t seed, int64_t n, uint64_t what, uint64_t which) {
+  if (seed > 1) {
+    RandomStream random(seed, Use::kTest, what, which);
+    return permutation(n, random);
+  }
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  if (seed == 1) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+dim3 place_of(int64_t index, const dim3& extent) {
+  const auto i = static_cast<unsigned>(index);
+  return {i % extent.x, i / extent.x % extent.y, i / extent.x / extent.y};
+}
+
+// A block's threads, run in turns until all have ended.
+class Block {
+ public:
+  // `work` is what each thread does.
+  void run(const Launch& launch, const std::function<void()>& work, uint64_t seed, int64_t block);
+  // Of the running thread.
+  void wait_for_block() { give_way(State::kAtBarrier); }
+  uint32_t exchange(uint32_t bits, int lane_mask);
+
+ private:
+  enum class State { kNew, kReady, kAtBarrier, kAtShuffle, kEnded };
+  struct Thread {
+    State state = State::kNew;
+    std::unique_ptr<Fiber> fiber;
+    // Of the shuffle that the thread is in and of the one before, which slower threads may still have to read.
+    std::array<uint32_t, 2> given = {};
+    unsigned shuffles = 0;
+  };
+
+  void give_way(State state);
+  void take_turn(size_t index, const std::function<void()>& work);
+  void release(const char* kernel);
+  bool release_shuffles();
+  [[nodiscard]] size_t count(State state) const;
+
+  std::vector<Thread> threads_;
+  std::vector<std::unique_ptr<Fiber>> idle_;  // stacks of threads that have ended, for the next ones
+  size_t running_ = 0;
+};
+
+thread_local Block current_block;
+
+void Block::run(const Launch& launch, const std::function<void()>& work, uint64_t seed, int64_t block) {
+  threads_.clear();
+  threads_.resize(size_t{blockDim.x} * blockDim.y * blockDim.z);
+  for (uint64_t turn = 0; count(State::kEnded) < threads_.size(); turn++) {
+    if (turn > 0) release(launch.name);
+    const uint64_t which = static_cast<uint64_t>(block) << 32 | turn;
+    for (const int64_t i : order_of(seed, static_cast<int64_t>(threads_.size()), 2, which)) {
+      const auto index = static_cast<size_t>(i);
+      if (threads_[index].state == State::kNew || threads_[index].state == State::kReady) take_turn(index, work);
+    }
+  }
+}
+
+void Block::take_turn(size_t index, const std::function<void()>& work) {
+  Thread& thread = threads_[index];
+  running_ = index;
+  threadIdx = place_of(static_cast<int64_t>(index), blockDim);
+  if (thread.state == State::kNew) {
+    if (idle_.empty()) idle_.push_back(std::make_unique<Fiber>());
+    thread.fiber = std::move(idle_.back());
+    idle_.pop_back();
+    thread.fiber->start(work);
+  } else {
+    thread.fiber->resume();
+  }
+  if (!thread.fiber->ended()) return;
+  thread.state = State::kEnded;
+  idle_.push_back(std::move(thread.fiber));
+}
+
+void Block::give_way(State state) {
+  Thread& thread = threads_[running_];
+  thread.state = state;
+  thread.fiber->give_way();
+}
+
+uint32_t Block::exchange(uint32_t bits, int lane_mask) {
+  const size_t index = running_;
+  const unsigned parity = threads_[index].shuffles++ % 2;
+  threads_[index].given[parity] = bits;
+  give_way(State::kAtShuffle);
+  return threads_[index ^ static_cast<size_t>(lane_mask)].given[parity];
+}
+
+size_t Block::count(State state) const {
+  return static_cast<size_t>(
+      std::count_if(threads_.begin(), threads_.end(), [&](const Thread& t) { return t.state == state; }));
+}
+
+// Lets those go on who have what they wait for. On a device nobody would where this throws.
+void Block::release(const char* kernel) {
+  if (release_shuffles()) return;
+  const size_t waiting = count(State::kAtBarrier), ended = count(State::kEnded);
+  DT_CHECK(waiting == threads_.size(), "{}: {} of {} threads wait at a barrier, {} have ended", kernel, waiting,
+           threads_.size(), ended);
+  for (Thread& thread : threads_) thread.state = State::kReady;
+}
+
+bool Block::release_shuffles() {
+  bool released = false;
+  for (size_t begin = 0; begin + kLanes <= threads_.size(); begin += kLanes) {
+    const auto warp = std::span(threads_).subspan(begin, kLanes);
+    if (!std::all_of(warp.begin(), warp.end(), [](const Thread& t) { return t.state == State::kAtShuffle; })) continue;
+    for (Thread& thread : warp) thread.state = State::kReady;
+    released = true;
+  }
+  return released;
+}
+
+// What a device refuses. Compute capability 8.0 and later: CUDA's programming guide, "Technical Specifications".
+void check_limits(const Launch& launch) {
+  const auto& [x, y, z] = launch.grid;
+  DT_CHECK(x >= 1 && y >= 1 && z >= 1 && x <= INT32_MAX && y <= 65535 && z <= 65535, "{}: a grid of {} x {} x {}",
+           launch.name, x, y, z);
+  const uint64_t threads = uint64_t{launch.block.x} * launch.block.y * launch.block.z;
+  DT_CHECK(threads >= 1 && threads <= 1024 && launch.block.z <= 64, "{}: a block of {} threads", launch.name, threads);
+}
+
+}  // namespace
+
+Session::Session(uint64_t seed) : seed_(seed), previous_(current_session) {
+  current_session = this;
+}
+Session::~Session() {
+  current_session = previous_;
+}
+
+uint32_t exchange(unsigned mask, uint32_t bits, int lane_mask) {
+  DT_CHECK(mask == 0xffffffff, "a shuffle of a part of a warp");
+  return current_block.exchange(bits, lane_mask);
+}
+
+}  // namespace dtrain::cuda::emulator
+
+void __syncthreads() {
+  dtrain::cuda::emulator::current_block.wait_for_block();
+}
+
+namespace dtrain::cuda {
+
+void launch_kernel(const Launch& launch, const Kernel& kernel) {
+  using namespace emulator;
+  check_limits(launch);
+  const uint64_t seed = current_session == nullptr ? 0 : current_session->seed();
+  if (current_session != nullptr) current_session->add({launch.name, launch.grid, launch.block, launch.bytes});
+  gridDim = {launch.grid.x, launch.grid.y, launch.grid.z};
+  blockDim = {launch.block.x, launch.block.y, launch.block.z};
+  const std::function<void()> work = [&] { kernel.call(kernel.function, kernel.arguments); };
+  const int64_t blocks = int64_t{gridDim.x} * gridDim.y * gridDim.z;
+  for (const int64_t block : order_of(seed, blocks, 1, 0)) {
+    blockIdx = place_of(block, gridDim);
+    current_block.run(launch, work, seed, block);
+  }
+}
+
+}  // namespace dtrain::cuda

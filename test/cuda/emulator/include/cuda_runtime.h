@@ -1,0 +1,45 @@
+// The part of CUDA's C++ that lib/cuda/kernels is written in, for a compiler of the host. emulator.h says what for.
+#pragma once
+
+#include <math.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "cuda_runtime_api.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+// A block runs at a time in a thread of the host, so that what its threads share may outlive it.
+#define __shared__ static thread_local
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+void __syncthreads();
+
+namespace dtrain::cuda::emulator {
+// What lane (this one ^ lane_mask) gives in the same call. All 32 lanes of the warp take part.
+uint32_t exchange(unsigned mask, uint32_t bits, int lane_mask);
+}  // namespace dtrain::cuda::emulator
+
+inline float __shfl_xor_sync(unsigned mask, float value, int lane_mask) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits = dtrain::cuda::emulator::exchange(mask, bits, lane_mask);
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}
+
+inline int min(int a, int b) {
+  return a < b ? a : b;
+}
+inline int max(int a, int b) {
+  return a > b ? a : b;
+}
