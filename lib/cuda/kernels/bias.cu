@@ -1,0 +1,112 @@
+#include "cuda/kernels/bias.h"
+
+#include "cuda/kernels/reduction.cuh"
+
+namespace dtrain::cuda {
+
+namespace {
+
+template <class T>
+struct AddArguments {
+  int64_t rows, groups;
+  Rows<T> x;
+  const float* bias;
+  RowsOut<T> y;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) add_kernel(const AddArguments<T> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  float bias[N];
+  load_parameters<N>(a.bias + channel, bias);
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.y * blockDim.y) {
+    float x[N];
+    load<N>(a.x.at(row, channel), x);
+#pragma unroll
+    for (int k = 0; k < N; k++) x[k] += bias[k];
+    store<N>(x, a.y.at(row, channel));
+  }
+}
+
+// partials [chunk][channel]
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
+    gradient_kernel(Rows<T> dy, int64_t rows, int64_t rows_each, int64_t groups, float* partials) {
+  __shared__ float memory[N][kBlockThreads];
+  const RowsOfThread mine(rows, rows_each, groups, N);
+  float sum[N] = {};
+  for (int64_t row = mine.begin; row < mine.end; row += mine.step) {
+    float d[N];
+    load<N>(dy.at(row, mine.channel), d);
+#pragma unroll
+    for (int k = 0; k < N; k++) sum[k] += d[k];
+  }
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+#pragma unroll
+  for (int k = 0; k < N; k++) memory[k][thread] = sum[k];
+  merge_block_rows([&](unsigned from) {
+#pragma unroll
+    for (int k = 0; k < N; k++) memory[k][thread] += memory[k][from];
+  });
+  if (threadIdx.y != 0 || !mine.active) return;
+#pragma unroll
+  for (int k = 0; k < N; k++) partials[int64_t{blockIdx.y} * groups * N + mine.channel + k] = memory[k][thread];
+}
+
+__global__ void __launch_bounds__(kFinalChannels* kFinalThreads)
+    finish_gradient_kernel(const float* partials, int64_t chunks, int64_t channels, float* dbias) {
+  __shared__ float memory[kFinalChannels * kFinalThreads];
+  const int64_t channel = int64_t{blockIdx.x} * kFinalChannels + threadIdx.x;
+  const bool active = channel < channels;
+  const float sum =
+      sum_chunks(chunks, active, memory, [&](int64_t chunk) { return partials[chunk * channels + channel]; });
+  if (active && threadIdx.y == 0) dbias[channel] = sum;
+}
+
+}  // namespace
+
+void bias_add(const BiasAdd& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a bias for nothing");
+  const Width width = Width(s.type, s.channels).rows(s.x).rows(s.y).parameters({s.bias});
+  const auto [grid, block] = row_grid(s.rows, width.groups());
+  const Launch what{.name = "bias_add",
+                    .grid = grid,
+                    .block = block,
+                    .bytes = 2 * s.rows * s.channels * bytes_of(s.type),
+                    .stream = stream};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, add_kernel<T, N>,
+           AddArguments<T>{s.rows, width.groups(), rows_of<T>(s.x, s.channels), s.bias, rows_of<T>(s.y, s.channels)});
+  });
+}
+
+int64_t bias_workspace_bytes(Type type, int64_t rows, int64_t channels) {
+  return partials_bytes(type, rows, channels, 1);
+}
+
+void bias_gradient(const BiasGradient& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.rows > 0 && s.channels > 0, "a gradient of nothing");
+  const Width width = Width(s.type, s.channels).rows(s.dy);
+  const Chunks chunks = chunks_of(s.rows, width.groups());
+  auto* partials = static_cast<float*>(s.workspace);
+  const int64_t partial_bytes = chunks.count * s.channels * int64_t{sizeof(float)};
+  const Launch what{.name = "bias_gradient",
+                    .grid = chunks.grid,
+                    .block = chunks.block,
+                    .bytes = s.rows * s.channels * bytes_of(s.type) + partial_bytes,
+                    .stream = stream};
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, gradient_kernel<T, N>, rows_of<T>(s.dy, s.channels), s.rows, chunks.rows_each, width.groups(),
+           partials);
+  });
+  const auto [grid, block] = final_grid(s.channels);
+  launch({.name = "bias_gradient_finish",
+          .grid = grid,
+          .block = block,
+          .bytes = partial_bytes + s.channels * int64_t{sizeof(float)},
+          .stream = stream},
+         finish_gradient_kernel, partials, chunks.count, s.channels, s.dbias);
+}
+
+}  // namespace dtrain::cuda

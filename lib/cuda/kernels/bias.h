@@ -1,0 +1,31 @@
+// The bias of a layer, and its gradient. kernels/tensor.h says what holds for all kernels.
+#pragma once
+
+#include "cuda/kernels/tensor.h"
+
+namespace dtrain::cuda {
+
+// y = x + bias.   x, y [rows, channels]; y may be x   bias [channels]   Bytes: 2 * rows * channels * bytes_of(type).
+struct BiasAdd {
+  Type type = Type::kFloat32;
+  int64_t rows = 0, channels = 0;
+  In x = {};
+  const float* bias = nullptr;
+  Out y = {};
+};
+void bias_add(const BiasAdd& add, cudaStream_t stream);
+
+int64_t bias_workspace_bytes(Type type, int64_t rows, int64_t channels);
+
+// dbias [channels] = the sum of dy [rows, channels] over its rows. Two launches.
+// Bytes: rows * channels * bytes_of(type), and the partial results twice.
+struct BiasGradient {
+  Type type = Type::kFloat32;
+  int64_t rows = 0, channels = 0;
+  In dy = {};
+  float* dbias = nullptr;
+  void* workspace = nullptr;
+};
+void bias_gradient(const BiasGradient& gradient, cudaStream_t stream);
+
+}  // namespace dtrain::cuda

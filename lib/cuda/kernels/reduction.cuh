@@ -1,0 +1,89 @@
+// Sums over the rows of a map, by channel: shared by batch norm and the gradient of a bias.
+//
+// In two launches, without atomics. First the rows are cut into chunks; a block sums one chunk for up to 32 groups of
+// channels, each thread its rows in registers, then the threads of a channel as a tree in shared memory, and leaves one
+// partial result a channel. Then a block of the second kernel takes 8 channels and sums their partials, as a tree
+// again. The cut depends on the shape alone.
+#pragma once
+
+#include "cuda/kernels/host.cuh"
+
+namespace dtrain::cuda {
+
+// Partial results: [chunk][quantity][channel], float32.
+struct Chunks {
+  Dim grid, block;
+  int64_t count, rows_each;  // the last chunk may have fewer
+};
+
+constexpr int64_t kTileGroups = 32;      // 512 bytes of a row, side by side
+constexpr int64_t kRowsOfThreadMin = 8;  // below, the partial results are too many beside the rows themselves
+
+inline Chunks chunks_of(int64_t rows, int64_t groups) {
+  const int64_t tiles = divide_up(groups, kTileGroups), x = divide_up(groups, tiles), y = kBlockThreads / x;
+  const int64_t most = std::max<int64_t>(kGridBlocks / tiles, 1);
+  const int64_t wanted = std::clamp<int64_t>(rows / (y * kRowsOfThreadMin), 1, most);
+  const int64_t each = divide_up(rows, wanted), count = divide_up(rows, each);
+  return {.grid = {static_cast<uint32_t>(tiles), static_cast<uint32_t>(count)},
+          .block = {static_cast<uint32_t>(x), static_cast<uint32_t>(y)},
+          .count = count,
+          .rows_each = each};
+}
+
+// Enough for `quantities` partial results a channel, whatever the width.
+inline int64_t partials_bytes(Type type, int64_t rows, int64_t channels, int64_t quantities) {
+  const int64_t narrow = chunks_of(rows, channels).count;
+  const int64_t wide = chunks_of(rows, divide_up(channels * bytes_of(type), 16)).count;
+  return std::max(narrow, wide) * quantities * channels * int64_t{sizeof(float)};
+}
+
+// This thread's part of a chunk.
+struct RowsOfThread {
+  int64_t channel, begin, end, step;
+  bool active;
+  __device__ RowsOfThread(int64_t rows, int64_t rows_each, int64_t groups, int width) {
+    const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, chunk = int64_t{blockIdx.y} * rows_each;
+    active = group < groups;
+    channel = group * width;
+    begin = chunk + threadIdx.y;
+    end = active ? (chunk + rows_each < rows ? chunk + rows_each : rows) : 0;
+    step = blockDim.y;
+  }
+};
+
+// Calls merge(from) on threads of block rows 0 .. n-1, so that block row 0 ends up with what all of them had: `from` is
+// the thread, counted through the block, whose value is to be merged into the caller's. All threads take part.
+template <class Merge>
+__device__ __forceinline__ void merge_block_rows(Merge&& merge) {
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+  for (unsigned n = blockDim.y; n > 1;) {
+    const unsigned half = (n + 1) / 2;
+    __syncthreads();
+    if (threadIdx.y < n - half) merge(thread + half * blockDim.x);
+    n = half;
+  }
+}
+
+// The second kernel's blocks: 8 channels, 32 threads for each.
+constexpr int kFinalChannels = 8, kFinalThreads = 32;
+
+inline Grid final_grid(int64_t channels) {
+  return {{static_cast<uint32_t>(divide_up(channels, kFinalChannels))}, {kFinalChannels, kFinalThreads}};
+}
+
+// The sum of term(chunk) over all chunks, the same value in all threads of a channel. `memory` is shared and free again
+// afterwards. All threads take part; `active` ones have a channel.
+template <class Term>
+__device__ float sum_chunks(int64_t count, bool active, float (&memory)[kFinalChannels * kFinalThreads], Term&& term) {
+  const unsigned thread = threadIdx.y * kFinalChannels + threadIdx.x;
+  float total = 0;
+  for (int64_t chunk = threadIdx.y; active && chunk < count; chunk += kFinalThreads) total += term(chunk);
+  memory[thread] = total;
+  merge_block_rows([&](unsigned from) { memory[thread] += memory[from]; });
+  __syncthreads();
+  total = memory[threadIdx.x];
+  __syncthreads();
+  return total;
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,65 @@
+#include "cuda/kernels/bias.h"
+
+#include "support.h"
+
+namespace dtrain::cuda::test {
+
+TEST_CASE("a bias is added to every pixel, and its gradient is the sum over them", "[cuda]") {
+  std::vector<Extent> extents = map_extents();
+  extents.push_back({8, 20, 24, 24});  // several chunks
+  for (const Type type : kTypes) {
+    for (const Extent& e : extents) {
+      for (const Lie& lie : kLies) {
+        if (e.count() > 10000 && lie.gap + lie.skew > 0) continue;
+        INFO("type " << static_cast<int>(type) << ", " << to_text(e) << ", gap " << lie.gap << ", skew " << lie.skew);
+        const Floats x = integers(e.count(), 1), bias = integers(static_cast<size_t>(e.c), 2);
+        const Results results = in_all_orders([&] {
+          const Map x_map(type, e, x, lie), y(type, e, lie);
+          const Array b = floats(bias), db(Type::kFloat32, e.c);
+          const DeviceMemory workspace(static_cast<size_t>(bias_workspace_bytes(type, pixels(e), e.c)));
+          bias_add(
+              {.type = type, .rows = pixels(e), .channels = e.c, .x = x_map.in(), .bias = b.floats(), .y = y.out()},
+              nullptr);
+          bias_gradient({.type = type,
+                         .rows = pixels(e),
+                         .channels = e.c,
+                         .dy = x_map.in(),
+                         .dbias = db.floats(),
+                         .workspace = workspace.at(0)},
+                        nullptr);
+          REQUIRE(y.gaps_are_untouched());
+          return Results{y.get(), db.get()};
+        });
+        Floats y(e.count()), db(static_cast<size_t>(e.c));
+        const size_t map = static_cast<size_t>(e.h * e.w);
+        for (size_t i = 0; i < y.size(); i++) {
+          const size_t c = i / map % db.size();
+          y[i] = x[i] + bias[c];
+          db[c] += x[i];
+        }
+        REQUIRE(same_bits(results[0], y));
+        REQUIRE(same_bits(results[1], db));
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradient of a bias keeps to what rounding explains", "[cuda]") {
+  const Extent e{8, 24, 28, 28};
+  const Floats dy = normals(e.count(), 1);
+  const Map map(Type::kFloat32, e, dy);
+  const Array db(Type::kFloat32, e.c);
+  const DeviceMemory workspace(static_cast<size_t>(bias_workspace_bytes(Type::kFloat32, pixels(e), e.c)));
+  const emulator::Session session;
+  bias_gradient(
+      {.rows = pixels(e), .channels = e.c, .dy = map.in(), .dbias = db.floats(), .workspace = workspace.at(0)},
+      nullptr);
+  std::vector<double> truth(24);
+  for (size_t i = 0; i < dy.size(); i++) truth[i / (28 * 28) % 24] += static_cast<double>(dy[i]);
+  CHECK(error_of(db.get(), truth, exec::norm(std::span<const float>(dy))) <= tolerance(Type::kFloat32, 8 * 28 * 28));
+  REQUIRE(session.records().size() == 2);
+  const int64_t partials = session.records()[0].bytes - static_cast<int64_t>(e.count()) * 4;
+  CHECK(session.records()[1].bytes == partials + 24 * 4);
+}
+
+}  // namespace dtrain::cuda::test
