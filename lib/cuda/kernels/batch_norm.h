@@ -1,0 +1,82 @@
+// Batch norm over NHWC maps, forward and backward, with what is fused into its passes over memory: the addition of a
+// shortcut and the ReLU behind it. kernels/tensor.h says what holds for all kernels; graph::BatchNorm has the formulas,
+// models.md 2.1 their source. Per channel, m = rows; the variance is the biased one.
+//
+// gamma may be absent: it then counts as 1 and its gradient is written as 0 (fix_gamma).
+#pragma once
+
+#include "cuda/kernels/tensor.h"
+
+namespace dtrain::cuda {
+
+// Bytes that the operations here need as `workspace`: at the same time in one stream, they may share it.
+int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels);
+
+// mean and inv_std = 1 / sqrt(variance + epsilon) of a batch; the moving statistics become
+// momentum * old + (1 - momentum) * the batch's. All [channels]. Two launches.
+// Never by sums of squares, which cancel where |mean| is far above the deviation: every thread takes mean and squared
+// deviations of 4 rows in registers and merges those by Chan's formula, as blocks and the second launch do (there in
+// two passes over the partial results). One pass over x. Source: Chan, Golub, LeVeque, "Updating formulae and a
+// pairwise algorithm for computing sample variances", 1979. Bytes: rows * channels * bytes_of(type), and the partial
+// results twice.
+struct BatchNormStatistics {
+  Type type = Type::kFloat32;
+  int64_t rows = 0, channels = 0;
+  In x = {};
+  double epsilon = 1e-3, momentum = 0.9;
+  float* mean = nullptr;
+  float* inv_std = nullptr;
+  float* moving_mean = nullptr;
+  float* moving_var = nullptr;
+  void* workspace = nullptr;
+};
+void batch_norm_statistics(const BatchNormStatistics& statistics, cudaStream_t stream);
+
+// y = gamma (x - mean) inv_std + beta, + skip if there is one, then max(that, 0) if relu.
+// For inference give `variance` (the moving one) and epsilon in place of inv_std.
+//   x, skip, y [rows, channels]    mean, inv_std, variance, gamma, beta [channels]    y may be x or skip
+// Bytes: (2 or, with skip, 3) * rows * channels * bytes_of(type).
+struct BatchNormApply {
+  Type type = Type::kFloat32;
+  int64_t rows = 0, channels = 0;
+  In x = {}, skip = {};
+  const float* mean = nullptr;
+  const float* inv_std = nullptr;
+  const float* variance = nullptr;
+  double epsilon = 1e-3;
+  const float* gamma = nullptr;
+  const float* beta = nullptr;
+  bool relu = false;
+  Out y = {};
+};
+void batch_norm_apply(const BatchNormApply& apply, cudaStream_t stream);
+
+// With dz = dy, or dy [y > 0] if relu:
+//   dbeta = sum dz    dgamma = sum dz xhat    dx = add + gamma inv_std (dz - dbeta/m - xhat sum(dz xhat)/m)    dskip =
+//   dz
+// y is needed where a skip was added before the ReLU; without, leave it out: [y > 0] is then recomputed from x, to the
+// bit as batch_norm_apply stored it, which saves reading y twice. dskip is the gradient of the skip, only with relu
+// (without, it is dy itself); it is written in the first pass over memory and then read in place of dy and y.
+// dx may be absent (nobody wants it), and be add or dy; dskip may be dy. add may be absent.
+//   x, y, dy, add, dx, dskip [rows, channels]    mean, inv_std, gamma, beta, dgamma, dbeta [channels]
+// Three launches, two without dx. Bytes, in units of rows * channels * bytes_of(type): sums 2, + 1 with y, + 1 with
+// dskip; then 3, + 1 with y unless there is dskip, + 1 with add; and the partial results twice.
+struct BatchNormBackward {
+  Type type = Type::kFloat32;
+  int64_t rows = 0, channels = 0;
+  In x = {}, y = {}, dy = {};
+  bool relu = false;
+  const float* mean = nullptr;
+  const float* inv_std = nullptr;
+  const float* gamma = nullptr;
+  const float* beta = nullptr;
+  float* dgamma = nullptr;
+  float* dbeta = nullptr;
+  Out dskip = {};
+  In add = {};
+  Out dx = {};
+  void* workspace = nullptr;
+};
+void batch_norm_backward(const BatchNormBackward& backward, cudaStream_t stream);
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,271 @@
+#include "cuda/kernels/batch_norm.h"
+
+#include "exec/reference/batch_norm.h"
+#include "support.h"
+
+namespace dtrain::cuda::test {
+
+namespace {
+
+using graph::BatchNorm;
+
+// The numbers of one case, as stored, and what the reference makes of them in float64.
+struct Setting {
+  Type type;
+  Extent e;
+  Lie lie = {};
+  BatchNorm op = {};
+  double mean = 0.3;
+  bool skip = false, relu = false;
+};
+
+struct Numbers {
+  explicit Numbers(const Setting& s)
+      : x(rounded(s.type, normals(s.e.count(), 1, s.mean))),
+        skip(s.skip ? rounded(s.type, normals(s.e.count(), 2)) : Floats{}),
+        dy(rounded(s.type, normals(s.e.count(), 3))),
+        add(rounded(s.type, normals(s.e.count(), 4))),
+        gamma(normals(static_cast<size_t>(s.e.c), 5, 1)),
+        beta(normals(static_cast<size_t>(s.e.c), 6)),
+        moving_mean(normals(static_cast<size_t>(s.e.c), 7)),
+        moving_var(static_cast<size_t>(s.e.c), 2.5f) {}
+  Floats x, skip, dy, add, gamma, beta, moving_mean, moving_var;
+};
+
+struct Truth {
+  std::vector<double> y, mean, inv_std, dx, dgamma, dbeta, dz;
+  Floats moving_mean, moving_var;
+};
+
+// y_stored: the sign that the backward pass takes is that of the stored output.
+Truth truth_of(const Setting& s, const Numbers& n, const Floats& y_stored) {
+  const auto c = static_cast<size_t>(s.e.c);
+  Truth t{.y = std::vector<double>(s.e.count()),
+          .mean = std::vector<double>(c),
+          .inv_std = std::vector<double>(c),
+          .dx = doubles(n.add),
+          .dgamma = std::vector<double>(c),
+          .dbeta = std::vector<double>(c),
+          .dz = doubles(n.dy),
+          .moving_mean = n.moving_mean,
+          .moving_var = n.moving_var};
+  const std::vector<double> x = doubles(n.x), gamma = doubles(n.gamma), beta = doubles(n.beta);
+  const exec::reference::BatchStatistics<double> batch{t.mean, t.inv_std};
+  exec::reference::batch_norm_training<double>(s.op, s.e, x, gamma, beta, batch, t.moving_mean, t.moving_var, t.y);
+  for (size_t i = 0; i < t.y.size(); i++) {
+    if (s.skip) t.y[i] += static_cast<double>(n.skip[i]);
+    if (s.relu && !(t.y[i] > 0)) t.y[i] = 0;
+    if (s.relu && !(y_stored[i] > 0)) t.dz[i] = 0;
+  }
+  exec::reference::batch_norm_backward<double>(s.op, s.e, x, gamma, batch, t.dz, t.dx, t.dgamma, t.dbeta);
+  return t;
+}
+
+enum Result { kMean, kInvStd, kMovingMean, kMovingVar, kY, kDx, kDgamma, kDbeta, kDskip };
+
+BatchNormBackward backward_of(const Setting& s, const float* gamma, const float* beta) {
+  return {.type = s.type,
+          .rows = pixels(s.e),
+          .channels = s.e.c,
+          .relu = s.relu,
+          .gamma = s.op.fix_gamma ? nullptr : gamma,
+          .beta = beta};
+}
+
+// Forward and backward on the emulated device; all results in the order of Result.
+Results run(const Setting& s, const Numbers& n) {
+  const int64_t rows = pixels(s.e), c = s.e.c;
+  const Map x(s.type, s.e, n.x, s.lie), y(s.type, s.e, s.lie), dy(s.type, s.e, n.dy), dx(s.type, s.e, n.add, s.lie);
+  const Map skip(s.type, s.e, s.skip ? n.skip : n.x), dskip(s.type, s.e);
+  const Array mean(Type::kFloat32, c), inv_std(Type::kFloat32, c), gamma = floats(n.gamma), beta = floats(n.beta);
+  const Array moving_mean = floats(n.moving_mean), moving_var = floats(n.moving_var);
+  const Array dgamma(Type::kFloat32, c), dbeta(Type::kFloat32, c);
+  const DeviceMemory workspace(static_cast<size_t>(batch_norm_workspace_bytes(s.type, rows, c)));
+  batch_norm_statistics({.type = s.type,
+                         .rows = rows,
+                         .channels = c,
+                         .x = x.in(),
+                         .epsilon = s.op.epsilon,
+                         .momentum = s.op.momentum,
+                         .mean = mean.floats(),
+                         .inv_std = inv_std.floats(),
+                         .moving_mean = moving_mean.floats(),
+                         .moving_var = moving_var.floats(),
+                         .workspace = workspace.at(0)},
+                        nullptr);
+  batch_norm_apply({.type = s.type,
+                    .rows = rows,
+                    .channels = c,
+                    .x = x.in(),
+                    .skip = s.skip ? skip.in() : In{},
+                    .mean = mean.floats(),
+                    .inv_std = inv_std.floats(),
+                    .gamma = s.op.fix_gamma ? nullptr : gamma.floats(),
+                    .beta = beta.floats(),
+                    .relu = s.relu,
+                    .y = y.out()},
+                   nullptr);
+  BatchNormBackward backward = backward_of(s, gamma.floats(), beta.floats());
+  backward.x = x.in();
+  backward.y = s.skip && s.relu ? y.in() : In{};
+  backward.dy = dy.in();
+  backward.mean = mean.floats();
+  backward.inv_std = inv_std.floats();
+  backward.dgamma = dgamma.floats();
+  backward.dbeta = dbeta.floats();
+  backward.dskip = s.skip && s.relu ? dskip.out() : Out{};
+  backward.add = dx.in();
+  backward.dx = dx.out();
+  backward.workspace = workspace.at(0);
+  batch_norm_backward(backward, nullptr);
+  REQUIRE(y.gaps_are_untouched());
+  REQUIRE(dx.gaps_are_untouched());
+  return {mean.get(), inv_std.get(), moving_mean.get(), moving_var.get(), y.get(),
+          dx.get(),   dgamma.get(),  dbeta.get(),       dskip.get()};
+}
+
+// Bounds as exec/rounding.cc has them: the stored type adds its rounding, the statistics are float32 in any case.
+void check(const Setting& s, const Numbers& n, const Results& r) {
+  const Truth t = truth_of(s, n, r[kY]);
+  const double m = static_cast<double>(pixels(s.e)), sums = tolerance(Type::kFloat32, m);
+  const double stored = tolerance(s.type, m), dz_norm = exec::norm(std::span<const double>(t.dz));
+  REQUIRE(error_of(r[kMean], t.mean, 1) <= sums);
+  REQUIRE(error_of(r[kInvStd], t.inv_std) <= sums);
+  REQUIRE(error_of(r[kMovingMean], doubles(t.moving_mean)) <= sums);
+  REQUIRE(error_of(r[kMovingVar], doubles(t.moving_var)) <= sums);
+  REQUIRE(error_of(r[kY], t.y, std::sqrt(static_cast<double>(s.e.count()))) <= stored);
+  REQUIRE(error_of(r[kDx], t.dx, dz_norm) <= stored);
+  REQUIRE(error_of(r[kDgamma], t.dgamma, dz_norm) <= sums);
+  REQUIRE(error_of(r[kDbeta], t.dbeta, dz_norm) <= sums);
+  if (s.skip && s.relu) REQUIRE(same_bits(r[kDskip], to_floats(t.dz)));
+}
+
+std::vector<Extent> batch_extents() {
+  std::vector<Extent> extents = map_extents();
+  extents.push_back({4, 24, 20, 20});  // several chunks
+  extents.push_back({8, 3, 28, 28});
+  return extents;
+}
+
+}  // namespace
+
+TEST_CASE("batch norm is the reference's in every type, forward and backward", "[cuda]") {
+  for (const Type type : kTypes) {
+    for (const Extent& e : batch_extents()) {
+      if (pixels(e) == 1) continue;                         // one number a channel: see below
+      if (e.c >= 1000 && type != Type::kFloat16) continue;  // thousands of emulated barriers
+      for (const Lie& lie : kLies) {
+        if (e.count() > 10000 && lie.gap + lie.skew > 0) continue;
+        INFO("type " << static_cast<int>(type) << ", " << to_text(e) << ", gap " << lie.gap << ", skew " << lie.skew);
+        const Setting s{.type = type, .e = e, .lie = lie, .op = {.fix_gamma = e.c % 3 == 0}};
+        const Numbers n(s);
+        check(s, n, in_all_orders([&] { return run(s, n); }));
+      }
+    }
+  }
+}
+
+TEST_CASE("batch norm with a shortcut and a relu behind it", "[cuda]") {
+  for (const Type type : kTypes) {
+    for (const Extent& e : {Extent{2, 64, 14, 14}, Extent{3, 10, 5, 7}, Extent{8, 3, 28, 28}}) {
+      for (const bool skip : {false, true}) {
+        for (const bool relu : {false, true}) {
+          INFO("type " << static_cast<int>(type) << ", " << to_text(e) << ", skip " << skip << ", relu " << relu);
+          const Setting s{
+              .type = type, .e = e, .op = {.epsilon = 2e-5, .fix_gamma = false}, .skip = skip, .relu = relu};
+          const Numbers n(s);
+          check(s, n, in_all_orders([&] { return run(s, n); }));
+        }
+      }
+    }
+  }
+}
+
+// Far from zero a sum of squares would lose everything: at mean 1000 all seven digits.
+TEST_CASE("the variance survives a mean far above it", "[cuda]") {
+  for (const double mean : {30.0, 1000.0}) {
+    const Setting s{.type = Type::kFloat32, .e = {4, 24, 20, 20}, .op = {.fix_gamma = false}, .mean = mean};
+    const Numbers n(s);
+    const Results r = run(s, n);
+    const Truth t = truth_of(s, n, r[kY]);
+    CHECK(error_of(r[kInvStd], t.inv_std) <= 1e-5);
+    // The mean is a float: half of its last place is an error of y.
+    CHECK(error_of(r[kY], t.y) <= std::max(1e-5, mean * 0x1p-23));
+    CHECK(error_of(r[kDx], t.dx) <= std::max(1e-5, mean * 0x1p-23));
+  }
+}
+
+TEST_CASE("a channel of one number, or of equal ones, has no variance", "[cuda]") {
+  for (const Extent& e : {Extent{1, 8, 1, 1}, Extent{4, 8, 3, 3}}) {
+    const Setting s{.type = Type::kFloat32, .e = e};
+    Numbers n(s);
+    n.x = Floats(e.count(), 0.7f);
+    const Results r = run(s, n);
+    CHECK(r[kMean] == Floats(8, 0.7f));
+    for (const float inv_std : r[kInvStd]) CHECK(inv_std == Approx(1 / std::sqrt(s.op.epsilon)));
+    for (size_t i = 0; i < r[kY].size(); i++)
+      CHECK(r[kY][i] == n.beta[i / (e.count() / 8 / static_cast<size_t>(e.n)) % 8]);
+  }
+}
+
+TEST_CASE("the sign of the relu is the same from the output and from the input", "[cuda]") {
+  for (const Type type : kTypes) {
+    const Setting s{.type = type, .e = {4, 24, 9, 9}, .op = {.fix_gamma = false}, .relu = true};
+    Numbers n(s);
+    const Results by_input = run(s, n);
+    Setting with_skip = s;
+    with_skip.skip = true;
+    n.skip = Floats(s.e.count());  // zeros: the same y, but read from memory
+    const Results by_output = run(with_skip, n);
+    for (const Result what : {kY, kDx, kDgamma, kDbeta}) CHECK(same_bits(by_input[what], by_output[what]));
+  }
+}
+
+TEST_CASE("inference normalises by the moving statistics", "[cuda]") {
+  for (const Type type : kTypes) {
+    for (const bool fix_gamma : {false, true}) {
+      const Setting s{.type = type, .e = {2, 24, 5, 5}, .op = {.fix_gamma = fix_gamma}};
+      const Numbers n(s);
+      const Results r = in_all_orders([&] {
+        const Map x(type, s.e, n.x), y(type, s.e);
+        const Array mean = floats(n.moving_mean), var = floats(n.moving_var), gamma = floats(n.gamma),
+                    beta = floats(n.beta);
+        batch_norm_apply({.type = type,
+                          .rows = pixels(s.e),
+                          .channels = s.e.c,
+                          .x = x.in(),
+                          .mean = mean.floats(),
+                          .variance = var.floats(),
+                          .epsilon = s.op.epsilon,
+                          .gamma = fix_gamma ? nullptr : gamma.floats(),
+                          .beta = beta.floats(),
+                          .y = y.out()},
+                         nullptr);
+        return Results{y.get()};
+      });
+      std::vector<double> truth(s.e.count());
+      exec::reference::batch_norm_inference<double>(s.op, s.e, doubles(n.x), doubles(n.gamma), doubles(n.beta),
+                                                    n.moving_mean, n.moving_var, truth);
+      CHECK(error_of(r[0], truth) <= tolerance(type, 1));
+    }
+  }
+}
+
+TEST_CASE("batch norm says the bytes that it moves", "[cuda]") {
+  const Setting s{.type = Type::kFloat16, .e = {2, 64, 14, 14}, .op = {.fix_gamma = false}, .skip = true, .relu = true};
+  const int64_t map = 2 * 64 * 14 * 14 * 2;
+  const emulator::Session session;
+  run(s, Numbers(s));
+  REQUIRE(session.records().size() == 6);
+  const auto bytes = [&](size_t i) { return session.records()[i].bytes; };
+  const int64_t partials = bytes(0) - map;
+  CHECK(partials > 0);
+  CHECK(partials <= batch_norm_workspace_bytes(s.type, pixels(s.e), s.e.c));
+  CHECK(bytes(1) == partials + 6 * 64 * 4);
+  CHECK(bytes(2) == 3 * map);
+  CHECK(bytes(3) == 4 * map + partials);
+  CHECK(bytes(4) == partials + 5 * 64 * 4);
+  CHECK(bytes(5) == 4 * map);
+}
+
+}  // namespace dtrain::cuda::test
