@@ -1,0 +1,346 @@
+#include "cuda/kernels/pooling.h"
+
+#include "cuda/kernels/host.cuh"
+
+namespace dtrain::cuda {
+
+namespace {
+
+// PoolingShape in 32 bits: divisions of 64 bits would cost more than the loads between them.
+struct Windows {
+  int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+  bool by_kernel;
+};
+
+struct Pixel {
+  int64_t image;
+  int row, column;
+};
+__device__ __forceinline__ Pixel pixel_at(unsigned index, unsigned rows, unsigned columns) {
+  const unsigned row = index / columns;
+  return {row / rows, static_cast<int>(row % rows), static_cast<int>(index % columns)};
+}
+
+// The real cells of window (i, j): rows and columns of x.
+struct Cells {
+  int top, left;  // the corner, maybe in the padding
+  int h_begin, h_end, w_begin, w_end;
+};
+__device__ __forceinline__ Cells cells_of(const Windows& s, int i, int j) {
+  const int top = i * s.stride_h - s.pad_h, left = j * s.stride_w - s.pad_w;
+  return {top, left, max(top, 0), min(top + s.kernel_h, s.h), max(left, 0), min(left + s.kernel_w, s.w)};
+}
+
+__device__ __forceinline__ float divisor_of(const Windows& s, int i, int j) {
+  if (s.by_kernel) return static_cast<float>(s.kernel_h * s.kernel_w);
+  const int top = i * s.stride_h - s.pad_h, left = j * s.stride_w - s.pad_w;
+  const int rows = min(top + s.kernel_h, s.h + s.pad_h) - top, columns = min(left + s.kernel_w, s.w + s.pad_w) - left;
+  return static_cast<float>(rows * columns);
+}
+
+// The windows along one axis, of `count` in all, that cell `at` lies in.
+struct Range {
+  int begin, end;
+};
+__device__ __forceinline__ Range windows_over(int at, int pad, int kernel, int stride, int count) {
+  const int first = at + pad - kernel + 1;  // the window's offset in the padded map is at least this
+  return {first <= 0 ? 0 : (first + stride - 1) / stride, min((at + pad) / stride + 1, count)};
+}
+
+// Indices of N neighbouring channels, 16 bytes at a time at most.
+template <int N, class Index>
+constexpr int kIndexStep = N * sizeof(Index) > 16 ? 16 / sizeof(Index) : N;
+
+template <int N, class Index>
+__device__ __forceinline__ void load_indices(const Index* from, Index (&index)[N]) {
+  constexpr int kStep = kIndexStep<N, Index>;
+#pragma unroll
+  for (int i = 0; i < N; i += kStep) {
+    const auto pack = *reinterpret_cast<const Pack<Index, kStep>*>(from + i);
+#pragma unroll
+    for (int j = 0; j < kStep; j++) index[i + j] = pack.value[j];
+  }
+}
+template <int N, class Index>
+__device__ __forceinline__ void store_indices(const Index (&index)[N], Index* to) {
+  constexpr int kStep = kIndexStep<N, Index>;
+#pragma unroll
+  for (int i = 0; i < N; i += kStep) {
+    Pack<Index, kStep> pack;
+#pragma unroll
+    for (int j = 0; j < kStep; j++) pack.value[j] = index[i + j];
+    *reinterpret_cast<Pack<Index, kStep>*>(to + i) = pack;
+  }
+}
+
+// Of a kernel with a thread for N channels of each pixel of y (forward) or of x (backward).
+template <class T, class Index>
+struct Arguments {
+  Windows windows;
+  int64_t pixels, groups, channels;
+  Rows<T> in, add;  // x, or dy
+  RowsOut<T> out;   // y, or dx
+  Index* where;
+};
+
+template <class T, class Index, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_kernel(const Arguments<T, Index> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  const Windows& s = a.windows;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
+    const Pixel at = pixel_at(static_cast<unsigned>(row), s.p, s.q);
+    const Cells cells = cells_of(s, at.row, at.column);
+    float best[N] = {}, x[N];
+    Index place[N] = {};
+    bool first = true;
+    for (int h = cells.h_begin; h < cells.h_end; h++) {
+      for (int w = cells.w_begin; w < cells.w_end; w++) {
+        load<N>(a.in.at((at.image * s.h + h) * s.w + w, channel), x);
+        const auto here = static_cast<Index>((h - cells.top) * s.kernel_w + w - cells.left);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+          const bool better = first || x[k] > best[k];
+          best[k] = better ? x[k] : best[k];
+          place[k] = better ? here : place[k];
+        }
+        first = false;
+      }
+    }
+    store<N>(best, a.out.at(row, channel));
+    if (a.where != nullptr) store_indices<N>(place, a.where + row * a.channels + channel);
+  }
+}
+
+template <class T, class Index, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_backward_kernel(const Arguments<T, Index> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  const Windows& s = a.windows;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
+    const Pixel at = pixel_at(static_cast<unsigned>(row), s.h, s.w);
+    const Range over_h = windows_over(at.row, s.pad_h, s.kernel_h, s.stride_h, s.p);
+    const Range over_w = windows_over(at.column, s.pad_w, s.kernel_w, s.stride_w, s.q);
+    float total[N] = {}, d[N];
+    Index place[N];
+    if (a.add.data != nullptr) load<N>(a.add.at(row, channel), total);
+    for (int i = over_h.begin; i < over_h.end; i++) {
+      for (int j = over_w.begin; j < over_w.end; j++) {
+        const int64_t window = (at.image * s.p + i) * s.q + j;
+        const int down = at.row + s.pad_h - i * s.stride_h, right = at.column + s.pad_w - j * s.stride_w;
+        const auto here = static_cast<Index>(down * s.kernel_w + right);
+        load<N>(a.in.at(window, channel), d);
+        load_indices<N>(a.where + window * a.channels + channel, place);
+#pragma unroll
+        for (int k = 0; k < N; k++) total[k] += place[k] == here ? d[k] : 0.0f;
+      }
+    }
+    store<N>(total, a.out.at(row, channel));
+  }
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) average_kernel(const Arguments<T, void> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  const Windows& s = a.windows;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
+    const Pixel at = pixel_at(static_cast<unsigned>(row), s.p, s.q);
+    const Cells cells = cells_of(s, at.row, at.column);
+    float total[N] = {}, x[N];
+    for (int h = cells.h_begin; h < cells.h_end; h++) {
+      for (int w = cells.w_begin; w < cells.w_end; w++) {
+        load<N>(a.in.at((at.image * s.h + h) * s.w + w, channel), x);
+#pragma unroll
+        for (int k = 0; k < N; k++) total[k] += x[k];
+      }
+    }
+    const float divisor = divisor_of(s, at.row, at.column);
+#pragma unroll
+    for (int k = 0; k < N; k++) total[k] /= divisor;
+    store<N>(total, a.out.at(row, channel));
+  }
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) average_backward_kernel(const Arguments<T, void> a) {
+  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
+  if (group >= a.groups) return;
+  const Windows& s = a.windows;
+  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
+    const Pixel at = pixel_at(static_cast<unsigned>(row), s.h, s.w);
+    const Range over_h = windows_over(at.row, s.pad_h, s.kernel_h, s.stride_h, s.p);
+    const Range over_w = windows_over(at.column, s.pad_w, s.kernel_w, s.stride_w, s.q);
+    float total[N] = {}, d[N];
+    if (a.add.data != nullptr) load<N>(a.add.at(row, channel), total);
+    for (int i = over_h.begin; i < over_h.end; i++) {
+      for (int j = over_w.begin; j < over_w.end; j++) {
+        load<N>(a.in.at((at.image * s.p + i) * s.q + j, channel), d);
+        const float divisor = divisor_of(s, i, j);
+#pragma unroll
+        for (int k = 0; k < N; k++) total[k] += d[k] / divisor;
+      }
+    }
+    store<N>(total, a.out.at(row, channel));
+  }
+}
+
+struct Counts {
+  int64_t x, y;  // pixels
+};
+Counts check(const PoolingShape& s) {
+  const Counts counts{s.n * s.h * s.w, s.n * s.p * s.q};
+  DT_KERNEL_CHECK(counts.x > 0 && counts.y > 0 && s.channels > 0, "pooling of nothing");
+  DT_KERNEL_CHECK(counts.x < INT32_MAX && counts.y < INT32_MAX, "a map of 2^31 pixels");
+  DT_KERNEL_CHECK(s.pad_h < s.kernel_h && s.pad_w < s.kernel_w, "a window of padding alone");
+  DT_KERNEL_CHECK((s.p - 1) * s.stride_h - s.pad_h < s.h && (s.q - 1) * s.stride_w - s.pad_w < s.w,
+                  "a window that begins past the map");
+  return counts;
+}
+
+Windows windows_of(const PoolingShape& s, Divide divide) {
+  const auto narrow = [](int64_t x) { return static_cast<int>(x); };
+  return {narrow(s.h),
+          narrow(s.w),
+          narrow(s.p),
+          narrow(s.q),
+          narrow(s.kernel_h),
+          narrow(s.kernel_w),
+          narrow(s.stride_h),
+          narrow(s.stride_w),
+          narrow(s.pad_h),
+          narrow(s.pad_w),
+          divide == Divide::kByKernel};
+}
+
+// What both directions of both kinds have in common.
+struct Operation {
+  const char* name;
+  Type type;
+  const PoolingShape& shape;
+  Divide divide;
+  int64_t pixels;  // of the output
+  int64_t bytes;
+  In in, add;
+  Out out;
+};
+
+Width width_of(const Operation& o, const void* where) {
+  return Width(o.type, o.shape.channels).rows(o.in).rows(o.add).rows(o.out).rows(where, 0);
+}
+
+Launch launch_of(const Operation& o, const Width& width, cudaStream_t stream) {
+  const auto [grid, block] = row_grid(o.pixels, width.groups());
+  return {.name = o.name, .grid = grid, .block = block, .bytes = o.bytes, .stream = stream};
+}
+
+template <class T, class Index>
+Arguments<T, Index> arguments_of(const Operation& o, const Width& width, Index* where) {
+  return {.windows = windows_of(o.shape, o.divide),
+          .pixels = o.pixels,
+          .groups = width.groups(),
+          .channels = o.shape.channels,
+          .in = rows_of<T>(o.in, o.shape.channels),
+          .add = rows_of<T>(o.add, o.shape.channels),
+          .out = rows_of<T>(o.out, o.shape.channels),
+          .where = where};
+}
+
+// Calls f<Index>() with the type of a maximum's index.
+template <class F>
+void with_index(const PoolingShape& shape, F&& f) {
+  if (max_pooling_index_bytes(shape) == 1) {
+    f.template operator()<uint8_t>();
+  } else {
+    f.template operator()<uint32_t>();
+  }
+}
+
+}  // namespace
+
+int64_t max_pooling_index_bytes(const PoolingShape& s) {
+  return s.kernel_h * s.kernel_w <= 256 ? 1 : 4;
+}
+
+void max_pooling(const MaxPooling& s, cudaStream_t stream) {
+  const Counts pixels = check(s.shape);
+  const int64_t index_bytes = s.where == nullptr ? 0 : max_pooling_index_bytes(s.shape), c = s.shape.channels;
+  const Operation o{.name = "max_pooling",
+                    .type = s.type,
+                    .shape = s.shape,
+                    .divide = Divide::kByPadded,
+                    .pixels = pixels.y,
+                    .bytes = (pixels.x + pixels.y) * c * bytes_of(s.type) + pixels.y * c * index_bytes,
+                    .in = s.x,
+                    .add = {},
+                    .out = s.y};
+  const Width width = width_of(o, s.where);
+  const Launch what = launch_of(o, width, stream);
+  with_index(s.shape, [&]<class Index>() {
+    with_width(s.type, width.wide(), [&]<class T, int N>() {
+      launch(what, max_kernel<T, Index, N>, arguments_of<T>(o, width, static_cast<Index*>(s.where)));
+    });
+  });
+}
+
+void max_pooling_backward(const MaxPoolingBackward& s, cudaStream_t stream) {
+  const Counts pixels = check(s.shape);
+  DT_KERNEL_CHECK(s.where != nullptr, "the backward pass needs the places of the maxima");
+  const int64_t maps = s.add.data == nullptr ? 1 : 2, c = s.shape.channels;
+  const Operation o{
+      .name = "max_pooling_backward",
+      .type = s.type,
+      .shape = s.shape,
+      .divide = Divide::kByPadded,
+      .pixels = pixels.x,
+      .bytes = (maps * pixels.x + pixels.y) * c * bytes_of(s.type) + pixels.y * c * max_pooling_index_bytes(s.shape),
+      .in = s.dy,
+      .add = s.add,
+      .out = s.dx};
+  const Width width = width_of(o, s.where);
+  const Launch what = launch_of(o, width, stream);
+  with_index(s.shape, [&]<class Index>() {
+    with_width(s.type, width.wide(), [&]<class T, int N>() {
+      launch(what, max_backward_kernel<T, Index, N>,
+             arguments_of<T>(o, width, static_cast<Index*>(const_cast<void*>(s.where))));
+    });
+  });
+}
+
+void average_pooling(const AveragePooling& s, cudaStream_t stream) {
+  const Counts pixels = check(s.shape);
+  const Operation o{.name = "average_pooling",
+                    .type = s.type,
+                    .shape = s.shape,
+                    .divide = s.divide,
+                    .pixels = pixels.y,
+                    .bytes = (pixels.x + pixels.y) * s.shape.channels * bytes_of(s.type),
+                    .in = s.x,
+                    .add = {},
+                    .out = s.y};
+  const Width width = width_of(o, nullptr);
+  const Launch what = launch_of(o, width, stream);
+  with_width(s.type, width.wide(),
+             [&]<class T, int N>() { launch(what, average_kernel<T, N>, arguments_of<T, void>(o, width, nullptr)); });
+}
+
+void average_pooling_backward(const AveragePoolingBackward& s, cudaStream_t stream) {
+  const Counts pixels = check(s.shape);
+  const int64_t maps = s.add.data == nullptr ? 1 : 2;
+  const Operation o{.name = "average_pooling_backward",
+                    .type = s.type,
+                    .shape = s.shape,
+                    .divide = s.divide,
+                    .pixels = pixels.x,
+                    .bytes = (maps * pixels.x + pixels.y) * s.shape.channels * bytes_of(s.type),
+                    .in = s.dy,
+                    .add = s.add,
+                    .out = s.dx};
+  const Width width = width_of(o, nullptr);
+  const Launch what = launch_of(o, width, stream);
+  with_width(s.type, width.wide(), [&]<class T, int N>() {
+    launch(what, average_backward_kernel<T, N>, arguments_of<T, void>(o, width, nullptr));
+  });
+}
+
+}  // namespace dtrain::cuda
