@@ -1,0 +1,35 @@
+// The softmax of a batch and the gradient of its loss. kernels/tensor.h says what holds for all kernels.
+#pragma once
+
+#include "cuda/kernels/tensor.h"
+
+namespace dtrain::cuda {
+
+// p = softmax of each row of x; the row's maximum is subtracted first.
+//   x [rows, classes], dense    p [rows, classes], dense, float32
+// Bytes: rows * classes * (bytes_of(type) + 4).
+struct Softmax {
+  Type type = Type::kFloat32;  // of x
+  int64_t rows = 0, classes = 0;
+  const void* x = nullptr;
+  float* p = nullptr;
+};
+void softmax(const Softmax& softmax, cudaStream_t stream);
+
+// dx = (p - [label]) * loss_scale; with smoothing a: dx[label] = p - 1 + a, others p - a / (classes - 1), times
+// loss_scale. Not divided by the batch.
+//   p [rows, classes], float32    labels [rows], whole numbers below classes (the host has looked)
+//   loss_scale: one float in the device's memory, or absent: 1    dx [rows, classes]
+// Bytes: rows * classes * (4 + bytes_of(type)) + 4 * rows.
+struct SoftmaxBackward {
+  Type type = Type::kFloat32;  // of dx
+  int64_t rows = 0, classes = 0;
+  double smooth_alpha = 0;
+  const float* p = nullptr;
+  const float* labels = nullptr;
+  const float* loss_scale = nullptr;
+  void* dx = nullptr;
+};
+void softmax_backward(const SoftmaxBackward& backward, cudaStream_t stream);
+
+}  // namespace dtrain::cuda
