@@ -1,0 +1,39 @@
+// Many tensors in one launch: a table of them and a list of chunks, a block a chunk. Both are made once on the host,
+// with the addresses that the memory plan gives out, and stay in the device's memory; a network has hundreds of
+// tensors, most of them small, and a launch for each would cost more than the work.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace dtrain::cuda {
+
+// Elements [index * kChunkElements, ...) of a tensor of a table. A chunk keeps 256 threads busy for 16 steps of 4
+// elements: ResNet-50's 25.6 million weights make some 1,700 blocks.
+struct Chunk {
+  int32_t tensor, index;
+};
+constexpr int64_t kChunkElements = 16384;
+
+// All chunks of tensors with these numbers of elements.
+inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts) {
+  std::vector<Chunk> chunks;
+  for (size_t tensor = 0; tensor < counts.size(); tensor++) {
+    for (int64_t index = 0; index * kChunkElements < counts[tensor]; index++) {
+      chunks.push_back({static_cast<int32_t>(tensor), static_cast<int32_t>(index)});
+    }
+  }
+  return chunks;
+}
+
+// Device pointers to a table; `bytes` is what its operation moves, for the record of its launch.
+template <class Tensor>
+struct Table {
+  const Tensor* tensors = nullptr;
+  const Chunk* chunks = nullptr;
+  int64_t chunk_count = 0;
+  int64_t bytes = 0;
+};
+
+}  // namespace dtrain::cuda
