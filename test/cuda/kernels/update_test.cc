@@ -1,0 +1,235 @@
+#include "cuda/kernels/update.h"
+
+#include "optim/optimizer.h"
+#include "support.h"
+
+namespace dtrain::cuda::test {
+
+namespace {
+
+// A network's worth of tensors of all lengths, types and alignments.
+struct Parameter {
+  int64_t count;
+  Type gradient, copy;
+  bool has_copy;
+  int64_t skew;
+  const char* name;
+};
+constexpr Parameter kParameters[] = {
+    {1, Type::kFloat32, Type::kFloat16, true, 0, "a_bias"},
+    {3, Type::kFloat16, Type::kFloat16, true, 0, "b_weight"},
+    {64, Type::kFloat32, Type::kFloat32, false, 0, "c_gamma"},
+    {1000, Type::kFloat16, Type::kFloat16, true, 1, "d_weight"},
+    {9408, Type::kBfloat16, Type::kBfloat16, true, 0, "e_weight"},
+    {kChunkElements + 7, Type::kFloat16, Type::kFloat16, true, 0, "f_weight"},
+    {2 * kChunkElements, Type::kFloat32, Type::kFloat32, true, 0, "g_weight"},
+};
+constexpr size_t kCount = std::size(kParameters);
+
+// The device's side of an update: arrays, table, scalars.
+class Network {
+ public:
+  explicit Network(const optim::OptimizerSpec& spec) : spec_(spec), table_(0) {
+    std::vector<int64_t> counts;
+    for (const Parameter& p : kParameters) {
+      weights.push_back(floats_at(p, normals(static_cast<size_t>(p.count), counts.size())));
+      momenta.push_back(floats_at(p, Floats(static_cast<size_t>(p.count))));
+      gradients.emplace_back(p.gradient, p.count, p.skew);
+      copies.emplace_back(p.copy, p.count, p.skew);
+      const double decay = spec.weight_decay * optim::multipliers_of(p.name).weight_decay;
+      tensors.push_back({.weight = weights.back().floats(),
+                         .momentum = spec.momentum == 0 ? nullptr : momenta.back().floats(),
+                         .gradient = gradients.back().data(),
+                         .copy = p.has_copy ? copies.back().data() : nullptr,
+                         .count = p.count,
+                         .weight_decay = static_cast<float>(decay),
+                         .gradient_type = p.gradient,
+                         .copy_type = p.copy});
+      counts.push_back(p.count);
+    }
+    const std::vector<Chunk> chunks = chunks_of(counts);
+    table_ = DeviceMemory(kCount * sizeof(UpdateTensor) + chunks.size() * sizeof(Chunk));
+    std::memcpy(table_.at(0), tensors.data(), kCount * sizeof(UpdateTensor));
+    std::memcpy(table_.at(kCount * sizeof(UpdateTensor)), chunks.data(), chunks.size() * sizeof(Chunk));
+    chunk_count_ = static_cast<int64_t>(chunks.size());
+  }
+
+  [[nodiscard]] Table<UpdateTensor> table() const {
+    return {static_cast<const UpdateTensor*>(table_.at(0)),
+            static_cast<const Chunk*>(table_.at(kCount * sizeof(UpdateTensor))), chunk_count_, update_bytes(tensors)};
+  }
+  void set_gradients(uint64_t seed, float scale) {
+    for (size_t i = 0; i < kCount; i++) {
+      Floats g = normals(static_cast<size_t>(kParameters[i].count), seed * 100 + i);
+      for (float& x : g) x *= scale;
+      gradients[i].set(g);
+    }
+  }
+  void update(const StepScalars& step, const LossScale* scale) const {
+    sgd({.table = table(), .momentum = spec_.momentum, .clip = spec_.clip_gradient, .step = &step, .loss_scale = scale},
+        nullptr);
+  }
+  [[nodiscard]] Results results() const {
+    Results all;
+    for (size_t i = 0; i < kCount; i++) {
+      all.push_back(weights[i].get());
+      all.push_back(momenta[i].get());
+      all.push_back(copies[i].get());
+    }
+    return all;
+  }
+
+  std::vector<Array> weights, momenta, gradients, copies;
+  std::vector<UpdateTensor> tensors;
+
+ private:
+  static Array floats_at(const Parameter& p, const Floats& values) { return {Type::kFloat32, values, p.skew}; }
+
+  optim::OptimizerSpec spec_;
+  DeviceMemory table_;
+  int64_t chunk_count_ = 0;
+};
+
+constexpr int kSteps = 3;
+constexpr float kLossScale = 1024;
+
+StepScalars scalars_of(int step) {
+  return {.learning_rate = 0.1 / (1 + step), .gradient_scale = 1.0f / 96};
+}
+
+Results device_steps(const optim::OptimizerSpec& spec) {
+  Network network(spec);
+  const LossScale scale{.scale = kLossScale, .inverse = 1 / kLossScale};
+  for (int step = 0; step < kSteps; step++) {
+    network.set_gradients(static_cast<uint64_t>(step), kLossScale);
+    const StepScalars scalars = scalars_of(step);
+    network.update(scalars, &scale);
+  }
+  return network.results();
+}
+
+// The same by optim, whose gradients are those that the device's types hold, without the scale.
+Results host_steps(const optim::OptimizerSpec& spec) {
+  Results all;
+  Network network(spec);
+  for (size_t i = 0; i < kCount; i++) {
+    const Parameter& p = kParameters[i];
+    Floats w = network.weights[i].get(), v(w.size());
+    for (int step = 0; step < kSteps; step++) {
+      network.set_gradients(static_cast<uint64_t>(step), kLossScale);
+      Floats g = network.gradients[i].get();
+      for (float& x : g) x /= kLossScale;
+      const StepScalars scalars = scalars_of(step);
+      const std::span<float> slots[] = {v};
+      optim::update(spec,
+                    {.learning_rate = scalars.learning_rate,
+                     .gradient_scale = static_cast<double>(scalars.gradient_scale),
+                     .multipliers = optim::multipliers_of(p.name)},
+                    w, g, std::span(slots).first(spec.momentum == 0 ? 0 : 1));
+    }
+    all.push_back(w);
+    all.push_back(v);
+    all.push_back(p.has_copy ? rounded(p.copy, w) : Floats(w.size()));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("an update of many tensors is optim's, to the bit", "[cuda]") {
+  for (const double momentum : {0.0, 0.9}) {
+    for (const double clip : {0.0, 0.01}) {
+      INFO("momentum " << momentum << ", clip " << clip);
+      const optim::OptimizerSpec spec{.momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip};
+      const Results expected = host_steps(spec), results = in_all_orders([&] { return device_steps(spec); });
+      REQUIRE(results.size() == expected.size());
+      for (size_t i = 0; i < results.size(); i++) {
+        INFO(kParameters[i / 3].name << ", array " << i % 3);
+        REQUIRE(same_bits(results[i], expected[i]));
+      }
+    }
+  }
+}
+
+TEST_CASE("without a loss scale gradients are taken as they are, NaN included", "[cuda]") {
+  Network network({.momentum = 0, .weight_decay = 0, .clip_gradient = 1});
+  network.set_gradients(1, 1);
+  network.gradients[2].set({NAN});
+  const Floats before = network.weights[0].get(), g = network.gradients[0].get();
+  const StepScalars step{.learning_rate = 0.5};
+  network.update(step, nullptr);
+  CHECK(network.weights[0].get()[0] == before[0] - 0.5f * std::clamp(g[0], -1.0f, 1.0f));
+  CHECK(std::isnan(network.weights[2].get()[0]));
+}
+
+TEST_CASE("one gradient that is not finite is found wherever it is, and stops the update", "[cuda]") {
+  Network network({.momentum = 0.9});
+  for (size_t i = 0; i < kCount; i++) {
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      for (const int64_t place : {int64_t{0}, kParameters[i].count / 2, kParameters[i].count - 1}) {
+        network.set_gradients(1, 1);
+        LossScale scale;
+        find_nonfinite(network.table(), &scale, nullptr);
+        REQUIRE(scale.nonfinite == 0);
+        Floats g = network.gradients[i].get();
+        g[static_cast<size_t>(place)] = bad;
+        network.gradients[i].set(g);
+        find_nonfinite(network.table(), &scale, nullptr);
+        INFO(kParameters[i].name << " at " << place);
+        REQUIRE(scale.nonfinite == 1);
+        const Results before = network.results();
+        const StepScalars step{.learning_rate = 0.1};
+        network.update(step, &scale);
+        const Results after = network.results();
+        for (size_t k = 0; k < before.size(); k++) REQUIRE(same_bits(before[k], after[k]));
+      }
+    }
+  }
+}
+
+TEST_CASE("the largest numbers of each type are finite", "[cuda]") {
+  Network network({.momentum = 0.9});
+  network.set_gradients(1, 1);
+  network.gradients[0].set({3.4028234e38f});
+  network.gradients[1].set({65504, -65504, 0});
+  LossScale scale;
+  find_nonfinite(network.table(), &scale, nullptr);
+  CHECK(scale.nonfinite == 0);
+}
+
+TEST_CASE("the loss scale halves after an overflow and doubles after enough good steps", "[cuda]") {
+  const LossScaleRule rule{.growth_steps = 3, .scale_max = 16};
+  LossScale scale{.scale = 8, .inverse = 0.125f};
+  const auto step = [&](bool overflow) {
+    scale.nonfinite = overflow ? 1 : 0;
+    adjust_loss_scale(rule, &scale, nullptr);
+    CHECK(scale.nonfinite == 0);
+    CHECK(scale.scale * scale.inverse == 1);
+    return scale.scale;
+  };
+  CHECK(step(false) == 8);
+  CHECK(step(true) == 4);
+  CHECK(step(false) == 4);
+  CHECK(step(false) == 4);
+  CHECK(step(false) == 8);
+  for (int i = 0; i < 3; i++) step(false);
+  CHECK(scale.scale == 16);
+  for (int i = 0; i < 3; i++) step(false);
+  CHECK(scale.scale == 16);  // the most
+  for (int i = 0; i < 6; i++) step(true);
+  CHECK(scale.scale == 1);  // the least
+  CHECK(scale.skipped == 7);
+}
+
+TEST_CASE("updates say the bytes that they move", "[cuda]") {
+  const std::vector<UpdateTensor> tensors = {{.count = 10},
+                                             {.momentum = reinterpret_cast<float*>(16),
+                                              .copy = reinterpret_cast<void*>(16),
+                                              .count = 100,
+                                              .gradient_type = Type::kFloat16,
+                                              .copy_type = Type::kFloat16}};
+  CHECK(update_bytes(tensors) == 10 * 12 + 100 * 20);
+  CHECK(gradient_bytes(tensors) == 10 * 4 + 100 * 2);
+}
+
+}  // namespace dtrain::cuda::test
