@@ -1,0 +1,115 @@
+// A descriptor of cuDNN's backend API that owns itself. Attributes are set and read by C++ type instead of by four
+// arguments that must fit each other; a call that cuDNN refuses throws DeviceError, but where a refusal is an answer.
+//
+// Descriptors that others refer to must live until those are finalised: cuDNN copies then.
+#pragma once
+
+#include <cudnn_graph.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda/runtime/cudnn_error.h"
+
+namespace dtrain::cuda {
+
+// The attribute type that belongs to a C++ type. cudnnBackendDescriptor_t is void*, so descriptors have functions of
+// their own and void* means memory of the device.
+template <class T>
+struct AttributeType;
+template <cudnnBackendAttributeType_t kType>
+struct AttributeTypeIs {
+  static constexpr cudnnBackendAttributeType_t value = kType;
+};
+template <>
+struct AttributeType<int64_t> : AttributeTypeIs<CUDNN_TYPE_INT64> {};
+template <>
+struct AttributeType<float> : AttributeTypeIs<CUDNN_TYPE_FLOAT> {};
+template <>
+struct AttributeType<bool> : AttributeTypeIs<CUDNN_TYPE_BOOLEAN> {};
+template <>
+struct AttributeType<char> : AttributeTypeIs<CUDNN_TYPE_CHAR> {};
+template <>
+struct AttributeType<void*> : AttributeTypeIs<CUDNN_TYPE_VOID_PTR> {};
+template <>
+struct AttributeType<cudnnHandle_t> : AttributeTypeIs<CUDNN_TYPE_HANDLE> {};
+template <>
+struct AttributeType<cudnnDataType_t> : AttributeTypeIs<CUDNN_TYPE_DATA_TYPE> {};
+template <>
+struct AttributeType<cudnnConvolutionMode_t> : AttributeTypeIs<CUDNN_TYPE_CONVOLUTION_MODE> {};
+template <>
+struct AttributeType<cudnnPointwiseMode_t> : AttributeTypeIs<CUDNN_TYPE_POINTWISE_MODE> {};
+template <>
+struct AttributeType<cudnnGenStatsMode_t> : AttributeTypeIs<CUDNN_TYPE_GENSTATS_MODE> {};
+template <>
+struct AttributeType<cudnnBackendHeurMode_t> : AttributeTypeIs<CUDNN_TYPE_HEUR_MODE> {};
+template <>
+struct AttributeType<cudnnBackendKnobType_t> : AttributeTypeIs<CUDNN_TYPE_KNOB_TYPE> {};
+template <>
+struct AttributeType<cudnnBackendNumericalNote_t> : AttributeTypeIs<CUDNN_TYPE_NUMERICAL_NOTE> {};
+template <>
+struct AttributeType<cudnnBackendBehaviorNote_t> : AttributeTypeIs<CUDNN_TYPE_BEHAVIOR_NOTE> {};
+
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type);
+
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, const T& value) {
+    set_all(name, std::span<const T>(&value, 1));
+  }
+  template <class T>
+  void set_all(cudnnBackendAttributeName_t name, std::span<const T> values) {
+    set_raw(name, AttributeType<T>::value, values.size(), values.data());
+  }
+  void set(cudnnBackendAttributeName_t name, const Descriptor& value);
+  void set_all(cudnnBackendAttributeName_t name, std::span<const Descriptor> values);
+  void set_text(cudnnBackendAttributeName_t name, std::string_view value) {
+    set_all(name, std::span<const char>(value.data(), value.size()));
+  }
+
+  void finalize();
+  // For what cuDNN may refuse: nothing if it took it, else why it did not.
+  [[nodiscard]] std::optional<std::string> try_finalize();
+
+  template <class T>
+  [[nodiscard]] T get(cudnnBackendAttributeName_t name) const {
+    T value{};
+    get_raw(name, AttributeType<T>::value, 1, &value);
+    return value;
+  }
+  // All elements. T is no bool: std::vector<bool> has no elements to write to.
+  template <class T>
+  [[nodiscard]] std::vector<T> get_all(cudnnBackendAttributeName_t name) const {
+    std::vector<T> values(static_cast<size_t>(get_raw(name, AttributeType<T>::value, 0, nullptr)));
+    if (values.empty()) return values;
+    values.resize(static_cast<size_t>(get_raw(name, AttributeType<T>::value, values.size(), values.data())));
+    return values;
+  }
+  [[nodiscard]] std::string get_text(cudnnBackendAttributeName_t name) const;
+  // Descriptors of `type`, which the attribute is known to hold: `count` of them, or as many as there are up to it.
+  [[nodiscard]] Descriptor get_descriptor(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const;
+  [[nodiscard]] std::vector<Descriptor> get_descriptors(cudnnBackendAttributeName_t name,
+                                                        cudnnBackendDescriptorType_t type, int64_t count) const;
+  // How many descriptors there are. Some attributes do not say so (cuDNN 9.19: knob choices): 0.
+  [[nodiscard]] int64_t count_descriptors(cudnnBackendAttributeName_t name) const;
+
+  [[nodiscard]] cudnnBackendDescriptor_t get() const { return raw_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(void* raw) const { cudnnBackendDestroyDescriptor(raw); }  // fails only for what is no descriptor
+  };
+  void set_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count, const void* values);
+  // Up to `count` elements; returns how many there are.
+  int64_t get_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count, void* values) const;
+
+  std::unique_ptr<void, Destroy> raw_;
+};
+
+}  // namespace dtrain::cuda

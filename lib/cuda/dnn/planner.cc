@@ -1,0 +1,23 @@
+#include "cuda/dnn/planner.h"
+
+#include <fmt/format.h>
+
+namespace dtrain::cuda {
+
+Result<Plan> Planner::plan(const ConvolutionPass& pass) {
+  const std::string key = fmt::format("{} | {} | {}", device_.identity(), options_.key(), pass.text());
+  if (const std::string* stored = cache_ == nullptr ? nullptr : cache_->find(key)) {
+    // A plan that is not taken costs only the time to choose another one.
+    if (Result<Plan> plan = load_plan(device_, *stored); plan) {
+      from_cache_++;
+      return plan;
+    }
+  }
+  DT_TRY(Plan plan, choose_plan(device_, operations_of(pass).finish(device_), cudnn_type(pass.type), options_),
+         "choosing cuDNN's engine for {}", pass.text());
+  chosen_++;
+  if (cache_ != nullptr) cache_->put(key, plan.json());
+  return plan;
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,33 @@
+// Where the executor gets its plans: from the cache, or chosen anew and put there.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/dnn/convolution.h"
+#include "cuda/dnn/plan.h"
+#include "cuda/dnn/plan_cache.h"
+
+namespace dtrain::cuda {
+
+// One thread uses it.
+class Planner {
+ public:
+  // cache: may be null; outlives the planner.
+  Planner(Device device, const PlanOptions& options, PlanCache* cache = nullptr)
+      : device_(std::move(device)), options_(options), cache_(cache) {}
+
+  // Code::kDevice, naming the operation, if no engine can run it.
+  Result<Plan> plan(const ConvolutionPass& pass);
+
+  [[nodiscard]] const Device& device() const { return device_; }
+  [[nodiscard]] int64_t from_cache() const { return from_cache_; }  // plans that needed no heuristics
+  [[nodiscard]] int64_t chosen() const { return chosen_; }
+
+ private:
+  Device device_;
+  PlanOptions options_;
+  PlanCache* cache_;
+  int64_t from_cache_ = 0, chosen_ = 0;
+};
+
+}  // namespace dtrain::cuda

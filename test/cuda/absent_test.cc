@@ -1,0 +1,7 @@
+// Stands for tests whose library was not there when dtrain was built.
+#include <catch2/catch.hpp>
+#include <iostream>
+
+TEST_CASE("the library of these tests is not there", "[cuda]") {
+  std::cout << "skipped: no " DTRAIN_ABSENT "\n";
+}

@@ -1,0 +1,49 @@
+// The networks whose layers the tests plan, and the device that they plan them for: no GPU is needed, and none used.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "cuda/dnn/convolution.h"
+#include "cuda/dnn/device.h"
+#include "graph/models/models.h"
+#include "support/must.h"
+
+namespace dtrain::cuda {
+
+inline Device h200() {
+  return test::must(Device::described(test::must(read_file(std::string(DTRAIN_CUDA_DNN_TEST_DIR) + "/h200.json"))));
+}
+
+struct Network {
+  std::string name;
+  int64_t classes;
+  Shape image;
+  bool small;  // planned in all types, not only float16
+};
+
+inline const std::vector<Network>& networks() {
+  static const std::vector<Network> all = {
+      {"resnet-50", 1000, {3, 224, 224}, false},
+      {"resnet-v1-50", 1000, {3, 224, 224}, false},
+      {"inception-bn", 1000, {3, 224, 224}, false},
+      {"inception-bn-28-small", 10, {3, 28, 28}, true},
+      {"resnet-28-small-20", 10, {3, 28, 28}, true},
+      {"resnet-20", 10, {3, 28, 28}, true},
+      {"resnet-v1-20", 10, {3, 28, 28}, true},
+      {"resnet-164", 10, {3, 28, 28}, true},
+      {"3conv", 10, {3, 28, 28}, true},
+      {"lenet", 10, {1, 28, 28}, true},
+      {"mlp", 10, {1, 28, 28}, true},
+  };
+  return all;
+}
+
+inline std::vector<ConvolutionCase> layers_of(const Network& network, int64_t batch) {
+  const graph::Graph graph =
+      test::must(graph::build_model({.network = network.name, .num_classes = network.classes, .image = network.image}));
+  return convolutions_of(graph, test::must(graph::infer_shapes(graph, network.image)), batch);
+}
+
+}  // namespace dtrain::cuda

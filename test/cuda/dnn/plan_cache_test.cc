@@ -1,0 +1,163 @@
+#include "cuda/dnn/plan_cache.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+
+#include "cuda/dnn/networks.h"
+#include "cuda/dnn/planner.h"
+#include "support/temp_dir.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+double milliseconds_of(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void spill(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+std::vector<ConvolutionPass> some_passes() {
+  const ConvolutionShape shape{
+      256, 64, 56, 56, {.filters = 64, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .bias = false}};
+  std::vector<ConvolutionPass> passes;
+  for (const Pass pass : {Pass::kForward, Pass::kForwardStatistics, Pass::kBackwardData, Pass::kBackwardFilter}) {
+    passes.push_back({shape, pass, Type::kFloat16});
+  }
+  return passes;
+}
+
+}  // namespace
+
+// The second planner stands for the next start: it reads the file, and asks no heuristics.
+TEST_CASE("a plan that was stored is made again without the heuristics", "[cuda]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("plans.json");
+  const Log log = Log::silent();
+  PlanCache cache = PlanCache::open(path, log);
+  CHECK(cache.size() == 0);
+  test::must(Planner(h200(), {}).plan(some_passes()[0]));  // cuDNN loads its libraries: not to be measured
+  Planner first(h200(), {}, &cache);
+  std::vector<std::string> tags;
+  std::vector<size_t> workspaces;
+  const double chosen_ms = milliseconds_of([&] {
+    for (const ConvolutionPass& pass : some_passes()) {
+      const Plan plan = test::must(first.plan(pass));
+      tags.push_back(plan.tag());
+      workspaces.push_back(plan.workspace_bytes());
+    }
+  });
+  CHECK(first.chosen() == 4);
+  CHECK(first.from_cache() == 0);
+  test::must(cache.save());
+
+  PlanCache read = PlanCache::open(path, log);
+  CHECK(read.size() == 4);
+  Planner second(h200(), {}, &read);
+  size_t i = 0;
+  const double loaded_ms = milliseconds_of([&] {
+    for (const ConvolutionPass& pass : some_passes()) {
+      const Plan plan = test::must(second.plan(pass));
+      CHECK(plan.tag() == tags[i]);
+      CHECK(plan.workspace_bytes() == workspaces[i]);
+      i++;
+    }
+  });
+  CHECK(second.chosen() == 0);
+  CHECK(second.from_cache() == 4);
+  std::cout << fmt::format("4 plans chosen in {:.1f} ms, from the cache in {:.1f} ms, {} bytes\n", chosen_ms, loaded_ms,
+                           test::must(read_file(path)).size());
+}
+
+TEST_CASE("other options, another operation or another device find no stored plan", "[cuda]") {
+  PlanCache cache;
+  const ConvolutionPass pass = some_passes()[0];
+  test::must(Planner(h200(), {}, &cache).plan(pass));
+  const auto chosen = [&](const Device& device, const PlanOptions& options, const ConvolutionPass& asked) {
+    Planner planner(device, options, &cache);
+    test::must(planner.plan(asked));
+    return planner.chosen();
+  };
+  CHECK(chosen(h200(), {}, pass) == 0);
+  CHECK(chosen(h200(), {.deterministic = true}, pass) == 1);
+  CHECK(chosen(h200(), {.workspace_bytes_max = 1 << 20}, pass) == 1);
+  CHECK(chosen(h200(), {.tf32 = true}, pass) == 1);
+  ConvolutionPass other = pass;
+  other.shape.n = 128;
+  CHECK(chosen(h200(), {}, other) == 1);
+  std::string json = h200().json();
+  json.replace(json.find("NVIDIA H200"), 11, "NVIDIA H100");
+  CHECK(chosen(test::must(Device::described(json)), {}, pass) == 1);
+}
+
+// Truncated at every length, and each byte flipped: the file is ignored or its plans are those that were stored.
+TEST_CASE("a damaged file is ignored with a warning", "[cuda]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("plans.json");
+  const Log log = Log::silent();
+  {
+    PlanCache cache = PlanCache::open(path, log);
+    cache.put("key", "plan");
+    test::must(cache.save());
+  }
+  const std::string whole = test::must(read_file(path));
+  for (size_t length = 0; length + 2 < whole.size(); length++) {
+    spill(path, whole.substr(0, length));
+    CHECK(PlanCache::open(path, log).size() == 0);
+  }
+  for (size_t i = 0; i < whole.size(); i++) {
+    for (int bit = 0; bit < 8; bit++) {
+      std::string flipped = whole;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      spill(path, flipped);
+      const PlanCache cache = PlanCache::open(path, log);
+      const std::string* plan = cache.find("key");
+      CHECK((cache.size() == 0 || (cache.size() == 1 && plan != nullptr && *plan == "plan")));
+    }
+  }
+  for (const char* other : {"[]", "{}", R"({"format":"dtrain cuDNN plans 1"})", R"({"format":1,"plans":{}})",
+                            R"({"format":"dtrain cuDNN plans 1","plans":{"key":"plan"}})"}) {
+    spill(path, other);
+    CHECK(PlanCache::open(path, log).size() == 0);
+  }
+}
+
+TEST_CASE("a stored plan that cuDNN does not take is chosen anew", "[cuda]") {
+  for (const char* damage : {"", "{}", "no plan", "{\"engine\":"}) {
+    INFO(damage);
+    PlanCache cache;
+    const ConvolutionPass pass = some_passes()[0];
+    Planner planner(h200(), {}, &cache);
+    const std::string tag = test::must(planner.plan(pass)).tag();
+    cache.put(h200().identity() + " | " + PlanOptions{}.key() + " | " + pass.text(), damage);
+    CHECK(test::must(planner.plan(pass)).tag() == tag);
+    CHECK(planner.chosen() == 2);
+    CHECK(test::must(planner.plan(pass)).tag() == tag);
+    CHECK(planner.from_cache() == 1);
+  }
+}
+
+TEST_CASE("a full cache lets go of what this run did not use", "[cuda]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("plans.json");
+  const Log log = Log::silent();
+  PlanCache old = PlanCache::open(path, log);
+  for (size_t i = 0; i < PlanCache::kPlansMax; i++) old.put("old " + std::to_string(i), "plan");
+  test::must(old.save());
+  PlanCache cache = PlanCache::open(path, log);
+  CHECK(cache.find("old 7") != nullptr);
+  cache.put("new", "plan");
+  test::must(cache.save());
+  const PlanCache read = PlanCache::open(path, log);
+  CHECK(read.size() == 2);
+  CHECK(read.find("old 7") != nullptr);
+  CHECK(read.find("new") != nullptr);
+}
+
+}  // namespace dtrain::cuda
