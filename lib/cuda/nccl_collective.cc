@@ -1,0 +1,292 @@
+#include "cuda/nccl_collective.h"
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "cuda/runtime/nccl_error.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// NCCL has no call that waits with a limit: its state is asked for again after this time.
+constexpr std::chrono::microseconds kPollWhileJoining{1000};
+constexpr std::chrono::microseconds kPollWhileRunning{20};
+
+// An ncclComm_t that several threads use: one makes calls, any may abort. NCCL is not asked for anything that blocks
+// (the communicator is non-blocking), so the mutex is held shortly, and abort never frees what a call still uses.
+class Communicator {
+ public:
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator() { abort({Code::kInternal, "the NCCL group is gone", {}}); }
+
+  // call(ncclComm_t&) -> ncclResult_t, unless there is an error already, which is returned.
+  template <class Call>
+  Result<ncclResult_t> use(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    if (error_) return tl::unexpected<Error>(*error_);
+    return call(comm_);
+  }
+
+  // How far the last call is: ncclInProgress, ncclSuccess, or what went wrong, also on other ranks.
+  Result<ncclResult_t> state() {
+    return use([](ncclComm_t comm) {
+      ncclResult_t state = ncclSuccess;
+      const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
+      return asked == ncclSuccess ? state : asked;
+    });
+  }
+
+  std::string text_of(ncclResult_t result) {
+    const std::lock_guard lock(mutex_);
+    return nccl_error_text(result, ncclGetLastError(comm_));
+  }
+
+  // The first error counts. Ends what runs on the device.
+  Error abort(Error error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    // Its result is of no use: the communicator is gone either way. ncclCommDestroy would wait for the other ranks.
+    if (comm_ != nullptr) (void)ncclCommAbort(std::exchange(comm_, nullptr));
+    return *error_;
+  }
+
+ private:
+  std::mutex mutex_;
+  ncclComm_t comm_ = nullptr;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+class NcclProcess {
+ public:
+  void enter(const std::shared_ptr<Communicator>& communicator) {
+    const std::lock_guard lock(mutex_);
+    if (error_) communicator->abort(*error_);
+    communicators_.push_back(communicator);
+  }
+
+  void cancel(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+    for (const auto& weak : communicators_) {
+      if (const auto communicator = weak.lock()) communicator->abort(*error_);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Error> error_;
+  std::vector<std::weak_ptr<Communicator>> communicators_;
+};
+
+std::shared_ptr<NcclProcess> make_nccl_process() {
+  return std::make_shared<NcclProcess>();
+}
+
+namespace {
+
+class NcclCollective final : public comm::Collective {
+ public:
+  NcclCollective(NcclRank rank, std::shared_ptr<Communicator> communicator)
+      : rank_(std::move(rank)), communicator_(std::move(communicator)) {}
+
+  [[nodiscard]] uint32_t rank() const override { return rank_.rank; }
+  [[nodiscard]] uint32_t size() const override { return rank_.size; }
+
+  Result<> all_reduce(std::span<float> values) override {
+    return run("all_reduce", values, [&](ncclComm_t comm) {
+      return ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, comm, rank_.stream);
+    });
+  }
+
+  Result<> reduce_scatter(std::span<float> values) override {
+    return run("reduce_scatter", values, [&](ncclComm_t comm) {
+      if (values.size() % rank_.size == 0) {
+        const comm::Part part = part_of(values, rank_.rank);
+        return ncclReduceScatter(values.data(), values.data() + part.begin, part.count, ncclFloat32, ncclSum, comm,
+                                 rank_.stream);
+      }
+      return for_each_part(values, [&](float* part, size_t count, int owner) {
+        return ncclReduce(part, part, count, ncclFloat32, ncclSum, owner, comm, rank_.stream);
+      });
+    });
+  }
+
+  Result<> all_gather(std::span<float> values) override {
+    return run("all_gather", values, [&](ncclComm_t comm) {
+      if (values.size() % rank_.size == 0) {
+        const comm::Part part = part_of(values, rank_.rank);
+        return ncclAllGather(values.data() + part.begin, values.data(), part.count, ncclFloat32, comm, rank_.stream);
+      }
+      return for_each_part(values, [&](float* part, size_t count, int owner) {
+        return ncclBroadcast(part, part, count, ncclFloat32, owner, comm, rank_.stream);
+      });
+    });
+  }
+
+  Result<> reduce(std::span<float> values, uint32_t root) override {
+    return run("reduce", values, [&](ncclComm_t comm) {
+      return ncclReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, static_cast<int>(root), comm,
+                        rank_.stream);
+    });
+  }
+
+  Result<> broadcast(std::span<float> values, uint32_t root) override {
+    return run("broadcast", values, [&](ncclComm_t comm) {
+      return ncclBroadcast(values.data(), values.data(), values.size(), ncclFloat32, static_cast<int>(root), comm,
+                           rank_.stream);
+    });
+  }
+
+  void cancel(Error error) override {
+    if (rank_.process) rank_.process->cancel(error);
+    communicator_->abort(std::move(error));
+  }
+
+ private:
+  [[nodiscard]] comm::Part part_of(std::span<float> values, uint32_t rank) const {
+    return comm::part_of(values.size(), rank, rank_.size);
+  }
+
+  // NCCL's own reduce-scatter and all-gather want parts of one size: where the last ones are shorter, one operation an
+  // owner, all in one group, which NCCL runs as one launch.
+  template <class Call>
+  ncclResult_t for_each_part(std::span<float> values, const Call& call) const {
+    ncclResult_t first = ncclGroupStart();
+    for (uint32_t owner = 0; owner < rank_.size && first == ncclSuccess; owner++) {
+      const comm::Part part = part_of(values, owner);
+      if (part.count == 0) continue;
+      const ncclResult_t result = call(values.data() + part.begin, part.count, static_cast<int>(owner));
+      if (result != ncclInProgress) first = result;
+    }
+    const ncclResult_t end = ncclGroupEnd();
+    return first == ncclSuccess ? end : first;
+  }
+
+  // One operation: enqueued, and done unless only that was asked for.
+  template <class Call>
+  Result<> run(const char* what, std::span<float> values, const Call& call) {
+    if (values.empty()) return usable();
+    const Clock::time_point deadline = Clock::now() + rank_.operation_limit;
+    DT_TRY(ncclResult_t result, communicator_->use(call));
+    while (result == ncclInProgress) {
+      if (Clock::now() >= deadline) return late(what, values.size());
+      std::this_thread::sleep_for(kPollWhileRunning);
+      DT_TRY(result, communicator_->state());
+    }
+    if (result != ncclSuccess) return failed(what, result);
+    return rank_.enqueue_only ? Result<>{} : wait(what, values.size(), deadline);
+  }
+
+  Result<> usable() {
+    DT_TRY_VOID(communicator_->use([](ncclComm_t) { return ncclSuccess; }));
+    return {};
+  }
+
+  Result<> wait(const char* what, size_t count, Clock::time_point deadline) {
+    for (;;) {
+      const cudaError_t stream = cudaStreamQuery(rank_.stream);
+      DT_TRY(const ncclResult_t state, communicator_->state());  // an abort ends the stream's work too
+      if (state != ncclSuccess && state != ncclInProgress) return failed(what, state);
+      if (stream == cudaSuccess) return {};
+      if (stream != cudaErrorNotReady) {
+        throw DeviceError(fmt::format("{} of {} values: {}", what, count, cudaGetErrorString(stream)));
+      }
+      if (Clock::now() >= deadline) return late(what, count);
+      std::this_thread::sleep_for(kPollWhileRunning);
+    }
+  }
+
+  Result<> late(const char* what, size_t count) {
+    return tl::unexpected<Error>(communicator_->abort(
+        {Code::kPeerLost,
+         fmt::format("rank {} of {}: {} of {} values was not done within {} ms: a rank did not come, or its link broke",
+                     rank_.rank, rank_.size, what, count, rank_.operation_limit.count()),
+         {}}));
+  }
+
+  // Peers and networks fail as Errors; a device that broke, or a call that NCCL calls wrong, is thrown.
+  Result<> failed(const char* what, ncclResult_t result) {
+    const std::string text =
+        fmt::format("rank {} of {}: {}: {}", rank_.rank, rank_.size, what, communicator_->text_of(result));
+    const bool of_peers = result == ncclRemoteError || result == ncclSystemError;
+    const Error error = communicator_->abort({of_peers ? Code::kPeerLost : Code::kDevice, text, {}});
+    if (!of_peers) throw DeviceError(text);
+    return tl::unexpected<Error>(error);
+  }
+
+  NcclRank rank_;
+  std::shared_ptr<Communicator> communicator_;
+};
+
+// Begins to join; the communicator is of use once its state is ncclSuccess.
+Result<ncclResult_t> begin_join(Communicator& communicator, const NcclRank& rank, const std::string& id) {
+  ncclUniqueId unique{};
+  std::memcpy(unique.internal, id.data(), sizeof(unique.internal));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return communicator.use([&](ncclComm_t& comm) {
+    return ncclCommInitRankConfig(&comm, static_cast<int>(rank.size), unique, static_cast<int>(rank.rank), &config);
+  });
+}
+
+Result<> finish_join(Communicator& communicator, const NcclRank& rank, ncclResult_t result) {
+  const Clock::time_point deadline = Clock::now() + rank.join_limit;
+  while (result == ncclInProgress) {
+    if (Clock::now() >= deadline) {
+      return fail(Code::kStartup, "rank {} of {}: not all ranks have joined within {} ms ({})", rank.rank, rank.size,
+                  rank.join_limit.count(), communicator.text_of(result));
+    }
+    std::this_thread::sleep_for(kPollWhileJoining);
+    DT_TRY(result, communicator.state());
+  }
+  if (result == ncclSuccess) return {};
+  const bool of_peers = result == ncclRemoteError || result == ncclSystemError;
+  return fail(of_peers ? Code::kStartup : Code::kDevice, "rank {} of {}: {}", rank.rank, rank.size,
+              communicator.text_of(result));
+}
+
+}  // namespace
+
+Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const Exchange& exchange) {
+  std::string mine;
+  if (rank == 0) {
+    ncclUniqueId id{};
+    const ncclResult_t result = ncclGetUniqueId(&id);
+    if (result != ncclSuccess) {
+      return fail(Code::kStartup, "{}", nccl_error_text(result, ncclGetLastError(nullptr)));
+    }
+    mine.assign(id.internal, sizeof(id.internal));
+  }
+  DT_TRY(std::vector<std::string> all, exchange(std::move(mine)), "telling the ranks of the NCCL group its id");
+  if (all.size() != size) return fail(Code::kStartup, "an NCCL group of {} ranks heard of {}", size, all.size());
+  if (all[0].size() != NCCL_UNIQUE_ID_BYTES) {
+    return fail(Code::kStartup, "rank 0 of the NCCL group sent an id of {} bytes instead of {}: is it another build?",
+                all[0].size(), NCCL_UNIQUE_ID_BYTES);
+  }
+  return std::move(all[0]);
+}
+
+Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const Exchange& exchange) {
+  DT_CHECK(rank.rank < rank.size, "rank {} of {}", rank.rank, rank.size);
+  DT_TRY(const std::string id, agree_on_nccl_id(rank.rank, rank.size, exchange));
+  auto communicator = std::make_shared<Communicator>();
+  if (rank.process) rank.process->enter(communicator);
+  DT_TRY(const ncclResult_t begun, begin_join(*communicator, rank, id));
+  DT_TRY_VOID(finish_join(*communicator, rank, begun));
+  return std::make_unique<NcclCollective>(rank, std::move(communicator));
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,46 @@
+#include "cuda/runtime/nccl_error.h"
+
+#include <fmt/format.h>
+
+namespace dtrain::cuda {
+
+namespace {
+
+bool mentions(std::string_view reason, std::string_view what) {
+  return reason.find(what) != std::string_view::npos;
+}
+
+// What lies behind a result most of the time: of the user's concern first.
+std::string_view likely_cause(ncclResult_t result, std::string_view reason) {
+  if (mentions(reason, "Duplicate GPU")) return "two ranks were given the same GPU: NCCL wants one for each (--gpus)";
+  if (mentions(reason, "insufficient") && mentions(reason, "driver")) return "the driver is older than CUDA's library";
+  if (mentions(reason, "shm") || mentions(reason, "/dev/shm") || mentions(reason, "No space left")) {
+    return "/dev/shm is too small: docker run --shm-size=1g, or NCCL_SHM_DISABLE=1";
+  }
+  switch (result) {
+    case ncclUnhandledCudaError: return "no usable GPU or driver, or out of device memory: see nvidia-smi";
+    case ncclSystemError:
+      return "a network interface that the other hosts do not reach: name the right one (-i, NCCL_SOCKET_IFNAME)";
+    case ncclRemoteError: return "another rank failed or died: its log has the reason";
+    case ncclInvalidArgument:
+    case ncclInvalidUsage:
+    case ncclInternalError: return "a bug here, or in NCCL: run again with NCCL_DEBUG=WARN";
+    case ncclInProgress: return "a rank did not come";
+    default: return "run again with NCCL_DEBUG=WARN";
+  }
+}
+
+}  // namespace
+
+std::string nccl_error_text(ncclResult_t result, std::string_view reason) {
+  while (!reason.empty() && (reason.back() == '\n' || reason.back() == ' ')) reason.remove_suffix(1);
+  const std::string_view separator = reason.empty() ? "" : ": ";
+  return fmt::format("NCCL: {}{}{} (likely: {})", ncclGetErrorString(result), separator, reason,
+                     likely_cause(result, reason));
+}
+
+void throw_nccl_error(const char* file, int line, const char* call, ncclResult_t result) {
+  throw DeviceError(fmt::format("{}:{}: {}: {}", file, line, call, nccl_error_text(result, ncclGetLastError(nullptr))));
+}
+
+}  // namespace dtrain::cuda

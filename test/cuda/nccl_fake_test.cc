@@ -1,0 +1,267 @@
+// What dtrain does with NCCL, with a NCCL of a few lines in its place: which calls are made, and what happens when
+// ranks do not come, links break or somebody cancels. It says nothing about NCCL itself: that is
+// nccl_collective_test.cc.
+#include <nccl.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <mutex>
+#include <thread>
+
+#include "cuda/nccl_collective.h"
+#include "cuda/runtime/device_error.h"
+#include "support/must.h"
+
+namespace {
+
+// The fake's state, reset by each test.
+struct Fake {
+  std::mutex mutex;
+  std::vector<std::string> calls;
+  std::atomic<ncclResult_t> joining{ncclSuccess};  // what the state is after joining began
+  std::atomic<ncclResult_t> state{ncclSuccess};    // and after an operation
+  std::atomic<ncclResult_t> enqueue{ncclSuccess};  // what an operation returns
+  std::atomic<cudaError_t> stream{cudaSuccess};
+  std::atomic<int> aborts{0}, queries{0};
+  const float* base = nullptr;
+
+  void note(std::string call) {
+    const std::lock_guard lock(mutex);
+    calls.push_back(std::move(call));
+  }
+};
+Fake* fake = nullptr;
+
+std::string at(const void* pointer) {
+  return std::to_string(static_cast<const float*>(pointer) - fake->base);
+}
+
+}  // namespace
+
+extern "C" {
+struct ncclComm {
+  bool joined = false;
+};
+ncclResult_t ncclGetUniqueId(ncclUniqueId*) {
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t) {
+  return "what NCCL calls it";
+}
+const char* ncclGetLastError(ncclComm_t) {
+  return "the reason";
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId, int, ncclConfig_t* config) {
+  fake->note(config->blocking == 0 ? "join" : "join and block");
+  *comm = new ncclComm;
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  *state = comm->joined ? fake->state : fake->joining;
+  if (*state == ncclSuccess) comm->joined = true;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  fake->aborts++;
+  delete comm;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupStart() {
+  return fake->note("("), ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  return fake->note(")"), fake->enqueue.load();
+}
+ncclResult_t ncclAllReduce(const void*, void* to, size_t count, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t) {
+  return fake->note("all_reduce " + at(to) + "+" + std::to_string(count)), fake->enqueue.load();
+}
+ncclResult_t ncclReduceScatter(const void*, void* to, size_t count, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                               cudaStream_t) {
+  return fake->note("reduce_scatter " + at(to) + "+" + std::to_string(count)), fake->enqueue.load();
+}
+ncclResult_t ncclAllGather(const void* from, void*, size_t count, ncclDataType_t, ncclComm_t, cudaStream_t) {
+  return fake->note("all_gather " + at(from) + "+" + std::to_string(count)), fake->enqueue.load();
+}
+ncclResult_t ncclReduce(const void*, void* to, size_t count, ncclDataType_t, ncclRedOp_t, int root, ncclComm_t,
+                        cudaStream_t) {
+  return fake->note("reduce " + at(to) + "+" + std::to_string(count) + " to " + std::to_string(root)),
+         fake->enqueue.load();
+}
+ncclResult_t ncclBroadcast(const void*, void* to, size_t count, ncclDataType_t, int root, ncclComm_t, cudaStream_t) {
+  return fake->note("broadcast " + at(to) + "+" + std::to_string(count) + " of " + std::to_string(root)),
+         fake->enqueue.load();
+}
+cudaError_t cudaStreamQuery(cudaStream_t) {
+  return fake->queries++, fake->stream.load();
+}
+const char* cudaGetErrorString(cudaError_t) {
+  return "what CUDA calls it";
+}
+}
+
+namespace dtrain::cuda {
+
+using Catch::Matchers::Contains;
+using std::chrono::milliseconds;
+using Calls = std::vector<std::string>;
+
+namespace {
+
+// One rank's end of a group that the fake makes.
+struct Setting {
+  Fake own;
+  std::vector<float> values = std::vector<float>(10);
+  NcclRank rank{.rank = 1, .size = 3, .stream = nullptr, .process = nullptr};
+
+  Setting() {
+    fake = &own;
+    own.base = values.data();
+  }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+  Result<std::unique_ptr<comm::Collective>> join() {
+    return join_nccl(rank, [this](const std::string&) -> Result<std::vector<std::string>> {
+      std::vector<std::string> all(rank.size);
+      all[0].resize(NCCL_UNIQUE_ID_BYTES);
+      return all;
+    });
+  }
+  std::unique_ptr<comm::Collective> joined() { return test::must(join()); }
+  Calls calls_of(const auto& operation) {
+    own.calls.clear();
+    test::must(operation());
+    return own.calls;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("parts of one size are NCCL's own operation, others one operation an owner in a group", "[cuda][nccl]") {
+  Setting s;
+  const auto group = s.joined();
+  const std::span<float> ten(s.values), nine = ten.first(9), four = ten.first(4);
+  CHECK(s.own.calls == Calls{"join"});
+  CHECK(s.calls_of([&] { return group->reduce_scatter(nine); }) == Calls{"reduce_scatter 3+3"});
+  CHECK(s.calls_of([&] { return group->all_gather(nine); }) == Calls{"all_gather 3+3"});
+  CHECK(s.calls_of([&] { return group->reduce_scatter(ten); }) ==
+        Calls{"(", "reduce 0+4 to 0", "reduce 4+4 to 1", "reduce 8+2 to 2", ")"});
+  CHECK(s.calls_of([&] { return group->all_gather(ten); }) ==
+        Calls{"(", "broadcast 0+4 of 0", "broadcast 4+4 of 1", "broadcast 8+2 of 2", ")"});
+  CHECK(s.calls_of([&] { return group->all_gather(four); }) ==
+        Calls{"(", "broadcast 0+2 of 0", "broadcast 2+2 of 1", ")"});
+  CHECK(s.calls_of([&] { return group->all_reduce(ten); }) == Calls{"all_reduce 0+10"});
+  CHECK(s.calls_of([&] { return group->reduce(ten, 2); }) == Calls{"reduce 0+10 to 2"});
+  CHECK(s.calls_of([&] { return group->broadcast(ten, 2); }) == Calls{"broadcast 0+10 of 2"});
+  CHECK(s.calls_of([&] { return group->all_reduce({}); }).empty());
+}
+
+TEST_CASE("ranks that do not come end the join within its limit", "[cuda][nccl]") {
+  Setting s;
+  s.own.joining = ncclInProgress;
+  s.rank.join_limit = milliseconds(5);
+  const auto group = s.join();
+  REQUIRE_FALSE(group);
+  CHECK(group.error().code == Code::kStartup);
+  CHECK_THAT(group.error().message, Contains("rank 1 of 3") && Contains("within 5 ms") && Contains("the reason"));
+  CHECK(s.own.aborts == 1);
+}
+
+TEST_CASE("a join that fails says why, by who is to blame", "[cuda][nccl]") {
+  Setting s;
+  const auto code_after = [&](ncclResult_t result) {
+    s.own.joining = result;
+    const auto group = s.join();
+    return group ? Code::kInternal : group.error().code;
+  };
+  CHECK(code_after(ncclSystemError) == Code::kStartup);
+  CHECK(code_after(ncclRemoteError) == Code::kStartup);
+  CHECK(code_after(ncclUnhandledCudaError) == Code::kDevice);
+  CHECK(code_after(ncclInvalidUsage) == Code::kDevice);
+  CHECK(s.own.aborts == 4);
+}
+
+// NCCL is stuck in the call, or the stream never gets there.
+TEST_CASE("an operation that is not done within its limit is a lost peer, and so are all after it", "[cuda][nccl]") {
+  for (const bool enqueued : {false, true}) {
+    Setting s;
+    s.rank.operation_limit = milliseconds(5);
+    const auto group = s.joined();
+    if (enqueued) {
+      s.own.stream = cudaErrorNotReady;
+    } else {
+      s.own.enqueue = ncclInProgress;
+      s.own.state = ncclInProgress;
+    }
+    for (int i = 0; i < 2; i++) {
+      const Result<> done = group->all_reduce(s.values);
+      REQUIRE_FALSE(done);
+      CHECK(done.error().code == Code::kPeerLost);
+      CHECK_THAT(done.error().message, Contains("rank 1 of 3: all_reduce of 10 values") && Contains("within 5 ms"));
+    }
+    CHECK_FALSE(group->all_reduce({}));
+    CHECK(s.own.aborts == 1);
+  }
+}
+
+TEST_CASE("what a peer does is an Error, what a device does is thrown", "[cuda][nccl]") {
+  for (const ncclResult_t result : {ncclRemoteError, ncclSystemError}) {
+    Setting s;
+    const auto group = s.joined();
+    s.own.stream = cudaErrorNotReady;
+    s.own.state = result;
+    const Result<> done = group->all_reduce(s.values);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code == Code::kPeerLost);
+    CHECK_THAT(done.error().message, Contains("the reason (likely: "));
+  }
+  for (const ncclResult_t result : {ncclUnhandledCudaError, ncclInvalidArgument, ncclInternalError}) {
+    Setting s;
+    const auto group = s.joined();
+    s.own.enqueue = result;
+    CHECK_THROWS_AS(group->all_reduce(s.values), DeviceError);
+    CHECK(group->all_reduce(s.values).error().code == Code::kDevice);
+  }
+  Setting s;
+  const auto group = s.joined();
+  s.own.stream = cudaErrorIllegalAddress;
+  CHECK_THROWS_WITH(group->all_reduce(s.values), Contains("what CUDA calls it"));
+}
+
+// The stream of both ranks never gets there: only the cancellation of the first ends the second's wait.
+TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "[cuda][nccl]") {
+  Setting s;
+  s.rank.process = make_nccl_process();
+  s.rank.operation_limit = std::chrono::seconds(10);  // where cancel does not come through
+  const auto first = s.joined();
+  const auto second = s.joined();
+  s.own.stream = cudaErrorNotReady;
+  Result<> waited;
+  std::thread waits([&] { waited = second->all_reduce(s.values); });
+  while (s.own.queries == 0) std::this_thread::yield();
+  first->cancel({Code::kPreempted, "stop", {}});
+  first->cancel({Code::kPeerLost, "later", {}});
+  waits.join();
+  REQUIRE_FALSE(waited);
+  CHECK(waited.error().message == "stop");
+  CHECK(first->broadcast(s.values, 0).error().message == "stop");
+  CHECK(s.join().error().message == "stop");
+  CHECK(s.own.aborts == 2);
+}
+
+TEST_CASE("with enqueue_only nobody asks for the stream", "[cuda][nccl]") {
+  Setting s;
+  s.rank.enqueue_only = true;
+  s.own.stream = cudaErrorNotReady;
+  const auto group = s.joined();
+  CHECK(group->all_reduce(s.values));
+  CHECK(s.own.queries == 0);
+}
+
+TEST_CASE("a group that goes is aborted, not waited for", "[cuda][nccl]") {
+  Setting s;
+  s.joined().reset();
+  CHECK(s.own.aborts == 1);
+}
+
+}  // namespace dtrain::cuda
