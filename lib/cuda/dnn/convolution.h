@@ -1,67 +1,15 @@
-// Convolutions as plans of cuDNN: shapes, passes, and the operation graph of each. Tensors are NHWC, filters KRSC.
-//
-// A fully connected layer is the 1x1 convolution of a map of one pixel. cuDNN's matmul would say it more plainly, but
-// all its engines compile at run time, which takes a driver and seconds; convolutions come compiled (plans_sm90.txt).
-// With x kept as NHWC and flattened as it lies, its weights [outputs, c*h*w] have to be kept as [outputs, h, w, c]: the
-// same change of order as that of a filter [outputs, c, h, w], so one rule serves both.
+// Convolutions as plans of cuDNN: the operation graph of each pass (pass.h).
 #pragma once
 
-#include <string>
-#include <vector>
-
+#include "cuda/dnn/pass.h"
 #include "cuda/dnn/plan.h"
-#include "graph/graph.h"
 
 namespace dtrain::cuda {
 
-enum class Type { kFloat32, kFloat16, kBfloat16 };  // of x, w and y; sums are float32
-
-enum class Pass {
-  kForward,            // y = x (*) w, + bias where op.bias
-  kForwardStatistics,  // y = x (*) w, and per channel the sums of y and y^2 that batch norm needs
-  kBackwardData,       // dx from dy and w
-  kBackwardFilter,     // dw from x and dy
-};
-
 cudnnDataType_t cudnn_type(Type type);
-const char* type_name(Type type);  // "float16"
-const char* pass_name(Pass pass);  // "backward data"
-
-// A convolution over a batch.
-struct ConvolutionShape {
-  int64_t n = 1, c = 1, h = 1, w = 1;  // of x
-  graph::Convolution op;
-  // Elements from one pixel to the next; 0: packed. Larger: x or y is a slice of the channels of a wider tensor, as
-  // branches are of a concatenation.
-  int64_t x_pitch = 0, y_pitch = 0;
-
-  [[nodiscard]] int64_t p() const { return (h + 2 * op.pad_h - op.kernel_h) / op.stride_h + 1; }
-  [[nodiscard]] int64_t q() const { return (w + 2 * op.pad_w - op.kernel_w) / op.stride_w + 1; }
-  // "256x64x56x56 k64 3x3 s1 p1", and what is not as usual: groups, pitches. Equal texts, equal plans.
-  [[nodiscard]] std::string text() const;
-};
-
-struct ConvolutionPass {
-  ConvolutionShape shape;
-  Pass pass = Pass::kForward;
-  Type type = Type::kFloat32;
-
-  [[nodiscard]] std::string text() const;  // "forward float16 256x64x56x56 k64 3x3 s1 p1": a key
-};
 
 // The operations of one pass. Slots: kX, kW, kY; kBias [filters] of the tensors' type for a forward pass with bias;
 // kSum and kSquareSum, float32 [filters], for kForwardStatistics.
 OperationGraph operations_of(const ConvolutionPass& pass);
-
-// One convolution or fully connected layer of a network.
-struct ConvolutionCase {
-  graph::NodeId node = 0;
-  ConvolutionShape shape;
-  bool needs_dx = true;  // false: nothing before it is learned
-};
-
-// All of a graph's convolutions and fully connected layers, in canonical order, for batches of `batch` images. The bias
-// of a fully connected layer is the convolution's.
-std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const graph::Shapes& shapes, int64_t batch);
 
 }  // namespace dtrain::cuda

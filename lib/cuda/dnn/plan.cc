@@ -142,7 +142,7 @@ std::string PlanOptions::key() const {
   return key;
 }
 
-void Launch::run(cudnnHandle_t handle, cudaStream_t stream) const {
+void BoundPlan::run(cudnnHandle_t handle, cudaStream_t stream) const {
   DT_CUDNN(cudnnSetStream(handle, stream));
   DT_CUDNN(cudnnBackendExecute(handle, plan_, pack_.get()));
 }
@@ -161,7 +161,7 @@ std::string Plan::json() const {
   return plan_.get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
 }
 
-Launch Plan::bind(std::span<const Binding> bindings, void* workspace) const {
+BoundPlan Plan::bind(std::span<const Binding> bindings, void* workspace) const {
   std::vector<int64_t> ids;
   std::vector<void*> pointers;
   for (const Binding& binding : bindings) {

@@ -38,14 +38,14 @@ struct Binding {
 };
 
 // A plan with its pointers. Outlived by its plan. Allocates nothing to run; may be captured in a CUDA graph.
-class Launch {
+class BoundPlan {
  public:
   // Enqueues the work. The handle is one of the plan's device; its stream becomes `stream`. DeviceError.
   void run(cudnnHandle_t handle, cudaStream_t stream) const;
 
  private:
   friend class Plan;
-  Launch(const Descriptor& plan, Descriptor pack) : plan_(plan.get()), pack_(std::move(pack)) {}
+  BoundPlan(const Descriptor& plan, Descriptor pack) : plan_(plan.get()), pack_(std::move(pack)) {}
   cudnnBackendDescriptor_t plan_;
   Descriptor pack_;
 };
@@ -63,7 +63,7 @@ class Plan {
   [[nodiscard]] std::string json() const;
 
   // One pointer for each slot of the graph; workspace_bytes() at `workspace`.
-  [[nodiscard]] Launch bind(std::span<const Binding> bindings, void* workspace) const;
+  [[nodiscard]] BoundPlan bind(std::span<const Binding> bindings, void* workspace) const;
   // bind and run. Allocates on the host: for what runs once.
   void execute(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace, cudaStream_t stream) const;
 

@@ -23,14 +23,9 @@
 #include <cstdint>
 
 #include "cuda/runtime/stream.h"
+#include "tensor/type.h"
 
 namespace dtrain::cuda {
-
-enum class Type : int32_t { kFloat32, kFloat16, kBfloat16 };
-
-constexpr int64_t bytes_of(Type type) {
-  return type == Type::kFloat32 ? 4 : 2;
-}
 
 // Rows to read, and rows to write. pitch 0: as many elements as the operation has channels (dense).
 struct In {

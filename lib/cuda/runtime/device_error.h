@@ -1,14 +1,14 @@
-// What a broken device, driver or library can cause, and a wrong call of ours: thrown by DT_CUDA, DT_CUDNN and DT_NCCL
-// with the call's text. The executor or group that it came from is of no further use.
+// What a broken device, driver or library can cause: thrown by DT_CUDA, DT_CUDNN and DT_NCCL with the call's text. The
+// executor or group that it came from is of no further use.
 #pragma once
 
-#include <stdexcept>
+#include "base/error.h"
 
 namespace dtrain::cuda {
 
-class DeviceError : public std::runtime_error {
+class DeviceError : public CheckFailed {
  public:
-  using std::runtime_error::runtime_error;
+  using CheckFailed::CheckFailed;
 };
 
 }  // namespace dtrain::cuda

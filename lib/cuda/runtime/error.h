@@ -1,15 +1,9 @@
 // What goes wrong on a device.
 #pragma once
 
-#include "base/error.h"
+#include "cuda/runtime/device_error.h"
 
 namespace dtrain::cuda {
-
-// A call of a CUDA library that failed: the device is of no further use to this process, or it ran out of memory.
-class DeviceError : public CheckFailed {
- public:
-  using CheckFailed::CheckFailed;
-};
 
 // "FILE:LINE: CALL: NAME (DESCRIPTION)". `status` is a cudaError_t: an int here, so that this header needs no CUDA.
 [[noreturn]] void throw_cuda_error(const char* file, int line, const char* call, int status);

@@ -1,0 +1,66 @@
+#include "cuda/dnn/pass.h"
+
+#include <fmt/format.h>
+
+#include "base/overloaded.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+// "3", or "3x2" where the axes differ.
+std::string both(int64_t h, int64_t w) {
+  return h == w ? fmt::format("{}", h) : fmt::format("{}x{}", h, w);
+}
+
+}  // namespace
+
+const char* pass_name(Pass pass) {
+  switch (pass) {
+    case Pass::kForward: return "forward";
+    case Pass::kForwardStatistics: return "forward + statistics";
+    case Pass::kBackwardData: return "backward data";
+    case Pass::kBackwardFilter: return "backward filter";
+  }
+  return "?";
+}
+
+std::string ConvolutionShape::text() const {
+  std::string text = fmt::format("{}x{}x{}x{} k{} {}x{} s{} p{}", n, c, h, w, op.filters, op.kernel_h, op.kernel_w,
+                                 both(op.stride_h, op.stride_w), both(op.pad_h, op.pad_w));
+  if (op.groups != 1) text += fmt::format(" groups {}", op.groups);
+  if (x_pitch != 0 && x_pitch != c) text += fmt::format(" x in {}", x_pitch);
+  if (y_pitch != 0 && y_pitch != op.filters) text += fmt::format(" y in {}", y_pitch);
+  return text;
+}
+
+std::string ConvolutionPass::text() const {
+  const char* bias = pass == Pass::kForward && shape.op.bias ? " + bias" : "";
+  return fmt::format("{}{} {} {}", pass_name(pass), bias, type_name(type), shape.text());
+}
+
+std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const graph::Shapes& shapes, int64_t batch) {
+  std::vector<bool> learned(graph.nodes().size(), false);  // by node: it has parameters, or something before it has
+  for (const graph::ParameterInfo& parameter : shapes.parameters) learned[parameter.node] = true;
+  std::vector<ConvolutionCase> cases;
+  for (const graph::NodeId id : graph.canonical_order()) {
+    const graph::Node& node = graph.node(id);
+    bool needs_dx = false;
+    for (const graph::NodeId input : node.inputs) needs_dx = needs_dx || learned[input];
+    learned[id] = learned[id] || needs_dx;
+    std::visit(Overloaded{[&](const graph::Convolution& op) {
+                            const Shape& x = shapes.output[node.inputs[0]];
+                            cases.push_back({id, {batch, x[0], x[1], x[2], op}, needs_dx});
+                          },
+                          [&](const graph::FullyConnected& op) {
+                            const int64_t c = element_count(shapes.output[node.inputs[0]]);
+                            const graph::Convolution pixel{.filters = op.outputs, .bias = op.bias};
+                            cases.push_back({id, {batch, c, 1, 1, pixel}, needs_dx});
+                          },
+                          [](const auto&) {}},
+               node.op);
+  }
+  return cases;
+}
+
+}  // namespace dtrain::cuda
