@@ -7,8 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "cuda/runtime/stream.h"
@@ -27,12 +27,12 @@ struct Launch {
   cudaStream_t stream = nullptr;
 };
 
-// A kernel and its arguments, types forgotten. call(function, arguments) is the plain call of `function`, for code in
-// which a kernel is a function of the host; on the device it is never called.
+// A kernel and its arguments, types forgotten. bind(function, arguments) is the plain call of `function` with a copy of
+// the arguments, for code in which a kernel is a function of the host; on the device it is never used.
 struct Kernel {
   const void* function;
   void** arguments;
-  void (*call)(const void* function, void** arguments);
+  std::function<void()> (*bind)(const void* function, void** arguments);
 };
 
 // Queues the kernel. DeviceError if that fails; what fails while it runs is reported by a later call.
@@ -40,13 +40,15 @@ void launch_kernel(const Launch& launch, const Kernel& kernel);
 
 namespace detail {
 template <class... Parameters, size_t... I>
-void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<I...>) {
-  kernel(*static_cast<std::remove_reference_t<Parameters>*>(arguments[I])...);
+std::tuple<Parameters...> copy_of(void** arguments, std::index_sequence<I...>) {
+  return {*static_cast<Parameters*>(arguments[I])...};
 }
 template <class... Parameters>
-void call_erased(const void* function, void** arguments) {
+std::function<void()> bind_erased(const void* function, void** arguments) {
   const auto kernel = reinterpret_cast<void (*)(Parameters...)>(const_cast<void*>(function));
-  call(kernel, arguments, std::index_sequence_for<Parameters...>{});
+  return [kernel, values = copy_of<Parameters...>(arguments, std::index_sequence_for<Parameters...>{})] {
+    std::apply(kernel, values);
+  };
 }
 }  // namespace detail
 
@@ -56,7 +58,7 @@ void launch(const Launch& what, void (*kernel)(Parameters...), Arguments&&... ar
   std::apply(
       [&](Parameters&... value) {
         void* addresses[] = {&value...};
-        launch_kernel(what, {reinterpret_cast<const void*>(kernel), addresses, detail::call_erased<Parameters...>});
+        launch_kernel(what, {reinterpret_cast<const void*>(kernel), addresses, detail::bind_erased<Parameters...>});
       },
       values);
 }

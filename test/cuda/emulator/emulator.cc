@@ -151,6 +151,10 @@ void check_limits(const Launch& launch) {
 
 }  // namespace
 
+void record(Record record) {
+  if (current_session != nullptr) current_session->add(std::move(record));
+}
+
 Session::Session(uint64_t seed) : seed_(seed), previous_(current_session) {
   current_session = this;
 }
@@ -171,19 +175,27 @@ void __syncthreads() {
 
 namespace dtrain::cuda {
 
-void launch_kernel(const Launch& launch, const Kernel& kernel) {
+namespace {
+
+void run_blocks(const Launch& launch, const std::function<void()>& work) {
   using namespace emulator;
-  check_limits(launch);
   const uint64_t seed = current_session == nullptr ? 0 : current_session->seed();
-  if (current_session != nullptr) current_session->add({launch.name, launch.grid, launch.block, launch.bytes});
   gridDim = {launch.grid.x, launch.grid.y, launch.grid.z};
   blockDim = {launch.block.x, launch.block.y, launch.block.z};
-  const std::function<void()> work = [&] { kernel.call(kernel.function, kernel.arguments); };
   const int64_t blocks = int64_t{gridDim.x} * gridDim.y * gridDim.z;
   for (const int64_t block : order_of(seed, blocks, 1, 0)) {
     blockIdx = place_of(block, gridDim);
     current_block.run(launch, work, seed, block);
   }
+}
+
+}  // namespace
+
+void launch_kernel(const Launch& launch, const Kernel& kernel) {
+  emulator::check_limits(launch);
+  emulator::record({launch.name, launch.grid, launch.block, launch.bytes});
+  emulator::queue(launch.stream,
+                  [launch, work = kernel.bind(kernel.function, kernel.arguments)] { run_blocks(launch, work); });
 }
 
 }  // namespace dtrain::cuda

@@ -12,6 +12,7 @@
 // a missing barrier or a race. What it does not show: speed, and what a real compiler makes of the code.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,23 @@ class Session {
   uint64_t seed_;
   Session* previous_;
   std::vector<Record> records_;
+};
+
+// Adds to the session of this thread, if there is one: for stand-ins of libraries.
+void record(Record record);
+
+// Runs work in its turn of a stream; while the stream is captured, puts it into the graph instead.
+void queue(cudaStream_t stream, std::function<void()> work);
+
+// While it lives, what this thread queues in streams runs as late as the events between them and the host's waiting
+// allow: what should wait for something else, and does not, then comes too early. Without one, all runs at once. What
+// is left at its end runs then.
+class LateStreams {
+ public:
+  LateStreams();
+  LateStreams(const LateStreams&) = delete;
+  LateStreams& operator=(const LateStreams&) = delete;
+  ~LateStreams();
 };
 
 // The next call of the runtime that can fail in this thread does so, with this cudaError_t.
