@@ -1,0 +1,14 @@
+// The CUDA backend: compiles graphs for one device.
+#pragma once
+
+#include <memory>
+
+#include "cuda/executor/convolution_runner.h"
+#include "exec/executor.h"
+
+namespace dtrain::cuda {
+
+// For the device `device`, whose convolutions `runner` computes. Executors keep the runner alive.
+std::unique_ptr<exec::Backend> make_backend(int device, std::shared_ptr<ConvolutionRunner> runner);
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,65 @@
+#include "cuda/executor/convolutions.h"
+
+#include <string>
+
+namespace dtrain::cuda {
+
+namespace {
+
+using Plan = std::shared_ptr<const ConvolutionPlan>;
+
+class Maker {
+ public:
+  Maker(const exec::Options& options, ConvolutionRunner& runner) : options_(options), runner_(runner) {}
+
+  // dx: the gradient by the layer's input is of use.
+  Result<LayerPlans> layer(const ConvolutionShape& shape, bool dx) {
+    LayerPlans plans;
+    plans.shape = shape;
+    DT_TRY(plans.forward, plan(shape, Pass::kForward));
+    if (options_.purpose == exec::Options::Purpose::kInference) return plans;
+    DT_TRY(plans.backward_filter, plan(shape, Pass::kBackwardFilter));
+    if (!dx) return plans;
+    DT_TRY(plans.backward_data, plan(shape, Pass::kBackwardData));
+    return plans;
+  }
+
+ private:
+  // Equal layers, of which networks have many, share a plan.
+  Result<Plan> plan(const ConvolutionShape& shape, Pass pass) {
+    const ConvolutionPass asked{shape, pass, options_.dtype};
+    Plan& known = plans_[asked.text()];
+    if (known == nullptr) {
+      DT_TRY(known, runner_.plan(asked, options_.tf32));
+    }
+    return known;
+  }
+
+  const exec::Options& options_;
+  ConvolutionRunner& runner_;
+  std::map<std::string, Plan> plans_;
+};
+
+}  // namespace
+
+Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Shapes& shapes, const Layout& layout,
+                                     const exec::Options& options, ConvolutionRunner& runner) {
+  Maker maker(options, runner);
+  GraphPlans result;
+  for (ConvolutionCase& found : convolutions_of(graph, shapes, options.batch_size)) {
+    const graph::Node& node = graph.node(found.node);
+    for (size_t p = 0; p < shapes.parameters.size(); p++) {
+      const graph::ParameterInfo& parameter = shapes.parameters[p];
+      const bool weight = parameter.node == found.node && parameter.role == graph::ParameterInfo::Role::kWeight;
+      // Images of 3 channels may be read as 4: a convolution's stored channels are those of a group.
+      if (weight && std::holds_alternative<graph::Convolution>(node.op)) {
+        found.shape.c = layout.weights[p].stored_channels * found.shape.op.groups;
+      }
+    }
+    DT_TRY(LayerPlans plans, maker.layer(found.shape, found.needs_dx), "for node '{}'", node.name);
+    result.emplace(found.node, std::move(plans));
+  }
+  return result;
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,24 @@
+// The plans of all convolutions and fully connected layers of a graph.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "cuda/executor/convolution_runner.h"
+#include "cuda/executor/layout.h"
+
+namespace dtrain::cuda {
+
+// Of one layer. Those that are not needed are absent: backward ones for inference, by data where nothing learns before.
+struct LayerPlans {
+  ConvolutionShape shape;
+  std::shared_ptr<const ConvolutionPlan> forward, backward_data, backward_filter;
+};
+
+// By node; empty for other operators. Fails as the runner does.
+using GraphPlans = std::map<graph::NodeId, LayerPlans>;
+Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Shapes& shapes, const Layout& layout,
+                                     const exec::Options& options, ConvolutionRunner& runner);
+
+}  // namespace dtrain::cuda

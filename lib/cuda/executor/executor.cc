@@ -1,0 +1,262 @@
+#include "cuda/executor/executor.h"
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/kernels/layout.h"
+#include "exec/contract.h"
+
+namespace dtrain::cuda {
+
+using graph::NodeId;
+
+CudaExecutor::CudaExecutor(const graph::Graph& graph, const exec::Options& options, graph::Shapes shapes, int device)
+    : graph_(graph), options_(options), shapes_(std::move(shapes)), device_(device) {}
+
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& graph, const exec::Options& options,
+                                                            Executor* weights_of, int device,
+                                                            std::shared_ptr<ConvolutionRunner> runner) {
+  DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
+  exec::check_options(options, shapes);
+  auto* owner = dynamic_cast<CudaExecutor*>(weights_of);
+  DT_CHECK(weights_of == nullptr || owner != nullptr, "weights of an executor of another backend");
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(graph, options, std::move(shapes), device));
+  if (owner != nullptr) {
+    exec::check_same_parameters(owner->parameters(), executor->shapes_);
+    DT_CHECK(!executor->training() || owner->training(), "an executor for training needs gradients to share");
+    DT_CHECK(owner->options_.dtype == options.dtype && owner->device_ == device, "weights of another type or device");
+  }
+  DT_TRY_VOID(executor->build(std::move(runner), owner));
+  return executor;
+}
+
+CudaExecutor::~CudaExecutor() {
+  // What is queued still uses the memory. A device that failed has nothing queued any more.
+  cudaSetDevice(device_);
+  for (const CudaStream* stream : {&compute_, &copy_, &batch_}) {
+    if (stream->get() != nullptr) cudaStreamSynchronize(stream->get());
+  }
+}
+
+Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExecutor* owner) {
+  DT_CUDA(cudaSetDevice(device_));
+  runner_ = std::move(runner);
+  const Layout layout = choose_layout(graph_, shapes_, options_.dtype);
+  DT_TRY(plans_, plan_convolutions(graph_, shapes_, layout, options_, *runner_));
+  parameters_ = owner != nullptr ? owner->parameters_
+                                 : std::make_shared<DeviceParameters>(shapes_, options_.purpose, layout.weights);
+  const ParameterView& view = parameters_->host().view();
+  view_ = training() ? view : without_gradients(view);
+  const auto images = static_cast<size_t>(options_.batch_size);
+  batch_memory_ = std::make_unique<BatchMemory>(images * static_cast<size_t>(element_count(options_.image)), images);
+  if (scales_loss()) loss_scale_ = std::make_unique<LossScaleMemory>();
+  make_streams();
+  make_upload_tables();
+  bind(lower({graph_,
+              shapes_,
+              options_,
+              layout,
+              plans_,
+              *parameters_,
+              {batch_memory_->images(), batch_memory_->labels(), scales_loss() ? loss_scale_->device() : nullptr}}));
+  return {};
+}
+
+void CudaExecutor::make_streams() {
+  for (CudaStream* stream : {&compute_, &copy_, &batch_}) *stream = make_stream();
+  for (CudaEvent* event : {&order_, &uploaded_, &results_}) *event = make_event();
+  for (size_t b = 0; b < options_.bucket_begin.size(); b++) downloaded_.push_back(make_event());
+}
+
+size_t CudaExecutor::bucket_end(size_t bucket) const {
+  const std::vector<size_t>& begin = options_.bucket_begin;
+  return bucket + 1 < begin.size() ? begin[bucket + 1] : shapes_.parameters.size();
+}
+
+void CudaExecutor::make_upload_tables() {
+  for (size_t b = 0; b < options_.bucket_begin.size(); b++) {
+    upload_tables_.push_back(parameters_->store_table(options_.bucket_begin[b], bucket_end(b)));
+  }
+}
+
+namespace {
+
+std::vector<void*> addresses_of(const std::vector<Map>& maps, const Addresses& at) {
+  std::vector<void*> result;
+  for (const Map& map : maps) result.push_back(at.at(map.value));
+  return result;
+}
+
+// float32, as it is read.
+size_t largest_bytes(const std::vector<Map>& maps) {
+  int64_t most = 0;
+  for (const Map& map : maps) most = std::max(most, map.exists() ? map.rows() * map.channels : 0);
+  return static_cast<size_t>(most) * sizeof(float);
+}
+
+}  // namespace
+
+void CudaExecutor::bind(const Lowered& lowered) {
+  const Program& program = lowered.program;
+  const exec::MemoryPlan plan = program.plan_memory(!options_.keep_all);
+  arena_ = DeviceMemory(plan.arena_bytes);
+  scratch_ = DeviceMemory(program.scratch_bytes());
+  const Addresses at = program.addresses(plan, arena_.at(0), scratch_.at(0));
+  const auto parts_of = [&](const std::vector<StepRange>& ranges) {
+    std::vector<Part> parts;
+    for (const StepRange& range : ranges) {
+      std::vector<Call> calls;
+      for (size_t s = range.begin; s < range.end; s++) calls.push_back(program.steps()[s].bind(at));
+      parts.push_back({Segment(std::move(calls)), range.buckets});
+    }
+    return parts;
+  };
+  forward_ = parts_of(lowered.forward);
+  backward_ = parts_of(lowered.backward);
+  outputs_ = lowered.outputs;
+  gradients_ = lowered.gradients;
+  output_at_ = addresses_of(outputs_, at);
+  gradient_at_ = addresses_of(gradients_, at);
+  probabilities_ = PinnedMemory(static_cast<size_t>(options_.batch_size * shapes_.classes) * sizeof(float));
+  if (options_.keep_all) read_memory_ = DeviceMemory(largest_bytes(outputs_));
+}
+
+void CudaExecutor::follow(const CudaStream& first, const CudaStream& then) {
+  DT_CUDA(cudaEventRecord(order_.get(), first.get()));
+  DT_CUDA(cudaStreamWaitEvent(then.get(), order_.get(), 0));
+}
+
+// The last pass may still run, and reads what is written now.
+void CudaExecutor::begin_forward(const exec::Batch& batch) {
+  follow(compute_, batch_);
+  follow(compute_, copy_);
+  batch_memory_->stage(batch, batch_.get());
+  follow(batch_, compute_);
+  parameters_->upload_statistics(copy_.get());
+  if (loss_scale_ != nullptr) loss_scale_->upload(copy_.get());
+}
+
+void CudaExecutor::upload_bucket(size_t bucket) {
+  parameters_->upload_weights(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
+  const DeviceTable<WeightTensor>& table = upload_tables_[bucket];
+  if (!table.empty()) store_weights(table.table(), copy_.get());
+}
+
+Result<> CudaExecutor::queue_forward(const exec::WeightsWait& wait) {
+  for (Part& part : forward_) {
+    for (const size_t bucket : part.buckets) {
+      DT_TRY_VOID(wait(bucket));
+      upload_bucket(bucket);
+    }
+    if (!part.buckets.empty()) follow(copy_, compute_);
+    part.segment.run(compute_.get());
+  }
+  return {};
+}
+
+Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait& wait) {
+  DT_TRY_VOID(exec::check_batch(batch, options_, shapes_.classes));
+  DT_CUDA(cudaSetDevice(device_));
+  finish_results();
+  begin_forward(batch);
+  const Result<> result = queue_forward(wait);
+  DT_CUDA(cudaEventRecord(uploaded_.get(), copy_.get()));
+  if (result) download_results();
+  // The host's weights and statistics are the caller's again when this returns, after an error too. What goes up is
+  // there long before the program has run.
+  DT_CUDA(cudaEventSynchronize(uploaded_.get()));
+  return result;
+}
+
+void CudaExecutor::download_results() {
+  follow(compute_, copy_);
+  if (training()) parameters_->download_statistics(copy_.get());
+  DT_CUDA(cudaMemcpyAsync(probabilities_.data(), output_at_[graph_.output()], probabilities_.bytes(),
+                          cudaMemcpyDeviceToHost, copy_.get()));
+  DT_CUDA(cudaEventRecord(results_.get(), copy_.get()));
+  results_pending_ = true;
+}
+
+void CudaExecutor::finish_results() {
+  if (!results_pending_) return;
+  DT_CUDA(cudaSetDevice(device_));
+  DT_CUDA(cudaEventSynchronize(results_.get()));
+  results_pending_ = false;
+}
+
+void CudaExecutor::queue_backward() {
+  for (Part& part : backward_) {
+    part.segment.run(compute_.get());
+    if (part.buckets.empty()) continue;
+    follow(compute_, copy_);
+    for (const size_t bucket : part.buckets) {
+      parameters_->download_gradients(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
+      if (bucket == 0 && loss_scale_ != nullptr) loss_scale_->download(copy_.get());
+      DT_CUDA(cudaEventRecord(downloaded_[bucket].get(), copy_.get()));
+    }
+  }
+}
+
+// All of the pass is queued before the host waits for its first part, so that the device never waits for the host.
+Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
+  DT_CHECK(training(), "backward of an executor for inference");
+  DT_CUDA(cudaSetDevice(device_));
+  queue_backward();
+  Result<> result;
+  for (size_t bucket = downloaded_.size(); bucket-- > 0;) {
+    // After an error too: copies into the host's gradients do not outlast this call.
+    DT_CUDA(cudaEventSynchronize(downloaded_[bucket].get()));
+    if (result) result = ready(bucket);
+  }
+  results_pending_ = false;  // copied before the gradients, in the same stream
+  return result;
+}
+
+void CudaExecutor::set_loss_scale(double scale) {
+  DT_CHECK(scale > 0, "a loss scale of {}", scale);
+  if (loss_scale_ != nullptr) loss_scale_->set(scale);
+}
+
+bool CudaExecutor::overflowed() {
+  return loss_scale_ != nullptr && loss_scale_->nonfinite();
+}
+
+const ParameterView& CudaExecutor::parameters() {
+  finish_results();
+  return view_;
+}
+
+std::span<const float> CudaExecutor::probabilities() {
+  finish_results();
+  return {static_cast<const float*>(probabilities_.data()), probabilities_.bytes() / sizeof(float)};
+}
+
+std::vector<float> CudaExecutor::read(const Map& map, const void* address, float factor) {
+  DT_CHECK(options_.keep_all, "values of single nodes are there with keep_all only");
+  if (!map.exists()) return {};
+  DT_CUDA(cudaSetDevice(device_));
+  std::vector<float> values(static_cast<size_t>(map.rows() * map.channels));
+  to_planar({map.type, Type::kFloat32, map.n, map.channels, map.positions()}, {address, map.pitch}, read_memory_.at(0),
+            compute_.get());
+  DT_CUDA(cudaMemcpyAsync(values.data(), read_memory_.at(0), values.size() * sizeof(float), cudaMemcpyDeviceToHost,
+                          compute_.get()));
+  DT_CUDA(cudaStreamSynchronize(compute_.get()));
+  for (float& value : values) value *= factor;
+  return values;
+}
+
+std::vector<float> CudaExecutor::node_output(NodeId node) {
+  return read(outputs_[node], output_at_[node], 1);
+}
+
+std::vector<float> CudaExecutor::node_gradient(NodeId node) {
+  const double scale = loss_scale_ == nullptr ? 1 : loss_scale_->scale();
+  return read(gradients_[node], gradient_at_[node], static_cast<float>(1 / scale));
+}
+
+size_t CudaExecutor::memory_bytes() const {
+  size_t bytes = arena_.bytes() + scratch_.bytes() + read_memory_.bytes() + batch_memory_->bytes();
+  for (const auto& table : upload_tables_) bytes += table.bytes();
+  return bytes + parameters_->stored_bytes();
+}
+
+}  // namespace dtrain::cuda

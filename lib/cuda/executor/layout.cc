@@ -1,0 +1,125 @@
+#include "cuda/executor/layout.h"
+
+#include <algorithm>
+
+#include "base/overloaded.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+using graph::NodeId;
+using Role = graph::ParameterInfo::Role;
+
+// Convolutions of 16-bit types read 4 channels where there are 3: 8 bytes a pixel. With 3, cuDNN copies them first,
+// into 103 MB of workspace for a stem (performance.md 2.2).
+constexpr int64_t kImageChannels = 3, kPaddedChannels = 4;
+
+bool pads(const graph::Node& node, int64_t channels, Type type) {
+  const auto* op = std::get_if<graph::Convolution>(&node.op);
+  return op != nullptr && op->groups == 1 && channels == kImageChannels && type != Type::kFloat32;
+}
+
+MapForm form_of(const Shape& shape) {
+  return shape.size() == 3 ? MapForm{shape[1], shape[2], shape[0]} : MapForm{1, 1, shape[0]};
+}
+
+class Chooser {
+ public:
+  Chooser(const graph::Graph& graph, const graph::Shapes& shapes, Type type)
+      : graph_(graph), shapes_(shapes), type_(type), readers_(graph.nodes().size()) {
+    const size_t count = graph.nodes().size();
+    layout_.maps.resize(count);
+    layout_.slices.resize(count);
+    layout_.wants_gradient.resize(count, 0);
+    for (NodeId id = 0; id < count; id++) {
+      for (const NodeId input : graph.node(id).inputs) readers_[input].push_back(id);
+    }
+  }
+
+  Layout run() && {
+    for (const auto& parameter : shapes_.parameters) layout_.wants_gradient[parameter.node] = 1;
+    for (const NodeId id : graph_.canonical_order()) {
+      layout_.maps[id] = map_of(id);
+      for (const NodeId input : graph_.node(id).inputs) layout_.wants_gradient[id] |= layout_.wants_gradient[input];
+    }
+    for (const auto& parameter : shapes_.parameters) layout_.weights.push_back(weight_of(parameter));
+    for (const NodeId id : graph_.canonical_order()) {
+      if (std::holds_alternative<graph::Concat>(graph_.node(id).op)) find_slices(id);
+    }
+    return std::move(layout_);
+  }
+
+ private:
+  [[nodiscard]] const MapForm& input_map(NodeId id) const { return layout_.maps[graph_.node(id).inputs[0]]; }
+
+  // What works element by element leaves the order as it is, behind a Flatten too.
+  MapForm map_of(NodeId id) {
+    const MapForm plain = form_of(shapes_.output[id]);
+    return std::visit(Overloaded{[&](const graph::Input&) { return input_form(id, plain); },
+                                 [&](const graph::Flatten&) { return input_map(id); },
+                                 [&](const graph::Identity&) { return input_map(id); },
+                                 [&](const graph::Activation&) { return input_map(id); },
+                                 [&](const graph::Add&) { return alike(id) ? input_map(id) : plain; },
+                                 [&](const auto&) { return plain; }},
+                      graph_.node(id).op);
+  }
+
+  [[nodiscard]] bool alike(NodeId id) const {
+    return std::ranges::all_of(graph_.node(id).inputs,
+                               [&](NodeId input) { return layout_.maps[input] == input_map(id); });
+  }
+
+  MapForm input_form(NodeId id, MapForm plain) const {
+    const bool all = std::ranges::all_of(
+        readers_[id], [&](NodeId reader) { return pads(graph_.node(reader), plain.channels, type_); });
+    if (all) plain.zeros = kPaddedChannels - plain.channels;
+    return plain;
+  }
+
+  [[nodiscard]] WeightForm weight_of(const graph::ParameterInfo& parameter) const {
+    const int64_t count = element_count(parameter.shape);
+    if (parameter.role == Role::kGamma || parameter.role == Role::kBeta) {
+      return {.channels = count, .stored_channels = count};
+    }
+    if (parameter.role == Role::kBias) return {.type = type_, .channels = count, .stored_channels = count};
+    const graph::Node& node = graph_.node(parameter.node);
+    const int64_t filters = parameter.shape[0];
+    // A fully connected layer reads its input's pixels as taps.
+    const int64_t taps = std::holds_alternative<graph::Convolution>(node.op)
+                             ? parameter.shape[2] * parameter.shape[3]
+                             : layout_.maps[node.inputs[0]].h * layout_.maps[node.inputs[0]].w;
+    const int64_t channels = count / filters / taps;
+    return {type_, filters, channels, taps, pads(node, channels, type_) ? kPaddedChannels : channels};
+  }
+
+  // Own kernels write with any pitch. cuDNN's engines copy a slice to packed memory first (plans_sm90.txt), so what
+  // they write or read is no slice.
+  void find_slices(NodeId concat) {
+    int64_t channel = 0;
+    for (const NodeId input : graph_.node(concat).inputs) {
+      const bool own_kernel = std::visit(
+          Overloaded{[](const graph::BatchNorm&) { return true; }, [](const graph::Activation&) { return true; },
+                     [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },
+                     [](const auto&) { return false; }},
+          graph_.node(input).op);
+      const bool as_expected = layout_.maps[input] == form_of(shapes_.output[input]);
+      if (own_kernel && as_expected && readers_[input].size() == 1) layout_.slices[input] = Slice{concat, channel};
+      channel += shapes_.output[input][0];
+    }
+  }
+
+  const graph::Graph& graph_;
+  const graph::Shapes& shapes_;
+  Type type_;
+  std::vector<std::vector<NodeId>> readers_;  // by node
+  Layout layout_;
+};
+
+}  // namespace
+
+Layout choose_layout(const graph::Graph& graph, const graph::Shapes& shapes, Type type) {
+  return Chooser(graph, shapes, type).run();
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,287 @@
+#include "cuda/executor/lower.h"
+
+#include "base/overloaded.h"
+#include "cuda/kernels/elementwise.h"
+
+namespace dtrain::cuda {
+
+using graph::NodeId;
+
+Lowering::Lowering(const LowerRequest& request)
+    : graph_(request.graph),
+      shapes_(request.shapes),
+      options_(request.options),
+      layout_(request.layout),
+      plans_(request.plans),
+      parameters_(request.parameters),
+      input_(request.input),
+      fusions_(find_fusions(request.graph, request.options.keep_all)),
+      outputs_(request.graph.nodes().size()),
+      terms_(outputs_.size()),
+      gradient_values_(request.shapes.parameters.size(), kNoValue),
+      buckets_left_(request.options.bucket_begin.size()) {}
+
+Map Lowering::reordered(NodeId id, const Map& map, const MapForm& form) {
+  const Map result = program_.map(map.type, map.n, form.h, form.w, form.channels);
+  const bool to_vector = form.h * form.w == 1;
+  const Map& pixels = to_vector ? map : result;
+  const Planar planar{map.type, map.type, map.n, pixels.channels, pixels.positions()};
+  program_.step(id, {{map.value}, {result.value}}, [=](const Addresses& at) -> Call {
+    if (to_vector) {
+      return [planar, from = at.in(map), to = at.at(result.value)](cudaStream_t s) { to_planar(planar, from, to, s); };
+    }
+    return [planar, from = at.at(map.value), to = at.out(result)](cudaStream_t s) { from_planar(planar, from, to, s); };
+  });
+  return result;
+}
+
+Map Lowering::plain_input(NodeId id, size_t i) {
+  const Map& map = input(id, i);
+  if (shapes_.output[input_node(id, i)].size() == 3 || map.positions() == 1) return map;
+  return reordered(id, map, {1, 1, map.positions() * map.channels});
+}
+
+Map Lowering::packed(NodeId id, const Map& map) {
+  if (map.packed()) return map;
+  const Map copy = program_.like(map);
+  emit_sum(id, {map}, copy, false);
+  return copy;
+}
+
+Map Lowering::make_output(NodeId id) {
+  if (const auto& slice = layout_.slices[id]) {
+    Map& whole = outputs_[slice->concat];
+    if (!whole.exists()) whole = make_output(slice->concat);
+    return program_.slice(whole, slice->channel, layout_.maps[id].channels);
+  }
+  const MapForm& form = layout_.maps[id];
+  return program_.map(type(), options_.batch_size, form.h, form.w, form.channels, form.zeros);
+}
+
+std::optional<size_t> Lowering::parameter(NodeId id, Role role) const {
+  const auto found = parameters_.host().find(id, role);
+  return found ? std::optional(found->index) : std::nullopt;
+}
+
+ValueId Lowering::weight(NodeId id, Role role) {
+  const auto p = parameter(id, role);
+  return p ? program_.fixed(parameters_.weight(*p)) : kNoValue;
+}
+
+ValueId Lowering::stored_weight(NodeId id, Role role) {
+  const auto p = parameter(id, role);
+  return p ? program_.fixed(parameters_.stored(*p)) : kNoValue;
+}
+
+ValueId Lowering::statistic(NodeId id, Role role) {
+  const auto s = parameter(id, role);
+  return s ? program_.fixed(parameters_.statistic(*s)) : kNoValue;
+}
+
+namespace {
+
+// In what form a gradient comes out of its kernel: that of filters is their own, all others are float32.
+WeightForm gradient_form(const graph::ParameterInfo& parameter, WeightForm form) {
+  if (parameter.role != graph::ParameterInfo::Role::kWeight) form.type = Type::kFloat32;
+  return form;
+}
+
+}  // namespace
+
+ValueId Lowering::gradient_of(NodeId id, Role role) {
+  const auto p = parameter(id, role);
+  if (!p) return kNoValue;
+  const WeightForm form = gradient_form(shapes_.parameters[*p], parameters_.form(*p));
+  if (form.is_canonical() && input_.loss_scale == nullptr) return program_.fixed(parameters_.gradient(*p));
+  gradient_values_[*p] = program_.bytes(form.stored_bytes());
+  return gradient_values_[*p];
+}
+
+void Lowering::contribute(NodeId id, const Map& term) {
+  if (!wants_gradient(id)) return;
+  const MapForm& form = layout_.maps[id];
+  const bool fits = term.h == form.h && term.w == form.w;
+  terms_[id].push_back(fits ? term : reordered(id, packed(id, term), form));
+}
+
+Map Lowering::take_term(NodeId id) {
+  if (terms_[id].empty()) return {};
+  const Map term = terms_[id].back();
+  terms_[id].pop_back();
+  return term;
+}
+
+Map Lowering::gradient(NodeId id) {
+  if (terms_[id].empty()) return {};
+  if (terms_[id].size() > 1) {
+    const Map sum = program_.like(terms_[id][0]);
+    emit_sum(id, terms_[id], sum, false);
+    terms_[id] = {sum};
+  }
+  return terms_[id][0];
+}
+
+void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu) {
+  // More than a kernel takes: the first ones are added up until they fit.
+  while (terms.size() > static_cast<size_t>(kSourcesMax)) {
+    const Map part = program_.like(terms[0]);
+    emit_sum(id, {terms.begin(), terms.begin() + kSourcesMax}, part, false);
+    terms.erase(terms.begin(), terms.begin() + kSourcesMax);
+    terms.insert(terms.begin(), part);
+  }
+  Uses uses{{}, {y.value}};
+  for (const Map& term : terms) {
+    uses.reads.push_back(term.value);
+    uses.overwrites.push_back(in_place(term, y));
+  }
+  program_.step(id, std::move(uses), [terms, y, relu](const Addresses& at) -> Call {
+    std::vector<In> sources;
+    for (const Map& term : terms) sources.push_back(at.in(term));
+    return [sources, to = at.out(y), y, relu](cudaStream_t stream) {
+      sum({.type = y.type, .rows = y.rows(), .channels = y.channels, .sources = sources, .y = to, .relu = relu},
+          stream);
+    };
+  });
+}
+
+size_t Lowering::bucket_end(size_t bucket) const {
+  const auto& begin = options_.bucket_begin;
+  return bucket + 1 < begin.size() ? begin[bucket + 1] : shapes_.parameters.size();
+}
+
+// Nodes and parameters have one order, so a node needs all buckets up to that of its last parameter.
+void Lowering::await_buckets(NodeId id) {
+  size_t end = 0;
+  for (size_t p = 0; p < shapes_.parameters.size(); p++) {
+    if (shapes_.parameters[p].node == id) end = p + 1;
+  }
+  const size_t first = buckets_awaited_;
+  const auto& begin = options_.bucket_begin;
+  while (buckets_awaited_ < begin.size() && begin[buckets_awaited_] < end) buckets_awaited_++;
+  if (first == buckets_awaited_) return;
+  forward_.back().end = program_.steps().size();
+  forward_.push_back({.begin = program_.steps().size()});
+  for (size_t b = first; b < buckets_awaited_; b++) forward_.back().buckets.push_back(b);
+}
+
+// What the node's backward completed: everything from its first parameter on.
+void Lowering::finish_buckets(NodeId id) {
+  size_t first = shapes_.parameters.size();
+  for (size_t p = shapes_.parameters.size(); p-- > 0;) {
+    if (shapes_.parameters[p].node == id) first = p;
+  }
+  const size_t left = buckets_left_;
+  while (buckets_left_ > 0 && options_.bucket_begin[buckets_left_ - 1] >= first) finish_bucket(--buckets_left_);
+  if (left == buckets_left_) return;
+  backward_.back().end = program_.steps().size();
+  backward_.push_back({.begin = program_.steps().size()});
+}
+
+namespace {
+
+// The tensors of a bucket that are converted at its end.
+struct Conversion {
+  size_t parameter;
+  WeightForm form;
+  ValueId from;
+};
+
+Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>& conversions, const Addresses& at,
+               const float* factor) {
+  std::vector<WeightTensor> tensors;
+  std::vector<int64_t> counts;
+  for (const Conversion& c : conversions) {
+    tensors.push_back(weight_tensor(c.form, parameters.gradient(c.parameter), at.at(c.from)));
+    counts.push_back(canonical_count(tensors.back()));
+  }
+  const auto table = std::make_shared<DeviceTable<WeightTensor>>(tensors, counts, conversion_bytes(tensors));
+  return [table, factor](cudaStream_t stream) { read_weights(table->table(), factor, stream); };
+}
+
+Call search_call(const DeviceParameters::Piece& piece, LossScale* loss_scale) {
+  const std::vector<UpdateTensor> tensors = {{.gradient = piece.data, .count = piece.count}};
+  const auto table =
+      std::make_shared<DeviceTable<UpdateTensor>>(tensors, std::vector{piece.count}, gradient_bytes(tensors));
+  return [table, loss_scale](cudaStream_t stream) { find_nonfinite(table->table(), loss_scale, stream); };
+}
+
+}  // namespace
+
+void Lowering::finish_bucket(size_t bucket) {
+  const size_t first = options_.bucket_begin[bucket], end = bucket_end(bucket);
+  std::vector<Conversion> conversions;
+  Uses uses;
+  for (size_t p = first; p < end; p++) {
+    if (gradient_values_[p] == kNoValue) continue;
+    const WeightForm form = gradient_form(shapes_.parameters[p], parameters_.form(p));
+    conversions.push_back({p, form, gradient_values_[p]});
+    uses.reads.push_back(gradient_values_[p]);
+  }
+  const NodeId node = shapes_.parameters[first].node;
+  LossScale* scale = input_.loss_scale;
+  if (!conversions.empty()) {
+    const float* factor = scale == nullptr ? nullptr : &scale->inverse;
+    program_.step(node, std::move(uses), [&parameters = parameters_, conversions, factor](const Addresses& at) {
+      return read_call(parameters, conversions, at, factor);
+    });
+  }
+  if (scale != nullptr) {
+    program_.step(node, {}, [&parameters = parameters_, first, end, scale](const Addresses&) {
+      return search_call(parameters.gradients(first, end), scale);
+    });
+  }
+  backward_.back().buckets.push_back(bucket);
+}
+
+Lowering::EmitBackward Lowering::lower_node(NodeId id) {
+  await_buckets(id);
+  return std::visit(Overloaded{
+                        [&](const graph::Input&) { return lower_input(*this, id); },
+                        [&](const graph::Convolution&) { return lower_convolution(*this, id); },
+                        [&](const graph::FullyConnected&) { return lower_fully_connected(*this, id); },
+                        [&](const graph::BatchNorm& op) { return lower_batch_norm(*this, id, op); },
+                        [&](const graph::Activation& op) { return lower_activation(*this, id, op); },
+                        [&](const graph::Pooling& op) { return lower_pooling(*this, id, op); },
+                        [&](const graph::Concat&) { return lower_concat(*this, id); },
+                        [&](const graph::Add&) { return lower_add(*this, id); },
+                        [&](const graph::Flatten&) { return lower_flatten(*this, id); },
+                        [&](const graph::Identity&) { return lower_flatten(*this, id); },
+                        [&](const graph::SoftmaxOutput& op) { return lower_softmax(*this, id, op); },
+                    },
+                    node(id).op);
+}
+
+namespace {
+
+// Ranges in which nothing happens: before the first bucket, or behind the last one.
+void drop_empty(std::vector<StepRange>& ranges) {
+  std::erase_if(ranges, [](const StepRange& range) { return range.begin == range.end && range.buckets.empty(); });
+}
+
+}  // namespace
+
+Lowered lower(const LowerRequest& request) {
+  Lowering l(request);
+  const std::vector<NodeId> order = request.graph.canonical_order();
+  std::vector<Lowering::EmitBackward> backward;
+  l.forward_.push_back({});
+  for (const NodeId id : order) backward.push_back(l.lower_node(id));
+  l.forward_.back().end = l.program_.steps().size();
+  l.backward_.push_back({.begin = l.program_.steps().size()});
+  for (size_t i = order.size(); l.training() && i-- > 0;) {
+    backward[i]();
+    l.finish_buckets(order[i]);
+  }
+  l.backward_.back().end = l.program_.steps().size();
+  drop_empty(l.forward_);
+  drop_empty(l.backward_);
+  l.program_.keep(l.outputs_[request.graph.output()].value);
+  std::vector<Map> gradients(l.outputs_.size());
+  for (NodeId id = 0; id < gradients.size(); id++) {
+    if (l.terms_[id].size() == 1) gradients[id] = l.terms_[id][0];
+  }
+  return {std::move(l.program_), std::move(l.forward_), std::move(l.backward_), std::move(l.outputs_),
+          std::move(gradients)};
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,73 @@
+#include "cuda/executor/lower_batch_norm.h"
+#include "cuda/kernels/elementwise.h"
+
+namespace dtrain::cuda {
+
+using graph::NodeId;
+
+namespace {
+
+// All inputs in the form of the node's output.
+std::vector<Map> inputs_as(Lowering& l, NodeId id, const Map& y) {
+  std::vector<Map> inputs;
+  for (size_t i = 0; i < l.node(id).inputs.size(); i++) {
+    const Map& x = l.input(id, i);
+    inputs.push_back(x.same_form(y) ? x : l.plain_input(id, i));
+  }
+  return inputs;
+}
+
+// dy where the ReLU let something through.
+Map emit_relu_backward(Lowering& l, NodeId id, const Map& y, const Map& dy) {
+  const Map dz = l.program().like(y);
+  l.program().kernel(id, activate_backward, {{y.value, dy.value}, {dz.value}, {in_place(dy, dz)}},
+                     [=](const Addresses& at) {
+                       return ActivateBackward{.type = y.type,
+                                               .rows = y.rows(),
+                                               .channels = y.channels,
+                                               .curve = Curve::kRelu,
+                                               .y = at.in(y),
+                                               .dy = at.in(dy),
+                                               .add = {},
+                                               .dx = at.out(dz)};
+                     });
+  return dz;
+}
+
+// relu(norm + skip), in the norm's last pass over memory.
+Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
+  const NodeId norm_id = l.fusions().norm_of[id];
+  const size_t skip_index = l.input_node(id, 0) == norm_id ? 1 : 0;
+  const Norm norm = l.norm_for_sum(norm_id);
+  const NodeId skip_id = l.input_node(id, skip_index);
+  const Map y = l.make_output(relu), skip = l.plain_input(id, skip_index);
+  emit_apply(l, norm, skip, true, y);
+  l.set_output(id, y);
+  return [&l, norm, y, skip, skip_id, relu] {
+    const Map dy = l.gradient(relu);
+    if (!dy.exists()) return;
+    const Map dskip = l.wants_gradient(skip_id) ? l.program().like(skip) : Map{};
+    emit_norm_backward(l, norm, {.y = y, .dy = dy, .dskip = dskip, .relu = true});
+    if (dskip.exists()) l.contribute(skip_id, dskip);
+  };
+}
+
+}  // namespace
+
+// With a ReLU after it, both in one pass, backward as well: what flows back is cut once, then goes to all inputs.
+Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
+  const NodeId relu = l.fusions().relu_after[id];
+  const bool fused = relu != Fusions::kNone;
+  if (l.fusions().norm_of[id] != Fusions::kNone) return lower_with_norm(l, id, relu);
+  const Map y = l.make_output(fused ? relu : id);
+  l.emit_sum(id, inputs_as(l, id, y), y, fused);
+  l.set_output(id, y);
+  return [&l, id, relu, fused, y] {
+    Map dy = l.gradient(fused ? relu : id);
+    if (!dy.exists()) return;
+    if (fused) dy = emit_relu_backward(l, id, y, dy);
+    for (const NodeId input : l.node(id).inputs) l.contribute(input, dy);
+  };
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,129 @@
+#include "cuda/executor/lower_batch_norm.h"
+
+#include "cuda/kernels/batch_norm.h"
+
+namespace dtrain::cuda {
+
+using graph::NodeId;
+using Role = graph::ParameterInfo::Role;
+
+namespace {
+
+ValueId workspace(Lowering& l, const Map& x) {
+  return l.program().scratch(static_cast<size_t>(batch_norm_workspace_bytes(x.type, x.rows(), x.channels)));
+}
+
+void emit_statistics(Lowering& l, const Norm& norm, const graph::BatchNorm& op) {
+  const Map x = norm.x;
+  const ValueId mean = norm.mean, inv_std = norm.inv_std, scratch = workspace(l, x);
+  const ValueId moving_mean = l.statistic(norm.id, Role::kMovingMean);
+  const ValueId moving_var = l.statistic(norm.id, Role::kMovingVar);
+  l.program().kernel(norm.id, batch_norm_statistics, {{x.value}, {mean, inv_std, moving_mean, moving_var}},
+                     [=](const Addresses& at) {
+                       return BatchNormStatistics{.type = x.type,
+                                                  .rows = x.rows(),
+                                                  .channels = x.channels,
+                                                  .x = at.in(x),
+                                                  .epsilon = op.epsilon,
+                                                  .momentum = op.momentum,
+                                                  .mean = at.at<float>(mean),
+                                                  .inv_std = at.at<float>(inv_std),
+                                                  .moving_mean = at.at<float>(moving_mean),
+                                                  .moving_var = at.at<float>(moving_var),
+                                                  .workspace = at.at(scratch)};
+                     });
+}
+
+// Training: emits the batch's statistics.
+Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
+  Norm norm{.id = id,
+            .epsilon = op.epsilon,
+            .x = l.plain_input(id),
+            .gamma = op.fix_gamma ? kNoValue : l.weight(id, Role::kGamma),
+            .beta = l.weight(id, Role::kBeta)};
+  if (!l.training()) {
+    norm.mean = l.statistic(id, Role::kMovingMean);
+    norm.variance = l.statistic(id, Role::kMovingVar);
+    return norm;
+  }
+  norm.mean = l.program().floats(norm.x.channels);
+  norm.inv_std = l.program().floats(norm.x.channels);
+  emit_statistics(l, norm, op);
+  return norm;
+}
+
+}  // namespace
+
+void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const Map& y) {
+  Uses uses{{norm.x.value, skip.value, norm.mean, norm.inv_std, norm.variance, norm.gamma, norm.beta}, {y.value}};
+  uses.overwrites = {in_place(norm.x, y), in_place(skip, y)};
+  l.program().kernel(norm.id, batch_norm_apply, std::move(uses), [=](const Addresses& at) {
+    return BatchNormApply{.type = norm.x.type,
+                          .rows = norm.x.rows(),
+                          .channels = norm.x.channels,
+                          .x = at.in(norm.x),
+                          .skip = at.in(skip),
+                          .mean = at.at<float>(norm.mean),
+                          .inv_std = at.at<float>(norm.inv_std),
+                          .variance = at.at<float>(norm.variance),
+                          .epsilon = norm.epsilon,
+                          .gamma = at.at<float>(norm.gamma),
+                          .beta = at.at<float>(norm.beta),
+                          .relu = relu,
+                          .y = at.out(y)};
+  });
+}
+
+void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradient) {
+  const NormGradient g = gradient;
+  const NodeId input = l.input_node(norm.id);
+  const bool wanted = l.wants_gradient(input);
+  // Terms of the input's gradient lie as the input does, which need not be as x does.
+  const Map add = wanted && l.input(norm.id).same_form(norm.x) ? l.take_term(input) : Map{};
+  const Map dx = wanted ? l.program().like(norm.x) : Map{};
+  const ValueId dgamma = l.gradient_of(norm.id, Role::kGamma), dbeta = l.gradient_of(norm.id, Role::kBeta);
+  const ValueId scratch = workspace(l, norm.x);
+  Uses uses{{norm.x.value, g.y.value, g.dy.value, norm.mean, norm.inv_std, norm.gamma, norm.beta, add.value},
+            {dx.value, g.dskip.value, dgamma, dbeta}};
+  if (wanted) uses.overwrites = {in_place(add, dx), in_place(g.dy, dx)};
+  l.program().kernel(norm.id, batch_norm_backward, std::move(uses), [=](const Addresses& at) {
+    return BatchNormBackward{.type = norm.x.type,
+                             .rows = norm.x.rows(),
+                             .channels = norm.x.channels,
+                             .x = at.in(norm.x),
+                             .y = at.in(g.y),
+                             .dy = at.in(g.dy),
+                             .relu = g.relu,
+                             .mean = at.at<float>(norm.mean),
+                             .inv_std = at.at<float>(norm.inv_std),
+                             .gamma = at.at<float>(norm.gamma),
+                             .beta = at.at<float>(norm.beta),
+                             .dgamma = at.at<float>(dgamma),
+                             .dbeta = at.at<float>(dbeta),
+                             .dskip = at.out(g.dskip),
+                             .add = at.in(add),
+                             .dx = at.out(dx),
+                             .workspace = at.at(scratch)};
+  });
+  if (wanted) l.contribute(input, dx);
+}
+
+Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
+  const Norm norm = begin_norm(l, id, op);
+  if (l.fusions().added_by[id] != Fusions::kNone) {
+    l.keep_for_sum(norm);
+    return [] {};
+  }
+  const NodeId relu = l.fusions().relu_after[id];
+  const bool fused = relu != Fusions::kNone;
+  const NodeId reader = fused ? relu : id;
+  const Map y = l.make_output(reader);
+  emit_apply(l, norm, {}, fused, y);
+  l.set_output(id, y);
+  return [&l, norm, reader, fused] {
+    const Map dy = l.gradient(reader);
+    if (dy.exists()) emit_norm_backward(l, norm, {.dy = dy, .relu = fused});
+  };
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,116 @@
+// Convolutions, and fully connected layers as convolutions of one pixel.
+#include <cuda_runtime_api.h>
+
+#include "cuda/executor/lower.h"
+#include "cuda/kernels/bias.h"
+#include "cuda/runtime/error.h"
+
+namespace dtrain::cuda {
+
+using graph::NodeId;
+using Role = graph::ParameterInfo::Role;
+
+namespace {
+
+struct Layer {
+  NodeId id;
+  const LayerPlans* plans;
+  Map x, y;  // x as the plans read it: packed, zeros counted as channels
+  ValueId w, bias;
+};
+
+// Queues one pass: the plan's tensors, as many as it has.
+void emit(Lowering& l, NodeId id, const std::shared_ptr<const ConvolutionPlan>& plan, Uses uses, ValueId x, ValueId w,
+          ValueId y, ValueId bias) {
+  const ValueId workspace = l.program().scratch(plan->workspace_bytes());
+  l.program().step(id, std::move(uses), [=](const Addresses& at) {
+    return plan->bind({at.at(x), at.at(w), at.at(y), at.at(bias), at.at(workspace)});
+  });
+}
+
+void emit_forward(Lowering& l, const Layer& layer) {
+  const auto& [id, plans, x, y, w, bias] = layer;
+  emit(l, id, plans->forward, {{x.value, w, bias}, {y.value}}, x.value, w, y.value, bias);
+}
+
+void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
+  const ValueId dbias = l.gradient_of(layer.id, Role::kBias);
+  if (dbias == kNoValue) return;
+  const ValueId workspace =
+      l.program().scratch(static_cast<size_t>(bias_workspace_bytes(dy.type, dy.rows(), dy.channels)));
+  l.program().kernel(layer.id, bias_gradient, {{dy.value}, {dbias}}, [=](const Addresses& at) {
+    return BiasGradient{.type = dy.type,
+                        .rows = dy.rows(),
+                        .channels = dy.channels,
+                        .dy = at.in(dy),
+                        .dbias = at.at<float>(dbias),
+                        .workspace = at.at(workspace)};
+  });
+}
+
+// dx in the form in which the layer's input lies.
+void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
+  Map dy = l.gradient(layer.id);
+  if (!dy.exists()) return;
+  dy = l.packed(layer.id, dy);
+  emit_bias_gradient(l, layer, dy);
+  const ValueId dw = l.gradient_of(layer.id, Role::kWeight), x = layer.x.value;
+  emit(l, layer.id, layer.plans->backward_filter, {{x, dy.value}, {dw}}, x, dw, dy.value, kNoValue);
+  const NodeId input = l.input_node(layer.id);
+  if (!l.wants_gradient(input)) return;
+  emit(l, layer.id, layer.plans->backward_data, {{layer.w, dy.value}, {dx.value}}, dx.value, layer.w, dy.value,
+       kNoValue);
+  l.contribute(input, dx);
+}
+
+// x with all channels that the convolution reads, dense: those behind its own are zero.
+Map readable(Lowering& l, NodeId id, const Map& x, int64_t channels) {
+  Map wide = x;
+  if (x.channels == channels) return l.packed(id, x);
+  wide.zeros = channels - x.channels;
+  if (x.pitch != channels || x.zeros == 0) {
+    wide = l.program().map(x.type, x.n, x.h, x.w, x.channels, wide.zeros);
+    const auto bytes = static_cast<size_t>(wide.rows() * wide.pitch * bytes_of(wide.type));
+    l.program().step(id, {{}, {wide.value}}, [=](const Addresses& at) -> Call {
+      return [memory = at.at(wide.value), bytes](cudaStream_t s) { DT_CUDA(cudaMemsetAsync(memory, 0, bytes, s)); };
+    });
+    l.emit_sum(id, {x}, wide, false);
+  }
+  wide.channels = channels;
+  wide.zeros = 0;
+  return wide;
+}
+
+}  // namespace
+
+Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
+  const LayerPlans& plans = l.plans(id);
+  const Map x = l.input(id);
+  const Layer layer{id,
+                    &plans,
+                    readable(l, id, x, plans.shape.c),
+                    l.make_output(id),
+                    l.stored_weight(id, Role::kWeight),
+                    l.stored_weight(id, Role::kBias)};
+  emit_forward(l, layer);
+  l.set_output(id, layer.y);
+  return [&l, layer, x] {
+    if (!l.wants_gradient(l.input_node(layer.id))) return emit_backward(l, layer, {});
+    Map dx = l.program().map(x.type, x.n, x.h, x.w, x.channels, layer.x.channels - x.channels);
+    emit_backward(l, layer, dx);
+  };
+}
+
+Lowering::EmitBackward lower_fully_connected(Lowering& l, NodeId id) {
+  const Map x = l.packed(id, l.input(id));
+  const Layer layer{
+      id, &l.plans(id), x, l.make_output(id), l.stored_weight(id, Role::kWeight), l.stored_weight(id, Role::kBias)};
+  emit_forward(l, layer);
+  l.set_output(id, layer.y);
+  return [&l, layer] {
+    const bool wanted = l.wants_gradient(l.input_node(layer.id));
+    emit_backward(l, layer, wanted ? l.program().like(layer.x) : Map{});
+  };
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,86 @@
+// Nodes that compute little or nothing: input, flatten, identity, concat, softmax.
+#include "cuda/executor/lower.h"
+#include "cuda/kernels/input.h"
+#include "cuda/kernels/softmax.h"
+
+namespace dtrain::cuda {
+
+using graph::NodeId;
+
+Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
+  const Map y = l.make_output(id);
+  const float* images = l.pass_input().images;
+  l.program().kernel(id, planar_input, {{}, {y.value}}, [=](const Addresses& at) {
+    return PlanarInput{.n = y.n,
+                       .h = y.h,
+                       .w = y.w,
+                       .channels = y.channels,
+                       .stored_channels = y.pitch,
+                       .x = images,
+                       .type = y.type,
+                       .out = at.at(y.value)};
+  });
+  l.set_output(id, y);
+  return [] {};
+}
+
+// Maps stay as they lie: those who need the order c, h, w ask for it (plain_input).
+Lowering::EmitBackward lower_flatten(Lowering& l, NodeId id) {
+  l.set_output(id, l.input(id));
+  return [&l, id] {
+    const Map dy = l.gradient(id);
+    if (dy.exists()) l.contribute(l.input_node(id), dy);
+  };
+}
+
+Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
+  Map y = l.output(id);
+  if (!y.exists()) y = l.make_output(id);
+  l.set_output(id, y);
+  int64_t channel = 0;
+  std::vector<int64_t> channels;
+  for (size_t i = 0; i < l.node(id).inputs.size(); i++) {
+    const Map x = l.plain_input(id, i);
+    channels.push_back(x.channels);
+    if (!l.writes_into(l.input_node(id, i), id)) l.emit_sum(id, {x}, l.program().slice(y, channel, x.channels), false);
+    channel += x.channels;
+  }
+  return [&l, id, channels] {
+    const Map dy = l.gradient(id);
+    if (!dy.exists()) return;
+    int64_t begin = 0;
+    for (size_t i = 0; i < channels.size(); i++) {
+      l.contribute(l.input_node(id, i), l.program().slice(dy, begin, channels[i]));
+      begin += channels[i];
+    }
+  };
+}
+
+Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
+  const Map x = l.packed(id, l.plain_input(id));
+  Map p = x;
+  p.type = Type::kFloat32;
+  p.value = l.program().floats(p.rows() * p.channels);
+  l.program().kernel(id, softmax, {{x.value}, {p.value}}, [=](const Addresses& at) {
+    return Softmax{x.type, x.rows(), x.channels, at.at(x.value), at.at<float>(p.value)};
+  });
+  l.set_output(id, p);
+  return [&l, id, x, p, alpha = op.smooth_alpha] {
+    const Map dx = l.program().like(x);
+    const PassInput& pass = l.pass_input();
+    const float *labels = pass.labels, *scale = pass.loss_scale == nullptr ? nullptr : &pass.loss_scale->scale;
+    l.program().kernel(id, softmax_backward, {{p.value}, {dx.value}}, [=](const Addresses& at) {
+      return SoftmaxBackward{.type = dx.type,
+                             .rows = dx.rows(),
+                             .classes = dx.channels,
+                             .smooth_alpha = alpha,
+                             .p = at.at<float>(p.value),
+                             .labels = labels,
+                             .loss_scale = scale,
+                             .dx = at.at(dx.value)};
+    });
+    l.contribute(l.input_node(id), dx);
+  };
+}
+
+}  // namespace dtrain::cuda

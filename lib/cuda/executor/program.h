@@ -1,0 +1,99 @@
+// What a graph is lowered to: a flat list of steps over values. A value is written by the steps that define it and then
+// only read; where it lies in the device's memory is decided afterwards (exec/memory_plan.h), and then every step
+// becomes a call with all its pointers.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cuda/executor/map.h"
+#include "cuda/kernels/tensor.h"
+#include "exec/memory_plan.h"
+#include "graph/graph.h"
+
+namespace dtrain::cuda {
+
+struct Value {
+  size_t bytes = 0;
+  void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics)
+  std::optional<ValueId> alias_of{};  // a part of that value's memory, `offset` bytes in
+  size_t offset = 0;
+  bool scratch = false;  // of use during one step only
+};
+
+// Where the values of a planned program lie. Absent values and maps have null pointers.
+class Addresses {
+ public:
+  explicit Addresses(std::vector<std::byte*> of_value) : of_value_(std::move(of_value)) {}
+  template <class T = void>
+  [[nodiscard]] T* at(ValueId value) const {
+    return value == kNoValue ? nullptr : reinterpret_cast<T*>(of_value_[value]);
+  }
+  [[nodiscard]] In in(const Map& map) const { return {at(map.value), map.pitch}; }
+  [[nodiscard]] Out out(const Map& map) const { return {at(map.value), map.pitch}; }
+
+ private:
+  std::vector<std::byte*> of_value_;
+};
+
+// Queues a step's work. May be captured in a CUDA graph.
+using Call = std::function<void(cudaStream_t)>;
+
+// What a step touches; absent values may be named. The first value written may take the memory of one of `overwrites`
+// if that one's life ends here.
+struct Uses {
+  std::vector<ValueId> reads, writes, overwrites = {};
+};
+
+struct Step {
+  graph::NodeId node = 0;
+  Uses uses;
+  std::function<Call(const Addresses&)> bind;
+};
+
+class Program {
+ public:
+  static constexpr size_t kAlignment = 256;  // of every value that is no alias
+
+  ValueId bytes(size_t count) { return add(Value{.bytes = count}); }
+  ValueId floats(int64_t count) { return bytes(static_cast<size_t>(count) * sizeof(float)); }
+  // For the kernels' and plans' workspaces: steps run one after the other, so all share one piece of memory.
+  ValueId scratch(size_t count) { return add(Value{.bytes = count, .scratch = true}); }
+  ValueId fixed(void* memory) { return add(Value{.fixed = memory}); }
+
+  // Maps of their own memory, dense unless there are zeros.
+  Map map(Type type, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t zeros = 0);
+  Map like(const Map& map) { return this->map(map.type, map.n, map.h, map.w, map.channels); }
+  // The channels [begin, begin + count) of dense maps, in their memory.
+  Map slice(const Map& whole, int64_t begin, int64_t count);
+
+  void step(graph::NodeId node, Uses uses, std::function<Call(const Addresses&)> bind);
+  // A step that calls kernel(arguments, stream) with arguments that are made once the addresses are known.
+  template <class Arguments, class Make>
+  void kernel(graph::NodeId node, void (*kernel)(const Arguments&, cudaStream_t), Uses uses, Make make) {
+    step(node, std::move(uses), [kernel, make](const Addresses& at) -> Call {
+      return [kernel, arguments = Arguments(make(at))](cudaStream_t stream) { kernel(arguments, stream); };
+    });
+  }
+
+  // Read by the caller after the last step.
+  void keep(ValueId value) { kept_.push_back(value); }
+
+  [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
+  [[nodiscard]] size_t scratch_bytes() const;
+  // share: as exec/memory_plan.h says.
+  [[nodiscard]] exec::MemoryPlan plan_memory(bool share) const;
+  // By value: in the arena and the scratch memory, which are of the plan's and scratch_bytes' size, and aligned.
+  [[nodiscard]] Addresses addresses(const exec::MemoryPlan& plan, void* arena, void* scratch) const;
+
+ private:
+  ValueId add(const Value& value);
+
+  std::vector<Value> values_;
+  std::vector<Step> steps_;
+  std::vector<ValueId> kept_;
+};
+
+}  // namespace dtrain::cuda

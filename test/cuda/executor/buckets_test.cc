@@ -1,0 +1,199 @@
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "cases.h"
+#include "emulator.h"
+#include "graph/models/models.h"
+#include "plain_runner.h"
+
+using namespace dtrain;
+using namespace dtrain::exec;
+using exec::test::fill_parameters;
+using exec::test::HostBatch;
+using exec::test::Values;
+
+namespace {
+
+const graph::Graph& network() {
+  static const graph::Graph graph = graph::build_model({.network = "3conv"}).value();
+  return graph;
+}
+
+Options small_options(std::vector<size_t> bucket_begin) {
+  return {.batch_size = 2, .image = {3, 28, 28}, .bucket_begin = std::move(bucket_begin)};
+}
+
+HostBatch random_batch(uint64_t seed) {
+  return make_batch({.name = "", .graph = network(), .image = {3, 28, 28}, .batch = 2}, Values::kFloats, seed);
+}
+
+std::unique_ptr<Executor> compile(const Options& options, Executor* weights_of = nullptr) {
+  return cuda::test::emulated_backend()->compile(network(), options, weights_of).value();
+}
+
+}  // namespace
+
+// Every bucket is awaited once, the first first, and announced once, the last first.
+TEST_CASE("buckets are awaited and announced once each and in order by the device", "[cuda][exec]") {
+  const size_t count = graph::infer_shapes(network(), {3, 28, 28})->parameters.size();
+  for (size_t first = 1; first < count; first += 4) {
+    for (size_t second = first; second < count; second += 5) {
+      std::vector<size_t> begin{0, first};
+      if (second > first) begin.push_back(second);
+      INFO("buckets begin at 0, " << first << ", " << second);
+      auto executor = compile(small_options(begin));
+      fill_parameters(executor->parameters(), Values::kFloats, 1);
+      const HostBatch batch = random_batch(1);
+      std::vector<size_t> awaited, announced;
+      REQUIRE(executor->forward(batch.view(), [&](size_t b) -> Result<> { return awaited.push_back(b), Result<>{}; }));
+      REQUIRE(executor->backward([&](size_t b) -> Result<> { return announced.push_back(b), Result<>{}; }));
+      std::vector<size_t> ascending(begin.size());
+      for (size_t b = 0; b < begin.size(); b++) ascending[b] = b;
+      CHECK(awaited == ascending);
+      CHECK(announced == std::vector<size_t>(ascending.rbegin(), ascending.rend()));
+    }
+  }
+}
+
+namespace {
+
+// Weights arrive only when their bucket is awaited, and are spoilt as soon as it is announced, gradients too, and the
+// batch as soon as forward returns: the results are those of a run in which nothing was touched.
+void lend_weights() {
+  const std::vector<size_t> begin{0, 3, 4, 9, 12};
+  auto plain = compile(small_options(begin)), lent = compile(small_options(begin));
+  fill_parameters(plain->parameters(), Values::kFloats, 7);
+  fill_parameters(lent->parameters(), Values::kFloats, 7);
+  const auto& truth = plain->parameters().parameters;
+  const auto& borrowed = lent->parameters().parameters;
+  const auto for_bucket = [&](size_t bucket, const auto& visit) {
+    const size_t end = bucket + 1 < begin.size() ? begin[bucket + 1] : truth.size();
+    for (size_t p = begin[bucket]; p < end; p++) visit(p);
+  };
+  const auto spoil = [](std::span<float> values) { std::fill(values.begin(), values.end(), 1e30f); };
+  for (const auto& parameter : borrowed) spoil(parameter.weight);
+
+  std::map<size_t, std::vector<float>> gradients;
+  for (const uint64_t seed : {1, 2, 3}) {
+    HostBatch batch = random_batch(seed);
+    REQUIRE(plain->forward(batch.view(), no_wait));
+    REQUIRE(plain->backward(no_wait));
+    REQUIRE(lent->forward(batch.view(), [&](size_t bucket) -> Result<> {
+      for_bucket(bucket, [&](size_t p) {
+        std::copy(truth[p].weight.begin(), truth[p].weight.end(), borrowed[p].weight.begin());
+      });
+      return {};
+    }));
+    spoil(batch.data);
+    REQUIRE(lent->backward([&](size_t bucket) -> Result<> {
+      for_bucket(bucket, [&](size_t p) {
+        gradients[p].assign(borrowed[p].gradient.begin(), borrowed[p].gradient.end());
+        spoil(borrowed[p].weight);
+        spoil(borrowed[p].gradient);
+      });
+      return {};
+    }));
+    for (size_t p = 0; p < truth.size(); p++) {
+      INFO(truth[p].name << " with seed " << seed);
+      CHECK(std::equal(truth[p].gradient.begin(), truth[p].gradient.end(), gradients[p].begin()));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("weights are read between wait and ready only by the device", "[cuda][exec]") {
+  lend_weights();
+}
+
+TEST_CASE("weights are read between wait and ready only, as late as streams may run", "[cuda][exec]") {
+  const cuda::emulator::LateStreams late;
+  lend_weights();
+}
+
+// Gradients of late layers are announced while early ones still compute: once the first bucket is ready, nothing that
+// the later buckets do not need has run.
+TEST_CASE("a bucket is announced before earlier layers have run", "[cuda][exec]") {
+  const cuda::emulator::LateStreams late;
+  auto executor = compile(small_options({0, 12}));
+  fill_parameters(executor->parameters(), Values::kFloats, 1);
+  const HostBatch batch = random_batch(1);
+  std::ranges::fill(executor->parameters().parameters[0].gradient, -1.0F);
+  REQUIRE(executor->forward(batch.view(), no_wait));
+  REQUIRE(executor->backward([&](size_t bucket) -> Result<> {
+    const bool untouched = executor->parameters().parameters[0].gradient[0] == -1.0F;
+    CHECK(untouched == (bucket == 1));
+    return {};
+  }));
+}
+
+TEST_CASE("an error of a wait or an announcement ends the pass of the device", "[cuda][exec]") {
+  auto executor = compile(small_options({0, 5}));
+  const HostBatch batch = random_batch(1);
+  const auto lost = [](size_t bucket) -> Result<> {
+    if (bucket == 1) return fail(Code::kPeerLost, "server 1 went silent");
+    return {};
+  };
+  CHECK(executor->forward(batch.view(), lost).error().code == Code::kPeerLost);
+  REQUIRE(executor->forward(batch.view(), no_wait));
+  CHECK(executor->backward(lost).error().code == Code::kPeerLost);
+  CHECK(executor->forward(batch.view(), no_wait));
+}
+
+namespace {
+
+// An executor for inference made with weights_of sees new weights and moving statistics at once.
+void share_weights() {
+  auto training = compile(small_options({0, 5}));
+  Options options = small_options({0});
+  options.purpose = Options::Purpose::kInference;
+  auto inference = compile(options, training.get()), alone = compile(options);
+  CHECK(inference->parameters().parameters[0].gradient.empty());
+  for (const uint64_t seed : {1, 2, 3}) {
+    const HostBatch batch = random_batch(seed);
+    fill_parameters(training->parameters(), Values::kFloats, seed);
+    REQUIRE(training->forward(batch.view(), no_wait));  // moves the statistics
+    const ParameterView &from = training->parameters(), &to = alone->parameters();
+    for (size_t i = 0; i < from.parameters.size(); i++)
+      std::ranges::copy(from.parameters[i].weight, to.parameters[i].weight.begin());
+    for (size_t i = 0; i < from.statistics.size(); i++)
+      std::ranges::copy(from.statistics[i].weight, to.statistics[i].weight.begin());
+    REQUIRE(inference->forward({batch.data, {}}, no_wait));
+    REQUIRE(alone->forward({batch.data, {}}, no_wait));
+    CHECK(std::ranges::equal(inference->probabilities(), alone->probabilities()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("executors of a device share weights", "[cuda][exec]") {
+  share_weights();
+}
+
+TEST_CASE("executors of a device share weights, as late as streams may run", "[cuda][exec]") {
+  const cuda::emulator::LateStreams late;
+  share_weights();
+}
+
+TEST_CASE("what a device cannot do is an Error of its kind", "[cuda][exec]") {
+  const auto refuse = [](const char* pass) {
+    return cuda::make_backend(0, cuda::test::plain_runner(pass))->compile(network(), small_options({0}));
+  };
+  const auto refused = refuse("backward filter");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kDevice);
+  CHECK_THAT(refused.error().text(), Catch::Matchers::Contains("for node"));
+
+  cuda::emulator::fail_next_call(2);  // cudaErrorMemoryAllocation
+  const auto full = cuda::test::emulated_backend()->compile(network(), small_options({0}));
+  REQUIRE_FALSE(full);
+  CHECK(full.error().code == Code::kDevice);
+  CHECK_THAT(full.error().message, Catch::Matchers::Contains("cudaErrorMemoryAllocation"));
+}
+
+TEST_CASE("a label that is no class is refused before anything runs", "[cuda][exec]") {
+  auto executor = compile(small_options({0}));
+  HostBatch batch = random_batch(1);
+  batch.labels[1] = 10000;
+  CHECK(executor->forward(batch.view(), no_wait).error().code == Code::kData);
+}

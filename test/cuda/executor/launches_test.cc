@@ -1,0 +1,56 @@
+// What one step of lenet gives the device to do: kernels and plans in their order, with the bytes that they move. The
+// golden file is read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 writes it anew.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "cases.h"
+#include "emulator.h"
+#include "graph/models/models.h"
+#include "plain_runner.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::exec;
+
+namespace {
+
+std::string text_of(const std::vector<cuda::emulator::Record>& records) {
+  std::string text;
+  for (const auto& r : records) {
+    const uint32_t blocks = r.grid.x * r.grid.y * r.grid.z, threads = r.block.x * r.block.y * r.block.z;
+    const bool kernel = threads > 1;  // not a copy or a plan, of which only the bytes are known
+    text += fmt::format("  {:10} bytes  {}{}\n", r.bytes, r.name,
+                        kernel ? fmt::format("  {} x {} threads", blocks, threads) : std::string());
+  }
+  return text;
+}
+
+std::string step_text(Type type) {
+  const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
+  const Options options{.batch_size = 64, .image = {1, 28, 28}, .bucket_begin = {0, 4}, .dtype = type};
+  auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
+  const auto batch =
+      make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 64}, exec::test::Values::kFloats, 1);
+  std::string text;
+  {
+    const cuda::emulator::Session session;
+    REQUIRE(executor->forward(batch.view(), no_wait));
+    text += fmt::format("forward in {}\n{}", type_name(type), text_of(session.records()));
+  }
+  const cuda::emulator::Session session;
+  REQUIRE(executor->backward(no_wait));
+  return text + fmt::format("backward in {}\n{}", type_name(type), text_of(session.records()));
+}
+
+}  // namespace
+
+TEST_CASE("the launches of a step of lenet are those of lenet_step.txt", "[cuda][exec]") {
+  const std::string text =
+      "# One step of lenet, batch 64, in two buckets, as test/cuda/executor/launches_test.cc records it without a "
+      "GPU.\n" +
+      step_text(Type::kFloat32) + step_text(Type::kFloat16);
+  const std::string path = std::string(DTRAIN_CUDA_EXECUTOR_TEST_DIR) + "/lenet_step.txt";
+  if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, text));
+  CHECK(dtrain::test::must(read_file(path)) == text);
+}
