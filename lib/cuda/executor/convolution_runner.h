@@ -32,6 +32,8 @@ class ConvolutionRunner {
   virtual ~ConvolutionRunner() = default;
   // Code::kDevice, naming the pass, if the device cannot compute it. tf32: exec::Options'.
   virtual Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool tf32) = 0;
+  // All plans of a graph were asked for: a time to keep them.
+  virtual void planned() {}
 };
 
 }  // namespace dtrain::cuda

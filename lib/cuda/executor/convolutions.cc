@@ -59,6 +59,7 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
     DT_TRY(LayerPlans plans, maker.layer(found.shape, found.needs_dx), "for node '{}'", node.name);
     result.emplace(found.node, std::move(plans));
   }
+  runner.planned();
   return result;
 }
 

@@ -1,0 +1,74 @@
+#include "cuda/executor/dnn_runner.h"
+
+#include <cuda_runtime_api.h>
+
+#include <optional>
+
+#include "cuda/dnn/handle.h"
+#include "cuda/dnn/planner.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+class DnnPlan final : public ConvolutionPlan {
+ public:
+  DnnPlan(Plan plan, bool bias, cudnnHandle_t handle) : plan_(std::move(plan)), bias_(bias), handle_(handle) {}
+
+  [[nodiscard]] size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
+
+  [[nodiscard]] Call bind(const ConvolutionPointers& at) const override {
+    std::vector<Binding> bindings{{Slot::kX, at.x}, {Slot::kW, at.w}, {Slot::kY, at.y}};
+    if (bias_) bindings.push_back({Slot::kBias, at.bias});
+    // Calls are copied, what is bound is not.
+    const auto bound = std::make_shared<const BoundPlan>(plan_.bind(bindings, at.workspace));
+    return [bound, handle = handle_](cudaStream_t stream) { bound->run(handle, stream); };
+  }
+
+ private:
+  Plan plan_;
+  bool bias_;
+  cudnnHandle_t handle_;
+};
+
+class DnnRunner final : public ConvolutionRunner {
+ public:
+  DnnRunner(CudnnHandle handle, Device device, PlanCache cache, const Log& log)
+      : handle_(std::move(handle)), device_(std::move(device)), cache_(std::move(cache)), log_(log) {}
+
+  Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool tf32) override {
+    DT_TRY(Plan plan, planner(tf32).plan(pass));
+    const bool bias = pass.pass == Pass::kForward && pass.shape.op.bias;
+    return std::make_shared<DnnPlan>(std::move(plan), bias, handle_.get());
+  }
+
+  // A cache that cannot be written costs time at the next start, nothing else.
+  void planned() override {
+    if (const Result<> saved = cache_.save(); !saved) log_.warn("cuDNN's plans are not kept: {}", saved.error().text());
+  }
+
+ private:
+  Planner& planner(bool tf32) {
+    std::optional<Planner>& planner = planners_[tf32 ? 1 : 0];
+    if (!planner) planner.emplace(device_, PlanOptions{.tf32 = tf32, .deterministic = true}, &cache_);
+    return *planner;
+  }
+
+  CudnnHandle handle_;
+  Device device_;
+  PlanCache cache_;
+  Log log_;
+  std::optional<Planner> planners_[2];  // without and with TF32
+};
+
+}  // namespace
+
+Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int device, const std::string& plan_cache, const Log& log) {
+  DT_CUDA(cudaSetDevice(device));
+  CudnnHandle handle = make_cudnn_handle();
+  DT_TRY(Device described, Device::of(handle.get()));
+  PlanCache cache = plan_cache.empty() ? PlanCache() : PlanCache::open(plan_cache, log);
+  return std::make_shared<DnnRunner>(std::move(handle), std::move(described), std::move(cache), log);
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,56 @@
+// The module dtrain_cuda: the CUDA backend for a program that is not linked with CUDA (exec/device_module.h).
+#include <cuda_runtime_api.h>
+
+#include "cuda/executor/backend.h"
+#include "cuda/executor/dnn_runner.h"
+#include "cuda/runtime/error.h"
+#include "exec/device_module.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+std::string reason_of(cudaError_t error) {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "there is no NVIDIA driver";
+  return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+class CudaModule final : public exec::DeviceModule {
+ public:
+  Result<int> device_count() override {
+    int count = 0;
+    if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess && error != cudaErrorNoDevice) {
+      return fail(Code::kDevice, "no GPU can be used: {}", reason_of(error));
+    }
+    return count;
+  }
+
+  Result<std::string> describe(int device) override {
+    cudaDeviceProp found;
+    if (const cudaError_t error = cudaGetDeviceProperties(&found, device); error != cudaSuccess) {
+      return fail(Code::kDevice, "there is no GPU {}: {}", device, reason_of(error));
+    }
+    return fmt::format("{}, sm_{}{}, {} processors, {:.1f} GiB", found.name, found.major, found.minor,
+                       found.multiProcessorCount, static_cast<double>(found.totalGlobalMem) / (1 << 30));
+  }
+
+  Result<std::unique_ptr<exec::Backend>> make_backend(int device, const std::string& plan_cache,
+                                                      const Log& log) override {
+    try {
+      DT_TRY(std::shared_ptr<ConvolutionRunner> runner, make_dnn_runner(device, plan_cache, log), "opening GPU {}",
+             device);
+      return cuda::make_backend(device, std::move(runner));
+    } catch (const DeviceError& error) {
+      return fail(Code::kDevice, "GPU {}: {}", device, error.what());
+    }
+  }
+};
+
+}  // namespace
+
+}  // namespace dtrain::cuda
+
+extern "C" dtrain::exec::DeviceModule* dtrain_make_device_module() {
+  return new dtrain::cuda::CudaModule;
+}

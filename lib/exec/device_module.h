@@ -1,0 +1,32 @@
+// What a module with backends for devices shows. The program is not linked with it and does without it: role's
+// device_loader.h loads it when somebody asks for GPUs. Module and program are of one build.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "exec/executor.h"
+
+namespace dtrain::exec {
+
+// Any thread may call it. It outlives the backends that it makes.
+class DeviceModule {
+ public:
+  virtual ~DeviceModule() = default;
+
+  // How many devices there are: 0, or Code::kDevice with the reason, where none can be used.
+  virtual Result<int> device_count() = 0;
+  // "NVIDIA H200, sm_90, 132 processors, 139.8 GiB", for logs and messages. Code::kDevice if there is no such device.
+  virtual Result<std::string> describe(int device) = 0;
+  // For executors of that device. plan_cache: a file in which what was found out about it is kept from run to run;
+  // empty: none. Executors keep what they need of the backend alive.
+  virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;
+};
+
+// The module's one entry, by this name and with C linkage: a new object, which the caller owns.
+using MakeDeviceModule = DeviceModule* (*)();
+inline constexpr const char* kMakeDeviceModule = "dtrain_make_device_module";
+
+}  // namespace dtrain::exec

@@ -1,0 +1,41 @@
+// Loading the part for GPUs, on whatever machine: DTRAIN_TEST_DEVICE_MODULE names it where it was built.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "base/file.h"
+#include "role/device_loader.h"
+#include "support/must.h"
+
+using namespace dtrain;
+
+namespace {
+
+void check_refused(const Result<std::shared_ptr<exec::DeviceModule>>& loaded, const std::string& reason) {
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.error().code == Code::kDevice);
+  CHECK_THAT(loaded.error().message, Catch::Matchers::Contains(reason));
+  CHECK_THAT(loaded.error().message, Catch::Matchers::Contains("--cpus N"));
+}
+
+}  // namespace
+
+TEST_CASE("without the part for GPUs, or with another file in its place, --cpus is offered", "[role]") {
+  check_refused(role::load_devices("/nowhere/dtrain_cuda.so"), "this build has no part for GPUs");
+  const std::string path = dtrain::test::must(role::device_module_path());
+  CHECK_THAT(path, Catch::EndsWith("/dtrain_cuda.so"));
+  check_refused(role::load_devices("/proc/self/exe"), "cannot load the part for GPUs");
+}
+
+// With a driver and a device it describes them; without, it loads all the same and says what is missing.
+TEST_CASE("the part for GPUs loads with or without a driver", "[role]") {
+  const char* path = std::getenv("DTRAIN_TEST_DEVICE_MODULE");
+  if (path == nullptr) {
+    std::cout << "skipped: no CUDA\n";
+    return;
+  }
+  const auto loaded = role::load_devices(path);
+  if (!loaded) return check_refused(loaded, "GPU");
+  CHECK_THAT(dtrain::test::must((*loaded)->describe(0)), Catch::Matchers::Contains("sm_"));
+  CHECK((*loaded)->describe(1 << 20).error().code == Code::kDevice);
+}
