@@ -3,6 +3,7 @@
 #include "exec/executor.h"
 #include "job/data_set.h"
 #include "job/job_spec.h"
+#include "role/devices.h"
 #include "role/setup.h"
 #include "role/training.h"
 
@@ -25,14 +26,14 @@ struct WorkerMemory {
   uint64_t compute = 0;  // of all devices: activations and workspace
 };
 
-Result<WorkerMemory> worker_memory(const job::Flags& flags) {
+Result<WorkerMemory> worker_memory(const job::Flags& flags, const role::Devices& devices) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
   DT_TRY(const std::vector<int64_t> batches, role::device_batches(flags));
   exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
   WorkerMemory memory;
-  for (const int64_t batch : batches) {
-    options.batch_size = batch;
-    DT_TRY(const std::unique_ptr<exec::Executor> executor, exec::make_cpu_backend()->compile(network.graph, options));
+  for (size_t device = 0; device < batches.size(); device++) {
+    options.batch_size = batches[device];
+    DT_TRY(const std::unique_ptr<exec::Executor> executor, devices.backend(device).compile(network.graph, options));
     memory.weights = parameter_bytes(executor->parameters());
     memory.compute += executor->memory_bytes();
   }
@@ -41,7 +42,9 @@ Result<WorkerMemory> worker_memory(const job::Flags& flags) {
 
 // A worker holds weights, gradients and what the executors need besides; optimiser state lies where the update runs.
 Result<std::string> memory_text(const job::Flags& flags) {
-  DT_TRY(const WorkerMemory memory, worker_memory(flags));
+  const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
+  if (!opened) return fmt::format("memory of a worker: not known here: {}\n", opened.error().message);
+  DT_TRY(const WorkerMemory memory, worker_memory(flags, *opened));
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
   const size_t devices = role::device_count(flags);
   const uint64_t weights = memory.weights;

@@ -101,6 +101,14 @@ Result<> DeviceGroup::backward(const DeviceCall& ready) {
   return on_each(backward_);
 }
 
+void DeviceGroup::set_loss_scale(double scale) {
+  for (const auto& executor : executors_) executor->set_loss_scale(scale);
+}
+
+bool DeviceGroup::overflowed() {
+  return std::any_of(executors_.begin(), executors_.end(), [](const auto& executor) { return executor->overflowed(); });
+}
+
 std::span<const float> DeviceGroup::probabilities() {
   return size() == 1 ? executors_.front()->probabilities() : std::span<const float>(probabilities_.span());
 }

@@ -38,6 +38,9 @@ class DeviceGroup {
   // Executor's, for the whole batch. The first device's Error counts.
   Result<> forward(const Batch& batch, const DeviceCall& wait);
   Result<> backward(const DeviceCall& ready);
+  // Executor's, on all devices; overflowed: on any.
+  void set_loss_scale(double scale);
+  bool overflowed();
   // Of the whole batch, in its order.
   std::span<const float> probabilities();
 

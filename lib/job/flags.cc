@@ -120,6 +120,13 @@ bool asks_for(const std::vector<std::string>& arguments, std::string_view flag) 
   return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
 }
 
+// The user's folder for what can be found out again.
+std::string cache_dir(const Environment& environment) {
+  if (const std::string named = environment("XDG_CACHE_HOME").value_or(""); !named.empty()) return named + "/dtrain";
+  const std::string home = environment("HOME").value_or("");
+  return home.empty() ? "" : home + "/.cache/dtrain";
+}
+
 }  // namespace
 
 Source Flags::source(std::string_view name) const {
@@ -143,14 +150,16 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_job(resumed, flags));
   DT_TRY_VOID(apply_layer(command_line, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
+  flags.launch.cache_dir = cache_dir(environment);
   if (!flags.given("rank")) {
     DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
   }
   DT_TRY_VOID(resolve(flags));
   parsed.notes = environment_notes(environment);
-  if (parsed.flags.device.cpus >= 4 && parsed.flags.job.scheme.kv_store == "local") {
-    parsed.notes.push_back(fmt::format(
-        "--kv-store local updates on the first of {} devices; device shares the work out", parsed.flags.device.cpus));
+  if (parsed.flags.device.count() >= 4 && parsed.flags.job.scheme.kv_store == "local") {
+    parsed.notes.push_back(
+        fmt::format("--kv-store local updates on the first of {} devices; device shares the work out",
+                    parsed.flags.device.count()));
   }
   return parsed;
 }

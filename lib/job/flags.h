@@ -75,11 +75,14 @@ struct OptimizerFlags {
   OnNan on_nan = OnNan::kFail;
 };
 
+inline constexpr double kLossScaleMax = 1 << 24;
+
 struct JobFlags {
   int64_t num_workers = 1;
   int64_t num_servers = 0;  // 0: a store without servers
   SchemeFlags scheme;
   std::string dtype = "float32";
+  std::string loss_scale = "auto";  // resolved: "dynamic", "none" or a number
   NetworkFlags network;
   AugmentFlags augment;
   int64_t batch_size = 128;  // per worker
@@ -106,7 +109,8 @@ struct LaunchFlags {
   bool allow_mixed_builds = false;
   bool dry_run = false;
   std::string config, preset;
-  std::string run_dir;  // empty: default_run_dir
+  std::string run_dir;    // empty: default_run_dir
+  std::string cache_dir;  // of what was found out about this machine's devices; empty: none is kept
   int64_t verbose = 0;
   int64_t threads = 0;  // of this role; 0: its part of the host's cores
 };
@@ -121,8 +125,11 @@ struct WireFlags {
 
 // Section 6.
 struct DeviceFlags {
-  int64_t cpus = 1;                    // devices of this process
+  std::vector<int64_t> gpus;           // their numbers; empty: CPU devices
+  int64_t cpus = 1;                    // how many, without GPUs
   std::vector<double> work_load_list;  // a number a device; empty: all the same
+  bool tf32 = false;
+  [[nodiscard]] int64_t count() const { return gpus.empty() ? cpus : static_cast<int64_t>(gpus.size()); }
   bool winograd = true;
   std::string check;  // "reference" or empty
 };

@@ -64,15 +64,49 @@ Result<> resolve_store(Flags& flags) {
   return {};
 }
 
-Result<> check_devices(const DeviceFlags& device, const std::string& dtype) {
-  if (dtype == "float16") {
-    return fail(Code::kUsage,
-                "--dtype float16 needs a GPU; CPU devices compute in float32 (bfloat16 is not in this version)");
+Result<> check_type(const DeviceFlags& device, const std::string& dtype) {
+  if (!device.gpus.empty() || dtype == "float32") return {};
+  if (dtype == "bfloat16")
+    return fail(Code::kUsage, "--dtype bfloat16: CPU devices compute in float32 in this version");
+  return fail(Code::kUsage,
+              "--dtype {} needs a GPU; CPU devices compute in float32 (bfloat16 on them is not in this version)",
+              dtype);
+}
+
+// models.md 7.4.
+Result<> resolve_loss_scale(JobFlags& job) {
+  std::string& scale = job.loss_scale;
+  const bool scales = job.dtype == "float16";
+  if (scale == "auto") scale = scales ? "dynamic" : "none";
+  double number = 0;
+  if (scale == "none") return {};
+  if (!scales) return fail(Code::kUsage, "--loss-scale {}: the loss of {} is not scaled", scale, job.dtype);
+  if (scale == "dynamic" || (parse_value(scale, number) && number >= 1 && number <= kLossScaleMax)) return {};
+  return fail(Code::kUsage, "--loss-scale {}: there are dynamic, none, and numbers from 1 to 2^24", scale);
+}
+
+Result<> check_gpus(const Flags& flags) {
+  const std::vector<int64_t>& gpus = flags.device.gpus;
+  if (!gpus.empty() && flags.given("cpus")) {
+    return fail(Code::kUsage, "--gpus and --cpus exclude each other: the devices of a process are of one kind");
   }
+  for (const int64_t gpu : gpus) {
+    if (gpu < 0) return fail(Code::kUsage, "--gpus {}: the first one is 0", format_value(gpus));
+    if (std::count(gpus.begin(), gpus.end(), gpu) > 1) {
+      return fail(Code::kUsage, "--gpus {}: {} stands there twice", format_value(gpus), gpu);
+    }
+  }
+  return {};
+}
+
+Result<> check_devices(const Flags& flags) {
+  const DeviceFlags& device = flags.device;
+  DT_TRY_VOID(check_type(device, flags.job.dtype));
+  DT_TRY_VOID(check_gpus(flags));
   if (device.work_load_list.empty()) return {};
-  if (std::ssize(device.work_load_list) != device.cpus) {
+  if (std::ssize(device.work_load_list) != device.count()) {
     return fail(Code::kUsage, "--work-load-list {}: {} numbers for {} devices", format_value(device.work_load_list),
-                device.work_load_list.size(), device.cpus);
+                device.work_load_list.size(), device.count());
   }
   if (std::any_of(device.work_load_list.begin(), device.work_load_list.end(), [](double x) { return x <= 0; })) {
     return fail(Code::kUsage, "--work-load-list {}: numbers above 0", format_value(device.work_load_list));
@@ -264,7 +298,8 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_role(flags));
   DT_TRY_VOID(check_network_addresses(flags.launch));
   DT_TRY_VOID(check_heartbeat(flags.wire));
-  DT_TRY_VOID(check_devices(flags.device, flags.job.dtype));
+  DT_TRY_VOID(check_devices(flags));
+  DT_TRY_VOID(resolve_loss_scale(flags.job));
   DT_TRY_VOID(check_network(flags.job));
   DT_TRY_VOID(resolve_data(flags));
   DT_TRY_VOID(resolve_schedule(flags));

@@ -46,7 +46,7 @@ std::vector<std::string> later_spellings() {
           "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--replicas", "--inject",
           "--inflight-bytes", "--p3", "--slice-elements", "--gc-type", "--gc-threshold", "--wire-dtype", "--uds",
           // 6
-          "--loss-scale", "--tf32", "--recompute", "--backward-mirror", "--memonger",
+          "--recompute", "--backward-mirror", "--memonger",
           // 7
           "--batch-norm", "--num-group", "--widen-factor", "--add-stn", "--add_stn", "--smooth-alpha",
           "--pretrained-model", "--layer-before-fullc",
@@ -70,11 +70,6 @@ std::vector<std::string> later_spellings() {
 std::vector<RefusedFlag> refused_flags() {
   std::vector<RefusedFlag> all = of_the_originals();
   all.push_back({later_spellings(), kNotYet});
-  all.push_back(
-      {{"--gpus", "--gpu"},
-       "no usable GPU: this build has no support for them. Leave the flag out to train on the CPU, or give --cpus N "
-       "for N CPU devices",
-       Code::kDevice});
   return all;
 }
 

@@ -19,7 +19,8 @@ namespace {
 Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
   exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
   options.keep_all = true;
-  DT_TRY(const std::unique_ptr<exec::Executor> tested, exec::make_cpu_backend()->compile(network.graph, options));
+  DT_TRY(const Devices devices, Devices::open(process.flags, process.log));
+  DT_TRY(const std::unique_ptr<exec::Executor> tested, devices.backend(0).compile(network.graph, options));
   DT_TRY_VOID(initialize(process.flags.job, tested->parameters()));
   data::LoaderOptions loading{.share = {0, data.train->size()},
                               .batch_size = options.batch_size,

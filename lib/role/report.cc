@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "job/build_id.h"
 #include "job/exit_code.h"
-#include "role/setup.h"
+#include "role/devices.h"
 #include "train/summary.h"
 
 namespace dtrain::role {
@@ -16,7 +16,7 @@ double seconds_since(Clock::time_point time) {
   return std::chrono::duration<double>(Clock::now() - time).count();
 }
 
-train::Summary summary_of(const job::JobSpec& spec, size_t devices, const train::TrainOutcome& outcome,
+train::Summary summary_of(const job::JobSpec& spec, const job::DeviceFlags& device, const train::TrainOutcome& outcome,
                           Clock::time_point started) {
   const job::JobFlags& flags = spec.flags;
   train::Summary summary;
@@ -27,7 +27,8 @@ train::Summary summary_of(const job::JobSpec& spec, size_t devices, const train:
   summary.workers = flags.num_workers;
   summary.servers = flags.num_servers;
   for (int64_t worker = 0; worker < flags.num_workers; worker++) {
-    for (size_t device = 0; device < devices; device++) summary.devices.push_back(fmt::format("cpu({})", device));
+    const std::vector<std::string> names = device_names(device);
+    summary.devices.insert(summary.devices.end(), names.begin(), names.end());
   }
   summary.dtype = flags.dtype;
   summary.epochs = outcome.position.epoch;
@@ -76,7 +77,7 @@ std::function<void(const kvstore::Progress&)> live_line_of(const Process& proces
 
 Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
                      const Result<train::TrainOutcome>& result, Clock::time_point started) {
-  train::Summary summary = summary_of(spec, device_count(process.flags), outcome, started);
+  train::Summary summary = summary_of(spec, process.flags.device, outcome, started);
   summary.exit_code = !result           ? job::exit_code(result.error().code)
                       : outcome.stopped ? job::kExitPreempted
                                         : job::kExitOk;
@@ -96,7 +97,7 @@ Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, c
   if (!summary.is_object()) {
     job::JobSpec spec;
     spec.flags = flags.job;
-    summary = nlohmann::json::parse(train::to_json(summary_of(spec, device_count(flags), {}, Clock::now())));
+    summary = nlohmann::json::parse(train::to_json(summary_of(spec, flags.device, {}, Clock::now())));
     summary["peak_rss_bytes"] = nlohmann::json::object();
   }
   summary["exit_code"] = end.exit_code;

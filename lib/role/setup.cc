@@ -157,8 +157,13 @@ uint64_t samples_per_epoch(const job::JobSpec& spec) {
   return static_cast<uint64_t>(spec.batches_per_epoch * spec.flags.batch_size * spec.flags.num_workers);
 }
 
+Type type_of(const job::JobFlags& flags) {
+  if (flags.dtype == type_name(Type::kFloat16)) return Type::kFloat16;
+  return flags.dtype == type_name(Type::kBfloat16) ? Type::kBfloat16 : Type::kFloat32;
+}
+
 size_t device_count(const job::Flags& flags) {
-  return static_cast<size_t>(flags.device.cpus);
+  return static_cast<size_t>(flags.device.count());
 }
 
 Result<std::vector<int64_t>> device_batches(const job::Flags& flags) {

@@ -58,6 +58,9 @@ Result<> complete_spec(int64_t records_train, int64_t records_val, job::JobSpec&
 // Samples that all workers together apply in an epoch: the unit of schedules (R-D9).
 uint64_t samples_per_epoch(const job::JobSpec& spec);
 
+// --dtype.
+Type type_of(const job::JobFlags& flags);
+
 // The devices of this process, and their parts of its batch. Code::kUsage: more devices than images.
 size_t device_count(const job::Flags& flags);
 Result<std::vector<int64_t>> device_batches(const job::Flags& flags);

@@ -9,6 +9,8 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   options.image = flags.job.network.image_shape;
   options.threads = plan_threads(flags).device;
   options.winograd = flags.device.winograd;
+  options.dtype = type_of(flags.job);
+  options.tf32 = flags.device.tf32;
   return options;
 }
 
@@ -16,20 +18,22 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, std::uniq
   std::unique_ptr<Training> training(new Training(std::move(setup), std::move(store)));
   DT_TRY_VOID(training->compile());
   training->open_loaders();
-  DT_TRY(const optim::InitializerSpec initializer, initializer_spec(training->setup_.flags.job),
-         "reading --initializer");
+  const job::JobFlags& job = training->setup_.flags.job;
+  DT_TRY(const optim::InitializerSpec initializer, initializer_spec(job), "reading --initializer");
+  DT_TRY(const train::LossScale loss_scale, train::LossScale::parse(job.loss_scale));
   TrainingSetup& parts = training->setup_;
-  training->trainer_ = std::make_unique<train::Trainer>(
-      training->train_spec(initializer), train::TrainParts{.graph = parts.network.graph,
-                                                           .image = parts.flags.job.network.image_shape,
-                                                           .training = *training->training_,
-                                                           .bucket_begin = parts.bucket_begin,
-                                                           .training_data = *training->training_data_,
-                                                           .inference = training->inference_.get(),
-                                                           .validation_data = training->validation_data_.get(),
-                                                           .store = *training->store_,
-                                                           .coordinator = parts.coordinator,
-                                                           .log = parts.log});
+  training->trainer_ =
+      std::make_unique<train::Trainer>(training->train_spec(initializer, loss_scale),
+                                       train::TrainParts{.graph = parts.network.graph,
+                                                         .image = parts.flags.job.network.image_shape,
+                                                         .training = *training->training_,
+                                                         .bucket_begin = parts.bucket_begin,
+                                                         .training_data = *training->training_data_,
+                                                         .inference = training->inference_.get(),
+                                                         .validation_data = training->validation_data_.get(),
+                                                         .store = *training->store_,
+                                                         .coordinator = parts.coordinator,
+                                                         .log = parts.log});
   return training;
 }
 
@@ -38,7 +42,7 @@ Result<> Training::compile() {
     return fail(Code::kUsage, "the data set has images of {}, --image-shape says {}",
                 to_string(setup_.data.train->image()), to_string(setup_.flags.job.network.image_shape));
   }
-  backend_ = exec::make_cpu_backend();
+  DT_TRY(devices_, Devices::open(setup_.flags, setup_.log));
   DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining), "compiling '{}'", setup_.flags.job.network.network);
   if (setup_.data.validation == nullptr) return {};
   DT_TRY(inference_, compile_for(exec::Options::Purpose::kInference), "compiling '{}' for validation",
@@ -54,7 +58,7 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
   for (size_t device = 0; device < batches.size(); device++) {
     options.batch_size = batches[device];
     exec::Executor* weights_of = training_ ? &training_->executor(device) : nullptr;
-    DT_TRY(executors.emplace_back(), backend_->compile(setup_.network.graph, options, weights_of));
+    DT_TRY(executors.emplace_back(), devices_->backend(device).compile(setup_.network.graph, options, weights_of));
   }
   return std::make_unique<exec::DeviceGroup>(std::move(executors), std::move(batches));
 }
@@ -82,13 +86,15 @@ void Training::open_loaders() {
   validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, options, setup_.log);
 }
 
-train::TrainSpec Training::train_spec(const optim::InitializerSpec& initializer) const {
+train::TrainSpec Training::train_spec(const optim::InitializerSpec& initializer,
+                                      const train::LossScale& loss_scale) const {
   const job::Flags& flags = setup_.flags;
   train::TrainSpec spec;
   spec.num_epochs = flags.job.num_epochs;
   spec.batch_size = flags.job.batch_size;
   spec.metrics = {.top_k = flags.job.top_k, .losses = flags.job.loss};
   spec.on_nan = flags.job.optimizer.on_nan;
+  spec.loss_scale = loss_scale;
   spec.optimizer = optimizer_spec(flags.job);
   spec.schedule = schedule_spec(flags.job);
   spec.initializer = initializer;

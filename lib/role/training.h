@@ -15,6 +15,7 @@
 #include "job/job_spec.h"
 #include "kvstore/coordinator.h"
 #include "kvstore/store.h"
+#include "role/devices.h"
 #include "role/run_dir.h"
 #include "role/setup.h"
 #include "train/trainer.h"
@@ -50,10 +51,11 @@ class Training {
   Result<> compile();
   Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose);
   void open_loaders();
-  [[nodiscard]] train::TrainSpec train_spec(const optim::InitializerSpec& initializer) const;
+  [[nodiscard]] train::TrainSpec train_spec(const optim::InitializerSpec& initializer,
+                                            const train::LossScale& loss_scale) const;
 
   TrainingSetup setup_;
-  std::unique_ptr<exec::Backend> backend_;
+  std::optional<Devices> devices_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
   std::unique_ptr<kvstore::Store> store_;                    // its threads use the devices' memory: it ends before them
   std::unique_ptr<data::Loader> training_data_, validation_data_;

@@ -41,13 +41,31 @@ Result<> StepRunner::hand_over_all() {
 Result<> StepRunner::on_bucket(size_t device, size_t bucket) {
   const std::string bad =
       train::bad_gradient(parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
-  if (parts_.on_nan == job::OnNan::kFail) {
+  if (!holds_back()) {
     if (!bad.empty()) return tl::unexpected(not_finite("gradient", bad));
     return hand_over(device, bucket);
   }
-  // What has been handed over cannot be taken back, so with skip nothing is until all of it has been looked at.
   if (bad_gradient_[device].empty()) bad_gradient_[device] = bad;
   return {};
+}
+
+const std::string* StepRunner::first_bad_gradient() const {
+  const auto bad = std::find_if(bad_gradient_.begin(), bad_gradient_.end(), [](const auto& b) { return !b.empty(); });
+  return bad == bad_gradient_.end() ? nullptr : &*bad;
+}
+
+bool StepRunner::overflowed() {
+  if (!parts_.loss_scale.is_dynamic() || !parts_.devices.overflowed()) return false;
+  if (!parts_.loss_scale.lower()) return false;
+  parts_.log.info("step {}: float16 overflowed: left out, the loss scale is {:g} from now on", step_,
+                  parts_.loss_scale.value());
+  return true;
+}
+
+Result<> StepRunner::leave_out(const std::string& why) {
+  if (!why.empty()) parts_.log.warn("step {}: the {} is not finite: left out", step_, why);
+  restore_statistics();
+  return hand_over_nothing();
 }
 
 // The forward pass has mixed the batch into the moving statistics, and what is not a number stays in them for ever.
@@ -87,7 +105,8 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step) {
   step_ = step;
   samples_ = static_cast<uint32_t>(batch.count);
   for (std::string& bad : bad_gradient_) bad.clear();
-  if (parts_.on_nan == job::OnNan::kSkip) keep_statistics();
+  if (holds_back()) keep_statistics();
+  parts_.devices.set_loss_scale(parts_.loss_scale.value());
   const exec::Batch input{.data = batch.data, .labels = batch.labels};
   DT_TRY_VOID(parts_.devices.forward(input, wait_));
   const std::span<const float> probabilities = parts_.devices.probabilities();
@@ -97,17 +116,25 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step) {
         not_finite("loss", bad_layer(parts_.graph, parts_.image, parts_.devices.parameters(), input, probabilities)));
   }
   if (!bad_loss) DT_TRY_VOID(parts_.devices.backward(ready_));
-  if (parts_.on_nan == job::OnNan::kFail) return true;
-  const auto bad = std::find_if(bad_gradient_.begin(), bad_gradient_.end(), [](const auto& b) { return !b.empty(); });
-  if (bad_loss || bad != bad_gradient_.end()) {
-    parts_.log.warn("step {}: the {} is not finite: left out", step_,
-                    bad_loss ? std::string("loss") : fmt::format("gradient of '{}'", *bad));
-    restore_statistics();
-    DT_TRY_VOID(hand_over_nothing());
+  if (!holds_back()) return true;
+  return conclude(bad_loss);
+}
+
+// What was held back is given away, or left out.
+Result<bool> StepRunner::conclude(bool bad_loss) {
+  const std::string* bad = first_bad_gradient();
+  if (!bad_loss && bad == nullptr) {
+    parts_.loss_scale.good_step();
+    DT_TRY_VOID(hand_over_all());
+    return true;
+  }
+  if (!bad_loss && overflowed()) {
+    DT_TRY_VOID(leave_out(""));
     return false;
   }
-  DT_TRY_VOID(hand_over_all());
-  return true;
+  if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite("gradient", *bad));
+  DT_TRY_VOID(leave_out(bad_loss ? "loss" : fmt::format("gradient of '{}'", *bad)));
+  return false;
 }
 
 Result<> StepRunner::wait_for_weights() {

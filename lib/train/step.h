@@ -14,6 +14,7 @@
 #include "job/flags.h"
 #include "kvstore/store.h"
 #include "tensor/shape.h"
+#include "train/loss_scale.h"
 
 namespace dtrain::train {
 
@@ -26,6 +27,7 @@ struct StepParts {
   uint32_t rank = 0;
   uint32_t workers = 1;
   job::OnNan on_nan = job::OnNan::kFail;
+  LossScale loss_scale = {};
   Log log;
 };
 
@@ -46,6 +48,13 @@ class StepRunner {
 
  private:
   [[nodiscard]] size_t end_of(size_t bucket) const;
+  // Nothing is given away before all of it has been looked at: what the store has cannot be taken back.
+  [[nodiscard]] bool holds_back() const { return parts_.on_nan == job::OnNan::kSkip || parts_.loss_scale.is_dynamic(); }
+  // Whether the step's gradients overflowed by the loss scale, which then is a smaller one.
+  bool overflowed();
+  [[nodiscard]] const std::string* first_bad_gradient() const;
+  Result<> leave_out(const std::string& why);
+  Result<bool> conclude(bool bad_loss);
   Result<> on_bucket(size_t device, size_t bucket);
   Result<> hand_over(size_t device, size_t bucket);
   Result<> hand_over_all();
@@ -59,7 +68,7 @@ class StepRunner {
   exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;
   uint32_t samples_ = 0;
-  // With skip:
+  // While it holds back:
   std::vector<std::string> bad_gradient_;  // by device: the first one found in this step
   std::vector<float> kept_statistics_;     // as they were before it
 };

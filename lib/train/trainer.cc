@@ -80,6 +80,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                     .rank = parts_.coordinator.rank(),
                     .workers = parts_.coordinator.workers(),
                     .on_nan = spec_.on_nan,
+                    .loss_scale = spec_.loss_scale,
                     .log = parts_.log}),
       speedometer_(spec_.disp_batches, spec_.batch_size),
       pace_(spec_.batch_size) {}

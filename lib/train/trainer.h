@@ -20,6 +20,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/checkpoint_header.h"
+#include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/start.h"
 
@@ -31,6 +32,7 @@ struct TrainSpec {
   int64_t batch_size = 1;  // of this worker
   MetricSpec metrics;
   job::OnNan on_nan = job::OnNan::kFail;
+  LossScale loss_scale = {};
 
   // The store applies these; here they make initial weights, the header of checkpoints and the lines about the rate.
   optim::OptimizerSpec optimizer;

@@ -46,7 +46,7 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
       {{"--kv-store", "local", "-n", "2"}, 2, {"train apart", "dist_sync"}},
       {{"-n", "0", "--benchmark", "1"}, 2, {"at least one worker"}},
       {{"-n", "2", "-s", "0", "--benchmark", "1"}, 2, {"at least one server"}},
-      {{"--gpus", "0", "--benchmark", "1"}, 8, {"no usable GPU", "CPU"}},
+      {{"--gpus", "99", "--benchmark", "1", "--num-batches", "1"}, 8, {"GPU", "--cpus N"}},
       {{"--dtype", "float16", "--benchmark", "1"}, 2, {"--dtype float16 needs a GPU", "float32", "bfloat16"}},
       {{"-p", "2"}, 2, {"--placement"}},
       {{"--hostname", "a"}, 2, {"--advertise"}},

@@ -78,6 +78,21 @@ TEST_CASE("devices and their parts of the batch fit each other", "[job]") {
   CHECK_THAT(refused({"--cpus", "2", "--work-load-list", "1,0"}), Contains("above 0"));
 }
 
+TEST_CASE("GPUs bring their types and the loss scale", "[job]") {
+  const Flags flags = parsed({"--gpu", "1,0", "--dtype", "float16", "--work-load-list", "2,1"});
+  CHECK(flags.device.gpus == std::vector<int64_t>{1, 0});
+  CHECK(flags.device.count() == 2);
+  CHECK(flags.job.loss_scale == "dynamic");
+  CHECK(parsed({"--gpus", "0", "--dtype", "bfloat16"}).job.loss_scale == "none");
+  CHECK(parsed({"--gpus", "0", "--dtype", "float16", "--loss-scale", "128"}).job.loss_scale == "128");
+  CHECK(parsed({}).job.loss_scale == "none");
+  CHECK_THAT(refused({"--loss-scale", "dynamic"}), Contains("float32 is not scaled"));
+  CHECK_THAT(refused({"--gpus", "0", "--dtype", "float16", "--loss-scale", "big"}), Contains("numbers from 1"));
+  CHECK_THAT(refused({"--gpus", "0", "--cpus", "2"}), Contains("exclude each other"));
+  CHECK_THAT(refused({"--gpus", "0,0"}), Contains("twice"));
+  CHECK_THAT(refused({"--gpus", "-1"}), Contains("--gpus"));
+}
+
 TEST_CASE("a process by hand says who it is and where the scheduler is", "[job]") {
   const Flags flags = parsed({"--role", "server", "--scheduler", "10.0.0.1:9091", "-n", "2", "-s", "3", "--rank", "2"});
   CHECK(flags.launch.role == Role::kServer);

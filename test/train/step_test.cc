@@ -104,6 +104,57 @@ TEST_CASE("weights that are not finite are named", "[train]") {
   CHECK_THAT(s.run(job::OnNan::kFail, 1).error().message, Catch::Contains("'fc2_weight'"));
 }
 
+// models.md 7.4: the step that overflowed is left out, like one that --on-nan skip leaves out, but without a word of
+// warning; a gradient that is not finite at a scale of 1 is the network's own.
+TEST_CASE("a step whose float16 gradients overflow is left out and the loss scale halved", "[train]") {
+  Setting s;
+  s.executor.overflows_above_ = 1 << 14;
+  s.executor.g2_[0] = kNan;
+  StepRunner runner({.graph = s.graph,
+                     .image = {1, 6, 6},
+                     .devices = s.devices,
+                     .bucket_begin = {0, 1},
+                     .store = s.store,
+                     .workers = 2,
+                     .loss_scale = *LossScale::parse("dynamic"),
+                     .log = Log::silent()});
+  const auto step = [&] {
+    s.store.told.clear();
+    return runner.run({.data = s.pixels, .labels = s.labels, .count = 1}, 0);
+  };
+  const std::vector<std::string> nothing = {"wait 0", "wait 1", "bucket 1 step 0 samples 0",
+                                            "bucket 0 step 0 samples 0"};
+  for (const double scale : {1 << 16, 1 << 15}) {
+    s.executor.g2_[0] = kNan;
+    CHECK_FALSE(*step());
+    CHECK(s.executor.loss_scale_ == scale);
+    CHECK(s.store.told == nothing);
+  }
+  s.executor.g2_[0] = 1;
+  CHECK(*step());
+  CHECK(s.executor.loss_scale_ == 1 << 14);
+  CHECK(s.store.told.back() == "bucket 0 step 0 samples 1");
+  s.executor.g2_[0] = kNan;
+  CHECK_THAT(step().error().message, Catch::Contains("gradient") && Catch::Contains("not finite"));
+}
+
+TEST_CASE("the loss scale doubles after 2000 good steps, between 1 and 2^24", "[train]") {
+  LossScale scale = *LossScale::parse("dynamic");
+  CHECK(scale.value() == 1 << 16);
+  for (int step = 0; step < 1999; step++) scale.good_step();
+  CHECK(scale.value() == 1 << 16);
+  scale.good_step();
+  CHECK(scale.value() == 1 << 17);
+  for (int step = 0; step < 2000 * 20; step++) scale.good_step();
+  CHECK(scale.value() == 1 << 24);
+  for (int step = 0; step < 24; step++) CHECK(scale.lower());
+  CHECK(scale.value() == 1);
+  CHECK_FALSE(scale.lower());
+  CHECK(LossScale::parse("none")->value() == 1);
+  CHECK(LossScale::parse("128")->value() == 128);
+  CHECK_FALSE(LossScale::parse("128")->is_dynamic());
+}
+
 TEST_CASE("a peer lost while waiting ends the step", "[train]") {
   Setting s;
   s.store.lost = true;
