@@ -110,8 +110,10 @@ template <class From, class To>
 void transpose(const char* name, const TransposeArguments<From, To>& a, cudaStream_t stream) {
   DT_KERNEL_CHECK(a.count > 0 && a.rows > 0 && a.columns > 0, "a permutation of nothing");
   DT_KERNEL_CHECK(a.rows <= kGridYMax * kTile, "more rows than a grid has");
-  const Dim grid{static_cast<uint32_t>(divide_up(a.columns, kTile)), static_cast<uint32_t>(divide_up(a.rows, kTile)),
-                 static_cast<uint32_t>(std::min(a.count, kGridYMax))};
+  const int64_t x = divide_up(a.columns, kTile), y = divide_up(a.rows, kTile);
+  // Where a matrix is a tile or two, a block takes several.
+  const int64_t z = std::min({a.count, divide_up(kGridBlocks * 2, x * y), kGridYMax});
+  const Dim grid{static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
   launch({.name = name,
           .grid = grid,
           .block = {kTile, kTileRows},

@@ -60,8 +60,10 @@ class Block {
 
   void give_way(State state);
   void take_turn(size_t index, const std::function<void()>& work);
-  void release(const char* kernel);
-  bool release_shuffles();
+  std::span<Thread> warp_at(size_t warp);
+  void run_warp(size_t warp, const std::function<void()>& work, uint64_t seed, uint64_t which);
+  void release_barrier(const char* kernel);
+  static bool release_shuffle(std::span<Thread> warp);
   [[nodiscard]] size_t count(State state) const;
 
   std::vector<Thread> threads_;
@@ -74,14 +76,28 @@ thread_local Block current_block;
 void Block::run(const Launch& launch, const std::function<void()>& work, uint64_t seed, int64_t block) {
   threads_.clear();
   threads_.resize(size_t{blockDim.x} * blockDim.y * blockDim.z);
+  const auto warps = static_cast<int64_t>((threads_.size() + kLanes - 1) / kLanes);
   for (uint64_t turn = 0; count(State::kEnded) < threads_.size(); turn++) {
-    if (turn > 0) release(launch.name);
+    if (turn > 0) release_barrier(launch.name);
     const uint64_t which = static_cast<uint64_t>(block) << 32 | turn;
-    for (const int64_t i : order_of(seed, static_cast<int64_t>(threads_.size()), 2, which)) {
-      const auto index = static_cast<size_t>(i);
-      if (threads_[index].state == State::kNew || threads_[index].state == State::kReady) take_turn(index, work);
-    }
+    for (const int64_t warp : order_of(seed, warps, 2, which)) run_warp(static_cast<size_t>(warp), work, seed, which);
   }
+}
+
+std::span<Block::Thread> Block::warp_at(size_t warp) {
+  const std::span<Thread> all(threads_);
+  return all.subspan(warp * kLanes, std::min(kLanes, all.size() - warp * kLanes));
+}
+
+// As far as the warp gets on its own, while the others stand: how far ahead a device may let it run.
+void Block::run_warp(size_t warp, const std::function<void()>& work, uint64_t seed, uint64_t which) {
+  const std::span<Thread> threads = warp_at(warp);
+  do {
+    for (const int64_t i : order_of(seed, static_cast<int64_t>(threads.size()), 3 + warp, which)) {
+      const State state = threads[static_cast<size_t>(i)].state;
+      if (state == State::kNew || state == State::kReady) take_turn(warp * kLanes + static_cast<size_t>(i), work);
+    }
+  } while (release_shuffle(threads));
 }
 
 void Block::take_turn(size_t index, const std::function<void()>& work) {
@@ -120,24 +136,20 @@ size_t Block::count(State state) const {
       std::count_if(threads_.begin(), threads_.end(), [&](const Thread& t) { return t.state == state; }));
 }
 
-// Lets those go on who have what they wait for. On a device nobody would where this throws.
-void Block::release(const char* kernel) {
-  if (release_shuffles()) return;
+// When no warp gets any further: lets the block go on. On a device nobody would where this throws.
+void Block::release_barrier(const char* kernel) {
   const size_t waiting = count(State::kAtBarrier), ended = count(State::kEnded);
   DT_CHECK(waiting == threads_.size(), "{}: {} of {} threads wait at a barrier, {} have ended", kernel, waiting,
            threads_.size(), ended);
   for (Thread& thread : threads_) thread.state = State::kReady;
 }
 
-bool Block::release_shuffles() {
-  bool released = false;
-  for (size_t begin = 0; begin + kLanes <= threads_.size(); begin += kLanes) {
-    const auto warp = std::span(threads_).subspan(begin, kLanes);
-    if (!std::all_of(warp.begin(), warp.end(), [](const Thread& t) { return t.state == State::kAtShuffle; })) continue;
-    for (Thread& thread : warp) thread.state = State::kReady;
-    released = true;
-  }
-  return released;
+// Lets a warp go on whose threads are all in the same shuffle.
+bool Block::release_shuffle(std::span<Thread> warp) {
+  const auto waits = [](const Thread& t) { return t.state == State::kAtShuffle; };
+  if (warp.size() != kLanes || !std::all_of(warp.begin(), warp.end(), waits)) return false;
+  for (Thread& thread : warp) thread.state = State::kReady;
+  return true;
 }
 
 // What a device refuses. Compute capability 8.0 and later: CUDA's programming guide, "Technical Specifications".

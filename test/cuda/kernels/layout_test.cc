@@ -125,6 +125,19 @@ TEST_CASE("maps become planes, as Flatten orders them, and maps again", "[cuda]"
   }
 }
 
+// More images than a grid has blocks for: a block's tile is used again.
+TEST_CASE("many small maps become planes", "[cuda]") {
+  const Extent e{2300, 5, 2, 2};
+  const Floats x = integers(e.count(), 1);
+  const Results results = in_all_orders([&] {
+    const Map map(Type::kFloat32, e, x);
+    const Array planar(Type::kFloat32, static_cast<int64_t>(e.count()));
+    to_planar({.n = e.n, .channels = e.c, .positions = 4}, map.in(), planar.data(), nullptr);
+    return Results{planar.get()};
+  });
+  CHECK(same_bits(results[0], x));
+}
+
 TEST_CASE("changes of layout say the bytes that they move", "[cuda]") {
   const Extent e{2, 50, 4, 4};
   const Map map(Type::kFloat16, e);
