@@ -25,7 +25,8 @@ DeviceParameters::DeviceParameters(const graph::Shapes& shapes, exec::Options::P
       forms_(std::move(forms)),
       weights_(host_.view().all_weights.size_bytes()),
       gradients_(host_.view().all_gradients.size_bytes()),
-      statistics_(host_.view().all_statistics.size_bytes()) {
+      statistics_(host_.view().all_statistics.size_bytes()),
+      used_(make_event()) {
   size_t bytes = 0;
   for (const WeightForm& form : forms_) {
     stored_offset_.push_back(bytes);
@@ -66,6 +67,14 @@ DeviceTable<WeightTensor> DeviceParameters::store_table(size_t first, size_t end
     counts.push_back(stored_count(tensors.back()));
   }
   return {tensors, counts, conversion_bytes(tensors)};
+}
+
+void DeviceParameters::begin_use(cudaStream_t stream) const {
+  DT_CUDA(cudaStreamWaitEvent(stream, used_.get(), 0));
+}
+
+void DeviceParameters::end_use(cudaStream_t stream) const {
+  DT_CUDA(cudaEventRecord(used_.get(), stream));
 }
 
 void DeviceParameters::upload_weights(size_t first, size_t end, cudaStream_t stream) const {

@@ -44,6 +44,11 @@ class DeviceParameters {
   // What makes the stored forms of the parameters [first, end).
   [[nodiscard]] DeviceTable<WeightTensor> store_table(size_t first, size_t end) const;
 
+  // Executors that share the tensors queue a pass one after the other: what is queued behind begin_use waits for what
+  // was queued before the last end_use, in whichever stream.
+  void begin_use(cudaStream_t stream) const;
+  void end_use(cudaStream_t stream) const;
+
   // Queue copies: of the weights of [first, end) to the device, of their gradients from it, of all statistics.
   void upload_weights(size_t first, size_t end, cudaStream_t stream) const;
   void download_gradients(size_t first, size_t end, cudaStream_t stream) const;
@@ -60,6 +65,7 @@ class DeviceParameters {
   exec::ParameterStore host_;
   std::vector<WeightForm> forms_;
   DeviceMemory weights_, gradients_, statistics_, stored_;
+  CudaEvent used_;
   std::vector<size_t> stored_offset_;  // by parameter, in bytes; of use where its form is not the canonical one
 };
 

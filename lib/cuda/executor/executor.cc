@@ -125,10 +125,10 @@ void CudaExecutor::follow(const CudaStream& first, const CudaStream& then) {
   DT_CUDA(cudaStreamWaitEvent(then.get(), order_.get(), 0));
 }
 
-// The last pass may still run, and reads what is written now.
+// What is written now is read by the last pass, which may still run, or by one of an executor that shares the weights.
 void CudaExecutor::begin_forward(const exec::Batch& batch) {
   follow(compute_, batch_);
-  follow(compute_, copy_);
+  parameters_->begin_use(copy_.get());
   batch_memory_->stage(batch, batch_.get());
   follow(batch_, compute_);
   parameters_->upload_statistics(copy_.get());
@@ -160,7 +160,9 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   begin_forward(batch);
   const Result<> result = queue_forward(wait);
   DT_CUDA(cudaEventRecord(uploaded_.get(), copy_.get()));
+  follow(compute_, copy_);
   if (result) download_results();
+  parameters_->end_use(copy_.get());
   // The host's weights and statistics are the caller's again when this returns, after an error too. What goes up is
   // there long before the program has run.
   DT_CUDA(cudaEventSynchronize(uploaded_.get()));
@@ -168,7 +170,6 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
 }
 
 void CudaExecutor::download_results() {
-  follow(compute_, copy_);
   if (training()) parameters_->download_statistics(copy_.get());
   DT_CUDA(cudaMemcpyAsync(probabilities_.data(), output_at_[graph_.output()], probabilities_.bytes(),
                           cudaMemcpyDeviceToHost, copy_.get()));
@@ -194,6 +195,8 @@ void CudaExecutor::queue_backward() {
       DT_CUDA(cudaEventRecord(downloaded_[bucket].get(), copy_.get()));
     }
   }
+  follow(compute_, copy_);  // steps behind the last bucket, if there are any
+  parameters_->end_use(copy_.get());
 }
 
 // All of the pass is queued before the host waits for its first part, so that the device never waits for the host.

@@ -166,6 +166,25 @@ void share_weights() {
 
 }  // namespace
 
+// Nobody waits for the inference before its weights change.
+TEST_CASE("a pass leaves its weights alone until another executor's pass is over", "[cuda][exec]") {
+  const cuda::emulator::LateStreams late;
+  auto training = compile(small_options({0, 5}));
+  Options options = small_options({0});
+  options.purpose = Options::Purpose::kInference;
+  auto inference = compile(options, training.get());
+  const HostBatch batch = random_batch(1);
+  std::vector<float> first;
+  for (int round = 0; round < 2; round++) {
+    fill_parameters(training->parameters(), Values::kFloats, 1);
+    REQUIRE(inference->forward({batch.data, {}}, no_wait));
+    if (round == 0) first.assign(inference->probabilities().begin(), inference->probabilities().end());
+    fill_parameters(training->parameters(), Values::kFloats, 2);
+    REQUIRE(training->forward(batch.view(), no_wait));
+    CHECK(std::ranges::equal(inference->probabilities(), first));
+  }
+}
+
 TEST_CASE("executors of a device share weights", "[cuda][exec]") {
   share_weights();
 }
@@ -173,6 +192,17 @@ TEST_CASE("executors of a device share weights", "[cuda][exec]") {
 TEST_CASE("executors of a device share weights, as late as streams may run", "[cuda][exec]") {
   const cuda::emulator::LateStreams late;
   share_weights();
+}
+
+TEST_CASE("tensors that are not needed at the same time share memory on the device", "[cuda][exec]") {
+  Options options = small_options({0});
+  const size_t shared = compile(options)->memory_bytes();
+  options.purpose = Options::Purpose::kInference;
+  const size_t inference = compile(options)->memory_bytes();
+  options.purpose = Options::Purpose::kTraining;
+  options.keep_all = true;
+  CHECK(inference < shared);
+  CHECK(4 * shared < 3 * compile(options)->memory_bytes());
 }
 
 TEST_CASE("what a device cannot do is an Error of its kind", "[cuda][exec]") {
