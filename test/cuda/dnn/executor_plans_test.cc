@@ -1,0 +1,61 @@
+// The plans that the executor asks for, through its own code and from the description of a device that is not here:
+// every pass of every layer in the layout that the executor chooses. plans_test.cc has what was chosen.
+#include <catch2/catch.hpp>
+
+#include "cuda/dnn/networks.h"
+#include "cuda/dnn/planner.h"
+#include "cuda/executor/convolutions.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+class ListedPlan final : public ConvolutionPlan {
+ public:
+  explicit ListedPlan(size_t workspace_bytes) : workspace_bytes_(workspace_bytes) {}
+  [[nodiscard]] size_t workspace_bytes() const override { return workspace_bytes_; }
+  [[nodiscard]] Call bind(const ConvolutionPointers&) const override { return {}; }
+
+ private:
+  size_t workspace_bytes_;
+};
+
+// dnn_runner's plans, without a handle to run them.
+class Planning final : public ConvolutionRunner {
+ public:
+  Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool) override {
+    passes.push_back(pass.text());
+    DT_TRY(const Plan plan, planner_.plan(pass));
+    return std::make_shared<ListedPlan>(plan.workspace_bytes());
+  }
+  std::vector<std::string> passes;
+
+ private:
+  Planner planner_{h200(), {.deterministic = true, .compile_at_run_time = false}};
+};
+
+}  // namespace
+
+TEST_CASE("every pass that the executor asks for has a compiled plan on sm_90", "[cuda]") {
+  Planning runner;
+  for (const Network& network : networks()) {
+    const graph::Graph graph = test::must(
+        graph::build_model({.network = network.name, .num_classes = network.classes, .image = network.image}));
+    const graph::Shapes shapes = test::must(graph::infer_shapes(graph, network.image));
+    for (const Type type : {Type::kFloat16, Type::kBfloat16, Type::kFloat32}) {
+      if (type != Type::kFloat16 && !network.small) continue;
+      INFO(network.name << " in " << type_name(type));
+      const exec::Options options{.batch_size = 128, .image = network.image, .dtype = type};
+      const Result<GraphPlans> plans =
+          plan_convolutions(graph, shapes, choose_layout(graph, shapes, type), options, runner);
+      if (!plans) FAIL(plans.error().text());
+      CHECK(plans->size() == convolutions_of(graph, shapes, 1).size());
+    }
+  }
+  // Images of 3 channels are read as 4 in 16 bit.
+  const auto asks_for = [&](const std::string& text) { return std::ranges::count(runner.passes, text) > 0; };
+  CHECK(asks_for("forward float16 128x4x224x224 k64 7x7 s2 p3"));
+  CHECK_FALSE(asks_for("forward float16 128x3x224x224 k64 7x7 s2 p3"));
+}
+
+}  // namespace dtrain::cuda
