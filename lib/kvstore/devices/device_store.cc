@@ -137,8 +137,11 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
     return {};
   }
   const auto bucket = static_cast<uint32_t>(at.bucket);
-  if (device.step != step) enqueue<&DeviceStore::count_samples>(device, bucket, samples);
-  device.step = step;
+  // The lane reads the step: it changes only here, when all of the last one's buckets have come.
+  if (device.step != step) {
+    device.step = step;
+    enqueue<&DeviceStore::count_samples>(device, bucket, samples);
+  }
   enqueue<&DeviceStore::exchange>(device, bucket, samples);
   if (options_.update_at != UpdateAt::kServers || bucket > 0) return {};
   // All sums are on their way: the new weights, in the order in which forward asks for them.
