@@ -82,6 +82,7 @@ namespace {
 
 std::vector<void*> addresses_of(const std::vector<Map>& maps, const Addresses& at) {
   std::vector<void*> result;
+  result.reserve(maps.size());
   for (const Map& map : maps) result.push_back(at.at(map.value));
   return result;
 }
@@ -158,7 +159,7 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   DT_CUDA(cudaSetDevice(device_));
   finish_results();
   begin_forward(batch);
-  const Result<> result = queue_forward(wait);
+  Result<> result = queue_forward(wait);
   DT_CUDA(cudaEventRecord(uploaded_.get(), copy_.get()));
   follow(compute_, copy_);
   if (result) download_results();

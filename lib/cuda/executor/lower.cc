@@ -136,6 +136,7 @@ void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool re
   }
   program_.step(id, std::move(uses), [terms, y, relu](const Addresses& at) -> Call {
     std::vector<In> sources;
+    sources.reserve(terms.size());
     for (const Map& term : terms) sources.push_back(at.in(term));
     return [sources, to = at.out(y), y, relu](cudaStream_t stream) {
       sum({.type = y.type, .rows = y.rows(), .channels = y.channels, .sources = sources, .y = to, .relu = relu},
@@ -264,6 +265,7 @@ Lowered lower(const LowerRequest& request) {
   Lowering l(request);
   const std::vector<NodeId> order = request.graph.canonical_order();
   std::vector<Lowering::EmitBackward> backward;
+  backward.reserve(order.size());
   l.forward_.push_back({});
   for (const NodeId id : order) backward.push_back(l.lower_node(id));
   l.forward_.back().end = l.program_.steps().size();

@@ -57,7 +57,7 @@ Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
 void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const Map& y) {
   Uses uses{{norm.x.value, skip.value, norm.mean, norm.inv_std, norm.variance, norm.gamma, norm.beta}, {y.value}};
   uses.overwrites = {in_place(norm.x, y), in_place(skip, y)};
-  l.program().kernel(norm.id, batch_norm_apply, std::move(uses), [=](const Addresses& at) {
+  l.program().kernel(norm.id, batch_norm_apply, uses, [=](const Addresses& at) {
     return BatchNormApply{.type = norm.x.type,
                           .rows = norm.x.rows(),
                           .channels = norm.x.channels,
@@ -86,7 +86,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
   Uses uses{{norm.x.value, g.y.value, g.dy.value, norm.mean, norm.inv_std, norm.gamma, norm.beta, add.value},
             {dx.value, g.dskip.value, dgamma, dbeta}};
   if (wanted) uses.overwrites = {in_place(add, dx), in_place(g.dy, dx)};
-  l.program().kernel(norm.id, batch_norm_backward, std::move(uses), [=](const Addresses& at) {
+  l.program().kernel(norm.id, batch_norm_backward, uses, [=](const Addresses& at) {
     return BatchNormBackward{.type = norm.x.type,
                              .rows = norm.x.rows(),
                              .channels = norm.x.channels,

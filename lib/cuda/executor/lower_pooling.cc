@@ -55,11 +55,11 @@ void emit_backward(Lowering& l, const Pool& p, bool max) {
   const Map add = l.take_term(input), dx = l.program().like(p.x);
   Uses uses{{dy.value, add.value, p.where}, {dx.value}, {in_place(add, dx)}};
   if (max) {
-    l.program().kernel(p.id, max_pooling_backward, std::move(uses), [=](const Addresses& at) {
+    l.program().kernel(p.id, max_pooling_backward, uses, [=](const Addresses& at) {
       return MaxPoolingBackward{dx.type, p.shape, at.in(dy), at.in(add), at.at(p.where), at.out(dx)};
     });
   } else {
-    l.program().kernel(p.id, average_pooling_backward, std::move(uses), [=](const Addresses& at) {
+    l.program().kernel(p.id, average_pooling_backward, uses, [=](const Addresses& at) {
       return AveragePoolingBackward{dx.type, p.shape, p.divide, at.in(dy), at.in(add), at.out(dx)};
     });
   }

@@ -72,8 +72,8 @@ class Program {
   void step(graph::NodeId node, Uses uses, std::function<Call(const Addresses&)> bind);
   // A step that calls kernel(arguments, stream) with arguments that are made once the addresses are known.
   template <class Arguments, class Make>
-  void kernel(graph::NodeId node, void (*kernel)(const Arguments&, cudaStream_t), Uses uses, Make make) {
-    step(node, std::move(uses), [kernel, make](const Addresses& at) -> Call {
+  void kernel(graph::NodeId node, void (*kernel)(const Arguments&, cudaStream_t), const Uses& uses, Make make) {
+    step(node, uses, [kernel, make](const Addresses& at) -> Call {
       return [kernel, arguments = Arguments(make(at))](cudaStream_t stream) { kernel(arguments, stream); };
     });
   }
