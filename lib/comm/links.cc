@@ -370,7 +370,8 @@ GlooLinks::End GlooLinks::wait(Message& message) {
   return message.is_done ? End::kDone : End::kOther;
 }
 
-// Not after an error, nor when a rank is lost that has not sent or taken all that it should have.
+// Not after an error, nor when a rank is lost that has not sent or taken all that it should have; nor for a message
+// that was found to be done while looking for that.
 bool GlooLinks::may_wait(const Message& message) {
   while (true) {
     {
@@ -382,7 +383,7 @@ bool GlooLinks::may_wait(const Message& message) {
       }
       known_losses_ = lost_.size();
     }
-    if (misses_lost()) return false;
+    if (misses_lost() || message.is_done) return false;
   }
 }
 
