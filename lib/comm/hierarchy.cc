@@ -85,7 +85,7 @@ Result<> HierarchyEnd::reduce_scatter(std::span<float> values) {
     DT_TRY_VOID(barrier());
     const Part part = part_of(values.size(), rank(), size());
     std::copy_n(process_->scratch.data() + part.begin, part.count, values.data() + part.begin);
-    return barrier();  // the next operation writes into the scratch
+    return barrier();  // the next operation may enlarge the scratch
   }());
 }
 

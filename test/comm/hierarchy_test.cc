@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "base/random.h"
 #include "comm/shared_memory.h"
 #include "group.h"
 
@@ -47,6 +48,38 @@ TEST_CASE("processes of several devices are summed process by process, whatever 
   const std::vector<float> sum = nested_sum_of(arrays, 2);
   CHECK(!same_bits(sum, ordered_sum_of(arrays)));  // or the numbers show nothing
   check_operations(hierarchy(make_shared_memory_group(3, {}), 2), arrays, sum);
+}
+
+// They share one scratch array a process: the next operation must not write what another device has still to read.
+TEST_CASE("many operations of several devices in a row do not disturb each other", "[comm]") {
+  const Group group = hierarchy(make_shared_memory_group(2, {}), 3);
+  const size_t size = group.size();
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    INFO("seed " << seed);
+    std::vector<int> wrong(size, 0);
+    const auto endings = on_all(size, [&](uint32_t rank) -> Result<> {
+      RandomStream shared(seed, Use::kTest, 0);
+      RandomStream own(seed, Use::kTest, 1, rank);
+      for (int operation = 0; operation < 100; operation++) {
+        for (int64_t yields = own.below(5); yields > 0; yields--) std::this_thread::yield();
+        Arrays arrays = random_numbers(size, static_cast<size_t>(shared.below(3000)), shared.next());
+        const std::vector<float> sum = nested_sum_of(arrays, 3);
+        std::vector<float>& values = arrays[rank];
+        const auto root = static_cast<uint32_t>(shared.below(static_cast<int64_t>(size)));
+        if (shared.below(2) == 0) {
+          DT_TRY_VOID(group[rank]->reduce_scatter(values));
+          DT_TRY_VOID(group[rank]->all_gather(values));
+        } else {
+          DT_TRY_VOID(group[rank]->reduce(values, root));
+          DT_TRY_VOID(group[rank]->broadcast(values, root));
+        }
+        if (!same_bits(values, sum)) wrong[rank]++;
+      }
+      return {};
+    });
+    for (const Ending& ending : endings) REQUIRE(ending.result.has_value());
+    CHECK(wrong == std::vector<int>(size, 0));
+  }
 }
 
 TEST_CASE("processes of several devices come together over the network", "[comm]") {
