@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kvstore/training_state.h"
+#include "tensor/buckets.h"
 
 namespace dtrain::kvstore {
 namespace {
@@ -21,8 +22,7 @@ Updater::Updater(UpdaterOptions options, std::vector<std::string> slots)
     : options_(std::move(options)), slots_(std::move(slots)), pool_(std::max(options_.threads, 1), "update") {}
 
 size_t Updater::end_of(size_t bucket) const {
-  const auto& begins = options_.bucket_begin;
-  return bucket + 1 < begins.size() ? begins[bucket + 1] : view_.parameters.size();
+  return bucket_end(options_.bucket_begin, bucket, view_.parameters.size());
 }
 
 Result<> Updater::bind(const ParameterView& view, std::span<const FlatInterval> owned, const TrainingState& state) {

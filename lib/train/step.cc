@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/buckets.h"
 #include "train/finite.h"
 
 namespace dtrain::train {
@@ -15,8 +16,7 @@ StepRunner::StepRunner(StepParts parts)
       bad_gradient_(parts_.devices.size()) {}
 
 size_t StepRunner::end_of(size_t bucket) const {
-  return bucket + 1 < parts_.bucket_begin.size() ? parts_.bucket_begin[bucket + 1]
-                                                 : parts_.devices.parameters().parameters.size();
+  return bucket_end(parts_.bucket_begin, bucket, parts_.devices.parameters().parameters.size());
 }
 
 Error StepRunner::not_finite(const std::string& what, const std::string& layer) const {

@@ -4,6 +4,7 @@
 
 #include "cuda/kernels/layout.h"
 #include "exec/contract.h"
+#include "tensor/buckets.h"
 
 namespace dtrain::cuda {
 
@@ -68,8 +69,7 @@ void CudaExecutor::make_streams() {
 }
 
 size_t CudaExecutor::bucket_end(size_t bucket) const {
-  const std::vector<size_t>& begin = options_.bucket_begin;
-  return bucket + 1 < begin.size() ? begin[bucket + 1] : shapes_.parameters.size();
+  return dtrain::bucket_end(options_.bucket_begin, bucket, shapes_.parameters.size());
 }
 
 void CudaExecutor::make_upload_tables() {

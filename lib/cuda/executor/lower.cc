@@ -2,6 +2,7 @@
 
 #include "base/overloaded.h"
 #include "cuda/kernels/elementwise.h"
+#include "tensor/buckets.h"
 
 namespace dtrain::cuda {
 
@@ -146,8 +147,7 @@ void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool re
 }
 
 size_t Lowering::bucket_end(size_t bucket) const {
-  const auto& begin = options_.bucket_begin;
-  return bucket + 1 < begin.size() ? begin[bucket + 1] : shapes_.parameters.size();
+  return dtrain::bucket_end(options_.bucket_begin, bucket, shapes_.parameters.size());
 }
 
 // Nodes and parameters have one order, so a node needs all buckets up to that of its last parameter.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/contract.h"
+#include "tensor/buckets.h"
 
 namespace dtrain::exec::reference {
 
@@ -130,7 +131,7 @@ void ReferenceExecutor<T>::begin_backward() {
 template <class T>
 void ReferenceExecutor<T>::load_bucket(size_t bucket) {
   const std::vector<size_t>& begin = options_.bucket_begin;
-  const size_t end = bucket + 1 < begin.size() ? begin[bucket + 1] : view_.parameters.size();
+  const size_t end = bucket_end(begin, bucket, view_.parameters.size());
   for (size_t i = begin[bucket]; i < end; i++) load_parameter(i);
 }
 

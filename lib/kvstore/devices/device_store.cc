@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tensor/buckets.h"
+
 namespace dtrain::kvstore {
 namespace {
 
@@ -52,8 +54,7 @@ DeviceStore::~DeviceStore() {
 FlatInterval DeviceStore::interval(size_t bucket) const {
   const auto& begins = options_.bucket_begin;
   const ParameterView& view = devices_.front().view;
-  const size_t end = bucket + 1 < begins.size() ? begins[bucket + 1] : view.parameters.size();
-  return flat_interval(view, begins[bucket], end);
+  return flat_interval(view, begins[bucket], bucket_end(begins, bucket, view.parameters.size()));
 }
 
 // The largest bucket first, each to the device that has least: MXNet's rule for its merge GPUs.

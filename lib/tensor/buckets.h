@@ -1,0 +1,14 @@
+// Buckets: intervals of the parameters in canonical order, given by the index at which each begins (exec/executor.h).
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace dtrain {
+
+// One past the bucket's last parameter, of `parameters` in all.
+inline size_t bucket_end(std::span<const size_t> bucket_begin, size_t bucket, size_t parameters) {
+  return bucket + 1 < bucket_begin.size() ? bucket_begin[bucket + 1] : parameters;
+}
+
+}  // namespace dtrain
