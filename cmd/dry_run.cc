@@ -5,6 +5,7 @@
 #include "job/job_spec.h"
 #include "role/devices.h"
 #include "role/setup.h"
+#include "role/stores.h"
 #include "role/training.h"
 
 namespace dtrain::cmd {
@@ -53,7 +54,8 @@ Result<std::string> memory_text(const job::Flags& flags) {
                                  devices > 1 ? fmt::format(" with {} devices", devices) : "",
                                  mebibytes(weights * devices), mebibytes(weights * devices), mebibytes(memory.compute));
   if (flags.job.num_servers == 0) {
-    const size_t copies = role::replicates_update(flags.job) ? devices : 1;
+    const bool replicates = role::update_place(job::store_of(flags.job)) == kvstore::UpdateAt::kReplicas;
+    const size_t copies = replicates ? devices : 1;
     return text + fmt::format(", optimiser {}\n", mebibytes(state * copies));
   }
   return text + fmt::format("\nmemory of {} servers together: weights {}, sums {}, optimiser {}\n",

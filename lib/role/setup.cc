@@ -48,11 +48,6 @@ bool servers_only_sum(const job::JobFlags& flags) {
   return store.servers && store.update == job::Update::kWorker;
 }
 
-bool replicates_update(const job::JobFlags& flags) {
-  const job::Store store = job::store_of(flags);
-  return !store.servers && store.update == job::Update::kWorker;
-}
-
 std::vector<uint64_t> key_sizes(const graph::Shapes& shapes) {
   std::vector<uint64_t> sizes;
   for (const auto* infos : {&shapes.parameters, &shapes.statistics}) {

@@ -33,8 +33,6 @@ optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
 kvstore::UpdateRule update_rule(const job::JobSpec& spec);
 // Whether the servers of this job only sum (R-S6).
 bool servers_only_sum(const job::JobFlags& flags);
-// Whether each device updates all of its weights, with optimiser state of its own.
-bool replicates_update(const job::JobFlags& flags);
 // "default" is MXNet 1.x's choice by network (models.md 3.3).
 Result<optim::InitializerSpec> initializer_spec(const job::JobFlags& flags);
 
