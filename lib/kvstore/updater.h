@@ -1,5 +1,6 @@
-// The optimiser beside a device: it updates the device's weights with its gradients, and keeps its own state. The same
-// arithmetic as a server's shard, so that a BSP job of one worker has the bits of a lone process.
+// The update beside a device: its weights become new by its gradients, step by step. The same arithmetic as a server's
+// shard, so that a BSP job of one worker has the bits of a lone process. Where it takes place, and where the state
+// lies, is the optimizer's business: here is what it owns of each bucket, and how far the training is.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +10,26 @@
 #include <string>
 #include <vector>
 
-#include "base/thread.h"
 #include "kvstore/store.h"
 #include "kvstore/update_rule.h"
 #include "kvstore/wire.h"
-#include "tensor/buffer.h"
+#include "optim/array_optimizer.h"
 
 namespace dtrain::kvstore {
 
 struct UpdaterOptions {
   UpdateRule rule = {};
   std::vector<size_t> bucket_begin = {0};  // as the executor has them
-  int threads = 1;                         // of an update; the caller's is one of them
 };
 
 // One thread at a time calls it.
 class Updater {
  public:
-  // Code::kUsage: an unknown optimiser.
-  static Result<std::unique_ptr<Updater>> create(UpdaterOptions options);
+  // `optimizer`: of the rule, over the memory that the views are of. Code::kUsage: an unknown rule.
+  static Result<std::unique_ptr<Updater>> create(UpdaterOptions options,
+                                                 std::unique_ptr<optim::ArrayOptimizer> optimizer);
+  // By `threads` threads of the host.
+  static Result<std::unique_ptr<Updater>> create(UpdaterOptions options, int threads);
 
   // The view's memory must outlive what follows. `owned`, by bucket: what it updates of the bucket's flat_interval,
   // counted from its beginning; empty: all of every bucket. `state` without arrays: zeros. Code::kData: arrays of
@@ -38,38 +40,32 @@ class Updater {
   void update(size_t bucket, uint32_t samples);
 
   // What it owns of the state is copied into arrays made by empty_state. The counters are of the first bucket.
-  void read_state(TrainingState& state) const;
+  Result<> read_state(TrainingState& state) const;
   [[nodiscard]] TrainingState empty_state() const;
   // The memory of the state, array by array, in canonical order.
   void for_each_slot(const std::function<void(std::span<float>)>& visit);
 
  private:
-  // A part of a parameter that one thread updates.
-  struct Task {
-    optim::Multipliers multipliers;
-    std::span<float> weight;
-    std::span<const float> gradient;
-    std::vector<std::span<float>> state;  // by slot
-  };
-  // A part of a parameter, with its state.
+  // A part of a parameter, as an array of a group of the optimizer.
   struct Piece {
     size_t parameter = 0;
-    size_t begin = 0, count = 0;       // elements of it
-    std::vector<Buffer<float>> slots;  // of `count`
+    size_t begin = 0, count = 0;  // elements of it
   };
 
-  Updater(UpdaterOptions options, std::vector<std::string> slots);
+  Updater(UpdaterOptions options, std::vector<std::string> slots, std::unique_ptr<optim::ArrayOptimizer> optimizer);
   [[nodiscard]] size_t end_of(size_t bucket) const;
-  void own(size_t bucket, std::span<const FlatInterval> owned);
-  void add_piece(size_t bucket, size_t parameter, size_t begin, size_t count);
+  [[nodiscard]] std::vector<Piece> pieces_of(size_t bucket, std::span<const FlatInterval> owned) const;
+  [[nodiscard]] optim::LearnedArray array_of(const Piece& piece) const;
+  // Calls visit(piece, slot, memory) for all that it owns, in canonical order, until an Error.
+  template <class Visit>
+  Result<> visit_state(const Visit& visit) const;
 
   const UpdaterOptions options_;
   const std::vector<std::string> slots_;
-  ThreadPool pool_;
+  const std::unique_ptr<optim::ArrayOptimizer> optimizer_;
   ParameterView view_;
-  std::vector<Piece> pieces_;             // in canonical order
-  std::vector<std::vector<Task>> tasks_;  // by bucket
-  std::vector<Counters> counters_;        // by bucket
+  std::vector<std::vector<Piece>> pieces_;  // by bucket
+  std::vector<Counters> counters_;          // by bucket
 };
 
 }  // namespace dtrain::kvstore

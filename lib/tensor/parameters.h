@@ -5,9 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "tensor/shape.h"
 
 namespace dtrain {
+
+// Numbers in memory that the host cannot reach, a device's: spans of it are handed on and never dereferenced elsewhere.
+// A copy comes after all that was queued on that memory before, and is done when the call returns. One thread at a time
+// calls it. Errors: those of what was queued (Code::kPeerLost).
+class DeviceArrays {
+ public:
+  virtual ~DeviceArrays() = default;
+  // Sizes are equal.
+  virtual Result<> read(std::span<const float> on_device, std::span<float> on_host) = 0;
+  virtual Result<> write(std::span<const float> on_host, std::span<float> on_device) = 0;
+};
 
 // One parameter in canonical layout ([filters, c/groups, kernel_h, kernel_w] and so on), in memory of the executor.
 struct ParameterSpan {
@@ -24,7 +36,17 @@ struct ParameterView {
   // Each kind in one piece, for what is done to many arrays at once: the arrays lie in it in order, and what lies
   // between them is zero and of no meaning. Weights and gradients at the same places. Empty: they are scattered.
   std::span<float> all_weights = {}, all_gradients = {}, all_statistics = {};
+
+  DeviceArrays* device = nullptr;  // whose arrays these are; none: the host's, which anybody may read and write
 };
+
+// Between a view's memory and the host's, as DeviceArrays does; `device`: the view's.
+Result<> read_array(DeviceArrays* device, std::span<const float> from, std::span<float> on_host);
+Result<> write_array(DeviceArrays* device, std::span<const float> on_host, std::span<float> to);
+// All weights and statistics from one view of a network to another, which have their arrays in one piece. Where
+// `device` is the host's own, both are the same view: nothing is done.
+Result<> copy_to_device(const ParameterView& host, const ParameterView& device);
+Result<> copy_to_host(const ParameterView& device, const ParameterView& host);
 
 // Where the parameters [first, end) lie in all_weights and all_gradients, with what lies between and behind them.
 struct FlatInterval {

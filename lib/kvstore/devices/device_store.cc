@@ -34,9 +34,8 @@ Result<std::unique_ptr<DeviceStore>> DeviceStore::create(DeviceStoreOptions opti
     device.group = std::move(group[i]);
     device.is_open.assign(store->bucket_count(), false);
     if (!has_servers) {
-      DT_TRY(device.updater, Updater::create({.rule = store->options_.rule,
-                                              .bucket_begin = store->options_.bucket_begin,
-                                              .threads = store->options_.threads}));
+      const UpdaterOptions updates{.rule = store->options_.rule, .bucket_begin = store->options_.bucket_begin};
+      DT_TRY(device.updater, Updater::create(updates, store->options_.threads));
     }
     if (!is_alone) device.lane = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
   }
@@ -266,7 +265,9 @@ Result<TrainingState> DeviceStore::state() {
   if (servers_) return servers_->state();
   TrainingState state = devices_.front().updater->empty_state();
   // The first one last: the counters are its own, and with replicas so is the state.
-  for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) device->updater->read_state(state);
+  for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) {
+    DT_TRY_VOID(device->updater->read_state(state));
+  }
   return state;
 }
 

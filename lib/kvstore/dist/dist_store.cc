@@ -22,7 +22,7 @@ Result<std::unique_ptr<DistStore>> DistStore::create(DistStoreOptions options, W
   DT_CHECK(!options.bucket_begin.empty() && options.incarnation != 0, "options of a store are incomplete");
   std::unique_ptr<Updater> updater;
   if (options.sums_only) {
-    DT_TRY(updater, Updater::create({options.rule, options.bucket_begin, options.update_threads}));
+    DT_TRY(updater, Updater::create({options.rule, options.bucket_begin}, options.update_threads));
   }
   return std::unique_ptr<DistStore>(new DistStore(std::move(options), std::move(slots), std::move(updater), waits));
 }
@@ -165,7 +165,7 @@ Result<TrainingState> DistStore::state() {
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(weights_wait(bucket));
   if (!updater_) return fetch_state();
   TrainingState state = updater_->empty_state();
-  updater_->read_state(state);
+  DT_TRY_VOID(updater_->read_state(state));
   return state;
 }
 
