@@ -1,17 +1,25 @@
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "emulator.h"
 
 using Work = std::function<void()>;
 
+// How much of each stream's captured work something comes after.
+using Reached = std::map<CUstream_st*, size_t>;
+
 struct CUgraph_st {
-  std::vector<Work> work;
+  std::vector<Work> work;  // in an order that the streams and the events between them allow
+  Reached queued;          // by the streams that take part: the one that began, and those that waited for it
 };
 struct CUgraphExec_st {
   std::vector<Work> work;
@@ -21,15 +29,19 @@ struct CUgraphExec_st {
 struct CUstream_st {
   std::deque<Work> waiting;
   size_t done = 0;
-  CUgraph_st* capture = nullptr;
+  std::shared_ptr<CUgraph_st> capture = {};
+  Reached reached = {};  // of the capture: what its next work comes after
 
   [[nodiscard]] size_t queued() const { return done + waiting.size(); }
 };
 
-// What a stream had queued when the event was recorded.
+// What a stream had queued when the event was recorded, on it or, while it was captured, into the graph.
 struct CUevent_st {
   CUstream_st* stream = nullptr;
   size_t queued = 0;
+  std::weak_ptr<CUgraph_st> capture = {};
+  bool captured = false;
+  Reached reached = {};
 };
 
 namespace {
@@ -95,6 +107,7 @@ void queue(cudaStream_t stream, Work work) {
   }
   if (stream->capture != nullptr) {
     stream->capture->work.push_back(std::move(work));
+    stream->capture->queued[stream]++;
     return;
   }
   stream->waiting.push_back(std::move(work));
@@ -118,6 +131,9 @@ const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureUnjoined: return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation: return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorCapturedEvent: return "cudaErrorCapturedEvent";
     default: return "cudaErrorInvalidValue";
   }
 }
@@ -189,16 +205,43 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (stream != nullptr) *event = {stream, stream->queued()};
+  if (stream == nullptr) return outcome();
+  *event = {.stream = stream, .queued = stream->queued()};
+  if (stream->capture != nullptr) {
+    event->captured = true;
+    event->capture = stream->capture;
+    event->reached = stream->reached;
+    event->reached[stream] = stream->capture->queued[stream];
+  }
   return outcome();
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event->captured) return cudaErrorCapturedEvent;
+  return cudaEventSynchronize(event);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
+  if (event->captured) return cudaErrorCapturedEvent;
   if (event->stream != nullptr) run(event->stream, event->queued);
   return outcome();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (event->stream != nullptr) queue(stream, [recorded = *event] { run(recorded.stream, recorded.queued); });
+  if (event->captured) {
+    const auto capture = event->capture.lock();
+    if (capture == nullptr) return cudaErrorCapturedEvent;
+    if (stream->capture == nullptr) {
+      stream->capture = capture;
+      capture->queued.try_emplace(stream, 0);
+    }
+    if (stream->capture != capture) return cudaErrorStreamCaptureIsolation;
+    for (const auto& [other, count] : event->reached) {
+      stream->reached[other] = std::max(stream->reached[other], count);
+    }
+    return outcome();
+  }
+  if (event->stream == nullptr) return outcome();
+  if (stream->capture != nullptr) return cudaErrorStreamCaptureIsolation;
+  queue(stream, [from = event->stream, queued = event->queued] { run(from, queued); });
   return outcome();
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -208,13 +251,25 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
-  stream->capture = new CUgraph_st;
+  stream->capture = std::make_shared<CUgraph_st>();
+  stream->capture->queued[stream] = 0;
   captures++;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  *graph = std::exchange(stream->capture, nullptr);
+  const std::shared_ptr<CUgraph_st> capture = stream->capture;
+  Reached reached = stream->reached;
+  reached[stream] = capture->queued[stream];
+  bool joined = true;
+  for (const auto& [member, count] : capture->queued) {
+    joined = joined && reached[member] >= count;
+    member->capture = nullptr;
+    member->reached.clear();
+  }
   captures--;
+  *graph = nullptr;
+  if (!joined) return cudaErrorStreamCaptureUnjoined;
+  *graph = new CUgraph_st(*capture);
   return outcome();
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
