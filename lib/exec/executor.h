@@ -26,10 +26,14 @@ struct Batch {
 };
 
 // Called before the first node that reads the bucket, first bucket first: returns when its weights may be read.
-// An Error (a peer was lost while waiting) ends the forward pass, which returns it.
+// An Error (a peer was lost while waiting) ends the forward pass, which returns it. With parameters_on_device: returns
+// when what makes the bucket's weights is queued on the device.
 using WeightsWait = std::function<Result<>(size_t bucket)>;
 // Called in the backward pass when all gradients of the bucket are complete, last bucket first, once each. From then
-// until the next forward's wait for it, the executor touches neither the bucket's weights nor its gradients.
+// until the next forward's wait for it, the executor touches neither the bucket's weights nor its gradients. With
+// parameters_on_device: the gradients need not be there yet, but what a store queues on the device from now on comes
+// after them. What it queues is the same in every step: it may be recorded once and replayed, and the calls of later
+// steps then only bring what changes (module's optimizer and group see to that).
 using GradientReady = std::function<Result<>(size_t bucket)>;
 
 struct Options {
@@ -42,7 +46,10 @@ struct Options {
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, the first is 0
   Type dtype = Type::kFloat32;  // of tensors between nodes and of products; Code::kUsage where a device has it not
   bool tf32 = false;            // float32 on devices that have TF32: products may be rounded to its 10 bits
-  bool keep_all = false;        // keep every node's output and gradient readable: for --check and tests
+  // The learned tensors stay in the device's memory, where a store sums and updates them: device_parameters(). Devices
+  // whose memory is the host's need not know.
+  bool parameters_on_device = false;
+  bool keep_all = false;  // keep every node's output and gradient readable: for --check and tests
 };
 
 // One thread calls it. After compile nothing is allocated by our code. DeviceError: of no further use; parameters()
@@ -55,7 +62,9 @@ class Executor {
   // Computes the outputs. In training, also the batch's statistics and what backward needs. Fails as `wait` does, and
   // with Code::kData for a label that is no class of the network (contract.h); for inference there need be no labels.
   virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
-  // Computes all gradients of the last forward's batch: sums over the batch, not means. Gradients are overwritten.
+  // Computes all gradients of the last forward's batch: sums over the batch, not means. Gradients are overwritten. With
+  // parameters_on_device it returns when all that the store has queued is done too: Errors are those of the store's
+  // group then (Code::kPeerLost).
   virtual Result<> backward(const GradientReady& ready) = 0;
 
   // For float16: the loss's gradient is multiplied by `scale`, a power of two, and the parameters' gradients divided by
@@ -67,6 +76,13 @@ class Executor {
   virtual bool overflowed() { return false; }
 
   virtual const ParameterView& parameters() = 0;
+  // Where the learned tensors are: with parameters_on_device an opaque view of the device's memory, and parameters() is
+  // the host's copy, which changes by copies alone (tensor/parameters.h). Otherwise parameters() itself.
+  virtual const ParameterView& device_parameters() { return parameters(); }
+  // With parameters_on_device nobody else sees the gradients. After backward: whether one of them is not finite; and
+  // whether the device left out an update, this one or an earlier one, since what the store had summed was not finite.
+  virtual bool has_bad_gradient() { return false; }
+  virtual bool left_out_update() { return false; }
   // The softmax of the last forward, [n, classes], row-major: valid until the next forward.
   virtual std::span<const float> probabilities() = 0;
 

@@ -52,6 +52,25 @@ void* DeviceParameters::stored(size_t parameter) const {
   return forms_[parameter].is_canonical() ? weight(parameter) : stored_.at(stored_offset_[parameter]);
 }
 
+ParameterView DeviceParameters::device_view(DeviceArrays* arrays) const {
+  const ParameterView& host = host_.view();
+  const auto there = [](std::span<float> all, std::span<float> part, const DeviceMemory& memory) -> std::span<float> {
+    if (part.empty()) return {};
+    return {static_cast<float*>(memory.at(0)) + (part.data() - all.data()), part.size()};
+  };
+  ParameterView view = host;
+  for (ParameterSpan& parameter : view.parameters) {
+    parameter.weight = there(host.all_weights, parameter.weight, weights_);
+    parameter.gradient = there(host.all_gradients, parameter.gradient, gradients_);
+  }
+  for (ParameterSpan& s : view.statistics) s.weight = there(host.all_statistics, s.weight, statistics_);
+  view.all_weights = there(host.all_weights, host.all_weights, weights_);
+  view.all_gradients = there(host.all_gradients, host.all_gradients, gradients_);
+  view.all_statistics = there(host.all_statistics, host.all_statistics, statistics_);
+  view.device = arrays;
+  return view;
+}
+
 DeviceParameters::Piece DeviceParameters::gradients(size_t first, size_t end) const {
   const FlatInterval interval = flat_interval(host_.view(), first, end);
   return {static_cast<float*>(gradients_.at(0)) + interval.begin, static_cast<int64_t>(interval.count)};

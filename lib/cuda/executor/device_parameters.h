@@ -1,9 +1,10 @@
 // The learned tensors of a network: on the host, pinned, as everybody sees them; and on a device, in canonical form and
 // in the form that the network computes with.
 //
-// The host's are the truth at the begin of a pass: weights and statistics are copied to the device for it, gradients
-// and statistics back after it, interval by interval. So every store that works on the host's memory works with
-// devices. One executor owns it together with those that were made with weights_of; one of them runs at a time.
+// One of the two is the truth. The host's: weights and statistics are copied to the device for a pass, gradients and
+// statistics back after it, interval by interval, so that every store that works on the host's memory works with
+// devices. Or the device's (exec's parameters_on_device), where a store works on device_view(). One executor owns it
+// together with those that were made with weights_of; one of them runs at a time.
 #pragma once
 
 #include <memory>
@@ -34,6 +35,8 @@ class DeviceParameters {
   [[nodiscard]] float* statistic(size_t index) const;
   // What the network computes with: the canonical tensor where its form is that.
   [[nodiscard]] void* stored(size_t parameter) const;
+  // The host's view, of the device's memory. `arrays`: who copies.
+  [[nodiscard]] ParameterView device_view(DeviceArrays* arrays) const;
   // The gradients of the parameters [first, end) in one piece; what lies between them is zero.
   struct Piece {
     float* data = nullptr;

@@ -25,6 +25,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& 
     exec::check_same_parameters(owner->parameters(), executor->shapes_);
     DT_CHECK(!executor->training() || owner->training(), "an executor for training needs gradients to share");
     DT_CHECK(owner->options_.dtype == options.dtype && owner->device_ == device, "weights of another type or device");
+    DT_CHECK(owner->on_device() == options.parameters_on_device, "weights that are kept elsewhere");
   }
   DT_TRY_VOID(executor->build(std::move(runner), owner));
   return executor;
@@ -36,6 +37,7 @@ CudaExecutor::~CudaExecutor() {
   for (const CudaStream* stream : {&compute_, &copy_, &batch_}) {
     if (stream->get() != nullptr) cudaStreamSynchronize(stream->get());
   }
+  if (store_ != nullptr) cudaStreamSynchronize(store_->get());
 }
 
 Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExecutor* owner) {
@@ -46,19 +48,21 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   parameters_ = owner != nullptr ? owner->parameters_
                                  : std::make_shared<DeviceParameters>(shapes_, options_.purpose, layout.weights);
   const ParameterView& view = parameters_->host().view();
+  owner_ = owner;
   view_ = training() ? view : without_gradients(view);
   const auto images = static_cast<size_t>(options_.batch_size);
   batch_memory_ = std::make_unique<BatchMemory>(images * static_cast<size_t>(element_count(options_.image)), images);
-  if (scales_loss()) loss_scale_ = std::make_unique<LossScaleMemory>();
+  if (scales_loss() || (training() && on_device())) loss_scale_ = std::make_unique<LossScaleMemory>();
   make_streams();
   make_upload_tables();
+  LossScale* const found = loss_scale_ == nullptr ? nullptr : loss_scale_->device();
   bind(lower({graph_,
               shapes_,
               options_,
               layout,
               plans_,
               *parameters_,
-              {batch_memory_->images(), batch_memory_->labels(), scales_loss() ? loss_scale_->device() : nullptr}}));
+              {batch_memory_->images(), batch_memory_->labels(), scales_loss() ? found : nullptr, found}}));
   return {};
 }
 
@@ -66,6 +70,10 @@ void CudaExecutor::make_streams() {
   for (CudaStream* stream : {&compute_, &copy_, &batch_}) *stream = make_stream();
   for (CudaEvent* event : {&order_, &uploaded_, &results_}) *event = make_event();
   for (size_t b = 0; b < options_.bucket_begin.size(); b++) downloaded_.push_back(make_event());
+  if (!on_device()) return;
+  store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_);
+  const ParameterView view = parameters_->device_view(owner_ != nullptr ? &owner_->arrays_ : &arrays_);
+  device_view_ = training() ? view : without_gradients(view);
 }
 
 size_t CudaExecutor::bucket_end(size_t bucket) const {
@@ -121,17 +129,17 @@ void CudaExecutor::bind(const Lowered& lowered) {
   if (options_.keep_all) read_memory_ = DeviceMemory(largest_bytes(outputs_));
 }
 
-void CudaExecutor::follow(const CudaStream& first, const CudaStream& then) {
-  DT_CUDA(cudaEventRecord(order_.get(), first.get()));
-  DT_CUDA(cudaStreamWaitEvent(then.get(), order_.get(), 0));
+void CudaExecutor::follow(cudaStream_t first, cudaStream_t then) {
+  DT_CUDA(cudaEventRecord(order_.get(), first));
+  DT_CUDA(cudaStreamWaitEvent(then, order_.get(), 0));
 }
 
 // What is written now is read by the last pass, which may still run, or by one of an executor that shares the weights.
 void CudaExecutor::begin_forward(const exec::Batch& batch) {
-  follow(compute_, batch_);
+  follow(compute_.get(), batch_.get());
   parameters_->begin_use(copy_.get());
   batch_memory_->stage(batch, batch_.get());
-  follow(batch_, compute_);
+  follow(batch_.get(), compute_.get());
   parameters_->upload_statistics(copy_.get());
   if (loss_scale_ != nullptr) loss_scale_->upload(copy_.get());
 }
@@ -148,7 +156,7 @@ Result<> CudaExecutor::queue_forward(const exec::WeightsWait& wait) {
       DT_TRY_VOID(wait(bucket));
       upload_bucket(bucket);
     }
-    if (!part.buckets.empty()) follow(copy_, compute_);
+    if (!part.buckets.empty()) follow(copy_.get(), compute_.get());
     part.segment.run(compute_.get());
   }
   return {};
@@ -158,10 +166,15 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   DT_TRY_VOID(exec::check_batch(batch, options_, shapes_.classes));
   DT_CUDA(cudaSetDevice(device_));
   finish_results();
+  if (on_device()) {
+    for (size_t b = 0; b < options_.bucket_begin.size(); b++) DT_TRY_VOID(wait(b));
+    stage(batch);
+    return {};
+  }
   begin_forward(batch);
   Result<> result = queue_forward(wait);
   DT_CUDA(cudaEventRecord(uploaded_.get(), copy_.get()));
-  follow(compute_, copy_);
+  follow(compute_.get(), copy_.get());
   if (result) download_results();
   parameters_->end_use(copy_.get());
   // The host's weights and statistics are the caller's again when this returns, after an error too. What goes up is
@@ -179,6 +192,7 @@ void CudaExecutor::download_results() {
 }
 
 void CudaExecutor::finish_results() {
+  if (is_staged_) run_staged();
   if (!results_pending_) return;
   DT_CUDA(cudaSetDevice(device_));
   DT_CUDA(cudaEventSynchronize(results_.get()));
@@ -189,14 +203,14 @@ void CudaExecutor::queue_backward() {
   for (Part& part : backward_) {
     part.segment.run(compute_.get());
     if (part.buckets.empty()) continue;
-    follow(compute_, copy_);
+    follow(compute_.get(), copy_.get());
     for (const size_t bucket : part.buckets) {
       parameters_->download_gradients(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
       if (bucket == 0 && loss_scale_ != nullptr) loss_scale_->download(copy_.get());
       DT_CUDA(cudaEventRecord(downloaded_[bucket].get(), copy_.get()));
     }
   }
-  follow(compute_, copy_);  // steps behind the last bucket, if there are any
+  follow(compute_.get(), copy_.get());  // steps behind the last bucket, if there are any
   parameters_->end_use(copy_.get());
 }
 
@@ -204,6 +218,7 @@ void CudaExecutor::queue_backward() {
 Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
   DT_CHECK(training(), "backward of an executor for inference");
   DT_CUDA(cudaSetDevice(device_));
+  if (on_device()) return is_staged_ ? run_step(ready) : run_backward(ready);
   queue_backward();
   Result<> result;
   for (size_t bucket = downloaded_.size(); bucket-- > 0;) {
@@ -221,11 +236,11 @@ void CudaExecutor::set_loss_scale(double scale) {
 }
 
 bool CudaExecutor::overflowed() {
-  return loss_scale_ != nullptr && loss_scale_->nonfinite();
+  return scales_loss() && loss_scale_->nonfinite();
 }
 
 const ParameterView& CudaExecutor::parameters() {
-  finish_results();
+  if (!on_device()) finish_results();
   return view_;
 }
 

@@ -1,8 +1,13 @@
 // The CUDA executor: a program of kernels and cuDNN's plans on one device. exec/executor.h is its contract, and all
 // that the rest of the program sees.
 //
-// Three streams: `compute` runs the program, `copy` moves weights, gradients and statistics, `batch` the images. What
-// one does before another is said by events; the host waits only for what it is to read, and where its callers say so.
+// Streams: `compute` runs the program, `copy` moves weights, gradients and statistics, `batch` the images, and in that
+// of the store a store works on the device. What one does before another is said by events; the host waits only for
+// what it is to read, and where its callers say so.
+//
+// With parameters_on_device (on_device.cc) no learned tensor travels. forward only stages the batch: if nobody asks for
+// its results before backward, both passes and what the store does in between are one piece of work, one CUDA graph
+// from the third step on.
 #pragma once
 
 #include <memory>
@@ -12,7 +17,9 @@
 #include "cuda/executor/device_parameters.h"
 #include "cuda/executor/lower.h"
 #include "cuda/executor/pass_memory.h"
+#include "cuda/executor/recorded_work.h"
 #include "cuda/executor/segment.h"
+#include "cuda/runtime/store_stream.h"
 #include "exec/executor.h"
 
 namespace dtrain::cuda {
@@ -32,12 +39,31 @@ class CudaExecutor final : public exec::Executor {
   void set_loss_scale(double scale) override;
   bool overflowed() override;
   const ParameterView& parameters() override;
+  const ParameterView& device_parameters() override;
+  bool has_bad_gradient() override;
+  bool left_out_update() override;
   std::span<const float> probabilities() override;
   std::vector<float> node_output(graph::NodeId node) override;
   std::vector<float> node_gradient(graph::NodeId node) override;
   [[nodiscard]] size_t memory_bytes() const override;
 
+  // With parameters_on_device, in training, for the store's group and optimizer: where they work; and, in the device's
+  // memory, what says that a sum of gradients is not finite.
+  [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
+  [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
+
  private:
+  // Copies for those who see device_parameters().
+  class Arrays final : public DeviceArrays {
+   public:
+    explicit Arrays(CudaExecutor& executor) : executor_(executor) {}
+    Result<> read(std::span<const float> on_device, std::span<float> on_host) override;
+    Result<> write(std::span<const float> on_host, std::span<float> on_device) override;
+
+   private:
+    CudaExecutor& executor_;
+  };
+
   CudaExecutor(const graph::Graph& graph, const exec::Options& options, graph::Shapes shapes, int device);
   Result<> build(std::shared_ptr<ConvolutionRunner> runner, CudaExecutor* owner);
   void bind(const Lowered& lowered);
@@ -45,16 +71,31 @@ class CudaExecutor final : public exec::Executor {
   void make_upload_tables();
   [[nodiscard]] bool training() const { return options_.purpose == exec::Options::Purpose::kTraining; }
   [[nodiscard]] bool scales_loss() const { return training() && options_.dtype == Type::kFloat16; }
+  [[nodiscard]] bool on_device() const { return options_.parameters_on_device; }
   [[nodiscard]] size_t bucket_end(size_t bucket) const;
 
   // Work queued on `then` from now on waits for what is queued on `first` by now.
-  void follow(const CudaStream& first, const CudaStream& then);
+  void follow(cudaStream_t first, cudaStream_t then);
   void begin_forward(const exec::Batch& batch);
   Result<> queue_forward(const exec::WeightsWait& wait);
   void upload_bucket(size_t bucket);
   void download_results();
   void finish_results();
   void queue_backward();
+
+  // The passes with parameters_on_device. `queue`: how a segment is queued.
+  using Queue = void (*)(Segment& segment, cudaStream_t stream);
+  void stage(const exec::Batch& batch);
+  void begin_pass();
+  void end_pass();
+  void forward_on_device(Queue queue);
+  Result<> backward_on_device(const exec::GradientReady& ready, Queue queue);
+  Result<> announce_all(const exec::GradientReady& ready);
+  void run_staged();
+  Result<> run_backward(const exec::GradientReady& ready);
+  Result<> run_step(const exec::GradientReady& ready);
+  Result<> settle();
+
   // [n, c, h, w], times a factor.
   std::vector<float> read(const Map& map, const void* address, float factor);
 
@@ -71,10 +112,11 @@ class CudaExecutor final : public exec::Executor {
   std::shared_ptr<ConvolutionRunner> runner_;
   GraphPlans plans_;
   std::shared_ptr<DeviceParameters> parameters_;  // shared with the executors that were made with weights_of
+  CudaExecutor* owner_ = nullptr;                 // of the parameters, if it is another one
   ParameterView view_;
   std::vector<DeviceTable<WeightTensor>> upload_tables_;  // by bucket
   std::unique_ptr<BatchMemory> batch_memory_;
-  std::unique_ptr<LossScaleMemory> loss_scale_;  // float16 in training
+  std::unique_ptr<LossScaleMemory> loss_scale_;  // in training, of float16 or with the parameters on the device
   DeviceMemory arena_, scratch_, read_memory_;
   PinnedMemory probabilities_;
   std::vector<Part> forward_, backward_;
@@ -84,6 +126,13 @@ class CudaExecutor final : public exec::Executor {
   CudaEvent order_, uploaded_, results_;
   std::vector<CudaEvent> downloaded_;  // by bucket
   bool results_pending_ = false;
+
+  // With parameters_on_device:
+  Arrays arrays_{*this};
+  ParameterView device_view_;
+  std::shared_ptr<StoreStream> store_;  // the owner's
+  RecordedWork step_;
+  bool is_staged_ = false;  // the batch of a forward that has not run
 };
 
 }  // namespace dtrain::cuda

@@ -199,11 +199,11 @@ Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>
   return [table, factor](cudaStream_t stream) { read_weights(table->table(), factor, stream); };
 }
 
-Call search_call(const DeviceParameters::Piece& piece, LossScale* loss_scale) {
+Call search_call(const DeviceParameters::Piece& piece, LossScale* found) {
   const std::vector<UpdateTensor> tensors = {{.gradient = piece.data, .count = piece.count}};
   const auto table =
       std::make_shared<DeviceTable<UpdateTensor>>(tensors, std::vector{piece.count}, gradient_bytes(tensors));
-  return [table, loss_scale](cudaStream_t stream) { find_nonfinite(table->table(), loss_scale, stream); };
+  return [table, found](cudaStream_t stream) { find_nonfinite(table->table(), found, stream); };
 }
 
 }  // namespace
@@ -219,16 +219,16 @@ void Lowering::finish_bucket(size_t bucket) {
     uses.reads.push_back(gradient_values_[p]);
   }
   const NodeId node = shapes_.parameters[first].node;
-  LossScale* scale = input_.loss_scale;
   if (!conversions.empty()) {
+    const LossScale* scale = input_.loss_scale;
     const float* factor = scale == nullptr ? nullptr : &scale->inverse;
     program_.step(node, std::move(uses), [&parameters = parameters_, conversions, factor](const Addresses& at) {
       return read_call(parameters, conversions, at, factor);
     });
   }
-  if (scale != nullptr) {
-    program_.step(node, {}, [&parameters = parameters_, first, end, scale](const Addresses&) {
-      return search_call(parameters.gradients(first, end), scale);
+  if (input_.search != nullptr) {
+    program_.step(node, {}, [&parameters = parameters_, first, end, found = input_.search](const Addresses&) {
+      return search_call(parameters.gradients(first, end), found);
     });
   }
   backward_.back().buckets.push_back(bucket);

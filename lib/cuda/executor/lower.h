@@ -23,6 +23,7 @@ struct PassInput {
   const float* images = nullptr;    // [n, c, h, w]
   const float* labels = nullptr;    // [n]
   LossScale* loss_scale = nullptr;  // absent: 1
+  LossScale* search = nullptr;      // where to note that a gradient is not finite; absent: nobody looks
 };
 
 struct LowerRequest {

@@ -33,17 +33,20 @@ void BatchMemory::stage(const exec::Batch& batch, cudaStream_t stream) {
   DT_CUDA(cudaEventRecord(slot.copied.get(), stream));
 }
 
-LossScaleMemory::LossScaleMemory() : host_(2 * sizeof(LossScale)), device_(sizeof(LossScale)) {
-  new (host_.data()) LossScale[2];
+LossScaleMemory::LossScaleMemory() : host_(3 * sizeof(LossScale)), device_(2 * sizeof(LossScale)) {
+  new (host_.data()) LossScale[3];
+  const CudaStream stream = make_stream();
+  DT_CUDA(cudaMemcpyAsync(device(), &host()[1], device_.bytes(), cudaMemcpyHostToDevice, stream.get()));
+  DT_CUDA(cudaStreamSynchronize(stream.get()));
 }
 
 void LossScaleMemory::upload(cudaStream_t stream) {
   host()[0] = {.scale = static_cast<float>(scale_), .inverse = static_cast<float>(1 / scale_)};
-  DT_CUDA(cudaMemcpyAsync(device_.at(0), &host()[0], sizeof(LossScale), cudaMemcpyHostToDevice, stream));
+  DT_CUDA(cudaMemcpyAsync(device(), &host()[0], sizeof(LossScale), cudaMemcpyHostToDevice, stream));
 }
 
 void LossScaleMemory::download(cudaStream_t stream) {
-  DT_CUDA(cudaMemcpyAsync(&host()[1], device_.at(0), sizeof(LossScale), cudaMemcpyDeviceToHost, stream));
+  DT_CUDA(cudaMemcpyAsync(&host()[1], device(), device_.bytes(), cudaMemcpyDeviceToHost, stream));
 }
 
 }  // namespace dtrain::cuda

@@ -33,7 +33,8 @@ class BatchMemory {
   DeviceMemory device_;
 };
 
-// kernels/update.h's LossScale, with the host's wish. One thread; a wish counts from the next upload.
+// kernels/update.h's LossScale, twice: for the gradients of this device's passes, with the host's wish; and for the
+// sums that a store makes of them, whose scale is 1. One thread; a wish counts from the next upload.
 class LossScaleMemory {
  public:
   LossScaleMemory();
@@ -41,18 +42,20 @@ class LossScaleMemory {
   void set(double scale) { scale_ = scale; }
   [[nodiscard]] double scale() const { return scale_; }
   [[nodiscard]] LossScale* device() const { return static_cast<LossScale*>(device_.at(0)); }
-  // Queue: the scale to the device, all gradients finite so far; what was found of them back to the host. The last
-  // upload and download are over.
+  [[nodiscard]] LossScale* of_sums() const { return device() + 1; }
+  // Queue: the scale to the device, all gradients finite so far, while the sums keep what was found of them; what was
+  // found back to the host. The last upload and download are over.
   void upload(cudaStream_t stream);
   void download(cudaStream_t stream);
   // Once the download is over.
   [[nodiscard]] bool nonfinite() const { return host()[1].nonfinite != 0; }
+  [[nodiscard]] bool nonfinite_sums() const { return host()[2].nonfinite != 0; }
 
  private:
   [[nodiscard]] LossScale* host() const { return static_cast<LossScale*>(host_.data()); }
 
   double scale_ = 1;
-  PinnedMemory host_;  // [0] goes up, [1] comes down
+  PinnedMemory host_;  // [0] goes up, the others come down
   DeviceMemory device_;
 };
 

@@ -1,30 +1,25 @@
-// Calls that are queued together, one after the other: as they are the first time, then captured as a CUDA graph and
-// from then on replayed, which costs the host one call instead of hundreds.
+// Calls that are queued together, one after the other.
 #pragma once
 
 #include <vector>
 
 #include "cuda/executor/program.h"
-#include "cuda/runtime/handle.h"
+#include "cuda/executor/recorded_work.h"
 
 namespace dtrain::cuda {
-
-using CudaGraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 class Segment {
  public:
   explicit Segment(std::vector<Call> calls) : calls_(std::move(calls)) {}
 
-  // Queues the calls. The second run captures them: not the first, in which libraries may still load their kernels.
-  // DeviceError, with the call that failed, if they cannot be captured.
+  // Queues the calls, by a graph of its own from the second run on (RecordedWork).
   void run(cudaStream_t stream);
+  // Queues the calls as they are: for work that is recorded as a whole.
+  void queue(cudaStream_t stream) const;
 
  private:
-  void capture(cudaStream_t stream);
-
   std::vector<Call> calls_;
-  bool has_run_ = false;
-  CudaGraphExec graph_;
+  RecordedWork recorded_;
 };
 
 }  // namespace dtrain::cuda

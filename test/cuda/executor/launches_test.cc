@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cases.h"
+#include "cuda/optimizer.h"
 #include "emulator.h"
 #include "graph/models/models.h"
 #include "plain_runner.h"
@@ -20,7 +21,8 @@ std::string text_of(const std::vector<cuda::emulator::Record>& records) {
   for (const auto& r : records) {
     const uint32_t blocks = r.grid.x * r.grid.y * r.grid.z, threads = r.block.x * r.block.y * r.block.z;
     const bool kernel = threads > 1;  // not a copy or a plan, of which only the bytes are known
-    text += fmt::format("  {:10} bytes  {}{}\n", r.bytes, r.name,
+    const char* unit = r.name == "graph" ? "works" : "bytes";
+    text += fmt::format("  {:10} {}  {}{}\n", r.bytes, unit, r.name,
                         kernel ? fmt::format("  {} x {} threads", blocks, threads) : std::string());
   }
   return text;
@@ -43,13 +45,36 @@ std::string step_text(Type type) {
   return text + fmt::format("backward in {}\n{}", type_name(type), text_of(session.records()));
 }
 
+// The second step, which is captured, with the parameters on the device; and the third, which replays it.
+std::string captured_text(Type type) {
+  const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
+  const Options options{.batch_size = 64, .image = {1, 28, 28}, .dtype = type, .parameters_on_device = true};
+  auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
+  const auto optimizer = cuda::make_device_optimizer(*executor, {}).value();
+  std::vector<std::vector<optim::LearnedArray>> arrays(1);
+  for (const ParameterSpan& p : executor->device_parameters().parameters)
+    arrays[0].push_back({{}, p.weight, p.gradient});
+  optimizer->bind(arrays);
+  const auto batch =
+      make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 64}, exec::test::Values::kFloats, 1);
+  std::string text;
+  for (const char* name : {"", "captured step", "replayed step"}) {
+    const cuda::emulator::Session session;
+    REQUIRE(executor->forward(batch.view(), no_wait));
+    REQUIRE(executor->backward([&](size_t bucket) -> Result<> { return optimizer->update(bucket, {}), Result<>{}; }));
+    if (*name != 0) text += fmt::format("{} in {}\n{}", name, type_name(type), text_of(session.records()));
+  }
+  return text;
+}
+
 }  // namespace
 
 TEST_CASE("the launches of a step of lenet are those of lenet_step.txt", "[cuda][exec]") {
   const std::string text =
       "# One step of lenet, batch 64, in two buckets, as test/cuda/executor/launches_test.cc records it without a "
       "GPU.\n" +
-      step_text(Type::kFloat32) + step_text(Type::kFloat16);
+      step_text(Type::kFloat32) + step_text(Type::kFloat16) +
+      "# Likewise with the parameters on the device, in one bucket.\n" + captured_text(Type::kFloat16);
   const std::string path = std::string(DTRAIN_CUDA_EXECUTOR_TEST_DIR) + "/lenet_step.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, text));
   CHECK(dtrain::test::must(read_file(path)) == text);

@@ -1,0 +1,142 @@
+// The passes of an executor whose learned tensors stay on the device: executor.h says how a step becomes one graph.
+#include <cuda_runtime_api.h>
+
+#include "cuda/executor/executor.h"
+#include "cuda/kernels/layout.h"
+
+namespace dtrain::cuda {
+
+// What the last pass reads is not to change before its end.
+void CudaExecutor::stage(const exec::Batch& batch) {
+  follow(compute_.get(), batch_.get());
+  batch_memory_->stage(batch, batch_.get());
+  if (loss_scale_ != nullptr) loss_scale_->upload(batch_.get());
+  is_staged_ = true;
+}
+
+// After the staged batch, the store's last work, and the passes of executors that share the tensors.
+void CudaExecutor::begin_pass() {
+  DT_CUDA(cudaSetDevice(device_));
+  follow(batch_.get(), compute_.get());
+  follow(store_->get(), compute_.get());
+  parameters_->begin_use(compute_.get());
+}
+
+void CudaExecutor::end_pass() {
+  parameters_->end_use(compute_.get());
+  DT_CUDA(cudaEventRecord(results_.get(), compute_.get()));
+  results_pending_ = true;
+}
+
+// The results go to the host beside what comes then: whoever queues this has compute_ wait for copy_ at the end.
+void CudaExecutor::forward_on_device(Queue queue) {
+  for (const DeviceTable<WeightTensor>& table : upload_tables_) {
+    if (!table.empty()) store_weights(table.table(), compute_.get());
+  }
+  for (Part& part : forward_) queue(part.segment, compute_.get());
+  follow(compute_.get(), copy_.get());
+  DT_CUDA(cudaMemcpyAsync(probabilities_.data(), output_at_[graph_.output()], probabilities_.bytes(),
+                          cudaMemcpyDeviceToHost, copy_.get()));
+}
+
+Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queue queue) {
+  for (Part& part : backward_) {
+    queue(part.segment, compute_.get());
+    if (part.buckets.empty()) continue;
+    follow(compute_.get(), store_->get());
+    for (const size_t bucket : part.buckets) DT_TRY_VOID(ready(bucket));
+  }
+  follow(compute_.get(), copy_.get());
+  follow(store_->get(), copy_.get());
+  loss_scale_->download(copy_.get());
+  follow(copy_.get(), compute_.get());
+  return {};
+}
+
+Result<> CudaExecutor::announce_all(const exec::GradientReady& ready) {
+  const StoreStream::Replay replay(*store_);
+  for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
+  return {};
+}
+
+namespace {
+
+void queue_plainly(Segment& segment, cudaStream_t stream) {
+  segment.queue(stream);
+}
+void queue_recorded(Segment& segment, cudaStream_t stream) {
+  segment.run(stream);
+}
+
+}  // namespace
+
+// Somebody wants to see what the batch gives, or the statistics after it, before backward or without it.
+void CudaExecutor::run_staged() {
+  is_staged_ = false;
+  if (owner_ != nullptr && owner_->is_staged_) owner_->run_staged();
+  begin_pass();
+  forward_on_device(queue_recorded);
+  follow(copy_.get(), compute_.get());
+  end_pass();
+}
+
+Result<> CudaExecutor::run_backward(const exec::GradientReady& ready) {
+  begin_pass();
+  DT_TRY_VOID(backward_on_device(ready, queue_recorded));
+  end_pass();
+  results_pending_ = false;
+  return store_->wait(results_.get());
+}
+
+Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
+  is_staged_ = false;
+  begin_pass();
+  DT_TRY_VOID(step_.run(compute_.get(), [&](QueueMode mode) -> Result<> {
+    if (mode == QueueMode::kReplay) return announce_all(ready);
+    forward_on_device(queue_plainly);
+    return backward_on_device(ready, queue_plainly);
+  }));
+  end_pass();
+  results_pending_ = false;
+  return store_->wait(results_.get());
+}
+
+const ParameterView& CudaExecutor::device_parameters() {
+  return on_device() ? device_view_ : parameters();
+}
+
+bool CudaExecutor::has_bad_gradient() {
+  return on_device() && training() && loss_scale_->nonfinite();
+}
+
+bool CudaExecutor::left_out_update() {
+  return on_device() && training() && loss_scale_->nonfinite_sums();
+}
+
+// Until all is done that uses the tensors: then they can be copied, and nothing that is waited for can hang.
+Result<> CudaExecutor::settle() {
+  DT_CUDA(cudaSetDevice(device_));
+  if (is_staged_) run_staged();
+  follow(compute_.get(), store_->get());
+  parameters_->begin_use(store_->get());
+  DT_CUDA(cudaEventRecord(order_.get(), store_->get()));
+  return store_->wait(order_.get());
+}
+
+Result<> CudaExecutor::Arrays::read(std::span<const float> on_device, std::span<float> on_host) {
+  DT_TRY_VOID(executor_.settle());
+  const cudaStream_t stream = executor_.store_->get();
+  DT_CUDA(cudaMemcpyAsync(on_host.data(), on_device.data(), on_device.size_bytes(), cudaMemcpyDeviceToHost, stream));
+  DT_CUDA(cudaStreamSynchronize(stream));
+  return {};
+}
+
+Result<> CudaExecutor::Arrays::write(std::span<const float> on_host, std::span<float> on_device) {
+  DT_TRY_VOID(executor_.settle());
+  const cudaStream_t stream = executor_.store_->get();
+  DT_CUDA(cudaMemcpyAsync(on_device.data(), on_host.data(), on_host.size_bytes(), cudaMemcpyHostToDevice, stream));
+  DT_CUDA(cudaStreamSynchronize(stream));
+  return {};
+}
+
+}  // namespace dtrain::cuda

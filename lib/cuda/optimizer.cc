@@ -1,0 +1,125 @@
+#include "cuda/optimizer.h"
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/executor/device_table.h"
+#include "cuda/executor/executor.h"
+#include "cuda/kernels/update.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t padded(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+class DeviceOptimizer final : public optim::ArrayOptimizer {
+ public:
+  DeviceOptimizer(optim::OptimizerSpec spec, size_t slots, std::shared_ptr<StoreStream> stream, LossScale* flag)
+      : spec_(std::move(spec)), slots_(slots), stream_(std::move(stream)), flag_(flag) {
+    DT_CHECK(spec_.name == "sgd" && slots_ <= 1, "the kernel is sgd's");
+  }
+
+  void bind(const std::vector<std::vector<optim::LearnedArray>>& groups) override {
+    DT_CUDA(cudaSetDevice(stream_->device()));
+    place_state(groups);
+    groups_.clear();
+    for (size_t g = 0; g < groups.size(); g++) {
+      std::vector<UpdateTensor> tensors;
+      std::vector<int64_t> counts;
+      for (size_t a = 0; a < groups[g].size(); a++) {
+        tensors.push_back(tensor_of(groups[g][a], state_of(g, a)));
+        counts.push_back(tensors.back().count);
+      }
+      groups_.emplace_back(DeviceTable<UpdateTensor>(tensors, counts, update_bytes(tensors)), gradient_bytes(tensors));
+    }
+    staged_ = PinnedMemory(groups.size() * sizeof(StepScalars));
+    steps_ = DeviceMemory(groups.size() * sizeof(StepScalars));
+  }
+
+  void update(size_t group, const optim::UpdateStep& step) override {
+    StepScalars* const staged = static_cast<StepScalars*>(staged_.data()) + group;
+    *staged = {.learning_rate = step.learning_rate, .gradient_scale = static_cast<float>(step.gradient_scale)};
+    const Group& g = groups_[group];
+    if (!stream_->takes_work() || g.table.empty()) return;
+    DT_CUDA(cudaSetDevice(stream_->device()));
+    const cudaStream_t stream = stream_->get();
+    StepScalars* const scalars = static_cast<StepScalars*>(steps_.at(0)) + group;
+    DT_CUDA(cudaMemcpyAsync(scalars, staged, sizeof(StepScalars), cudaMemcpyHostToDevice, stream));
+    Table<UpdateTensor> gradients = g.table.table();
+    gradients.bytes = g.gradient_bytes;
+    find_nonfinite(gradients, flag_, stream);
+    sgd({.table = g.table.table(),
+         .momentum = spec_.momentum,
+         .clip = spec_.clip_gradient,
+         .step = scalars,
+         .loss_scale = flag_},
+        stream);
+  }
+
+  std::span<float> state(size_t group, size_t array, size_t) override { return state_of(group, array); }
+
+ private:
+  struct Group {
+    Group(DeviceTable<UpdateTensor> table, int64_t gradient_bytes)
+        : table(std::move(table)), gradient_bytes(gradient_bytes) {}
+    DeviceTable<UpdateTensor> table;
+    int64_t gradient_bytes;
+  };
+
+  // All zero, as memory of the device is at first.
+  void place_state(const std::vector<std::vector<optim::LearnedArray>>& groups) {
+    size_t bytes = 0;
+    places_.assign(groups.size(), {});
+    for (size_t g = 0; g < groups.size() && slots_ > 0; g++) {
+      for (const optim::LearnedArray& array : groups[g]) {
+        places_[g].push_back({bytes, array.weight.size()});
+        bytes += padded(array.weight.size_bytes());
+      }
+    }
+    state_ = DeviceMemory(bytes);
+  }
+
+  [[nodiscard]] std::span<float> state_of(size_t group, size_t array) const {
+    if (slots_ == 0) return {};
+    const Place& place = places_[group][array];
+    return {static_cast<float*>(state_.at(place.offset)), place.count};
+  }
+
+  // Scalars are rounded to float32 as optim::update does.
+  [[nodiscard]] UpdateTensor tensor_of(const optim::LearnedArray& array, std::span<float> momentum) const {
+    return {.weight = array.weight.data(),
+            .momentum = momentum.data(),
+            .gradient = array.gradient.data(),
+            .count = static_cast<int64_t>(array.weight.size()),
+            .learning_rate = array.multipliers.learning_rate,
+            .weight_decay = static_cast<float>(spec_.weight_decay * array.multipliers.weight_decay)};
+  }
+
+  struct Place {
+    size_t offset = 0, count = 0;  // bytes, elements
+  };
+
+  const optim::OptimizerSpec spec_;
+  const size_t slots_;
+  const std::shared_ptr<StoreStream> stream_;
+  LossScale* const flag_;
+  std::vector<std::vector<Place>> places_;  // by group, by array
+  DeviceMemory state_, steps_;
+  PinnedMemory staged_;  // by group
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Executor& executor,
+                                                                     const optim::OptimizerSpec& spec) {
+  DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
+  auto& of_device = dynamic_cast<CudaExecutor&>(executor);
+  return std::make_unique<DeviceOptimizer>(spec, slots.size(), of_device.store_stream(), of_device.flag_of_sums());
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,32 @@
+#include "cuda/runtime/store_stream.h"
+
+#include <cuda_runtime_api.h>
+
+#include <thread>
+
+namespace dtrain::cuda {
+
+namespace {
+
+// CUDA has no wait with a limit: the event is asked for again after this time.
+constexpr std::chrono::microseconds kPoll{20};
+
+}  // namespace
+
+Result<> StoreStream::wait(cudaEvent_t event) const {
+  if (!watch_) {
+    DT_CUDA(cudaEventSynchronize(event));
+    return {};
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(event);
+    // The group is asked in any case: what it gave up is no result, though the event has come.
+    DT_TRY_VOID(watch_(std::chrono::steady_clock::now() - begin));
+    if (state == cudaSuccess) return {};
+    if (state != cudaErrorNotReady) throw_cuda_error(__FILE__, __LINE__, "cudaEventQuery(event)", state);
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+}  // namespace dtrain::cuda

@@ -1,0 +1,223 @@
+// Training with the learned tensors in the device's memory: the bits of the way over the host's memory, as one graph.
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "cases.h"
+#include "cuda/optimizer.h"
+#include "emulator.h"
+#include "graph/models/models.h"
+#include "plain_runner.h"
+
+using namespace dtrain;
+using namespace dtrain::exec;
+using exec::test::fill_parameters;
+using exec::test::HostBatch;
+using exec::test::Values;
+
+namespace {
+
+constexpr int64_t kBatch = 2;
+const optim::OptimizerSpec kSgd{.momentum = 0.9, .weight_decay = 0.01, .clip_gradient = 0.5};
+
+const graph::Graph& lenet() {
+  static const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
+  return graph;
+}
+
+HostBatch batch_of(uint64_t seed) {
+  return make_batch({.name = "", .graph = lenet(), .image = {1, 28, 28}, .batch = kBatch}, Values::kFloats, seed);
+}
+
+Options options_of(Type type, bool on_device, std::vector<size_t> buckets = {0}) {
+  return {.batch_size = kBatch,
+          .image = {1, 28, 28},
+          .bucket_begin = std::move(buckets),
+          .dtype = type,
+          .parameters_on_device = on_device};
+}
+
+// An executor with an optimizer over its parameters, a group a bucket, and nobody else.
+struct Device {
+  Options options;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<optim::ArrayOptimizer> optimizer;
+
+  explicit Device(const Options& wanted) : options(wanted) {
+    executor = cuda::test::emulated_backend()->compile(lenet(), options).value();
+    optimizer = options.parameters_on_device ? cuda::make_device_optimizer(*executor, kSgd).value()
+                                             : optim::make_host_optimizer(kSgd, 1).value();
+    const ParameterView& view = executor->device_parameters();
+    std::vector<std::vector<optim::LearnedArray>> groups(options.bucket_begin.size());
+    for (size_t p = 0, b = 0; p < view.parameters.size(); p++) {
+      if (b + 1 < groups.size() && p == options.bucket_begin[b + 1]) b++;
+      const ParameterSpan& array = view.parameters[p];
+      groups[b].push_back({optim::multipliers_of(array.name), array.weight, array.gradient});
+    }
+    optimizer->bind(groups);
+    fill_parameters(executor->parameters(), Values::kFloats, 7);
+    REQUIRE(copy_to_device(executor->parameters(), executor->device_parameters()));
+  }
+
+  Result<> backward(double rate) {
+    return executor->backward([this, rate](size_t bucket) -> Result<> {
+      optimizer->update(bucket, {.learning_rate = rate, .gradient_scale = 1.0 / kBatch});
+      return {};
+    });
+  }
+  void step(uint64_t seed) {
+    const HostBatch batch = batch_of(seed);
+    REQUIRE(executor->forward(batch.view(), no_wait));
+    REQUIRE(backward(0.1 / static_cast<double>(seed)));
+  }
+  // Weights, statistics, momentum and what the last batch gave.
+  std::vector<float> all() {
+    REQUIRE(copy_to_host(executor->device_parameters(), executor->parameters()));
+    const ParameterView& view = executor->parameters();
+    std::vector<float> values(executor->probabilities().begin(), executor->probabilities().end());
+    values.insert(values.end(), view.all_weights.begin(), view.all_weights.end());
+    values.insert(values.end(), view.all_statistics.begin(), view.all_statistics.end());
+    const std::span<const float> momentum = optimizer->state(0, 0, 0);
+    std::vector<float> read(momentum.size());
+    REQUIRE(read_array(executor->device_parameters().device, momentum, read));
+    values.insert(values.end(), read.begin(), read.end());
+    return values;
+  }
+};
+
+void check_bits(Type type, const std::vector<size_t>& buckets) {
+  Device on_host(options_of(type, false, buckets)), on_device(options_of(type, true, buckets));
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    INFO("step " << seed << " in " << type_name(type) << " with " << buckets.size() << " buckets");
+    on_host.step(seed);
+    on_device.step(seed);
+    CHECK(on_host.all() == on_device.all());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("parameters on the device learn with the bits of those on the host", "[cuda][exec]") {
+  for (const Type type : {Type::kFloat32, Type::kFloat16, Type::kBfloat16}) check_bits(type, {0});
+  check_bits(Type::kFloat32, {0, 2, 4});
+}
+
+TEST_CASE("parameters on the device learn with the same bits as late as streams may run", "[cuda][exec]") {
+  const cuda::emulator::LateStreams late;
+  check_bits(Type::kFloat16, {0});
+  check_bits(Type::kFloat32, {0, 2, 4});
+}
+
+namespace {
+
+std::vector<std::string> names_of_step(Device& device, uint64_t seed) {
+  const cuda::emulator::Session session;
+  device.step(seed);
+  std::vector<std::string> names;
+  for (const auto& record : session.records()) names.push_back(record.name);
+  return names;
+}
+
+}  // namespace
+
+// The batch and its labels, the loss scale, the graph.
+TEST_CASE("a step with parameters on the device is one graph from the third on", "[cuda][exec]") {
+  for (const std::vector<size_t>& buckets : {std::vector<size_t>{0}, {0, 2, 4}}) {
+    Device device(options_of(Type::kFloat32, true, buckets));
+    const std::vector<std::string> plain = names_of_step(device, 1);
+    CHECK(std::ranges::count(plain, "graph") == 0);
+    CHECK(std::ranges::count(plain, "sgd") == static_cast<ptrdiff_t>(buckets.size()));
+    std::vector<std::string> captured = names_of_step(device, 2);
+    CHECK(captured.back() == "graph");
+    captured.pop_back();
+    CHECK(captured == plain);
+    CHECK(names_of_step(device, 3) == std::vector<std::string>{"copy to device", "copy to device", "graph"});
+  }
+}
+
+TEST_CASE("whoever looks at the results before backward changes nothing", "[cuda][exec]") {
+  Device expected(options_of(Type::kFloat32, true)), looked_at(options_of(Type::kFloat32, true));
+  for (uint64_t seed = 1; seed <= 6; seed++) {
+    expected.step(seed);
+    const HostBatch batch = batch_of(seed);
+    REQUIRE(looked_at.executor->forward(batch.view(), no_wait));
+    if (seed % 2 == 0) {
+      const std::span<const float> seen = looked_at.executor->probabilities();
+      CHECK(std::ranges::equal(seen, expected.executor->probabilities()));
+    }
+    REQUIRE(looked_at.backward(0.1 / static_cast<double>(seed)));
+    CHECK(looked_at.all() == expected.all());
+  }
+}
+
+// Once as it is, once captured, once replayed.
+TEST_CASE("an update whose gradients are not finite is left out by the device", "[cuda][exec]") {
+  for (const uint64_t bad_step : {1, 2, 3, 4}) {
+    INFO("step " << bad_step);
+    Device device(options_of(Type::kFloat32, true));
+    for (uint64_t seed = 1; seed < bad_step; seed++) device.step(seed);
+    CHECK_FALSE(device.executor->has_bad_gradient());
+    CHECK_FALSE(device.executor->left_out_update());
+    REQUIRE(copy_to_host(device.executor->device_parameters(), device.executor->parameters()));
+    const auto weights = device.executor->parameters().all_weights;
+    const std::vector<float> before(weights.begin(), weights.end());
+    HostBatch batch = batch_of(bad_step);
+    batch.data[5] = std::numeric_limits<float>::infinity();
+    REQUIRE(device.executor->forward(batch.view(), no_wait));
+    REQUIRE(device.backward(0.1));
+    CHECK(device.executor->has_bad_gradient());
+    CHECK(device.executor->left_out_update());
+    REQUIRE(copy_to_host(device.executor->device_parameters(), device.executor->parameters()));
+    CHECK(std::ranges::equal(weights, before));
+    // The next batch is a good one; what was left out stays known.
+    device.step(9);
+    CHECK_FALSE(device.executor->has_bad_gradient());
+    CHECK(device.executor->left_out_update());
+  }
+}
+
+namespace {
+
+// The weights and statistics that training makes on the device, at once.
+void infer_with_weights_on_device() {
+  Device training(options_of(Type::kFloat32, true));
+  Options options = training.options;
+  options.purpose = Options::Purpose::kInference;
+  const auto backend = cuda::test::emulated_backend();
+  const auto inference = backend->compile(lenet(), options, training.executor.get()).value();
+  options.parameters_on_device = false;
+  const auto alone = backend->compile(lenet(), options).value();
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    training.step(seed);
+    const HostBatch batch = batch_of(seed + 100);
+    REQUIRE(inference->forward({batch.data, {}}, no_wait));
+    REQUIRE(copy_to_host(training.executor->device_parameters(), training.executor->parameters()));
+    std::ranges::copy(training.executor->parameters().all_weights, alone->parameters().all_weights.begin());
+    REQUIRE(alone->forward({batch.data, {}}, no_wait));
+    CHECK(std::ranges::equal(inference->probabilities(), alone->probabilities()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("inference sees weights that stay on the device", "[cuda][exec]") {
+  infer_with_weights_on_device();
+}
+
+TEST_CASE("inference sees weights that stay on the device, as late as streams may run", "[cuda][exec]") {
+  const cuda::emulator::LateStreams late;
+  infer_with_weights_on_device();
+}
+
+TEST_CASE("an error of the store ends the step on the device and it can be made again", "[cuda][exec]") {
+  const auto lost = [](size_t) -> Result<> { return fail(Code::kPeerLost, "rank 1 is gone"); };
+  for (const int steps : {0, 1, 2}) {
+    Device device(options_of(Type::kFloat32, true));
+    for (int i = 0; i < steps; i++) device.step(1);
+    const HostBatch batch = batch_of(1);
+    CHECK(device.executor->forward(batch.view(), lost).error().code == Code::kPeerLost);
+    REQUIRE(device.executor->forward(batch.view(), no_wait));
+    CHECK(device.executor->backward(lost).error().code == Code::kPeerLost);
+    device.step(1);
+    device.step(1);
+  }
+}
