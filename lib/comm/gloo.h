@@ -24,12 +24,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "comm/collective.h"
+#include "comm/exchange.h"
 
 namespace dtrain::comm {
 
@@ -40,9 +39,6 @@ struct GlooOptions {
   double connect_limit_s = 300;         // for each other rank to connect
   double wait_limit_s = 300;            // for each message of another rank
 };
-
-// Gives my bytes and gets everybody's, by rank, mine among them; ends in a bounded time. How: the caller's business.
-using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
 // Blocks until this rank is connected with all others. `exchange` is called once, not at all with size 1. Besides its
 // errors: Code::kStartup: no such address on this machine, bytes that are no rank's, a stranger; Code::kPeerLost: a

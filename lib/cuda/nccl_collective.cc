@@ -155,6 +155,18 @@ class NcclCollective final : public comm::Collective {
     communicator_->abort(std::move(error));
   }
 
+  // While the host waits for the stream: StoreStream's.
+  Result<> watch(Clock::duration waited) {
+    DT_TRY_VOID(usable());
+    if (waited < rank_.operation_limit) return {};
+    return tl::unexpected<Error>(communicator_->abort(
+        {Code::kPeerLost,
+         fmt::format("rank {} of {}: the device did not come to the end of the sums within {} ms: a rank did not come, "
+                     "or its link broke",
+                     rank_.rank, rank_.size, rank_.operation_limit.count()),
+         {}}));
+  }
+
  private:
   [[nodiscard]] comm::Part part_of(std::span<float> values, uint32_t rank) const {
     return comm::part_of(values.size(), rank, rank_.size);
@@ -190,9 +202,10 @@ class NcclCollective final : public comm::Collective {
     return rank_.enqueue_only ? Result<>{} : wait(what, values.size(), deadline);
   }
 
+  // Whether nothing went wrong that NCCL knows of by itself.
   Result<> usable() {
-    DT_TRY_VOID(communicator_->use([](ncclComm_t) { return ncclSuccess; }));
-    return {};
+    DT_TRY(const ncclResult_t state, communicator_->state());
+    return state == ncclSuccess || state == ncclInProgress ? Result<>{} : failed("the group", state);
   }
 
   Result<> wait(const char* what, size_t count, Clock::time_point deadline) {
@@ -231,6 +244,36 @@ class NcclCollective final : public comm::Collective {
   std::shared_ptr<Communicator> communicator_;
 };
 
+// A rank in a store's stream.
+class StoreCollective final : public comm::Collective {
+ public:
+  StoreCollective(std::shared_ptr<StoreStream> store, std::shared_ptr<NcclCollective> rank)
+      : store_(std::move(store)), rank_(std::move(rank)) {
+    store_->set_watch([rank = rank_](Clock::duration waited) { return rank->watch(waited); });
+  }
+  ~StoreCollective() override { store_->set_watch(nullptr); }
+  StoreCollective(const StoreCollective&) = delete;
+  StoreCollective& operator=(const StoreCollective&) = delete;
+
+  [[nodiscard]] uint32_t rank() const override { return rank_->rank(); }
+  [[nodiscard]] uint32_t size() const override { return rank_->size(); }
+  Result<> all_reduce(std::span<float> values) override { return rank_->all_reduce(queued(values)); }
+  Result<> reduce_scatter(std::span<float> values) override { return rank_->reduce_scatter(queued(values)); }
+  Result<> all_gather(std::span<float> values) override { return rank_->all_gather(queued(values)); }
+  Result<> reduce(std::span<float> values, uint32_t root) override { return rank_->reduce(queued(values), root); }
+  Result<> broadcast(std::span<float> values, uint32_t root) override { return rank_->broadcast(queued(values), root); }
+  void cancel(Error error) override { rank_->cancel(std::move(error)); }
+
+ private:
+  // What a graph holds is not queued: of an operation on nothing it is left whether the group can be used.
+  [[nodiscard]] std::span<float> queued(std::span<float> values) const {
+    return store_->takes_work() ? values : std::span<float>{};
+  }
+
+  std::shared_ptr<StoreStream> store_;
+  std::shared_ptr<NcclCollective> rank_;
+};
+
 // Begins to join; the communicator is of use once its state is ncclSuccess.
 Result<ncclResult_t> begin_join(Communicator& communicator, const NcclRank& rank, const std::string& id) {
   ncclUniqueId unique{};
@@ -260,7 +303,7 @@ Result<> finish_join(Communicator& communicator, const NcclRank& rank, ncclResul
 
 }  // namespace
 
-Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const Exchange& exchange) {
+Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const comm::Exchange& exchange) {
   std::string mine;
   if (rank == 0) {
     ncclUniqueId id{};
@@ -279,7 +322,9 @@ Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const Exchang
   return std::move(all[0]);
 }
 
-Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const Exchange& exchange) {
+namespace {
+
+Result<std::unique_ptr<NcclCollective>> join(const NcclRank& rank, const comm::Exchange& exchange) {
   DT_CHECK(rank.rank < rank.size, "rank {} of {}", rank.rank, rank.size);
   DT_TRY(const std::string id, agree_on_nccl_id(rank.rank, rank.size, exchange));
   auto communicator = std::make_shared<Communicator>();
@@ -287,6 +332,20 @@ Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const 
   DT_TRY(const ncclResult_t begun, begin_join(*communicator, rank, id));
   DT_TRY_VOID(finish_join(*communicator, rank, begun));
   return std::make_unique<NcclCollective>(rank, std::move(communicator));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const comm::Exchange& exchange) {
+  return join(rank, exchange);
+}
+
+Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
+                                                    const comm::Exchange& exchange) {
+  rank.stream = store->get();
+  rank.enqueue_only = true;
+  DT_TRY(std::shared_ptr<NcclCollective> joined, join(rank, exchange));
+  return std::make_unique<StoreCollective>(std::move(store), std::move(joined));
 }
 
 }  // namespace dtrain::cuda

@@ -10,19 +10,15 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "comm/collective.h"
+#include "comm/exchange.h"
+#include "cuda/runtime/store_stream.h"
 
 namespace dtrain::cuda {
-
-// How the ranks find each other: each gives its bytes once and gets everybody's, by rank. Between hosts the scheduler
-// carries them; threads of one process hand them over. What it returns is checked, as all that peers say.
-using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
 // What the ranks of one process have in common, so that cancel() on one of them reaches all.
 class NcclProcess;
@@ -46,10 +42,16 @@ struct NcclRank {
 // Called by every rank, on a thread whose current device is the rank's. Code::kStartup if the ranks did not come
 // together, kDevice for what NCCL says of the device; what the exchange returned. Errors of operations: kPeerLost (NCCL
 // does not say which rank it is), and DeviceError for a broken device. Destroying a group does not wait for the others.
-Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const Exchange& exchange);
+Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const comm::Exchange& exchange);
+
+// The same for a rank that works in a store's stream, which outlives the group: operations are only enqueued, and not
+// at all where a graph holds them. While the host waits for the stream, operation_limit holds, and an error of a peer
+// ends the wait. `rank.stream` and enqueue_only do not count.
+Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
+                                                    const comm::Exchange& exchange);
 
 // The group's name, made by rank 0 and told to all through the exchange: 128 bytes. A step of join_nccl, which needs no
 // device.
-Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const Exchange& exchange);
+Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const comm::Exchange& exchange);
 
 }  // namespace dtrain::cuda

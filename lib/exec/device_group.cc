@@ -73,12 +73,7 @@ void DeviceGroup::forward_on(size_t device) {
   };
   share.outcome = catching([&]() -> Result<> {
     flush_denormals();
-    DT_TRY_VOID(executors_[device]->forward({part(batch_.data), part(batch_.labels)}, share.wait));
-    if (size() == 1) return {};
-    const std::span<const float> own = executors_[device]->probabilities();
-    const size_t each = own.size() / static_cast<size_t>(share.count);
-    std::copy(own.begin(), own.end(), probabilities_.data() + static_cast<size_t>(share.begin) * each);
-    return {};
+    return executors_[device]->forward({part(batch_.data), part(batch_.labels)}, share.wait);
   });
 }
 
@@ -93,6 +88,7 @@ void DeviceGroup::backward_on(size_t device) {
 Result<> DeviceGroup::forward(const Batch& batch, const DeviceCall& wait) {
   batch_ = batch;
   call_ = &wait;
+  is_gathered_ = false;
   return on_each(forward_);
 }
 
@@ -109,8 +105,21 @@ bool DeviceGroup::overflowed() {
   return std::any_of(executors_.begin(), executors_.end(), [](const auto& executor) { return executor->overflowed(); });
 }
 
+bool DeviceGroup::left_out_update() {
+  return std::any_of(executors_.begin(), executors_.end(),
+                     [](const auto& executor) { return executor->left_out_update(); });
+}
+
 std::span<const float> DeviceGroup::probabilities() {
-  return size() == 1 ? executors_.front()->probabilities() : std::span<const float>(probabilities_.span());
+  if (size() == 1) return executors_.front()->probabilities();
+  for (size_t device = 0; device < size() && !is_gathered_; device++) {
+    const Share& share = shares_[device];
+    const std::span<const float> own = executors_[device]->probabilities();
+    const size_t each = own.size() / static_cast<size_t>(share.count);
+    std::copy(own.begin(), own.end(), probabilities_.data() + static_cast<size_t>(share.begin) * each);
+  }
+  is_gathered_ = true;
+  return probabilities_.span();
 }
 
 }  // namespace dtrain::exec

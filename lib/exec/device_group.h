@@ -34,14 +34,18 @@ class DeviceGroup {
   [[nodiscard]] size_t size() const { return executors_.size(); }
   Executor& executor(size_t device) { return *executors_[device]; }
   const ParameterView& parameters(size_t device = 0) { return executors_[device]->parameters(); }
+  const ParameterView& device_parameters(size_t device = 0) { return executors_[device]->device_parameters(); }
+  // Whether the learned tensors are where the host cannot reach them (Options::parameters_on_device).
+  [[nodiscard]] bool parameters_on_device() { return device_parameters().device != nullptr; }
 
   // Executor's, for the whole batch. The first device's Error counts.
   Result<> forward(const Batch& batch, const DeviceCall& wait);
   Result<> backward(const DeviceCall& ready);
-  // Executor's, on all devices; overflowed: on any.
+  // Executor's, on all devices; overflowed and left_out_update: on any.
   void set_loss_scale(double scale);
   bool overflowed();
-  // Of the whole batch, in its order.
+  bool left_out_update();
+  // Of the whole batch, in its order; the devices' threads stand still.
   std::span<const float> probabilities();
 
  private:
@@ -63,7 +67,8 @@ class DeviceGroup {
   Batch batch_;
   int64_t batch_size_ = 0;
   const DeviceCall* call_ = nullptr;
-  Buffer<float> probabilities_;  // with several devices
+  Buffer<float> probabilities_;  // with several devices: gathered when somebody asks
+  bool is_gathered_ = false;
 };
 
 inline Result<> no_device_wait(size_t, size_t) {

@@ -24,26 +24,47 @@ Result<std::unique_ptr<DeviceStore>> DeviceStore::create(DeviceStoreOptions opti
   const bool has_servers = options.update_at == UpdateAt::kServers;
   DT_CHECK(has_servers == (servers != nullptr), "servers update, or devices do");
   DT_CHECK(!has_servers || group.size() > 1, "one device needs no store before its servers");
-  std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), std::move(servers), waits));
-  const bool is_alone = group.empty();
-  if (is_alone) group.emplace_back();
-  store->devices_.resize(group.size());
-  for (size_t i = 0; i < group.size(); i++) {
-    Device& device = store->devices_[i];
-    device.store = store.get();
-    device.group = std::move(group[i]);
-    device.is_open.assign(store->bucket_count(), false);
-    if (!has_servers) {
-      const UpdaterOptions updates{.rule = store->options_.rule, .bucket_begin = store->options_.bucket_begin};
-      DT_TRY(device.updater, Updater::create(updates, store->options_.threads));
-    }
-    if (!is_alone) device.lane = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
+  std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), false, std::move(servers), waits));
+  store->take(std::move(group));
+  if (has_servers) return store;
+  for (Device& device : store->devices_) {
+    const UpdaterOptions updates{.rule = store->options_.rule, .bucket_begin = store->options_.bucket_begin};
+    DT_TRY(device.updater, Updater::create(updates, store->options_.threads));
   }
   return store;
 }
 
-DeviceStore::DeviceStore(DeviceStoreOptions options, std::unique_ptr<Store> servers, Waits& waits)
-    : options_(std::move(options)), waits_(waits), servers_(std::move(servers)) {}
+Result<std::unique_ptr<DeviceStore>> DeviceStore::create_on_devices(
+    DeviceStoreOptions options, std::vector<std::unique_ptr<comm::Collective>> group, Optimizers optimizers,
+    Waits& waits) {
+  DT_CHECK(options.update_at != UpdateAt::kServers, "servers update in the host's memory");
+  DT_CHECK(group.empty() || group.front()->size() == group.size(), "a group on devices is of one process");
+  std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), true, nullptr, waits));
+  store->take(std::move(group));
+  DT_CHECK(store->devices_.size() == optimizers.size(), "{} optimizers of {} devices", optimizers.size(),
+           store->devices_.size());
+  for (size_t i = 0; i < optimizers.size(); i++) {
+    const UpdaterOptions updates{.rule = store->options_.rule, .bucket_begin = store->options_.bucket_begin};
+    DT_TRY(store->devices_[i].updater, Updater::create(updates, std::move(optimizers[i])));
+  }
+  return store;
+}
+
+DeviceStore::DeviceStore(DeviceStoreOptions options, bool on_devices, std::unique_ptr<Store> servers, Waits& waits)
+    : options_(std::move(options)), on_devices_(on_devices), waits_(waits), servers_(std::move(servers)) {}
+
+void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
+  const bool alone = group.empty();
+  if (alone) group.emplace_back();
+  devices_.resize(group.size());
+  for (size_t i = 0; i < group.size(); i++) {
+    Device& device = devices_[i];
+    device.store = this;
+    device.group = std::move(group[i]);
+    device.is_open.assign(bucket_count(), false);
+    if (!alone) device.lane = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
+  }
+}
 
 // A lane may wait for a device that will not come any more.
 DeviceStore::~DeviceStore() {
@@ -104,25 +125,37 @@ Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const T
 Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
   DT_TRY_VOID(device.group->broadcast(device.view.all_weights, kFirst));
   DT_TRY_VOID(device.group->broadcast(device.view.all_statistics, kFirst));
-  if (options_.update_at != UpdateAt::kReplicas) return {};
   Result<> outcome;
-  device.updater->for_each_slot([&](std::span<float> slot) {
-    if (outcome) outcome = device.group->broadcast(slot, kFirst);
-  });
-  return outcome;
+  if (options_.update_at == UpdateAt::kReplicas) {
+    device.updater->for_each_slot([&](std::span<float> slot) {
+      if (outcome) outcome = device.group->broadcast(slot, kFirst);
+    });
+  }
+  if (!outcome) return outcome;
+  return read_array(device.view.device, {}, {});  // nothing: a device has done then what was queued
 }
 
 // A step.
 
 template <DeviceStore::Work work>
+Result<> DeviceStore::carry_out(Device& device, uint32_t bucket, uint32_t samples) {
+  if (std::optional<Error> ended = error()) return tl::unexpected(std::move(*ended));
+  Result<> outcome = catching([&] { return (this->*work)(device, bucket, samples); });
+  if (!outcome) cancel(outcome.error());
+  return outcome;
+}
+
+template <DeviceStore::Work work>
 void DeviceStore::enqueue(Device& device, uint32_t bucket, uint32_t samples) {
-  // What is captured fits into a std::function: no memory is taken.
-  device.lane->run([&device, bucket, samples] {
-    DeviceStore& store = *device.store;
-    if (store.error()) return;
-    Result<> outcome = catching([&] { return (store.*work)(device, bucket, samples); });
-    if (!outcome) store.cancel(std::move(outcome.error()));
-  });
+  // What is captured fits into a std::function: no memory is taken. The Error is in cancel's hands.
+  device.lane->run([&device, bucket, samples] { (void)device.store->carry_out<work>(device, bucket, samples); });
+}
+
+template <DeviceStore::Work work>
+Result<> DeviceStore::hand_over(Device& device, uint32_t bucket, uint32_t samples) {
+  if (on_devices_) return carry_out<work>(device, bucket, samples);
+  enqueue<work>(device, bucket, samples);
+  return {};
 }
 
 Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) {
@@ -130,19 +163,19 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
   {
     const std::lock_guard lock(mutex_);
     if (error_) return tl::unexpected(*error_);
-    if (!is_alone()) device.is_open[at.bucket] = true;
+    device.is_open[at.bucket] = device.lane != nullptr && !on_devices_;
   }
   if (is_alone()) {
     device.updater->update(at.bucket, samples);
     return {};
   }
   const auto bucket = static_cast<uint32_t>(at.bucket);
-  // The lane reads the step: it changes only here, when all of the last one's buckets have come.
+  // A lane reads the step: it changes only here, when all of the last one's buckets have come.
   if (device.step != step) {
     device.step = step;
-    enqueue<&DeviceStore::count_samples>(device, bucket, samples);
+    DT_TRY_VOID(hand_over<&DeviceStore::count_samples>(device, bucket, samples));
   }
-  enqueue<&DeviceStore::exchange>(device, bucket, samples);
+  DT_TRY_VOID(hand_over<&DeviceStore::exchange>(device, bucket, samples));
   if (options_.update_at != UpdateAt::kServers || bucket > 0) return {};
   // All sums are on their way: the new weights, in the order in which forward asks for them.
   for (uint32_t b = 0; b < bucket_count(); b++) enqueue<&DeviceStore::fetch>(device, b, samples);
@@ -255,7 +288,10 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t) {
   const std::span<float> statistics = device.view.all_statistics;
   DT_TRY_VOID(device.group->all_reduce(statistics));
   const float share = 1.0F / static_cast<float>(ranks());
-  for (float& value : statistics) value *= share;
+  std::vector<float> mean(statistics.size());
+  DT_TRY_VOID(read_array(device.view.device, statistics, mean));
+  for (float& value : mean) value *= share;
+  DT_TRY_VOID(write_array(device.view.device, mean, statistics));
   if (!servers_) return {};
   if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->share_statistics());
   return device.group->broadcast(statistics, kFirst);

@@ -3,6 +3,9 @@
 // the others that is inside a worker; what differs is who updates. distributed.md 1.2, 1.3, R-S2 to R-S6.
 //
 // All devices end a step with the same bits, and by comm's ordered sum these do not depend on who updates.
+//
+// Where the arrays are the host's, exchanges run in threads of their own, a device each. Where they are the devices',
+// all is only queued there, in the order of the calls, and in the thread that calls.
 #pragma once
 
 #include <condition_variable>
@@ -47,6 +50,12 @@ class DeviceStore final : public Store {
   static Result<std::unique_ptr<DeviceStore>> create(DeviceStoreOptions options,
                                                      std::vector<std::unique_ptr<comm::Collective>> group,
                                                      std::unique_ptr<Store> servers, Waits& waits);
+  // The same over arrays in the devices' own memory (ParameterView::device): an optimizer each, which like the group's
+  // operations is only queued on the device. The group is of this process.
+  using Optimizers = std::vector<std::unique_ptr<optim::ArrayOptimizer>>;
+  static Result<std::unique_ptr<DeviceStore>> create_on_devices(DeviceStoreOptions options,
+                                                                std::vector<std::unique_ptr<comm::Collective>> group,
+                                                                Optimizers optimizers, Waits& waits);
   ~DeviceStore() override;
 
   // With several devices the views must have their arrays in one piece (tensor/parameters.h).
@@ -67,12 +76,12 @@ class DeviceStore final : public Store {
     std::unique_ptr<Updater> updater = nullptr;         // none: servers update
     uint64_t step = kNoStep;                            // that its gradients are of
     uint32_t samples = 0;                               // of all ranks, in its gradients
-    std::vector<bool> is_open = {};                     // by bucket: handed over, and its weights have not come
+    std::vector<bool> is_open = {};                     // by bucket: a lane has it, and its weights have not come
     std::unique_ptr<TaskQueue> lane = nullptr;          // its exchanges, in order, in a thread of their own; ends first
   };
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
 
-  DeviceStore(DeviceStoreOptions options, std::unique_ptr<Store> servers, Waits& waits);
+  DeviceStore(DeviceStoreOptions options, bool on_devices, std::unique_ptr<Store> servers, Waits& waits);
   [[nodiscard]] bool is_alone() const { return devices_.front().group == nullptr; }
   [[nodiscard]] uint32_t ranks() const { return is_alone() ? 1 : devices_.front().group->size(); }
   [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }
@@ -81,9 +90,17 @@ class DeviceStore final : public Store {
   void choose_owners();
   [[nodiscard]] uint32_t owner(size_t bucket) const { return owners_.empty() ? 0 : owners_[bucket]; }
 
-  // Has the device's lane do it. An Error ends the store's work on all devices.
+  void take(std::vector<std::unique_ptr<comm::Collective>> group);
+
+  // Does it, in this thread. An Error ends the store's work on all devices.
+  template <Work work>
+  Result<> carry_out(Device& device, uint32_t bucket, uint32_t samples);
+  // Has the device's lane do it.
   template <Work work>
   void enqueue(Device& device, uint32_t bucket, uint32_t samples);
+  // The one or the other, as a step needs it.
+  template <Work work>
+  Result<> hand_over(Device& device, uint32_t bucket, uint32_t samples);
   // What lanes do.
   Result<> start(Device& device, uint32_t, uint32_t);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
@@ -100,6 +117,7 @@ class DeviceStore final : public Store {
   [[nodiscard]] std::optional<Error> error() const;
 
   const DeviceStoreOptions options_;
+  const bool on_devices_;  // the arrays are
   Waits& waits_;
   std::vector<uint32_t> owners_;  // kOwner: by bucket
 
