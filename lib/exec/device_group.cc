@@ -97,6 +97,14 @@ Result<> DeviceGroup::backward(const DeviceCall& ready) {
   return on_each(backward_);
 }
 
+Result<> DeviceGroup::on_devices(const std::function<Result<>(size_t device)>& work) {
+  const auto on_one = [&](int64_t device) {
+    const auto i = static_cast<size_t>(device);
+    shares_[i].outcome = catching([&] { return work(i); });
+  };
+  return on_each(std::ref(on_one));  // a reference: no memory is taken
+}
+
 void DeviceGroup::set_loss_scale(double scale) {
   for (const auto& executor : executors_) executor->set_loss_scale(scale);
 }

@@ -41,6 +41,8 @@ class DeviceGroup {
   // Executor's, for the whole batch. The first device's Error counts.
   Result<> forward(const Batch& batch, const DeviceCall& wait);
   Result<> backward(const DeviceCall& ready);
+  // work(device) in each device's thread, at the same time. The first device's Error counts.
+  Result<> on_devices(const std::function<Result<>(size_t device)>& work);
   // Executor's, on all devices; overflowed and left_out_update: on any.
   void set_loss_scale(double scale);
   bool overflowed();

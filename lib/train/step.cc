@@ -9,6 +9,7 @@ namespace dtrain::train {
 
 StepRunner::StepRunner(StepParts parts)
     : parts_(std::move(parts)),
+      on_device_(parts_.devices.parameters_on_device()),
       wait_([this](size_t device, size_t bucket) {
         return parts_.store.weights_wait({bucket, device});
       }),
@@ -31,14 +32,17 @@ Result<> StepRunner::hand_over(size_t device, size_t bucket) {
   return parts_.store.gradient_ready({bucket, device}, step_, samples_);
 }
 
+// In the devices' threads: a group's operation may wait until all have come.
 Result<> StepRunner::hand_over_all() {
-  for (size_t bucket = parts_.bucket_begin.size(); bucket-- > 0;) {
-    for (size_t device = 0; device < parts_.devices.size(); device++) DT_TRY_VOID(hand_over(device, bucket));
-  }
-  return {};
+  const auto of_device = [this](size_t device) -> Result<> {
+    for (size_t bucket = parts_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(hand_over(device, bucket));
+    return {};
+  };
+  return parts_.devices.on_devices(std::ref(of_device));
 }
 
 Result<> StepRunner::on_bucket(size_t device, size_t bucket) {
+  if (on_device_) return holds_back() ? Result<>{} : hand_over(device, bucket);
   const std::string bad =
       train::bad_gradient(parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
   if (!holds_back()) {
@@ -64,28 +68,47 @@ bool StepRunner::overflowed() {
 
 Result<> StepRunner::leave_out(const std::string& why) {
   if (!why.empty()) parts_.log.warn("step {}: the {} is not finite: left out", step_, why);
-  restore_statistics();
+  DT_TRY_VOID(restore_statistics());
   return hand_over_nothing();
 }
 
-// The forward pass has mixed the batch into the moving statistics, and what is not a number stays in them for ever.
-void StepRunner::keep_statistics() {
-  kept_statistics_.clear();
-  for (size_t device = 0; device < parts_.devices.size(); device++) {
-    for (const ParameterSpan& p : parts_.devices.parameters(device).statistics) {
-      kept_statistics_.insert(kept_statistics_.end(), p.weight.begin(), p.weight.end());
-    }
-  }
+namespace {
+
+// Calls visit(array) for the moving statistics of a view, until an Error: at once where they lie in one piece.
+template <class Visit>
+Result<> visit_statistics(const ParameterView& view, const Visit& visit) {
+  if (!view.all_statistics.empty()) return visit(view.all_statistics);
+  for (const ParameterSpan& p : view.statistics) DT_TRY_VOID(visit(p.weight));
+  return {};
 }
 
-void StepRunner::restore_statistics() {
-  auto from = kept_statistics_.begin();
+}  // namespace
+
+// The forward pass mixes the batch into the moving statistics, and what is not a number stays in them for ever.
+Result<> StepRunner::keep_statistics() {
+  kept_statistics_.clear();
   for (size_t device = 0; device < parts_.devices.size(); device++) {
-    for (const ParameterSpan& p : parts_.devices.parameters(device).statistics) {
-      std::copy_n(from, p.weight.size(), p.weight.begin());
-      from += static_cast<ptrdiff_t>(p.weight.size());
-    }
+    const ParameterView& view = parts_.devices.device_parameters(device);
+    DT_TRY_VOID(visit_statistics(view, [&](std::span<const float> values) {
+      const size_t begin = kept_statistics_.size();
+      kept_statistics_.resize(begin + values.size());
+      return read_array(view.device, values, std::span(kept_statistics_).subspan(begin));
+    }));
   }
+  return {};
+}
+
+Result<> StepRunner::restore_statistics() {
+  std::span<const float> kept = kept_statistics_;
+  for (size_t device = 0; device < parts_.devices.size(); device++) {
+    const ParameterView& view = parts_.devices.device_parameters(device);
+    DT_TRY_VOID(visit_statistics(view, [&](std::span<float> values) {
+      const std::span<const float> from = kept.first(values.size());
+      kept = kept.subspan(values.size());
+      return write_array(view.device, from, values);
+    }));
+  }
+  return {};
 }
 
 // The other workers' round waits for this one: it gives zeros that count for no sample. Alone, the step simply has not
@@ -94,9 +117,10 @@ Result<> StepRunner::hand_over_nothing() {
   if (parts_.workers == 1) return {};
   samples_ = 0;
   for (size_t device = 0; device < parts_.devices.size(); device++) {
-    for (const ParameterSpan& p : parts_.devices.parameters(device).parameters) {
-      std::fill(p.gradient.begin(), p.gradient.end(), 0.0F);
-    }
+    const ParameterView& host = parts_.devices.parameters(device);
+    for (const ParameterSpan& p : host.parameters) std::fill(p.gradient.begin(), p.gradient.end(), 0.0F);
+    const ParameterView& view = parts_.devices.device_parameters(device);
+    if (view.device != nullptr) DT_TRY_VOID(view.device->write(host.all_gradients, view.all_gradients));
   }
   return hand_over_all();
 }
@@ -105,35 +129,72 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step) {
   step_ = step;
   samples_ = static_cast<uint32_t>(batch.count);
   for (std::string& bad : bad_gradient_) bad.clear();
-  if (holds_back()) keep_statistics();
+  if (holds_back()) DT_TRY_VOID(keep_statistics());
   parts_.devices.set_loss_scale(parts_.loss_scale.value());
-  const exec::Batch input{.data = batch.data, .labels = batch.labels};
+  DT_TRY_VOID(compute({.data = batch.data, .labels = batch.labels}));
+  return holds_back() ? conclude() : true;
+}
+
+Result<> StepRunner::compute(const exec::Batch& input) {
+  bad_loss_ = false;
   DT_TRY_VOID(parts_.devices.forward(input, wait_));
+  if (!on_device_) DT_TRY_VOID(check_loss(input));
+  if (!bad_loss_) DT_TRY_VOID(parts_.devices.backward(ready_));
+  if (!on_device_) return {};
+  DT_TRY_VOID(check_loss(input));
+  return check_devices();
+}
+
+Result<> StepRunner::check_loss(const exec::Batch& input) {
   const std::span<const float> probabilities = parts_.devices.probabilities();
-  const bool bad_loss = !all_finite(probabilities);
-  if (bad_loss && parts_.on_nan == job::OnNan::kFail) {
-    return tl::unexpected(
-        not_finite("loss", bad_layer(parts_.graph, parts_.image, parts_.devices.parameters(), input, probabilities)));
+  bad_loss_ = !all_finite(probabilities);
+  if (!bad_loss_ || parts_.on_nan == job::OnNan::kSkip) return {};
+  const ParameterView& view = parts_.devices.parameters();
+  DT_TRY_VOID(copy_to_host(parts_.devices.device_parameters(), view));
+  return tl::unexpected(not_finite("loss", bad_layer(parts_.graph, parts_.image, view, input, probabilities)));
+}
+
+// After a step in which nobody on the host saw the gradients.
+Result<> StepRunner::check_devices() {
+  if (holds_back() && parts_.devices.left_out_update()) {
+    // What was given away was finite, so it is the sum that overflowed.
+    return fail(Code::kInternal,
+                "step {}, rank {}: the sum of the devices' gradients of an earlier step was not finite, and no weight "
+                "has changed since",
+                step_, parts_.rank);
   }
-  if (!bad_loss) DT_TRY_VOID(parts_.devices.backward(ready_));
-  if (!holds_back()) return true;
-  return conclude(bad_loss);
+  for (size_t device = 0; device < parts_.devices.size(); device++) {
+    exec::Executor& executor = parts_.devices.executor(device);
+    if (!executor.has_bad_gradient() && !executor.left_out_update()) continue;
+    DT_TRY(bad_gradient_[device], bad_gradient_on(device));
+  }
+  const std::string* bad = first_bad_gradient();
+  return bad == nullptr || holds_back() ? Result<>{} : tl::unexpected(not_finite("gradient", *bad));
+}
+
+// Takes the time of a copy of all gradients. Never "": the sum that the device looked at may have been elsewhere.
+Result<std::string> StepRunner::bad_gradient_on(size_t device) {
+  const ParameterView& there = parts_.devices.device_parameters(device);
+  const ParameterView& host = parts_.devices.parameters(device);
+  DT_TRY_VOID(there.device->read(there.all_gradients, host.all_gradients));
+  const std::string name = train::bad_gradient(host, 0, host.parameters.size());
+  return name.empty() ? "?" : name;
 }
 
 // What was held back is given away, or left out.
-Result<bool> StepRunner::conclude(bool bad_loss) {
+Result<bool> StepRunner::conclude() {
   const std::string* bad = first_bad_gradient();
-  if (!bad_loss && bad == nullptr) {
+  if (!bad_loss_ && bad == nullptr) {
     parts_.loss_scale.good_step();
     DT_TRY_VOID(hand_over_all());
     return true;
   }
-  if (!bad_loss && overflowed()) {
+  if (!bad_loss_ && overflowed()) {
     DT_TRY_VOID(leave_out(""));
     return false;
   }
   if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite("gradient", *bad));
-  DT_TRY_VOID(leave_out(bad_loss ? "loss" : fmt::format("gradient of '{}'", *bad)));
+  DT_TRY_VOID(leave_out(bad_loss_ ? "loss" : fmt::format("gradient of '{}'", *bad)));
   return false;
 }
 

@@ -32,6 +32,9 @@ struct StepParts {
 };
 
 // One thread calls it. run() allocates nothing unless something is not finite.
+//
+// Devices that have the parameters in their own memory run a step as one piece of work, so there is nothing to look at
+// before its end; they look at the gradients by themselves, and leave out an update that would spoil the weights.
 class StepRunner {
  public:
   explicit StepRunner(StepParts parts);
@@ -52,22 +55,28 @@ class StepRunner {
   [[nodiscard]] bool holds_back() const { return parts_.on_nan == job::OnNan::kSkip || parts_.loss_scale.is_dynamic(); }
   // Whether the step's gradients overflowed by the loss scale, which then is a smaller one.
   bool overflowed();
+  Result<> compute(const exec::Batch& input);
+  Result<> check_loss(const exec::Batch& input);
+  Result<> check_devices();
+  Result<std::string> bad_gradient_on(size_t device);
   [[nodiscard]] const std::string* first_bad_gradient() const;
   Result<> leave_out(const std::string& why);
-  Result<bool> conclude(bool bad_loss);
+  Result<bool> conclude();
   Result<> on_bucket(size_t device, size_t bucket);
   Result<> hand_over(size_t device, size_t bucket);
   Result<> hand_over_all();
   Result<> hand_over_nothing();
-  void keep_statistics();
-  void restore_statistics();
+  Result<> keep_statistics();
+  Result<> restore_statistics();
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
   StepParts parts_;
+  const bool on_device_;  // the parameters are
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;
   uint32_t samples_ = 0;
+  bool bad_loss_ = false;
   // While it holds back:
   std::vector<std::string> bad_gradient_;  // by device: the first one found in this step
   std::vector<float> kept_statistics_;     // as they were before it

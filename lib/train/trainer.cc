@@ -147,7 +147,8 @@ Result<> Trainer::Impl::begin() {
   DT_TRY(Start start, own_start());
   DT_TRY_VOID(agree_on(start));
   std::vector<ParameterView> devices;
-  for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.parameters(i));
+  for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.device_parameters(i));
+  DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
   DT_TRY_VOID(parts_.store.initialize(devices, start.state), "handing out the initial weights");
   rate_ = rate_of_next_update();
   if (samples_ > 0 && rate_ != spec_.schedule.base && is_rank_0()) {
@@ -334,6 +335,7 @@ Result<> Trainer::Impl::save(const CheckpointName& name, Position position,
                                 .learning_rate = rate_of_next_update(),
                                 .seed = spec_.seed,
                                 .metric_sums = std::move(metric_sums)};
+  DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
   const std::string symbol = graph::symbol_json(parts_.graph);
   const bool with_states = spec_.save_optimizer_states || !name.epoch;
   DT_TRY_VOID(write_checkpoint(name, {.symbol = symbol,
