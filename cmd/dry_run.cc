@@ -67,8 +67,8 @@ Result<std::string> memory_text(const job::Flags& flags) {
 Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table) {
   DT_TRY_VOID(job::apply_own_data_set(flags));
   DT_TRY(const std::string memory, memory_text(flags));
-  return fmt::format("{}\n{}{}{}", job::text(job::requested(flags)), process_table, process_table.empty() ? "" : "\n",
-                     memory);
+  return fmt::format("{}\n{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
+                     process_table.empty() ? "" : "\n", memory, role::update_text(flags));
 }
 
 }  // namespace dtrain::cmd

@@ -3,6 +3,8 @@
 
 #include "cuda/executor/backend.h"
 #include "cuda/executor/dnn_runner.h"
+#include "cuda/nccl_group.h"
+#include "cuda/optimizer.h"
 #include "cuda/runtime/error.h"
 #include "exec/device_module.h"
 
@@ -44,6 +46,17 @@ class CudaModule final : public exec::DeviceModule {
     } catch (const DeviceError& error) {
       return fail(Code::kDevice, "GPU {}: {}", device, error.what());
     }
+  }
+
+  Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(exec::Executor& executor,
+                                                                const optim::OptimizerSpec& spec) override {
+    return make_device_optimizer(executor, spec);
+  }
+
+  Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<exec::Executor* const> executors) override {
+    std::vector<CudaExecutor*> of_devices;
+    for (exec::Executor* executor : executors) of_devices.push_back(&dynamic_cast<CudaExecutor&>(*executor));
+    return join_in_process(of_devices);
   }
 };
 

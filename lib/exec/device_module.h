@@ -3,11 +3,15 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/collective.h"
 #include "exec/executor.h"
+#include "optim/array_optimizer.h"
 
 namespace dtrain::exec {
 
@@ -23,6 +27,14 @@ class DeviceModule {
   // For executors of that device. plan_cache: a file in which what was found out about it is kept from run to run;
   // empty: none. Executors keep what they need of the backend alive.
   virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;
+
+  // For a store over the device_parameters() of executors for training of this module's backends, one a device, which
+  // outlive what is made. Both only queue work on the device, in the order that wait and ready of the executor say.
+  // Code::kUsage: an unknown rule.
+  virtual Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(Executor& executor,
+                                                                        const optim::OptimizerSpec& spec) = 0;
+  // An end each of one group. Code::kStartup, kDevice: they did not come together.
+  virtual Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<Executor* const> executors) = 0;
 };
 
 // The module's one entry, by this name and with C linkage: a new object, which the caller owns.

@@ -19,6 +19,7 @@ namespace {
 Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
   exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
   options.keep_all = true;
+  options.parameters_on_device = false;  // the gradients are compared too
   DT_TRY(const Devices devices, Devices::open(process.flags, process.log));
   DT_TRY(const std::unique_ptr<exec::Executor> tested, devices.backend(0).compile(network.graph, options));
   DT_TRY_VOID(initialize(process.flags.job, tested->parameters()));
@@ -42,22 +43,22 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   train::LocalCoordinator coordinator(process.signals.stop, live_line_of(process, spec));
   const SignalWatcher watcher(process.signals, waits, process.log, [] {});
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
-  DT_TRY(std::unique_ptr<kvstore::Store> store, join_devices({.flags = process.flags,
-                                                              .spec = spec,
-                                                              .bucket_begin = bucket_begin,
-                                                              .coordinator = coordinator,
-                                                              .waits = waits},
-                                                             nullptr));
-  DT_TRY(const std::unique_ptr<Training> training, Training::build({.flags = process.flags,
-                                                                    .spec = spec,
-                                                                    .network = network,
-                                                                    .data = data,
-                                                                    .bucket_begin = bucket_begin,
-                                                                    .coordinator = coordinator,
-                                                                    .run_dir = process.run_dir,
-                                                                    .resumed = process.resumed,
-                                                                    .log = process.log},
-                                                                   std::move(store)));
+  const StoreSetup store_setup{
+      .flags = process.flags, .spec = spec, .bucket_begin = bucket_begin, .coordinator = coordinator, .waits = waits};
+  process.log.info("weights are updated {}", update_text(process.flags));
+  DT_TRY(const std::unique_ptr<Training> training,
+         Training::build({.flags = process.flags,
+                          .spec = spec,
+                          .network = network,
+                          .data = data,
+                          .bucket_begin = bucket_begin,
+                          .coordinator = coordinator,
+                          .run_dir = process.run_dir,
+                          .resumed = process.resumed,
+                          .log = process.log},
+                         [&](const Devices& devices, exec::DeviceGroup& executors) {
+                           return join_devices(store_setup, devices, executors);
+                         }));
   const Result<train::TrainOutcome> outcome = training->run();
   return conclude(process, spec, training->outcome(), outcome, started);
 }

@@ -21,6 +21,8 @@ class Devices {
 
   // Of the nth device. CPU devices have one backend in common.
   [[nodiscard]] exec::Backend& backend(size_t device) const { return *backends_[device % backends_.size()]; }
+  // Of GPUs; nullptr: they are CPU devices.
+  [[nodiscard]] exec::DeviceModule* module() const { return module_.get(); }
 
  private:
   std::shared_ptr<exec::DeviceModule> module_;  // none: CPU devices

@@ -174,6 +174,10 @@ std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network
   return kvstore::plan_buckets(sizes);
 }
 
+bool parameters_on_device(const job::Flags& flags) {
+  return !flags.device.gpus.empty() && !flags.distributed();
+}
+
 ThreadPlan plan_threads(const job::Flags& flags) {
   int64_t threads = flags.launch.threads;
   if (threads == 0) {

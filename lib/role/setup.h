@@ -66,6 +66,9 @@ Result<std::vector<int64_t>> device_batches(const job::Flags& flags);
 // Which parameters travel together (exec's bucket_begin): one bucket where nothing travels.
 std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network);
 
+// Whether the learned tensors stay in the devices' memory, summed and updated there: on GPUs, unless they travel.
+bool parameters_on_device(const job::Flags& flags);
+
 // How the threads of one process are used. R: --threads, else the host's cores over the roles on it.
 struct ThreadPlan {
   int compute = 1, decode = 1;

@@ -67,17 +67,58 @@ kvstore::UpdateAt update_place(const job::Store& store) {
   return kvstore::UpdateAt::kReplicas;
 }
 
+std::string update_text(const job::Flags& flags) {
+  const size_t devices = device_count(flags);
+  const std::string memory = parameters_on_device(flags) ? "its own memory" : "the host's memory";
+  const auto of = [&](const char* what) {
+    return fmt::format("on each of {} devices, {}, in {}", devices, what, memory);
+  };
+  const kvstore::UpdateAt place = update_place(job::store_of(flags.job));
+  if (place == kvstore::UpdateAt::kServers) return "on the servers";
+  if (devices == 1 || place == kvstore::UpdateAt::kFirstDevice) {
+    return fmt::format("on {}, in {}", device_names(flags.device).front(), memory);
+  }
+  if (place == kvstore::UpdateAt::kOwner) return of("some of the weights");
+  return of(place == kvstore::UpdateAt::kShards ? "its part of the weights" : "all of its weights");
+}
+
+namespace {
+
+kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
+  return {.update_at = update_place(job::store_of(setup.spec.flags)),
+          .rule = update_rule(setup.spec),
+          .bucket_begin = setup.bucket_begin,
+          .threads = plan_threads(setup.flags).device,
+          .wait_limit_s = kWaitLimitSeconds};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, std::unique_ptr<kvstore::Store> servers) {
   DT_TRY(Group group, open_group(setup));
   if (servers != nullptr && group.empty()) return servers;
   DT_TRY(std::unique_ptr<kvstore::DeviceStore> devices,
-         kvstore::DeviceStore::create({.update_at = update_place(job::store_of(setup.spec.flags)),
-                                       .rule = update_rule(setup.spec),
-                                       .bucket_begin = setup.bucket_begin,
-                                       .threads = plan_threads(setup.flags).device,
-                                       .wait_limit_s = kWaitLimitSeconds},
-                                      std::move(group), std::move(servers), setup.waits));
+         kvstore::DeviceStore::create(store_options(setup), std::move(group), std::move(servers), setup.waits));
   return devices;
+}
+
+Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
+                                                     exec::DeviceGroup& executors) {
+  if (!executors.parameters_on_device()) return join_devices(setup, nullptr);
+  std::vector<exec::Executor*> all;
+  kvstore::DeviceStore::Optimizers optimizers;
+  for (size_t i = 0; i < executors.size(); i++) {
+    all.push_back(&executors.executor(i));
+    DT_TRY(optimizers.emplace_back(), devices.module()->make_optimizer(*all.back(), optimizer_spec(setup.spec.flags)));
+  }
+  Group group;
+  if (all.size() > 1) {
+    DT_TRY(group, devices.module()->join(all), "joining the GPUs");
+  }
+  DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
+         kvstore::DeviceStore::create_on_devices(store_options(setup), std::move(group), std::move(optimizers),
+                                                 setup.waits));
+  return store;
 }
 
 }  // namespace dtrain::role

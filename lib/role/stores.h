@@ -1,20 +1,27 @@
 // The store of a worker, from the job's description: what joins its devices, and what is behind them.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/waits.h"
+#include "exec/device_group.h"
 #include "job/job_spec.h"
 #include "kvstore/coordinator.h"
 #include "kvstore/devices/device_store.h"
 #include "kvstore/store.h"
+#include "role/devices.h"
 
 namespace dtrain::role {
 
 // Which device turns sums into weights.
 kvstore::UpdateAt update_place(const job::Store& store);
+
+// Where gradients are summed and weights updated, for a person: "on each of 2 devices, its part, in its own memory".
+std::string update_text(const job::Flags& flags);
 
 struct StoreSetup {
   const job::Flags& flags;   // of this process
@@ -24,9 +31,16 @@ struct StoreSetup {
   Waits& waits;                       // outlives the store
 };
 
+// A store for executors that were compiled on these devices.
+using MakeStore =
+    std::function<Result<std::unique_ptr<kvstore::Store>>(const Devices& devices, exec::DeviceGroup& executors)>;
+
 // `servers`: the store over the job's servers; nullptr: it has none. Where the job's store joins the devices of several
 // workers by itself, they meet here: all must come. Code::kStartup, kPeerLost: they did not; kUsage: they have
 // different numbers of devices.
 Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, std::unique_ptr<kvstore::Store> servers);
+// The same for a process alone, whose store works in the memory of the devices where the parameters are there.
+Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
+                                                     exec::DeviceGroup& executors);
 
 }  // namespace dtrain::role

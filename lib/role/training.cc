@@ -11,12 +11,14 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   options.winograd = flags.device.winograd;
   options.dtype = type_of(flags.job);
   options.tf32 = flags.device.tf32;
+  options.parameters_on_device = parameters_on_device(flags);
   return options;
 }
 
-Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, std::unique_ptr<kvstore::Store> store) {
-  std::unique_ptr<Training> training(new Training(std::move(setup), std::move(store)));
+Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
+  std::unique_ptr<Training> training(new Training(std::move(setup)));
   DT_TRY_VOID(training->compile());
+  DT_TRY(training->store_, make_store(*training->devices_, *training->training_));
   training->open_loaders();
   const job::JobFlags& job = training->setup_.flags.job;
   DT_TRY(const optim::InitializerSpec initializer, initializer_spec(job), "reading --initializer");

@@ -18,6 +18,7 @@
 #include "role/devices.h"
 #include "role/run_dir.h"
 #include "role/setup.h"
+#include "role/stores.h"
 #include "train/trainer.h"
 
 namespace dtrain::role {
@@ -37,17 +38,18 @@ struct TrainingSetup {
 // Borrows what the setup borrows, which must outlive it.
 class Training {
  public:
-  // Compiles the executors and starts the loaders. Code::kUsage: labels or shapes that do not fit each other.
-  static Result<std::unique_ptr<Training>> build(TrainingSetup setup, std::unique_ptr<kvstore::Store> store);
+  // Compiles the executors, makes their store and starts the loaders. Code::kUsage: labels or shapes that do not fit
+  // each other. Errors of make_store.
+  static Result<std::unique_ptr<Training>> build(TrainingSetup setup, const MakeStore& make_store);
 
   // Trains to the end of the job, once.
   Result<train::TrainOutcome> run() { return trainer_->run(); }
   // What has come of it so far, also after run returned an Error.
   [[nodiscard]] train::TrainOutcome outcome() const { return trainer_->outcome(); }
+  [[nodiscard]] kvstore::Store& store() const { return *store_; }
 
  private:
-  Training(TrainingSetup setup, std::unique_ptr<kvstore::Store> store)
-      : setup_(std::move(setup)), store_(std::move(store)) {}
+  explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
   Result<> compile();
   Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose);
   void open_loaders();

@@ -147,23 +147,24 @@ Result<int> train(Process& process, Connection& connection, const rpc::JoinReply
   DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
          make_dist_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
   kvstore::DistStore* const servers = dist_store.get();
-  DT_TRY(std::unique_ptr<kvstore::Store> joined, join_devices({.flags = process.flags,
-                                                               .spec = spec,
-                                                               .bucket_begin = bucket_begin,
-                                                               .coordinator = *connection.control,
-                                                               .waits = connection.waits},
-                                                              std::move(dist_store)));
-  kvstore::Store& store = *joined;
-  DT_TRY(const std::unique_ptr<Training> training, Training::build({.flags = process.flags,
-                                                                    .spec = spec,
-                                                                    .network = network,
-                                                                    .data = data,
-                                                                    .bucket_begin = bucket_begin,
-                                                                    .coordinator = *connection.control,
-                                                                    .run_dir = process.run_dir,
-                                                                    .resumed = process.resumed,
-                                                                    .log = process.log},
-                                                                   std::move(joined)));
+  const StoreSetup store_setup{.flags = process.flags,
+                               .spec = spec,
+                               .bucket_begin = bucket_begin,
+                               .coordinator = *connection.control,
+                               .waits = connection.waits};
+  DT_TRY(const std::unique_ptr<Training> training,
+         Training::build(
+             {.flags = process.flags,
+              .spec = spec,
+              .network = network,
+              .data = data,
+              .bucket_begin = bucket_begin,
+              .coordinator = *connection.control,
+              .run_dir = process.run_dir,
+              .resumed = process.resumed,
+              .log = process.log},
+             [&](const Devices&, exec::DeviceGroup&) { return join_devices(store_setup, std::move(dist_store)); }));
+  kvstore::Store& store = training->store();
   const Listening listening(connection.failure, [&](const Error& error) { store.cancel(error); });
   DT_TRY(const std::unique_ptr<rpc::DataClient> pipes, connect_to_servers(process, connection, reply, servers));
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);

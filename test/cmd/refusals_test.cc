@@ -133,11 +133,24 @@ TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
       dtrain({"-n", "2", "-s", "1", "--network", "lenet", "--benchmark", "1", "--dry-run"}, {}, dir.path());
   INFO(dry.output);
   CHECK(dry.code == 0);
-  for (const char* words : {"batch-size = 128\n", "kv-store = dist_sync\n", "num-classes = 10\n", "seed = auto\n",
-                            "scheduler", "server", "worker", "memory of a worker"}) {
+  for (const char* words :
+       {"batch-size = 128\n", "kv-store = dist_sync\n", "num-classes = 10\n", "seed = auto\n", "scheduler", "server",
+        "worker", "memory of a worker", "weights are updated on the servers\n"}) {
     INFO(words);
     CHECK(dry.output.find(words) != std::string::npos);
   }
+  const auto updates = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> all = {"--network", "lenet", "--benchmark", "1", "--dry-run"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    const std::string output = dtrain(all, {}, dir.path()).output;
+    const size_t at = output.find("weights are updated");
+    return at == std::string::npos ? output : output.substr(at);
+  };
+  CHECK(updates({}) == "weights are updated on cpu(0), in the host's memory\n");
+  CHECK(updates({"--cpus", "2", "--kv-store", "nccl"}) ==
+        "weights are updated on each of 2 devices, its part of the weights, in the host's memory\n");
+  CHECK(updates({"--gpus", "1", "--kv-store", "nccl"}) == "weights are updated on gpu(1), in its own memory\n");
+  CHECK(updates({"--gpus", "0,1", "--kv-store", "local"}) == "weights are updated on gpu(0), in its own memory\n");
   CHECK(dry.output.find("--dry-run") == std::string::npos);  // the commands are those that would run
   CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
 }

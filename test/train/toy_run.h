@@ -101,6 +101,13 @@ struct ToyOptions {
   ToyDataset::Change change = nullptr;
   graph::Graph network = toy_network();
   bool on_cpu_backend = false;  // instead of the plain loops
+  // Instead of both, devices with a store of their own, which may work in their memory:
+  std::function<std::unique_ptr<exec::Backend>()> make_backend = nullptr;
+  std::function<std::unique_ptr<kvstore::Store>(exec::DeviceGroup&, const kvstore::DeviceStoreOptions&, Waits&)>
+      make_store = nullptr;
+  size_t devices = 1;
+  bool parameters_on_device = false;
+  Type dtype = Type::kFloat32;
   int64_t rank = 0, workers = 1;
   std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
 };
@@ -123,17 +130,11 @@ class ToyRun {
  public:
   explicit ToyRun(TrainSpec spec, ToyOptions options = {}, kvstore::Coordinator* coordinator = nullptr)
       : spec_(std::move(spec)), options_(std::move(options)), log_(must_log()), alone_(stop_) {
-    backend_ = options_.on_cpu_backend ? exec::make_cpu_backend() : exec::make_reference_backend();
-    const auto compile = [&](exec::Options::Purpose purpose, exec::Executor* weights_of) {
-      return std::make_unique<exec::DeviceGroup>(
-          must(backend_->compile(
-              options_.network,
-              {.purpose = purpose, .batch_size = kToyBatch, .image = {1, 6, 6}, .bucket_begin = options_.bucket_begin},
-              weights_of)),
-          kToyBatch);
-    };
-    training_ = compile(exec::Options::Purpose::kTraining, nullptr);
-    inference_ = compile(exec::Options::Purpose::kInference, &training_->executor(0));
+    backend_ = options_.make_backend     ? options_.make_backend()
+               : options_.on_cpu_backend ? exec::make_cpu_backend()
+                                         : exec::make_reference_backend();
+    training_ = compile(exec::Options::Purpose::kTraining);
+    inference_ = compile(exec::Options::Purpose::kInference);
     const data::Share share = data::equal_share(kToyRecords, options_.rank, options_.workers);
     const int64_t batches = data::batches_per_epoch((kToyRecords + options_.workers - 1) / options_.workers, kToyBatch);
     const auto load = [&](data::LoaderOptions::Mode mode) {
@@ -149,12 +150,13 @@ class ToyRun {
     };
     training_data_ = load(data::LoaderOptions::Mode::kTraining);
     validation_data_ = load(data::LoaderOptions::Mode::kValidation);
-    store_ = must(kvstore::DeviceStore::create(
-        {.rule = {.optimizer = spec_.optimizer,
-                  .schedule = spec_.schedule,
-                  .samples_per_epoch = static_cast<uint64_t>(batches * kToyBatch * options_.workers)},
-         .bucket_begin = options_.bucket_begin},
-        {}, nullptr, waits_));
+    const kvstore::DeviceStoreOptions store_options{
+        .rule = {.optimizer = spec_.optimizer,
+                 .schedule = spec_.schedule,
+                 .samples_per_epoch = static_cast<uint64_t>(batches * kToyBatch * options_.workers)},
+        .bucket_begin = options_.bucket_begin};
+    store_ = options_.make_store ? options_.make_store(*training_, store_options, waits_)
+                                 : must(kvstore::DeviceStore::create(store_options, {}, nullptr, waits_));
     trainer_ = std::make_unique<Trainer>(spec_, TrainParts{.graph = options_.network,
                                                            .image = {1, 6, 6},
                                                            .training = *training_,
@@ -186,6 +188,22 @@ class ToyRun {
   }
 
  private:
+  std::unique_ptr<exec::DeviceGroup> compile(exec::Options::Purpose purpose) {
+    const std::vector<int64_t> batches = must(exec::split_batch(kToyBatch, std::vector<double>(options_.devices, 1.0)));
+    std::vector<std::unique_ptr<exec::Executor>> executors;
+    for (size_t device = 0; device < batches.size(); device++) {
+      executors.push_back(must(backend_->compile(options_.network,
+                                                 {.purpose = purpose,
+                                                  .batch_size = batches[device],
+                                                  .image = {1, 6, 6},
+                                                  .bucket_begin = options_.bucket_begin,
+                                                  .dtype = options_.dtype,
+                                                  .parameters_on_device = options_.parameters_on_device},
+                                                 training_ ? &training_->executor(device) : nullptr)));
+    }
+    return std::make_unique<exec::DeviceGroup>(std::move(executors), batches);
+  }
+
   Log must_log() {
     Log log = Log::silent();
     must(log.add_file(dir_.path("log")));

@@ -1,0 +1,220 @@
+// Whole trainings with the learned tensors in the memory of emulated devices: checkpoints, logs and messages are those
+// of the way over the host's memory, byte by byte.
+#include <catch2/catch.hpp>
+
+#include "comm/shared_memory.h"
+#include "cuda/executor/executor.h"
+#include "cuda/optimizer.h"
+#include "emulator.h"
+#include "plain_runner.h"
+#include "train/checkpoint.h"
+#include "train/toy_run.h"
+
+using namespace dtrain;
+using namespace dtrain::train::test;
+using kvstore::DeviceStore;
+using kvstore::DeviceStoreOptions;
+using kvstore::UpdateAt;
+
+namespace {
+
+constexpr std::array kPlaces = {UpdateAt::kFirstDevice, UpdateAt::kOwner, UpdateAt::kShards, UpdateAt::kReplicas};
+
+// What NCCL is to a store, with sums in the order of shared memory: operations are queued in the store's stream, and
+// not at all where a graph holds them.
+class QueuedCollective final : public comm::Collective {
+ public:
+  QueuedCollective(std::unique_ptr<comm::Collective> end, std::shared_ptr<cuda::StoreStream> stream)
+      : end_(std::move(end)), stream_(std::move(stream)) {}
+  [[nodiscard]] uint32_t rank() const override { return end_->rank(); }
+  [[nodiscard]] uint32_t size() const override { return end_->size(); }
+  Result<> all_reduce(std::span<float> values) override {
+    return queue([=](comm::Collective& end) { return end.all_reduce(values); });
+  }
+  Result<> reduce_scatter(std::span<float> values) override {
+    return queue([=](comm::Collective& end) { return end.reduce_scatter(values); });
+  }
+  Result<> all_gather(std::span<float> values) override {
+    return queue([=](comm::Collective& end) { return end.all_gather(values); });
+  }
+  Result<> reduce(std::span<float> values, uint32_t root) override {
+    return queue([=](comm::Collective& end) { return end.reduce(values, root); });
+  }
+  Result<> broadcast(std::span<float> values, uint32_t root) override {
+    return queue([=](comm::Collective& end) { return end.broadcast(values, root); });
+  }
+  void cancel(Error error) override { end_->cancel(std::move(error)); }
+
+ private:
+  template <class Operation>
+  Result<> queue(Operation operation) {
+    if (!stream_->takes_work()) return {};
+    cuda::emulator::queue(stream_->get(), [end = end_, operation] { (void)operation(*end); });
+    return {};
+  }
+
+  std::shared_ptr<comm::Collective> end_;
+  std::shared_ptr<cuda::StoreStream> stream_;
+};
+
+std::vector<std::unique_ptr<comm::Collective>> group_of(exec::DeviceGroup& executors) {
+  if (executors.size() == 1) return {};
+  auto ends = comm::make_shared_memory_group(static_cast<uint32_t>(executors.size()), {.wait_limit_s = 60});
+  if (!executors.parameters_on_device()) return ends;
+  for (size_t i = 0; i < ends.size(); i++) {
+    const auto& executor = dynamic_cast<cuda::CudaExecutor&>(executors.executor(i));
+    ends[i] = std::make_unique<QueuedCollective>(std::move(ends[i]), executor.store_stream());
+  }
+  return ends;
+}
+
+std::unique_ptr<kvstore::Store> make_store(UpdateAt update_at, const optim::OptimizerSpec& spec,
+                                           exec::DeviceGroup& executors, DeviceStoreOptions options, Waits& waits) {
+  options.update_at = update_at;
+  if (!executors.parameters_on_device()) {
+    return must(DeviceStore::create(std::move(options), group_of(executors), nullptr, waits));
+  }
+  DeviceStore::Optimizers optimizers;
+  for (size_t i = 0; i < executors.size(); i++) {
+    optimizers.push_back(must(cuda::make_device_optimizer(executors.executor(i), spec)));
+  }
+  return must(DeviceStore::create_on_devices(std::move(options), group_of(executors), std::move(optimizers), waits));
+}
+
+ToyOptions devices(size_t count, UpdateAt update_at, bool on_device) {
+  ToyOptions options;
+  options.make_backend = cuda::test::emulated_backend;
+  options.make_store = [update_at](exec::DeviceGroup& executors, const DeviceStoreOptions& store, Waits& waits) {
+    return make_store(update_at, store.rule.optimizer, executors, store, waits);
+  };
+  options.devices = count;
+  options.parameters_on_device = on_device;
+  return options;
+}
+
+// A run of two epochs: its checkpoints and all lines of its log but for times.
+struct Ended {
+  TempDir directory;
+  std::vector<std::string> lines;
+  std::string error;
+  std::string files;
+
+  explicit Ended(ToyOptions options, const std::function<void(train::TrainSpec&)>& change = nullptr) {
+    train::TrainSpec spec = toy_spec(directory.path("net"), 2);
+    spec.disp_batches = 100;  // no line with a speed
+    if (change) change(spec);
+    ToyRun run(spec, std::move(options));
+    const auto outcome = run.run();
+    if (!outcome) error = outcome.error().text();
+    for (std::string line : run.lines()) {
+      if (line.find("Time cost") != std::string::npos) continue;
+      if (const size_t at = line.find(directory.path()); at != std::string::npos)
+        line.erase(at, directory.path().size());
+      lines.push_back(line);
+    }
+    for (const int64_t epoch : {1, 2}) {
+      const train::CheckpointName name{directory.path("net"), epoch};
+      files += read_file(name.params_path()).value_or("none");
+      files += read_file(name.states_path()).value_or("none");
+    }
+  }
+};
+
+void check_same(const Ended& a, const Ended& b) {
+  CHECK(a.error == b.error);
+  CHECK(a.lines == b.lines);
+  CHECK(a.files == b.files);
+}
+
+}  // namespace
+
+TEST_CASE("a store on devices trains with the bits of one over the host", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2, 4}) {
+    for (const UpdateAt update_at : kPlaces) {
+      INFO(count << " devices, update at " << static_cast<int>(update_at));
+      const Ended on_host(devices(count, update_at, false)), on_device(devices(count, update_at, true));
+      CHECK(on_host.error.empty());
+      CHECK(on_host.files.find("none") == std::string::npos);
+      check_same(on_device, on_host);
+      if (count == 1) break;  // alone there is nobody to update for
+    }
+  }
+}
+
+TEST_CASE("a run with the parameters on devices goes on from its checkpoint with the same bits", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2}) {
+    const ToyOptions options = devices(count, UpdateAt::kShards, true);
+    const TempDir whole, parts;
+    REQUIRE(ToyRun(toy_spec(whole.path("net"), 3), options).run());
+    REQUIRE(ToyRun(toy_spec(parts.path("net"), 1), options).run());
+    train::TrainSpec rest = toy_spec(parts.path("net"), 3);
+    rest.start_from = train::StartFrom{parts.path("net"), std::nullopt};
+    REQUIRE(ToyRun(rest, options).run());
+    const train::CheckpointName a{whole.path("net"), 3}, b{parts.path("net"), 3};
+    CHECK(must(read_file(a.params_path())) == must(read_file(b.params_path())));
+    CHECK(must(read_file(a.states_path())) == must(read_file(b.states_path())));
+  }
+}
+
+namespace {
+
+ToyOptions with_change(ToyOptions options, const ToyDataset::Change& change) {
+  options.change = change;
+  options.network = linear_network();
+  options.bucket_begin = {0};
+  return options;
+}
+
+void spoil_loss(int64_t index, std::span<float> image) {
+  if (index == 11) image[3] = std::numeric_limits<float>::quiet_NaN();
+}
+// So large that the loss is a number and the gradient, a sum over images, is not.
+void spoil_gradient(int64_t index, std::span<float> image) {
+  if (index % 3 == 0) image[3] = 3e38F;
+}
+
+}  // namespace
+
+TEST_CASE("what is not finite on a device ends the run and is named as on the host", "[cuda][kvstore]") {
+  for (const auto& change : {spoil_loss, spoil_gradient}) {
+    for (const size_t count : {1, 2}) {
+      const auto run = [&](bool on_device) {
+        return Ended(with_change(devices(count, UpdateAt::kReplicas, on_device), change));
+      };
+      const Ended on_host = run(false), on_device = run(true);
+      CHECK_THAT(on_device.error, Catch::Contains("rank 0") && Catch::Contains("is not finite, first in layer"));
+      CHECK(on_device.error == on_host.error);
+    }
+  }
+}
+
+TEST_CASE("steps that are not finite are left out on devices as on the host", "[cuda][kvstore]") {
+  for (const auto& change : {spoil_loss, spoil_gradient}) {
+    for (const size_t count : {1, 2}) {
+      const auto run = [&](bool on_device) {
+        return Ended(with_change(devices(count, UpdateAt::kReplicas, on_device), change),
+                     [](train::TrainSpec& spec) { spec.on_nan = job::OnNan::kSkip; });
+      };
+      const Ended on_host = run(false), on_device = run(true);
+      CHECK(on_host.error.empty());
+      CHECK(std::ranges::any_of(on_host.lines,
+                                [](const auto& line) { return line.find("left out") != std::string::npos; }));
+      check_same(on_device, on_host);
+    }
+  }
+}
+
+TEST_CASE("the loss scale moves on devices as over the host", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2}) {
+    const auto run = [&](bool on_device) {
+      ToyOptions options = devices(count, UpdateAt::kShards, on_device);
+      options.dtype = Type::kFloat16;
+      return Ended(std::move(options),
+                   [](train::TrainSpec& spec) { spec.loss_scale = *train::LossScale::parse("dynamic"); });
+    };
+    const Ended on_host = run(false), on_device = run(true);
+    CHECK(std::ranges::any_of(on_host.lines,
+                              [](const auto& line) { return line.find("overflowed") != std::string::npos; }));
+    check_same(on_device, on_host);
+  }
+}
