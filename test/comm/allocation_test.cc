@@ -1,38 +1,10 @@
 // Operations in shared memory take no memory: a step does several of them. gloo takes some for every message.
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <new>
 
 #include "comm/hierarchy.h"
 #include "comm/shared_memory.h"
 #include "group.h"
-
-namespace {
-
-thread_local bool counts = false;
-thread_local int allocations = 0;
-
-}  // namespace
-
-// Every `new` of this program; it only looks while a test says so. Not inlined, or g++ 12 takes the free below for a
-// mistake.
-__attribute__((noinline)) void* operator new(size_t size) {
-  if (counts) allocations++;
-  void* const memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-// A sanitizer's own would not fit the deletes below.
-__attribute__((noinline)) void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  if (counts) allocations++;
-  return std::malloc(size == 0 ? 1 : size);
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
+#include "support/allocations.h"
 
 using namespace dtrain;
 using namespace dtrain::comm;
@@ -47,13 +19,13 @@ int allocations_of(const Group& group) {
     std::vector<float> values(5000);
     Collective& end = *group[rank];
     for (int round = 0; round < 3; round++) {
-      counts = round > 0;
+      dtrain::test::counts_allocations = round > 0;
       const bool done = end.all_reduce(values) && end.reduce_scatter(values) && end.all_gather(values) &&
                         end.reduce(values, 1) && end.broadcast(values, 1) && end.all_reduce({});
-      counts = false;
+      dtrain::test::counts_allocations = false;
       if (!done) by_rank[rank] = -1;
     }
-    if (by_rank[rank] == 0) by_rank[rank] = allocations;
+    if (by_rank[rank] == 0) by_rank[rank] = dtrain::test::allocations;
     return {};
   });
   int sum = 0;

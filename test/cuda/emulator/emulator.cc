@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "fiber.h"
+#include "support/allocation_count.h"
 
 // CUDA's own variables.
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -204,6 +205,7 @@ void run_blocks(const Launch& launch, const std::function<void()>& work) {
 }  // namespace
 
 void launch_kernel(const Launch& launch, const Kernel& kernel) {
+  const test::PauseCounting pause;
   emulator::check_limits(launch);
   emulator::record({launch.name, launch.grid, launch.block, launch.bytes});
   emulator::queue(launch.stream,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator.h"
+#include "support/allocation_count.h"
 
 using Work = std::function<void()>;
 
@@ -126,6 +127,7 @@ LateStreams::~LateStreams() {
 
 using dtrain::cuda::emulator::queue;
 using dtrain::cuda::emulator::record;
+using dtrain::test::PauseCounting;
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
@@ -167,11 +169,13 @@ cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
   return outcome();
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  const PauseCounting pause;
   record({"clear", {}, {}, static_cast<int64_t>(bytes)});
   queue(stream, [=] { std::memset(memory, value, bytes); });
   return outcome();
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  const PauseCounting pause;
   const char* name = kind == cudaMemcpyHostToDevice ? "copy to device" : "copy to host";
   record({name, {}, {}, static_cast<int64_t>(bytes)});
   queue(stream, [=] { std::memcpy(to, from, bytes); });
@@ -205,6 +209,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const PauseCounting pause;
   if (stream == nullptr) return outcome();
   *event = {.stream = stream, .queued = stream->queued()};
   if (stream->capture != nullptr) {
@@ -226,6 +231,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return outcome();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const PauseCounting pause;
   if (event->captured) {
     const auto capture = event->capture.lock();
     if (capture == nullptr) return cudaErrorCapturedEvent;
@@ -278,6 +284,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  const PauseCounting pause;
   record({"graph", {}, {}, static_cast<int64_t>(exec->work.size())});
   queue(stream, [exec] {
     for (const Work& work : exec->work) work();

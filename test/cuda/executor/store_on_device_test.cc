@@ -7,7 +7,9 @@
 #include "cuda/optimizer.h"
 #include "emulator.h"
 #include "plain_runner.h"
+#include "support/allocations.h"
 #include "train/checkpoint.h"
+#include "train/step.h"
 #include "train/toy_run.h"
 
 using namespace dtrain;
@@ -216,5 +218,36 @@ TEST_CASE("the loss scale moves on devices as over the host", "[cuda][kvstore]")
     CHECK(std::ranges::any_of(on_host.lines,
                               [](const auto& line) { return line.find("overflowed") != std::string::npos; }));
     check_same(on_device, on_host);
+  }
+}
+
+// As for every other device (test/train/allocation_test.cc); what the emulated driver takes is its own.
+TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") {
+  const auto backend = cuda::test::emulated_backend();
+  const graph::Graph graph = toy_network();
+  const auto images = static_cast<size_t>(kToyBatch);
+  const std::vector<float> pixels(images * 36, 0.5F), labels(images, 1);
+  for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
+    exec::DeviceGroup devices(
+        must(backend->compile(graph, {.batch_size = kToyBatch, .image = {1, 6, 6}, .parameters_on_device = true})),
+        kToyBatch);
+    Waits waits;
+    const auto store = make_store(UpdateAt::kOwner, {}, devices, {}, waits);
+    must(store->initialize({&devices.device_parameters(), 1}, {}));
+    train::StepRunner runner({.graph = graph,
+                              .image = {1, 6, 6},
+                              .devices = devices,
+                              .bucket_begin = {0},
+                              .store = *store,
+                              .on_nan = on_nan,
+                              .log = Log::silent()});
+    dtrain::test::allocations = 0;
+    for (uint64_t step = 0; step < 20; step++) {
+      dtrain::test::counts_allocations = step >= 10;
+      const Result<bool> applied = runner.run({.data = pixels, .labels = labels, .count = kToyBatch}, step);
+      dtrain::test::counts_allocations = false;
+      REQUIRE(applied);
+    }
+    CHECK(dtrain::test::allocations == 0);
   }
 }
