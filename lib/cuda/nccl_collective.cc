@@ -265,8 +265,10 @@ class StoreCollective final : public comm::Collective {
   void cancel(Error error) override { rank_->cancel(std::move(error)); }
 
  private:
-  // What a graph holds is not queued: of an operation on nothing it is left whether the group can be used.
+  // What a graph holds is not queued: of an operation on nothing it is left whether the group can be used. A store
+  // comes from any thread.
   [[nodiscard]] std::span<float> queued(std::span<float> values) const {
+    DT_CUDA(cudaSetDevice(store_->device()));
     return store_->takes_work() ? values : std::span<float>{};
   }
 

@@ -136,18 +136,6 @@ void check_lengths(const Group& group) {
   }
 }
 
-Result<std::vector<std::string>> Board::exchange(uint32_t rank, std::string mine) {
-  std::unique_lock lock(mutex_);
-  given_[rank] = std::move(mine);
-  changed_.notify_all();
-  if (!changed_.wait_for(lock, std::chrono::seconds(60), [this] { return given_.size() == ranks_; })) {
-    return fail(Code::kStartup, "{} of {} ranks came to the exchange", given_.size(), ranks_);
-  }
-  std::vector<std::string> all;
-  for (const auto& [giver, bytes] : given_) all.push_back(bytes);
-  return all;
-}
-
 Group gloo_group(uint32_t ranks, double wait_limit_s) {
   std::signal(SIGPIPE, SIG_IGN);  // as dtrain does
   Board board(ranks);

@@ -2,12 +2,9 @@
 // loop.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -42,22 +39,6 @@ bool same_bits(std::span<const float> a, std::span<const float> b);
 void check_operations(const Group& group, const Arrays& arrays, const std::vector<float>& sum);
 // The same for whole numbers of all the usual lengths.
 void check_lengths(const Group& group);
-
-// An exchange between threads: what the scheduler will be between processes.
-class Board {
- public:
-  explicit Board(uint32_t ranks) : ranks_(ranks) {}
-  Exchange of(uint32_t rank) {
-    return [this, rank](std::string mine) { return exchange(rank, std::move(mine)); };
-  }
-  Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine);
-
- private:
-  uint32_t ranks_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<uint32_t, std::string> given_;
-};
 
 // `ranks` processes that are threads, each with its own gloo, over 127.0.0.1.
 Group gloo_group(uint32_t ranks, double wait_limit_s);

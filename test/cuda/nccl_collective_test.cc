@@ -2,7 +2,6 @@
 
 #include <nccl.h>
 
-#include <barrier>
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <thread>
@@ -15,24 +14,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Where threads hand each other their bytes.
-class Meeting {
- public:
-  explicit Meeting(uint32_t size) : bytes_(size), barrier_(size) {}
-  Exchange exchange(uint32_t rank) {
-    return [this, rank](std::string mine) -> Result<std::vector<std::string>> {
-      bytes_[rank] = std::move(mine);
-      barrier_.arrive_and_wait();
-      return bytes_;
-    };
-  }
-
- private:
-  std::vector<std::string> bytes_;
-  std::barrier<> barrier_;
-};
-
-Exchange returns(std::vector<std::string> all) {
+comm::Exchange returns(std::vector<std::string> all) {
   return [all = std::move(all)](const std::string&) -> Result<std::vector<std::string>> { return all; };
 }
 
@@ -41,7 +23,7 @@ bool has_device() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-Exchange alone() {
+comm::Exchange alone() {
   return [](std::string mine) -> Result<std::vector<std::string>> { return std::vector{std::move(mine)}; };
 }
 
@@ -49,12 +31,11 @@ Exchange alone() {
 
 TEST_CASE("all ranks get the id that rank 0 made", "[cuda][nccl]") {
   constexpr uint32_t kSize = 3;
-  Meeting meeting(kSize);
+  comm::Board board(kSize);
   std::vector<std::string> ids(kSize);
   std::vector<std::jthread> threads;
   for (uint32_t rank = 0; rank < kSize; rank++) {
-    threads.emplace_back(
-        [&, rank] { ids[rank] = agree_on_nccl_id(rank, kSize, meeting.exchange(rank)).value_or("none"); });
+    threads.emplace_back([&, rank] { ids[rank] = agree_on_nccl_id(rank, kSize, board.of(rank)).value_or("none"); });
   }
   threads.clear();
   CHECK(ids[0].size() == NCCL_UNIQUE_ID_BYTES);
@@ -70,7 +51,7 @@ TEST_CASE("what an exchange returns is checked as everything that peers say", "[
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({}))) == Code::kStartup);
   CHECK(agree_on_nccl_id(1, 2, returns({std::string(128, 'i'), ""})).value() == std::string(128, 'i'));
 
-  const Exchange lost = [](const std::string&) -> Result<std::vector<std::string>> {
+  const comm::Exchange lost = [](const std::string&) -> Result<std::vector<std::string>> {
     return fail(Code::kSchedulerLost, "the scheduler is gone");
   };
   const Result<std::string> id = agree_on_nccl_id(1, 2, lost);

@@ -23,6 +23,7 @@ struct Fake {
   std::atomic<ncclResult_t> enqueue{ncclSuccess};  // what an operation returns
   std::atomic<cudaError_t> stream{cudaSuccess};
   std::atomic<int> aborts{0}, queries{0};
+  std::atomic<cudaError_t> event{cudaSuccess};  // how far the event is that a store's stream waits for
   const float* base = nullptr;
 
   void note(std::string call) {
@@ -97,6 +98,32 @@ cudaError_t cudaStreamQuery(cudaStream_t) {
 const char* cudaGetErrorString(cudaError_t) {
   return "what CUDA calls it";
 }
+const char* cudaGetErrorName(cudaError_t) {
+  return "its name";
+}
+// What a StoreStream needs besides: a stream that nothing is queued in.
+cudaError_t cudaSetDevice(int) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t) {
+  return fake->queries++, fake->event.load();
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  return fake->note("wait"), fake->event.load();
+}
 }
 
 namespace dtrain::cuda {
@@ -128,6 +155,13 @@ struct Setting {
     });
   }
   std::unique_ptr<comm::Collective> joined() { return test::must(join()); }
+  std::unique_ptr<comm::Collective> joined(const std::shared_ptr<StoreStream>& store) {
+    return test::must(join_nccl(rank, store, [this](const std::string&) -> Result<std::vector<std::string>> {
+      std::vector<std::string> all(rank.size);
+      all[0].resize(NCCL_UNIQUE_ID_BYTES);
+      return all;
+    }));
+  }
   Calls calls_of(const auto& operation) {
     own.calls.clear();
     test::must(operation());
@@ -256,6 +290,70 @@ TEST_CASE("with enqueue_only nobody asks for the stream", "[cuda][nccl]") {
   const auto group = s.joined();
   CHECK(group->all_reduce(s.values));
   CHECK(s.own.queries == 0);
+}
+
+TEST_CASE("what a graph holds is not queued beside it", "[cuda][nccl]") {
+  Setting s;
+  const auto store = std::make_shared<StoreStream>(0);
+  const auto group = s.joined(store);
+  const std::span<float> nine = std::span(s.values).first(9);
+  const auto all = [&]() -> Result<> {
+    DT_TRY_VOID(group->all_reduce(nine));
+    DT_TRY_VOID(group->reduce_scatter(nine));
+    DT_TRY_VOID(group->all_gather(nine));
+    DT_TRY_VOID(group->reduce(nine, 0));
+    return group->broadcast(nine, 0);
+  };
+  CHECK(s.calls_of(all).size() == 5);
+  {
+    const StoreStream::Replay replay(*store);
+    CHECK(s.calls_of(all).empty());
+    s.own.state = ncclRemoteError;  // of which NCCL tells all the same
+    CHECK(all().error().code == Code::kPeerLost);
+  }
+  CHECK_FALSE(all());
+}
+
+// The host waits for the device, which waits for a peer.
+TEST_CASE("the wait for a store's stream ends with its group", "[cuda][nccl]") {
+  const auto waited = [](Setting& s, const auto& break_off) {
+    const auto store = std::make_shared<StoreStream>(0);
+    const auto group = s.joined(store);
+    s.own.event = cudaErrorNotReady;
+    std::thread other([&] {
+      while (s.own.queries == 0) std::this_thread::yield();
+      break_off(*group);
+    });
+    const Result<> result = store->wait(nullptr);
+    other.join();
+    CHECK(s.own.aborts == 1);
+    return result ? Error{Code::kInternal, "it came", {}} : result.error();
+  };
+  Setting late;
+  late.rank.operation_limit = milliseconds(5);
+  const Error error = waited(late, [](comm::Collective&) {});
+  CHECK(error.code == Code::kPeerLost);
+  CHECK_THAT(error.message, Contains("rank 1 of 3") && Contains("within 5 ms"));
+
+  Setting lost;
+  CHECK(waited(lost, [&](comm::Collective&) { lost.own.state = ncclRemoteError; }).code == Code::kPeerLost);
+
+  Setting cancelled;
+  const auto cancel = [](comm::Collective& group) { group.cancel({Code::kPreempted, "stop", {}}); };
+  CHECK(waited(cancelled, cancel).message == "stop");
+
+  Setting broken;
+  const auto store = std::make_shared<StoreStream>(0);
+  const auto group = broken.joined(store);
+  broken.own.event = cudaErrorIllegalAddress;
+  CHECK_THROWS_AS(store->wait(nullptr), DeviceError);
+}
+
+TEST_CASE("without a group the host just waits for a store's stream", "[cuda][nccl]") {
+  Setting s;
+  const auto store = std::make_shared<StoreStream>(0);
+  CHECK(store->wait(nullptr));
+  CHECK(s.own.calls == Calls{"wait"});
 }
 
 TEST_CASE("a group that goes is aborted, not waited for", "[cuda][nccl]") {

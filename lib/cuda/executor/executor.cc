@@ -169,6 +169,7 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   if (on_device()) {
     for (size_t b = 0; b < options_.bucket_begin.size(); b++) DT_TRY_VOID(wait(b));
     stage(batch);
+    if (!training()) run_staged();
     return {};
   }
   begin_forward(batch);
