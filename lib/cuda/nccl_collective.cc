@@ -251,7 +251,10 @@ class StoreCollective final : public comm::Collective {
       : store_(std::move(store)), rank_(std::move(rank)) {
     store_->set_watch([rank = rank_](Clock::duration waited) { return rank->watch(waited); });
   }
-  ~StoreCollective() override { store_->set_watch(nullptr); }
+  ~StoreCollective() override {
+    store_->drop_graphs();
+    store_->set_watch(nullptr);
+  }
   StoreCollective(const StoreCollective&) = delete;
   StoreCollective& operator=(const StoreCollective&) = delete;
 

@@ -22,9 +22,13 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
       : spec_(std::move(spec)), slots_(slots), stream_(std::move(stream)), flag_(flag) {
     DT_CHECK(spec_.name == "sgd" && slots_ <= 1, "the kernel is sgd's");
   }
+  ~DeviceOptimizer() override { stream_->drop_graphs(); }
+  DeviceOptimizer(const DeviceOptimizer&) = delete;
+  DeviceOptimizer& operator=(const DeviceOptimizer&) = delete;
 
   void bind(const std::vector<std::vector<optim::LearnedArray>>& groups) override {
     DT_CUDA(cudaSetDevice(stream_->device()));
+    stream_->drop_graphs();
     place_state(groups);
     groups_.clear();
     for (size_t g = 0; g < groups.size(); g++) {

@@ -37,7 +37,9 @@ CudaExecutor::~CudaExecutor() {
   for (const CudaStream* stream : {&compute_, &copy_, &batch_}) {
     if (stream->get() != nullptr) cudaStreamSynchronize(stream->get());
   }
-  if (store_ != nullptr) cudaStreamSynchronize(store_->get());
+  if (store_ == nullptr) return;
+  cudaStreamSynchronize(store_->get());
+  if (owner_ == nullptr) store_->set_drop_graphs(nullptr);
 }
 
 Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExecutor* owner) {
@@ -72,6 +74,7 @@ void CudaExecutor::make_streams() {
   for (size_t b = 0; b < options_.bucket_begin.size(); b++) downloaded_.push_back(make_event());
   if (!on_device()) return;
   store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_);
+  if (owner_ == nullptr) store_->set_drop_graphs([this] { step_ = RecordedWork(); });
   const ParameterView view = parameters_->device_view(owner_ != nullptr ? &owner_->arrays_ : &arrays_);
   device_view_ = training() ? view : without_gradients(view);
 }

@@ -125,6 +125,7 @@ Result<> CudaExecutor::settle() {
 
 Result<> CudaExecutor::Arrays::read(std::span<const float> on_device, std::span<float> on_host) {
   DT_TRY_VOID(executor_.settle());
+  if (on_host.empty()) return {};
   const cudaStream_t stream = executor_.store_->get();
   DT_CUDA(cudaMemcpyAsync(on_host.data(), on_device.data(), on_device.size_bytes(), cudaMemcpyDeviceToHost, stream));
   DT_CUDA(cudaStreamSynchronize(stream));
@@ -133,6 +134,7 @@ Result<> CudaExecutor::Arrays::read(std::span<const float> on_device, std::span<
 
 Result<> CudaExecutor::Arrays::write(std::span<const float> on_host, std::span<float> on_device) {
   DT_TRY_VOID(executor_.settle());
+  if (on_host.empty()) return {};
   const cudaStream_t stream = executor_.store_->get();
   DT_CUDA(cudaMemcpyAsync(on_device.data(), on_host.data(), on_host.size_bytes(), cudaMemcpyHostToDevice, stream));
   DT_CUDA(cudaStreamSynchronize(stream));

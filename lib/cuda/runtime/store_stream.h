@@ -36,6 +36,13 @@ class StoreStream {
     StoreStream& stream_;
   };
 
+  // Graphs with work of a group or an optimizer go before these do: whoever owns such graphs says how to drop them,
+  // which nobody calls while a step is on its way. (NCCL keeps what a graph uses until the graph is gone.)
+  void set_drop_graphs(std::function<void()> drop) { drop_graphs_ = std::move(drop); }
+  void drop_graphs() const {
+    if (drop_graphs_) drop_graphs_();
+  }
+
   // Work that waits for other devices may wait for ever: `watch` is asked again and again while the host waits for the
   // device, with the time that it has waited, and its Error ends the wait. It sees to it that the device comes to an
   // end then.
@@ -49,6 +56,7 @@ class StoreStream {
   CudaStream stream_;
   bool replays_ = false;
   Watch watch_;
+  std::function<void()> drop_graphs_;
 };
 
 }  // namespace dtrain::cuda

@@ -44,6 +44,12 @@ struct Device {
 
   explicit Device(const Options& wanted) : options(wanted) {
     executor = cuda::test::emulated_backend()->compile(lenet(), options).value();
+    make_optimizer();
+    fill_parameters(executor->parameters(), Values::kFloats, 7);
+    REQUIRE(copy_to_device(executor->parameters(), executor->device_parameters()));
+  }
+
+  void make_optimizer() {
     optimizer = options.parameters_on_device ? cuda::make_device_optimizer(*executor, kSgd).value()
                                              : optim::make_host_optimizer(kSgd, 1).value();
     const ParameterView& view = executor->device_parameters();
@@ -54,10 +60,7 @@ struct Device {
       groups[b].push_back({optim::multipliers_of(array.name), array.weight, array.gradient});
     }
     optimizer->bind(groups);
-    fill_parameters(executor->parameters(), Values::kFloats, 7);
-    REQUIRE(copy_to_device(executor->parameters(), executor->device_parameters()));
   }
-
   Result<> backward(double rate) {
     return executor->backward([this, rate](size_t bucket) -> Result<> {
       optimizer->update(bucket, {.learning_rate = rate, .gradient_scale = 1.0 / kBatch});
@@ -173,6 +176,33 @@ TEST_CASE("an update whose gradients are not finite is left out by the device", 
     CHECK_FALSE(device.executor->has_bad_gradient());
     CHECK(device.executor->left_out_update());
   }
+}
+
+// As a step that was looked at before it was given away.
+TEST_CASE("an update between two steps comes before the second one", "[cuda][exec]") {
+  Device expected(options_of(Type::kFloat32, true));
+  for (uint64_t seed = 1; seed <= 4; seed++) expected.step(seed);
+  const std::vector<float> truth = expected.all();
+  const cuda::emulator::LateStreams late;
+  Device device(options_of(Type::kFloat32, true));
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    const HostBatch batch = batch_of(seed);
+    REQUIRE(device.executor->forward(batch.view(), no_wait));
+    REQUIRE(device.executor->backward(no_wait));
+    device.optimizer->update(0, {.learning_rate = 0.1 / static_cast<double>(seed), .gradient_scale = 1.0 / kBatch});
+  }
+  CHECK(device.all() == truth);
+}
+
+// Nothing of the first optimizer is left in the graph: its memory is gone.
+TEST_CASE("a step is recorded anew for another optimizer", "[cuda][exec]") {
+  Device device(options_of(Type::kFloat32, true));
+  for (uint64_t seed = 1; seed <= 3; seed++) device.step(seed);
+  device.optimizer.reset();
+  device.make_optimizer();
+  const std::vector<std::string> names = names_of_step(device, 4);
+  CHECK(std::ranges::count(names, "graph") == 0);
+  CHECK(std::ranges::count(names, "sgd") == 1);
 }
 
 namespace {

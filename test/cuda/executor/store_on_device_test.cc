@@ -221,6 +221,18 @@ TEST_CASE("the loss scale moves on devices as over the host", "[cuda][kvstore]")
   }
 }
 
+// One device, whose thread is the test's: steps given away at once, and held back.
+TEST_CASE("a store on a device trains with the same bits as late as streams may run", "[cuda][kvstore]") {
+  for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
+    const auto run = [&](bool on_device) {
+      return Ended(devices(1, UpdateAt::kOwner, on_device), [&](train::TrainSpec& spec) { spec.on_nan = on_nan; });
+    };
+    const Ended on_host = run(false);
+    const cuda::emulator::LateStreams late;
+    check_same(run(true), on_host);
+  }
+}
+
 // As for every other device (test/train/allocation_test.cc); what the emulated driver takes is its own.
 TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") {
   const auto backend = cuda::test::emulated_backend();
