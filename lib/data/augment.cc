@@ -12,26 +12,47 @@ void pad_image(const Image& in, int pad, int fill, Image& out) {
   for (int y = 0; y < in.height; y++) std::memcpy(out.at(y + pad, pad), in.at(y, 0), row_bytes);
 }
 
+namespace {
+
+std::shared_ptr<const Normalisation> normalisation_of(const AugmentOptions& options) {
+  const auto channels = static_cast<size_t>(options.image[0]);
+  DT_CHECK(options.mean.size() == channels && options.std.size() == channels, "mean and std need {} values", channels);
+  std::vector<float> factor;
+  for (const float std : options.std) factor.push_back(options.scale / std);
+  return std::make_shared<const Normalisation>(options.image, options.mean, std::move(factor), options.mean_image);
+}
+
+}  // namespace
+
 Augmenter::Augmenter(AugmentOptions options)
     : options_(std::move(options)),
       height_(static_cast<int>(options_.image[1])),
-      width_(static_cast<int>(options_.image[2])) {
-  const auto channels = static_cast<size_t>(options_.image[0]);
-  DT_CHECK(options_.mean.size() == channels && options_.std.size() == channels, "mean and std need {} values",
-           channels);
-  for (size_t k = 0; k < channels; k++) {
-    factor_.push_back(options_.scale / options_.std[k]);
-    for (int p = 0; p < 256; p++) table_.push_back((static_cast<float>(p) - options_.mean[k]) * factor_[k]);
-  }
-}
+      width_(static_cast<int>(options_.image[2])),
+      normalisation_(normalisation_of(options_)) {}
 
 Result<> Augmenter::apply(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<float> out) const {
+  DT_TRY(const Crop crop, find_crop(decoded, random, scratch));
+  const auto row_bytes = static_cast<size_t>(crop.image->width) * crop.image->channels;
+  normalisation_->apply(crop.image->at(crop.at.y, crop.at.x), row_bytes, crop.at.mirrored, out);
+  return {};
+}
+
+Result<Placement> Augmenter::crop(const Image& decoded, RandomStream& random, Scratch& scratch,
+                                  std::span<uint8_t> out) const {
+  DT_TRY(const Crop crop, find_crop(decoded, random, scratch));
+  const auto row_bytes = static_cast<size_t>(width_) * crop.image->channels;
+  for (int y = 0; y < height_; y++) {
+    std::memcpy(&out[y * row_bytes], crop.image->at(crop.at.y + y, crop.at.x), row_bytes);
+  }
+  return crop.at;
+}
+
+Result<Augmenter::Crop> Augmenter::find_crop(const Image& decoded, RandomStream& random, Scratch& scratch) const {
   if (decoded.channels != options_.image[0]) {
     return fail(Code::kData, "an image of {} channels where {} are needed", decoded.channels, options_.image[0]);
   }
   DT_TRY(const Image* image, prepare(decoded, scratch));
-  normalise(*image, place(*image, random), out);
-  return {};
+  return Crop{image, place(*image, random)};
 }
 
 namespace {
@@ -83,48 +104,6 @@ Placement Augmenter::place(const Image& image, RandomStream& random) const {
   }
   if (options_.random_mirror && random.below(2) == 1) at.mirrored = true;
   return at;
-}
-
-namespace {
-
-// One row of one channel: pixels `stride` bytes apart become numbers by a look-up.
-void normalise_row(const uint8_t* pixel, int stride, const float* table, int width, bool mirrored, float* out) {
-  if (mirrored) {
-    for (int x = 0; x < width; x++) out[width - 1 - x] = table[pixel[static_cast<ptrdiff_t>(x) * stride]];
-  } else {
-    for (int x = 0; x < width; x++) out[x] = table[pixel[static_cast<ptrdiff_t>(x) * stride]];
-  }
-}
-
-void normalise_row(const uint8_t* pixel, int stride, const float* mean, float factor, int width, bool mirrored,
-                   float* out) {
-  for (int x = 0; x < width; x++) {
-    const float value = (static_cast<float>(pixel[static_cast<ptrdiff_t>(x) * stride]) - mean[x]) * factor;
-    out[mirrored ? width - 1 - x : x] = value;
-  }
-}
-
-// Which byte of a pixel is the k-th channel of the result: blue, green, red become red, green, blue; alpha stays last.
-int source_channel(int k, int channels) {
-  return channels >= 3 && k < 3 ? 2 - k : k;
-}
-
-}  // namespace
-
-void Augmenter::normalise(const Image& image, Placement at, std::span<float> out) const {
-  for (int k = 0; k < image.channels; k++) {
-    const int source = source_channel(k, image.channels);
-    for (int y = 0; y < height_; y++) {
-      const uint8_t* pixel = image.at(at.y + y, at.x) + source;
-      const size_t row = (static_cast<size_t>(k) * height_ + y) * width_;
-      if (options_.mean_image != nullptr) {
-        normalise_row(pixel, image.channels, options_.mean_image->data() + row, factor_[k], width_, at.mirrored,
-                      &out[row]);
-      } else {
-        normalise_row(pixel, image.channels, &table_[size_t{256} * k], width_, at.mirrored, &out[row]);
-      }
-    }
-  }
 }
 
 }  // namespace dtrain::data

@@ -1,4 +1,5 @@
 // From a decoded picture to the numbers that a network sees (formats.md 3.4): pad, enlarge, crop, mirror, normalise.
+// Or to the pixels that become these numbers elsewhere (tensor/pixels.h).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "base/random.h"
 #include "data/image.h"
+#include "tensor/pixels.h"
 #include "tensor/shape.h"
 
 namespace dtrain::data {
@@ -48,18 +50,26 @@ class Augmenter {
   // Code::kData if the picture has other channels than the result, or is so narrow that enlarging it takes too much
   // memory.
   Result<> apply(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<float> out) const;
+  // The same up to the mirror: writes the crop's pixels, [h, w, c], not yet mirrored, to `out`; normalisation() makes
+  // of them what apply makes, to the bit.
+  Result<Placement> crop(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }
+  [[nodiscard]] const std::shared_ptr<const Normalisation>& normalisation() const { return normalisation_; }
 
  private:
+  // The decoded picture or what prepare made of it in the scratch memory, and the crop's place there.
+  struct Crop {
+    const Image* image;
+    Placement at;
+  };
+  Result<Crop> find_crop(const Image& decoded, RandomStream& random, Scratch& scratch) const;
   Result<const Image*> prepare(const Image& decoded, Scratch& scratch) const;
   [[nodiscard]] Placement place(const Image& image, RandomStream& random) const;
-  void normalise(const Image& image, Placement at, std::span<float> out) const;
 
   AugmentOptions options_;
   int height_, width_;
-  std::vector<float> factor_;  // by channel: scale / std
-  std::vector<float> table_;   // by channel and pixel value, without mean_image
+  std::shared_ptr<const Normalisation> normalisation_;
 };
 
 // `in` with a border of `pad` pixels of colour `fill` in `out`.

@@ -15,11 +15,25 @@ class ImageDataset : public Dataset {
   [[nodiscard]] const Shape& image() const override { return augmenter_.options().image; }
   [[nodiscard]] std::string describe(int64_t index) const override { return source_->describe(index); }
 
+  [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override {
+    return augmenter_.normalisation();
+  }
+
   Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
-    std::unique_ptr<Scratch> scratch = take_scratch();
-    auto label = load(index, random, out, *scratch);
-    give_back(std::move(scratch));
-    return label;
+    return with_scratch([&](Scratch& scratch) -> Result<float> {
+      DT_TRY(const float label, source_->read(index, scratch.read));
+      DT_TRY_VOID(place_named(index, augmenter_.apply(scratch.read.image, random, scratch.augment, out)));
+      return label;
+    });
+  }
+
+  Result<PixelLabel> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out) const override {
+    return with_scratch([&](Scratch& scratch) -> Result<PixelLabel> {
+      DT_TRY(const float label, source_->read(index, scratch.read));
+      DT_TRY(const Placement crop,
+             place_named(index, augmenter_.crop(scratch.read.image, random, scratch.augment, out)));
+      return PixelLabel{label, crop.mirrored};
+    });
   }
 
  private:
@@ -28,16 +42,21 @@ class ImageDataset : public Dataset {
     Augmenter::Scratch augment;
   };
 
-  Result<float> load(int64_t index, RandomStream& random, std::span<float> out, Scratch& scratch) const {
-    DT_TRY(const float label, source_->read(index, scratch.read));
-    if (const auto done = augmenter_.apply(scratch.read.image, random, scratch.augment, out); !done) {
-      return fail(Code::kData, "{}: {}", describe(index), done.error().message);
-    }
-    return label;
+  template <class T>
+  Result<T> place_named(int64_t index, Result<T> result) const {
+    if (!result) return fail(Code::kData, "{}: {}", describe(index), result.error().message);
+    return result;
   }
 
   // Scratch memory is lent for one picture, so that callers need not know of it; there is as much as threads were
   // inside at once.
+  template <class Work>
+  std::invoke_result_t<Work, Scratch&> with_scratch(const Work& work) const {
+    std::unique_ptr<Scratch> scratch = take_scratch();
+    auto result = work(*scratch);
+    give_back(std::move(scratch));
+    return result;
+  }
   std::unique_ptr<Scratch> take_scratch() const {
     {
       const std::lock_guard lock(mutex_);

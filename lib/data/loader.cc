@@ -11,9 +11,13 @@
 #include <utility>
 
 #include "base/thread.h"
-#include "tensor/buffer.h"
 
 namespace dtrain::data {
+
+Result<Dataset::PixelLabel> Dataset::load_pixels(int64_t index, RandomStream&, std::span<uint8_t>) const {
+  DT_CHECK(false, "{}: pixels of a data set that has only numbers", describe(index));
+  return PixelLabel{};
+}
 
 // A ring of batches. Decoders take runs of images from it in order and put them where they belong; the consumer holds
 // one batch and up to `prefetch` more are being filled. Memory is taken once.
@@ -29,7 +33,9 @@ class Loader::Impl {
 
  private:
   struct Slot {
-    Buffer<float> data, labels;
+    std::shared_ptr<float> memory;  // of what follows
+    std::span<float> labels, data;
+    std::span<uint8_t> pixels, mirrored;
     std::vector<uint8_t> broken;  // by row, validation: left out
     int64_t missing = 0;          // rows not yet there
     std::optional<Error> error;
@@ -51,8 +57,13 @@ class Loader::Impl {
   Result<bool> load(Slot& slot, int64_t row, int64_t record);
   Result<> note_broken(int64_t record, const Error& error);
   bool known_broken(int64_t record) const;
-  std::span<float> row_data(Slot& slot, int64_t row) {
-    return slot.data.part(static_cast<size_t>(row) * image_elements_, image_elements_);
+  void allocate(Slot& slot);
+  Result<float> load_image(Slot& slot, int64_t row, int64_t record, RandomStream& random);
+  void clear_row(Slot& slot, int64_t row);
+  void move_row(Slot& slot, int64_t from, int64_t to);
+  template <class T>
+  std::span<T> row_of(std::span<T> images, int64_t row) {
+    return images.subspan(static_cast<size_t>(row) * image_elements_, image_elements_);
   }
   Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
   void close_ranks(Slot& slot);
@@ -86,7 +97,7 @@ class Loader::Impl {
 
 Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
     : dataset_(std::move(dataset)),
-      options_(options),
+      options_(std::move(options)),
       log_(std::move(log)),
       image_elements_(static_cast<size_t>(element_count(dataset_->image()))) {
   DT_CHECK(options_.batch_size > 0 && options_.threads > 0, "batch size {}, threads {}", options_.batch_size,
@@ -94,16 +105,36 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
   DT_CHECK(
       0 <= options_.share.begin && options_.share.begin <= options_.share.end && options_.share.end <= dataset_->size(),
       "share [{}, {}) of {} records", options_.share.begin, options_.share.end, dataset_->size());
+  DT_CHECK(!options_.pixels || dataset_->normalisation() != nullptr, "pixels of a data set that has only numbers");
   if (options_.batches == 0) options_.batches = batches_per_epoch(options_.share.size(), options_.batch_size);
   constexpr int64_t kRunRowsMax = 32;
   run_rows_ = std::clamp<int64_t>(options_.batch_size / (int64_t{4} * options_.threads), 1, kRunRowsMax);
   slots_.resize(static_cast<size_t>(std::max<int64_t>(options_.prefetch, 1)) + 1);
-  for (Slot& slot : slots_) {
-    slot.data = Buffer<float>(static_cast<size_t>(options_.batch_size) * image_elements_);
-    slot.labels = Buffer<float>(static_cast<size_t>(options_.batch_size));
-    slot.broken.resize(static_cast<size_t>(options_.batch_size));
-  }
+  for (Slot& slot : slots_) allocate(slot);
   for (int i = 0; i < options_.threads; i++) threads_.emplace_back([this] { serve(); });
+}
+
+// One piece of memory: labels, then images, each at a cache line. Rows are filled or cleared before anybody sees them.
+void Loader::Impl::allocate(Slot& slot) {
+  constexpr size_t kFloatsPerLine = 16;
+  const auto lines = [](size_t bytes) {
+    const size_t line_bytes = kFloatsPerLine * sizeof(float);
+    return (bytes + line_bytes - 1) / line_bytes * kFloatsPerLine;
+  };
+  const auto rows = static_cast<size_t>(options_.batch_size);
+  const size_t elements = rows * image_elements_;
+  const size_t images_at = lines(rows * sizeof(float));
+  const size_t mirrored_at = images_at + lines(options_.pixels ? elements : elements * sizeof(float));
+  slot.memory = options_.allocate(mirrored_at + (options_.pixels ? lines(rows) : 0));
+  slot.labels = {slot.memory.get(), rows};
+  slot.broken.resize(rows);
+  float* images = slot.memory.get() + images_at;
+  if (options_.pixels) {
+    slot.pixels = {reinterpret_cast<uint8_t*>(images), elements};
+    slot.mirrored = {reinterpret_cast<uint8_t*>(slot.memory.get() + mirrored_at), rows};
+  } else {
+    slot.data = {images, elements};
+  }
 }
 
 Loader::Impl::~Impl() {
@@ -213,17 +244,41 @@ Result<> Loader::Impl::fill_validation_row(Slot& slot, int64_t row, int64_t plac
     DT_TRY(filled, load(slot, row, order_[static_cast<size_t>(place)]));
   }
   slot.broken[static_cast<size_t>(row)] = filled ? 0 : 1;
-  if (!filled) {
-    std::ranges::fill(row_data(slot, row), 0.0f);
-    slot.labels[static_cast<size_t>(row)] = 0.0f;
-  }
+  if (!filled) clear_row(slot, row);
   return {};
+}
+
+void Loader::Impl::clear_row(Slot& slot, int64_t row) {
+  if (options_.pixels) {
+    std::ranges::fill(row_of(slot.pixels, row), uint8_t{0});
+    slot.mirrored[static_cast<size_t>(row)] = 0;
+  } else {
+    std::ranges::fill(row_of(slot.data, row), 0.0f);
+  }
+  slot.labels[static_cast<size_t>(row)] = 0.0f;
+}
+
+void Loader::Impl::move_row(Slot& slot, int64_t from, int64_t to) {
+  if (options_.pixels) {
+    std::ranges::copy(row_of(slot.pixels, from), row_of(slot.pixels, to).begin());
+    slot.mirrored[static_cast<size_t>(to)] = slot.mirrored[static_cast<size_t>(from)];
+  } else {
+    std::ranges::copy(row_of(slot.data, from), row_of(slot.data, to).begin());
+  }
+  slot.labels[static_cast<size_t>(to)] = slot.labels[static_cast<size_t>(from)];
+}
+
+Result<float> Loader::Impl::load_image(Slot& slot, int64_t row, int64_t record, RandomStream& random) {
+  if (!options_.pixels) return dataset_->load(record, random, row_of(slot.data, row));
+  DT_TRY(const Dataset::PixelLabel loaded, dataset_->load_pixels(record, random, row_of(slot.pixels, row)));
+  slot.mirrored[static_cast<size_t>(row)] = loaded.mirrored ? 1 : 0;
+  return loaded.label;
 }
 
 Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
   if (any_broken_ && known_broken(record)) return false;
   RandomStream random(options_.seed, Use::kAugment, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
-  const Result<float> label = dataset_->load(record, random, row_data(slot, row));
+  const Result<float> label = load_image(slot, row, record, random);
   if (!label) {
     if (label.error().code != Code::kData) return tl::unexpected(label.error());
     DT_TRY_VOID(note_broken(record, label.error()));
@@ -297,14 +352,11 @@ void Loader::Impl::close_ranks(Slot& slot) {
     count = 0;
     for (int64_t row = 0; row < options_.batch_size; row++) {
       if (slot.broken[static_cast<size_t>(row)] != 0) continue;
-      if (row != count) {
-        std::ranges::copy(row_data(slot, row), row_data(slot, count).begin());
-        slot.labels[static_cast<size_t>(count)] = slot.labels[static_cast<size_t>(row)];
-      }
+      if (row != count) move_row(slot, row, count);
       count++;
     }
   }
-  slot.batch = {.data = slot.data.span(), .labels = slot.labels.span(), .count = count};
+  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored}, count};
 }
 
 int64_t Loader::Impl::bad_records() const {
@@ -313,7 +365,7 @@ int64_t Loader::Impl::bad_records() const {
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
-    : impl_(std::make_unique<Impl>(std::move(dataset), options, std::move(log))) {}
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options), std::move(log))) {}
 Loader::~Loader() = default;
 void Loader::start(int64_t epoch, int64_t first) {
   impl_->start(epoch, first);

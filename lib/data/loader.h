@@ -13,6 +13,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "tensor/batch.h"
+#include "tensor/parameter_memory.h"
+#include "tensor/pixels.h"
 #include "tensor/shape.h"
 
 namespace dtrain::data {
@@ -26,6 +29,15 @@ class Dataset {
   // Decodes, augments and normalises record `index` into `out` (image() elements, channels first) and returns its
   // label. The draws come from `random` alone. Code::kData: a broken record, with file, offset and reason.
   virtual Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const = 0;
+  // What load does with the pixels of its images; nullptr: they never were pixels.
+  [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }
+  // As load, with the same draws, but the images as pixels, which normalisation() makes load's numbers of. Only where
+  // there is one.
+  struct PixelLabel {
+    float label = 0;
+    bool mirrored = false;
+  };
+  virtual Result<PixelLabel> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out) const;
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
 };
@@ -49,6 +61,8 @@ struct LoaderOptions {
   int64_t batches = 0;  // per epoch; 0: what the share fills. Training: the last ones are filled from the start of the
                         // same epoch's order. Validation: beyond the share there is only padding
   int64_t classes = 0;  // labels must lie in [0, classes): else Code::kData at once, naming the record
+  bool pixels = false;  // batches of pixels, of a data set that has a normalisation(); else of numbers
+  FloatAllocator allocate = allocate_floats;  // of the memory in which batches lie
   bool shuffle = true;  // training: a new permutation of the share in every epoch, from (seed, epoch)
   uint64_t seed = 0;
   int threads = 1;                     // that decode
@@ -57,10 +71,9 @@ struct LoaderOptions {
   std::chrono::seconds wait_max{600};  // next() gives up when no decoder has got anywhere for that long
 };
 
-struct LoadedBatch {
-  std::span<const float> data;    // [batch_size, c, h, w]
-  std::span<const float> labels;  // [batch_size]
-  int64_t count = 0;              // training: batch_size. Validation: the records that count, the rest is padding
+// batch_size images.
+struct LoadedBatch : Batch {
+  int64_t count = 0;  // training: batch_size. Validation: the records that count, the rest is padding
 };
 
 // One thread calls it; its own threads decode. Equal options give equal batches whatever `threads` is.

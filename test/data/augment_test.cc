@@ -1,6 +1,7 @@
 #include "data/augment.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <map>
 
 #include "make_images.h"
@@ -20,11 +21,19 @@ AugmentOptions plain(Shape image) {
   return options;
 }
 
+// By both ways: numbers, and pixels that are normalised later. They draw alike and give the same bits.
 std::vector<float> augment(const AugmentOptions& options, const Image& image, uint64_t seed = 1) {
-  RandomStream random(seed, Use::kTest);
+  const Augmenter augmenter(options);
+  RandomStream random(seed, Use::kTest), random_of_crop(seed, Use::kTest);
   Augmenter::Scratch scratch;
-  std::vector<float> out(static_cast<size_t>(element_count(options.image)));
-  must(Augmenter(options).apply(image, random, scratch, out));
+  const auto elements = static_cast<size_t>(element_count(options.image));
+  std::vector<float> out(elements), normalised(elements);
+  must(augmenter.apply(image, random, scratch, out));
+  std::vector<uint8_t> pixels(elements);
+  const std::vector<uint8_t> mirrored = {must(augmenter.crop(image, random_of_crop, scratch, pixels)).mirrored};
+  augmenter.normalisation()->apply(pixels, mirrored, normalised);
+  CHECK(std::memcmp(out.data(), normalised.data(), elements * sizeof(float)) == 0);
+  CHECK(random.below(1 << 30) == random_of_crop.below(1 << 30));
   return out;
 }
 
@@ -121,4 +130,48 @@ TEST_CASE("a picture that cannot become the crop is an error", "[data]") {
   const Augmenter augmenter(plain({3, 224, 224}));
   CHECK(augmenter.apply(test::gradient_image(1, 20000, 3, 1), random, scratch, out).error().code == Code::kData);
   CHECK(augmenter.apply(test::gradient_image(300, 300, 1, 1), random, scratch, out).error().code == Code::kData);
+}
+
+// The comparison is augment's. Sizes: larger than the crop, of its size, too small in both directions.
+TEST_CASE("pixels become the numbers of the augmenter whatever the options", "[data]") {
+  for (const int channels : {1, 3, 4}) {
+    AugmentOptions options = plain({channels, 9, 7});
+    for (int k = 0; k < channels; k++) {
+      options.mean[static_cast<size_t>(k)] = 123.68f - 7.3f * static_cast<float>(k);
+      options.std[static_cast<size_t>(k)] = 58.393f + static_cast<float>(k);
+    }
+    options.scale = 0.017f;
+    std::vector<float> mean_image;
+    for (int i = 0; i < channels * 9 * 7; i++) mean_image.push_back(100.1f + static_cast<float>(i % 31));
+    for (const bool by_image : {false, true}) {
+      options.mean_image = by_image ? std::make_shared<const std::vector<float>>(mean_image) : nullptr;
+      for (int bits = 0; bits < 16; bits++) {
+        options.random_crop = (bits & 1) != 0;
+        options.random_mirror = (bits & 2) != 0;
+        options.mirror = (bits & 4) != 0;
+        options.pad = (bits & 8) != 0 ? 2 : 0;
+        for (const auto& [height, width] : {std::pair{20, 13}, {9, 7}, {4, 3}}) {
+          INFO(channels << " channels, options " << bits << ", " << height << " x " << width);
+          for (uint64_t seed = 1; seed <= 4; seed++) {
+            augment(options, test::gradient_image(height, width, channels, static_cast<int>(seed)), seed);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a crop of pixels is as it lies in the picture, and says whether to mirror it", "[data]") {
+  AugmentOptions options = plain({3, 1, 2});
+  options.mirror = true;
+  Image image;
+  image.resize(1, 2, 3);
+  image.pixels = {10, 20, 30, 40, 50, 60};
+  RandomStream random(1, Use::kTest);
+  Augmenter::Scratch scratch;
+  std::vector<uint8_t> pixels(6);
+  const Augmenter augmenter(options);
+  CHECK(must(augmenter.crop(image, random, scratch, pixels)).mirrored);
+  CHECK(pixels == image.pixels);
+  CHECK(augmenter.crop(test::gradient_image(9, 9, 1, 1), random, scratch, pixels).error().code == Code::kData);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -41,6 +43,19 @@ class Numbers : public Dataset {
  private:
   Shape image_ = {2, 1, 1};
   int64_t size_;
+};
+
+// Record i is a picture drawn from i, its label i % 10. Some are broken.
+class Pictures : public ImageSource {
+ public:
+  [[nodiscard]] int64_t size() const override { return 23; }
+  [[nodiscard]] int channels() const override { return 3; }
+  [[nodiscard]] std::string describe(int64_t index) const override { return fmt::format("picture {}", index); }
+  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+    if (index % 7 == 2) return fail(Code::kData, "{}: broken on purpose", describe(index));
+    scratch.image = test::gradient_image(12, 12, 3, static_cast<int>(index));
+    return static_cast<float>(index % 10);
+  }
 };
 
 LoaderOptions training(int64_t records, int64_t batch_size) {
@@ -285,6 +300,83 @@ TEST_CASE("no more is loaded ahead than was asked for", "[data]") {
     for (int i = 0; i < 4; i++) must(loader.next());
   }
   CHECK(numbers->loads <= 5 * (4 + 3));
+}
+
+// Training, with a last batch that is filled up, and validation, with padding; records that are broken in both.
+TEST_CASE("batches of pixels are those of numbers before the normalisation", "[data]") {
+  AugmentOptions augment{.image = {3, 8, 8}, .pad = 1, .random_crop = true, .random_mirror = true};
+  augment.mean = {1, 2, 3};
+  augment.std = {2, 3, 4};
+  const auto dataset = augmented(std::make_shared<Pictures>(), augment);
+  for (const auto mode : {LoaderOptions::Mode::kTraining, LoaderOptions::Mode::kValidation}) {
+    LoaderOptions options = training(dataset->size(), 4);
+    options.mode = mode;
+    Loader numbers(dataset, options, Log::silent());
+    options.pixels = true;
+    options.threads = 4;
+    Loader pixels(dataset, options, Log::silent());
+    for (int64_t epoch = 0; epoch < 2; epoch++) {
+      numbers.start(epoch);
+      pixels.start(epoch);
+      while (const LoadedBatch* expected = must(numbers.next())) {
+        const LoadedBatch& batch = *must(pixels.next());
+        REQUIRE(batch.count == expected->count);
+        CHECK(batch.data.empty());
+        CHECK((expected->pixels.empty() && expected->mirrored.empty()));
+        CHECK(std::ranges::equal(batch.labels, expected->labels));
+        std::vector<float> normalised(expected->data.size());
+        dataset->normalisation()->apply(batch.pixels, batch.mirrored, normalised);
+        const auto counted = static_cast<ptrdiff_t>(batch.count * 3 * 8 * 8);
+        CHECK(std::equal(normalised.begin(), normalised.begin() + counted, expected->data.begin()));
+        const auto padding = batch.pixels.subspan(static_cast<size_t>(counted));
+        if (mode == LoaderOptions::Mode::kValidation && counted == 0) {
+          CHECK(std::ranges::count(padding, 0) == std::ssize(padding));
+        }
+      }
+      CHECK(must(pixels.next()) == nullptr);
+    }
+    CHECK(pixels.bad_records() == 3);
+  }
+}
+
+TEST_CASE("batches lie in memory that the caller gives, taken once", "[data]") {
+  AugmentOptions augment{.image = {3, 5, 5}, .mean = {1, 2, 3}, .std = {1, 1, 1}};
+  const auto dataset = augmented(std::make_shared<Pictures>(), augment);
+  for (const bool pixels : {false, true}) {
+    std::vector<std::pair<std::byte*, std::byte*>> given;
+    LoaderOptions options = training(dataset->size(), 4);
+    options.prefetch = 2;
+    options.pixels = pixels;
+    options.allocate = [&](size_t count) {
+      auto memory = allocate_floats(count);
+      auto* begin = reinterpret_cast<std::byte*>(memory.get());
+      std::fill_n(memory.get(), count, std::numeric_limits<float>::quiet_NaN());
+      given.emplace_back(begin, begin + count * sizeof(float));
+      return memory;
+    };
+    Loader loader(dataset, options, Log::silent());
+    const auto lies_there = [&](const auto& span) {
+      const auto bytes = std::as_bytes(span);
+      return std::ranges::any_of(given, [&](const auto& piece) {
+        return piece.first <= bytes.data() && bytes.data() + bytes.size() <= piece.second;
+      });
+    };
+    for (int64_t epoch = 0; epoch < 2; epoch++) {
+      loader.start(epoch);
+      while (const LoadedBatch* batch = must(loader.next())) {
+        CHECK(lies_there(batch->labels));
+        CHECK((pixels ? lies_there(batch->pixels) && lies_there(batch->mirrored) : lies_there(batch->data)));
+        CHECK(std::ranges::none_of(batch->data, [](float x) { return std::isnan(x); }));
+      }
+    }
+    CHECK(given.size() == 3);
+  }
+}
+
+TEST_CASE("pixels of a data set that has only numbers are a mistake of the caller", "[data]") {
+  LoaderOptions options = training(4, 2);
+  options.pixels = true;
+  CHECK_THROWS_AS(Loader(std::make_shared<Numbers>(4), options, Log::silent()), CheckFailed);
 }
 
 // Real pictures, random crops and mirrors, from a file: the whole way must be the same for any number of threads.

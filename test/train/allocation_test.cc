@@ -33,7 +33,7 @@ TEST_CASE("a step between two lines of the log allocates nothing", "[train]") {
     for (int64_t step = 0; step < 20; step++) {
       dtrain::test::counts_allocations = step >= 10;
       const SteadyTime now = std::chrono::steady_clock::now();
-      const bool applied = *runner.run({.data = pixels, .labels = labels, .count = 1}, static_cast<uint64_t>(step));
+      const bool applied = *runner.run({{.data = pixels, .labels = labels}, 1}, static_cast<uint64_t>(step));
       const bool added = metrics.add(devices.probabilities(), labels, 1).has_value();
       pace.step(now, now, now, 0);
       const bool line = speedometer.tick(step, now).has_value();

@@ -45,7 +45,7 @@ struct Setting {
                        .workers = workers,
                        .on_nan = on_nan,
                        .log = Log::silent()});
-    return runner.run({.data = pixels, .labels = labels, .count = 1}, 418);
+    return runner.run({{.data = pixels, .labels = labels}, 1}, 418);
   }
 };
 
@@ -120,7 +120,7 @@ TEST_CASE("a step whose float16 gradients overflow is left out and the loss scal
                      .log = Log::silent()});
   const auto step = [&] {
     s.store.told.clear();
-    return runner.run({.data = s.pixels, .labels = s.labels, .count = 1}, 0);
+    return runner.run({{.data = s.pixels, .labels = s.labels}, 1}, 0);
   };
   const std::vector<std::string> nothing = {"wait 0", "wait 1", "bucket 1 step 0 samples 0",
                                             "bucket 0 step 0 samples 0"};
