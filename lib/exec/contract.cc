@@ -1,5 +1,7 @@
 #include "exec/contract.h"
 
+#include <algorithm>
+
 namespace dtrain::exec {
 
 namespace {
@@ -24,6 +26,9 @@ std::vector<TensorName> names_of(const std::vector<graph::ParameterInfo>& infos)
 void check_options(const Options& options, const graph::Shapes& shapes) {
   DT_CHECK(options.batch_size >= 1, "batch size {}", options.batch_size);
   DT_CHECK(options.threads >= 1, "{} threads", options.threads);
+  DT_CHECK(options.normalisation == nullptr || options.normalisation->image() == options.image,
+           "a normalisation for images of {}, compiled for {}", to_string(options.normalisation->image()),
+           to_string(options.image));
   const std::vector<size_t>& begin = options.bucket_begin;
   DT_CHECK(!begin.empty() && begin[0] == 0, "the first bucket begins with the first parameter");
   for (size_t b = 1; b < begin.size(); b++) {
@@ -47,12 +52,24 @@ void check_same_parameters(const ParameterView& view, const graph::Shapes& shape
   check_same(view.statistics, shapes.statistics);
 }
 
+void copy_numbers(const Batch& batch, const Options& options, std::span<float> numbers) {
+  if (options.normalisation != nullptr) {
+    options.normalisation->apply(batch.pixels, batch.mirrored, numbers);
+  } else {
+    std::ranges::copy(batch.data, numbers.begin());
+  }
+}
+
 Result<> check_batch(const Batch& batch, const Options& options, int64_t classes) {
   const auto expected = static_cast<size_t>(options.batch_size * element_count(options.image));
-  DT_CHECK(batch.data.size() == expected, "a batch of {} numbers, compiled for {}", batch.data.size(), expected);
+  const auto images = static_cast<size_t>(options.batch_size);
+  const bool pixels = options.normalisation != nullptr;
+  DT_CHECK(batch.data.size() == (pixels ? 0 : expected) && batch.pixels.size() == (pixels ? expected : 0),
+           "a batch of {} numbers and {} pixels, compiled for {} {}", batch.data.size(), batch.pixels.size(), expected,
+           pixels ? "pixels" : "numbers");
+  DT_CHECK(batch.mirrored.size() == (pixels ? images : 0), "{} images may be mirrored", batch.mirrored.size());
   const bool training = options.purpose == Options::Purpose::kTraining;
   if (batch.labels.empty() && !training) return {};
-  const auto images = static_cast<size_t>(options.batch_size);
   DT_CHECK(batch.labels.size() == images, "{} labels for {} images", batch.labels.size(), images);
   for (size_t i = 0; i < images; i++) {
     const float label = batch.labels[i];

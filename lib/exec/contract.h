@@ -20,6 +20,9 @@ ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose p
 // An executor whose parameters another one is to use has the same parameters: CheckFailed otherwise.
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);
 
+// The images of a batch that fits the options as numbers, [n, c, h, w]: copied, or made of its pixels.
+void copy_numbers(const Batch& batch, const Options& options, std::span<float> numbers);
+
 // Sizes that do not fit the options: CheckFailed. A label that is not a class: Code::kData, naming the image's place in
 // the batch. Executors for inference need no labels: none at all is fine there.
 Result<> check_batch(const Batch& batch, const Options& options, int64_t classes);

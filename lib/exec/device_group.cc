@@ -67,13 +67,9 @@ Result<> DeviceGroup::on_each(const std::function<void(int64_t)>& work) {
 
 void DeviceGroup::forward_on(size_t device) {
   Share& share = shares_[device];
-  const auto part = [&](std::span<const float> values) {
-    const size_t each = values.size() / static_cast<size_t>(batch_size_);
-    return values.subspan(static_cast<size_t>(share.begin) * each, static_cast<size_t>(share.count) * each);
-  };
   share.outcome = catching([&]() -> Result<> {
     flush_denormals();
-    return executors_[device]->forward({part(batch_.data), part(batch_.labels)}, share.wait);
+    return executors_[device]->forward(batch_.part(batch_size_, share.begin, share.count), share.wait);
   });
 }
 

@@ -13,17 +13,16 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "tensor/batch.h"
+#include "tensor/parameter_memory.h"
 #include "tensor/parameters.h"
+#include "tensor/pixels.h"
 #include "tensor/shape.h"
 #include "tensor/type.h"
 
 namespace dtrain::exec {
 
-// One batch on the host, borrowed. data [n, c, h, w], float32, row-major; labels [n], classes as whole numbers.
-struct Batch {
-  std::span<const float> data;
-  std::span<const float> labels;
-};
+using dtrain::Batch;
 
 // Called before the first node that reads the bucket, first bucket first: returns when its weights may be read.
 // An Error (a peer was lost while waiting) ends the forward pass, which returns it. With parameters_on_device: returns
@@ -40,7 +39,9 @@ struct Options {
   enum class Purpose { kTraining, kInference };
   Purpose purpose = Purpose::kTraining;
   int64_t batch_size = 1;
-  Shape image;           // [c, h, w]
+  Shape image;  // [c, h, w]
+  // Of batches of pixels, which the executor makes numbers of so; nullptr: batches are of numbers.
+  std::shared_ptr<const Normalisation> normalisation = nullptr;
   int threads = 1;       // of the compute; the caller's thread is one of them
   bool winograd = true;  // convolutions by Winograd where performance.md 3.2 says so: 1e-5 instead of 1e-6 exact
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, the first is 0
@@ -103,6 +104,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual Result<std::unique_ptr<Executor>> compile(const graph::Graph& graph, const Options& options,
                                                     Executor* weights_of = nullptr) = 0;
+  // Memory for batches from which this backend's executors, and those for other devices of its kind, take them without
+  // a copy on the host.
+  virtual FloatAllocator batch_memory() { return allocate_floats; }
 };
 
 std::unique_ptr<Backend> make_reference_backend();  // plain loops in float32: the truth for every test, and slow

@@ -40,7 +40,7 @@ std::string bad_gradient(const ParameterView& view, size_t begin, size_t end) {
   return "";
 }
 
-std::string bad_layer(const graph::Graph& graph, const Shape& image, const ParameterView& view,
+std::string bad_layer(const graph::Graph& graph, const exec::Options& options, const ParameterView& view,
                       const exec::Batch& batch, std::span<const float> probabilities) {
   std::string output = graph.node(graph.output()).name;
   for (const ParameterSpan& parameter : view.parameters) {
@@ -50,17 +50,15 @@ std::string bad_layer(const graph::Graph& graph, const Shape& image, const Param
   size_t row = 0;
   while (row + 1 < batch.labels.size() && all_finite(probabilities.subspan(row * classes, classes))) row++;
 
-  const auto rows = static_cast<size_t>(rows_to_repeat(graph, image, static_cast<int64_t>(batch.labels.size())));
-  const size_t first = std::min(row, batch.labels.size() - rows);
-  const size_t pixels = batch.data.size() / batch.labels.size();
+  const auto images = static_cast<int64_t>(batch.labels.size());
+  const int64_t rows = rows_to_repeat(graph, options.image, images);
+  const int64_t first = std::min(static_cast<int64_t>(row), images - rows);
   const auto executor = exec::make_reference_backend()->compile(
-      graph, {.batch_size = static_cast<int64_t>(rows), .image = image, .keep_all = true});
+      graph, {.batch_size = rows, .image = options.image, .normalisation = options.normalisation, .keep_all = true});
   if (!executor) return output;
   copy_weights(view.parameters, (*executor)->parameters().parameters);
   copy_weights(view.statistics, (*executor)->parameters().statistics);
-  const exec::Batch part{.data = batch.data.subspan(first * pixels, rows * pixels),
-                         .labels = batch.labels.subspan(first, rows)};
-  if (!(*executor)->forward(part, exec::no_wait)) return output;
+  if (!(*executor)->forward(batch.part(images, first, rows), exec::no_wait)) return output;
   for (const graph::NodeId node : graph.canonical_order()) {
     if (!all_finite((*executor)->node_output(node))) return graph.node(node).name;
   }

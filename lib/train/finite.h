@@ -19,8 +19,9 @@ bool all_finite(std::span<const float> values);
 std::string bad_gradient(const ParameterView& view, size_t begin, size_t end);
 
 // The first layer whose output is not finite for (part of) a batch whose probabilities are not: computed again in plain
-// loops for a few images around the first bad row. Takes seconds; for the message that ends a run.
-std::string bad_layer(const graph::Graph& graph, const Shape& image, const ParameterView& view,
+// loops for a few images around the first bad row. `options`: image and normalisation as the executor has them. Takes
+// seconds; for the message that ends a run.
+std::string bad_layer(const graph::Graph& graph, const exec::Options& options, const ParameterView& view,
                       const exec::Batch& batch, std::span<const float> probabilities);
 
 }  // namespace dtrain::train

@@ -131,7 +131,7 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step) {
   for (std::string& bad : bad_gradient_) bad.clear();
   if (holds_back()) DT_TRY_VOID(keep_statistics());
   parts_.devices.set_loss_scale(parts_.loss_scale.value());
-  DT_TRY_VOID(compute({.data = batch.data, .labels = batch.labels}));
+  DT_TRY_VOID(compute(batch));
   return holds_back() ? conclude() : true;
 }
 
@@ -149,9 +149,10 @@ Result<> StepRunner::check_loss(const exec::Batch& input) {
   const std::span<const float> probabilities = parts_.devices.probabilities();
   bad_loss_ = !all_finite(probabilities);
   if (!bad_loss_ || parts_.on_nan == job::OnNan::kSkip) return {};
+  const exec::Options compiled{.image = parts_.image, .normalisation = parts_.normalisation};
   const ParameterView& view = parts_.devices.parameters();
   DT_TRY_VOID(copy_to_host(parts_.devices.device_parameters(), view));
-  return tl::unexpected(not_finite("loss", bad_layer(parts_.graph, parts_.image, view, input, probabilities)));
+  return tl::unexpected(not_finite("loss", bad_layer(parts_.graph, compiled, view, input, probabilities)));
 }
 
 // After a step in which nobody on the host saw the gradients.

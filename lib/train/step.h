@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "graph/graph.h"
 #include "job/flags.h"
 #include "kvstore/store.h"
+#include "tensor/pixels.h"
 #include "tensor/shape.h"
 #include "train/loss_scale.h"
 
@@ -20,7 +22,8 @@ namespace dtrain::train {
 
 struct StepParts {
   const graph::Graph& graph;
-  Shape image;  // [c, h, w]
+  Shape image;                                                   // [c, h, w]
+  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as the executors were compiled with
   exec::DeviceGroup& devices;
   std::vector<size_t> bucket_begin;  // as the executors were compiled with
   kvstore::Store& store;

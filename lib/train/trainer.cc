@@ -74,6 +74,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
       parts_(std::move(parts)),
       step_runner_({.graph = parts_.graph,
                     .image = parts_.image,
+                    .normalisation = parts_.normalisation,
                     .devices = parts_.training,
                     .bucket_begin = parts_.bucket_begin,
                     .store = parts_.store,

@@ -55,7 +55,8 @@ struct TrainSpec {
 // All borrowed; they outlive the trainer.
 struct TrainParts {
   const graph::Graph& graph;
-  Shape image;  // [c, h, w]
+  Shape image;                                                   // [c, h, w]
+  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as `training` was compiled with
   exec::DeviceGroup& training;
   std::vector<size_t> bucket_begin;  // as `training` was compiled with
   data::Loader& training_data;

@@ -44,4 +44,20 @@ struct HostBatch {
 };
 HostBatch make_batch(const Case& c, Values values, uint64_t seed);
 
+// Pixels drawn at random, half of the images mirrored, and a normalisation with another mean, or mean image, and factor
+// for each channel.
+struct PixelBatch {
+  std::shared_ptr<const Normalisation> normalisation;
+  std::vector<uint8_t> pixels = {}, mirrored = {};
+  std::vector<float> labels = {};
+  [[nodiscard]] Batch view() const { return {{}, labels, pixels, mirrored}; }
+  [[nodiscard]] HostBatch numbers() const;
+};
+PixelBatch make_pixels(const Shape& image, int64_t batch, int64_t classes, bool mean_image, uint64_t seed);
+
+// Trains three steps on pixels, and on the numbers that they become, and runs an executor for inference on both: what
+// first differs, in probabilities, gradients or statistics, by a bit; "" if nothing does. `options`: without a
+// normalisation.
+std::string compare_pixels(Backend& backend, const graph::Graph& graph, const Options& options, bool mean_image);
+
 }  // namespace dtrain::exec::test

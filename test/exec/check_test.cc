@@ -130,3 +130,14 @@ TEST_CASE("the float32 reference agrees with float64 in every operator case", "[
     CHECK(r.agrees());
   }
 }
+
+TEST_CASE("the check takes pixels too", "[exec][check]") {
+  const Case c = exec::test::operator_cases().front();
+  const auto batch = exec::test::make_pixels(c.image, c.batch, 4, true, 1);
+  Options options = case_options(c);
+  options.normalisation = batch.normalisation;
+  const auto executor = make_reference_backend()->compile(c.graph, options).value();
+  fill_parameters(executor->parameters(), exec::test::Values::kFloats, 1);
+  const CheckReport report = check_against_reference(c.graph, options, *executor, batch.view()).value();
+  CHECK_THAT(report.text(), Catch::StartsWith("check: all"));
+}

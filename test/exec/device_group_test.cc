@@ -26,12 +26,16 @@ graph::Graph small_network() {
 constexpr int64_t kBatch = 7;
 const Shape kImage = {1, 6, 6};
 
-std::unique_ptr<DeviceGroup> group_of(const std::vector<int64_t>& batches) {
+std::unique_ptr<DeviceGroup> group_of(const std::vector<int64_t>& batches,
+                                      const std::shared_ptr<const Normalisation>& normalisation = nullptr) {
   const auto backend = make_reference_backend();
   std::vector<std::unique_ptr<Executor>> executors;
   for (const int64_t batch : batches) {
     executors.push_back(
-        backend->compile(small_network(), {.batch_size = batch, .image = kImage, .bucket_begin = {0, 2}}).value());
+        backend
+            ->compile(small_network(),
+                      {.batch_size = batch, .image = kImage, .normalisation = normalisation, .bucket_begin = {0, 2}})
+            .value());
     fill_parameters(executors.back()->parameters(), Values::kFloats, 1);
   }
   return std::make_unique<DeviceGroup>(std::move(executors), batches);
@@ -86,6 +90,18 @@ TEST_CASE("devices compute together what one computes alone", "[exec]") {
       for (size_t d = 0; d < 3; d++) sum += three->parameters(d).parameters[p].gradient[i];
       CHECK(sum == Approx(whole[i]).margin(1e-4));
     }
+  }
+}
+
+TEST_CASE("pixels and what is mirrored are split as numbers are", "[exec]") {
+  const test::PixelBatch batch = test::make_pixels(kImage, kBatch, 3, true, 1);
+  const auto numbers = group_of({3, 2, 2}), pixels = group_of({3, 2, 2}, batch.normalisation);
+  REQUIRE(numbers->forward(batch.numbers().view(), no_call));
+  REQUIRE(pixels->forward(batch.view(), no_call));
+  CHECK(std::ranges::equal(numbers->probabilities(), pixels->probabilities()));
+  for (DeviceGroup* group : {numbers.get(), pixels.get()}) REQUIRE(group->backward(no_call));
+  for (size_t d = 0; d < 3; d++) {
+    CHECK(std::ranges::equal(numbers->parameters(d).all_gradients, pixels->parameters(d).all_gradients));
   }
 }
 

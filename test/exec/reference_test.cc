@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cases.h"
+#include "graph/models/models.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;
@@ -176,4 +177,32 @@ TEST_CASE("options that only a bug asks for are checked", "[exec]") {
   const auto refused = compile([](Options& o) { o.image = {16, 7}; });
   REQUIRE(!refused);
   CHECK(refused.error().code == Code::kUsage);
+}
+
+TEST_CASE("the reference computes with pixels what it does with their numbers", "[exec]") {
+  for (const int64_t channels : {1, 3, 4}) {
+    const Shape image = {channels, 28, 28};
+    const graph::Graph graph = graph::build_model({.network = "lenet", .num_classes = 4, .image = image}).value();
+    for (const bool mean_image : {false, true}) {
+      CHECK(exec::test::compare_pixels(*make_reference_backend(), graph, {.batch_size = 2, .image = image}, mean_image)
+                .empty());
+    }
+  }
+}
+
+TEST_CASE("a batch of the other form is refused", "[exec]") {
+  const Shape image = {1, 28, 28};
+  const graph::Graph graph = graph::build_model({.network = "lenet", .image = image}).value();
+  const exec::test::PixelBatch batch = exec::test::make_pixels(image, 2, 10, false, 1);
+  Options options{.batch_size = 2, .image = image};
+  const auto of_numbers = make_reference_backend()->compile(graph, options).value();
+  CHECK_THROWS_AS(of_numbers->forward(batch.view(), no_wait), CheckFailed);
+  options.normalisation = batch.normalisation;
+  const auto of_pixels = make_reference_backend()->compile(graph, options).value();
+  CHECK_THROWS_AS(of_pixels->forward(batch.numbers().view(), no_wait), CheckFailed);
+  exec::test::PixelBatch incomplete = batch;
+  incomplete.mirrored.pop_back();
+  CHECK_THROWS_AS(of_pixels->forward(incomplete.view(), no_wait), CheckFailed);
+  options.normalisation = exec::test::make_pixels({3, 28, 28}, 1, 10, false, 1).normalisation;
+  CHECK_THROWS_AS(make_reference_backend()->compile(graph, options), CheckFailed);
 }

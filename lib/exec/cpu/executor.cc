@@ -40,7 +40,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& gr
 void CpuExecutor::build() {
   // oneDNN divides the work of a primitive among the threads that it sees when the primitive is made.
   prepare_threads(options_.threads);
-  Lowered lowered = lower({graph_, shapes_, options_, *store_, &input_});
+  Lowered lowered = lower({graph_, shapes_, options_, *store_, &batch_});
   schedule_ = schedule_buckets(lowered.program, options_.bucket_begin);
   forward_count_ = lowered.program.forward_count();
   outputs_ = std::move(lowered.outputs);
@@ -52,7 +52,7 @@ void CpuExecutor::build() {
 Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {
   DT_TRY_VOID(check_batch(batch, options_, shapes_.classes));
   prepare_threads(options_.threads);
-  input_ = {batch.data.data(), batch.labels.data()};
+  batch_ = batch;
   const std::vector<size_t>& due = schedule_.wait_before;
   size_t bucket = 0;
   for (size_t step = 0; step < forward_count_; step++) {
@@ -60,7 +60,7 @@ Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {
     runner_->run(step);
   }
   for (; bucket < due.size(); bucket++) DT_TRY_VOID(wait(bucket));
-  input_ = {};
+  batch_ = {};
   return {};
 }
 

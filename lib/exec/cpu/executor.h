@@ -44,7 +44,7 @@ class CpuExecutor final : public Executor {
   graph::Shapes shapes_;
   std::shared_ptr<ParameterStore> store_;  // shared with the executors that were made with weights_of
   ParameterView view_;
-  PassInput input_;
+  Batch batch_;
   std::vector<ValueId> outputs_, gradients_;
   ValueId probabilities_ = kNoValue;
   size_t forward_count_ = 0;

@@ -13,7 +13,7 @@ Lowering::Lowering(const LowerRequest& request)
       shapes_(request.shapes),
       options_(request.options),
       parameters_(request.parameters),
-      input_(request.input),
+      batch_(request.batch),
       fusions_(request.options.keep_all ? no_fusions(request.graph) : find_fusions(request.graph)),
       program_(dnnl::engine(dnnl::engine::kind::cpu, 0)),
       outputs_(request.graph.nodes().size(), kNoValue),

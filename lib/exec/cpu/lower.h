@@ -13,18 +13,12 @@
 
 namespace dtrain::exec::cpu {
 
-// The caller's data of the pass in progress: the executor sets it, steps read it.
-struct PassInput {
-  const float* data = nullptr;
-  const float* labels = nullptr;
-};
-
 struct LowerRequest {
   const graph::Graph& graph;
   const graph::Shapes& shapes;
   const Options& options;
   ParameterStore& parameters;
-  const PassInput* input;  // must outlive the program
+  const Batch* batch;  // the caller's in the pass in progress: must outlive the program
 };
 
 // What the executor needs to know of a lowered graph.
@@ -49,7 +43,8 @@ class Lowering {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const Fusions& fusions() const { return fusions_; }
   Program& program() { return program_; }
-  [[nodiscard]] const PassInput* pass_input() const { return input_; }
+  // The executor sets it, steps read it.
+  [[nodiscard]] const Batch* batch() const { return batch_; }
   [[nodiscard]] const dnnl::engine& engine() const { return program_.engine(); }
   [[nodiscard]] const Md& md(ValueId value) const { return program_.md(value); }
 
@@ -87,7 +82,7 @@ class Lowering {
   const graph::Shapes& shapes_;
   const Options& options_;
   ParameterStore& parameters_;
-  const PassInput* input_;
+  const Batch* batch_;
   Fusions fusions_;
   Program program_;
   std::vector<ValueId> outputs_;

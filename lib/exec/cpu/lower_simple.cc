@@ -1,6 +1,7 @@
 // Nodes that compute little or nothing: input, flatten, identity, add, concat, softmax.
 #include <cstring>
 
+#include "exec/contract.h"
 #include "exec/cpu/kernels/channels.h"
 #include "exec/cpu/kernels/dense.h"
 #include "exec/cpu/layout.h"
@@ -23,13 +24,13 @@ const float* const* sources(void* const* pointers) {
 // The caller's data is copied: it is only lent for the forward pass, and the first layer's gradient needs it again.
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const ValueId data = l.program().tensor(plain_md(l.dims(id)));
-  const auto n = static_cast<int64_t>(l.md(data).get_size() / sizeof(float));
-  const PassInput* input = l.pass_input();
+  const int64_t images = l.options().batch_size, each = element_count(l.options().image);
   l.program().kernel(id, "copy of the images",
-                     [input, n](void* const* p) {
-                       parallel_shares(n, n, [&](int64_t begin, int64_t end) {
-                         std::memcpy(static_cast<float*>(p[0]) + begin, input->data + begin,
-                                     static_cast<size_t>(end - begin) * sizeof(float));
+                     [&options = l.options(), batch = l.batch(), images, each](void* const* p) {
+                       parallel_shares(images, images * each, [&](int64_t begin, int64_t end) {
+                         copy_numbers(
+                             batch->part(images, begin, end - begin), options,
+                             {static_cast<float*>(p[0]) + begin * each, static_cast<size_t>((end - begin) * each)});
                        });
                      },
                      {out(data)});
@@ -143,8 +144,8 @@ Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::Softma
   const ValueId labels = l.program().tensor(plain_md({rows}));
   if (!l.training()) return [] {};
   l.program().kernel(id, "copy of the labels",
-                     [rows, input = l.pass_input()](void* const* a) {
-                       std::memcpy(a[0], input->labels, static_cast<size_t>(rows) * sizeof(float));
+                     [rows, batch = l.batch()](void* const* a) {
+                       std::memcpy(a[0], batch->labels.data(), static_cast<size_t>(rows) * sizeof(float));
                      },
                      {out(labels)});
   return [&l, id, p, labels, rows, classes, alpha = op.smooth_alpha] {

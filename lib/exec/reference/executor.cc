@@ -76,6 +76,7 @@ void ReferenceExecutor<T>::allocate_nodes() {
     });
     if (needed && training()) nodes_[id].dy = Buffer<T>(nodes_[id].y.size());
   }
+  images_ = Buffer<float>(static_cast<size_t>(options_.batch_size * element_count(options_.image)));
   labels_ = Buffer<float>(static_cast<size_t>(options_.batch_size));
   probabilities_ = Buffer<float>(nodes_[graph_.output()].y.size());
 }
@@ -84,9 +85,10 @@ template <class T>
 Result<> ReferenceExecutor<T>::begin_forward(const Batch& batch) {
   DT_TRY_VOID(check_batch(batch, options_, shapes_.classes));
   std::copy(batch.labels.begin(), batch.labels.end(), labels_.data());
+  copy_numbers(batch, options_, images_.span());
   for (const NodeId id : order_) {
     if (!std::holds_alternative<graph::Input>(graph_.node(id).op)) continue;
-    std::copy(batch.data.begin(), batch.data.end(), nodes_[id].y.data());
+    std::ranges::copy(images_.span(), nodes_[id].y.data());
   }
   return {};
 }
@@ -192,7 +194,7 @@ size_t ReferenceExecutor<T>::memory_bytes() const {
     for (const Buffer<T>& p : state.parameters) numbers += p.size();
     for (const Buffer<T>& g : state.gradients) numbers += g.size();
   }
-  return numbers * sizeof(T) + (labels_.size() + probabilities_.size()) * sizeof(float);
+  return numbers * sizeof(T) + (images_.size() + labels_.size() + probabilities_.size()) * sizeof(float);
 }
 
 // Without forward_node and backward_node: those are in operators.cc.

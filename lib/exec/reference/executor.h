@@ -85,7 +85,7 @@ class ReferenceExecutor final : public Executor {
   std::vector<NodeState> nodes_;  // by NodeId
   ParameterMemory parameters_;    // empty where another executor owns them
   ParameterView view_;
-  Buffer<float> labels_, probabilities_;
+  Buffer<float> images_, labels_, probabilities_;
 };
 
 extern template class ReferenceExecutor<float>;

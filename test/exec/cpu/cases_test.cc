@@ -2,6 +2,7 @@
 
 #include "cases.h"
 #include "exec/check.h"
+#include "graph/models/models.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;
@@ -91,6 +92,19 @@ TEST_CASE("fusion and shared memory change nothing", "[exec][cpu]") {
         for (size_t i = 0; i < a.statistics[s].weight.size(); i++) {
           CHECK(b.statistics[s].weight[i] == Approx(a.statistics[s].weight[i]).epsilon(1e-5).margin(1e-6));
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("pixels give the bits of their numbers on the CPU", "[exec][cpu]") {
+  for (const int threads : {1, 2}) {
+    for (const int64_t channels : {1, 3, 4}) {
+      const Shape image = {channels, 28, 28};
+      const graph::Graph graph = graph::build_model({.network = "lenet", .image = image}).value();
+      const Options options{.batch_size = 5, .image = image, .threads = threads};
+      for (const bool mean_image : {false, true}) {
+        CHECK(test::compare_pixels(*make_cpu_backend(), graph, options, mean_image).empty());
       }
     }
   }
