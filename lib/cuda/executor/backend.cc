@@ -1,6 +1,9 @@
 #include "cuda/executor/backend.h"
 
+#include <cuda_runtime_api.h>
+
 #include "cuda/executor/executor.h"
+#include "cuda/runtime/memory.h"
 
 namespace dtrain::cuda {
 
@@ -20,6 +23,13 @@ class CudaBackend final : public exec::Backend {
       // Nothing has run yet: most of all there is not enough memory, which a smaller batch helps.
       return fail(Code::kDevice, "device {}, batches of {}: {}", device_, options.batch_size, error.what());
     }
+  }
+
+  FloatAllocator batch_memory() override {
+    return [device = device_](size_t count) {
+      DT_CUDA(cudaSetDevice(device));
+      return pinned_floats(count);
+    };
   }
 
  private:

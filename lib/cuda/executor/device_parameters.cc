@@ -6,11 +6,6 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-std::shared_ptr<float> pinned_floats(size_t count) {
-  auto memory = std::make_shared<PinnedMemory>(count * sizeof(float));
-  return {memory, static_cast<float*>(memory->data())};
-}
-
 void copy(std::span<float> host, void* device, cudaMemcpyKind kind, cudaStream_t stream) {
   if (host.empty()) return;
   const bool up = kind == cudaMemcpyHostToDevice;

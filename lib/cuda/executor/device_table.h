@@ -1,4 +1,5 @@
-// A table of tensors for kernels that work on many of them (kernels/tables.h), in the device's memory.
+// Constant tables in the device's memory: most of all of tensors for kernels that work on many of them
+// (kernels/tables.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,6 +11,17 @@
 
 namespace dtrain::cuda {
 
+// Waits until the copy is there.
+template <class T>
+DeviceMemory device_copy(const std::vector<T>& values) {
+  DeviceMemory memory(values.size() * sizeof(T));
+  if (values.empty()) return memory;
+  const CudaStream stream = make_stream();
+  DT_CUDA(cudaMemcpyAsync(memory.at(0), values.data(), memory.bytes(), cudaMemcpyHostToDevice, stream.get()));
+  DT_CUDA(cudaStreamSynchronize(stream.get()));
+  return memory;
+}
+
 template <class Tensor>
 class DeviceTable {
  public:
@@ -17,8 +29,8 @@ class DeviceTable {
   // counts: the elements of each tensor that its kernel works on. Waits until the table is there.
   DeviceTable(const std::vector<Tensor>& tensors, const std::vector<int64_t>& counts, int64_t bytes) {
     const std::vector<Chunk> chunks = chunks_of(counts);
-    tensors_ = copy_of(tensors);
-    chunks_ = copy_of(chunks);
+    tensors_ = device_copy(tensors);
+    chunks_ = device_copy(chunks);
     table_ = {static_cast<const Tensor*>(tensors_.at(0)), static_cast<const Chunk*>(chunks_.at(0)),
               static_cast<int64_t>(chunks.size()), bytes};
   }
@@ -28,16 +40,6 @@ class DeviceTable {
   [[nodiscard]] size_t bytes() const { return tensors_.bytes() + chunks_.bytes(); }
 
  private:
-  template <class T>
-  static DeviceMemory copy_of(const std::vector<T>& values) {
-    DeviceMemory memory(values.size() * sizeof(T));
-    if (values.empty()) return memory;
-    const CudaStream stream = make_stream();
-    DT_CUDA(cudaMemcpyAsync(memory.at(0), values.data(), memory.bytes(), cudaMemcpyHostToDevice, stream.get()));
-    DT_CUDA(cudaStreamSynchronize(stream.get()));
-    return memory;
-  }
-
   DeviceMemory tensors_, chunks_;
   Table<Tensor> table_;
 };

@@ -52,8 +52,7 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   const ParameterView& view = parameters_->host().view();
   owner_ = owner;
   view_ = training() ? view : without_gradients(view);
-  const auto images = static_cast<size_t>(options_.batch_size);
-  batch_memory_ = std::make_unique<BatchMemory>(images * static_cast<size_t>(element_count(options_.image)), images);
+  batch_memory_ = std::make_unique<BatchMemory>(options_);
   if (scales_loss() || (training() && on_device())) loss_scale_ = std::make_unique<LossScaleMemory>();
   make_streams();
   make_upload_tables();
@@ -181,8 +180,9 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   follow(compute_.get(), copy_.get());
   if (result) download_results();
   parameters_->end_use(copy_.get());
-  // The host's weights and statistics are the caller's again when this returns, after an error too. What goes up is
-  // there long before the program has run.
+  // The host's batch, weights and statistics are the caller's again when this returns, after an error too. What goes up
+  // is there long before the program has run.
+  batch_memory_->await();
   DT_CUDA(cudaEventSynchronize(uploaded_.get()));
   return result;
 }

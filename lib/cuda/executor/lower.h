@@ -12,15 +12,15 @@
 #include "cuda/executor/device_parameters.h"
 #include "cuda/executor/fuse.h"
 #include "cuda/executor/layout.h"
+#include "cuda/executor/pass_memory.h"
 #include "cuda/executor/program.h"
-#include "cuda/kernels/update.h"
 #include "exec/executor.h"
 
 namespace dtrain::cuda {
 
 // Memory that the executor fills before a pass, all on the device.
 struct PassInput {
-  const float* images = nullptr;    // [n, c, h, w]
+  DeviceImages images;
   const float* labels = nullptr;    // [n]
   LossScale* loss_scale = nullptr;  // absent: 1
   LossScale* search = nullptr;      // where to note that a gradient is not finite; absent: nobody looks

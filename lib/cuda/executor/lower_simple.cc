@@ -9,17 +9,35 @@ using graph::NodeId;
 
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const Map y = l.make_output(id);
-  const float* images = l.pass_input().images;
-  l.program().kernel(id, planar_input, {{}, {y.value}}, [=](const Addresses& at) {
-    return PlanarInput{.n = y.n,
-                       .h = y.h,
-                       .w = y.w,
-                       .channels = y.channels,
-                       .stored_channels = y.pitch,
-                       .x = images,
-                       .type = y.type,
-                       .out = at.at(y.value)};
-  });
+  const DeviceImages& images = l.pass_input().images;
+  if (images.pixels != nullptr) {
+    l.program().kernel(id, image_input, {{}, {y.value}}, [=](const Addresses& at) {
+      return ImageInput{.n = y.n,
+                        .h = y.h,
+                        .w = y.w,
+                        .channels = y.channels,
+                        .stored_channels = y.pitch,
+                        .pixels = images.pixels,
+                        .blue_first = true,
+                        .mirrored = images.mirrored,
+                        .mean = images.mean,
+                        .mean_image = images.mean_image,
+                        .factor = images.factor,
+                        .type = y.type,
+                        .out = at.at(y.value)};
+    });
+  } else {
+    l.program().kernel(id, planar_input, {{}, {y.value}}, [=](const Addresses& at) {
+      return PlanarInput{.n = y.n,
+                         .h = y.h,
+                         .w = y.w,
+                         .channels = y.channels,
+                         .stored_channels = y.pitch,
+                         .x = images.numbers,
+                         .type = y.type,
+                         .out = at.at(y.value)};
+    });
+  }
   l.set_output(id, y);
   return [] {};
 }

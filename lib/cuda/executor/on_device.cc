@@ -11,6 +11,7 @@ void CudaExecutor::stage(const exec::Batch& batch) {
   follow(compute_.get(), batch_.get());
   batch_memory_->stage(batch, batch_.get());
   if (loss_scale_ != nullptr) loss_scale_->upload(batch_.get());
+  batch_memory_->await();  // the caller's memory is its own again when forward returns
   is_staged_ = true;
 }
 

@@ -1,9 +1,5 @@
-// The caller's batch on its way to the device, and the scale of the loss. The batch is only lent for the forward pass:
-// its numbers are copied into pinned memory, of which there are two, so that filling one does not wait for the other's
-// copy to the device.
+// What an executor gets from its caller for a pass, on the device: the batch, and the scale of the loss.
 #pragma once
-
-#include <array>
 
 #include "cuda/kernels/update.h"
 #include "cuda/runtime/memory.h"
@@ -11,26 +7,36 @@
 
 namespace dtrain::cuda {
 
+// The images of a batch, numbers or pixels with what makes numbers of them, as kernels/input.h describes them. What is
+// of the other form is absent.
+struct DeviceImages {
+  const float* numbers = nullptr;
+  const uint8_t *pixels = nullptr, *mirrored = nullptr;
+  const float *mean = nullptr, *mean_image = nullptr, *factor = nullptr;
+};
+
+// The batch is copied from where the caller has it, by the device itself where that is pinned memory: the caller keeps
+// it until `await` has returned. From other memory the driver copies it first, which takes the time of the calling
+// thread.
 class BatchMemory {
  public:
-  // `images` numbers, and `labels` of them.
-  BatchMemory(size_t images, size_t labels);
+  // As the options say: of their batch size, images and normalisation, which is there when this returns.
+  explicit BatchMemory(const exec::Options& options);
 
-  // Copies the batch; queues its copy to the device. Labels may be missing.
-  void stage(const exec::Batch& batch, cudaStream_t stream);
-  [[nodiscard]] const float* images() const { return static_cast<const float*>(device_.at(0)); }
-  [[nodiscard]] const float* labels() const { return images() + labels_at_; }
-  [[nodiscard]] size_t bytes() const { return device_.bytes(); }
+  // Queues the copies of a batch that fits the options. Labels may be missing.
+  void stage(const Batch& batch, cudaStream_t stream);
+  // Until they are over.
+  void await() const;
+
+  [[nodiscard]] DeviceImages images() const;
+  [[nodiscard]] const float* labels() const { return static_cast<const float*>(labels_.at(0)); }
+  [[nodiscard]] size_t bytes() const;
 
  private:
-  struct Slot {
-    PinnedMemory memory;
-    CudaEvent copied;
-  };
-  size_t labels_at_;  // the place of the labels behind the images, aligned
-  std::array<Slot, 2> slots_;
-  size_t next_ = 0;
-  DeviceMemory device_;
+  bool of_pixels_;
+  DeviceMemory images_, mirrored_, labels_;
+  DeviceMemory mean_, mean_image_, factor_;
+  CudaEvent copied_;
 };
 
 // kernels/update.h's LossScale, twice: for the gradients of this device's passes, with the host's wish; and for the

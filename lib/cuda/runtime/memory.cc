@@ -15,8 +15,13 @@ DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
 PinnedMemory::PinnedMemory(size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* raw = nullptr;
-  DT_CUDA(cudaHostAlloc(&raw, bytes, cudaHostAllocDefault));
+  DT_CUDA(cudaHostAlloc(&raw, bytes, cudaHostAllocPortable));
   memory_ = Handle<void*, cudaFreeHost>(raw);
+}
+
+std::shared_ptr<float> pinned_floats(size_t count) {
+  auto memory = std::make_shared<PinnedMemory>(count * sizeof(float));
+  return {memory, static_cast<float*>(memory->data())};
 }
 
 }  // namespace dtrain::cuda

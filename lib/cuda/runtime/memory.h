@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "cuda/runtime/handle.h"
 
@@ -27,7 +28,7 @@ class DeviceMemory {
   size_t bytes_ = 0;
 };
 
-// `bytes` of pinned host memory, not cleared: the source of copies that run beside kernels.
+// `bytes` of pinned host memory, not cleared: the source of copies that run beside kernels, to any device.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
@@ -40,5 +41,8 @@ class PinnedMemory {
   Handle<void*, cudaFreeHost> memory_;
   size_t bytes_ = 0;
 };
+
+// Pinned memory as a FloatAllocator gives it (tensor/parameter_memory.h), by way of the current device.
+std::shared_ptr<float> pinned_floats(size_t count);
 
 }  // namespace dtrain::cuda

@@ -28,6 +28,21 @@ std::string text_of(const std::vector<cuda::emulator::Record>& records) {
   return text;
 }
 
+// Backward it is all the same what the images were.
+std::string forward_of_pixels(Type type) {
+  const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
+  const auto batch = exec::test::make_pixels({1, 28, 28}, 64, 10, true, 1);
+  const Options options{.batch_size = 64,
+                        .image = {1, 28, 28},
+                        .normalisation = batch.normalisation,
+                        .bucket_begin = {0, 4},
+                        .dtype = type};
+  auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
+  const cuda::emulator::Session session;
+  REQUIRE(executor->forward(batch.view(), no_wait));
+  return fmt::format("forward of pixels in {}\n{}", type_name(type), text_of(session.records()));
+}
+
 std::string step_text(Type type) {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
   const Options options{.batch_size = 64, .image = {1, 28, 28}, .bucket_begin = {0, 4}, .dtype = type};
@@ -73,7 +88,7 @@ TEST_CASE("the launches of a step of lenet are those of lenet_step.txt", "[cuda]
   const std::string text =
       "# One step of lenet, batch 64, in two buckets, as test/cuda/executor/launches_test.cc records it without a "
       "GPU.\n" +
-      step_text(Type::kFloat32) + step_text(Type::kFloat16) +
+      step_text(Type::kFloat32) + step_text(Type::kFloat16) + forward_of_pixels(Type::kFloat16) +
       "# Likewise with the parameters on the device, in one bucket.\n" + captured_text(Type::kFloat16);
   const std::string path = std::string(DTRAIN_CUDA_EXECUTOR_TEST_DIR) + "/lenet_step.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, text));

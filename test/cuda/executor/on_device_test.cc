@@ -133,7 +133,12 @@ TEST_CASE("a step with parameters on the device is one graph from the third on",
     CHECK(captured.back() == "graph");
     captured.pop_back();
     CHECK(captured == plain);
-    CHECK(names_of_step(device, 3) == std::vector<std::string>{"copy to device", "copy to device", "graph"});
+    // Images and labels, and the scale of the loss.
+    const std::vector<std::string> copies(3, "copy to device");
+    std::vector<std::string> replayed = names_of_step(device, 3);
+    REQUIRE(replayed.back() == "graph");
+    replayed.pop_back();
+    CHECK(replayed == copies);
   }
 }
 

@@ -256,7 +256,7 @@ TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") 
     dtrain::test::allocations = 0;
     for (uint64_t step = 0; step < 20; step++) {
       dtrain::test::counts_allocations = step >= 10;
-      const Result<bool> applied = runner.run({.data = pixels, .labels = labels, .count = kToyBatch}, step);
+      const Result<bool> applied = runner.run({{.data = pixels, .labels = labels}, kToyBatch}, step);
       dtrain::test::counts_allocations = false;
       REQUIRE(applied);
     }

@@ -1,0 +1,105 @@
+// Batches of pixels, which the device makes numbers of by itself: everything is as with the numbers, to the bit.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "cases.h"
+#include "data/image_dataset.h"
+#include "data/loader.h"
+#include "data/make_images.h"
+#include "data/record_source.h"
+#include "emulator.h"
+#include "graph/models/models.h"
+#include "plain_runner.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::exec;
+using dtrain::test::must;
+
+namespace {
+
+graph::Graph lenet(const Shape& image) {
+  return graph::build_model({.network = "lenet", .num_classes = 10, .image = image}).value();
+}
+
+// 1 channel and 4 are stored as they are, 3 become 4 in 16 bits.
+void check_forms(Type type) {
+  for (const int64_t channels : {1, 3, 4}) {
+    const Shape image = {channels, 28, 28};
+    for (const bool mean_image : {false, true}) {
+      INFO(channels << " channels in " << type_name(type) << ", mean image " << mean_image);
+      const Options options{.batch_size = 3, .image = image, .bucket_begin = {0, 4}, .dtype = type};
+      CHECK(exec::test::compare_pixels(*cuda::test::emulated_backend(), lenet(image), options, mean_image).empty());
+    }
+  }
+}
+
+// Trains a data set by plain descent for two epochs: the weights.
+std::vector<float> train(const std::shared_ptr<const data::Dataset>& dataset, bool pixels) {
+  Options options{.batch_size = 4, .image = dataset->image()};
+  if (pixels) options.normalisation = dataset->normalisation();
+  const auto backend = cuda::test::emulated_backend();
+  const auto executor = backend->compile(lenet(options.image), options).value();
+  const ParameterView& view = executor->parameters();
+  fill_parameters(view, exec::test::Values::kFloats, 1);
+  data::Loader loader(dataset,
+                      {.share = {0, dataset->size()},
+                       .batch_size = 4,
+                       .classes = 10,
+                       .pixels = pixels,
+                       .allocate = backend->batch_memory(),
+                       .threads = 2},
+                      Log::silent());
+  for (int64_t epoch = 0; epoch < 2; epoch++) {
+    loader.start(epoch);
+    while (const data::LoadedBatch* batch = must(loader.next())) {
+      must(executor->forward(*batch, no_wait));
+      must(executor->backward(no_wait));
+      for (size_t i = 0; i < view.all_weights.size(); i++) view.all_weights[i] -= 0.01F * view.all_gradients[i];
+    }
+  }
+  return {view.all_weights.begin(), view.all_weights.end()};
+}
+
+}  // namespace
+
+TEST_CASE("pixels give the bits of their numbers on the device", "[cuda][exec]") {
+  for (const Type type : {Type::kFloat32, Type::kFloat16, Type::kBfloat16}) check_forms(type);
+}
+
+TEST_CASE("pixels give the bits of their numbers, as late as streams may run", "[cuda][exec]") {
+  const cuda::emulator::LateStreams late;
+  check_forms(Type::kFloat16);
+}
+
+TEST_CASE("the device is given a quarter of the bytes with pixels", "[cuda][exec]") {
+  const auto batch = exec::test::make_pixels({3, 28, 28}, 4, 10, false, 1);
+  Options options{.batch_size = 4, .image = {3, 28, 28}};
+  const auto copied = [&](const Batch& view) {
+    auto executor = cuda::test::emulated_backend()->compile(lenet(options.image), options).value();
+    const cuda::emulator::Session session;
+    REQUIRE(executor->forward(view, no_wait));
+    return session.records().front().bytes;
+  };
+  CHECK(copied(batch.numbers().view()) == 4 * 4 * 3 * 28 * 28);
+  options.normalisation = batch.normalisation;
+  CHECK(copied(batch.view()) == 4 * 3 * 28 * 28);
+}
+
+TEST_CASE("a record file trains to the same weights as pixels and as numbers", "[cuda][exec]") {
+  const dtrain::test::TempDir dir;
+  dtrain::test::write_record_file(dir.path("a.rec"), 10, 30, 31, 3, 10);
+  const auto source =
+      must(data::open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()));
+  const auto dataset = augmented(source, {.image = {3, 28, 28},
+                                          .random_crop = true,
+                                          .random_mirror = true,
+                                          .mean = {123, 117, 104},
+                                          .std = {1, 2, 3},
+                                          .scale = 1.0F / 256});
+  const std::vector<float> numbers = train(dataset, false);
+  CHECK(numbers == train(dataset, true));
+  CHECK(std::ranges::none_of(numbers, [](float weight) { return std::isnan(weight); }));
+}
