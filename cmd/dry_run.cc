@@ -42,6 +42,7 @@ Result<WorkerMemory> worker_memory(const job::Flags& flags, const role::Devices&
 }
 
 // A worker holds weights, gradients and what the executors need besides; optimiser state lies where the update runs.
+// Images are counted as numbers: GPUs that are given pixels need a little less.
 Result<std::string> memory_text(const job::Flags& flags) {
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
   if (!opened) return fmt::format("memory of a worker: not known here: {}\n", opened.error().message);

@@ -18,6 +18,7 @@ namespace {
 // --check reference: the first batch, node by node, then the end.
 Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
   exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
+  options.normalisation = normalisation_of_batches(process.flags, *data.train);
   options.keep_all = true;
   options.parameters_on_device = false;  // the gradients are compared too
   DT_TRY(const Devices devices, Devices::open(process.flags, process.log));
@@ -26,12 +27,12 @@ Result<int> check(const Process& process, const Network& network, const data::Da
   data::LoaderOptions loading{.share = {0, data.train->size()},
                               .batch_size = options.batch_size,
                               .classes = process.flags.job.network.num_classes,
+                              .pixels = options.normalisation != nullptr,
                               .seed = *process.flags.job.seed};
   data::Loader loader(data.train, loading, process.log);
   loader.start(0);
   DT_TRY(const data::LoadedBatch* batch, loader.next(), "reading the first batch");
-  DT_TRY(const exec::CheckReport report, exec::check_against_reference(network.graph, options, *tested,
-                                                                       {.data = batch->data, .labels = batch->labels}));
+  DT_TRY(const exec::CheckReport report, exec::check_against_reference(network.graph, options, *tested, *batch));
   process.log.info("check against the reference: {}", report.text());
   return report.agrees() ? job::kExitOk : job::kExitInternal;
 }

@@ -157,6 +157,10 @@ Type type_of(const job::JobFlags& flags) {
   return flags.dtype == type_name(Type::kBfloat16) ? Type::kBfloat16 : Type::kFloat32;
 }
 
+std::shared_ptr<const Normalisation> normalisation_of_batches(const job::Flags& flags, const data::Dataset& data) {
+  return flags.device.gpus.empty() ? nullptr : data.normalisation();
+}
+
 size_t device_count(const job::Flags& flags) {
   return static_cast<size_t>(flags.device.count());
 }

@@ -18,6 +18,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "tensor/parameters.h"
+#include "tensor/pixels.h"
 
 namespace dtrain::role {
 
@@ -58,6 +59,11 @@ uint64_t samples_per_epoch(const job::JobSpec& spec);
 
 // --dtype.
 Type type_of(const job::JobFlags& flags);
+
+// What the devices are given of this data's images: pixels, which they normalise so; nullptr: numbers. GPUs take pixels
+// wherever there are any: a quarter of the bytes on the way to them, and of the decoders' memory. On the CPU the
+// decoders' threads have the time to normalise, and the others do not.
+std::shared_ptr<const Normalisation> normalisation_of_batches(const job::Flags& flags, const data::Dataset& data);
 
 // The devices of this process, and their parts of its batch. Code::kUsage: more devices than images.
 size_t device_count(const job::Flags& flags);

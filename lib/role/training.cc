@@ -24,18 +24,19 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
   DT_TRY(const optim::InitializerSpec initializer, initializer_spec(job), "reading --initializer");
   DT_TRY(const train::LossScale loss_scale, train::LossScale::parse(job.loss_scale));
   TrainingSetup& parts = training->setup_;
-  training->trainer_ =
-      std::make_unique<train::Trainer>(training->train_spec(initializer, loss_scale),
-                                       train::TrainParts{.graph = parts.network.graph,
-                                                         .image = parts.flags.job.network.image_shape,
-                                                         .training = *training->training_,
-                                                         .bucket_begin = parts.bucket_begin,
-                                                         .training_data = *training->training_data_,
-                                                         .inference = training->inference_.get(),
-                                                         .validation_data = training->validation_data_.get(),
-                                                         .store = *training->store_,
-                                                         .coordinator = parts.coordinator,
-                                                         .log = parts.log});
+  training->trainer_ = std::make_unique<train::Trainer>(
+      training->train_spec(initializer, loss_scale),
+      train::TrainParts{.graph = parts.network.graph,
+                        .image = parts.flags.job.network.image_shape,
+                        .normalisation = normalisation_of_batches(parts.flags, *parts.data.train),
+                        .training = *training->training_,
+                        .bucket_begin = parts.bucket_begin,
+                        .training_data = *training->training_data_,
+                        .inference = training->inference_.get(),
+                        .validation_data = training->validation_data_.get(),
+                        .store = *training->store_,
+                        .coordinator = parts.coordinator,
+                        .log = parts.log});
   return training;
 }
 
@@ -45,15 +46,18 @@ Result<> Training::compile() {
                 to_string(setup_.data.train->image()), to_string(setup_.flags.job.network.image_shape));
   }
   DT_TRY(devices_, Devices::open(setup_.flags, setup_.log));
-  DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining), "compiling '{}'", setup_.flags.job.network.network);
-  if (setup_.data.validation == nullptr) return {};
-  DT_TRY(inference_, compile_for(exec::Options::Purpose::kInference), "compiling '{}' for validation",
+  DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining, *setup_.data.train), "compiling '{}'",
          setup_.flags.job.network.network);
+  if (setup_.data.validation == nullptr) return {};
+  DT_TRY(inference_, compile_for(exec::Options::Purpose::kInference, *setup_.data.validation),
+         "compiling '{}' for validation", setup_.flags.job.network.network);
   return {};
 }
 
-Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::Purpose purpose) {
+Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::Purpose purpose,
+                                                                 const data::Dataset& data) {
   exec::Options options = executor_options(setup_.flags, purpose);
+  options.normalisation = normalisation_of_batches(setup_.flags, data);
   options.bucket_begin = setup_.bucket_begin;
   DT_TRY(std::vector<int64_t> batches, device_batches(setup_.flags));
   std::vector<std::unique_ptr<exec::Executor>> executors;
@@ -77,6 +81,9 @@ void Training::open_loaders() {
   options.shuffle = flags.job.augment.shuffle && !flags.job.augment.benchmark;
   options.seed = setup_.spec.flags.seed.value();
   options.threads = plan_threads(flags).decode;
+  options.pixels = normalisation_of_batches(flags, *setup_.data.train) != nullptr;
+  options.allocate = devices_->backend(0).batch_memory();
+  setup_.log.info("images go to the devices as {}", options.pixels ? "pixels, uint8" : "numbers, float32");
   options.prefetch = flags.data.prefetch_buffer;
   options.max_bad_records = flags.data.max_bad_records;
   training_data_ = std::make_unique<data::Loader>(setup_.data.train, options, setup_.log);
@@ -85,6 +92,7 @@ void Training::open_loaders() {
   options.share = data::equal_share(setup_.data.validation->size(), rank, flags.job.num_workers);
   options.batches = 0;
   options.shuffle = false;
+  options.pixels = normalisation_of_batches(flags, *setup_.data.validation) != nullptr;
   validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, options, setup_.log);
 }
 

@@ -51,7 +51,7 @@ class Training {
  private:
   explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
   Result<> compile();
-  Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose);
+  Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);
   void open_loaders();
   [[nodiscard]] train::TrainSpec train_spec(const optim::InitializerSpec& initializer,
                                             const train::LossScale& loss_scale) const;
@@ -64,7 +64,8 @@ class Training {
   std::unique_ptr<train::Trainer> trainer_;
 };
 
-// How the executor of one device of these flags is compiled, but for its part of the batch.
+// How the executor of one device of these flags is compiled, but for its part of the batch and what depends on the data
+// (normalisation_of_batches).
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "data/image_dataset.h"
+#include "data/synthetic.h"
+
 using namespace dtrain;
 using namespace dtrain::role;
 
@@ -84,4 +87,15 @@ TEST_CASE("roles of one host share its threads, and --threads wins", "[role]") {
   flags.launch.role = job::Role::kWorker;
   flags.job.num_workers = flags.job.num_servers = 4096;
   CHECK(plan_threads(flags).compute == 1);
+}
+
+TEST_CASE("GPUs are given pixels where there are any, CPUs numbers", "[role]") {
+  const data::SyntheticOptions drawn{.image = {1, 28, 28}};
+  const auto numbers = data::synthetic(drawn);
+  const auto pictures = data::augmented(nullptr, {.image = {1, 28, 28}, .mean = {0}, .std = {1}});
+  job::Flags flags;
+  CHECK(normalisation_of_batches(flags, *pictures) == nullptr);
+  flags.device.gpus = {0, 1};
+  CHECK(normalisation_of_batches(flags, *numbers) == nullptr);
+  CHECK(normalisation_of_batches(flags, *pictures) == pictures->normalisation());
 }
