@@ -53,10 +53,11 @@ void queue(cudaStream_t stream, std::function<void()> work);
 
 // While it lives, what this thread queues in streams runs as late as the events between them and the host's waiting
 // allow: what should wait for something else, and does not, then comes too early. Without one, all runs at once. What
-// is left at its end runs then.
+// is left at its end runs then. seed 0: every stream; others draw which ones, and what those that run at once should
+// have waited for comes too late.
 class LateStreams {
  public:
-  LateStreams();
+  explicit LateStreams(uint64_t seed = 0);
   LateStreams(const LateStreams&) = delete;
   LateStreams& operator=(const LateStreams&) = delete;
   ~LateStreams();

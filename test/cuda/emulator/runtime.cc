@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "emulator.h"
 #include "support/allocation_count.h"
 
@@ -28,6 +29,7 @@ struct CUgraphExec_st {
 
 // Of the work ever queued, `done` pieces have run; the rest waits.
 struct CUstream_st {
+  uint64_t number = 0;  // of those that the thread has made
   std::deque<Work> waiting;
   size_t done = 0;
   std::shared_ptr<CUgraph_st> capture = {};
@@ -49,8 +51,13 @@ namespace {
 
 thread_local cudaError_t next_error = cudaSuccess;
 thread_local bool late = false;
+thread_local uint64_t late_seed = 0, streams_made = 0;
 thread_local int captures = 0;
 thread_local std::set<CUstream_st*> streams;
+
+bool is_late(const CUstream_st& stream) {
+  return late && (late_seed == 0 || dtrain::RandomStream(late_seed, dtrain::Use::kTest, stream.number).below(2) == 0);
+}
 
 cudaError_t outcome() {
   return std::exchange(next_error, cudaSuccess);
@@ -112,11 +119,12 @@ void queue(cudaStream_t stream, Work work) {
     return;
   }
   stream->waiting.push_back(std::move(work));
-  if (!late) run(stream, stream->queued());
+  if (!is_late(*stream)) run(stream, stream->queued());
 }
 
-LateStreams::LateStreams() {
+LateStreams::LateStreams(uint64_t seed) {
   late = true;
+  late_seed = seed;
 }
 LateStreams::~LateStreams() {
   run_all();
@@ -188,6 +196,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
   *stream = new CUstream_st;
+  (*stream)->number = streams_made++;
   streams.insert(*stream);
   return cudaSuccess;
 }
