@@ -112,8 +112,15 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_kernel(const Ar
   }
 }
 
-template <class T, class Index, int N>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_backward_kernel(const Arguments<T, Index> a) {
+// A window that a cell of x lies in, and N channels of it.
+struct Visit {
+  Pixel cell;
+  int i, j;                 // the window
+  int64_t window, channel;  // its pixel of y
+};
+// Backward: dx is the sum over the windows that the cell lies in of what share(visit, d) leaves of dy in d.
+template <class T, class Index, int N, class Share>
+__device__ __forceinline__ void sum_over_windows(const Arguments<T, Index>& a, const Share& share) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
   if (group >= a.groups) return;
   const Windows& s = a.windows;
@@ -122,21 +129,31 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_backward_kernel
     const Range over_h = windows_over(at.row, s.pad_h, s.kernel_h, s.stride_h, s.p);
     const Range over_w = windows_over(at.column, s.pad_w, s.kernel_w, s.stride_w, s.q);
     float total[N] = {}, d[N];
-    Index place[N];
     if (a.add.data != nullptr) load<N>(a.add.at(row, channel), total);
     for (int i = over_h.begin; i < over_h.end; i++) {
       for (int j = over_w.begin; j < over_w.end; j++) {
         const int64_t window = (at.image * s.p + i) * s.q + j;
-        const int down = at.row + s.pad_h - i * s.stride_h, right = at.column + s.pad_w - j * s.stride_w;
-        const auto here = static_cast<Index>(down * s.kernel_w + right);
         load<N>(a.in.at(window, channel), d);
-        load_indices<N>(a.where + window * a.channels + channel, place);
+        share(Visit{at, i, j, window, channel}, d);
 #pragma unroll
-        for (int k = 0; k < N; k++) total[k] += place[k] == here ? d[k] : 0.0f;
+        for (int k = 0; k < N; k++) total[k] += d[k];
       }
     }
     store<N>(total, a.out.at(row, channel));
   }
+}
+
+template <class T, class Index, int N>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_backward_kernel(const Arguments<T, Index> a) {
+  sum_over_windows<T, Index, N>(a, [&](const Visit& v, float(&d)[N]) {
+    const Windows& s = a.windows;
+    const int down = v.cell.row + s.pad_h - v.i * s.stride_h, right = v.cell.column + s.pad_w - v.j * s.stride_w;
+    const auto here = static_cast<Index>(down * s.kernel_w + right);
+    Index place[N];
+    load_indices<N>(a.where + v.window * a.channels + v.channel, place);
+#pragma unroll
+    for (int k = 0; k < N; k++) d[k] = place[k] == here ? d[k] : 0.0f;
+  });
 }
 
 template <class T, int N>
@@ -164,25 +181,11 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) average_kernel(cons
 
 template <class T, int N>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) average_backward_kernel(const Arguments<T, void> a) {
-  const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
-  if (group >= a.groups) return;
-  const Windows& s = a.windows;
-  for (int64_t row = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < a.pixels; row += gridDim.y * blockDim.y) {
-    const Pixel at = pixel_at(static_cast<unsigned>(row), s.h, s.w);
-    const Range over_h = windows_over(at.row, s.pad_h, s.kernel_h, s.stride_h, s.p);
-    const Range over_w = windows_over(at.column, s.pad_w, s.kernel_w, s.stride_w, s.q);
-    float total[N] = {}, d[N];
-    if (a.add.data != nullptr) load<N>(a.add.at(row, channel), total);
-    for (int i = over_h.begin; i < over_h.end; i++) {
-      for (int j = over_w.begin; j < over_w.end; j++) {
-        load<N>(a.in.at((at.image * s.p + i) * s.q + j, channel), d);
-        const float divisor = divisor_of(s, i, j);
+  sum_over_windows<T, void, N>(a, [&](const Visit& v, float(&d)[N]) {
+    const float divisor = divisor_of(a.windows, v.i, v.j);
 #pragma unroll
-        for (int k = 0; k < N; k++) total[k] += d[k] / divisor;
-      }
-    }
-    store<N>(total, a.out.at(row, channel));
-  }
+    for (int k = 0; k < N; k++) d[k] /= divisor;
+  });
 }
 
 struct Counts {
