@@ -4,6 +4,7 @@
 
 #include "data/image_dataset.h"
 #include "data/synthetic.h"
+#include "role/training.h"
 
 using namespace dtrain;
 using namespace dtrain::role;
@@ -98,4 +99,11 @@ TEST_CASE("GPUs are given pixels where there are any, CPUs numbers", "[role]") {
   flags.device.gpus = {0, 1};
   CHECK(normalisation_of_batches(flags, *numbers) == nullptr);
   CHECK(normalisation_of_batches(flags, *pictures) == pictures->normalisation());
+}
+
+TEST_CASE("--tf32 is off unless asked for, and reaches the executors", "[role]") {
+  job::Flags flags;
+  CHECK_FALSE(executor_options(flags, exec::Options::Purpose::kTraining).tf32);
+  flags.device.tf32 = true;
+  CHECK(executor_options(flags, exec::Options::Purpose::kTraining).tf32);
 }

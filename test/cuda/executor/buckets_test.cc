@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -226,4 +227,33 @@ TEST_CASE("a label that is no class is refused before anything runs", "[cuda][ex
   HostBatch batch = random_batch(1);
   batch.labels[1] = 10000;
   CHECK(executor->forward(batch.view(), no_wait).error().code == Code::kData);
+}
+
+namespace {
+
+// Notes for which passes products may be rounded to TF32.
+class Watch final : public cuda::ConvolutionRunner {
+ public:
+  Result<std::shared_ptr<const cuda::ConvolutionPlan>> plan(const cuda::ConvolutionPass& pass, bool tf32) override {
+    asked.push_back(tf32);
+    return plain_->plan(pass, tf32);
+  }
+  std::vector<bool> asked;
+
+ private:
+  std::shared_ptr<cuda::ConvolutionRunner> plain_ = cuda::test::plain_runner();
+};
+
+}  // namespace
+
+// What a plan makes of it: plans_test.cc.
+TEST_CASE("every plan is told whether TF32 is allowed", "[cuda][exec]") {
+  for (const bool tf32 : {false, true}) {
+    const auto runner = std::make_shared<Watch>();
+    Options options = small_options({0});
+    options.tf32 = tf32;
+    REQUIRE(cuda::make_backend(0, runner)->compile(network(), options));
+    CHECK(runner->asked.size() > 6);
+    CHECK(std::ranges::count(runner->asked, tf32) == std::ssize(runner->asked));
+  }
 }
