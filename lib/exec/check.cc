@@ -57,7 +57,8 @@ class Checker {
                const Rounding& rounding) {
     const graph::Node& node = graph_.node(id);
     Comparison c{node.name, graph::op_name(node.op), std::move(what)};
-    c.tolerance = check_.tolerance_factor * tolerance(rounding, options_.dtype) * (by_winograd(node) ? 10 : 1);
+    c.tolerance =
+        check_.tolerance_factor * tolerance(rounding, options_.dtype, options_.tf32) * (by_winograd(node) ? 10 : 1);
     c.error = tested.size() == truth.size() ? normalised_error(tested, truth, rounding.scale)
                                             : std::numeric_limits<double>::infinity();
     report_.compared++;

@@ -136,15 +136,16 @@ Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& refer
   return {norm(t.dy) * rms(t.x) * std::sqrt(fan_in(t)), positions(t)};
 }
 
-double tolerance(const Rounding& rounding, Type type) {
+double tolerance(const Rounding& rounding, Type type, bool tf32) {
   constexpr double kUnitRoundoff = 0x1p-24;
   // Twice what independent errors give, as partial sums round too, and some units for the steps around the sum.
   const double sums = kUnitRoundoff * (8 + 2 * std::sqrt(rounding.length));
   // In a shorter type, weights, terms of gradients and results are rounded once each: errors that do not add up along a
   // sum, since they are independent and small beside its terms.
+  // TF32 has float16's bits, for the factors.
   constexpr double kFloat16 = 0x1p-11, kBfloat16 = 0x1p-8, kRoundings = 3;
-  if (type == Type::kFloat32) return sums;
-  return sums + kRoundings * (type == Type::kFloat16 ? kFloat16 : kBfloat16);
+  if (type == Type::kFloat32 && !tf32) return sums;
+  return sums + kRoundings * (type == Type::kBfloat16 ? kBfloat16 : kFloat16);
 }
 
 }  // namespace dtrain::exec

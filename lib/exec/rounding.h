@@ -23,7 +23,8 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, graph:
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node, size_t i);
 
-// The largest normalised error that a type explains, with sums in float32.
-double tolerance(const Rounding& rounding, Type type = Type::kFloat32);
+// The largest normalised error that a type explains, with sums in float32. tf32: float32 whose products may be rounded
+// to TF32's 10 bits.
+double tolerance(const Rounding& rounding, Type type = Type::kFloat32, bool tf32 = false);
 
 }  // namespace dtrain::exec
