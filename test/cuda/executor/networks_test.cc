@@ -2,47 +2,19 @@
 // to; and several steps as they are trained, with weights that change, against the CPU's reference in float32.
 #include <catch2/catch.hpp>
 
-#include "base/random.h"
 #include "emulator.h"
 #include "exec/check.h"
-#include "exec/norm.h"
-#include "graph/models/models.h"
 #include "optim/initializer.h"
 #include "plain_runner.h"
+#include "steps.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;
+using exec::test::Network;
+using exec::test::run_step;
+using exec::test::Step;
 
 namespace {
-
-struct Network {
-  std::string name;
-  Shape image;
-  int64_t batch;
-};
-
-graph::Graph model(const Network& network) {
-  return graph::build_model({.network = network.name, .num_classes = 10, .image = network.image}).value();
-}
-
-void initialize(const ParameterView& view) {
-  for (const auto* list : {&view.parameters, &view.statistics}) {
-    for (size_t i = 0; i < list->size(); i++) {
-      optim::initialize({}, (*list)[i].name, (*list)[i].shape, 1, i, (*list)[i].weight);
-    }
-  }
-}
-
-struct Batches {
-  std::vector<float> data, labels;
-  Batches(const Network& network, uint64_t seed) {
-    RandomStream random(seed, Use::kTest);
-    data.resize(static_cast<size_t>(network.batch * element_count(network.image)));
-    for (float& x : data) x = static_cast<float>(random.normal());
-    for (int64_t i = 0; i < network.batch; i++) labels.push_back(static_cast<float>(random.below(10)));
-  }
-  [[nodiscard]] Batch view() const { return {data, labels}; }
-};
 
 void check_nodes(const Network& network, Type type) {
   INFO(network.name << " in " << type_name(type));
@@ -51,8 +23,9 @@ void check_nodes(const Network& network, Type type) {
       .batch_size = network.batch, .image = network.image, .winograd = false, .dtype = type, .keep_all = true};
   auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
   executor->set_loss_scale(1024);
-  initialize(executor->parameters());
-  const CheckReport report = check_against_reference(graph, options, *executor, Batches(network, 1).view()).value();
+  optim::initialize({}, executor->parameters(), 1);
+  const CheckReport report =
+      check_against_reference(graph, options, *executor, random_batch(network, 1).view()).value();
   CHECK_THAT(report.text(), Catch::StartsWith("check: all"));
 }
 
@@ -60,54 +33,22 @@ struct Pair {
   std::unique_ptr<Executor> truth, tested;
 };
 
-void copy_weights(const ParameterView& from, const ParameterView& to) {
-  for (size_t p = 0; p < from.parameters.size(); p++)
-    std::ranges::copy(from.parameters[p].weight, to.parameters[p].weight.begin());
-  for (size_t s = 0; s < from.statistics.size(); s++)
-    std::ranges::copy(from.statistics[s].weight, to.statistics[s].weight.begin());
-}
-
-void descend(const ParameterView& view) {
-  for (const ParameterSpan& p : view.parameters) {
-    for (size_t i = 0; i < p.weight.size(); i++) p.weight[i] -= 0.01F * p.gradient[i];
-  }
-}
-
-void check_step(const Pair& pair, double tolerance) {
-  // Beside the step's other gradients, what is left of a sum that cancels, as of a bias before a batch norm, is
-  // nothing.
-  const double floor = 1e-2 * norm(std::span<const float>(pair.truth->parameters().all_gradients));
-  const auto check = [&](const std::string& name, std::span<const float> expected, std::span<const float> found) {
-    INFO(name);
-    CHECK(normalised_error(found, std::vector<double>(expected.begin(), expected.end()), floor) <= tolerance);
-  };
-  check("probabilities", pair.truth->probabilities(), pair.tested->probabilities());
-  const ParameterView &a = pair.truth->parameters(), &b = pair.tested->parameters();
-  for (size_t p = 0; p < a.parameters.size(); p++) {
-    check(a.parameters[p].name, a.parameters[p].gradient, b.parameters[p].gradient);
-  }
-  for (size_t s = 0; s < a.statistics.size(); s++) {
-    check(a.statistics[s].name, a.statistics[s].weight, b.statistics[s].weight);
-  }
-}
-
 // What is trained: fused, in shared memory, in three buckets. The truth in float32 is the reference, in other types the
 // executor that keeps every node apart, which was compared with the reference node by node: rounding to 16 bit moves
 // maxima and signs in a network, so that only the same roundings at the same places give the same gradients.
 Pair compile_pair(const Network& network, Type type) {
   const graph::Graph graph = model(network);
-  const size_t count = graph::infer_shapes(graph, network.image)->parameters.size();
   Options options{.batch_size = network.batch,
                   .image = network.image,
                   .winograd = false,
-                  .bucket_begin = {0, count / 3, 2 * count / 3}};
+                  .bucket_begin = exec::test::three_buckets(graph, network.image)};
   options.dtype = type;
   Pair pair{.truth = {}, .tested = cuda::test::emulated_backend()->compile(graph, options).value()};
   options.keep_all = true;
   auto backend = type == Type::kFloat32 ? make_reference_backend() : cuda::test::emulated_backend();
   pair.truth = backend->compile(graph, options).value();
   for (Executor* executor : {pair.truth.get(), pair.tested.get()}) executor->set_loss_scale(1024);
-  initialize(pair.truth->parameters());
+  optim::initialize({}, pair.truth->parameters(), 1);
   return pair;
 }
 
@@ -118,14 +59,14 @@ void check_training(const Network& network, Type type, int steps, double toleran
   const Pair pair = compile_pair(network, type);
   for (int step = 1; step <= steps; step++) {
     INFO("step " << step);
-    const Batches batch(network, static_cast<uint64_t>(step));
-    copy_weights(pair.truth->parameters(), pair.tested->parameters());
-    for (Executor* executor : {pair.truth.get(), pair.tested.get()}) {
-      REQUIRE(executor->forward(batch.view(), no_wait));
-      REQUIRE(executor->backward(no_wait));
-    }
-    check_step(pair, tolerance);
-    descend(pair.truth->parameters());
+    const exec::test::HostBatch batch = random_batch(network, static_cast<uint64_t>(step));
+    exec::test::copy_weights(pair.truth->parameters(), pair.tested->parameters());
+    const Step truth = run_step(*pair.truth, batch.view()).value(),
+               tested = run_step(*pair.tested, batch.view()).value();
+    const exec::test::Difference difference = largest_difference(truth, tested, gradient_floor(truth));
+    INFO(difference.tensor);
+    CHECK(difference.error <= tolerance);
+    exec::test::descend(pair.truth->parameters(), 0.01F);
   }
 }
 
