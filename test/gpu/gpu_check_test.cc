@@ -1,0 +1,194 @@
+// gpu_check over the emulator, as a process: what it writes down, how it goes on, how it ends. And the script.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "support/must.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using dtrain::test::Ended;
+using dtrain::test::must;
+using dtrain::test::TempDir;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kRelu = "float32: relu";  // and the one of odd sizes
+const std::string kName = "gpu-emulated-device-0123456789ab";
+
+struct Check {
+  TempDir dir;
+
+  [[nodiscard]] std::string path(const std::string& name = kName + ".json") const { return dir.path("a/" + name); }
+  [[nodiscard]] Ended run(std::vector<std::string> words) const {
+    words.insert(words.begin(), DTRAIN_GPU_CHECK);
+    for (const char* folder : {"a", "b"}) words.insert(words.end(), {"--results", dir.path(folder)});
+    words.insert(words.end(), {"--commit", "0123456789abcdef", "--driver", "1.2"});
+    return test::run(words, {.deadline_s = 100, .directory = {}, .environment = {}});
+  }
+  [[nodiscard]] json report() const { return json::parse(must(read_file(path()))); }
+  [[nodiscard]] json part(const std::string& stage, const std::string& name) const {
+    const json all = report();
+    for (const json& part : all.at("stages").at(stage).at("parts")) {
+      if (part.at("name") == name) return part;
+    }
+    return {};
+  }
+  // Puts the members into a part of the report.
+  void change(const std::string& stage, const std::string& name, const json& members) const {
+    json all = report();
+    for (json& part : all["stages"][stage]["parts"]) {
+      if (part["name"] == name) part.update(members);
+    }
+    must(write_file_atomic(path(), all.dump()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("gpu-check writes what it found into every folder, and a table", "[gpu]") {
+  const Check check;
+  const Ended end = check.run({"ops", "--only", kRelu});
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  const json report = check.report();
+  CHECK(report["commit"] == "0123456789abcdef");
+  CHECK(report["device"]["name"] == "emulated device");
+  CHECK(report["device"]["driver"] == "1.2");
+  const json part = check.part("ops", kRelu);
+  CHECK(part["status"] == "passed");
+  CHECK(part["error"].get<double>() <= part["tolerance"].get<double>());
+  CHECK(must(read_file(check.dir.path("b/" + kName + ".json"))) == must(read_file(check.path())));
+  const std::string table = must(read_file(check.path(kName + ".txt")));
+  CHECK_THAT(table, Catch::Contains("ops: 2 of 2 passed") && Catch::Contains(kRelu));
+  CHECK(check.run({"table"}).output == table);
+}
+
+TEST_CASE("gpu-check goes on where a run broke off", "[gpu]") {
+  const Check check;
+  REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
+  const std::string other = "float32: relu of odd sizes";
+  check.change("ops", kRelu, {{"text", "kept"}});
+  check.change("ops", other, {{"status", "running"}, {"begun", 1}});
+  REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
+  CHECK(check.part("ops", kRelu)["text"] == "kept");
+  CHECK(check.part("ops", other)["status"] == "passed");
+
+  SECTION("a part that took the program with it twice is not tried again") {
+    check.change("ops", other, {{"status", "running"}, {"begun", 2}});
+    CHECK(check.run({"ops", "--only", kRelu}).code == 1);
+    CHECK(check.part("ops", other)["status"] == "failed");
+  }
+  SECTION("a stage can be done anew") {
+    REQUIRE(check.run({"ops", "--only", kRelu, "--again"}).code == 0);
+    CHECK(check.part("ops", kRelu).value("text", "") == "");
+  }
+  SECTION("from whichever folder has the report") {
+    REQUIRE(std::rename(check.path().c_str(), check.dir.path("b/" + kName + ".json").c_str()) == 0);
+    REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
+    CHECK(check.part("ops", kRelu)["text"] == "kept");
+  }
+}
+
+TEST_CASE("gpu-check refuses a report that is none or of something else", "[gpu]") {
+  const Check check;
+  REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
+  const std::string whole = must(read_file(check.path()));
+  for (const char* text : {"", "{", "[]", "{\"format\": 2}", "{\"format\": 1, \"stages\": {\"ops\": 3}}"}) {
+    INFO(text);
+    must(write_file_atomic(check.path(), text));
+    const Ended end = check.run({"table"});
+    CHECK(end.code == 7);
+    CHECK_THAT(end.output, Catch::Contains(check.path()));
+  }
+  json other = json::parse(whole);
+  other["device"]["cudnn"] = "9.0.0";
+  must(write_file_atomic(check.path(), other.dump()));
+  CHECK_THAT(check.run({"table"}).output, Catch::Contains("another driver, library or commit"));
+}
+
+TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
+  const Check check;
+  SECTION("a part that does not end is written down, and the process ends") {
+    const Ended end = check.run({"nets", "--only", "inception-bn-28-small 28x28: 3 steps", "--part-seconds", "0.1"});
+    CHECK(end.code == 9);
+    const json part = check.part("nets", "inception-bn-28-small 28x28: 3 steps");
+    CHECK(part["status"] == "failed");
+    CHECK_THAT(part["text"].get<std::string>(), Catch::StartsWith("no end after 0.1 s"));
+  }
+  SECTION("what the time did not reach is said") {
+    CHECK(check.run({"ops", "--only", kRelu, "--seconds", "1e-9"}).code == 1);
+    CHECK(check.report()["stages"]["ops"]["not_done"].size() == 2);
+    CHECK_THAT(check.run({"table"}).output, Catch::Contains("not done: 2 parts, from 'float32: relu' on"));
+  }
+}
+
+TEST_CASE("gpu-check takes parts that other programs found", "[gpu]") {
+  const Check check;
+  const std::string lines =
+      R"({"name": "a", "status": "passed", "text": "7 images/s", "images_per_s": 7}
+not a part
+{"name": "b", "status": "missing", "text": "no PyTorch"})";
+  must(write_file_atomic(check.dir.path("lines"), lines));
+  const std::string record = std::string(DTRAIN_GPU_CHECK) + " record peers --results " + check.dir.path("a") +
+                             " --commit 0123456789abcdef --driver 1.2 < " + check.dir.path("lines");
+  const Ended end = test::run({"sh", "-c", record});
+  CHECK(end.code == 0);
+  CHECK(end.output == "not a part\n");
+  CHECK(check.part("peers", "a")["images_per_s"] == 7);
+  CHECK(check.part("peers", "b")["status"] == "missing");
+  CHECK(check.run({"held", "peers"}).output == "a\nb\n");
+}
+
+TEST_CASE("gpu-check says what it does not know", "[gpu]") {
+  const Check check;
+  for (const std::vector<std::string>& words : {std::vector<std::string>{},
+                                                {"--results"},
+                                                {"opps"},
+                                                {"ops", "--only", "no such part"},
+                                                {"ops", "--threads", "0"}}) {
+    CHECK(check.run(words).code == 2);
+  }
+}
+
+TEST_CASE("gpu-check compares networks with the reference", "[gpu]") {
+  const Check check;
+  const Ended end = check.run({"nets", "--only", "lenet", "--threads", "2"});
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  CHECK(check.report()["stages"]["nets"]["parts"].size() == 5);
+  CHECK(check.part("nets", "lenet 28x28: 3 steps")["float16_error"].get<double>() > 0);
+}
+
+TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
+  const TempDir dir;
+  const auto script = [&](std::vector<std::string> words, const std::string& program) {
+    words.insert(words.begin(), std::string(DTRAIN_SOURCES) + "/scripts/gpu-check");
+    return test::run(words, {.deadline_s = 60,
+                             .directory = {},
+                             .environment = {"DTRAIN_GPU_CHECK" + (program.empty() ? "" : "=" + program),
+                                             "DTRAIN_GPU_RESULTS=" + dir.path(), "OUT"}});
+  };
+  SECTION("as far as the time goes") {
+    const Ended end = script({"--seconds", "1", "ops"}, DTRAIN_GPU_CHECK);
+    CHECK(end.code == 1);
+    CHECK_THAT(end.output, Catch::Contains("gpu-check on emulated device") && Catch::Contains("not done: ") &&
+                               Catch::Contains("== report: " + dir.path()));
+  }
+  SECTION("without a GPU it says what to do") {
+    if (std::ifstream("/dev/nvidiactl")) {
+      std::cout << "skipped: there is a CUDA device\n";
+      return;
+    }
+    const Ended end = script({"ops"}, "");
+    CHECK(end.code == 8);
+    CHECK_THAT(end.output, Catch::Contains("no GPU here") && Catch::Contains("scripts/gpu-check build"));
+  }
+  SECTION("an unknown stage") {
+    CHECK(script({"opps"}, DTRAIN_GPU_CHECK).code == 2);
+  }
+}

@@ -1,0 +1,42 @@
+#include "learner.h"
+
+#include "cuda/optimizer.h"
+
+namespace dtrain::gpu {
+
+Learner::Learner(std::unique_ptr<exec::Executor> executor, std::unique_ptr<optim::ArrayOptimizer> optimizer,
+                 int64_t batch)
+    : executor_(std::move(executor)), optimizer_(std::move(optimizer)), batch_(batch) {
+  std::vector<optim::LearnedArray> arrays;
+  for (const ParameterSpan& p : executor_->device_parameters().parameters) {
+    arrays.push_back({optim::multipliers_of(p.name), p.weight, p.gradient});
+  }
+  optimizer_->bind({arrays});
+}
+
+Result<> Learner::start() {
+  optim::initialize({}, executor_->parameters(), 1);
+  return copy_to_device(executor_->parameters(), executor_->device_parameters());
+}
+
+Result<std::unique_ptr<Learner>> Learner::create(exec::Backend& backend, const Course& course) {
+  exec::Options options = course.options;
+  options.parameters_on_device = true;
+  DT_TRY(std::unique_ptr<exec::Executor> executor, backend.compile(course.graph, options));
+  executor->set_loss_scale(course.loss_scale);
+  DT_TRY(std::unique_ptr<optim::ArrayOptimizer> optimizer, cuda::make_device_optimizer(*executor, course.optimizer));
+  std::unique_ptr<Learner> learner(new Learner(std::move(executor), std::move(optimizer), options.batch_size));
+  DT_TRY_VOID(learner->start());
+  return learner;
+}
+
+Result<> Learner::step(double learning_rate) {
+  DT_TRY_VOID(executor_->backward([&](size_t) -> Result<> {
+    optimizer_->update(0, {.learning_rate = learning_rate, .gradient_scale = 1.0 / static_cast<double>(batch_)});
+    return {};
+  }));
+  if (executor_->left_out_update()) return fail(Code::kInternal, "a gradient is not finite");
+  return {};
+}
+
+}  // namespace dtrain::gpu

@@ -1,0 +1,41 @@
+// A network that learns on the machine's device: forward, backward and update, with all that is learned in the device's
+// memory; from the third step on one CUDA graph.
+#pragma once
+
+#include <memory>
+
+#include "exec/executor.h"
+#include "optim/array_optimizer.h"
+#include "optim/initializer.h"
+
+namespace dtrain::gpu {
+
+struct Course {
+  graph::Graph graph;
+  exec::Options options;  // where the parameters are is filled in
+  optim::OptimizerSpec optimizer = {};
+  double loss_scale = 128;  // float16's
+};
+
+class Learner {
+ public:
+  // `backend`: cuda's.
+  static Result<std::unique_ptr<Learner>> create(exec::Backend& backend, const Course& course);
+
+  // The two halves of a step. The first only brings the batch to the device; when the second returns, the device has
+  // done all of the step. Code::kInternal if a gradient is not finite, in this step or an earlier one: nothing is
+  // learned from there on.
+  Result<> stage(const exec::Batch& batch) { return executor_->forward(batch, exec::no_wait); }
+  Result<> step(double learning_rate);
+  exec::Executor& executor() { return *executor_; }
+
+ private:
+  Learner(std::unique_ptr<exec::Executor> executor, std::unique_ptr<optim::ArrayOptimizer> optimizer, int64_t batch);
+  Result<> start();
+
+  std::unique_ptr<exec::Executor> executor_;
+  std::unique_ptr<optim::ArrayOptimizer> optimizer_;
+  int64_t batch_;
+};
+
+}  // namespace dtrain::gpu

@@ -1,0 +1,80 @@
+// make_pictures DATA OUT: from the folder with the real data (DTRAIN_TEST_DATA), what the stage train learns. The first
+// 12,000 pictures of MNIST's training set; 500 of each class of CIFAR-10's, decoded from JPEG, red first. For machines
+// that have no decoder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/file.h"
+#include "data/idx_source.h"
+#include "data/image.h"
+#include "pictures.h"
+
+using namespace dtrain;
+
+namespace {
+
+constexpr int64_t kMnist = 12000, kCifarPerClass = 500;
+
+Result<gpu::Pictures> mnist(const std::string& folder) {
+  DT_TRY(const auto source,
+         data::open_idx(folder + "/train-images-idx3-ubyte.gz", folder + "/train-labels-idx1-ubyte.gz"));
+  gpu::Pictures pictures{.shape = {1, 28, 28}, .pixels = {}, .labels = {}};
+  data::ReadScratch scratch;
+  for (int64_t i = 0; i < std::min(kMnist, source->size()); i++) {
+    DT_TRY(const float label, source->read(i, scratch));
+    pictures.labels.push_back(static_cast<uint8_t>(label));
+    pictures.pixels.insert(pictures.pixels.end(), scratch.image.pixels.begin(), scratch.image.pixels.end());
+  }
+  return pictures;
+}
+
+// From rows of blue, green and red to planes of red, green and blue.
+void append_planes(const data::Image& image, std::vector<uint8_t>& pixels) {
+  for (int c = 2; c >= 0; c--) {
+    for (size_t i = static_cast<size_t>(c); i < image.pixels.size(); i += 3) pixels.push_back(image.pixels[i]);
+  }
+}
+
+// folder: of the unpacked cifar10-jpeg.tar.gz, train/CLASS/NNNN.jpg.
+Result<gpu::Pictures> cifar(const std::string& folder) {
+  std::vector<std::string> classes;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/train")) classes.push_back(entry.path());
+  std::ranges::sort(classes);
+  gpu::Pictures pictures{.shape = {3, 32, 32}, .pixels = {}, .labels = {}};
+  data::ImageDecoder decoder;
+  data::Image image;
+  for (size_t label = 0; label < classes.size(); label++) {
+    for (int64_t i = 0; i < kCifarPerClass; i++) {
+      const std::string path = fmt::format("{}/{:04}.jpg", classes[label], i);
+      DT_TRY(const std::string file, read_file(path));
+      DT_TRY_VOID(decoder.decode({reinterpret_cast<const uint8_t*>(file.data()), file.size()}, 3, image), "in {}",
+                  path);
+      if (image.height != 32 || image.width != 32) return fail(Code::kData, "{}: not 32 x 32", path);
+      append_planes(image, pictures.pixels);
+      pictures.labels.push_back(static_cast<uint8_t>(label));
+    }
+  }
+  return pictures;
+}
+
+Result<> make(const std::string& from, const std::string& to) {
+  DT_TRY(const gpu::Pictures digits, mnist(from + "/mnist"));
+  DT_TRY_VOID(gpu::write_pictures(to, "mnist", digits));
+  DT_TRY(const gpu::Pictures photographs, cifar(from));
+  return gpu::write_pictures(to, "cifar10", photographs);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fmt::print(stderr, "usage: make_pictures DATA OUT\n");
+    return 2;
+  }
+  const Result<> made = catching([&] { return make(argv[1], argv[2]); });
+  if (!made) fmt::print(stderr, "{}\n", made.error().text());
+  return made ? 0 : 7;
+}

@@ -1,0 +1,26 @@
+// The types in which all is checked.
+#pragma once
+
+#include <array>
+
+#include "exec/executor.h"
+
+namespace dtrain::gpu {
+
+struct Mode {
+  const char* name;
+  Type type;
+  bool tf32;
+
+  [[nodiscard]] exec::Options options(exec::Options options) const {
+    options.dtype = type;
+    options.tf32 = tf32;
+    return options;
+  }
+};
+constexpr std::array<Mode, 4> kModes = {{{"float32", Type::kFloat32, false},
+                                         {"tf32", Type::kFloat32, true},
+                                         {"float16", Type::kFloat16, false},
+                                         {"bfloat16", Type::kBfloat16, false}}};
+
+}  // namespace dtrain::gpu

@@ -1,0 +1,232 @@
+#include "report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+
+namespace dtrain::gpu {
+
+namespace {
+
+constexpr int kFormat = 1;
+
+std::string slug(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!result.empty() && result.back() != '-') {
+      result += '-';
+    }
+  }
+  return result;
+}
+
+std::string now_utc() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm fields{};
+  gmtime_r(&now, &fields);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &fields);
+  return text;
+}
+
+Json device_json(const Identity& identity) {
+  const Facts& facts = identity.device;
+  return {{"name", facts.name},
+          {"capability", facts.capability},
+          {"processors", facts.processors},
+          {"memory_bytes", facts.memory_bytes},
+          {"driver", identity.driver},
+          {"cuda_driver", facts.cuda_driver},
+          {"cuda_runtime", facts.cuda_runtime},
+          {"cudnn", facts.cudnn},
+          {"nccl", facts.nccl},
+          {"properties", Json::parse(facts.properties, nullptr, false)}};
+}
+
+Json empty_report(const Identity& identity) {
+  return {{"format", kFormat},
+          {"commit", identity.commit},
+          {"date", now_utc()},
+          {"device", device_json(identity)},
+          {"stages", Json::object()}};
+}
+
+bool is_report(const Json& content) {
+  if (!content.is_object() || content.value("format", 0) != kFormat || !content.contains("device")) return false;
+  const auto stages = content.find("stages");
+  if (stages == content.end() || !stages->is_object()) return false;
+  return std::ranges::all_of(*stages, [](const Json& stage) {
+    return stage.is_object() && stage.contains("parts") && stage["parts"].is_array() &&
+           std::ranges::all_of(stage["parts"], [](const Json& part) {
+             return part.is_object() && part.contains("name") && part["name"].is_string() && part.contains("status") &&
+                    part["status"].is_string();
+           });
+  });
+}
+
+// The report of an earlier run, null where there is none.
+Result<Json> read_report(const std::string& path, const Identity& identity) {
+  const Result<std::string> text = read_file(path);
+  if (!text) return Json();
+  Json content = Json::parse(*text, nullptr, false);
+  if (!is_report(content)) return fail(Code::kData, "{} is no report of gpu-check: remove it", path);
+  // Another driver or library on the same device may answer otherwise: not the same run. The order of keys tells
+  // nothing.
+  const nlohmann::json device = content["device"], here = device_json(identity);
+  if (device != here || content.value("commit", "") != identity.commit) {
+    return fail(Code::kData, "{} was made with another driver, library or commit: move it away", path);
+  }
+  return content;
+}
+
+// A rename is whole for every reader; no fsync: hundreds of parts, and a machine that loses power loses the folder too.
+Result<> replace_file(const std::string& path, const std::string& content) {
+  const std::string temporary = path + ".new";
+  std::ofstream file(temporary, std::ios::binary);
+  file << content;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(temporary, path, error);
+  if (!file || error) return fail(Code::kData, "{}: cannot be written", path);
+  return {};
+}
+
+}  // namespace
+
+std::string report_name(const Identity& identity) {
+  const bool changed = identity.commit.ends_with("-changed");
+  return fmt::format("gpu-{}-{}{}", slug(identity.device.name), identity.commit.substr(0, 12),
+                     changed ? "-changed" : "");
+}
+
+Report::Report(std::vector<std::string> folders, std::string name, Json content)
+    : folders_(std::move(folders)), name_(std::move(name)), content_(std::move(content)) {}
+
+Report::Report(Report&& other) noexcept
+    : folders_(std::move(other.folders_)), name_(std::move(other.name_)), content_(std::move(other.content_)) {}
+
+Result<Report> Report::open(std::vector<std::string> folders, const Identity& identity) {
+  const std::string name = report_name(identity);
+  Json content;
+  for (const std::string& folder : folders) {
+    DT_TRY_VOID(make_directories(folder));
+    if (content.is_null()) {
+      DT_TRY(content, read_report(folder + "/" + name + ".json", identity));
+    }
+  }
+  if (content.is_null()) content = empty_report(identity);
+  Report report(std::move(folders), name, std::move(content));
+  DT_TRY_VOID(report.save());
+  return report;
+}
+
+const Json* Report::find(const std::string& stage, const std::string& part) const {
+  const auto found = content_["stages"].find(stage);
+  if (found == content_["stages"].end()) return nullptr;
+  for (const Json& known : (*found)["parts"]) {
+    if (known["name"] == part) return &known;
+  }
+  return nullptr;
+}
+
+Json* Report::part_of(const std::string& stage, const std::string& part) {
+  if (const Json* known = find(stage, part)) return const_cast<Json*>(known);
+  Json& parts = content_["stages"][stage]["parts"];
+  if (parts.is_null()) parts = Json::array();
+  parts.push_back({{"name", part}, {"status", ""}});
+  return &parts.back();
+}
+
+std::string Report::status(const std::string& stage, const std::string& part) const {
+  const std::lock_guard lock(mutex_);
+  const Json* known = find(stage, part);
+  return known == nullptr ? "" : (*known)["status"].get<std::string>();
+}
+
+int Report::broken_off(const std::string& stage, const std::string& part) const {
+  const std::lock_guard lock(mutex_);
+  const Json* known = find(stage, part);
+  return known == nullptr || (*known)["status"] != "running" ? 0 : known->value("begun", 1);
+}
+
+std::vector<std::string> Report::ended(const std::string& stage) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  const auto found = content_["stages"].find(stage);
+  if (found == content_["stages"].end()) return names;
+  for (const Json& part : (*found)["parts"]) {
+    if (part["status"] != "" && part["status"] != "running") names.push_back(part["name"]);
+  }
+  return names;
+}
+
+bool Report::all_passed(const std::string& stage) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = content_["stages"].find(stage);
+  if (found == content_["stages"].end() || !found->value("not_done", Json::array()).empty()) return false;
+  return std::ranges::all_of(
+      (*found)["parts"], [](const Json& part) { return part["status"] == "passed" || part["status"] == "missing"; });
+}
+
+Result<> Report::begin(const std::string& stage, const std::string& part) {
+  const std::lock_guard lock(mutex_);
+  Json& entry = *part_of(stage, part);
+  entry["begun"] = (entry["status"] == "running" ? entry.value("begun", 1) : 0) + 1;
+  entry["status"] = "running";
+  return save();
+}
+
+Result<> Report::end(const std::string& stage, const std::string& part, const std::string& status, double seconds,
+                     const std::string& text, const Json& numbers) {
+  const std::lock_guard lock(mutex_);
+  Json& entry = *part_of(stage, part);
+  entry = {{"name", part}, {"status", status}, {"seconds", std::round(seconds * 1000) / 1000}, {"date", now_utc()}};
+  if (!text.empty()) entry["text"] = text;
+  entry.update(numbers);
+  return save();
+}
+
+Result<> Report::end_stage(const std::string& stage, double seconds, double limit_s,
+                           const std::vector<std::string>& not_done) {
+  const std::lock_guard lock(mutex_);
+  Json& entry = content_["stages"][stage];
+  if (!entry.contains("parts")) entry["parts"] = Json::array();
+  entry["seconds"] = std::round((entry.value("seconds", 0.0) + seconds) * 10) / 10;
+  entry["limit_s"] = limit_s;
+  entry["not_done"] = not_done;
+  return save();
+}
+
+Result<> Report::forget(const std::string& stage) {
+  const std::lock_guard lock(mutex_);
+  content_["stages"].erase(stage);
+  return save();
+}
+
+std::string Report::table() const {
+  const std::lock_guard lock(mutex_);
+  return table_of(content_);
+}
+
+Json Report::json() const {
+  const std::lock_guard lock(mutex_);
+  return content_;
+}
+
+Result<> Report::save() const {
+  const std::string text = content_.dump(1) + "\n", table = table_of(content_);
+  for (const std::string& folder : folders_) {
+    DT_TRY_VOID(replace_file(folder + "/" + name_ + ".json", text));
+    DT_TRY_VOID(replace_file(folder + "/" + name_ + ".txt", table));
+  }
+  return {};
+}
+
+}  // namespace dtrain::gpu

@@ -1,0 +1,83 @@
+#include "graph/models/models.h"
+#include "lesson.h"
+#include "modes.h"
+#include "speed.h"
+#include "stages.h"
+
+namespace dtrain::gpu {
+
+namespace {
+
+Result<Outcome> teach(Machine& machine, const Settings& settings, const std::string& pictures_name,
+                      const Lesson& lesson, const Mode& mode) {
+  if (settings.data.empty()) return fail(Code::kNotFound, "no folder with pictures: --data");
+  DT_TRY(const Pictures pictures, read_pictures(settings.data, pictures_name));
+  machine.use();
+  exec::Options options;
+  options.threads = settings.threads;
+  DT_TRY(const Progress progress, learn(machine.backend(), lesson, pictures, mode.options(options)));
+  const double training = progress.training_accuracy.back();
+  const Json numbers = {{"training_accuracy", progress.training_accuracy},
+                        {"inference_accuracy", progress.inference_accuracy},
+                        {"training_accuracy_min", lesson.training_accuracy},
+                        {"inference_accuracy_min", lesson.inference_accuracy}};
+  const std::string text = fmt::format(
+      "{} epochs: training {:.4f} (at least {}), the same images by inference {:.4f} (at least {})", lesson.epochs,
+      training, lesson.training_accuracy, progress.inference_accuracy, lesson.inference_accuracy);
+  const bool learned = training >= lesson.training_accuracy && progress.inference_accuracy >= lesson.inference_accuracy;
+  return learned ? passed(text, numbers) : failed(text, numbers);
+}
+
+Part teach_part(Machine& machine, const Settings& settings, const std::string& pictures, const Lesson& lesson,
+                const Mode& mode) {
+  return {fmt::format("{} learns {} in {}", lesson.network, pictures, mode.name),
+          [&machine, settings, pictures, lesson, mode] { return teach(machine, settings, pictures, lesson, mode); }};
+}
+
+struct Race {
+  const char* network;
+  const char* mode;
+  int64_t batch;
+};
+// float16 is what training on these devices is about; the other types once each. The first ones tell most.
+constexpr Race kRaces[] = {
+    {"resnet-50", "float16", 256},     {"inception-bn", "float16", 256}, {"resnet-v1-50", "float16", 256},
+    {"resnet-50", "float16", 128},     {"resnet-50", "float16", 192},    {"inception-bn", "float16", 128},
+    {"inception-bn", "float16", 192},  {"resnet-50", "bfloat16", 256},   {"resnet-50", "tf32", 256},
+    {"inception-bn", "bfloat16", 256}, {"inception-bn", "tf32", 256}};
+
+Mode mode_of(const std::string& name) {
+  return *std::ranges::find_if(kModes, [&](const Mode& mode) { return name == mode.name; });
+}
+
+Result<Outcome> race(Machine& machine, const Race& race) {
+  const Shape image = {3, 224, 224};
+  DT_TRY(graph::Graph graph, graph::build_model({.network = race.network, .num_classes = 1000, .image = image}));
+  machine.use();
+  const exec::Options options = mode_of(race.mode).options({.batch_size = race.batch, .image = image});
+  DT_TRY(const Speed speed, measure_speed(machine, {.graph = std::move(graph), .options = options}));
+  constexpr double kGiB = 1 << 30;
+  return passed(
+      fmt::format("{:.0f} images/s, {:.2f} GiB of the device, {:.2f} GiB planned", speed.images_per_s,
+                  static_cast<double>(speed.device_bytes) / kGiB, static_cast<double>(speed.planned_bytes) / kGiB),
+      {{"images_per_s", speed.images_per_s},
+       {"images_per_s_brought", speed.images_per_s_brought},
+       {"slowest_share", speed.slowest_share},
+       {"device_bytes", speed.device_bytes},
+       {"planned_bytes", speed.planned_bytes}});
+}
+
+}  // namespace
+
+std::vector<Part> train_parts(Machine& machine, const Settings& settings) {
+  std::vector<Part> parts;
+  for (const Mode& mode : kModes) parts.push_back(teach_part(machine, settings, "mnist", mnist_lesson(), mode));
+  for (const Mode& mode : kModes) parts.push_back(teach_part(machine, settings, "cifar10", cifar_lesson(), mode));
+  for (const Race& r : kRaces) {
+    parts.push_back(
+        {fmt::format("{} {} batch {}", r.network, r.mode, r.batch), [&machine, r] { return race(machine, r); }});
+  }
+  return parts;
+}
+
+}  // namespace dtrain::gpu
