@@ -174,7 +174,7 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
                                              "DTRAIN_GPU_RESULTS=" + dir.path(), "OUT"}});
   };
   SECTION("as far as the time goes") {
-    const Ended end = script({"--seconds", "1", "ops"}, DTRAIN_GPU_CHECK);
+    const Ended end = script({"--seconds", "3", "ops"}, DTRAIN_GPU_CHECK);
     CHECK(end.code == 1);
     CHECK_THAT(end.output, Catch::Contains("gpu-check on emulated device") && Catch::Contains("not done: ") &&
                                Catch::Contains("== report: " + dir.path()));

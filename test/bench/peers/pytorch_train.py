@@ -7,7 +7,8 @@ before the first step, channels_last; autocast to float16 (with GradScaler) or b
 with momentum; cudnn.benchmark. Each step is timed by CUDA events; the median after the warm-up counts. Variants: eager,
 and torch.compile in its mode "max-autotune", which also makes CUDA graphs.
 
-A line of JSON a measurement goes to stdout, as gpu_check record takes them; all else to stderr.
+A line of JSON a measurement goes to stdout, as gpu_check record takes them; all else to stderr. Exit code 1: not all
+were begun.
   --seconds N   no measurement begins later       --done FILE   names, one a line, of those to leave out
   --smoke       tiny images and batches, on the CPU, one step each: does the script run?
 """
@@ -298,7 +299,7 @@ def main():
     done = set(open(arguments.done).read().splitlines()) if arguments.done else set()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
-    begun = time.monotonic()
+    begun, left_out = time.monotonic(), 0
     if "pytorch copies" not in done:
         run("pytorch copies", measured_copies)
     for one in RUNS:
@@ -307,9 +308,10 @@ def main():
             continue
         if time.monotonic() - begun > arguments.seconds:
             print(f"{name}: not begun, the time is over", file=sys.stderr)
+            left_out = 1
             continue
         run(name, lambda one=one: measured(*one))
-    return None
+    return left_out
 
 
-main()
+sys.exit(main())
