@@ -55,7 +55,8 @@ Result<std::string> memory_text(const job::Flags& flags) {
                                  devices > 1 ? fmt::format(" with {} devices", devices) : "",
                                  mebibytes(weights * devices), mebibytes(weights * devices), mebibytes(memory.compute));
   if (flags.job.num_servers == 0) {
-    const bool replicates = role::update_place(job::store_of(flags.job)) == kvstore::UpdateAt::kReplicas;
+    const bool replicates =
+        role::update_place(job::store_of(flags.job), flags.job.num_workers) == kvstore::UpdateAt::kReplicas;
     const size_t copies = replicates ? devices : 1;
     return text + fmt::format(", optimiser {}\n", mebibytes(state * copies));
   }

@@ -55,13 +55,14 @@ Result<Group> open_group(const StoreSetup& setup) {
 
 }  // namespace
 
-kvstore::UpdateAt update_place(const job::Store& store) {
+kvstore::UpdateAt update_place(const job::Store& store, int64_t workers) {
   if (store.servers) return kvstore::UpdateAt::kServers;
   if (store.update == job::Update::kWorker) return kvstore::UpdateAt::kReplicas;
   switch (store.sum) {
     case job::Sum::kHost: return kvstore::UpdateAt::kFirstDevice;
     case job::Sum::kDevice: return kvstore::UpdateAt::kOwner;
-    case job::Sum::kNccl: return kvstore::UpdateAt::kShards;
+    // Of several workers rank 0 alone writes checkpoints: it must have the optimiser's whole state.
+    case job::Sum::kNccl: return workers > 1 ? kvstore::UpdateAt::kReplicas : kvstore::UpdateAt::kShards;
     case job::Sum::kGloo: break;
   }
   return kvstore::UpdateAt::kReplicas;
@@ -73,7 +74,7 @@ std::string update_text(const job::Flags& flags) {
   const auto of = [&](const char* what) {
     return fmt::format("on each of {} devices, {}, in {}", devices, what, memory);
   };
-  const kvstore::UpdateAt place = update_place(job::store_of(flags.job));
+  const kvstore::UpdateAt place = update_place(job::store_of(flags.job), flags.job.num_workers);
   if (place == kvstore::UpdateAt::kServers) return "on the servers";
   if (devices == 1 || place == kvstore::UpdateAt::kFirstDevice) {
     return fmt::format("on {}, in {}", device_names(flags.device).front(), memory);
@@ -85,7 +86,7 @@ std::string update_text(const job::Flags& flags) {
 namespace {
 
 kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
-  return {.update_at = update_place(job::store_of(setup.spec.flags)),
+  return {.update_at = update_place(job::store_of(setup.spec.flags), setup.spec.flags.num_workers),
           .rule = update_rule(setup.spec),
           .bucket_begin = setup.bucket_begin,
           .threads = plan_threads(setup.flags).device,

@@ -18,7 +18,7 @@
 namespace dtrain::role {
 
 // Which device turns sums into weights.
-kvstore::UpdateAt update_place(const job::Store& store);
+kvstore::UpdateAt update_place(const job::Store& store, int64_t workers);
 
 // Where gradients are summed and weights updated, for a person: "on each of 2 devices, its part, in its own memory".
 std::string update_text(const job::Flags& flags);

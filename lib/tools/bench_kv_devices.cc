@@ -51,7 +51,7 @@ class DeviceBench {
   Result<> make_store() {
     DT_TRY(store_,
            kvstore::DeviceStore::create(
-               {.update_at = role::update_place(job::store_by_name(options_.store)),
+               {.update_at = role::update_place(job::store_by_name(options_.store), 1),
                 .rule = plan_.rule,
                 .bucket_begin = plan_.bucket_begin,
                 .wait_limit_s = kWaitLimitSeconds},

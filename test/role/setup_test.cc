@@ -4,6 +4,7 @@
 
 #include "data/image_dataset.h"
 #include "data/synthetic.h"
+#include "role/stores.h"
 #include "role/training.h"
 
 using namespace dtrain;
@@ -63,6 +64,13 @@ TEST_CASE("keys are the parameters, then the statistics", "[role]") {
 }
 
 // One seed, one network: the values that every process draws for itself are equal, and another seed has others.
+// Rank 0 alone writes checkpoints, so where the store joins several workers it must have the optimiser's whole state.
+TEST_CASE("nccl shares out the update in one process, and has it everywhere among several", "[role]") {
+  const job::Store nccl = job::store_by_name("nccl");
+  CHECK(update_place(nccl, 1) == kvstore::UpdateAt::kShards);
+  CHECK(update_place(nccl, 2) == kvstore::UpdateAt::kReplicas);
+}
+
 TEST_CASE("initial values depend on the seed alone", "[role]") {
   job::JobFlags flags;
   const auto draw = [&](uint64_t seed) {
