@@ -203,7 +203,7 @@ std::optional<ShardSlice::Waiting> ShardSlice::take_waiting(Matches matches) {
 
 void ShardSlice::answer_waiting(const sync::Answer& effect) {
   const auto is_meant = [&](const Waiting& w) {
-    return w.request.header.rank == effect.worker && w.wanted == effect.step;
+    return w.request.header.rank == effect.worker && w.wanted <= effect.step;
   };
   const std::optional<Waiting> waiting = take_waiting(is_meant);
   if (!waiting) return;  // assigned anew since it asked

@@ -1,7 +1,6 @@
 #include "sync/machine.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -17,8 +16,8 @@ std::vector<Group> own_groups(uint32_t workers) {
 
 }  // namespace
 
-Policy bsp(uint32_t workers) {
-  return {.group_of = std::vector<Group>(workers, 0)};
+Policy bsp(uint32_t workers, uint32_t backup) {
+  return {.group_of = std::vector<Group>(workers, 0), .backup = backup};
 }
 Policy asp(uint32_t workers) {
   return {.group_of = own_groups(workers)};
@@ -26,17 +25,27 @@ Policy asp(uint32_t workers) {
 Policy ssp(uint32_t workers, Step lead_max) {
   return {.group_of = own_groups(workers), .lead_max = lead_max};
 }
-Policy gsp(std::vector<Group> group_of) {
-  return {.group_of = std::move(group_of), .snapshots = true};
+Policy gsp(std::vector<Group> group_of, std::optional<Step> lead_max) {
+  return {.group_of = std::move(group_of), .lead_max = lead_max, .snapshots = true};
 }
 
 Machine::Machine(Policy policy, Step begin) : policy_(std::move(policy)), version_(begin) {
-  Group groups = 0;
-  for (const Group group : policy_.group_of) {
-    members_.push_back({.group = group, .live = true, .next = begin});
-    groups = std::max(groups, group + 1);
+  const auto& group_of = policy_.group_of;
+  const Group groups = group_of.empty() ? 0 : *std::max_element(group_of.begin(), group_of.end()) + 1;
+  groups_.resize(groups);
+  for (GroupState& group : groups_) group.round = group.open = group.seen = begin;
+  for (const Group group : group_of) {
+    members_.push_back({.group = group, .next = begin});
+    groups_[group].live++;
   }
-  groups_.assign(groups, {.round = begin, .added = 0, .last_update = begin});
+  by_group_ = own_groups(static_cast<uint32_t>(group_of.size()));
+  std::stable_sort(by_group_.begin(), by_group_.end(), [&](Worker a, Worker b) { return group_of[a] < group_of[b]; });
+  size_t end = 0;
+  for (Group g = 0; g < groups; g++) {
+    groups_[g].begin = groups_[g].search_from = end;
+    groups_[g].end = end += groups_[g].live;
+    if (policy_.lead_max && groups_[g].live > 0) rounds_.emplace(begin, g);
+  }
 }
 
 void Machine::on(const Event& event, std::vector<Effect>& out) {
@@ -45,10 +54,12 @@ void Machine::on(const Event& event, std::vector<Effect>& out) {
     std::vector<Effect>& out;
     void operator()(const Push& push) const { machine.on_push(push, out); }
     void operator()(const Pull& pull) const { machine.on_pull(pull, out); }
+    void operator()(const Refresh& refresh) const { machine.on_refresh(refresh, out); }
     void operator()(const Join& join) const { machine.on_join(join, out); }
     void operator()(const Leave& leave) const { machine.on_leave(leave, out); }
   };
   std::visit(Visitor{*this, out}, event);
+  open_held(out);
 }
 
 Effect Machine::verdict(const Push& push) const {
@@ -57,33 +68,46 @@ Effect Machine::verdict(const Push& push) const {
   // First of all, for it is no mistake: the network may deliver again what the worker sent before it left.
   if (push.step < member.next) return Drop{push.worker, push.step};
   if (!member.live) return Reject{push.worker, "push of a worker that left"};
-  if (push.step != groups_[member.group].round) return Reject{push.worker, "push of a future step"};
+  const Step round = groups_[member.group].round;
+  if (push.step > round) return Reject{push.worker, "push of a future step"};
+  if (push.step < round) return Late{push.worker, push.step};
   return Add{push.worker, member.group};
 }
 
 void Machine::on_push(const Push& push, std::vector<Effect>& out) {
-  out.push_back(verdict(push));
-  if (!std::holds_alternative<Add>(out.back())) return;
+  const Effect verdict = this->verdict(push);
+  out.push_back(verdict);
+  if (std::holds_alternative<Reject>(verdict) || std::holds_alternative<Drop>(verdict)) return;
   Member& member = members_[push.worker];
-  member.next++;
+  member.next = push.step + 1;
+  if (std::holds_alternative<Late>(verdict)) return;
   groups_[member.group].added++;
-  if (close_round(member.group, out)) answer_parked(out);
+  groups_[member.group].present++;
+  close_round(member.group, out);
 }
 
 void Machine::on_pull(const Pull& pull, std::vector<Effect>& out) {
-  if (pull.worker >= members_.size()) return out.push_back(Reject{pull.worker, "pull of an unknown worker"});
-  if (!is_live(pull.worker)) return out.push_back(Reject{pull.worker, "pull of a worker that left"});
-  // It would wait for a gradient of its own.
-  if (pull.step > members_[pull.worker].next) return out.push_back(Reject{pull.worker, "pull of a future step"});
-  if (may_begin(pull, slowest())) return answer(pull, out);
-  const auto earlier =
-      std::find_if(parked_.begin(), parked_.end(), [&](const Pull& p) { return p.worker == pull.worker; });
-  if (earlier == parked_.end()) {
-    parked_.push_back(pull);
-  } else {
-    earlier->step = std::max(earlier->step, pull.step);  // asked again, after a reconnect: it keeps its place
+  if (const char* why = objection(pull.worker, pull.step)) return out.push_back(Reject{pull.worker, why});
+  Member& member = members_[pull.worker];
+  GroupState& group = groups_[member.group];
+  if (pull.step <= group.open) return answer(pull.worker, out);
+  if (!member.parked) group.parked.push_back(pull.worker);  // asked again, after a reconnect: it keeps its place
+  member.parked = std::max(member.parked.value_or(0), pull.step);
+  const bool waits_for_own_round = pull.step > group.round;
+  out.push_back(Park{pull.worker, first_missing(waits_for_own_round ? member.group : rounds_.begin()->second)});
+}
+
+void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
+  if (const char* why = objection(refresh.worker, refresh.step)) return out.push_back(Reject{refresh.worker, why});
+  const Group group = members_[refresh.worker].group;
+  GroupState& state = groups_[group];
+  if (refresh.step > state.open) return out.push_back(Reject{refresh.worker, "refresh in the middle of a step"});
+  // Once a round, for all members shall get the same weights; and not for one that comes again when they have gone on.
+  if (policy_.snapshots && refresh.step == state.open && !std::exchange(state.is_refreshed, true) &&
+      state.seen < version_) {
+    keep(group, out);
   }
-  out.push_back(Park{pull.worker, missing(pull).front()});
+  answer(refresh.worker, out);
 }
 
 void Machine::on_join(const Join& join, std::vector<Effect>& out) {
@@ -91,58 +115,114 @@ void Machine::on_join(const Join& join, std::vector<Effect>& out) {
   Member& member = members_[join.worker];
   if (member.live) return out.push_back(Reject{join.worker, "join of a worker that takes part"});
   if (join.step < groups_[member.group].round) return out.push_back(Reject{join.worker, "join at a step that is over"});
-  member.live = true;
   member.next = std::max(member.next, join.step);
+  set_live(join.worker, true);
   close_round(member.group, out);
 }
 
 void Machine::on_leave(const Leave& leave, std::vector<Effect>& out) {
-  if (!is_live(leave.worker)) return out.push_back(Reject{leave.worker, "leave of a worker that does not take part"});
-  members_[leave.worker].live = false;
-  std::erase_if(parked_, [&](const Pull& pull) { return pull.worker == leave.worker; });
-  close_round(members_[leave.worker].group, out);
-  answer_parked(out);  // in any case: it may have been the slowest one
-}
-
-bool Machine::close_round(Group group, std::vector<Effect>& out) {
-  if (!round_is_complete(group)) return false;
-  GroupState& state = groups_[group];
-  if (state.added > 0) apply(group, out);
-  if (!round_is_complete(group)) return true;
-  // All who are left take part from a later step on only.
-  std::optional<Step> next;
-  for (const Member& member : members_) {
-    if (member.live && member.group == group) next = std::min(next.value_or(member.next), member.next);
+  if (leave.worker >= members_.size() || !members_[leave.worker].live) {
+    return out.push_back(Reject{leave.worker, "leave of a worker that does not take part"});
   }
-  state.round = next.value_or(state.round);
-  return true;
+  Member& member = members_[leave.worker];
+  member.parked.reset();
+  std::erase(groups_[member.group].parked, leave.worker);
+  set_live(leave.worker, false);
+  close_round(member.group, out);
 }
 
-void Machine::apply(Group group, std::vector<Effect>& out) {
+void Machine::set_live(Worker worker, bool live) {
+  Member& member = members_[worker];
+  GroupState& state = groups_[member.group];
+  const bool is_present = member.next > state.round;
+  member.live = live;
+  if (live) {
+    if (policy_.lead_max && state.live == 0) rounds_.emplace(state.round, member.group);
+    state.live++;
+    state.present += is_present ? 1 : 0;
+    if (is_present) state.early.push_back(worker);
+    state.search_from = state.begin;
+  } else {
+    state.live--;
+    state.present -= is_present ? 1 : 0;
+    std::erase(state.early, worker);
+    if (policy_.lead_max && state.live == 0) rounds_.erase({state.round, member.group});
+  }
+}
+
+void Machine::close_round(Group group, std::vector<Effect>& out) {
   GroupState& state = groups_[group];
-  out.push_back(Apply{group, version_ - state.last_update + 1});
-  if (policy_.snapshots) out.push_back(Keep{group});
-  state.last_update = ++version_;
-  state.added = 0;
-  state.round++;
+  const uint32_t missing = state.live - state.present;
+  if (missing > 0 && (state.added == 0 || missing > policy_.backup)) return;
+  const Step before = state.round;
+  if (state.added > 0) {
+    out.push_back(Apply{group, version_ - state.seen + 1});
+    state.seen = ++version_;
+    state.added = 0;
+    move_to(group, state.round + 1);
+  }
+  if (state.live > 0 && state.present == state.live) {  // all who are left take part from a later step on only
+    Step next = members_[state.early.front()].next;
+    for (const Worker worker : state.early) next = std::min(next, members_[worker].next);
+    move_to(group, next);
+  }
+  if (state.round > before) open_round(group, out);
 }
 
-void Machine::answer_parked(std::vector<Effect>& out) {
-  const Step slowest = this->slowest();  // answers don't change it, so one pass is enough
-  std::erase_if(parked_, [&](const Pull& pull) {
-    if (!may_begin(pull, slowest)) return false;
-    answer(pull, out);
+void Machine::move_to(Group group, Step round) {
+  GroupState& state = groups_[group];
+  held_.erase({state.round, group});
+  if (rounds_.erase({state.round, group}) > 0) rounds_.emplace(round, group);
+  state.round = round;
+  state.is_refreshed = false;
+  state.search_from = state.begin;
+  std::erase_if(state.early, [&](Worker worker) { return members_[worker].next <= round; });
+  state.present = static_cast<uint32_t>(state.early.size());
+}
+
+void Machine::open_round(Group group, std::vector<Effect>& out) {
+  GroupState& state = groups_[group];
+  if (!within_bound(state.round)) {
+    held_.emplace(state.round, group);
+    return;
+  }
+  state.open = state.round;
+  if (policy_.snapshots) keep(group, out);
+  std::erase_if(state.parked, [&](Worker worker) {
+    if (*members_[worker].parked > state.open) return false;
+    members_[worker].parked.reset();
+    answer(worker, out);
     return true;
   });
 }
 
-void Machine::answer(const Pull& pull, std::vector<Effect>& out) const {
-  const Group group = members_[pull.worker].group;
+void Machine::open_held(std::vector<Effect>& out) {
+  while (!held_.empty() && within_bound(held_.begin()->first)) {
+    const Group group = held_.begin()->second;
+    held_.erase(held_.begin());
+    open_round(group, out);
+  }
+}
+
+void Machine::keep(Group group, std::vector<Effect>& out) {
+  groups_[group].seen = version_;
+  out.push_back(Keep{group});
+}
+
+void Machine::answer(Worker worker, std::vector<Effect>& out) {
+  const Group group = members_[worker].group;
   if (!policy_.snapshots) {
     const auto* before = out.empty() ? nullptr : std::get_if<Answer>(&out.back());
-    if (before == nullptr || before->group != group) out.push_back(Keep{group});
+    if (before == nullptr || before->group != group) keep(group, out);
   }
-  out.push_back(Answer{pull.worker, group, pull.step});
+  out.push_back(Answer{worker, group, groups_[group].open});
+}
+
+const char* Machine::objection(Worker worker, Step step) const {
+  if (worker >= members_.size()) return "pull of an unknown worker";
+  if (!members_[worker].live) return "pull of a worker that left";
+  if (step > members_[worker].next) return "pull of a future step";  // it would wait for a gradient of its own
+  return nullptr;
 }
 
 bool Machine::is_missing(Worker worker) const {
@@ -150,35 +230,29 @@ bool Machine::is_missing(Worker worker) const {
   return member.live && member.next <= groups_[member.group].round;
 }
 
-bool Machine::round_is_complete(Group group) const {
-  for (Worker w = 0; w < members_.size(); w++) {
-    if (members_[w].group == group && is_missing(w)) return false;
-  }
-  return true;
+bool Machine::within_bound(Step round) const {
+  if (!policy_.lead_max || round <= *policy_.lead_max || rounds_.empty()) return true;
+  return rounds_.begin()->first >= round - *policy_.lead_max;
 }
 
-Step Machine::slowest() const {
-  Step slowest = std::numeric_limits<Step>::max();
-  for (const Member& member : members_) {
-    if (member.live) slowest = std::min(slowest, groups_[member.group].round);
-  }
-  return slowest;
-}
-
-bool Machine::may_begin(const Pull& pull, Step slowest) const {
-  if (groups_[members_[pull.worker].group].round < pull.step) return false;
-  return !policy_.lead_max || pull.step <= *policy_.lead_max || slowest >= pull.step - *policy_.lead_max;
+Worker Machine::first_missing(Group group) {
+  GroupState& state = groups_[group];
+  while (!is_missing(by_group_[state.search_from])) state.search_from++;
+  return by_group_[state.search_from];
 }
 
 std::vector<Worker> Machine::missing(const Pull& pull) const {
   std::vector<Worker> missing;
   if (pull.worker >= members_.size()) return missing;
   const Group own = members_[pull.worker].group;
+  const GroupState& state = groups_[own];
+  if (pull.step <= state.open) return missing;
+  const auto holds_back = [&](const Member& other) {
+    if (pull.step > state.round) return other.group == own;
+    return groups_[other.group].round < state.round - *policy_.lead_max;
+  };
   for (Worker w = 0; w < members_.size(); w++) {
-    const Step round = groups_[members_[w].group].round;
-    const bool of_own_round = members_[w].group == own && round < pull.step;
-    const bool too_slow = policy_.lead_max && pull.step > *policy_.lead_max && round < pull.step - *policy_.lead_max;
-    if (is_missing(w) && (of_own_round || too_slow)) missing.push_back(w);
+    if (is_missing(w) && holds_back(members_[w])) missing.push_back(w);
   }
   return missing;
 }

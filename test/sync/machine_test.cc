@@ -63,7 +63,7 @@ TEST_CASE("ssp lets a worker begin lead_max steps more than the slowest has done
 // Every event with ranks and steps around the valid ones, from every state that 3 steps of 2 workers reach: the machine
 // says Reject or Drop and never breaks.
 TEST_CASE("no event breaks the machine", "[sync]") {
-  const std::vector<Policy> policies = {bsp(2), asp(2), ssp(2, 1), gsp({0, 1})};
+  const std::vector<Policy> policies = {bsp(2), bsp(2, 1), asp(2), ssp(2, 1), gsp({0, 1}), gsp({0, 1}, 0)};
   const std::vector<uint64_t> numbers = {0, 1, 2, 3, 1000, UINT32_MAX};
   for (const Policy& policy : policies) {
     Machine machine(policy);
@@ -71,8 +71,8 @@ TEST_CASE("no event breaks the machine", "[sync]") {
       for (const uint64_t worker : numbers) {
         for (const uint64_t other : numbers) {
           const auto w = static_cast<Worker>(worker);
-          for (const Event& event :
-               {Event(Push{w, other}), Event(Pull{w, other}), Event(Join{w, other}), Event(Leave{w})}) {
+          for (const Event& event : {Event(Push{w, other}), Event(Pull{w, other}), Event(Refresh{w, other}),
+                                     Event(Join{w, other}), Event(Leave{w})}) {
             Machine copy = machine;
             INFO(to_text(event));
             const bool is_known = worker < 2;
@@ -87,16 +87,22 @@ TEST_CASE("no event breaks the machine", "[sync]") {
   }
 }
 
-TEST_CASE("events are read back from their text", "[sync]") {
-  for (const char* line : {"push 1 step 7", "pull 65535 step 18446744073709551615", "join 0 step 0", "leave 3"}) {
+TEST_CASE("events and policies are read back from their text", "[sync]") {
+  for (const char* line :
+       {"push 1 step 7", "pull 65535 step 18446744073709551615", "refresh 2 step 9", "join 0 step 0", "leave 3"}) {
     CHECK(to_text(parse_event(line).value()) == line);
   }
   for (const char* line : {"", "push", "push 1", "push 1 step", "push x step 1", "push 1 step 2 3", "push -1 step 2",
-                           "leave", "leave 1 step 2", "sit 1 step 2"}) {
+                           "refresh 1", "leave", "leave 1 step 2", "sit 1 step 2"}) {
     INFO(line);
     CHECK_FALSE(parse_event(line).has_value());
   }
-  for (const char* line : {"bsp", "bsp x", "bsp 3 4", "ssp 3", "ssp 3 lead", "gsp", "gsp 0 x", "gsp 9", "xsp 1"}) {
+  for (const char* line : {"bsp 3", "bsp 3 backup 2", "asp 3", "ssp 3 lead 0", "gsp 0 0 1", "gsp 1 0 lead 7"}) {
+    CHECK(to_text(parse_policy(line).value()) == line);
+  }
+  for (const char* line :
+       {"", "bsp", "bsp x", "bsp 3 4", "bsp 3 backup 3", "bsp 3 backup x", "bsp 3 lead 1", "asp 3 lead 1", "asp 65537",
+        "ssp 3", "ssp 3 lead", "gsp", "gsp 0 x", "gsp 9", "gsp 0 backup 1", "xsp 1"}) {
     INFO(line);
     CHECK_FALSE(parse_policy(line).has_value());
   }
