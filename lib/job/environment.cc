@@ -15,6 +15,9 @@ std::vector<std::pair<std::string, Setting>> derived(const Environment& environm
   if (const auto update = environment("MXNET_UPDATE_ON_KVSTORE"); update && *update == "0") {
     settings.push_back({"update-on", {0, "MXNET_UPDATE_ON_KVSTORE", "worker"}});
   }
+  if (const auto percent = environment("PS_DROP_MSG"); percent && !percent->empty() && *percent != "0") {
+    settings.push_back({"inject", {0, "PS_DROP_MSG", "drop=" + *percent + "%"}});
+  }
   return settings;
 }
 
@@ -59,7 +62,7 @@ Result<std::optional<int64_t>> environment_rank(const Environment& environment, 
 
 std::vector<std::string> environment_notes(const Environment& environment) {
   std::vector<std::string> notes;
-  for (const char* name : {"DMLC_INTERFACE", "DMLC_PS_VAN_TYPE", "DMLC_PS_WATER_MARK", "PS_DROP_MSG", "DMLC_LOCAL",
+  for (const char* name : {"DMLC_INTERFACE", "DMLC_PS_VAN_TYPE", "DMLC_PS_WATER_MARK", "DMLC_LOCAL",
                            "MXNET_KVSTORE_SLICE_THRESHOLD", "DLBS_MXNET_SYNTHETIC_DATA_CONTEXT"}) {
     const std::string value = environment(name).value_or("");
     if (value.empty() || value == "0") continue;

@@ -17,11 +17,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "job/inject.h"
+#include "job/process_name.h"
 #include "job/store.h"
 
 namespace dtrain::job {
 
-enum class Role { kNone, kScheduler, kServer, kWorker };
 enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
@@ -121,6 +122,7 @@ struct WireFlags {
   std::chrono::milliseconds start_timeout{300000};
   std::chrono::milliseconds scheduler_grace{30000};
   std::string on_worker_loss = "fail";
+  Inject inject;
 };
 
 // Section 6.

@@ -177,6 +177,28 @@ Result<> check_initializer(const std::string& text) {
   return {};
 }
 
+Result<> check_inject(const Flags& flags) {
+  const Inject& inject = flags.wire.inject;
+  if (inject.empty()) return {};
+  const std::string text = format_value(inject);
+  if (!flags.distributed()) return fail(Code::kUsage, "--inject {}: one process alone has no faults; give -n", text);
+  const JobFlags& job = flags.job;
+  if (inject.touches_messages() && job.num_servers == 0) {
+    return fail(Code::kUsage, "--inject {}: drop, dup and delay are of messages to servers, which {} has none of", text,
+                job.scheme.kv_store);
+  }
+  for (const ProcessName& process : inject.processes()) {
+    const int64_t ranks = process.role == Role::kWorker   ? job.num_workers
+                          : process.role == Role::kServer ? job.num_servers
+                                                          : 1;
+    if (process.rank >= ranks) {
+      return fail(Code::kUsage, "--inject {}: there is no {}: the job has {} {}s, the first rank is 0", text,
+                  to_text(process), ranks, format_value(process.role));
+    }
+  }
+  return {};
+}
+
 Result<> check_network(const JobFlags& job) {
   const NetworkFlags& network = job.network;
   if (!network.image_shape.empty() && network.image_shape.size() != 3) {
@@ -298,6 +320,7 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_role(flags));
   DT_TRY_VOID(check_network_addresses(flags.launch));
   DT_TRY_VOID(check_heartbeat(flags.wire));
+  DT_TRY_VOID(check_inject(flags));
   DT_TRY_VOID(check_devices(flags));
   DT_TRY_VOID(resolve_loss_scale(flags.job));
   DT_TRY_VOID(check_network(flags.job));

@@ -170,6 +170,11 @@ std::vector<Row> wire_rows() {
        .bind = DT_FIELD(Flags, wire.on_worker_loss),
        .choices = {"fail"},
        .later = {"wait", "shrink"}},
+      {.name = "inject",
+       .value = "RULES",
+       .help = "faults for tests: drop=P, dup=P, delay=A..Bms, step-ms=MS, each with @role:rank or for all; "
+               "kill=role:rank@step:N; seed=N; with commas between them",
+       .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
 }
 

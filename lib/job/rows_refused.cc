@@ -43,8 +43,8 @@ std::vector<std::string> later_spellings() {
           "--data-allocator", "--data-sharding-file", "--allow-gaps", "--resplit-every", "--regroup-every",
           "--log-time-to", "--trace-events",
           // 5
-          "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--replicas", "--inject",
-          "--inflight-bytes", "--p3", "--slice-elements", "--gc-type", "--gc-threshold", "--wire-dtype", "--uds",
+          "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--replicas", "--inflight-bytes",
+          "--p3", "--slice-elements", "--gc-type", "--gc-threshold", "--wire-dtype", "--uds",
           // 6
           "--recompute", "--backward-mirror", "--memonger",
           // 7

@@ -1,0 +1,59 @@
+// --inject: faults and pacing for tests, as data (distributed.md R-N8). Who carries them out is the transport (drop,
+// dup, delay) and the step loop (step-ms, kill).
+//
+//   drop=P  dup=P  delay=A..Bms  step-ms=MS, each with an optional @ROLE:RANK; seed=N; kill=ROLE:RANK@step:N
+//
+// with commas between them. A rule with a process behind it stands in for the one without, there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/process_name.h"
+
+namespace dtrain::job {
+
+struct InjectDelay {
+  double least_ms = 0, most_ms = 0;  // drawn evenly between them
+  bool operator==(const InjectDelay&) const = default;
+};
+
+// What one process does to itself.
+struct Faults {
+  double drop = 0, dup = 0;              // of each message that it sends, 0 to 1
+  InjectDelay delay = {};                // of each message that it sends
+  double step_ms = 0;                    // a worker: each of its steps takes at least that long
+  std::optional<uint64_t> kill_at = {};  // it ends itself by SIGKILL at this step
+  bool operator==(const Faults&) const = default;
+};
+
+struct Inject {
+  template <class Value>
+  struct Rule {
+    Value value = {};
+    std::optional<ProcessName> where = {};  // nothing: everywhere
+    bool operator==(const Rule&) const = default;
+  };
+  std::vector<Rule<double>> drop, dup, step_ms;
+  std::vector<Rule<InjectDelay>> delay;
+  std::vector<Rule<uint64_t>> kill;  // always with a process
+  std::optional<uint64_t> seed;      // of what is drawn; nothing: 0
+
+  [[nodiscard]] bool empty() const { return *this == Inject{}; }
+  // Rules about messages: without servers nobody draws them.
+  [[nodiscard]] bool touches_messages() const { return !drop.empty() || !dup.empty() || !delay.empty(); }
+  [[nodiscard]] Faults of(const ProcessName& process) const;
+  // All processes that rules name.
+  [[nodiscard]] std::vector<ProcessName> processes() const;
+  bool operator==(const Inject&) const = default;
+};
+
+// Code::kUsage names the rule: unknown, said twice of one process, a value of the wrong form or out of range.
+Result<> parse_value(std::string_view text, Inject& inject);
+std::string format_value(const Inject& inject);
+
+}  // namespace dtrain::job
