@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "data/share.h"
 #include "tensor/batch.h"
 #include "tensor/parameter_memory.h"
 #include "tensor/pixels.h"
@@ -41,17 +42,6 @@ class Dataset {
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
 };
-
-// An interval of record numbers [begin, end). Shares are disjoint and complete: their borders are round(N j / W), half
-// away from 0.
-struct Share {
-  int64_t begin = 0, end = 0;
-  [[nodiscard]] int64_t size() const { return end - begin; }
-  bool operator==(const Share&) const = default;
-};
-Share equal_share(int64_t records, int64_t rank, int64_t workers);
-// ceil(largest share / batch_size): the same number for every worker of a BSP job (R-F13).
-int64_t batches_per_epoch(int64_t largest_share, int64_t batch_size);
 
 struct LoaderOptions {
   enum class Mode { kTraining, kValidation };

@@ -1,0 +1,169 @@
+#include "data/sharding_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace dtrain::data {
+
+namespace {
+
+// What R-G8 calls the same border; the last digits make 1 - 0.999999 count, which is more than 1e-6 in binary.
+constexpr double kSameBorder = 1.000001e-6;
+constexpr size_t kDigitsMax = 64;
+
+bool only_digits(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+tl::unexpected<Error> no_number(std::string_view text) {
+  return fail(Code::kUsage, "'{}' is not a number from 0 to 1", text);
+}
+
+// The power of ten behind an e, 0 without one; the text loses it.
+std::optional<int> take_exponent(std::string_view& text) {
+  const size_t e = text.find_first_of("eE");
+  if (e == std::string_view::npos) return 0;
+  std::string_view digits = text.substr(e + 1);
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  int exponent = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
+  text = text.substr(0, e);
+  if (error != std::errc() || end != digits.data() + digits.size() || std::abs(exponent) > int{kDigitsMax}) {
+    return std::nullopt;
+  }
+  return exponent;
+}
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  constexpr std::string_view kBlank = " \t\r";
+  std::vector<std::string_view> words;
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    if (line.empty()) return words;
+    const size_t end = std::min(line.find_first_of(kBlank), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+}
+
+struct Line {
+  int64_t number = 0;
+  std::vector<std::string_view> words;
+};
+
+// Those that are not blank.
+std::vector<Line> lines_of(std::string_view text) {
+  std::vector<Line> lines;
+  for (int64_t number = 1; !text.empty(); number++) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (Line line{number, words_of(text.substr(0, end))}; !line.words.empty()) lines.push_back(std::move(line));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+Result<Fraction> parse_line(const Line& line) {
+  if (line.words.size() != 2) return fail(Code::kUsage, "{} words, a line has a begin and an end", line.words.size());
+  Fraction fraction;
+  DT_TRY(fraction.begin, Decimal::parse(line.words[0]));
+  DT_TRY(fraction.end, Decimal::parse(line.words[1]));
+  return fraction;
+}
+
+// Whether one share ends where the next one begins; false: there is a gap, which is allowed.
+Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_gaps) {
+  const double gap = next.value() - end.value();
+  if (gap < -kSameBorder) return fail(Code::kUsage, "{} overlaps what ends at {}", next.value(), end.value());
+  if (gap <= kSameBorder || allow_gaps) return gap <= kSameBorder;
+  return fail(Code::kUsage, "nobody has the records from {} to {} (--allow-gaps leaves them out)", end.value(),
+              next.value());
+}
+
+// One share after the others; the last one of all has `one` behind it.
+Result<> append_share(Fraction share, const Decimal* one, bool allow_gaps, std::vector<Fraction>& shares) {
+  const Decimal end = shares.empty() ? Decimal() : shares.back().end;
+  DT_TRY(const bool begins_there, is_same_border(end, share.begin, allow_gaps));
+  if (begins_there) share.begin = end;
+  if (one != nullptr) {
+    DT_TRY(const bool ends_there, is_same_border(share.end, *one, allow_gaps));
+    if (ends_there) share.end = *one;
+  }
+  if (share.end.value() < share.begin.value()) {
+    return fail(Code::kUsage, "the share ends at {}, before it begins at {}", share.end.value(), share.begin.value());
+  }
+  shares.push_back(std::move(share));
+  return {};
+}
+
+}  // namespace
+
+Result<Decimal> Decimal::parse(std::string_view text) {
+  std::string_view digits = text;
+  const std::optional<int> exponent = take_exponent(digits);
+  const size_t point = std::min(digits.find('.'), digits.size());
+  std::string before(digits.substr(0, point)), behind(digits.substr(std::min(point + 1, digits.size())));
+  if (!exponent || before.size() + behind.size() == 0 || digits.size() > kDigitsMax || !only_digits(before + behind)) {
+    return no_number(text);
+  }
+  for (int i = 0; i < *exponent; i++) {  // the point goes to the right
+    before += behind.empty() ? '0' : behind.front();
+    behind.erase(0, behind.empty() ? 0 : 1);
+  }
+  for (int i = 0; i > *exponent; i--) {
+    behind.insert(behind.begin(), before.empty() ? '0' : before.back());
+    if (!before.empty()) before.pop_back();
+  }
+  before.erase(0, before.find_first_not_of('0'));
+  Decimal number;
+  if (before.size() > 1) return no_number(text);
+  if (!before.empty()) number.whole_ = before[0] - '0';
+  number.fraction_ = std::move(behind);
+  if (number.value() > 1 + kSameBorder) return no_number(text);
+  return number;
+}
+
+// By hand, from the last digit to the first; the carry stays below n.
+int64_t Decimal::times(int64_t n) const {
+  int64_t carry = 0, first_digit = 0;
+  for (auto digit = fraction_.rbegin(); digit != fraction_.rend(); ++digit) {
+    const int64_t product = (*digit - '0') * n + carry;
+    first_digit = product % 10;
+    carry = product / 10;
+  }
+  return whole_ * n + carry + (first_digit >= 5 ? 1 : 0);
+}
+
+double Decimal::value() const {
+  const std::string text = fmt::format("{}.{}", whole_, fraction_);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const ShardingOptions& options) {
+  const std::vector<Line> lines = lines_of(text);
+  if (std::ssize(lines) != options.workers) {
+    return fail(Code::kUsage, "{}: {} lines for {} workers; line r is the share of rank r", options.name, lines.size(),
+                options.workers);
+  }
+  DT_TRY(const Decimal one, Decimal::parse("1"));
+  std::vector<Fraction> shares;
+  for (const Line& line : lines) {
+    const bool is_last = &line == &lines.back();
+    Result<Fraction> share = parse_line(line);
+    Result<> appended = share ? append_share(*share, is_last ? &one : nullptr, options.allow_gaps, shares)
+                              : tl::unexpected(share.error());
+    if (!appended) return fail(Code::kUsage, "{}:{}: {}", options.name, line.number, appended.error().message);
+  }
+  return shares;
+}
+
+std::vector<Share> shares_of(const std::vector<Fraction>& fractions, int64_t records) {
+  std::vector<Share> shares;
+  for (const Fraction& fraction : fractions)
+    shares.push_back({fraction.begin.times(records), fraction.end.times(records)});
+  return shares;
+}
+
+}  // namespace dtrain::data
