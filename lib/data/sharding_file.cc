@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "base/words.h"
+
 namespace dtrain::data {
 
 namespace {
@@ -35,35 +37,7 @@ std::optional<int> take_exponent(std::string_view& text) {
   return exponent;
 }
 
-std::vector<std::string_view> words_of(std::string_view line) {
-  constexpr std::string_view kBlank = " \t\r";
-  std::vector<std::string_view> words;
-  while (true) {
-    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
-    if (line.empty()) return words;
-    const size_t end = std::min(line.find_first_of(kBlank), line.size());
-    words.push_back(line.substr(0, end));
-    line.remove_prefix(end);
-  }
-}
-
-struct Line {
-  int64_t number = 0;
-  std::vector<std::string_view> words;
-};
-
-// Those that are not blank.
-std::vector<Line> lines_of(std::string_view text) {
-  std::vector<Line> lines;
-  for (int64_t number = 1; !text.empty(); number++) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    if (Line line{number, words_of(text.substr(0, end))}; !line.words.empty()) lines.push_back(std::move(line));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
-Result<Fraction> parse_line(const Line& line) {
+Result<Fraction> parse_line(const WordLine& line) {
   if (line.words.size() != 2) return fail(Code::kUsage, "{} words, a line has a begin and an end", line.words.size());
   Fraction fraction;
   DT_TRY(fraction.begin, Decimal::parse(line.words[0]));
@@ -142,14 +116,14 @@ double Decimal::value() const {
 }
 
 Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const ShardingOptions& options) {
-  const std::vector<Line> lines = lines_of(text);
+  const std::vector<WordLine> lines = word_lines(text);
   if (std::ssize(lines) != options.workers) {
     return fail(Code::kUsage, "{}: {} lines for {} workers; line r is the share of rank r", options.name, lines.size(),
                 options.workers);
   }
   DT_TRY(const Decimal one, Decimal::parse("1"));
   std::vector<Fraction> shares;
-  for (const Line& line : lines) {
+  for (const WordLine& line : lines) {
     const bool is_last = &line == &lines.back();
     Result<Fraction> share = parse_line(line);
     Result<> appended = share ? append_share(*share, is_last ? &one : nullptr, options.allow_gaps, shares)

@@ -1,0 +1,33 @@
+#include "base/words.h"
+
+#include <algorithm>
+
+namespace dtrain {
+
+namespace {
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  constexpr std::string_view kBlank = " \t\r";
+  std::vector<std::string_view> words;
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    if (line.empty()) return words;
+    const size_t end = std::min(line.find_first_of(kBlank), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+}
+
+}  // namespace
+
+std::vector<WordLine> word_lines(std::string_view text) {
+  std::vector<WordLine> lines;
+  for (int64_t number = 1; !text.empty(); number++) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (WordLine line{number, words_of(text.substr(0, end))}; !line.words.empty()) lines.push_back(std::move(line));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+}  // namespace dtrain
