@@ -179,6 +179,7 @@ Result<int> train(Process& process, Connection& connection, const rpc::JoinReply
 Result<int> join_and_train(Process& process, Connection& connection) {
   DT_TRY(data::DataSets data, open_data(process.flags, 0, process.log), "opening the data");
   rpc::JoinRequest request = join_request(process.flags, rpc::Role::kWorker);
+  DT_TRY(request.address, own_host(process.flags.launch));
   request.records_train = static_cast<uint64_t>(data.train->size());
   request.records_val = data.validation == nullptr ? 0 : static_cast<uint64_t>(data.validation->size());
   DT_TRY(const rpc::JoinReply reply, connection.control->join(request), "joining the job");

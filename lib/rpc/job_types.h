@@ -18,14 +18,15 @@ using sync::membership::Role;
 struct Node {
   Member member;
   Incarnation incarnation = 0;
-  std::string address;  // servers: "host:port" of their data service
+  std::string address;    // servers: "host:port" of their data service; workers: where they are, without a port
+  std::string host = {};  // its name for itself, told to the scheduler alone
 };
 
 struct JoinRequest {
   Role role = Role::kWorker;
   std::optional<uint32_t> want_rank = {};
   std::string host = {};
-  std::string address = {};   // servers: "host:port" where workers reach them
+  std::string address = {};   // servers: "host:port" where workers reach them; workers: where they are
   std::string job_text = {};  // own flags, lines "key = value"; the value "auto" agrees with anything
   std::vector<std::string> devices = {};
   uint32_t attempt = 0;

@@ -295,7 +295,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void carry_out(const membership::Start& start) {
     joined_ = {{}, start.records_train, start.records_val};
     for (const membership::Node& node : start.nodes) {
-      joined_.nodes.push_back({node.member, node.incarnation, joining_.at(node.incarnation).request.address()});
+      const proto::JoinRequest& request = joining_.at(node.incarnation).request;
+      joined_.nodes.push_back({node.member, node.incarnation, request.address(), request.host()});
     }
     Result<std::string> text = options_.membership.job_text;
     if (options_.finish_job) text = options_.finish_job(joined_);
