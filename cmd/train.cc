@@ -26,6 +26,8 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(job::apply_own_data_set(flags));
   DT_TRY_VOID(role::build_network(flags.job));
   DT_TRY_VOID(role::initializer_spec(flags.job));
+  DT_TRY_VOID(role::read_sharding(flags));
+  DT_TRY_VOID(role::read_groups(flags));
   return {};
 }
 

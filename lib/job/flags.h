@@ -26,7 +26,16 @@ namespace dtrain::job {
 enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
+enum class Ungrouped { kError, kOwn };   // what a worker in no group is
 enum class LogFormat { kNew, kLegacy };  // as MXNet 1.4 and later print; as 0.7 to 1.3 did
+
+// What an update of staleness Y counts in GSP (R-G3): 1/Y, 1, Y^-parameter, max(1/Y, parameter).
+struct GspWeight {
+  enum class Rule { kInverse, kNone, kPower, kFloor };
+  Rule rule = Rule::kInverse;
+  double parameter = 0;
+  bool operator==(const GspWeight&) const = default;
+};
 
 // Of the job: hashed, equal in all processes. Section 4.
 struct SchemeFlags {
@@ -36,6 +45,15 @@ struct SchemeFlags {
   UpdateOn update_on = UpdateOn::kAuto;
   int64_t reduce_threads = 4;
   bool deterministic = false;
+  int64_t staleness = 0;                      // SSP's bound, in steps
+  std::chrono::milliseconds ssp_warn{30000};  // a wait for the bound that is longer is logged
+  Ungrouped ungrouped = Ungrouped::kError;
+  GspWeight gsp_weight = {};
+  std::optional<int64_t> group_staleness = {};  // GSP's bound between groups, in their rounds; nothing: none
+  int64_t backup = 0;                           // workers that a round of BSP does not wait for
+  bool data_allocator = false;                  // shares from LaunchFlags::data_sharding_file
+  bool allow_gaps = false;                      // which may leave records out
+  int64_t resplit_every = 0;                    // epochs after which shares rotate; 0: never
 };
 
 // Section 7.
@@ -94,7 +112,7 @@ struct JobFlags {
   std::optional<uint64_t> seed;   // nothing: drawn by the scheduler
 };
 
-// Of the process: may differ. Section 3.
+// Of the process: may differ. Section 3, and the files of section 4.
 struct LaunchFlags {
   std::string launcher = "local";
   Role role = Role::kNone;
@@ -109,6 +127,8 @@ struct LaunchFlags {
   std::string tls_cert, tls_key, tls_ca;
   bool allow_mixed_builds = false;
   bool dry_run = false;
+  std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read by the scheduler alone
+  std::string trace_events;                                                  // empty: none is written
   std::string config, preset;
   std::string run_dir;    // empty: default_run_dir
   std::string cache_dir;  // of what was found out about this machine's devices; empty: none is kept

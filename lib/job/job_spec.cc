@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "base/file.h"
 #include "job/rows.h"
@@ -11,24 +12,18 @@ namespace dtrain::job {
 
 namespace {
 
+using job::format_value;
+using job::parse_value;
+
 Result<> parse_value(std::string_view text, Interval& interval) {
   const size_t colon = std::min(text.find(':'), text.size());
   if (colon == text.size()) return fail(Code::kUsage, "'{}' is not BEGIN:END", text);
-  DT_TRY_VOID(job::parse_value(text.substr(0, colon), interval.begin));
-  return job::parse_value(text.substr(colon + 1), interval.end);
+  DT_TRY_VOID(parse_value(text.substr(0, colon), interval.begin));
+  return parse_value(text.substr(colon + 1), interval.end);
 }
 
-Result<> parse_shares(std::string_view text, std::vector<Interval>& shares) {
-  shares.clear();
-  if (text == "auto") return {};
-  for (const std::string_view part : split_list(text)) DT_TRY_VOID(parse_value(part, shares.emplace_back()));
-  return {};
-}
-
-std::string format_shares(const std::vector<Interval>& shares) {
-  std::string text;
-  for (const Interval& share : shares) text += fmt::format("{}{}:{}", text.empty() ? "" : ",", share.begin, share.end);
-  return text.empty() ? "auto" : text;
+std::string format_value(const Interval& interval) {
+  return fmt::format("{}:{}", interval.begin, interval.end);
 }
 
 // Keys that are no flags.
@@ -42,7 +37,7 @@ FilledKey number_key(std::string_view name, int64_t JobSpec::*member) {
   const int64_t unknown = JobSpec{}.*member;
   return {name,
           [member, unknown](JobSpec& spec, std::string_view text) -> Result<> {
-            if (text != "auto") return job::parse_value(text, spec.*member);
+            if (text != "auto") return parse_value(text, spec.*member);
             spec.*member = unknown;
             return {};
           },
@@ -51,15 +46,34 @@ FilledKey number_key(std::string_view name, int64_t JobSpec::*member) {
           }};
 }
 
+// A value a worker, by rank.
+template <class Value>
+FilledKey list_key(std::string_view name, std::vector<Value> JobSpec::*member) {
+  return {name,
+          [member](JobSpec& spec, std::string_view text) -> Result<> {
+            (spec.*member).clear();
+            if (text == "auto") return {};
+            for (const std::string_view part : split_list(text)) {
+              DT_TRY_VOID(parse_value(part, (spec.*member).emplace_back()));
+            }
+            return {};
+          },
+          [member](const JobSpec& spec) {
+            std::vector<std::string> parts;
+            for (const Value& value : spec.*member) parts.push_back(format_value(value));
+            return parts.empty() ? std::string("auto") : fmt::format("{}", fmt::join(parts, ","));
+          }};
+}
+
 const std::vector<FilledKey>& filled_keys() {
   static const std::vector<FilledKey> keys = {
-      {"mean-image", [](JobSpec& spec, std::string_view text) { return job::parse_value(text, spec.mean_image); },
+      {"mean-image", [](JobSpec& spec, std::string_view text) { return parse_value(text, spec.mean_image); },
        [](const JobSpec& spec) { return format_value(spec.mean_image); }},
       number_key("records-train", &JobSpec::records_train),
       number_key("records-val", &JobSpec::records_val),
-      number_key("batches-per-epoch", &JobSpec::batches_per_epoch),
-      {"shares", [](JobSpec& spec, std::string_view text) { return parse_shares(text, spec.shares); },
-       [](const JobSpec& spec) { return format_shares(spec.shares); }},
+      list_key("groups", &JobSpec::groups),
+      list_key("shares", &JobSpec::shares),
+      list_key("batches", &JobSpec::batches),
       {"placement-table",
        [](JobSpec& spec, std::string_view text) -> Result<> {
          spec.placement = text == "auto" ? "" : text;
@@ -119,6 +133,18 @@ Result<> take(Entries& entries, const std::string& key, const Set& set) {
   return {};
 }
 
+// Lists by rank are of all workers or open, and all of them are filled together.
+Result<> check_lists(const JobSpec& spec) {
+  const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
+    if (open ? size == 0 : std::cmp_equal(size, spec.flags.num_workers)) return {};
+    return fail(Code::kUsage, "JobSpec: {} are {} for {} workers", name, size, spec.flags.num_workers);
+  };
+  const bool open = spec.shares.empty();
+  DT_TRY_VOID(check("shares", spec.shares.size(), open));
+  DT_TRY_VOID(check("batches", spec.batches.size(), open));
+  return check("groups", spec.groups.size(), open || store_of(spec.flags).scheme != Scheme::kGsp);
+}
+
 }  // namespace
 
 JobSpec requested(const Flags& flags) {
@@ -146,6 +172,7 @@ Result<JobSpec> parse_job_spec(std::string_view text) {
   spec.flags = holder.job;
   // The one text that others rely on to name something: the rest are numbers and enumerations.
   DT_TRY(spec.flags.scheme.kv_store, canonical_store_name(spec.flags.scheme.kv_store), "reading the JobSpec");
+  DT_TRY_VOID(check_lists(spec));
   return spec;
 }
 

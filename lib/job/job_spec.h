@@ -25,8 +25,9 @@ struct JobSpec {
   // Filled by the scheduler when all have joined, "auto" in the text before. A process that joins compares the text
   // without them: requested().
   int64_t records_train = -1, records_val = -1;  // -1: not known yet
-  int64_t batches_per_epoch = 0;                 // of each worker; 0: not known yet
+  std::vector<int64_t> groups = {};              // of GSP, by rank
   std::vector<Interval> shares = {};             // by rank
+  std::vector<int64_t> batches = {};             // in which a worker goes round its share once, by rank (R-F13)
   std::string placement = {};                    // kvstore/placement.h: to_text
 };
 
@@ -35,7 +36,8 @@ JobSpec requested(const Flags& flags);
 
 // Lines "key = value\n", sorted by key; keys are names of flags. Equal specs have equal texts and the other way round.
 std::string text(const JobSpec& spec);
-// Back. Code::kUsage names the line: unknown, missing or repeated key, bad value.
+// Back. Code::kUsage names the line: unknown, missing or repeated key, bad value; a list that is not one of all
+// workers.
 Result<JobSpec> parse_job_spec(std::string_view text);
 
 // The spec that lies in a run directory. Code::kNotFound: none does.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "job/rows.h"
+#include "job/scheme.h"
 #include "job/value.h"
 
 namespace dtrain::job {
@@ -317,6 +318,7 @@ Result<> resolve_loop(Flags& flags) {
 
 Result<> resolve(Flags& flags) {
   DT_TRY_VOID(resolve_store(flags));
+  DT_TRY_VOID(check_scheme(flags));
   DT_TRY_VOID(check_role(flags));
   DT_TRY_VOID(check_network_addresses(flags.launch));
   DT_TRY_VOID(check_heartbeat(flags.wire));

@@ -15,13 +15,12 @@ Binding<Flags> step_epochs() {
   return binding;
 }
 
-}  // namespace
-
-std::vector<Row> scheme_rows() {
+std::vector<Row> store_rows() {
   return {
       {.name = "kv-store",
        .value = "NAME",
-       .help = "store: local, device, nccl, nccl_allreduce, allreduce, dist_sync (dist), dist_device_sync",
+       .help = "store: local, device, nccl, nccl_allreduce, allreduce, dist_sync (dist), dist_async, dist_ssync, "
+               "dist_gsync; dist_device_sync and the like sum on devices first",
        .bind = DT_FIELD(Flags, job.scheme.kv_store),
        .default_text = "device; dist_sync with -n or a role",
        .scope = Scope::kJob},
@@ -54,6 +53,85 @@ std::vector<Row> scheme_rows() {
        .bind = DT_FIELD(Flags, job.scheme.deterministic),
        .scope = Scope::kJob},
   };
+}
+
+std::vector<Row> waiting_rows() {
+  return {
+      {.name = "staleness",
+       .value = "S",
+       .help = "dist_ssync: steps that a worker may be ahead of the slowest",
+       .bind = DT_FIELD(Flags, job.scheme.staleness),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "ssp-warn",
+       .value = "TIME",
+       .help = "a longer wait for a bound is logged, with who holds back",
+       .bind = DT_FIELD(Flags, job.scheme.ssp_warn),
+       .scope = Scope::kJob},
+      {.name = "groups-file",
+       .value = "FILE",
+       .help = "dist_gsync: a group a line, of workers by host, host:slot or #rank",
+       .bind = DT_FIELD(Flags, launch.groups_file)},
+      {.name = "ungrouped",
+       .value = "error|own",
+       .help = "a worker in no group; own: it is a group of its own",
+       .bind = DT_FIELD(Flags, job.scheme.ungrouped),
+       .scope = Scope::kJob},
+      {.name = "gsp-weight",
+       .value = "RULE",
+       .help = "what an update of staleness Y counts: inverse (1/Y), none (1), power:A (1/Y^A), floor:M (1/Y, at "
+               "least M)",
+       .bind = DT_FIELD(Flags, job.scheme.gsp_weight),
+       .scope = Scope::kJob},
+      {.name = "group-staleness",
+       .value = "S",
+       .help = "dist_gsync: rounds that a group may be ahead of the slowest",
+       .bind = DT_FIELD(Flags, job.scheme.group_staleness, "unbounded"),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "backup",
+       .value = "N",
+       .help = "dist_sync: a round does not wait for the last N workers, whose gradients are lost",
+       .bind = DT_FIELD(Flags, job.scheme.backup),
+       .least = 0,
+       .scope = Scope::kJob},
+      {.name = "trace-events",
+       .value = "FILE",
+       .help = "servers write what happened to each slice, for simulate --replay",
+       .bind = DT_FIELD(Flags, launch.trace_events, "none")},
+  };
+}
+
+std::vector<Row> share_rows() {
+  return {
+      {.name = "data-allocator",
+       .help = "the workers' shares of the records are those of --data-sharding-file",
+       .bind = DT_FIELD(Flags, job.scheme.data_allocator),
+       .scope = Scope::kJob},
+      {.name = "data-sharding-file",
+       .value = "FILE",
+       .help = "line r is the share of rank r, as two fractions: 0 0.3",
+       .bind = DT_FIELD(Flags, launch.data_sharding_file)},
+      {.name = "allow-gaps",
+       .help = "it may leave records out",
+       .bind = DT_FIELD(Flags, job.scheme.allow_gaps),
+       .scope = Scope::kJob},
+      {.name = "resplit-every",
+       .value = "E",
+       .help = "shares rotate between ranks every E epochs, 0 never",
+       .bind = DT_FIELD(Flags, job.scheme.resplit_every),
+       .least = 0,
+       .scope = Scope::kJob},
+  };
+}
+
+}  // namespace
+
+std::vector<Row> scheme_rows() {
+  std::vector<Row> rows = store_rows();
+  for (Row& row : waiting_rows()) rows.push_back(std::move(row));
+  for (Row& row : share_rows()) rows.push_back(std::move(row));
+  return rows;
 }
 
 std::vector<Row> device_rows() {

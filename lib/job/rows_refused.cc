@@ -39,9 +39,7 @@ std::vector<std::string> later_spellings() {
           "--env", "--env-server", "--env-worker", "--env-file", "--sync-dst-dir", "--exclude", "--num-attempt",
           "--local-num-attempt", "--queue", "--jobname",
           // 4
-          "--staleness", "--ssp-warn", "--groups-file", "--ungrouped", "--gsp-weight", "--group-staleness", "--backup",
-          "--data-allocator", "--data-sharding-file", "--allow-gaps", "--resplit-every", "--regroup-every",
-          "--log-time-to", "--trace-events",
+          "--regroup-every", "--log-time-to",
           // 5
           "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--replicas", "--inflight-bytes",
           "--p3", "--slice-elements", "--gc-type", "--gc-threshold", "--wire-dtype", "--uds",
@@ -83,7 +81,7 @@ const FlagTable<Flags>& training_flags() {
       }
     };
     add("Job and launch:", launch_rows());
-    add("Stores and servers:", scheme_rows());
+    add("Schemes, groups, shares, servers:", scheme_rows());
     add("Wire and faults:", wire_rows());
     add("Devices and types:", device_rows());
     add("Network:", network_rows());

@@ -12,23 +12,22 @@ struct StoreRow {
   std::string_view name;
   std::array<std::string_view, 2> aliases;
   Store store;
-  bool exists;  // in this version
 };
 
 constexpr std::array<StoreRow, 13> kStores = {{
-    {"local", {"local_update_cpu", "local_allreduce_cpu"}, {Sum::kHost, false, Update::kStore, Scheme::kBsp}, true},
-    {"device", {"local_allreduce_device", ""}, {Sum::kDevice, false, Update::kStore, Scheme::kBsp}, true},
-    {"nccl", {}, {Sum::kNccl, false, Update::kStore, Scheme::kBsp}, true},
-    {"nccl_allreduce", {}, {Sum::kNccl, false, Update::kWorker, Scheme::kBsp}, true},
-    {"allreduce", {}, {Sum::kGloo, false, Update::kWorker, Scheme::kBsp}, true},
-    {"dist_sync", {"dist", ""}, {Sum::kHost, true, Update::kStore, Scheme::kBsp}, true},
-    {"dist_device_sync", {"dist_sync_device", ""}, {Sum::kDevice, true, Update::kStore, Scheme::kBsp}, true},
-    {"dist_async", {}, {Sum::kHost, true, Update::kStore, Scheme::kAsp}, false},
-    {"dist_device_async", {}, {Sum::kDevice, true, Update::kStore, Scheme::kAsp}, false},
-    {"dist_ssync", {}, {Sum::kHost, true, Update::kStore, Scheme::kSsp}, false},
-    {"dist_device_ssync", {}, {Sum::kDevice, true, Update::kStore, Scheme::kSsp}, false},
-    {"dist_gsync", {}, {Sum::kHost, true, Update::kStore, Scheme::kGsp}, false},
-    {"dist_device_gsync", {}, {Sum::kDevice, true, Update::kStore, Scheme::kGsp}, false},
+    {"local", {"local_update_cpu", "local_allreduce_cpu"}, {Sum::kHost, false, Update::kStore, Scheme::kBsp}},
+    {"device", {"local_allreduce_device", ""}, {Sum::kDevice, false, Update::kStore, Scheme::kBsp}},
+    {"nccl", {}, {Sum::kNccl, false, Update::kStore, Scheme::kBsp}},
+    {"nccl_allreduce", {}, {Sum::kNccl, false, Update::kWorker, Scheme::kBsp}},
+    {"allreduce", {}, {Sum::kGloo, false, Update::kWorker, Scheme::kBsp}},
+    {"dist_sync", {"dist", ""}, {Sum::kHost, true, Update::kStore, Scheme::kBsp}},
+    {"dist_device_sync", {"dist_sync_device", ""}, {Sum::kDevice, true, Update::kStore, Scheme::kBsp}},
+    {"dist_async", {}, {Sum::kHost, true, Update::kStore, Scheme::kAsp}},
+    {"dist_device_async", {}, {Sum::kDevice, true, Update::kStore, Scheme::kAsp}},
+    {"dist_ssync", {}, {Sum::kHost, true, Update::kStore, Scheme::kSsp}},
+    {"dist_device_ssync", {}, {Sum::kDevice, true, Update::kStore, Scheme::kSsp}},
+    {"dist_gsync", {}, {Sum::kHost, true, Update::kStore, Scheme::kGsp}},
+    {"dist_device_gsync", {}, {Sum::kDevice, true, Update::kStore, Scheme::kGsp}},
 }};
 
 const StoreRow* find(std::string_view name) {
@@ -38,10 +37,9 @@ const StoreRow* find(std::string_view name) {
   return nullptr;
 }
 
-std::vector<std::string> names(bool only_existing) {
+std::vector<std::string> names() {
   std::vector<std::string> all;
   for (const StoreRow& row : kStores) {
-    if (only_existing && !row.exists) continue;
     all.emplace_back(row.name);
     for (const std::string_view alias : row.aliases) {
       if (!alias.empty()) all.emplace_back(alias);
@@ -54,14 +52,10 @@ std::vector<std::string> names(bool only_existing) {
 
 Result<std::string> canonical_store_name(std::string_view name) {
   const StoreRow* row = find(name);
-  if (row != nullptr && row->exists) return std::string(row->name);
-  if (row != nullptr) {
-    return fail(Code::kUsage, "the store '{}' is not in this version of dtrain; there are: {}", name,
-                fmt::join(names(true), ", "));
-  }
-  const std::optional<std::string> near = nearest(name, names(false));
+  if (row != nullptr) return std::string(row->name);
+  const std::optional<std::string> near = nearest(name, names());
   return fail(Code::kUsage, "there is no store '{}'{}; there are: {}", name,
-              near ? fmt::format(", did you mean '{}'?", *near) : "", fmt::join(names(true), ", "));
+              near ? fmt::format(", did you mean '{}'?", *near) : "", fmt::join(names(), ", "));
 }
 
 Store store_by_name(std::string_view canonical_name) {

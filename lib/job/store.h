@@ -24,8 +24,7 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
-// The canonical name of an exact name or alias: "dist" is "dist_sync". Code::kUsage with the list for an unknown one,
-// and for one that this version does not have.
+// The canonical name of an exact name or alias: "dist" is "dist_sync". Code::kUsage with the list for an unknown one.
 Result<std::string> canonical_store_name(std::string_view name);
 
 // The store of a canonical name; CheckFailed for any other text.

@@ -101,6 +101,24 @@ Result<> parse_value(std::string_view text, std::chrono::milliseconds& value) {
   return {};
 }
 
+// A rule, and behind a colon the parameter of those that have one: both are from 0 up, a floor to 1.
+Result<> parse_value(std::string_view text, GspWeight& value) {
+  using Rule = GspWeight::Rule;
+  const size_t colon = std::min(text.find(':'), text.size());
+  GspWeight parsed;
+  DT_TRY_VOID(parse_value(text.substr(0, colon), parsed.rule));
+  const bool has_parameter = parsed.rule == Rule::kPower || parsed.rule == Rule::kFloor;
+  if (has_parameter != (colon < text.size())) {
+    return fail(Code::kUsage, "'{}': the forms are inverse, none, power:A and floor:M", text);
+  }
+  if (has_parameter) DT_TRY_VOID(parse_value(text.substr(colon + 1), parsed.parameter));
+  if (parsed.parameter < 0 || (parsed.rule == Rule::kFloor && parsed.parameter > 1)) {
+    return fail(Code::kUsage, "'{}': power:A is from 0 up, floor:M from 0 to 1", text);
+  }
+  value = parsed;
+  return {};
+}
+
 std::string format_value(bool value) {
   return value ? "1" : "0";
 }
@@ -121,6 +139,12 @@ std::string format_value(const std::string& value) {
 }
 std::string format_value(std::chrono::milliseconds value) {
   return value.count() % 1000 == 0 ? fmt::format("{}s", value.count() / 1000) : fmt::format("{}ms", value.count());
+}
+
+std::string format_value(const GspWeight& value) {
+  const std::string rule = format_value(value.rule);
+  const bool has_parameter = value.rule == GspWeight::Rule::kPower || value.rule == GspWeight::Rule::kFloor;
+  return has_parameter ? fmt::format("{}:{}", rule, value.parameter) : rule;
 }
 
 std::vector<std::string_view> split_list(std::string_view text) {

@@ -43,6 +43,15 @@ constexpr std::array<Named<Placement>, 2> names_of(Placement) {
 constexpr std::array<Named<OnNan>, 2> names_of(OnNan) {
   return {{{"fail", OnNan::kFail}, {"skip", OnNan::kSkip}}};
 }
+constexpr std::array<Named<Ungrouped>, 2> names_of(Ungrouped) {
+  return {{{"error", Ungrouped::kError}, {"own", Ungrouped::kOwn}}};
+}
+constexpr std::array<Named<GspWeight::Rule>, 4> names_of(GspWeight::Rule) {
+  return {{{"inverse", GspWeight::Rule::kInverse},
+           {"none", GspWeight::Rule::kNone},
+           {"power", GspWeight::Rule::kPower},
+           {"floor", GspWeight::Rule::kFloor}}};
+}
 constexpr std::array<Named<LogFormat>, 2> names_of(LogFormat) {
   return {{{"1.9", LogFormat::kNew}, {"legacy", LogFormat::kLegacy}}};
 }
@@ -54,6 +63,7 @@ Result<> parse_value(std::string_view text, uint64_t& value);
 Result<> parse_value(std::string_view text, double& value);
 Result<> parse_value(std::string_view text, std::string& value);
 Result<> parse_value(std::string_view text, std::chrono::milliseconds& value);
+Result<> parse_value(std::string_view text, GspWeight& value);
 
 std::string format_value(bool value);
 std::string format_value(int64_t value);
@@ -62,6 +72,7 @@ std::string format_value(uint64_t value);
 std::string format_value(double value);
 std::string format_value(const std::string& value);
 std::string format_value(std::chrono::milliseconds value);
+std::string format_value(const GspWeight& value);
 
 // "a,b,c" without blanks around the parts; an empty text has none.
 std::vector<std::string_view> split_list(std::string_view text);

@@ -76,7 +76,9 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const data::DataSets data, open_data(process.flags, 0, process.log), "opening the data");
   if (!process.flags.device.check.empty()) return check(process, network, data);
   job::JobSpec spec = job::requested(process.flags);
-  DT_TRY_VOID(complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), spec));
+  DT_TRY(const std::vector<data::Fraction> sharding, read_sharding(process.flags));
+  DT_TRY_VOID(
+      complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
   DT_TRY_VOID(process.write_spec(spec));
   return train_alone(process, network, data, spec);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/file.h"
 #include "job/build_id.h"
@@ -51,21 +52,23 @@ std::string summary_path(const std::string& run_dir) {
 }  // namespace
 
 job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers) {
+  // Of all workers together: where nobody waits for the slowest one, it makes fewer steps than the others.
+  const int64_t of_epoch = std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0});
+  const int64_t of_job = of_epoch * spec.flags.num_epochs;
   job::Progress progress;
-  progress.steps = spec.batches_per_epoch * spec.flags.num_epochs;
+  progress.steps = of_job / spec.flags.num_workers;
   if (workers.empty()) return progress;
-  uint64_t slowest = workers.front().step;
+  int64_t done = 0;
   for (const kvstore::Progress& worker : workers) {
-    slowest = std::min(slowest, worker.step);
+    done += static_cast<int64_t>(worker.step);
     progress.samples_per_s += worker.samples_per_s;
     progress.wait_data += worker.wait_data_share / static_cast<double>(workers.size());
     progress.wait_network += worker.wait_network_share / static_cast<double>(workers.size());
   }
-  progress.step = static_cast<int64_t>(slowest);
-  progress.epoch = progress.step / std::max<int64_t>(1, spec.batches_per_epoch);
-  const auto left =
-      static_cast<double>((progress.steps - progress.step) * spec.flags.batch_size * spec.flags.num_workers);
-  progress.eta_s = progress.samples_per_s > 0 ? left / progress.samples_per_s : -1;
+  progress.step = done / spec.flags.num_workers;
+  progress.epoch = done / std::max<int64_t>(1, of_epoch);
+  const auto left = static_cast<double>((of_job - done) * spec.flags.batch_size);
+  progress.eta_s = progress.samples_per_s > 0 ? std::max(0.0, left) / progress.samples_per_s : -1;
   return progress;
 }
 

@@ -16,7 +16,7 @@ namespace dtrain::role {
 
 using Clock = std::chrono::steady_clock;
 
-// The whole job's progress from one report of each worker. Steps are those of the slowest worker.
+// The whole job's progress from one report of each worker. Steps are those of a worker on average.
 job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers);
 
 // Shows each report of a process alone as the live line.

@@ -4,6 +4,7 @@
 
 #include "job/data_set.h"
 #include "job/exit_code.h"
+#include "job/scheme.h"
 #include "kvstore/placement.h"
 #include "role/addresses.h"
 #include "role/process.h"
@@ -42,6 +43,42 @@ Result<std::string> placement_of(const job::JobFlags& flags) {
                                          static_cast<uint64_t>(flags.scheme.bigarray_bound)));
 }
 
+// What the scheduler reads for all (R-L12).
+struct JobFiles {
+  std::vector<data::Fraction> sharding;
+  std::optional<job::GroupsFile> groups;
+};
+
+Result<JobFiles> read_files(const job::Flags& flags) {
+  JobFiles files;
+  DT_TRY(files.sharding, read_sharding(flags));
+  DT_TRY(files.groups, read_groups(flags));
+  return files;
+}
+
+std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined) {
+  std::vector<job::WorkerPlace> places;
+  for (const rpc::Node& node : joined.nodes) {
+    if (node.member.role == rpc::Role::kWorker) places.push_back({node.host, node.address});
+  }
+  return places;
+}
+
+// Fills in what is known once all have joined.
+Result<> complete(const rpc::Joined& joined, const JobFiles& files, job::JobSpec& spec) {
+  if (files.groups) {
+    DT_TRY(spec.groups, job::parse_groups(*files.groups, places_of(joined), spec.flags.scheme.ungrouped));
+  }
+  DT_TRY_VOID(complete_spec(static_cast<int64_t>(joined.records_train), static_cast<int64_t>(joined.records_val),
+                            files.sharding, spec));
+  DT_TRY(spec.placement, placement_of(spec.flags));
+  return {};
+}
+
+void warn(const Log& log, const std::string& text) {
+  if (!text.empty()) log.warn("{}", text);
+}
+
 // Waits for the job's end and prints its progress meanwhile.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec) {
   while (true) {
@@ -62,6 +99,8 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY_VOID(job::apply_own_data_set(process.flags));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
+  warn(process.log, job::learning_rate_hint(process.flags.job));
+  DT_TRY(const JobFiles files, read_files(process.flags));
   DT_TRY(const rpc::Security security, security_of(process.flags.launch));
   DT_TRY(const rpc::Listen listen, scheduler_listen(process.flags.launch, security.token));
 
@@ -71,9 +110,8 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                                 .membership = membership_settings(process.flags, spec),
                                 .finish_job = nullptr};
   options.finish_job = [&](const rpc::Joined& joined) -> Result<std::string> {
-    DT_TRY_VOID(
-        complete_spec(static_cast<int64_t>(joined.records_train), static_cast<int64_t>(joined.records_val), spec));
-    DT_TRY(spec.placement, placement_of(spec.flags));
+    DT_TRY_VOID(complete(joined, files, spec));
+    warn(process.log, unequal_shares(spec));
     DT_TRY_VOID(process.write_spec(spec));
     process.log.verbose(1, "table {}", spec.placement);
     return job::text(spec);

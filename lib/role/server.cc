@@ -26,7 +26,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) options.parameters.push_back(parameter.name);
   options.rule = update_rule(spec);
   options.sums_only = servers_only_sum(spec.flags);
-  options.policy = sync::bsp(static_cast<uint32_t>(spec.flags.num_workers));
+  options.policy = policy_of(spec);
   options.deterministic = spec.flags.scheme.deterministic;
   options.threads = std::min(plan_threads(process.flags).compute, static_cast<int>(spec.flags.scheme.reduce_threads));
   return kvstore::Shard::create(std::move(options));

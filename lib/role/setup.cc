@@ -1,8 +1,11 @@
 #include "role/setup.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <thread>
 
+#include "base/file.h"
 #include "data/synthetic.h"
 #include "exec/device_group.h"
 #include "graph/models/models.h"
@@ -41,6 +44,21 @@ kvstore::UpdateRule update_rule(const job::JobSpec& spec) {
   return {.optimizer = optimizer_spec(spec.flags),
           .schedule = schedule_spec(spec.flags),
           .samples_per_epoch = samples_per_epoch(spec)};
+}
+
+sync::Policy policy_of(const job::JobSpec& spec) {
+  const job::SchemeFlags& scheme = spec.flags.scheme;
+  const auto workers = static_cast<uint32_t>(spec.flags.num_workers);
+  switch (job::store_of(spec.flags).scheme) {
+    case job::Scheme::kBsp: return sync::bsp(workers, static_cast<uint32_t>(scheme.backup));
+    case job::Scheme::kAsp: return sync::asp(workers);
+    case job::Scheme::kSsp: return sync::ssp(workers, static_cast<sync::Step>(scheme.staleness));
+    case job::Scheme::kGsp: break;
+  }
+  DT_CHECK(spec.groups.size() == workers, "{} workers in groups, the job has {}", spec.groups.size(), workers);
+  std::optional<sync::Step> lead_max;
+  if (scheme.group_staleness) lead_max = static_cast<sync::Step>(*scheme.group_staleness);
+  return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
 }
 
 bool servers_only_sum(const job::JobFlags& flags) {
@@ -120,36 +138,110 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
       .train = data::synthetic(options), .validation = nullptr, .type = {}, .classes = flags.job.network.num_classes};
 }
 
-Result<EpochPlan> plan_epoch(const job::JobFlags& flags, int64_t records) {
-  EpochPlan plan;
-  int64_t largest = 0;
-  for (int64_t rank = 0; rank < flags.num_workers; rank++) {
-    const data::Share share = data::equal_share(records, rank, flags.num_workers);
-    if (share.size() == 0) {
-      return fail(Code::kUsage, "worker {} of {} would get none of the {} training records: use fewer workers", rank,
-                  flags.num_workers, records);
-    }
-    plan.shares.push_back({share.begin, share.end});
-    largest = std::max(largest, share.size());
+Result<std::vector<data::Fraction>> read_sharding(const job::Flags& flags) {
+  if (!flags.job.scheme.data_allocator) return std::vector<data::Fraction>{};
+  const std::string& name = flags.launch.data_sharding_file;
+  const Result<std::string> text = read_file(name);
+  if (!text) return fail(Code::kUsage, "--data-allocator 1: --data-sharding-file: {}", text.error().message);
+  return data::parse_sharding_file(
+      *text, {.name = name, .workers = flags.job.num_workers, .allow_gaps = flags.job.scheme.allow_gaps});
+}
+
+Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags) {
+  if (job::store_of(flags.job).scheme != job::Scheme::kGsp) return std::nullopt;
+  const std::string& name = flags.launch.groups_file;
+  Result<std::string> text = read_file(name);
+  if (text) return job::GroupsFile{name, *std::move(text)};
+  const bool needed = flags.given("groups-file") || flags.job.scheme.ungrouped == job::Ungrouped::kError;
+  if (!needed && text.error().code == Code::kNotFound) return job::GroupsFile{name, ""};
+  return fail(Code::kUsage,
+              "{} needs the groups of its workers: {}. --groups-file names the file; --ungrouped own without one makes "
+              "each worker a group",
+              flags.job.scheme.kv_store, text.error().message);
+}
+
+namespace {
+
+// The largest share of each worker's group, by rank.
+std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
+                                      const std::vector<sync::Group>& group_of) {
+  std::map<sync::Group, int64_t> largest;
+  for (size_t rank = 0; rank < shares.size(); rank++) {
+    int64_t& size = largest[group_of[rank]];
+    size = std::max(size, shares[rank].size());
   }
-  // --num-examples stands in for the number of records in the length of an epoch, and nowhere else (formats.md 3.8).
+  std::vector<int64_t> by_rank;
+  for (const sync::Group group : group_of) by_rank.push_back(largest.at(group));
+  return by_rank;
+}
+
+}  // namespace
+
+Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding) {
+  const job::JobFlags& flags = spec.flags;
+  const std::vector<data::Share> shares =
+      sharding.empty() ? data::equal_shares(records, flags.num_workers) : data::shares_of(sharding, records);
+  PassPlan plan;
+  for (size_t rank = 0; rank < shares.size(); rank++) {
+    if (shares[rank].size() == 0) {
+      return fail(Code::kUsage, "worker {} of {} would get none of the {} training records: {}", rank,
+                  flags.num_workers, records, sharding.empty() ? "use fewer workers" : "give it a larger share");
+    }
+    plan.shares.push_back({shares[rank].begin, shares[rank].end});
+  }
+  // --num-examples stands in for the number of records in the length of a pass, and nowhere else (formats.md 3.8).
   const int64_t examples = flags.augment.num_examples;
-  if (examples > 0) largest = std::max<int64_t>(1, (largest * examples + records - 1) / records);
-  plan.batches = data::batches_per_epoch(largest, flags.batch_size);
+  for (int64_t share : largest_in_group(shares, policy_of(spec).group_of)) {
+    if (examples > 0) share = std::max<int64_t>(1, (share * examples + records - 1) / records);
+    plan.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
+  }
   return plan;
 }
 
-Result<> complete_spec(int64_t records_train, int64_t records_val, job::JobSpec& spec) {
+Result<> complete_spec(int64_t records_train, int64_t records_val, const std::vector<data::Fraction>& sharding,
+                       job::JobSpec& spec) {
   spec.records_train = records_train;
   spec.records_val = records_val;
-  DT_TRY(EpochPlan plan, plan_epoch(spec.flags, records_train));
+  DT_TRY(PassPlan plan, plan_passes(spec, records_train, sharding));
   spec.shares = std::move(plan.shares);
-  spec.batches_per_epoch = plan.batches;
+  spec.batches = std::move(plan.batches);
   return {};
 }
 
 uint64_t samples_per_epoch(const job::JobSpec& spec) {
-  return static_cast<uint64_t>(spec.batches_per_epoch * spec.flags.batch_size * spec.flags.num_workers);
+  return static_cast<uint64_t>(std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0}) *
+                               spec.flags.batch_size);
+}
+
+data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {
+  const int64_t every = spec.flags.scheme.resplit_every;
+  if (every == 0) return {spec.shares[rank].begin, spec.shares[rank].end};
+  std::vector<data::Share> shares;
+  for (const job::Interval& share : spec.shares) shares.push_back({share.begin, share.end});
+  return data::rotated(shares, epoch / every)[rank];
+}
+
+std::string unequal_shares(const job::JobSpec& spec) {
+  const std::vector<sync::Group> group_of = policy_of(spec).group_of;
+  const auto size_of = [&](size_t rank) { return spec.shares[rank].end - spec.shares[rank].begin; };
+  std::map<sync::Group, std::pair<size_t, size_t>> extremes;  // the workers with the smallest and the largest share
+  for (size_t rank = 0; rank < group_of.size(); rank++) {
+    auto& [smallest, largest] = extremes.try_emplace(group_of[rank], rank, rank).first->second;
+    if (size_of(rank) < size_of(smallest)) smallest = rank;
+    if (size_of(rank) > size_of(largest)) largest = rank;
+  }
+  std::string text;
+  for (const auto& [group, ranks] : extremes) {
+    const auto& [smallest, largest] = ranks;
+    if (size_of(largest) - size_of(smallest) <= 1) continue;
+    text += fmt::format("{}workers {} ({} records) and {} ({} records)", text.empty() ? "" : ", ", smallest,
+                        size_of(smallest), largest, size_of(largest));
+  }
+  if (text.empty()) return {};
+  return text +
+         " wait for each other and have unequal shares, of which the smaller ones come round again before the "
+         "larger ones are through. Line r of the file is the share of rank r; files made for MXNet-G are in "
+         "descending order of IP strings";
 }
 
 Type type_of(const job::JobFlags& flags) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,16 @@
 #include "base/log.h"
 #include "data/loader.h"
 #include "data/open.h"
+#include "data/sharding_file.h"
 #include "exec/executor.h"
 #include "graph/graph.h"
+#include "job/groups.h"
 #include "job/job_spec.h"
 #include "kvstore/update_rule.h"
 #include "optim/initializer.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "sync/machine.h"
 #include "tensor/parameters.h"
 #include "tensor/pixels.h"
 
@@ -32,6 +36,8 @@ Result<Network> build_network(const job::JobFlags& flags);
 optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags);
 optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
 kvstore::UpdateRule update_rule(const job::JobSpec& spec);
+// Who waits for whom. Of GSP the groups must be known.
+sync::Policy policy_of(const job::JobSpec& spec);
 // Whether the servers of this job only sum (R-S6).
 bool servers_only_sum(const job::JobFlags& flags);
 // "default" is MXNet 1.x's choice by network (models.md 3.3).
@@ -46,16 +52,31 @@ Result<> initialize(const job::JobFlags& flags, const ParameterView& view);
 // Opens what --data-dir and the like name; --benchmark 1: synthetic batches of `rank`.
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log);
 
-// What F 3.8 says of an epoch: `records` of the training files, W workers, batches of B.
-struct EpochPlan {
+// The fractions that --data-allocator 1 reads from its file; empty without it. Code::kUsage: no file, or what is wrong
+// in it.
+Result<std::vector<data::Fraction>> read_sharding(const job::Flags& flags);
+
+// The text of GSP's groups, for job::parse_groups; nothing for other schemes. Code::kUsage:
+// no file. Under --ungrouped own none is needed unless it was named.
+Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags);
+
+// The shares of `records` training records, and in how many batches each worker goes round its own (F 3.8, R-F13): as
+// many as the largest share among those that it waits for fills.
+struct PassPlan {
   std::vector<job::Interval> shares;  // by rank
-  int64_t batches = 0;                // of each worker
+  std::vector<int64_t> batches;       // by rank
 };
-Result<EpochPlan> plan_epoch(const job::JobFlags& flags, int64_t records);
-// What of the description is open until the data has been opened: numbers of records, shares, batches.
-Result<> complete_spec(int64_t records_train, int64_t records_val, job::JobSpec& spec);
-// Samples that all workers together apply in an epoch: the unit of schedules (R-D9).
+Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding);
+// What of the description is open until the data has been opened: numbers of records, shares, batches. Groups of GSP
+// must be filled in before.
+Result<> complete_spec(int64_t records_train, int64_t records_val, const std::vector<data::Fraction>& sharding,
+                       job::JobSpec& spec);
+// Samples that all workers together apply in an epoch: the unit of schedules (R-D9). All go round their shares once.
 uint64_t samples_per_epoch(const job::JobSpec& spec);
+// The records of a worker in an epoch (R-G9).
+data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch);
+// A line about workers that wait for each other and have unequal shares (R-G8). Empty: there are none.
+std::string unequal_shares(const job::JobSpec& spec);
 
 // --dtype.
 Type type_of(const job::JobFlags& flags);

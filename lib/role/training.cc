@@ -72,11 +72,10 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
 void Training::open_loaders() {
   const job::Flags& flags = setup_.flags;
   const uint32_t rank = setup_.coordinator.rank();
-  const job::Interval share = setup_.spec.shares[rank];
   data::LoaderOptions options;
-  options.share = {share.begin, share.end};
+  options.share = share_of(setup_.spec, rank, 0);
   options.batch_size = flags.job.batch_size;
-  options.batches = setup_.spec.batches_per_epoch;
+  options.batches = setup_.spec.batches[rank];
   options.classes = flags.job.network.num_classes;
   options.shuffle = flags.job.augment.shuffle && !flags.job.augment.benchmark;
   options.seed = setup_.spec.flags.seed.value();

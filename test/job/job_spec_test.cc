@@ -18,7 +18,7 @@ JobSpec filled() {
   spec.flags.seed = 18446744073709551615u;
   spec.records_train = 50000;
   spec.records_val = 10000;
-  spec.batches_per_epoch = 131;
+  spec.batches = {131, 131, 130};
   spec.shares = {{0, 16667}, {16667, 33333}, {33333, 50000}};
   spec.placement = "0:0:0:432:1 1:0:0:16:0";
   return spec;
@@ -34,6 +34,7 @@ TEST_CASE("a JobSpec reads back from its text, bit for bit", "[job]") {
   CHECK(text(*again) == text(spec));
   CHECK(hash(*again) == hash(spec));
   CHECK(again->shares == spec.shares);
+  CHECK(again->batches == spec.batches);
   CHECK(again->flags.seed == spec.flags.seed);
   CHECK(again->flags.augment.scale == 1.0);
   CHECK(again->flags.network.image_shape == std::vector<int64_t>{3, 28, 28});
@@ -48,9 +49,45 @@ TEST_CASE("a JobSpec reads back from its text, bit for bit", "[job]") {
   CHECK(open_again->records_train == -1);
 }
 
+TEST_CASE("a JobSpec of groups reads back from its text", "[job]") {
+  JobSpec spec = requested(
+      parsed({"-n", "3", "--kv-store", "dist_gsync", "--gsp-weight", "power:0.5", "--ssp-warn", "5s",
+              "--group-staleness", "0", "--ungrouped", "own", "--data-allocator", "1", "--resplit-every", "2"}));
+  spec.groups = {0, 1, 0};
+  spec.shares = {{0, 4}, {4, 9}, {9, 13}};
+  spec.batches = {1, 2, 1};
+  const Result<JobSpec> again = parse_job_spec(text(spec));
+  INFO((again ? "" : again.error().text()));
+  REQUIRE(again);
+  CHECK(text(*again) == text(spec));
+  CHECK_THAT(text(spec), Contains("\ngroups = 0,1,0\n") && Contains("\nbatches = 1,2,1\n"));
+  CHECK(again->groups == spec.groups);
+  CHECK(again->flags.scheme.gsp_weight == GspWeight{GspWeight::Rule::kPower, 0.5});
+  CHECK(again->flags.scheme.group_staleness == 0);
+  CHECK(again->flags.scheme.ssp_warn == std::chrono::seconds(5));
+  CHECK(again->flags.scheme.ungrouped == Ungrouped::kOwn);
+  CHECK(again->flags.scheme.data_allocator);
+  CHECK(again->flags.scheme.resplit_every == 2);
+}
+
+TEST_CASE("a JobSpec has its lists of all workers or leaves them open", "[job]") {
+  const auto error_with = [](auto change) {
+    JobSpec spec = filled();
+    change(spec);
+    const Result<JobSpec> again = parse_job_spec(text(spec));
+    return again ? std::string() : again.error().text();
+  };
+  CHECK(error_with([](JobSpec&) {}).empty());
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.pop_back(); }), Contains("shares are 2 for 3 workers"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.batches.clear(); }), Contains("batches are 0 for 3 workers"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.groups = {0, 0, 0}; }), Contains("groups are 3"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.flags.scheme.kv_store = "dist_gsync"; }), Contains("groups are 0"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.clear(); }), Contains("batches are 3"));
+}
+
 TEST_CASE("the text is sorted, and the scheduler's part is open at first", "[job]") {
   const std::string lines = text(requested(parsed({"-n", "2"})));
-  CHECK(lines.starts_with("batch-size = 128\n"));
+  CHECK(lines.starts_with("allow-gaps = 0\nbackup = 0\nbatch-size = 128\n"));
   CHECK_THAT(lines, Contains("seed = auto\n") && Contains("shares = auto\n") && Contains("records-train = auto\n") &&
                         Contains("num-classes = auto\n") && Contains("kv-store = dist_sync\n"));
   std::string before;

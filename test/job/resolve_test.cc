@@ -27,10 +27,22 @@ TEST_CASE("stores are taken by their exact names", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--kv-store", "dist_sycn"}), Contains("did you mean 'dist_sync'?"));
   CHECK_THAT(refused({"--kv-store", "Local"}), Contains("there is no store 'Local'"));
   CHECK(parsed({"-n", "2", "--kv-store", "dist_sync_device"}).job.scheme.kv_store == "dist_device_sync");
-  for (const char* name :
-       {"dist_async", "dist_device_async", "dist_ssync", "dist_device_ssync", "dist_gsync", "dist_device_gsync"}) {
-    CHECK_THAT(refused({"-n", "2", "--kv-store", name}),
-               Contains(std::string("the store '") + name + "' is not in this version of dtrain"));
+}
+
+TEST_CASE("every store of the four schemes is one row of values", "[job]") {
+  const auto store = [](const char* name) {
+    return store_of(parsed({"-n", "2", "--kv-store", name, "--ungrouped", "own"}).job);
+  };
+  const auto plain = [](const char* name) { return store_of(parsed({"-n", "2", "--kv-store", name}).job); };
+  CHECK(plain("dist_async") == Store{Sum::kHost, true, Update::kStore, Scheme::kAsp});
+  CHECK(plain("dist_device_async") == Store{Sum::kDevice, true, Update::kStore, Scheme::kAsp});
+  CHECK(plain("dist_ssync") == Store{Sum::kHost, true, Update::kStore, Scheme::kSsp});
+  CHECK(plain("dist_device_ssync") == Store{Sum::kDevice, true, Update::kStore, Scheme::kSsp});
+  CHECK(store("dist_gsync") == Store{Sum::kHost, true, Update::kStore, Scheme::kGsp});
+  CHECK(store("dist_device_gsync") == Store{Sum::kDevice, true, Update::kStore, Scheme::kGsp});
+  for (const char* name : {"dist_async", "dist_ssync", "dist_device_gsync"}) {
+    CHECK_THAT(refused({"-n", "2", "--kv-store", name, "--update-on", "worker"}), Contains("no common sum"));
+    CHECK_THAT(refused({"--kv-store", name}), Contains("-n and -s"));
   }
 }
 

@@ -9,12 +9,12 @@
 using namespace dtrain;
 using namespace dtrain::role;
 
-TEST_CASE("the job's progress is that of its slowest worker, its rate the sum", "[role]") {
+TEST_CASE("the job's progress is the mean of its workers', its rate the sum", "[role]") {
   job::JobSpec spec;
   spec.flags.num_workers = 2;
   spec.flags.batch_size = 10;
   spec.flags.num_epochs = 4;
-  spec.batches_per_epoch = 100;
+  spec.batches = {100, 100};
   const job::Progress progress =
       job_progress(spec, {{.step = 150, .samples_per_s = 30, .wait_data_share = 0.5, .wait_network_share = 0.25},
                           {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75}});
@@ -24,7 +24,21 @@ TEST_CASE("the job's progress is that of its slowest worker, its rate the sum", 
   CHECK(progress.samples_per_s == 50);
   CHECK(progress.wait_data == 0.25);
   CHECK(progress.wait_network == 0.5);
-  CHECK(progress.eta_s == Approx(250 * 10 * 2 / 50.0));
+  CHECK(progress.eta_s == Approx((800 - 301) * 10 / 50.0));
+}
+
+// Nobody waits in ASP: the fast worker has done most of the job.
+TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
+  job::JobSpec spec;
+  spec.flags.num_workers = 2;
+  spec.flags.batch_size = 10;
+  spec.flags.num_epochs = 2;
+  spec.batches = {30, 10};
+  const job::Progress progress = job_progress(spec, {{.step = 70, .samples_per_s = 30}, {.step = 8}});
+  CHECK(progress.steps == 40);
+  CHECK(progress.step == 39);
+  CHECK(progress.epoch == 1);
+  CHECK(progress.eta_s == Approx(2 * 10 / 30.0));
 }
 
 // A job whose workers never got to write one still leaves a summary, with the reason.

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/file.h"
+#include "support/temp_dir.h"
 #include "data/image_dataset.h"
 #include "data/synthetic.h"
 #include "role/stores.h"
@@ -12,43 +14,145 @@ using namespace dtrain::role;
 
 namespace {
 
-job::JobFlags flags_of(int64_t workers, int64_t batch_size) {
-  job::JobFlags flags;
-  flags.num_workers = workers;
-  flags.batch_size = batch_size;
-  return flags;
+job::JobSpec spec_of(const char* store, int64_t workers, int64_t batch_size) {
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = store;
+  spec.flags.num_workers = workers;
+  spec.flags.batch_size = batch_size;
+  return spec;
 }
 
 }  // namespace
 
 // formats.md 3.8: N = 13, W = 3, B = 4 gives shares [0,4) [4,9) [9,13) and 2 batches.
-TEST_CASE("shares are disjoint and complete, and all workers do the same number of batches", "[role]") {
-  const EpochPlan plan = *plan_epoch(flags_of(3, 4), 13);
+TEST_CASE("shares are disjoint and complete, and all workers of BSP do the same number of batches", "[role]") {
+  const PassPlan plan = *plan_passes(spec_of("dist_sync", 3, 4), 13, {});
   CHECK(plan.shares == std::vector<job::Interval>{{0, 4}, {4, 9}, {9, 13}});
-  CHECK(plan.batches == 2);
+  CHECK(plan.batches == std::vector<int64_t>{2, 2, 2});
 }
 
-TEST_CASE("--num-examples changes the length of an epoch and no share", "[role]") {
-  job::JobFlags flags = flags_of(1, 128);
-  flags.augment.num_examples = 60000;
-  const EpochPlan plan = *plan_epoch(flags, 50000);
+// R-F13: of the largest share among those who wait for each other, else of the own one.
+TEST_CASE("a worker's batches are those of the largest share that it waits for", "[role]") {
+  CHECK(plan_passes(spec_of("dist_async", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
+  CHECK(plan_passes(spec_of("dist_ssync", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
+  job::JobSpec gsp = spec_of("dist_gsync", 4, 5);
+  gsp.groups = {1, 0, 1, 0};
+  const auto sharding = *data::parse_sharding_file("0 .1\n.1 .2\n.2 .6\n.6 1\n", {"data_sharding", 4, false});
+  const PassPlan plan = *plan_passes(gsp, 100, sharding);
+  CHECK(plan.shares == std::vector<job::Interval>{{0, 10}, {10, 20}, {20, 60}, {60, 100}});
+  CHECK(plan.batches == std::vector<int64_t>{8, 8, 8, 8});
+  gsp.groups = {0, 0, 1, 1};
+  CHECK(plan_passes(gsp, 100, sharding)->batches == std::vector<int64_t>{2, 2, 8, 8});
+  CHECK(plan_passes(spec_of("dist_sync", 4, 5), 100, sharding)->batches == std::vector<int64_t>{8, 8, 8, 8});
+}
+
+TEST_CASE("--num-examples changes the length of a pass and no share", "[role]") {
+  job::JobSpec spec = spec_of("device", 1, 128);
+  spec.flags.augment.num_examples = 60000;
+  const PassPlan plan = *plan_passes(spec, 50000, {});
   CHECK(plan.shares == std::vector<job::Interval>{{0, 50000}});
-  CHECK(plan.batches == 469);
+  CHECK(plan.batches == std::vector<int64_t>{469});
 }
 
 TEST_CASE("a worker without a record is refused by rank", "[role]") {
-  const Result<EpochPlan> plan = plan_epoch(flags_of(3, 4), 2);
+  const Result<PassPlan> plan = plan_passes(spec_of("dist_sync", 3, 4), 2, {});
   REQUIRE(!plan);
   CHECK(plan.error().code == Code::kUsage);
   CHECK_THAT(plan.error().message, Catch::Contains("worker 1 of 3") && Catch::Contains("2 training records"));
 }
 
-// W * E * B: what all workers together apply, filled batches included.
+// What all workers together apply, filled batches included; of BSP W * E * B.
 TEST_CASE("the schedule's epoch is what all workers apply in one", "[role]") {
-  job::JobSpec spec;
-  spec.flags = flags_of(3, 4);
-  spec.batches_per_epoch = 2;
+  job::JobSpec spec = spec_of("dist_sync", 3, 4);
+  REQUIRE(complete_spec(13, 5, {}, spec));
   CHECK(samples_per_epoch(spec) == 24);
+  CHECK(update_rule(spec).samples_per_epoch == 24);
+  job::JobSpec asp = spec_of("dist_async", 3, 4);
+  REQUIRE(complete_spec(13, 5, {}, asp));
+  CHECK(samples_per_epoch(asp) == 16);
+}
+
+TEST_CASE("the policy of each scheme is a row of the description", "[role]") {
+  const auto is = [](const sync::Policy& a, const sync::Policy& b) {
+    return a.group_of == b.group_of && a.lead_max == b.lead_max && a.snapshots == b.snapshots && a.backup == b.backup;
+  };
+  job::JobSpec spec = spec_of("dist_sync", 3, 4);
+  CHECK(is(policy_of(spec), sync::bsp(3)));
+  spec.flags.scheme.backup = 1;
+  CHECK(is(policy_of(spec), sync::bsp(3, 1)));
+  CHECK(is(policy_of(spec_of("dist_async", 3, 4)), sync::asp(3)));
+  spec = spec_of("dist_device_ssync", 3, 4);
+  CHECK(is(policy_of(spec), sync::ssp(3, 0)));
+  spec.flags.scheme.staleness = 5;
+  CHECK(is(policy_of(spec), sync::ssp(3, 5)));
+  spec = spec_of("dist_gsync", 3, 4);
+  spec.groups = {1, 0, 1};
+  CHECK(is(policy_of(spec), sync::gsp({1, 0, 1})));
+  spec.flags.scheme.group_staleness = 2;
+  CHECK(is(policy_of(spec), sync::gsp({1, 0, 1}, 2)));
+  spec.groups = {1, 0};
+  CHECK_THROWS_AS(policy_of(spec), CheckFailed);
+}
+
+// R-G9.
+TEST_CASE("with --resplit-every shares go on to the next rank", "[role]") {
+  job::JobSpec spec = spec_of("dist_sync", 4, 5);
+  REQUIRE(complete_spec(400, 0, {}, spec));
+  CHECK(share_of(spec, 1, 7) == data::Share{100, 200});
+  spec.flags.scheme.resplit_every = 2;
+  CHECK(share_of(spec, 1, 1) == data::Share{100, 200});
+  CHECK(share_of(spec, 1, 2) == data::Share{0, 100});
+  CHECK(share_of(spec, 1, 5) == data::Share{300, 400});
+  CHECK(share_of(spec, 1, 8) == data::Share{100, 200});
+}
+
+// R-G8. The two files of distributed.md 2.1 and 2.6 are in different orders: those who wait for each other are named.
+TEST_CASE("unequal shares of workers that wait for each other are named", "[role]") {
+  job::JobSpec spec = spec_of("dist_gsync", 12, 45);
+  spec.groups = {0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
+  const auto sharding = *data::parse_sharding_file(
+      "0 0.05\n0.05 0.1\n0.1 0.15\n0.15 0.2\n0.2 0.25\n0.25 0.3\n0.3 0.4\n0.4 0.5\n0.5 0.6\n0.6 0.7\n0.7 0.85\n0.85 "
+      "1\n",
+      {"data_sharding", 12, false});
+  REQUIRE(complete_spec(50000, 10000, sharding, spec));
+  CHECK_THAT(unequal_shares(spec), Catch::StartsWith("workers 6 (5000 records) and 10 (7500 records) wait") &&
+                                       Catch::Contains("descending order of IP strings"));
+  spec.groups = {2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0};  // as the file was made for
+  CHECK(unequal_shares(spec).empty());
+  spec.flags.scheme.kv_store = "dist_async";
+  spec.groups.clear();
+  CHECK(unequal_shares(spec).empty());
+  job::JobSpec equal = spec_of("dist_sync", 3, 4);
+  REQUIRE(complete_spec(13, 0, {}, equal));
+  CHECK(unequal_shares(equal).empty());
+}
+
+TEST_CASE("the files of groups and shares are read where the job needs them", "[role]") {
+  const test::TempDir dir;
+  job::Flags flags;
+  flags.job = spec_of("dist_gsync", 2, 4).flags;
+  flags.launch.groups_file = dir.path("groups");
+  flags.launch.data_sharding_file = dir.path("data_sharding");
+  const auto none = read_groups(flags);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == Code::kUsage);
+  CHECK_THAT(none.error().message, Catch::Contains(dir.path("groups")) && Catch::Contains("--ungrouped own"));
+  flags.job.scheme.ungrouped = job::Ungrouped::kOwn;
+  CHECK((*read_groups(flags))->text.empty());
+  flags.sources["groups-file"] = job::Source::kCommandLine;
+  CHECK_FALSE(read_groups(flags));
+  REQUIRE(write_file_atomic(dir.path("groups"), "#0 #1\n"));
+  CHECK((*read_groups(flags))->text == "#0 #1\n");
+  flags.job.scheme.kv_store = "dist_sync";
+  CHECK_FALSE(*read_groups(flags));
+
+  CHECK(read_sharding(flags)->empty());
+  flags.job.scheme.data_allocator = true;
+  CHECK(read_sharding(flags).error().code == Code::kUsage);
+  REQUIRE(write_file_atomic(dir.path("data_sharding"), "0 0.3\n0.3 1\n"));
+  CHECK(read_sharding(flags)->size() == 2);
+  flags.job.num_workers = 3;
+  CHECK_THAT(read_sharding(flags).error().message, Catch::Contains("2 lines for 3 workers"));
 }
 
 TEST_CASE("keys are the parameters, then the statistics", "[role]") {

@@ -1,0 +1,35 @@
+// The groups of GSP: a file with a line a group, whose words are workers (distributed.md 2.1, R-G1).
+//
+//   10.10.10.22 10.10.10.23      a worker of that host each; a host stands as often as it has workers in the group
+//   node4:0 [fe80::1]:1          the first, the second worker of the host, in order of rank
+//   #0 #3                        ranks; so there are no comments
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags.h"
+
+namespace dtrain::job {
+
+// By what names the file may call a worker. Any of them may be empty.
+struct WorkerPlace {
+  std::string host;     // as in the host file, or as the machine calls itself
+  std::string address;  // without a port
+};
+
+struct GroupsFile {
+  std::string name;  // for messages
+  std::string text;
+};
+
+// The group of each worker, by rank: 0 is the first line's. `workers` by rank. Under Ungrouped::kOwn those in no group
+// have groups behind the lines', in order of rank. Code::kUsage names the line and the worker: one that there is not,
+// one that stands twice, a host that stands more often than it has workers, a worker in no group.
+Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
+                                          Ungrouped ungrouped);
+
+}  // namespace dtrain::job
