@@ -1,9 +1,16 @@
 #include "dry_run.h"
 
+#include <map>
+
 #include "exec/executor.h"
 #include "job/data_set.h"
+#include "job/groups.h"
+#include "job/host_file.h"
 #include "job/job_spec.h"
+#include "job/scheme.h"
+#include "job/value.h"
 #include "role/devices.h"
+#include "role/membership.h"
 #include "role/setup.h"
 #include "role/stores.h"
 #include "role/training.h"
@@ -64,13 +71,90 @@ Result<std::string> memory_text(const job::Flags& flags) {
                             flags.job.num_servers, mebibytes(weights), mebibytes(weights), mebibytes(state));
 }
 
+std::string scheme_text(const job::JobFlags& job) {
+  const job::SchemeFlags& scheme = job.scheme;
+  switch (job::store_of(job).scheme) {
+    case job::Scheme::kBsp: break;
+    case job::Scheme::kAsp: return "ASP, no worker waits for another";
+    case job::Scheme::kSsp:
+      return fmt::format("SSP, no worker is more than {} steps ahead of the slowest", scheme.staleness);
+    case job::Scheme::kGsp:
+      return fmt::format(
+          "GSP, each worker waits for its group; weight {}, groups {}", job::format_value(scheme.gsp_weight),
+          scheme.group_staleness ? fmt::format("at most {} rounds ahead of the slowest", *scheme.group_staleness)
+                                 : "do not wait for each other");
+  }
+  return scheme.backup > 0 ? fmt::format("BSP, a round waits for all workers but the last {}", scheme.backup)
+                           : "BSP, all workers wait for each other";
+}
+
+// By rank, as the scheduler will hear it from the processes of the table; nothing: they are started by hand.
+Result<std::optional<std::vector<job::WorkerPlace>>> places_of(const job::Flags& flags) {
+  DT_TRY(const std::optional<job::Seating> hosts, job::read_seating(flags));
+  std::vector<job::WorkerPlace> places;
+  for (int64_t rank = 0; rank < flags.job.num_workers; rank++) {
+    if (hosts) {
+      places.push_back({hosts->workers[static_cast<size_t>(rank)].host, ""});
+    } else if (flags.launch.role == job::Role::kNone) {
+      places.push_back({role::host_name(), flags.launch.advertise.empty() ? "127.0.0.1" : flags.launch.advertise});
+    } else {
+      return std::nullopt;
+    }
+  }
+  return places;
+}
+
+Result<std::string> groups_text(const job::Flags& flags) {
+  DT_TRY(const std::optional<job::GroupsFile> file, role::read_groups(flags));
+  if (!file) return std::string();
+  DT_TRY(const auto places, places_of(flags));
+  if (!places) return fmt::format("groups: those of '{}', once the workers have said where they are\n", file->name);
+  DT_TRY(const std::vector<int64_t> groups, job::parse_groups(*file, *places, flags.job.scheme.ungrouped));
+  std::map<int64_t, std::vector<std::string>> members;
+  for (size_t rank = 0; rank < groups.size(); rank++) {
+    members[groups[rank]].push_back(fmt::format("{} ({})", rank, (*places)[rank].host));
+  }
+  std::string text;
+  for (const auto& [group, workers] : members) {
+    text += fmt::format("group {}: workers {}\n", group, fmt::join(workers, ", "));
+  }
+  return text;
+}
+
+Result<std::string> shares_text(const job::Flags& flags) {
+  DT_TRY(const std::vector<data::Fraction> fractions, role::read_sharding(flags));
+  const int64_t every = flags.job.scheme.resplit_every;
+  const std::string rotate = every > 0 ? fmt::format("shares go on to the next rank every {} epochs\n", every) : "";
+  if (fractions.empty())
+    return fmt::format("shares: each worker 1/{} of the records\n", flags.job.num_workers) + rotate;
+  std::string text;
+  for (size_t rank = 0; rank < fractions.size(); rank++) {
+    text +=
+        fmt::format("share of worker {}: {} to {}\n", rank, fractions[rank].begin.value(), fractions[rank].end.value());
+  }
+  return text + rotate;
+}
+
+// Who waits for whom, and for which records; nothing for one process.
+Result<std::string> job_text(const job::Flags& flags) {
+  if (!flags.distributed()) return std::string();
+  DT_TRY(const std::string groups, groups_text(flags));
+  DT_TRY(const std::string shares, shares_text(flags));
+  const std::string hint = job::learning_rate_hint(flags.job);
+  return fmt::format("scheme: {}\n{}{}{}{}\n", scheme_text(flags.job), groups, shares, hint, hint.empty() ? "" : "\n");
+}
+
 }  // namespace
 
 Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table) {
   DT_TRY_VOID(job::apply_own_data_set(flags));
   DT_TRY(const std::string memory, memory_text(flags));
-  return fmt::format("{}\n{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
-                     process_table.empty() ? "" : "\n", memory, role::update_text(flags));
+  DT_TRY(const std::string job, job_text(flags));
+  return fmt::format("{}
+{}{}{}{}weights are updated {}
+", job::text(job::requested(flags)), process_table,
+                     process_table.empty() ? "" : "
+", job, memory, role::update_text(flags));
 }
 
 }  // namespace dtrain::cmd

@@ -62,10 +62,12 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags) {
   }
   DT_TRY(const std::string executable, launch::this_executable());
   DT_TRY(const std::string token, job::token_of(flags.launch));
+  DT_TRY(std::optional<job::Seating> hosts, job::read_seating(flags));
   const launch::LocalSetting setting{.executable = executable,
                                      .arguments = std::move(arguments),
                                      .flags = flags,
                                      .host = launch::this_host(),
+                                     .hosts = std::move(hosts),
                                      .run_dir = role::choose_run_dir(flags, resumed),
                                      .token = token,
                                      .runtime_directory = call.environment("XDG_RUNTIME_DIR").value_or("")};

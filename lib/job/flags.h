@@ -26,6 +26,7 @@ namespace dtrain::job {
 enum class UpdateOn { kAuto, kStore, kWorker };
 enum class Placement { kHash, kBalanced };
 enum class OnNan { kFail, kSkip };
+enum class HostOrder { kSpread, kPack };
 enum class Ungrouped { kError, kOwn };   // what a worker in no group is
 enum class LogFormat { kNew, kLegacy };  // as MXNet 1.4 and later print; as 0.7 to 1.3 did
 
@@ -114,7 +115,9 @@ struct JobFlags {
 
 // Of the process: may differ. Section 3, and the files of section 4.
 struct LaunchFlags {
-  std::string launcher = "local";
+  std::string launcher = "local";  // resolved: "ssh" with a host file where none is given
+  std::string hostfile;            // empty: none
+  HostOrder host_order = HostOrder::kSpread;
   Role role = Role::kNone;
   std::string scheduler;  // HOST:PORT; empty: none given
   std::optional<int64_t> rank;

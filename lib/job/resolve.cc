@@ -40,6 +40,25 @@ Result<> check_one_process(const Flags& flags) {
   return {};
 }
 
+// Where the processes are to run, and whether this version can start them there.
+Result<> resolve_launcher(Flags& flags) {
+  LaunchFlags& launch = flags.launch;
+  if (launch.hostfile.empty()) {
+    if (flags.given("host-order")) return fail(Code::kUsage, "--host-order: there is no host file to go by (-H)");
+    if (launch.launcher == "ssh") return fail(Code::kUsage, "--launcher ssh: the hosts are missing (-H FILE)");
+    return {};
+  }
+  if (!flags.given("num-workers")) return fail(Code::kUsage, "-H {}: how many workers? (-n)", launch.hostfile);
+  if (!flags.given("launcher")) launch.launcher = "ssh";
+  if (launch.launcher == "ssh" && launch.role == Role::kNone && !launch.dry_run) {
+    return fail(Code::kUsage,
+                "-H {}: this version of dtrain starts no processes on other hosts. --launcher local starts all of them "
+                "on this one; --dry-run shows where they belong",
+                launch.hostfile);
+  }
+  return {};
+}
+
 // Store, W and S. Without -n, a launcher or a role it is one process.
 Result<> resolve_store(Flags& flags) {
   JobFlags& job = flags.job;
@@ -317,6 +336,7 @@ Result<> resolve_loop(Flags& flags) {
 }  // namespace
 
 Result<> resolve(Flags& flags) {
+  DT_TRY_VOID(resolve_launcher(flags));
   DT_TRY_VOID(resolve_store(flags));
   DT_TRY_VOID(check_scheme(flags));
   DT_TRY_VOID(check_role(flags));

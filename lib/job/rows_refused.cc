@@ -35,9 +35,8 @@ std::vector<RefusedFlag> of_the_originals() {
 
 std::vector<std::string> later_spellings() {
   return {// 3
-          "-H", "--hostfile", "--host-file", "-i", "--interface", "--dmlc-interface", "--host-order", "--roles",
-          "--env", "--env-server", "--env-worker", "--env-file", "--sync-dst-dir", "--exclude", "--num-attempt",
-          "--local-num-attempt", "--queue", "--jobname",
+          "-i", "--interface", "--dmlc-interface", "--roles", "--env", "--env-server", "--env-worker", "--env-file",
+          "--sync-dst-dir", "--exclude", "--num-attempt", "--local-num-attempt", "--queue", "--jobname",
           // 4
           "--regroup-every", "--log-time-to",
           // 5

@@ -43,6 +43,9 @@ constexpr std::array<Named<Placement>, 2> names_of(Placement) {
 constexpr std::array<Named<OnNan>, 2> names_of(OnNan) {
   return {{{"fail", OnNan::kFail}, {"skip", OnNan::kSkip}}};
 }
+constexpr std::array<Named<HostOrder>, 2> names_of(HostOrder) {
+  return {{{"spread", HostOrder::kSpread}, {"pack", HostOrder::kPack}}};
+}
 constexpr std::array<Named<Ungrouped>, 2> names_of(Ungrouped) {
   return {{{"error", Ungrouped::kError}, {"own", Ungrouped::kOwn}}};
 }

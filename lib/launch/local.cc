@@ -21,7 +21,8 @@ struct Common {
   std::vector<std::string> command;  // executable and the user's flags
   std::vector<std::string> environment;
   std::string host, run_dir;
-  bool loopback = true;  // the user said nothing about addresses
+  std::optional<job::Seating> hosts;
+  bool loopback = true;  // all processes are on this host, and the user said nothing about addresses
   bool port_given = false;
 };
 
@@ -37,7 +38,9 @@ Common common_of(const LocalSetting& setting) {
   };
   common.host = setting.host;
   common.run_dir = setting.run_dir;
-  common.loopback = setting.flags.launch.advertise.empty() && setting.flags.launch.bind.empty();
+  common.hosts = setting.hosts;
+  const job::LaunchFlags& launch = setting.flags.launch;
+  common.loopback = launch.launcher == "local" && launch.advertise.empty() && launch.bind.empty();
   common.port_given = setting.flags.launch.port != 0;
   return common;
 }
@@ -46,12 +49,23 @@ void append(std::vector<std::string>& list, std::initializer_list<std::string> m
   list.insert(list.end(), more);
 }
 
+// Where the host file puts a process; nothing: it does not say.
+const job::Seat* seat_of(const Common& common, const std::string& role, int rank) {
+  if (!common.hosts || role == "scheduler") return nullptr;
+  const std::vector<job::Seat>& seats = role == "server" ? common.hosts->servers : common.hosts->workers;
+  return &seats[static_cast<size_t>(rank)];
+}
+
 // `task`: its number among servers and workers, as dmlc's trackers count them.
 Command command_for(const Common& common, const std::string& role, int rank, int task, const std::string& scheduler) {
   Command command{
       .role = role, .rank = rank, .host = common.host, .arguments = common.command, .environment = common.environment};
   append(command.arguments, {"--role", role, "--rank", std::to_string(rank), "--run-dir", common.run_dir});
   append(command.environment, {"DMLC_ROLE=" + role, fmt::format("DMLC_RANK={}", rank)});
+  if (const job::Seat* seat = seat_of(common, role, rank)) {
+    command.host = seat->host;
+    if (!seat->gpus.empty()) append(command.arguments, {"--gpus", fmt::format("{}", fmt::join(seat->gpus, ","))});
+  }
   if (common.loopback) append(command.arguments, {"--advertise", kLoopback});
   if (role == "scheduler") return command;
   // --port is the scheduler's own: the others of this host cannot have it too.

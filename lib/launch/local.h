@@ -1,11 +1,14 @@
 // A whole job on this host (R-L1, `--launcher local`): one scheduler, S servers, W workers, all of them this executable
-// with the user's flags and their role behind them. A flag given twice: the last one wins.
+// with the user's flags and their role behind them. With a host file they have its names and GPUs. A flag given twice:
+// the last one wins.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "job/flags.h"
+#include "job/host_file.h"
 #include "launch/supervisor.h"
 
 namespace dtrain::launch {
@@ -15,6 +18,7 @@ struct LocalSetting {
   std::vector<std::string> arguments;  // the user's, without program name and sub-command
   const job::Flags& flags;             // read from them
   std::string host;                    // this host's name, for prefixes
+  std::optional<job::Seating> hosts;   // of the host file: stand in for that name, and say who has which GPUs
   std::string run_dir;                 // exists, or will be made by the processes
   std::string token;                   // empty: one is drawn
   std::string runtime_directory;       // $XDG_RUNTIME_DIR, may be empty

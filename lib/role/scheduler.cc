@@ -4,6 +4,7 @@
 
 #include "job/data_set.h"
 #include "job/exit_code.h"
+#include "job/host_file.h"
 #include "job/scheme.h"
 #include "kvstore/placement.h"
 #include "role/addresses.h"
@@ -47,19 +48,23 @@ Result<std::string> placement_of(const job::JobFlags& flags) {
 struct JobFiles {
   std::vector<data::Fraction> sharding;
   std::optional<job::GroupsFile> groups;
+  std::optional<job::Seating> hosts;
 };
 
 Result<JobFiles> read_files(const job::Flags& flags) {
   JobFiles files;
   DT_TRY(files.sharding, read_sharding(flags));
   DT_TRY(files.groups, read_groups(flags));
+  DT_TRY(files.hosts, job::read_seating(flags));
   return files;
 }
 
-std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined) {
+// By rank; the host is what the host file calls it, if there is one, else what it calls itself.
+std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::optional<job::Seating>& hosts) {
   std::vector<job::WorkerPlace> places;
   for (const rpc::Node& node : joined.nodes) {
-    if (node.member.role == rpc::Role::kWorker) places.push_back({node.host, node.address});
+    if (node.member.role != rpc::Role::kWorker) continue;
+    places.push_back({hosts ? hosts->workers[node.member.rank].host : node.host, node.address});
   }
   return places;
 }
@@ -67,7 +72,7 @@ std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined) {
 // Fills in what is known once all have joined.
 Result<> complete(const rpc::Joined& joined, const JobFiles& files, job::JobSpec& spec) {
   if (files.groups) {
-    DT_TRY(spec.groups, job::parse_groups(*files.groups, places_of(joined), spec.flags.scheme.ungrouped));
+    DT_TRY(spec.groups, job::parse_groups(*files.groups, places_of(joined, files.hosts), spec.flags.scheme.ungrouped));
   }
   DT_TRY_VOID(complete_spec(static_cast<int64_t>(joined.records_train), static_cast<int64_t>(joined.records_val),
                             files.sharding, spec));

@@ -19,6 +19,26 @@ TEST_CASE("with -n the store is dist_sync and there are as many servers as worke
   CHECK(parsed({"--launcher", "local"}).job.num_servers == 1);  // a launcher means a job, of one worker
 }
 
+TEST_CASE("with a host file the launcher is ssh, which only shows what it would do", "[job]") {
+  const Flags flags = parsed({"-n", "3", "-H", "hosts", "--dry-run"});
+  CHECK(flags.launch.launcher == "ssh");
+  CHECK(flags.launch.hostfile == "hosts");
+  CHECK(flags.launch.host_order == HostOrder::kSpread);
+  CHECK(parsed({"-n", "3", "--host-file", "hosts", "--launcher", "ssh", "--dry-run", "--host-order", "pack"})
+            .launch.host_order == HostOrder::kPack);
+  CHECK(parsed({"-n", "3", "-H", "hosts", "--launcher", "local"}).launch.launcher == "local");
+  CHECK(parsed({"-n", "3"}).launch.launcher == "local");
+  // A process by hand reads it for the groups.
+  CHECK(parsed({"--role", "scheduler", "-n", "3", "-H", "hosts"}).launch.hostfile == "hosts");
+  const std::string line = refused({"-n", "3", "-H", "hosts"});
+  CHECK_THAT(line, Contains("-H hosts") && Contains("no processes on other hosts") && Contains("--launcher local") &&
+                       Contains("--dry-run"));
+  CHECK_THAT(refused({"-n", "3", "-H", "hosts", "--launcher", "ssh"}), Contains("no processes on other hosts"));
+  CHECK_THAT(refused({"-n", "3", "--launcher", "ssh"}), Contains("the hosts are missing (-H FILE)"));
+  CHECK_THAT(refused({"-H", "hosts"}), Contains("how many workers? (-n)"));
+  CHECK_THAT(refused({"-n", "3", "--host-order", "pack"}), Contains("there is no host file to go by (-H)"));
+}
+
 TEST_CASE("stores are taken by their exact names", "[job]") {
   CHECK(parsed({"--kv-store", "local_allreduce_cpu"}).job.scheme.kv_store == "local");
   CHECK(parsed({"--kv-store", "local_allreduce_device"}).job.scheme.kv_store == "device");

@@ -17,11 +17,13 @@ job::Flags two_by_one() {
   return flags;
 }
 
-LocalJob job_with(const job::Flags& flags, const std::string& token = "secret") {
+LocalJob job_with(const job::Flags& flags, const std::string& token = "secret",
+                  std::optional<job::Seating> hosts = std::nullopt) {
   return local_job({.executable = "/opt/dtrain",
                     .arguments = {"-n", "2", "-s", "1", "--network", "lenet"},
                     .flags = flags,
                     .host = "node",
+                    .hosts = std::move(hosts),
                     .run_dir = "runs/x",
                     .token = token,
                     .runtime_directory = ""});
@@ -45,6 +47,22 @@ TEST_CASE("a local job is the user's own command line with a role behind it", "[
   CHECK(shell_line(others[2].arguments) ==
         "/opt/dtrain -n 2 -s 1 --network lenet --role worker --rank 1 --run-dir runs/x --advertise 127.0.0.1 "
         "--scheduler 127.0.0.1:4711");
+}
+
+TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
+  job::Flags flags = two_by_one();
+  const job::Seating hosts{.servers = {{"c"}}, .workers = {{"a", {0, 1}}, {"b"}}};
+  const std::vector<Command> local = job_with(flags, "secret", hosts).others("127.0.0.1:4711");
+  CHECK(local[0].host == "c");
+  CHECK(local[1].host == "a");
+  CHECK(local[2].host == "b");
+  CHECK_THAT(shell_line(local[1].arguments), Catch::Contains("--gpus 0,1 --advertise 127.0.0.1"));
+  CHECK(shell_line(local[2].arguments).find("--gpus") == std::string::npos);
+  // On other hosts nobody is reached over loopback.
+  flags.launch.launcher = "ssh";
+  const LocalJob remote = job_with(flags, "secret", hosts);
+  CHECK(remote.scheduler.host == "node");
+  CHECK(dry_run_table(remote).find("127.0.0.1") == std::string::npos);
 }
 
 TEST_CASE("the children find in the environment what a tracker would have put there", "[launch]") {

@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
-#include "support/temp_dir.h"
 #include "data/image_dataset.h"
 #include "data/synthetic.h"
 #include "role/stores.h"
 #include "role/training.h"
+#include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace dtrain::role;

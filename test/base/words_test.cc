@@ -1,0 +1,20 @@
+#include "base/words.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+using namespace dtrain;
+
+TEST_CASE("lines are cut into words, and blank ones are counted only", "[base]") {
+  const std::string text = "a  b\n\n \t\r\n c\td\r\ne";
+  const std::vector<WordLine> lines = word_lines(text);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].number == 1);
+  CHECK(lines[0].words == std::vector<std::string_view>{"a", "b"});
+  CHECK(lines[1].number == 4);
+  CHECK(lines[1].words == std::vector<std::string_view>{"c", "d"});
+  CHECK(lines[2].number == 5);
+  CHECK(lines[2].words == std::vector<std::string_view>{"e"});
+  CHECK(word_lines("").empty());
+  CHECK(word_lines("\n\n").empty());
+}

@@ -1,0 +1,191 @@
+#include "job/host_file.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/file.h"
+#include "job/parse.h"
+#include "support/temp_dir.h"
+
+namespace dtrain::job {
+
+using Catch::Matchers::Contains;
+
+namespace {
+
+HostFile hosts_in(const std::string& text) {
+  const Result<HostFile> file = parse_host_file(text, "hosts");
+  INFO((file ? "" : file.error().text()));
+  REQUIRE(file);
+  return *file;
+}
+
+std::string refused_hosts(const std::string& text) {
+  const Result<HostFile> file = parse_host_file(text, "hosts");
+  REQUIRE_FALSE(file);
+  CHECK(file.error().code == Code::kUsage);
+  return file.error().message;
+}
+
+Seating seated(const std::string& text, int64_t servers, int64_t workers, HostOrder order = HostOrder::kSpread) {
+  const Result<Seating> seating = seat(hosts_in(text), {servers, workers, order});
+  INFO((seating ? "" : seating.error().text()));
+  REQUIRE(seating);
+  return *seating;
+}
+
+std::string refused_seats(const std::string& text, int64_t servers, int64_t workers,
+                          HostOrder order = HostOrder::kSpread) {
+  const Result<Seating> seating = seat(hosts_in(text), {servers, workers, order});
+  REQUIRE_FALSE(seating);
+  CHECK(seating.error().code == Code::kUsage);
+  return seating.error().message;
+}
+
+std::string names(const std::vector<Seat>& seats) {
+  std::string text;
+  for (const Seat& seat : seats) text += (text.empty() ? "" : " ") + seat.host;
+  return text;
+}
+
+// V17: repeats, ports, slots, IPv6.
+constexpr const char* kMixed =
+    "# the rack at the door\n"
+    "node1 slots=2 gpus=0,1   # two of each\n"
+    "node2:2222 user=train\n"
+    "\n"
+    "[fe80::1%eth0]:22 role=worker\n"
+    "[2001:db8::7] role=server slots=1\n"
+    "172.30.0.172\n"
+    "node2:2222\n";
+
+}  // namespace
+
+TEST_CASE("a host file says how to reach each host and what runs there", "[job]") {
+  const HostFile file = hosts_in(kMixed);
+  REQUIRE(file.lines.size() == 6);
+  CHECK(file.lines[0].host == "node1");
+  CHECK(file.lines[0].ssh_port == 0);
+  CHECK(file.lines[0].slots == 2);
+  CHECK(file.lines[0].gpus == std::vector<int64_t>{0, 1});
+  CHECK(file.lines[1].host == "node2");
+  CHECK(file.lines[1].ssh_port == 2222);
+  CHECK(file.lines[1].user == "train");
+  CHECK_FALSE(file.lines[1].slots);
+  CHECK(file.lines[2].host == "fe80::1%eth0");
+  CHECK(file.lines[2].ssh_port == 22);
+  CHECK(file.lines[2].role == Role::kWorker);
+  CHECK(file.lines[2].number == 5);
+  CHECK(file.lines[3].host == "2001:db8::7");
+  CHECK(file.lines[3].role == Role::kServer);
+  CHECK(file.lines[4].host == "172.30.0.172");
+}
+
+TEST_CASE("servers, then workers, go over the hosts in turns", "[job]") {
+  const Seating mixed = seated(kMixed, 3, 6);
+  CHECK(names(mixed.servers) == "node1 node2 2001:db8::7");
+  CHECK(names(mixed.workers) == "172.30.0.172 node2 node1 node2 fe80::1%eth0 172.30.0.172");
+  // dmlc's launcher: process i of servers and workers is on host i modulo their number.
+  const Seating plain = seated("172.30.0.172\n172.30.0.171\n", 1, 2);
+  CHECK(names(plain.servers) == "172.30.0.172");
+  CHECK(names(plain.workers) == "172.30.0.171 172.30.0.172");
+  CHECK(names(seated("172.30.0.172\n172.31.0.173\n172.30.1.174\n", 3, 3).workers) ==
+        "172.30.0.172 172.31.0.173 172.30.1.174");
+}
+
+// The twelve hosts of MXNet-G's repository: with as many servers, worker r is on line r.
+TEST_CASE("a repeated host has as many turns", "[job]") {
+  const std::string text =
+      "10.10.10.25\n10.10.10.26\n10.10.10.29\n10.10.10.29\n10.10.10.30\n10.10.10.30\n"
+      "10.10.10.31\n10.10.10.31\n10.10.10.31\n10.10.10.33\n10.10.10.33\n10.10.10.33\n";
+  CHECK(names(seated(text, 12, 12).workers) ==
+        "10.10.10.25 10.10.10.26 10.10.10.29 10.10.10.29 10.10.10.30 10.10.10.30 10.10.10.31 10.10.10.31 10.10.10.31 "
+        "10.10.10.33 10.10.10.33 10.10.10.33");
+  CHECK(names(seated("a\na\nb\n", 0, 4).workers) == "a a b a");
+}
+
+TEST_CASE("slots are a limit, and packing fills them host by host", "[job]") {
+  CHECK(names(seated("a slots=1\nb\n", 0, 4).workers) == "a b b b");
+  CHECK(names(seated("a slots=1\nb slots=3\nc slots=2\n", 1, 5).workers) == "b c b c b");
+  const Seating packed = seated("a slots=2\nb slots=3\nc slots=2\n", 1, 5, HostOrder::kPack);
+  CHECK(names(packed.servers) == "a");
+  CHECK(names(packed.workers) == "a b b b c");
+  CHECK(names(seated("a slots=2 role=worker\nb slots=3\n", 2, 3, HostOrder::kPack).servers) == "b b");
+  CHECK_THAT(refused_seats("a slots=1\nb slots=2\n", 1, 3), Contains("hosts: no place is left for worker 2 of 3"));
+  CHECK_THAT(refused_seats("a role=worker\n", 1, 1), Contains("no place is left for server 0 of 1"));
+  CHECK_THAT(refused_seats("# two\na slots=1\nb\n", 0, 1, HostOrder::kPack),
+             Contains("hosts:3: --host-order pack") && Contains("'b' (slots=K)"));
+}
+
+TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
+  const auto gpus = [](const Seating& seating) {
+    std::vector<std::vector<int64_t>> all;
+    for (const Seat& seat : seating.workers) all.push_back(seat.gpus);
+    return all;
+  };
+  using Lists = std::vector<std::vector<int64_t>>;
+  CHECK(gpus(seated("a gpus=0,1,2,3\nb gpus=1,0\nc\n", 0, 4)) == Lists{{0, 1}, {1, 0}, {}, {2, 3}});
+  CHECK(gpus(seated("a gpus=0,1,2\n", 1, 2)) == Lists{{0}, {1, 2}});
+  // Of all its lines, whichever they stand on.
+  CHECK(gpus(seated("a gpus=0,1\na gpus=0,1\n", 0, 2)) == Lists{{0}, {1}});
+  CHECK(gpus(seated("a gpus=3\nb\na gpus=5\n", 0, 3)) == Lists{{3}, {}, {5}});
+  // Another port is another machine.
+  CHECK(gpus(seated("a:1 gpus=0\na:2 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
+  CHECK(seated("a gpus=0\n", 3, 1).servers[2].gpus.empty());
+  CHECK_THAT(refused_seats("a gpus=0\n", 0, 2), Contains("hosts: a has 1 GPUs for 2 workers"));
+}
+
+TEST_CASE("a host file with mistakes is refused by line", "[job]") {
+  CHECK_THAT(refused_hosts("# nothing\n\n"), Contains("hosts: there is no host"));
+  CHECK_THAT(refused_hosts("a\n-oProxyCommand=x\n"), Contains("hosts:2: '-oProxyCommand=x' is not the name"));
+  CHECK_THAT(refused_hosts("slots=2\n"), Contains("hosts:1: 'slots=2' is not the name"));
+  CHECK_THAT(refused_hosts("a b\n"), Contains("'b' is not KEY=VALUE"));
+  CHECK_THAT(refused_hosts("a slot=2\n"), Contains("did you mean 'slots'?"));
+  CHECK_THAT(refused_hosts("a slots=2 slots=3\n"), Contains("slots stands twice"));
+  CHECK_THAT(refused_hosts("a slots=0\n"), Contains("slots: a host with 0 slots"));
+  CHECK_THAT(refused_hosts("a slots=x\n"), Contains("slots: 'x' is not a whole number"));
+  CHECK_THAT(refused_hosts("a gpus=0,0\n"), Contains("gpus: '0,0' is not a list of different GPUs"));
+  CHECK_THAT(refused_hosts("a gpus=\n"), Contains("gpus: ''"));
+  CHECK_THAT(refused_hosts("a gpus=-1\n"), Contains("gpus: '-1'"));
+  CHECK_THAT(refused_hosts("a gpus=auto\n"), Contains("list them: gpus=0,1"));
+  CHECK_THAT(refused_hosts("a role=scheduler\n"), Contains("there are: server, worker, any"));
+  CHECK_THAT(refused_hosts("a user=-l\n"), Contains("user: '-l'"));
+  CHECK_THAT(refused_hosts("a:0\n"), Contains("'0' is not"));
+  CHECK_THAT(refused_hosts("a:70000\n"), Contains("ports are 1 to 65535"));
+  CHECK_THAT(refused_hosts("a:\n"), Contains("hosts:1"));
+  CHECK_THAT(refused_hosts("fe80::1\n"), Contains("in [ ]: [fe80::1]"));
+  CHECK_THAT(refused_hosts("[fe80::1\n"), Contains("not an address of IPv6"));
+  CHECK_THAT(refused_hosts("[node1]\n"), Contains("not an address of IPv6"));
+  CHECK_THAT(refused_hosts("[fe80::1]22\n"), Contains("'22' behind the address is not a port"));
+  CHECK(hosts_in("a role=any\r\n").lines[0].role == Role::kNone);
+}
+
+TEST_CASE("a host file that was cut or changed never crashes", "[job]") {
+  const std::string good = kMixed;
+  for (size_t size = 0; size < good.size(); size++) {
+    const Result<HostFile> file = parse_host_file(good.substr(0, size), "hosts");
+    if (file) CHECK_FALSE(file->lines.empty());
+  }
+  for (size_t i = 0; i < good.size(); i++) {
+    for (int bit = 0; bit < 8; bit++) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+      const Result<HostFile> file = parse_host_file(bad, "hosts");
+      if (!file) continue;
+      const Result<Seating> seating = seat(*file, {3, 6, HostOrder::kSpread});
+      if (seating) CHECK(seating->workers.size() == 6);
+    }
+  }
+}
+
+TEST_CASE("the host file of the flags seats the job", "[job]") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("hosts"), "a\nb\n"));
+  const Flags flags = parsed({"-n", "3", "-s", "1", "-H", dir.path("hosts"), "--dry-run"});
+  CHECK(names((*read_seating(flags))->workers) == "b a b");
+  CHECK_FALSE(*read_seating(parsed({"-n", "3"})));
+  const auto missing = read_seating(parsed({"-n", "3", "-H", dir.path("none"), "--dry-run"}));
+  CHECK(missing.error().code == Code::kUsage);
+  CHECK_THAT(missing.error().message, Contains("none"));
+}
+
+}  // namespace dtrain::job
