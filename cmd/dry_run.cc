@@ -5,7 +5,6 @@
 #include "exec/executor.h"
 #include "job/data_set.h"
 #include "job/groups.h"
-#include "job/host_file.h"
 #include "job/job_spec.h"
 #include "job/scheme.h"
 #include "job/value.h"
@@ -88,26 +87,10 @@ std::string scheme_text(const job::JobFlags& job) {
                            : "BSP, all workers wait for each other";
 }
 
-// By rank, as the scheduler will hear it from the processes of the table; nothing: they are started by hand.
-Result<std::optional<std::vector<job::WorkerPlace>>> places_of(const job::Flags& flags) {
-  DT_TRY(const std::optional<job::Seating> hosts, job::read_seating(flags));
-  std::vector<job::WorkerPlace> places;
-  for (int64_t rank = 0; rank < flags.job.num_workers; rank++) {
-    if (hosts) {
-      places.push_back({hosts->workers[static_cast<size_t>(rank)].host, ""});
-    } else if (flags.launch.role == job::Role::kNone) {
-      places.push_back({role::host_name(), flags.launch.advertise.empty() ? "127.0.0.1" : flags.launch.advertise});
-    } else {
-      return std::nullopt;
-    }
-  }
-  return places;
-}
-
 Result<std::string> groups_text(const job::Flags& flags) {
   DT_TRY(const std::optional<job::GroupsFile> file, role::read_groups(flags));
   if (!file) return std::string();
-  DT_TRY(const auto places, places_of(flags));
+  DT_TRY(const auto places, role::places_to_be(flags));
   if (!places) return fmt::format("groups: those of '{}', once the workers have said where they are\n", file->name);
   DT_TRY(const std::vector<int64_t> groups, job::parse_groups(*file, *places, flags.job.scheme.ungrouped));
   std::map<int64_t, std::vector<std::string>> members;

@@ -11,6 +11,7 @@
 #include "job/token.h"
 #include "launch/local.h"
 #include "launch/supervisor.h"
+#include "role/membership.h"
 #include "role/report.h"
 #include "role/role.h"
 #include "role/run_dir.h"
@@ -27,7 +28,9 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::build_network(flags.job));
   DT_TRY_VOID(role::initializer_spec(flags.job));
   DT_TRY_VOID(role::read_sharding(flags));
-  DT_TRY_VOID(role::read_groups(flags));
+  DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
+  DT_TRY(const auto places, role::places_to_be(flags));
+  if (groups && places) DT_TRY_VOID(job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
   return {};
 }
 

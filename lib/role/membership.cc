@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "job/host_file.h"
 #include "job/job_spec.h"
 
 namespace dtrain::role {
@@ -12,6 +13,21 @@ std::string host_name() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   return host.data();
+}
+
+Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags) {
+  const job::LaunchFlags& launch = flags.launch;
+  const bool local = launch.launcher == "local";
+  if (launch.role != job::Role::kNone || (local && !launch.bind.empty() && launch.advertise.empty())) {
+    return std::nullopt;
+  }
+  const std::string address = !local ? "" : launch.advertise.empty() ? "127.0.0.1" : launch.advertise;
+  DT_TRY(const std::optional<job::Seating> hosts, job::read_seating(flags));
+  std::vector<job::WorkerPlace> places;
+  for (int64_t rank = 0; rank < flags.job.num_workers; rank++) {
+    places.push_back({hosts ? hosts->workers[static_cast<size_t>(rank)].host : host_name(), address});
+  }
+  return places;
 }
 
 rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role) {

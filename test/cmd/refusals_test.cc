@@ -88,7 +88,22 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
 TEST_CASE("what is not there is named before any process is started", "[cmd]") {
   const test::TempDir dir;
   REQUIRE(make_directories(dir.path("empty")));
+  REQUIRE(write_file_atomic(dir.path("groups"), "127.0.0.1 127.0.0.1\nnode9\n"));
+  REQUIRE(write_file_atomic(dir.path("of-one"), "127.0.0.1\n"));
+  REQUIRE(write_file_atomic(dir.path("data_sharding"), "0 0.5\n0.4 1\n"));
+  REQUIRE(write_file_atomic(dir.path("hosts"), "node1 slots=1\n"));
+  const std::vector<std::string> gsp = {"-n", "2", "--kv-store", "dist_gsync", "--benchmark", "1", "--network", "mlp"};
+  const auto gsp_with = [&gsp](std::vector<std::string> more) {
+    more.insert(more.begin(), gsp.begin(), gsp.end());
+    return more;
+  };
   const std::vector<Refusal> refusals = {
+      // V13: an unknown group member.
+      {gsp_with({}), 2, {"groups:2: there is no worker on 'node9'"}},
+      {gsp_with({"--groups-file", "of-one"}), 2, {"of-one: worker 1", "is in no group", "--ungrouped own"}},
+      {gsp_with({"--groups-file", "of-none"}), 2, {"of-none: no such file"}},
+      {gsp_with({"--ungrouped", "own", "--data-allocator", "1"}), 2, {"data_sharding:2: 0.4 overlaps"}},
+      {gsp_with({"-H", "hosts", "--launcher", "local"}), 2, {"hosts: no place is left for server 1 of 2"}},
       {{"--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
       {{"-n", "2", "--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
       {{"-n", "2", "--data-dir", dir.path("empty"), "--network", "lenet"}, 7, {"empty", "--data-train"}},
@@ -161,6 +176,33 @@ TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
   CHECK(updates({"--gpus", "0,1", "--kv-store", "local"}) == "weights are updated on gpu(0), in its own memory\n");
   CHECK(dry.output.find("--dry-run") == std::string::npos);  // the commands are those that would run
   CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
+}
+
+TEST_CASE("a dry run shows hosts, scheme, groups and shares", "[cmd]") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("hosts"), "10.0.0.1 gpus=0,1\n10.0.0.2\n"));
+  REQUIRE(write_file_atomic(dir.path("groups"), "10.0.0.2\n10.0.0.1\n"));
+  REQUIRE(write_file_atomic(dir.path("data_sharding"), "0 0.3\n0.3 1\n"));
+  const std::vector<std::string> job = {"-n",        "2",   "-s",          "2", "-H",       "hosts",
+                                        "--network", "mlp", "--benchmark", "1", "--dry-run"};
+  const auto dry_with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), job.begin(), job.end());
+    const Ended ended = dtrain(more, {}, dir.path());
+    INFO(ended.output);
+    CHECK(ended.code == 0);
+    return ended.output;
+  };
+  using Catch::Matchers::Contains;
+  const std::string gsp = dry_with({"--kv-store", "dist_gsync", "--data-allocator", "1", "--gsp-weight", "floor:0.1"});
+  CHECK_THAT(gsp, Contains("1     worker     10.0.0.2"));
+  CHECK_THAT(gsp, Contains("--role worker --rank 0 --run-dir") && Contains("--gpus 0,1"));
+  CHECK_THAT(gsp, Contains("scheme: GSP") && Contains("weight floor:0.1, groups do not wait"));
+  CHECK_THAT(gsp, Contains("group 0: workers 1 (10.0.0.2)\ngroup 1: workers 0 (10.0.0.1)\n"));
+  CHECK_THAT(gsp, Contains("share of worker 0: 0 to 0.3\nshare of worker 1: 0.3 to 1\n"));
+  const std::string ssp = dry_with({"--kv-store", "dist_ssync", "--staleness", "3", "--lr", "0.1"});
+  CHECK_THAT(ssp, Contains("scheme: SSP, no worker is more than 3 steps ahead of the slowest"));
+  CHECK_THAT(ssp, Contains("shares: each worker 1/2 of the records") && Contains("--lr 0.05 (lr/W)"));
+  CHECK_THAT(dry_with({"--backup", "1"}), Contains("scheme: BSP, a round waits for all workers but the last 1"));
 }
 
 }  // namespace dtrain
