@@ -1,7 +1,9 @@
 // How a job comes together, and how it does not: processes started by hand, by flags and by variables.
 #include <catch2/catch.hpp>
 
+#include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "job/job_spec.h"
 
 using namespace dtrain;
 using namespace dtrain::test;
@@ -100,6 +102,45 @@ TEST_CASE("of two workers with one rank the second is refused", "[start]") {
   CHECK(contains(end.output, "worker 0"));
   job.start("worker", 1);
   check_finishes(job);
+}
+
+// R-L12: nobody but the scheduler has the files.
+TEST_CASE("groups and shares come from the scheduler's files", "[start]") {
+  const TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("groups"), "#1\n127.0.0.1 127.0.0.1\n"));
+  REQUIRE(write_file_atomic(dir.path("data_sharding"), "0 0.5\n0.5 0.8\n0.8 1\n"));
+  std::vector<std::string> flags = short_training();
+  for (const char* word : {"--kv-store", "dist_gsync", "--data-allocator", "1"}) flags.emplace_back(word);
+  LoopbackJob job(
+      {.workers = 3,
+       .servers = 1,
+       .flags = flags,
+       .scheduler_flags = {"--groups-file", dir.path("groups"), "--data-sharding-file", dir.path("data_sharding")}});
+  check_finishes(job);
+  CHECK(job.codes("worker") == "0");
+  CHECK(contains(job.output(), "workers 2 "));  // has a smaller share than worker 0 of its group
+  const Result<job::JobSpec> spec = job::read_job_spec(job.run_dir());
+  REQUIRE(spec);
+  CHECK(spec->groups == std::vector<int64_t>{1, 0, 1});
+  const int64_t records = spec->records_train;
+  CHECK(spec->shares ==
+        std::vector<job::Interval>{{0, records / 2}, {records / 2, records * 8 / 10}, {records * 8 / 10, records}});
+  CHECK(spec->batches[0] == spec->batches[2]);
+  CHECK(spec->batches[1] < spec->batches[0]);
+}
+
+// V13.
+TEST_CASE("a group member that is not there ends the start for all", "[start]") {
+  const TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("groups"), "#0\nnode9\n"));
+  std::vector<std::string> flags = short_training();
+  for (const char* word : {"--kv-store", "dist_gsync"}) flags.emplace_back(word);
+  LoopbackJob job({.flags = flags, .scheduler_flags = {"--groups-file", dir.path("groups")}});
+  const bool ended = job.await_end(kRefusalSeconds);
+  INFO(job.output());
+  REQUIRE(ended);
+  for (const char* role : {"scheduler", "server", "worker"}) CHECK(job.codes(role) == "2");
+  CHECK(contains(job.output(), "groups:2: there is no worker on 'node9'"));
 }
 
 TEST_CASE("a worker with other flags than the job is refused and told which", "[start]") {
