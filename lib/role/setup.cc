@@ -171,6 +171,7 @@ std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
     size = std::max(size, shares[rank].size());
   }
   std::vector<int64_t> by_rank;
+  by_rank.reserve(group_of.size());
   for (const sync::Group group : group_of) by_rank.push_back(largest.at(group));
   return by_rank;
 }

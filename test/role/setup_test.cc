@@ -1,6 +1,7 @@
 #include "role/setup.h"
 
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "base/file.h"
 #include "data/image_dataset.h"
@@ -44,6 +45,45 @@ TEST_CASE("a worker's batches are those of the largest share that it waits for",
   gsp.groups = {0, 0, 1, 1};
   CHECK(plan_passes(gsp, 100, sharding)->batches == std::vector<int64_t>{2, 2, 8, 8});
   CHECK(plan_passes(spec_of("dist_sync", 4, 5), 100, sharding)->batches == std::vector<int64_t>{8, 8, 8, 8});
+}
+
+// V7, R-G6: whatever the shares, each worker goes round all of its own, and members of a group in equally many batches.
+TEST_CASE("every record comes at least once in a pass, and groups have equal batches", "[role]") {
+  std::mt19937_64 random(3);
+  const auto draw = [&random](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  for (int64_t workers = 1; workers <= 200; workers += 7) {
+    INFO("workers " << workers);
+    job::JobSpec spec = spec_of("dist_gsync", workers, draw(1, 64));
+    std::vector<double> speeds;
+    for (int64_t i = 0; i < workers; i++) {
+      speeds.push_back(static_cast<double>(draw(1, 20)));
+      spec.groups.push_back(draw(0, 4));
+    }
+    const int64_t records = 20000 + draw(0, 1000);
+    const std::vector<data::Share> shares = data::shares_by_speed(records, speeds);
+    std::string file;
+    for (const data::Share& share : shares) {
+      const auto part = [&](int64_t border) { return static_cast<double>(border) / static_cast<double>(records); };
+      file += fmt::format("{} {}\n", part(share.begin), part(share.end));
+    }
+    const auto sharding = data::parse_sharding_file(file, {"data_sharding", workers, false});
+    REQUIRE(sharding);
+    const Result<PassPlan> plan = plan_passes(spec, records, *sharding);
+    REQUIRE(plan);
+    int64_t next = 0;
+    for (size_t rank = 0; rank < plan->shares.size(); rank++) {
+      REQUIRE(plan->shares[rank] == job::Interval{shares[rank].begin, shares[rank].end});
+      REQUIRE(plan->shares[rank].begin == next);
+      next = plan->shares[rank].end;
+      REQUIRE(plan->batches[rank] * spec.flags.batch_size >= shares[rank].size());
+      for (size_t other = 0; other < rank; other++) {
+        if (spec.groups[other] == spec.groups[rank]) REQUIRE(plan->batches[other] == plan->batches[rank]);
+      }
+    }
+    REQUIRE(next == records);
+  }
 }
 
 TEST_CASE("--num-examples changes the length of a pass and no share", "[role]") {
