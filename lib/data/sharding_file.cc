@@ -135,6 +135,7 @@ Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const S
 
 std::vector<Share> shares_of(const std::vector<Fraction>& fractions, int64_t records) {
   std::vector<Share> shares;
+  shares.reserve(fractions.size());
   for (const Fraction& fraction : fractions)
     shares.push_back({fraction.begin.times(records), fraction.end.times(records)});
   return shares;

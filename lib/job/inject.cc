@@ -40,13 +40,13 @@ Result<> parse_rule(std::string_view text, InjectDelay& delay) {
 }
 
 template <class Value>
-Result<> add_rule(Inject::Rule<Value> rule, Rules<Value>& rules) {
+Result<> add_rule(const Inject::Rule<Value>& rule, Rules<Value>& rules) {
   for (const Inject::Rule<Value>& other : rules) {
     if (other.where == rule.where) {
       return fail(Code::kUsage, "it stands twice{}", rule.where ? " for " + to_text(*rule.where) : "");
     }
   }
-  rules.push_back(std::move(rule));
+  rules.push_back(rule);
   return {};
 }
 
@@ -59,7 +59,7 @@ Result<> read_rule(std::string_view text, const Parse& parse, Rules<Value>& rule
   if (at < text.size()) {
     DT_TRY(rule.where, parse_process_name(text.substr(at + 1)));
   }
-  return add_rule(std::move(rule), rules);
+  return add_rule(rule, rules);
 }
 
 template <class Value>
@@ -85,7 +85,7 @@ Result<> read_kill(std::string_view text, Rules<uint64_t>& rules) {
   Inject::Rule<uint64_t> rule;
   DT_TRY(rule.where, parse_process_name(text.substr(0, at)));
   DT_TRY_VOID(parse_value(text.substr(at + kAt.size()), rule.value));
-  return add_rule(std::move(rule), rules);
+  return add_rule(rule, rules);
 }
 
 Result<> read_seed(std::string_view text, std::optional<uint64_t>& seed) {
