@@ -1,0 +1,171 @@
+#include "sync/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sync/text.h"
+
+namespace dtrain::sync {
+namespace {
+
+constexpr size_t kPendingMax = size_t{64} << 10;  // bytes
+constexpr size_t kMembersMax = size_t{1} << 24;   // of all machines of a trace: about a gigabyte
+
+template <class Number>
+bool take_number(std::string_view& text, Number& number) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<size_t>(stop - text.data()));
+  return error == std::errc();
+}
+
+// Takes "12.0 " off the front.
+bool take_name(std::string_view& line, SliceName& name) {
+  if (!take_number(line, name.key) || line.substr(0, 1) != ".") return false;
+  line.remove_prefix(1);
+  if (!take_number(line, name.part) || line.substr(0, 1) != " ") return false;
+  line.remove_prefix(1);
+  return true;
+}
+
+std::string_view first_line(std::string_view text) {
+  return text.substr(0, text.find('\n'));
+}
+
+class Replayer {
+ public:
+  Replayer(std::string_view trace, const std::function<void(std::string_view)>& out) : rest_(trace), out_(out) {}
+
+  Result<Replay> run() {
+    while (!rest_.empty() && !replay_.difference) DT_TRY_VOID(replay_line(), "line {}", line_);
+    return std::move(replay_);
+  }
+
+ private:
+  Result<> replay_line() {
+    std::string_view line = first_line(rest_);
+    text_.clear();
+    if (line.substr(0, 6) == "slice ") {
+      DT_TRY_VOID(begin(line.substr(6)));
+    } else {
+      DT_TRY_VOID(feed(line));
+    }
+    compare();
+    return {};
+  }
+
+  Result<> begin(std::string_view line) {
+    const std::string_view whole = line;
+    SliceName name;
+    const size_t at = line.rfind(" begin ");
+    std::string_view step_text = at == line.npos ? "" : line.substr(at + 7);
+    Step step = 0;
+    if (!take_name(line, name) || !take_number(step_text, step) || !step_text.empty()) {
+      return fail(Code::kData, "'{}' is not a slice", whole);
+    }
+    DT_TRY(const Policy policy, parse_policy(line.substr(0, line.rfind(" begin "))));
+    members_ += policy.group_of.size();
+    if (members_ > kMembersMax) return fail(Code::kData, "more than {} workers in all slices", kMembersMax);
+    machines_.insert_or_assign(name, Machine(policy, step));
+    append_begin(name, policy, step, text_);
+    replay_.slices++;
+    return {};
+  }
+
+  Result<> feed(std::string_view line) {
+    SliceName name;
+    const std::string_view whole = line;
+    if (!take_name(line, name)) return fail(Code::kData, "'{}' is neither a slice nor an event", whole);
+    DT_TRY(const Event event, parse_event(line));
+    const auto machine = machines_.find(name);
+    if (machine == machines_.end()) return fail(Code::kData, "slice {}.{} has not begun", name.key, name.part);
+    effects_.clear();
+    machine->second.on(event, effects_);
+    append_event(name, event, effects_, text_);
+    replay_.events++;
+    return {};
+  }
+
+  // `text_` with the next lines of the trace, which it takes off; an effect behind them is one too many.
+  void compare() {
+    out_(text_);
+    if (rest_.substr(0, text_.size()) == text_) {
+      line_ += static_cast<uint64_t>(std::count(text_.begin(), text_.end(), '\n'));
+      rest_.remove_prefix(text_.size());
+      if (rest_.substr(0, 2) == "  ") replay_.difference = {line_, std::string(first_line(rest_)), ""};
+      return;
+    }
+    std::string_view replayed = text_;
+    while (first_line(rest_).size() < rest_.size() && first_line(rest_) == first_line(replayed)) {
+      rest_.remove_prefix(first_line(rest_).size() + 1);
+      replayed.remove_prefix(first_line(replayed).size() + 1);
+      line_++;
+    }
+    replay_.difference = {line_, std::string(first_line(rest_)), std::string(first_line(replayed))};
+  }
+
+  std::string_view rest_;
+  const std::function<void(std::string_view)>& out_;
+  uint64_t line_ = 1;
+  size_t members_ = 0;
+  std::map<SliceName, Machine> machines_;
+  std::vector<Effect> effects_;
+  std::string text_;  // of the event that is replayed
+  Replay replay_;
+};
+
+}  // namespace
+
+void append_begin(SliceName slice, const Policy& policy, Step begin, std::string& out) {
+  fmt::format_to(std::back_inserter(out), "slice {}.{} {} begin {}\n", slice.key, slice.part, to_text(policy), begin);
+}
+
+void append_event(SliceName slice, const Event& event, std::span<const Effect> effects, std::string& out) {
+  fmt::format_to(std::back_inserter(out), "{}.{} {}\n", slice.key, slice.part, to_text(event));
+  for (const Effect& effect : effects) fmt::format_to(std::back_inserter(out), "  {}\n", to_text(effect));
+}
+
+Result<std::unique_ptr<TraceWriter>> TraceWriter::create(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "we");
+  if (file == nullptr) return fail(Code::kUsage, "{}: {}", path, std::strerror(errno));
+  return std::unique_ptr<TraceWriter>(new TraceWriter(path, file));
+}
+
+void TraceWriter::begin(SliceName slice, const Policy& policy, Step begin) {
+  const std::lock_guard lock(mutex_);
+  append_begin(slice, policy, begin, pending_);
+}
+
+void TraceWriter::event(SliceName slice, const Event& event, std::span<const Effect> effects) {
+  const std::lock_guard lock(mutex_);
+  append_event(slice, event, effects, pending_);
+  if (pending_.size() >= kPendingMax) flush();
+}
+
+void TraceWriter::flush() {
+  const bool is_written = errno_ == 0 &&
+                          std::fwrite(pending_.data(), 1, pending_.size(), file_.get()) == pending_.size() &&
+                          std::fflush(file_.get()) == 0;
+  if (!is_written && errno_ == 0) errno_ = errno;
+  pending_.clear();
+}
+
+Result<> TraceWriter::finish() {
+  const std::lock_guard lock(mutex_);
+  flush();
+  if (errno_ == 0) return {};
+  return fail(Code::kData, "{}: {}: the trace is not whole", path_, std::strerror(errno_));
+}
+
+Result<Replay> replay(std::string_view trace, const std::function<void(std::string_view)>& out) {
+  return Replayer(trace, out).run();
+}
+
+}  // namespace dtrain::sync

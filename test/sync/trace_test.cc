@@ -1,0 +1,116 @@
+#include "sync/trace.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/file.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::sync;
+
+namespace {
+
+// Two slices of two workers, and one that begins anew.
+std::string example() {
+  std::string text;
+  const auto feed = [&](SliceName name, Machine& machine, const Event& event) {
+    std::vector<Effect> effects;
+    machine.on(event, effects);
+    append_event(name, event, effects, text);
+  };
+  Machine first(bsp(2)), second(gsp({0, 1}, 3), 7);
+  append_begin({0, 0}, bsp(2), 0, text);
+  append_begin({12, 1}, gsp({0, 1}, 3), 7, text);
+  feed({0, 0}, first, Push{0, 0});
+  feed({12, 1}, second, Push{1, 7});
+  feed({0, 0}, first, Pull{0, 1});
+  feed({0, 0}, first, Push{1, 0});
+  feed({12, 1}, second, Refresh{1, 8});
+  append_begin({12, 1}, gsp({0, 1}, 3), 7, text);
+  second = Machine(gsp({0, 1}, 3), 7);
+  feed({12, 1}, second, Leave{0});
+  return text;
+}
+
+Result<Replay> replay(const std::string& trace, std::string& out) {
+  return sync::replay(trace, [&](std::string_view piece) { out += piece; });
+}
+
+}  // namespace
+
+TEST_CASE("a trace is replayed byte for byte", "[sync][trace]") {
+  const std::string trace = example();
+  INFO(trace);
+  std::string out;
+  const Replay run = replay(trace, out).value();
+  CHECK_FALSE(run.difference.has_value());
+  CHECK(out == trace);
+  CHECK(run.slices == 3);
+  CHECK(run.events == 6);
+}
+
+// Each byte changed, and the trace cut anywhere: said at a line not before it, unless it is still a trace, of something
+// else ("begin 9" in front of a leave).
+TEST_CASE("a trace that is not what the machine did is told apart", "[sync][trace]") {
+  const std::string trace = example();
+  size_t noticed = 0;
+  for (size_t at = 0; at < trace.size(); at++) {
+    std::string changed = trace;
+    changed[at] = changed[at] == '9' ? '8' : '9';
+    for (const std::string& other : {changed, trace.substr(0, at)}) {
+      INFO(other);
+      std::string out;
+      const auto run = replay(other, out);
+      const bool is_whole = run && !run->difference;
+      CHECK(is_whole == (out == other));
+      noticed += is_whole ? 0 : 1;
+      const auto line = 1 + std::count(trace.begin(), trace.begin() + static_cast<int64_t>(at), '\n');
+      if (run && run->difference) CHECK(static_cast<int64_t>(run->difference->line) >= line);
+    }
+  }
+  CHECK(noticed > trace.size() * 19 / 10);
+}
+
+TEST_CASE("a trace that cannot be read names the line", "[sync][trace]") {
+  const auto error_of = [](const std::string& trace) {
+    std::string out;
+    const auto run = replay(trace, out);
+    return run ? "" : run.error().text();
+  };
+  CHECK(error_of("slice 0.0 bsp 2 begin 0\n0.1 push 0 step 0\n") ==
+        "error [data] slice 0.1 has not begun\n  while line 2");
+  for (const char* line : {"x", "0.0", "0.0 ", "0 push 0 step 0", "slice", "slice 0.0 bsp 2", "slice 0.0 xsp 2 begin 0",
+                           "slice 0.0 bsp 2 begin x", "slice 0 bsp 2 begin 0", "slice 0.0 begin 0", "0.0 sit 0"}) {
+    CAPTURE(line);
+    CHECK(error_of(std::string("slice 0.0 bsp 2 begin 0\n") + line + "\n").find("while line 2") != std::string::npos);
+  }
+}
+
+TEST_CASE("a trace that claims too many workers is refused", "[sync][trace]") {
+  std::string trace, out;
+  for (int i = 0; i < 300; i++) append_begin({0, 0}, bsp(65536), 0, trace);
+  CHECK_FALSE(replay(trace, out).has_value());
+}
+
+TEST_CASE("a server's trace file has what the lines have", "[sync][trace]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("events");
+  const auto writer = TraceWriter::create(path).value();
+  std::string expected;
+  append_begin({3, 0}, asp(2), 5, expected);
+  writer->begin({3, 0}, asp(2), 5);
+  const std::vector<Effect> effects = {Add{1, 1}, Apply{1, 1}};
+  for (Step step = 5; step < 5000; step++) {
+    append_event({3, 0}, Push{1, step}, effects, expected);
+    writer->event({3, 0}, Push{1, step}, effects);
+  }
+  REQUIRE(writer->finish().has_value());
+  CHECK(read_file(path).value() == expected);
+  CHECK_FALSE(TraceWriter::create(dir.path("none/events")).has_value());
+}
+
+TEST_CASE("a trace file on a full disk is an error at its end", "[sync][trace]") {
+  const auto writer = TraceWriter::create("/dev/full").value();
+  writer->begin({0, 0}, asp(2), 0);
+  CHECK(writer->finish().error().message == "/dev/full: No space left on device: the trace is not whole");
+}
