@@ -87,8 +87,10 @@ void Machine::on_push(const Push& push, std::vector<Effect>& out) {
 }
 
 void Machine::on_pull(const Pull& pull, std::vector<Effect>& out) {
-  if (const char* why = objection(pull.worker, pull.step)) return out.push_back(Reject{pull.worker, why});
+  if (const char* why = objection(pull.worker)) return out.push_back(Reject{pull.worker, why});
   Member& member = members_[pull.worker];
+  // It would wait for a gradient of its own.
+  if (pull.step > member.next) return out.push_back(Reject{pull.worker, "pull of a future step"});
   GroupState& group = groups_[member.group];
   if (pull.step <= group.open) return answer(pull.worker, out);
   if (!member.parked) group.parked.push_back(pull.worker);  // asked again, after a reconnect: it keeps its place
@@ -98,10 +100,12 @@ void Machine::on_pull(const Pull& pull, std::vector<Effect>& out) {
 }
 
 void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
-  if (const char* why = objection(refresh.worker, refresh.step)) return out.push_back(Reject{refresh.worker, why});
-  const Group group = members_[refresh.worker].group;
+  if (const char* why = objection(refresh.worker)) return out.push_back(Reject{refresh.worker, why});
+  const Member& member = members_[refresh.worker];
+  const Group group = member.group;
   GroupState& state = groups_[group];
-  if (refresh.step > state.open) return out.push_back(Reject{refresh.worker, "refresh in the middle of a step"});
+  if (std::max(refresh.step, member.next) > state.open)
+    return out.push_back(Reject{refresh.worker, "refresh in the middle of a step"});
   // Once a round, for all members shall get the same weights; and not for one that comes again when they have gone on.
   if (policy_.snapshots && refresh.step == state.open && !std::exchange(state.is_refreshed, true) &&
       state.seen < version_) {
@@ -218,10 +222,9 @@ void Machine::answer(Worker worker, std::vector<Effect>& out) {
   out.push_back(Answer{worker, group, groups_[group].open});
 }
 
-const char* Machine::objection(Worker worker, Step step) const {
+const char* Machine::objection(Worker worker) const {
   if (worker >= members_.size()) return "pull of an unknown worker";
   if (!members_[worker].live) return "pull of a worker that left";
-  if (step > members_[worker].next) return "pull of a future step";  // it would wait for a gradient of its own
   return nullptr;
 }
 

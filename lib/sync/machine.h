@@ -40,7 +40,7 @@ Policy gsp(std::vector<Group> group_of, std::optional<Step> lead_max = std::null
 // clang-format off
 struct Push { Worker worker; Step step; };     // the gradient of `step` for this slice has arrived, maybe for the second time
 struct Pull { Worker worker; Step step; };     // wants the weights that `step` begins with
-struct Refresh { Worker worker; Step step; };  // a Pull at an epoch's end, when all workers have stopped: wants the newest
+struct Refresh { Worker worker; Step step; };  // a Pull at an epoch's end: wants the newest. Begins when all have stopped; nobody joins until all have it
 struct Join { Worker worker; Step step; };     // takes part from `step` on
 struct Leave { Worker worker; };               // done, dead or silent for too long: the driver says which, and when
 using Event = std::variant<Push, Pull, Refresh, Join, Leave>;
@@ -115,8 +115,8 @@ class Machine {
   void keep(Group group, std::vector<Effect>& out);
   void answer(Worker worker, std::vector<Effect>& out);
 
-  // Why the worker cannot ask for the weights of `step`; nullptr: it can.
-  [[nodiscard]] const char* objection(Worker worker, Step step) const;
+  // Why the worker cannot ask for weights; nullptr: it can.
+  [[nodiscard]] const char* objection(Worker worker) const;
   [[nodiscard]] bool is_missing(Worker worker) const;  // from the round of its group
   [[nodiscard]] bool within_bound(Step round) const;
   [[nodiscard]] Worker first_missing(Group group);  // of a round that is not complete
