@@ -1,327 +1,557 @@
 #include "sync/simulator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <functional>
-#include <iterator>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <queue>
-#include <set>
+#include <tuple>
 #include <utility>
 
-#include "base/random.h"
-#include "sync/text.h"
+#include "base/error.h"
+#include "base/overloaded.h"
 
 namespace dtrain::sync {
 namespace {
 
-using Time = uint64_t;  // virtual microseconds
-
-constexpr Time kStepTime = 1000;
-constexpr Time kResendAfter = 3000;
-constexpr Time kDelayMax = 2000;  // in bad weather; more than a step, so that messages overtake each other
-constexpr Time kDelayCalm = 50;
-
-constexpr std::string_view kDroppedOld = "push dropped, its round was over";
-constexpr std::string_view kDroppedOpen = "push dropped, its round was open";
-constexpr std::string_view kParked = "pull parked";
-constexpr std::string_view kAnsweredAtOnce = "pull answered at once";
-constexpr std::string_view kAskedAgain = "pull asked again while parked";
-constexpr std::string_view kClosedByLeave = "round closed by a leave";
-constexpr std::string_view kLeaverHadAdded = "left with its gradient in the open round";
-constexpr std::string_view kLateAfterLeave = "message of a worker that left";
-constexpr std::string_view kRejoined = "joined again";
-constexpr std::string_view kRejoinedOpen = "joined again, its gradient still in the open round";
-constexpr std::string_view kAnswerTwice = "answer came twice";
-constexpr std::string_view kRequestLost = "request lost";
-constexpr std::string_view kAnswerLost = "answer lost";
-constexpr std::string_view kPaths[] = {kDroppedOld,    kDroppedOpen,    kParked,         kAnsweredAtOnce, kAskedAgain,
-                                       kClosedByLeave, kLeaverHadAdded, kLateAfterLeave, kRejoined,       kRejoinedOpen,
-                                       kAnswerTwice,   kRequestLost,    kAnswerLost};
-
-// What the weights contain: of each worker, one past the last step whose gradient was applied.
-using Contents = std::vector<Step>;
+using Incident = Observer::Incident;
 
 struct Request {
-  Worker worker;
-  uint64_t incarnation;
-  std::optional<Step> push;
-  Step pull;
+  enum class Kind : uint8_t { kPull, kPushPull, kRefresh } kind = Kind::kPull;
+  Step wanted = 0;        // what it asks for; the step before it is what it pushes
+  uint32_t exchange = 0;  // of the worker; the answer names it
+};
+
+struct Reply {
+  Step step = 0;         // that the worker may begin
+  uint64_t applied = 0;  // gradients in the weights
+  uint32_t exchange = 0;
+  uint64_t number = 0;  // of the Answer
+};
+
+// What happens at a time.
+struct Action {
+  enum class Kind : uint8_t {
+    kRequestComes,  // its first byte
+    kRequest,
+    kReplyComes,
+    kReply,
+    kComputed,
+    kResend,
+    kCrash,
+    kCrashKnown,
+    kJoin,
+  } kind = Kind::kComputed;
+  Worker worker = 0;
+  uint32_t incarnation = 0;
+  uint32_t server = 0;
+  Request request = {};
+  Reply reply = {};
+  Time time = 0;
+  uint64_t order = 0;
+};
+struct IsLater {
+  bool operator()(const Action& a, const Action& b) const {
+    return std::tie(a.time, a.order) > std::tie(b.time, b.order);
+  }
 };
 
 struct SimWorker {
-  bool running = true;
-  bool live_at_server = true;
-  uint64_t incarnation = 0;
-  Step awaited = 0;     // step whose weights it waits for
-  bool awaits = false;  // else it computes, or is at its end
-  Time step_time = kStepTime;
-  bool finished = false;
+  enum class State : uint8_t { kAway, kWaiting, kComputing, kStopped, kDone } state = State::kAway;
+  bool is_live = true;   // as far as the servers know
+  bool is_busy = false;  // the epoch's end waits for it
+  uint32_t incarnation = 0;
+  Request request = {};     // of the exchange under way
+  uint32_t unanswered = 0;  // servers
+  Step next = 0;            // that it may begin: the smallest of the answers
+  uint64_t applied = 0;     // gradients in the weights: the smallest of the answers
+  Time since = 0;           // its state began
+  Time parked = 0;          // the longest time that a server let it wait in this exchange
+  Time resend_after = 0;
+  std::optional<Step> crash_at = {};  // in this step, or as soon as it begins a later one
+  Time crash_after = 0;               // it began
+  bool returns = false;
+  Step join_at = 0;  // or at a later step, where the servers are
+};
+
+// What a server knows of a worker, and what the worker knows of it.
+struct Line {
+  bool is_answered = false;
+  bool is_parked = false;
+  Time parked_since = 0;
+  uint32_t parked_exchange = 0;
+};
+
+struct Server {
+  Machine machine;
+  uint64_t applied = 0;                // gradients
+  std::vector<uint32_t> in_round;      // by group: gradients in its accumulator
+  std::vector<uint64_t> kept_applied;  // by group: `applied` at its last Keep
 };
 
 class Simulation {
  public:
-  Simulation(const Setting& setting, uint64_t seed);
+  Simulation(const Setting& setting, uint64_t seed, std::span<Observer* const> observers);
   Outcome run();
 
  private:
-  void at(Time delay, std::function<void()> action);
-  bool draw(int percent) { return random_.below(100) < percent; }
-  [[nodiscard]] bool calm() const { return now_ >= calm_from_; }
-  void note(std::string_view path) { outcome_.paths[path]++; }
-  void require(bool holds, std::string_view what);
-  // Over the network: maybe late, lost, or twice.
-  void deliver(std::string_view path_if_lost, const std::function<void()>& arrive);
+  using State = SimWorker::State;
+
+  void at(Time time, Action action);
+  void act(const Action& action);
+  void note(Incident incident, Worker worker);
+  void plan_crashes();
+  [[nodiscard]] bool is_over(const SimWorker& worker) const;
+  [[nodiscard]] Time patience() const;
+  [[nodiscard]] uint64_t share_of_bytes() const { return setting_.network.bytes / setting_.servers; }
+  [[nodiscard]] VirtualNetwork::Host host_of_server(uint32_t server) const { return workers_.size() + server; }
+  Line& line(Worker w, uint32_t server) { return lines_[size_t{w} * setting_.servers + server]; }
 
   // The workers' side.
-  void ask(const Request& request);
-  void on_answer(Worker w, uint64_t incarnation, Step step);
+  void ask(Worker w, Request::Kind kind, Step wanted);
+  void send_request(Worker w, uint32_t server);
+  void resend(const Action& action);
+  void on_reply(const Action& action);
+  void end_exchange(Worker w);
   void begin_step(Worker w, Step step);
+  void on_computed(Worker w);
+  void stop(Worker w);
+  void enter(State state, SimWorker& worker);
+
+  // The job's side: who takes part.
+  void set_busy(Worker w, bool is_busy);
+  void end_epoch();
   void crash(Worker w);
-  void rejoin(Worker w);
+  void on_crash_known(Worker w);
+  void let_join(Step step);
+  void join(const Action& action);
 
-  // The server's side: what kvstore's shard does, with sets in place of sums.
-  void on_request(const Request& request);
-  void feed(const Event& event);
-  void carry_out(const Event& event, const Effect& effect);
-  void on_add(const Add& add, const Event& event);
-  void on_apply(const Apply& apply, const Event& event);
-  void on_answer_effect(const Answer& answer);
-  void check_contents(const Answer& answer, const Contents& contents);
+  // The servers' side: what kvstore's shard does, with counts in place of sums.
+  void on_request(const Action& action);
+  void feed_all(const Event& event);
+  void feed(uint32_t server, const Event& event, uint32_t exchange);
+  void on_apply(uint32_t server, const Apply& apply);
+  void on_park(uint32_t server, const Park& park, uint32_t exchange);
+  void on_answer(uint32_t server, const Answer& answer, std::optional<uint32_t> exchange);
 
-  const Setting setting_;
-  RandomStream random_;
-  Machine machine_;
-  Outcome outcome_;
-  Time now_ = 0;
-  Time calm_from_;
-
-  struct Action {
-    Time time;
-    uint64_t order;
-    std::function<void()> act;
-    bool operator<(const Action& other) const { return std::pair(time, order) > std::pair(other.time, other.order); }
-  };
-  std::priority_queue<Action> actions_;
+  const Setting& setting_;
+  const uint64_t seed_;
+  const std::span<Observer* const> observers_;
+  const bool ends_by_progress_;
+  VirtualNetwork network_;
+  std::priority_queue<Action, std::vector<Action>, IsLater> agenda_;
   uint64_t order_ = 0;
+  Time now_ = 0;
+  Time last_progress_ = 0;
 
   std::vector<SimWorker> workers_;
-  std::set<std::pair<Worker, Step>> added_;                 // ever
-  std::vector<std::vector<std::pair<Worker, Step>>> open_;  // by group: gradients in the accumulator
-  std::vector<Contents> kept_;                              // by group
-  Contents contents_;
-  std::set<Worker> parked_;
+  std::vector<Line> lines_;  // by worker and server
+  std::vector<Server> servers_;
+  std::vector<Effect> effects_;
+  uint32_t first_late_;  // rank of the first that joins later
+  size_t joins_done_ = 0;
+  Worker late_joined_ = 0;  // one past the last that joined so
+  uint64_t answers_ = 0;
+  uint32_t busy_ = 0;  // workers
+  Step epoch_ = 1;
+  Time epoch_began_ = 0;
+  Outcome outcome_;
 };
 
-Simulation::Simulation(const Setting& setting, uint64_t seed)
+// Workers that no bound holds together stop by what all of them have done, else each by its own steps.
+bool ends_by_progress(const Policy& policy) {
+  const auto& groups = policy.group_of;
+  const bool one_group = std::all_of(groups.begin(), groups.end(), [&](Group g) { return g == groups.front(); });
+  return !policy.lead_max && (!one_group || policy.backup > 0);
+}
+
+Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer* const> observers)
     : setting_(setting),
-      random_(seed, Use::kSimulation),
-      machine_(setting.policy),
-      calm_from_(setting.steps * kStepTime * 2),
+      seed_(seed),
+      observers_(observers),
+      ends_by_progress_(ends_by_progress(setting.policy)),
+      network_(setting.network, setting.weather, setting.policy.group_of.size() + setting.servers, seed),
       workers_(setting.policy.group_of.size()),
-      contents_(setting.policy.group_of.size(), 0) {
-  const auto& groups = setting_.policy.group_of;
+      lines_(workers_.size() * setting.servers),
+      first_late_(static_cast<uint32_t>(workers_.size())) {
+  DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds of {} workers", setting.step_ms.size(),
+           workers_.size());
+  const auto& groups = setting.policy.group_of;
   const size_t group_count = groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
-  open_.resize(group_count);
-  kept_.assign(group_count, contents_);
-  for (const std::string_view path : kPaths) outcome_.paths[path] = 0;
+  servers_.assign(setting.servers, {Machine(setting.policy), 0, std::vector<uint32_t>(group_count, 0),
+                                    std::vector<uint64_t>(group_count, 0)});
+  outcome_.workers.resize(workers_.size());
+  for (const Setting::Join& join : setting.joins) first_late_ -= std::min(join.count, first_late_);
+  late_joined_ = first_late_;
+  plan_crashes();
+}
+
+void Simulation::plan_crashes() {
   for (Worker w = 0; w < workers_.size(); w++) {
-    if (draw(setting_.slow_percent)) workers_[w].step_time *= 4;
-    if (draw(setting_.leave_percent)) at(random_.below(static_cast<int64_t>(calm_from_)), [this, w] { crash(w); });
-    at(0, [this, w] { ask({.worker = w, .incarnation = 0, .push = {}, .pull = 0}); });
+    RandomStream random(seed_, Use::kSimulation, w, std::numeric_limits<uint64_t>::max());
+    SimWorker& worker = workers_[w];
+    const bool crashes = random.uniform() < setting_.crash_share;
+    const auto steps = static_cast<int64_t>(setting_.steps * setting_.epochs);
+    if (crashes) worker.crash_at = static_cast<Step>(random.below(std::max<int64_t>(steps, 1)));
+    worker.crash_after = time_of_ms(random.uniform(0, 2 * setting_.step_ms[w]));
+    worker.returns = random.uniform() < setting_.return_share;
+  }
+  for (const Setting::Kill& kill : setting_.kills) {
+    if (kill.worker >= workers_.size()) continue;
+    workers_[kill.worker].crash_at = kill.step;
+    workers_[kill.worker].crash_after = 0;
   }
 }
 
 Outcome Simulation::run() {
-  // Far past what calm weather needs for all steps one after the other.
-  const Time end = calm_from_ + (setting_.steps + 1) * (workers_.size() + 1) * (8 * kStepTime + kResendAfter);
-  while (!actions_.empty() && actions_.top().time <= end) {
-    const Action next = actions_.top();
-    actions_.pop();
-    now_ = next.time;
-    next.act();
+  for (Worker w = first_late_; w < workers_.size(); w++) {
+    workers_[w].is_live = false;
+    feed_all(Leave{w});
   }
-  outcome_.all_finished = std::all_of(workers_.begin(), workers_.end(),
-                                      [](const SimWorker& worker) { return worker.finished || !worker.running; });
-  for (const auto& open : open_) require(open.empty(), "a gradient was added and never applied");
-  outcome_.updates = machine_.version();
+  for (Worker w = 0; w < first_late_; w++) {
+    set_busy(w, true);
+    ask(w, Request::Kind::kPull, 0);
+  }
+  const Time patience = this->patience();
+  while (!agenda_.empty() && agenda_.top().time <= last_progress_ + patience) {
+    const Action next = agenda_.top();
+    agenda_.pop();
+    now_ = next.time;
+    act(next);
+  }
+  outcome_.all_finished = std::all_of(workers_.begin(), workers_.end(), [](const SimWorker& worker) {
+    return worker.state == State::kDone || worker.state == State::kAway;
+  });
+  for (size_t w = 0; w < workers_.size(); w++) {  // the last epoch's end
+    const Time end = time_of_ms(outcome_.seconds * 1000);
+    if (workers_[w].state != State::kDone || workers_[w].since > end) continue;
+    outcome_.workers[w].waiting_s += static_cast<double>(end - workers_[w].since) / 1e9;
+  }
+  outcome_.messages = network_.messages();
+  outcome_.bytes = network_.bytes();
   return std::move(outcome_);
 }
 
-void Simulation::at(Time delay, std::function<void()> action) {
-  actions_.push({now_ + delay, order_++, std::move(action)});
+// Longer than anybody can be on the way from one step to the next, in any weather.
+Time Simulation::patience() const {
+  const double slowest_ms =
+      setting_.step_ms.empty() ? 0 : *std::max_element(setting_.step_ms.begin(), setting_.step_ms.end());
+  const double bits = 2 * 8 * static_cast<double>(setting_.network.bytes) * static_cast<double>(workers_.size());
+  const double exchange_ms = setting_.network.gbit_per_s > 0 ? bits / setting_.network.gbit_per_s / 1e6 : 0;
+  return time_of_ms(100 * (slowest_ms + setting_.weather.resend_max_ms + setting_.weather.delay_max_ms) +
+                    10 * (setting_.detect_ms + exchange_ms + setting_.network.latency_ms));
 }
 
-void Simulation::require(bool holds, std::string_view what) {
-  if (!holds) outcome_.broken.push_back(fmt::format("{} us: {}", now_, what));
+void Simulation::at(Time time, Action action) {
+  action.time = time;
+  action.order = order_++;
+  agenda_.push(action);
 }
 
-void Simulation::deliver(std::string_view path_if_lost, const std::function<void()>& arrive) {
-  if (calm()) return at(kDelayCalm, arrive);
-  if (draw(setting_.loss_percent)) return note(path_if_lost);
-  at(1 + random_.below(kDelayMax), arrive);
-  if (draw(setting_.duplicate_percent)) at(1 + random_.below(2 * kDelayMax), arrive);
+void Simulation::note(Incident incident, Worker worker) {
+  for (Observer* observer : observers_) observer->on_incident(incident, worker);
 }
 
-void Simulation::ask(const Request& request) {
-  SimWorker& worker = workers_[request.worker];
-  if (!worker.running || worker.incarnation != request.incarnation) return;
-  const bool again = worker.awaits && worker.awaited == request.pull;
-  if (again && parked_.contains(request.worker)) note(kAskedAgain);
-  worker.awaits = true;
-  worker.awaited = request.pull;
-  deliver(kRequestLost, [this, request] { on_request(request); });
-  at(kResendAfter, [this, request] {
-    const SimWorker& w = workers_[request.worker];
-    if (w.awaits && w.awaited == request.pull) ask(request);
-  });
+void Simulation::act(const Action& action) {
+  using Kind = Action::Kind;
+  const Worker w = action.worker;
+  const bool is_server_side = action.kind == Kind::kRequestComes || action.kind == Kind::kRequest;
+  const bool is_of_worker = !is_server_side && action.kind != Kind::kCrashKnown && action.kind != Kind::kJoin;
+  if (is_of_worker && (workers_[w].incarnation != action.incarnation || workers_[w].state == State::kAway)) return;
+  Action next = action;
+  switch (action.kind) {
+    case Kind::kRequestComes:
+      next.kind = Kind::kRequest;
+      return at(network_.receive(now_, host_of_server(action.server),
+                                 action.request.kind == Request::Kind::kPushPull ? share_of_bytes() : 0),
+                next);
+    case Kind::kReplyComes: next.kind = Kind::kReply; return at(network_.receive(now_, w, share_of_bytes()), next);
+    case Kind::kRequest: return on_request(action);
+    case Kind::kReply: return on_reply(action);
+    case Kind::kComputed: return on_computed(w);
+    case Kind::kResend: return resend(action);
+    case Kind::kCrash: return crash(w);
+    case Kind::kCrashKnown: return on_crash_known(w);
+    case Kind::kJoin: return join(action);
+  }
 }
 
-void Simulation::on_answer(Worker w, uint64_t incarnation, Step step) {
+// The workers' side.
+
+void Simulation::enter(State state, SimWorker& worker) {
+  worker.state = state;
+  worker.since = now_;
+}
+
+void Simulation::ask(Worker w, Request::Kind kind, Step wanted) {
   SimWorker& worker = workers_[w];
-  if (!worker.running || worker.incarnation != incarnation) return;
-  if (!worker.awaits || step < worker.awaited) return note(kAnswerTwice);
-  worker.awaits = false;
-  if (step < setting_.steps) return begin_step(w, step);
-  worker.finished = true;
-  worker.live_at_server = false;
-  feed(Leave{w});
+  enter(State::kWaiting, worker);
+  worker.request = {kind, wanted, worker.request.exchange + 1};
+  worker.unanswered = setting_.servers;
+  worker.next = std::numeric_limits<Step>::max();
+  worker.applied = std::numeric_limits<uint64_t>::max();
+  worker.parked = 0;
+  worker.resend_after = time_of_ms(setting_.weather.resend_ms);
+  for (uint32_t s = 0; s < setting_.servers; s++) {
+    line(w, s).is_answered = false;
+    send_request(w, s);
+  }
+  if (setting_.weather.loses_messages()) {
+    at(now_ + worker.resend_after,
+       {.kind = Action::Kind::kResend, .worker = w, .incarnation = worker.incarnation, .request = worker.request});
+  }
+}
+
+void Simulation::send_request(Worker w, uint32_t server) {
+  const SimWorker& worker = workers_[w];
+  const uint64_t bytes = worker.request.kind == Request::Kind::kPushPull ? share_of_bytes() : 0;
+  const VirtualNetwork::Arrivals arrivals = network_.send(now_, w, bytes);
+  if (arrivals.count == 0) note(Incident::kRequestLost, w);
+  for (int i = 0; i < arrivals.count; i++) {
+    at(arrivals.at[i], {.kind = Action::Kind::kRequestComes,
+                        .worker = w,
+                        .incarnation = worker.incarnation,
+                        .server = server,
+                        .request = worker.request});
+  }
+}
+
+void Simulation::resend(const Action& action) {
+  const Worker w = action.worker;
+  SimWorker& worker = workers_[w];
+  if (worker.state != State::kWaiting || worker.request.exchange != action.request.exchange) return;
+  note(Incident::kRequestAgain, w);
+  for (uint32_t s = 0; s < setting_.servers; s++) {
+    if (!line(w, s).is_answered) send_request(w, s);
+  }
+  worker.resend_after = std::min(2 * worker.resend_after, time_of_ms(setting_.weather.resend_max_ms));
+  at(now_ + worker.resend_after, action);
+}
+
+void Simulation::on_reply(const Action& action) {
+  SimWorker& worker = workers_[action.worker];
+  Line& line = this->line(action.worker, action.server);
+  if (worker.state != State::kWaiting || action.reply.exchange != worker.request.exchange || line.is_answered) {
+    return note(Incident::kAnswerAgain, action.worker);
+  }
+  line.is_answered = true;
+  for (Observer* observer : observers_) observer->on_take(action.server, action.worker, action.reply.number);
+  worker.next = std::min(worker.next, action.reply.step);
+  worker.applied = std::min(worker.applied, action.reply.applied);
+  if (--worker.unanswered == 0) end_exchange(action.worker);
+}
+
+void Simulation::end_exchange(Worker w) {
+  SimWorker& worker = workers_[w];
+  const Time took = now_ - worker.since;
+  const Time waited = std::min(took, worker.parked);
+  outcome_.workers[w].waiting_s += static_cast<double>(waited) / 1e9;
+  outcome_.workers[w].network_s += static_cast<double>(took - waited) / 1e9;
+  last_progress_ = now_;
+  if (is_over(worker)) return stop(w);
+  begin_step(w, worker.next);
+}
+
+bool Simulation::is_over(const SimWorker& worker) const {
+  if (ends_by_progress_) return worker.applied >= epoch_ * setting_.steps * first_late_;
+  return worker.next >= epoch_ * setting_.steps;
 }
 
 void Simulation::begin_step(Worker w, Step step) {
-  for (Worker other = 0; other < workers_.size(); other++) {
-    if (!workers_[other].live_at_server) continue;
-    const Step clock = machine_.clock(other);
-    if (step > clock) outcome_.lead_max = std::max(outcome_.lead_max, step - clock);
+  SimWorker& worker = workers_[w];
+  enter(State::kComputing, worker);
+  for (Observer* observer : observers_) observer->on_begin(static_cast<double>(now_) / 1e6, w, step);
+  RandomStream random(seed_, Use::kSimulation, w, step);
+  const double ms = setting_.step_ms[w] * (1 + setting_.jitter * random.uniform(-1, 1));
+  at(now_ + time_of_ms(ms), {.kind = Action::Kind::kComputed, .worker = w, .incarnation = worker.incarnation});
+  if (worker.crash_at && step >= *worker.crash_at) {
+    worker.crash_at.reset();
+    at(now_ + worker.crash_after, {.kind = Action::Kind::kCrash, .worker = w, .incarnation = worker.incarnation});
   }
-  const Time takes = workers_[w].step_time / 2 + random_.below(static_cast<int64_t>(workers_[w].step_time));
-  const Request request = {.worker = w, .incarnation = workers_[w].incarnation, .push = step, .pull = step + 1};
-  at(takes, [this, request] { ask(request); });
+  let_join(step);
+}
+
+void Simulation::on_computed(Worker w) {
+  SimWorker& worker = workers_[w];
+  outcome_.workers[w].computing_s += static_cast<double>(now_ - worker.since) / 1e9;
+  outcome_.workers[w].steps++;
+  outcome_.gradients++;
+  ask(w, Request::Kind::kPushPull, worker.next + 1);
+}
+
+void Simulation::stop(Worker w) {
+  const bool is_last = epoch_ == setting_.epochs;
+  enter(is_last ? State::kDone : State::kStopped, workers_[w]);
+  if (is_last) {
+    workers_[w].is_live = false;
+    feed_all(Leave{w});
+  }
+  set_busy(w, false);
+}
+
+// The job's side.
+
+void Simulation::set_busy(Worker w, bool is_busy) {
+  if (workers_[w].is_busy == is_busy) return;
+  workers_[w].is_busy = is_busy;
+  if (is_busy) {
+    busy_++;
+  } else if (--busy_ == 0) {
+    end_epoch();
+  }
+}
+
+void Simulation::end_epoch() {
+  outcome_.seconds = static_cast<double>(now_) / 1e9;
+  outcome_.epoch_s.resize(epoch_);  // the last one ends anew when somebody comes back after it
+  outcome_.epoch_s.back() = static_cast<double>(now_ - epoch_began_) / 1e9;
+  if (epoch_ == setting_.epochs) return;
+  std::vector<Worker> stopped;
+  for (Worker w = 0; w < workers_.size(); w++) {
+    if (workers_[w].state == State::kStopped) stopped.push_back(w);
+  }
+  if (stopped.empty()) return;  // all crashed; who comes back goes on with this epoch
+  epoch_++;
+  epoch_began_ = now_;
+  for (const Worker w : stopped) {
+    outcome_.workers[w].waiting_s += static_cast<double>(now_ - workers_[w].since) / 1e9;
+    set_busy(w, true);
+    ask(w, Request::Kind::kRefresh, workers_[w].next);
+  }
 }
 
 void Simulation::crash(Worker w) {
   SimWorker& worker = workers_[w];
-  if (!worker.running || worker.finished) return;
-  worker.running = false;
-  worker.awaits = false;
-  const bool comes_back = draw(setting_.rejoin_percent);
-  at(2 * kStepTime, [this, w, comes_back] {
-    workers_[w].live_at_server = false;
-    const auto& open = open_[setting_.policy.group_of[w]];
-    if (std::any_of(open.begin(), open.end(), [w](const auto& g) { return g.first == w; })) note(kLeaverHadAdded);
-    feed(Leave{w});
-    if (comes_back) at(1 + random_.below(4 * kStepTime), [this, w] { rejoin(w); });
-  });
+  if (worker.state == State::kDone) return;
+  enter(State::kAway, worker);
+  note(Incident::kCrash, w);
+  at(now_ + time_of_ms(setting_.detect_ms), {.kind = Action::Kind::kCrashKnown, .worker = w});
 }
 
-void Simulation::rejoin(Worker w) {
+void Simulation::on_crash_known(Worker w) {
   SimWorker& worker = workers_[w];
-  worker.running = worker.live_at_server = true;
+  worker.is_live = false;
+  last_progress_ = now_;
+  for (uint32_t s = 0; s < setting_.servers; s++) line(w, s).is_parked = false;
+  feed_all(Leave{w});
+  set_busy(w, false);
+  if (!worker.returns) return;
+  RandomStream random(seed_, Use::kSimulation, w, std::numeric_limits<uint64_t>::max() - 1);
+  at(now_ + time_of_ms(random.uniform(0, 8 * setting_.step_ms[w])), {.kind = Action::Kind::kJoin, .worker = w});
+}
+
+void Simulation::let_join(Step step) {
+  while (joins_done_ < setting_.joins.size() && setting_.joins[joins_done_].step <= step) {
+    const Setting::Join& join = setting_.joins[joins_done_++];
+    for (uint32_t i = 0; i < join.count && late_joined_ < workers_.size(); i++) {
+      workers_[late_joined_].join_at = join.step;
+      at(now_, {.kind = Action::Kind::kJoin, .worker = late_joined_++});
+    }
+  }
+}
+
+void Simulation::join(const Action& action) {
+  const Worker w = action.worker;
+  SimWorker& worker = workers_[w];
+  const bool others_refresh = std::any_of(workers_.begin(), workers_.end(), [](const SimWorker& other) {
+    return other.state == State::kWaiting && other.request.kind == Request::Kind::kRefresh;
+  });
+  last_progress_ = now_;
+  if (others_refresh) return at(now_ + time_of_ms(setting_.step_ms[w]), action);
+  Step step = worker.join_at;
+  for (const Server& server : servers_) step = std::max(step, server.machine.clock(w));
+  worker.is_live = true;
   worker.incarnation++;
-  const Step step = machine_.clock(w);
-  note(added_.contains({w, step}) ? kRejoinedOpen : kRejoined);
-  feed(Join{w, step});
-  ask({.worker = w, .incarnation = worker.incarnation, .push = {}, .pull = step});
+  note(Incident::kJoin, w);
+  set_busy(w, true);
+  feed_all(Join{w, step});
+  ask(w, Request::Kind::kPull, step);
 }
 
-void Simulation::on_request(const Request& request) {
-  const SimWorker& worker = workers_[request.worker];
-  if (worker.incarnation != request.incarnation) return;  // the shard's STALE_INCARNATION
-  if (!worker.live_at_server) note(kLateAfterLeave);
-  if (request.push) feed(Push{request.worker, *request.push});
-  feed(Pull{request.worker, request.pull});
+// The servers' side.
+
+void Simulation::on_request(const Action& action) {
+  const Worker w = action.worker;
+  if (workers_[w].incarnation != action.incarnation) return note(Incident::kOldProcess, w);  // STALE_INCARNATION
+  const Request& request = action.request;
+  if (request.kind == Request::Kind::kPushPull) feed(action.server, Push{w, request.wanted - 1}, request.exchange);
+  if (request.kind == Request::Kind::kRefresh) {
+    feed(action.server, Refresh{w, request.wanted}, request.exchange);
+  } else {
+    feed(action.server, Pull{w, request.wanted}, request.exchange);
+  }
 }
 
-void Simulation::feed(const Event& event) {
-  std::vector<Effect> effects;
-  machine_.on(event, effects);
-  fmt::format_to(std::back_inserter(outcome_.trace), "{} {}:", now_, to_text(event));
+void Simulation::feed_all(const Event& event) {
+  for (uint32_t s = 0; s < setting_.servers; s++) feed(s, event, 0);
+}
+
+void Simulation::feed(uint32_t server, const Event& event, uint32_t exchange) {
+  std::vector<Effect> effects = std::move(effects_);  // its memory is used again
+  effects.clear();
+  servers_[server].machine.on(event, effects);
+  outcome_.events++;
+  for (Observer* observer : observers_) observer->on_event(server, servers_[server].machine, event, effects);
+  std::optional<Worker> asker;
+  if (const auto* pull = std::get_if<Pull>(&event)) asker = pull->worker;
+  if (const auto* refresh = std::get_if<Refresh>(&event)) asker = refresh->worker;
   for (const Effect& effect : effects) {
-    fmt::format_to(std::back_inserter(outcome_.trace), " {};", to_text(effect));
-    carry_out(event, effect);
+    std::visit(
+        Overloaded{[&](const Add& add) { servers_[server].in_round[add.group]++; },
+                   [&](const Late&) { outcome_.late += server == 0 ? 1 : 0; },
+                   [&](const Apply& apply) { on_apply(server, apply); },
+                   [&](const Keep& keep) { servers_[server].kept_applied[keep.group] = servers_[server].applied; },
+                   [&](const Park& park) { on_park(server, park, exchange); },
+                   [&](const Answer& answer) {
+                     on_answer(server, answer, asker == answer.worker ? std::optional(exchange) : std::nullopt);
+                   },
+                   [](const Drop&) {}, [](const Reject&) {}},
+        effect);
   }
-  outcome_.trace += '\n';
+  effects_ = std::move(effects);
 }
 
-void Simulation::carry_out(const Event& event, const Effect& effect) {
-  if (const auto* add = std::get_if<Add>(&effect)) {
-    on_add(*add, event);
-  } else if (const auto* drop = std::get_if<Drop>(&effect)) {
-    require(added_.contains({drop->worker, drop->step}), "a push was dropped that was never added");
-    note(drop->step < contents_[drop->worker] ? kDroppedOld : kDroppedOpen);
-  } else if (const auto* apply = std::get_if<Apply>(&effect)) {
-    on_apply(*apply, event);
-  } else if (const auto* keep = std::get_if<Keep>(&effect)) {
-    kept_[keep->group] = contents_;
-  } else if (const auto* answer = std::get_if<Answer>(&effect)) {
-    if (const auto* pull = std::get_if<Pull>(&event); pull != nullptr && pull->worker == answer->worker) {
-      note(kAnsweredAtOnce);
-    }
-    on_answer_effect(*answer);
-  } else if (const auto* park = std::get_if<Park>(&effect)) {
-    note(kParked);
-    parked_.insert(park->worker);
-    require(workers_[park->waits_for].live_at_server, "a pull waits for a worker that left");
-  } else if (const auto* reject = std::get_if<Reject>(&effect)) {
-    require(!workers_[reject->worker].live_at_server, "a live worker was rejected");
-  }
+void Simulation::on_apply(uint32_t server, const Apply& apply) {
+  Server& state = servers_[server];
+  state.applied += std::exchange(state.in_round[apply.group], 0);
+  if (server != 0) return;
+  outcome_.applied = state.applied;
+  outcome_.updates++;
+  outcome_.staleness[apply.staleness]++;
 }
 
-void Simulation::on_add(const Add& add, const Event& event) {
-  const Step step = std::get<Push>(event).step;
-  require(added_.insert({add.worker, step}).second, "a gradient was added twice");
-  open_[add.group].emplace_back(add.worker, step);
+void Simulation::on_park(uint32_t server, const Park& park, uint32_t exchange) {
+  Line& line = this->line(park.worker, server);
+  line.parked_exchange = exchange;
+  if (!std::exchange(line.is_parked, true)) line.parked_since = now_;
 }
 
-void Simulation::on_apply(const Apply& apply, const Event& event) {
-  auto& open = open_[apply.group];
-  require(!open.empty(), "a round without gradients was applied");
-  if (std::holds_alternative<Leave>(event)) note(kClosedByLeave);
-  std::set<Worker> ranks;
-  for (const auto& [worker, step] : open) {
-    require(ranks.insert(worker).second, "two gradients of one worker in a round");
-    require(step == open.front().second, "gradients of two steps in a round");
-    contents_[worker] = std::max(contents_[worker], step + 1);
-  }
-  for (Worker w = 0; w < workers_.size(); w++) {
-    const bool expected = workers_[w].live_at_server && setting_.policy.group_of[w] == apply.group;
-    require(!expected || ranks.contains(w), "a round was applied before its last gradient came");
-  }
-  open.clear();
-}
-
-void Simulation::on_answer_effect(const Answer& answer) {
-  parked_.erase(answer.worker);
-  require(workers_[answer.worker].live_at_server, "a worker that left was answered");
-  check_contents(answer, kept_[answer.group]);
-  const uint64_t incarnation = workers_[answer.worker].incarnation;
-  deliver(kAnswerLost, [this, answer, incarnation] { on_answer(answer.worker, incarnation, answer.step); });
-}
-
-void Simulation::check_contents(const Answer& answer, const Contents& contents) {
-  const Policy& policy = setting_.policy;
-  for (Worker w = 0; w < workers_.size(); w++) {
-    const bool own_round = policy.group_of[w] == answer.group;
-    // Steps that a worker did not do, for it was away, count as done: its clock is the group's.
-    if (own_round && added_.contains({w, answer.step - 1})) {
-      require(contents[w] >= answer.step, "an answer lacks a gradient of its group");
-    }
-    // A pull that came again, long after it was answered, may get later ones.
-    if (own_round && policy.snapshots && machine_.clock(answer.worker) == answer.step) {
-      require(contents[w] <= answer.step, "a snapshot has a gradient that came later");
-    }
-    const Step lead = policy.lead_max.value_or(answer.step);
-    if (answer.step > lead && added_.contains({w, answer.step - lead - 1})) {
-      require(contents[w] >= answer.step - lead, "an answer lacks a gradient that the bound asks for");
-    }
+// `exchange`: of the request that is answered at once; else it is the one that was parked.
+void Simulation::on_answer(uint32_t server, const Answer& answer, std::optional<uint32_t> exchange) {
+  const Worker w = answer.worker;
+  SimWorker& worker = workers_[w];
+  Line& line = this->line(w, server);
+  if (!exchange && std::exchange(line.is_parked, false))
+    worker.parked = std::max(worker.parked, now_ - line.parked_since);
+  const Reply reply = {.step = answer.step,
+                       .applied = servers_[server].kept_applied[answer.group],
+                       .exchange = exchange.value_or(line.parked_exchange),
+                       .number = answers_++};
+  const VirtualNetwork::Arrivals arrivals = network_.send(now_, host_of_server(server), share_of_bytes());
+  if (arrivals.count == 0) note(Incident::kAnswerLost, w);
+  for (int i = 0; i < arrivals.count; i++) {
+    at(arrivals.at[i], {.kind = Action::Kind::kReplyComes,
+                        .worker = w,
+                        .incarnation = worker.incarnation,
+                        .server = server,
+                        .reply = reply});
   }
 }
 
 }  // namespace
 
-Outcome simulate(const Setting& setting, uint64_t seed) {
-  return Simulation(setting, seed).run();
+Outcome simulate(const Setting& setting, uint64_t seed, std::span<Observer* const> observers) {
+  return Simulation(setting, seed, observers).run();
 }
 
 }  // namespace dtrain::sync

@@ -1,0 +1,48 @@
+#include "sync/virtual_network.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtrain::sync {
+namespace {
+
+constexpr uint64_t kWeatherStream = ~uint64_t{0};  // no worker has this rank
+
+}  // namespace
+
+VirtualNetwork::VirtualNetwork(const NetworkSetting& setting, const Weather& weather, size_t hosts, uint64_t seed)
+    : weather_(weather),
+      latency_(time_of_ms(setting.latency_ms)),
+      ns_per_byte_(setting.gbit_per_s > 0 ? 8 / setting.gbit_per_s : 0),
+      calm_from_(std::isfinite(weather.until_ms) ? time_of_ms(weather.until_ms) : std::numeric_limits<Time>::max()),
+      random_(seed, Use::kSimulation, kWeatherStream),
+      out_free_(hosts, 0),
+      in_free_(hosts, 0) {}
+
+VirtualNetwork::Arrivals VirtualNetwork::send(Time now, Host from, uint64_t bytes) {
+  messages_++;
+  bytes_ += bytes;
+  const Time leaves = std::max(now, out_free_[from]);
+  out_free_[from] = leaves + line_time(bytes);
+  Arrivals arrivals;
+  if (now >= calm_from_) {
+    arrivals.at[arrivals.count++] = leaves + latency_;
+    return arrivals;
+  }
+  if (weather_.drop == 0 || random_.uniform() >= weather_.drop) arrivals.at[arrivals.count++] = leaves + delay();
+  if (weather_.duplicate > 0 && random_.uniform() < weather_.duplicate)
+    arrivals.at[arrivals.count++] = leaves + delay();
+  return arrivals;
+}
+
+Time VirtualNetwork::delay() {
+  if (weather_.delay_max_ms <= 0) return latency_;
+  return latency_ + time_of_ms(random_.uniform(weather_.delay_min_ms, weather_.delay_max_ms));
+}
+
+Time VirtualNetwork::receive(Time now, Host to, uint64_t bytes) {
+  in_free_[to] = std::max(now, in_free_[to]) + line_time(bytes);
+  return in_free_[to];
+}
+
+}  // namespace dtrain::sync
