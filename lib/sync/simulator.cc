@@ -103,6 +103,7 @@ class Simulation {
   void plan_crashes();
   [[nodiscard]] bool is_over(const SimWorker& worker) const;
   [[nodiscard]] Time patience() const;
+  [[nodiscard]] double now_ms() const { return static_cast<double>(now_) / 1e6; }
   [[nodiscard]] uint64_t share_of_bytes() const { return setting_.network.bytes / setting_.servers; }
   [[nodiscard]] VirtualNetwork::Host host_of_server(uint32_t server) const { return workers_.size() + server; }
   Line& line(Worker w, uint32_t server) { return lines_[size_t{w} * setting_.servers + server]; }
@@ -238,7 +239,9 @@ Time Simulation::patience() const {
       setting_.step_ms.empty() ? 0 : *std::max_element(setting_.step_ms.begin(), setting_.step_ms.end());
   const double bits = 2 * 8 * static_cast<double>(setting_.network.bytes) * static_cast<double>(workers_.size());
   const double exchange_ms = setting_.network.gbit_per_s > 0 ? bits / setting_.network.gbit_per_s / 1e6 : 0;
-  return time_of_ms(100 * (slowest_ms + setting_.weather.resend_max_ms + setting_.weather.delay_max_ms) +
+  double delay_ms = setting_.weather.faults.delay_max_ms;
+  for (const MessageFaults& faults : setting_.weather.by_host) delay_ms = std::max(delay_ms, faults.delay_max_ms);
+  return time_of_ms(100 * (slowest_ms + setting_.weather.resend_max_ms + delay_ms) +
                     10 * (setting_.detect_ms + exchange_ms + setting_.network.latency_ms));
 }
 
@@ -296,7 +299,7 @@ void Simulation::ask(Worker w, Request::Kind kind, Step wanted) {
     line(w, s).is_answered = false;
     send_request(w, s);
   }
-  if (setting_.weather.loses_messages()) {
+  if (network_.loses_messages()) {
     at(now_ + worker.resend_after,
        {.kind = Action::Kind::kResend, .worker = w, .incarnation = worker.incarnation, .request = worker.request});
   }
@@ -360,7 +363,7 @@ bool Simulation::is_over(const SimWorker& worker) const {
 void Simulation::begin_step(Worker w, Step step) {
   SimWorker& worker = workers_[w];
   enter(State::kComputing, worker);
-  for (Observer* observer : observers_) observer->on_begin(static_cast<double>(now_) / 1e6, w, step);
+  for (Observer* observer : observers_) observer->on_begin(now_ms(), w, step);
   RandomStream random(seed_, Use::kSimulation, w, step);
   const double ms = setting_.step_ms[w] * (1 + setting_.jitter * random.uniform(-1, 1));
   at(now_ + time_of_ms(ms), {.kind = Action::Kind::kComputed, .worker = w, .incarnation = worker.incarnation});
@@ -491,7 +494,7 @@ void Simulation::feed(uint32_t server, const Event& event, uint32_t exchange) {
   effects.clear();
   servers_[server].machine.on(event, effects);
   outcome_.events++;
-  for (Observer* observer : observers_) observer->on_event(server, servers_[server].machine, event, effects);
+  for (Observer* observer : observers_) observer->on_event(now_ms(), server, servers_[server].machine, event, effects);
   std::optional<Worker> asker;
   if (const auto* pull = std::get_if<Pull>(&event)) asker = pull->worker;
   if (const auto* refresh = std::get_if<Refresh>(&event)) asker = refresh->worker;

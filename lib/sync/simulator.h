@@ -47,7 +47,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   // A server's machine has had an event; it is as the event left it.
-  virtual void on_event(uint32_t /*server*/, const Machine& /*machine*/, const Event& /*event*/,
+  virtual void on_event(double /*ms*/, uint32_t /*server*/, const Machine& /*machine*/, const Event& /*event*/,
                         std::span<const Effect> /*effects*/) {}
   // The worker has got an answer of the server that it waited for: the `number`-th Answer of all servers, from 0.
   virtual void on_take(uint32_t /*server*/, Worker /*worker*/, uint64_t /*number*/) {}

@@ -11,11 +11,12 @@ constexpr uint64_t kWeatherStream = ~uint64_t{0};  // no worker has this rank
 }  // namespace
 
 VirtualNetwork::VirtualNetwork(const NetworkSetting& setting, const Weather& weather, size_t hosts, uint64_t seed)
-    : weather_(weather),
+    : faults_(weather.by_host.empty() ? std::vector<MessageFaults>(hosts, weather.faults) : weather.by_host),
+      loses_messages_(std::any_of(faults_.begin(), faults_.end(), [](const MessageFaults& f) { return f.drop > 0; })),
       latency_(time_of_ms(setting.latency_ms)),
       ns_per_byte_(setting.gbit_per_s > 0 ? 8 / setting.gbit_per_s : 0),
       calm_from_(std::isfinite(weather.until_ms) ? time_of_ms(weather.until_ms) : std::numeric_limits<Time>::max()),
-      random_(seed, Use::kSimulation, kWeatherStream),
+      random_(seed, Use::kSimulation, kWeatherStream, weather.seed),
       out_free_(hosts, 0),
       in_free_(hosts, 0) {}
 
@@ -29,15 +30,17 @@ VirtualNetwork::Arrivals VirtualNetwork::send(Time now, Host from, uint64_t byte
     arrivals.at[arrivals.count++] = leaves + latency_;
     return arrivals;
   }
-  if (weather_.drop == 0 || random_.uniform() >= weather_.drop) arrivals.at[arrivals.count++] = leaves + delay();
-  if (weather_.duplicate > 0 && random_.uniform() < weather_.duplicate)
-    arrivals.at[arrivals.count++] = leaves + delay();
+  const MessageFaults& faults = faults_[from];
+  if (faults.drop == 0 || random_.uniform() >= faults.drop) arrivals.at[arrivals.count++] = leaves + delay(faults);
+  if (faults.duplicate > 0 && random_.uniform() < faults.duplicate) {
+    arrivals.at[arrivals.count++] = leaves + delay(faults);
+  }
   return arrivals;
 }
 
-Time VirtualNetwork::delay() {
-  if (weather_.delay_max_ms <= 0) return latency_;
-  return latency_ + time_of_ms(random_.uniform(weather_.delay_min_ms, weather_.delay_max_ms));
+Time VirtualNetwork::delay(const MessageFaults& faults) {
+  if (faults.delay_max_ms <= 0) return latency_;
+  return latency_ + time_of_ms(random_.uniform(faults.delay_min_ms, faults.delay_max_ms));
 }
 
 Time VirtualNetwork::receive(Time now, Host to, uint64_t bytes) {

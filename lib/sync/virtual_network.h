@@ -22,13 +22,19 @@ struct NetworkSetting {
   uint64_t bytes = 0;      // of a step's gradients, and of its weights: spread evenly over the servers
 };
 
-struct Weather {
-  double drop = 0, duplicate = 0;  // shares of the messages
+// What a host does to the messages that it sends.
+struct MessageFaults {
+  double drop = 0, duplicate = 0;  // shares of them
   double delay_min_ms = 0, delay_max_ms = 0;
+};
+
+struct Weather {
+  MessageFaults faults = {};
+  std::vector<MessageFaults> by_host = {};                    // workers, then servers; empty: `faults` of all
   double until_ms = std::numeric_limits<double>::infinity();  // calm from then on
+  uint64_t seed = 0;                                          // beside the simulation's own
   double resend_ms = 100;                                     // what is not answered; twice as long each time, up to
   double resend_max_ms = 5000;
-  [[nodiscard]] bool loses_messages() const { return drop > 0; }
 };
 
 class VirtualNetwork {
@@ -45,6 +51,7 @@ class VirtualNetwork {
   // When a message is there whose first byte has arrived now.
   Time receive(Time now, Host to, uint64_t bytes);
 
+  [[nodiscard]] bool loses_messages() const { return loses_messages_; }
   [[nodiscard]] uint64_t messages() const { return messages_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
@@ -52,9 +59,10 @@ class VirtualNetwork {
   [[nodiscard]] Time line_time(uint64_t bytes) const {
     return static_cast<Time>(static_cast<double>(bytes) * ns_per_byte_);
   }
-  Time delay();
+  Time delay(const MessageFaults& faults);
 
-  const Weather weather_;
+  std::vector<MessageFaults> faults_;  // by host
+  bool loses_messages_;
   const Time latency_;
   const double ns_per_byte_;
   const Time calm_from_;

@@ -99,7 +99,8 @@ std::optional<Step> Audit::slowest(const Books& books) const {
   return slowest;
 }
 
-void Audit::on_event(uint32_t server, const Machine& machine, const Event& event, std::span<const Effect> effects) {
+void Audit::on_event(double /*ms*/, uint32_t server, const Machine& machine, const Event& event,
+                     std::span<const Effect> effects) {
   append_event({0, server}, event, effects, trace);
   events_++;
   Books& books = books_[server];

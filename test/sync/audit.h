@@ -17,7 +17,8 @@ class Audit final : public Observer {
  public:
   explicit Audit(const Setting& setting);
 
-  void on_event(uint32_t server, const Machine& machine, const Event& event, std::span<const Effect> effects) override;
+  void on_event(double /*ms*/, uint32_t server, const Machine& machine, const Event& event,
+                std::span<const Effect> effects) override;
   void on_take(uint32_t server, Worker worker, uint64_t number) override;
   void on_begin(double ms, Worker worker, Step step) override;
   void on_incident(Incident incident, Worker worker) override;

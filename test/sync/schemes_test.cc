@@ -72,7 +72,7 @@ std::string without_keeps(const std::string& trace) {
 // Versions of the weights with which each step was computed.
 class Versions final : public Observer {
  public:
-  void on_event(uint32_t, const Machine& machine, const Event&, std::span<const Effect> effects) override {
+  void on_event(double, uint32_t, const Machine& machine, const Event&, std::span<const Effect> effects) override {
     for (const Effect& effect : effects) {
       if (const auto* keep = std::get_if<Keep>(&effect)) kept_[keep->group] = machine.version();
       if (const auto* answer = std::get_if<Answer>(&effect)) sent_.push_back(kept_[answer->group]);
@@ -93,7 +93,7 @@ class Versions final : public Observer {
 // The round that each gradient is in.
 class Rounds final : public Observer {
  public:
-  void on_event(uint32_t, const Machine&, const Event& event, std::span<const Effect> effects) override {
+  void on_event(double, uint32_t, const Machine&, const Event& event, std::span<const Effect> effects) override {
     for (const Effect& effect : effects) {
       if (const auto* add = std::get_if<Add>(&effect)) round_of[{add->worker, std::get<Push>(event).step}] = round_;
       if (std::holds_alternative<Apply>(effect)) round_++;
@@ -124,7 +124,8 @@ Run run_of(const Policy& policy, const Weather& weather, uint64_t seed) {
   return {without_keeps(audit.trace), versions.computed_with};
 }
 
-const Weather kLossy = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3, .resend_ms = 3, .resend_max_ms = 12};
+const Weather kLossy = {
+    .faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3}, .resend_ms = 3, .resend_max_ms = 12};
 
 }  // namespace
 
@@ -211,6 +212,7 @@ TEST_CASE("bsp applies the same rounds in any weather", "[sync][sim]") {
   };
   const auto undisturbed = rounds_of(1);
   CHECK(undisturbed.size() == 80);
-  setting.weather = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 50, .resend_ms = 3, .resend_max_ms = 12};
+  setting.weather = {
+      .faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 50}, .resend_ms = 3, .resend_max_ms = 12};
   for (uint64_t seed = 1; seed <= 50; seed++) CHECK(rounds_of(seed) == undisturbed);
 }

@@ -29,8 +29,10 @@ constexpr Climate kClimates[] = {{.name = "calm"},
 // messages overtake each other. It ends when about three quarters of the run are over: in the calm everybody must
 // finish.
 Setting setting_of(const Policy& policy, const Climate& climate) {
-  const Weather lossy = {
-      .drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3, .until_ms = 80, .resend_ms = 3, .resend_max_ms = 12};
+  const Weather lossy = {.faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3},
+                         .until_ms = 80,
+                         .resend_ms = 3,
+                         .resend_max_ms = 12};
   return {.policy = policy,
           .servers = 2,
           .steps = 8,
