@@ -21,6 +21,7 @@ Result<int> data_index(const Call& call);
 Result<int> bench_train(const Call& call);
 Result<int> bench_kv(const Call& call);
 Result<int> parse_log(const Call& call);
+Result<int> simulate(const Call& call);
 
 // Chooses the sub-command by the first words of `arguments` (without the program's name) and runs it; no such words
 // mean train. Code::kUsage for one that does not exist, or not in this version.

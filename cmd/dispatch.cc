@@ -27,7 +27,7 @@ const std::vector<SubCommand>& grammar() {
       {{"bench", "dlbs"}, nullptr},
       {{"parse-log"}, parse_log},
       {{"plan"}, nullptr},
-      {{"simulate"}, nullptr},
+      {{"simulate"}, simulate},
       {{"score"}, nullptr},
       {{"predict"}, nullptr},
       {{"export"}, nullptr},

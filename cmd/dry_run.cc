@@ -133,11 +133,8 @@ Result<std::string> dry_run_text(job::Flags flags, const std::string& process_ta
   DT_TRY_VOID(job::apply_own_data_set(flags));
   DT_TRY(const std::string memory, memory_text(flags));
   DT_TRY(const std::string job, job_text(flags));
-  return fmt::format("{}
-{}{}{}{}weights are updated {}
-", job::text(job::requested(flags)), process_table,
-                     process_table.empty() ? "" : "
-", job, memory, role::update_text(flags));
+  return fmt::format("{}\n{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
+                     process_table.empty() ? "" : "\n", job, memory, role::update_text(flags));
 }
 
 }  // namespace dtrain::cmd

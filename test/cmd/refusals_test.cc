@@ -125,7 +125,13 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
 TEST_CASE("sub-commands that do not exist are refused by name", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"parse-lgo", "x"}, 2, {"no sub-command 'parse-lgo'", "did you mean 'parse-log'?"}},
-      {{"simulate"}, 2, {"dtrain simulate is not in this version of dtrain"}},
+      {{"plan"}, 2, {"dtrain plan is not in this version of dtrain"}},
+      {{"simulate", "--scheme", "bps"}, 2, {"--scheme", "bsp"}},
+      {{"simulate", "--workers", "0"}, 2, {"--workers", "less than 1"}},
+      {{"simulate", "--speed", "100x4"}, 2, {"--speeds"}},
+      {{"simulate", "--inject", "dorp=0.1"}, 2, {"--inject"}},
+      {{"simulate", "x"}, 2, {"usage: dtrain simulate"}},
+      {{"simulate", "--replay", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"data", "get", "mnist"}, 2, {"dtrain data get is not in this version"}},
       {{"bench"}, 2, {"dtrain bench needs one of these", "kv"}},
       {{"data", "sinth"}, 2, {"synth"}},
