@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
+
 namespace dtrain::sync {
 namespace {
 
@@ -240,7 +242,8 @@ bool Machine::within_bound(Step round) const {
 
 Worker Machine::first_missing(Group group) {
   GroupState& state = groups_[group];
-  while (!is_missing(by_group_[state.search_from])) state.search_from++;
+  while (state.search_from < state.end && !is_missing(by_group_[state.search_from])) state.search_from++;
+  DT_CHECK(state.search_from < state.end, "round {} of group {} waits for nobody", state.round, group);
   return by_group_[state.search_from];
 }
 

@@ -226,7 +226,8 @@ void Audit::on_answer(Books& books, const Answer& answer, const Event& event) {
   const Round& round = books.rounds[answer.group];
   require(member.live, "a worker that left was answered");
   require(member.group == answer.group, "an answer was of another group");
-  require(answer.step == round.open, "an answer was not for the round that is open");
+  require(answer.step <= round.open, "a round was opened too early");
+  require(answer.step >= round.open, "an answer was for a round before the one that is open");
   const auto* pull = std::get_if<Pull>(&event);
   const bool is_asker = worker_of(event) == answer.worker && !member.parked;
   if (is_asker && pull != nullptr) {

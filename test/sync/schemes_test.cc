@@ -109,6 +109,7 @@ struct Run {
   std::string effects, computed_with;
 };
 Run run_of(const Policy& policy, const Weather& weather, uint64_t seed) {
+  INFO(to_text(policy) << ", seed " << seed);
   const Setting setting = {.policy = policy,
                            .steps = 20,
                            .epochs = 2,

@@ -102,11 +102,12 @@ struct Seen {
 };
 
 void simulate_seed(const Setting& setting, uint64_t seed, Seen& seen) {
+  INFO("seed " << seed);
   Audit audit(setting);
   Observer* const observers[] = {&audit};
   const Outcome outcome = simulate(setting, seed, observers);
   audit.finish(outcome);
-  INFO("seed " << seed << "\n" << (audit.broken.empty() ? "" : audit.trace));
+  INFO((audit.broken.empty() ? "" : audit.trace));
   REQUIRE(audit.broken == std::vector<std::string>{});
   for (const auto& [path, count] : audit.paths) seen.paths[path] += count;
   seen.lead_max = std::max(seen.lead_max, audit.lead_max);
