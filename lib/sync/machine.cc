@@ -70,9 +70,9 @@ Effect Machine::verdict(const Push& push) const {
   // First of all, for it is no mistake: the network may deliver again what the worker sent before it left.
   if (push.step < member.next) return Drop{push.worker, push.step};
   if (!member.live) return Reject{push.worker, "push of a worker that left"};
-  const Step round = groups_[member.group].round;
-  if (push.step > round) return Reject{push.worker, "push of a future step"};
-  if (push.step < round) return Late{push.worker, push.step};
+  const GroupState& group = groups_[member.group];
+  if (push.step > group.open) return Reject{push.worker, "push of a future step"};
+  if (push.step < group.round) return Late{push.worker, push.step};
   return Add{push.worker, member.group};
 }
 
@@ -158,8 +158,7 @@ void Machine::set_live(Worker worker, bool live) {
 
 void Machine::close_round(Group group, std::vector<Effect>& out) {
   GroupState& state = groups_[group];
-  const uint32_t missing = state.live - state.present;
-  if (missing > 0 && (state.added == 0 || missing > policy_.backup)) return;
+  if (state.live - state.present > policy_.backup) return;
   const Step before = state.round;
   if (state.added > 0) {
     out.push_back(Apply{group, version_ - state.seen + 1});
