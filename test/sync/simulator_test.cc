@@ -227,6 +227,22 @@ TEST_CASE("messages queue for the line of a server", "[sync][sim]") {
   CHECK(simulate(two, 1).bytes == one.bytes);
 }
 
+// No time is asserted, but were an event to look at all workers, this would take minutes.
+TEST_CASE("ten thousand workers are simulated", "[sync][sim]") {
+  constexpr uint32_t kWorkers = 10000;
+  std::vector<Group> groups(kWorkers);
+  for (Worker w = 0; w < kWorkers; w++) groups[w] = w / 1000;
+  for (const Policy& policy : {bsp(kWorkers), bsp(kWorkers, 10), asp(kWorkers), ssp(kWorkers, 2), gsp(groups, 2)}) {
+    INFO(to_text(policy).substr(0, 40));
+    Setting setting = {.policy = policy, .steps = 5, .step_ms = std::vector<double>(kWorkers, 100), .jitter = 0.2};
+    setting.step_ms[4711] = 300;
+    const Outcome outcome = simulate(setting, 1);
+    CHECK(outcome.all_finished);
+    CHECK(outcome.applied >= uint64_t{5} * kWorkers);
+    CHECK(outcome.applied + outcome.late == outcome.gradients);
+  }
+}
+
 TEST_CASE("a killed worker is waited for until its death is known", "[sync][sim]") {
   const NetworkSetting network = {.latency_ms = 0, .gbit_per_s = 0};
   const Setting setting = {.policy = bsp(2),
