@@ -1,6 +1,7 @@
 #include "kvstore/accumulator.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 #include "base/simd.h"
@@ -34,10 +35,31 @@ void Accumulator::take(uint32_t rank, size_t first, size_t count, Pieces payload
   begun_ = std::max(begun_, first + count);
 }
 
-void Accumulator::complete(uint32_t rank) {
+void Accumulator::complete(uint32_t rank, uint32_t samples) {
   Contribution& contribution = contributions_[rank];
   DT_CHECK(contribution.received == elements_, "{} of {} elements of rank {}", contribution.received, elements_, rank);
   contribution.whole = true;
+  contribution.samples = samples;
+}
+
+uint64_t Accumulator::samples() const {
+  uint64_t samples = 0;
+  for (const auto& [rank, contribution] : contributions_) samples += contribution.whole ? contribution.samples : 0;
+  return samples;
+}
+
+void Accumulator::mean(std::span<float> out) const {
+  const bool alike = samples() == 0;
+  std::vector<double> sums(elements_, 0.0);
+  double total = 0;
+  for (const auto& [rank, contribution] : contributions_) {
+    if (!contribution.whole) continue;
+    const double weight = alike ? 1 : contribution.samples;
+    total += weight;
+    const std::span<const float> values = contribution.values.span();
+    for (size_t i = 0; i < sums.size(); i++) sums[i] += weight * static_cast<double>(values[i]);
+  }
+  for (size_t i = 0; i < sums.size(); i++) out[i] = static_cast<float>(sums[i] / total);
 }
 
 bool Accumulator::drop_partial(uint32_t rank) {

@@ -1,4 +1,4 @@
-// The sum of one round's gradients of one slice and group. float32.
+// The sum of one round's gradients of one slice and group, or the mean of its statistics. float32.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,18 @@ class Accumulator {
 
   // Elements [first, first + count) of the rank's gradient. The chunks of one gradient come in order, once each.
   void take(uint32_t rank, size_t first, size_t count, Pieces payload);
-  // The rank's gradient is whole and counts.
-  void complete(uint32_t rank);
+  // The rank's gradient is whole and counts; `samples` is its weight in a mean.
+  void complete(uint32_t rank, uint32_t samples);
   // The rank sends no more in this round; takes back what is not whole. False: it cannot be taken back (kArrival).
   [[nodiscard]] bool drop_partial(uint32_t rank);
 
   // The sum of all whole gradients; at least one. Good until the next take.
   std::span<const float> total();
+  // kRank: the mean of all whole ones, weighted by their samples (all alike if there are none), in double precision.
+  // One alone stays as it is to the bit.
+  void mean(std::span<float> out) const;  // takes memory
+  // Of all whole gradients.
+  [[nodiscard]] uint64_t samples() const;
   // The next round begins.
   void reset();
 
@@ -35,6 +40,7 @@ class Accumulator {
   struct Contribution {
     Buffer<float> values;
     size_t received = 0;
+    uint32_t samples = 0;
     bool whole = false;
   };
   size_t elements_;

@@ -59,7 +59,9 @@ Result<std::unique_ptr<Shard>> Shard::create(ShardOptions options) {
 Shard::Shard(ShardOptions options, size_t slot_count)
     : options_(std::move(options)), state_(std::make_unique<State>(options_.policy.group_of.size())) {
   for (const Slice& slice : options_.placement) {
-    if (slice.server == options_.server) slices_.push_back(std::make_unique<ShardSlice>(options_, slice, slot_count));
+    if (slice.server != options_.server) continue;
+    const bool reports = slices_.empty() && slice.key < options_.parameters.size();
+    slices_.push_back(std::make_unique<ShardSlice>(options_, slice, slot_count, reports));
   }
   std::sort(slices_.begin(), slices_.end(), [](const auto& a, const auto& b) {
     return std::pair(a->slice().key, a->slice().part) < std::pair(b->slice().key, b->slice().part);
@@ -116,6 +118,7 @@ void Shard::dispatch(ShardSlice& slice, const std::shared_ptr<Pipe>& peer, const
     case Kind::kPull: return slice.pull(request);
     case Kind::kAssign: return slice.assign(request, payload);
     case Kind::kPullState: return slice.pull_state(request);
+    case Kind::kRefresh: return slice.refresh(request);
     case Kind::kAnswer: return;  // nobody asked
   }
 }
@@ -153,8 +156,10 @@ ShardCounts Shard::counts() const {
     const ShardCounts counts = slice->counts();
     sum.pushes += counts.pushes;
     sum.duplicates += counts.duplicates;
+    sum.late += counts.late;
     sum.refused += counts.refused;
     sum.updates += counts.updates;
+    if (!counts.staleness.empty()) sum.staleness = counts.staleness;
   }
   return sum;
 }

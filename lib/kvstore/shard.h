@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 
 #include "base/error.h"
 #include "kvstore/placement.h"
+#include "kvstore/staleness_record.h"
 #include "kvstore/transport.h"
 #include "kvstore/update_rule.h"
 #include "sync/machine.h"
@@ -25,24 +27,28 @@ struct ShardOptions {
   uint32_t server = 0;                // rank: which slices of the placement are its own
   std::vector<Slice> placement = {};  // of all servers
   std::vector<std::string> parameters =
-      {};  // names, by key; the keys after them are statistics: assigned, never updated
+      {};  // names, by key; the keys after them are statistics: rounds of all workers, and their mean
   UpdateRule rule = {};
   // The workers update (R-S6): a round's answer carries the sum of its gradients and, in the header, of its samples.
   // The optimiser's state is then only passed on: what rank 0 assigned, for the others to pull before the first round.
   bool sums_only = false;
-  sync::Policy policy = {};          // its workers are the ranks that may speak
-  bool deterministic = false;        // sums in rank order
-  bool divide_by_staleness = false;  // GSP: the weight of an update is 1 / staleness
-  bool checksums = true;             // of what it sends; what it gets is checked where there is one
-  int threads = 0;                   // of its own, for updates of large slices; 0: all is done in the transport's
+  sync::Policy policy = {};     // its workers are the ranks that may speak
+  bool deterministic = false;   // sums in rank order
+  StalenessWeight weight = {};  // of an update
+  bool checksums = true;        // of what it sends; what it gets is checked where there is one
+  // Called for the server's first slice of a parameter, with its lock held: all slices see the same rounds.
+  std::function<void(const GroupReport&)> on_report = nullptr;
+  int threads = 0;  // of its own, for updates of large slices; 0: all is done in the transport's
 };
 
 struct ShardCounts {
-  uint64_t pushes = 0;      // gradients added, of whole slices
-  uint64_t duplicates = 0;  // dropped
-  uint64_t refused = 0;     // answered with a status that is an error
-  uint64_t updates = 0;     // of slices
-  double busy_s = 0;        // of all threads: receiving, summing, updating
+  uint64_t pushes = 0;                   // gradients added, of whole slices
+  uint64_t duplicates = 0;               // dropped
+  uint64_t late = 0;                     // gradients of rounds that were over: lost (--backup)
+  uint64_t refused = 0;                  // answered with a status that is an error
+  uint64_t updates = 0;                  // of slices
+  double busy_s = 0;                     // of all threads: receiving, summing, updating
+  std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1
 };
 
 class ShardSlice;

@@ -17,6 +17,11 @@ optim::Multipliers multipliers_of_key(const ShardOptions& options, uint32_t key)
   return key < options.parameters.size() ? optim::multipliers_of(options.parameters[key]) : optim::Multipliers{};
 }
 
+sync::Policy policy_of_key(const ShardOptions& options, uint32_t key) {
+  const auto workers = static_cast<uint32_t>(options.policy.group_of.size());
+  return key < options.parameters.size() ? options.policy : sync::bsp(workers);
+}
+
 size_t group_count(const sync::Policy& policy) {
   const auto& groups = policy.group_of;
   return groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
@@ -42,17 +47,20 @@ void answer_without_values(const Request& to, uint32_t server, Status status, ui
   to.peer->send({answer_header(to, server, status, version), {}, nullptr});
 }
 
-ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count)
+ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports)
     : options_(options),
       slice_(slice),
       multipliers_(multipliers_of_key(options, slice.key)),
+      policy_(policy_of_key(options, slice.key)),
       weights_(slice.count),
       receipts_(options.policy.group_of.size()) {
-  if (is_statistic()) return;
-  for (size_t i = 0; i < slot_count; i++) state_.emplace_back(slice.count);
+  for (size_t i = 0; i < slot_count && !is_statistic(); i++) state_.emplace_back(slice.count);
   for (Buffer<float>& slot : state_) state_spans_.push_back(slot.span());
-  const auto order = options.deterministic ? Accumulator::Order::kRank : Accumulator::Order::kArrival;
-  for (size_t i = 0; i < group_count(options.policy); i++) groups_.push_back({Accumulator(slice.count, order), 0, {}});
+  // Kept apart too where a round may end without one of which a part has come.
+  const bool by_rank = options.deterministic || is_statistic() || policy_.backup > 0;
+  const auto order = by_rank ? Accumulator::Order::kRank : Accumulator::Order::kArrival;
+  for (size_t i = 0; i < group_count(policy_); i++) groups_.push_back({Accumulator(slice.count, order), {}});
+  if (reports) record_.emplace(groups_.size(), Clock::now());
 }
 
 bool ShardSlice::fits(const Header& header) const {
@@ -65,8 +73,9 @@ void ShardSlice::refuse(const Request& request, Status status) {
   answer_without_values(request, options_.server, status, version());
 }
 
-void ShardSlice::answer(const Request& request, Status status, const LentValues& values) {
+void ShardSlice::answer(const Request& request, Status status, const LentValues& values, uint64_t samples_applied) {
   Header header = answer_header(request, options_.server, status, version());
+  header.samples_applied = samples_applied;
   if (options_.sums_only && request.header.kind == Kind::kPushPull) header.samples = samples_in_sum_;
   send_values(*request.peer, header, values.values, values.owner, options_.checksums);
 }
@@ -82,7 +91,7 @@ bool ShardSlice::take_push(const Request& request, Pieces payload) {
   const Header& header = request.header;
   const bool is_intact = payload_intact(header, payload);
   const std::lock_guard lock(mutex_);
-  if (is_statistic() || !machine_) {
+  if (!machine_) {
     refuse(request, Status::kUnknownKey);
     return false;
   }
@@ -114,13 +123,14 @@ void ShardSlice::finish_push(const Request& request) {
   const std::lock_guard lock(mutex_);
   const sync::Effect verdict = machine_->verdict({header.rank, header.step});
   const bool is_new = std::holds_alternative<sync::Add>(verdict);
+  const bool is_late = std::holds_alternative<sync::Late>(verdict);  // no repeat, and lost
   // A future step that became the present one since its chunks were looked at: none of them was summed.
   if (std::holds_alternative<sync::Reject>(verdict) || (is_new && !is_whole(header))) {
     return refuse(request, Status::kRejected);
   }
   feed(sync::Push{header.rank, header.step}, header.samples);
   const uint64_t step = header.kind == Kind::kPushPull ? header.version : header.step + 1;
-  request_weights(request, step, is_new ? Status::kOk : Status::kDuplicate);
+  request_weights(request, step, is_new || is_late ? Status::kOk : Status::kDuplicate);
 }
 
 // Pull: the machine says when, and answers go to whom has asked last.
@@ -128,9 +138,6 @@ void ShardSlice::finish_push(const Request& request) {
 void ShardSlice::pull(const Request& request) {
   const std::lock_guard lock(mutex_);
   if (machine_) return request_weights(request, request.header.version, Status::kOk);
-  if (is_assigned_ && assigned_version_ >= request.header.version) {
-    return answer(request, Status::kOk, weights_.lend());
-  }
   take_waiting([&](const Waiting& w) { return w.request.header.rank == request.header.rank; });
   waiting_.push_back({request, request.header.version, Status::kOk, Clock::now()});
 }
@@ -142,54 +149,76 @@ void ShardSlice::request_weights(const Request& request, uint64_t step, Status s
   feed(sync::Pull{rank, step});
 }
 
+void ShardSlice::refresh(const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (!machine_) return refuse(request, Status::kUnknownKey);
+  const uint32_t rank = request.header.rank;
+  const uint64_t step = request.header.version;
+  take_waiting([&](const Waiting& w) { return w.request.header.rank == rank && w.wanted == step; });
+  waiting_.push_back({request, step, Status::kOk, Clock::now()});
+  feed(sync::Refresh{rank, step});
+}
+
 void ShardSlice::feed(const sync::Event& event, uint32_t samples) {
   std::vector<sync::Effect> effects = std::move(effects_);  // its memory is used again
   effects.clear();
   machine_->on(event, effects);
   for (const sync::Effect& effect : effects) carry_out(event, effect, samples);
   effects_ = std::move(effects);
-  if (options_.policy.snapshots) return;
+  if (policy_.snapshots) return;
   for (GroupState& group : groups_) group.kept = {};  // or the next update would have to spare it
 }
 
 void ShardSlice::carry_out(const sync::Event& event, const sync::Effect& effect, uint32_t samples) {
   if (const auto* add = std::get_if<sync::Add>(&effect)) {
-    groups_[add->group].sum.complete(add->worker);
-    groups_[add->group].samples += samples;
+    groups_[add->group].sum.complete(add->worker, samples);
     receipts_[add->worker].received = 0;
     counts_.pushes++;
+    if (record_) record_->on_add(add->group, Clock::now());
   } else if (std::holds_alternative<sync::Drop>(effect)) {
     counts_.duplicates++;
+  } else if (std::holds_alternative<sync::Late>(effect)) {
+    counts_.late++;
   } else if (const auto* apply = std::get_if<sync::Apply>(&effect)) {
     update(apply->group, apply->staleness);
+    if (record_) report(apply->group, apply->staleness);
   } else if (const auto* keep = std::get_if<sync::Keep>(&effect)) {
     groups_[keep->group].kept = weights_.lend();
+    groups_[keep->group].kept_samples = counters_.samples;
   } else if (const auto* answer = std::get_if<sync::Answer>(&effect)) {
     answer_waiting(*answer);
   } else if (const auto* reject = std::get_if<sync::Reject>(&effect)) {
     if (const auto* pull = std::get_if<sync::Pull>(&event)) refuse_waiting(reject->worker, pull->step);
+    if (const auto* refresh = std::get_if<sync::Refresh>(&event)) refuse_waiting(reject->worker, refresh->step);
   }
+}
+
+void ShardSlice::report(sync::Group group, uint64_t staleness) {
+  const std::optional<GroupReport> report = record_->on_apply(group, staleness, Clock::now());
+  if (report && options_.on_report) options_.on_report(*report);
 }
 
 void ShardSlice::update(sync::Group group, uint64_t staleness) {
-  GroupState& state = groups_[group];
-  if (options_.sums_only) {
-    const std::span<const float> total = state.sum.total();
+  Accumulator& sum = groups_[group].sum;
+  const uint64_t samples = sum.samples();
+  if (is_statistic()) {
+    sum.mean(weights_.writable());
+  } else if (options_.sums_only) {
+    const std::span<const float> total = sum.total();
     std::copy(total.begin(), total.end(), weights_.writable().begin());
-    samples_in_sum_ = static_cast<uint32_t>(state.samples);
+    samples_in_sum_ = static_cast<uint32_t>(samples);
   } else {
-    apply_rule(state, staleness);
+    apply_rule(sum, staleness);
   }
-  counters_.samples += state.samples;
-  state.samples = 0;
-  state.sum.reset();
+  counters_.samples += samples;
+  sum.reset();
   counts_.updates++;
 }
 
-void ShardSlice::apply_rule(GroupState& state, uint64_t staleness) {
-  const double weight = options_.divide_by_staleness ? 1.0 / static_cast<double>(staleness) : 1.0;
-  const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_.samples, state.samples, weight);
-  optim::update(options_.rule.optimizer, step, weights_.writable(), state.sum.total(), state_spans_);
+void ShardSlice::apply_rule(Accumulator& sum, uint64_t staleness) {
+  const double weight = weight_of(options_.weight, staleness);
+  const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_.samples, sum.samples(), weight);
+  optim::update(options_.rule.optimizer, step, weights_.writable(), sum.total(), state_spans_);
 }
 
 template <class Matches>
@@ -201,16 +230,22 @@ std::optional<ShardSlice::Waiting> ShardSlice::take_waiting(Matches matches) {
   return taken;
 }
 
+// The answer to a pull is of its step, or of a later one where rounds go on without the worker; a repeat of an old pull
+// may stand beside the one that is meant.
 void ShardSlice::answer_waiting(const sync::Answer& effect) {
-  const auto is_meant = [&](const Waiting& w) {
-    return w.request.header.rank == effect.worker && w.wanted <= effect.step;
-  };
+  uint64_t wanted = 0;
+  for (const Waiting& w : waiting_) {
+    const bool is_due = w.request.header.rank == effect.worker && w.wanted <= effect.step;
+    if (is_due) wanted = std::max(wanted, w.wanted);
+  }
+  const auto is_meant = [&](const Waiting& w) { return w.request.header.rank == effect.worker && w.wanted == wanted; };
   const std::optional<Waiting> waiting = take_waiting(is_meant);
   if (!waiting) return;  // assigned anew since it asked
   if (waiting->request.header.kind == Kind::kPush) {
     return answer_without_values(waiting->request, options_.server, waiting->status, version());
   }
-  answer(waiting->request, waiting->status, groups_[effect.group].kept);
+  const GroupState& group = groups_[effect.group];
+  answer(waiting->request, waiting->status, group.kept, group.kept_samples);
 }
 
 void ShardSlice::refuse_waiting(uint32_t rank, uint64_t step) {
@@ -261,28 +296,19 @@ void ShardSlice::assign_values(const Request& request, Pieces payload) {
 void ShardSlice::finish_assign(const Request& request) {
   assign_count_ = request.header.step;
   assigning_ = {};
-  is_assigned_ = true;
-  assigned_version_ = request.header.version;
-  if (!is_statistic()) begin_rounds();
+  begin_rounds(request.header.version);
   answer_without_values(request, options_.server, Status::kOk, version());
   const std::vector<Waiting> early = std::exchange(waiting_, {});
-  for (const Waiting& waiting : early) {
-    if (machine_) {
-      request_weights(waiting.request, waiting.wanted, waiting.status);
-    } else if (waiting.wanted <= assigned_version_) {
-      answer(waiting.request, waiting.status, weights_.lend());
-    } else {
-      waiting_.push_back(waiting);
-    }
-  }
+  for (const Waiting& waiting : early) request_weights(waiting.request, waiting.wanted, waiting.status);
 }
 
-void ShardSlice::begin_rounds() {
-  machine_.emplace(options_.policy, assigned_version_);
+void ShardSlice::begin_rounds(uint64_t version) {
+  machine_.emplace(policy_, version);
   for (GroupState& group : groups_) {
     group.sum.reset();
-    group.samples = 0;
-    if (options_.policy.snapshots) group.kept = weights_.lend();
+    if (!policy_.snapshots) continue;
+    group.kept = weights_.lend();
+    group.kept_samples = counters_.samples;
   }
   for (Receipt& receipt : receipts_) receipt = {};
   for (const uint32_t rank : absent_) feed(sync::Leave{rank});
@@ -302,7 +328,7 @@ void ShardSlice::pull_state(const Request& request) {
   } else if (slot >= 1 && slot <= state_.size()) {
     const std::span<const float> values = state_[slot - 1].span();
     const auto copy = std::make_shared<const std::vector<float>>(values.begin(), values.end());
-    answer(request, Status::kOk, {*copy, copy});
+    answer(request, Status::kOk, {*copy, copy}, counters_.samples);
   } else {
     refuse(request, Status::kBadSize);
   }
@@ -313,9 +339,9 @@ void ShardSlice::pull_state(const Request& request) {
 Result<> ShardSlice::leave(uint32_t rank) {
   const std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [&](const Waiting& w) { return w.request.header.rank == rank; });
-  if (is_statistic() || !absent_.insert(rank).second || !machine_) return {};
+  if (!absent_.insert(rank).second || !machine_) return {};
   receipts_[rank] = {};
-  const bool is_clean = groups_[options_.policy.group_of[rank]].sum.drop_partial(rank);
+  const bool is_clean = groups_[policy_.group_of[rank]].sum.drop_partial(rank);
   feed(sync::Leave{rank});
   if (is_clean) return {};
   return fail(Code::kPeerLost, "worker {} was lost while its gradient of key {} slice {} was half received", rank,
@@ -324,7 +350,7 @@ Result<> ShardSlice::leave(uint32_t rank) {
 
 void ShardSlice::join(uint32_t rank, uint64_t step) {
   const std::lock_guard lock(mutex_);
-  if (!is_statistic() && absent_.erase(rank) > 0 && machine_) feed(sync::Join{rank, step});
+  if (absent_.erase(rank) > 0 && machine_) feed(sync::Join{rank, step});
 }
 
 std::string ShardSlice::describe(const Waiting& waiting) const {
@@ -351,7 +377,9 @@ void ShardSlice::overdue(double seconds, std::vector<std::string>& out) const {
 
 ShardCounts ShardSlice::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  ShardCounts counts = counts_;
+  if (record_) counts.staleness = record_->histogram();
+  return counts;
 }
 
 }  // namespace dtrain::kvstore

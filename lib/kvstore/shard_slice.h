@@ -27,7 +27,8 @@ void answer_without_values(const Request& to, uint32_t server, Status status, ui
 // Any thread may call it: each call takes the slice's lock.
 class ShardSlice {
  public:
-  ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count);
+  // reports: it is the one that options.on_report and ShardCounts::staleness are about.
+  ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports);
 
   [[nodiscard]] const Slice& slice() const { return slice_; }
 
@@ -37,6 +38,7 @@ class ShardSlice {
   void pull(const Request& request);
   void assign(const Request& request, Pieces payload);
   void pull_state(const Request& request);
+  void refresh(const Request& request);
 
   Result<> leave(uint32_t rank);
   void join(uint32_t rank, uint64_t step);
@@ -59,22 +61,23 @@ class ShardSlice {
   };
   struct GroupState {
     Accumulator sum;
-    uint64_t samples = 0;  // in the sum
     LentValues kept;
+    uint64_t kept_samples = 0;  // applied to it
   };
 
   [[nodiscard]] bool is_statistic() const { return slice_.key >= options_.parameters.size(); }
-  [[nodiscard]] uint64_t version() const { return machine_ ? machine_->version() : assigned_version_; }
+  [[nodiscard]] uint64_t version() const { return machine_ ? machine_->version() : 0; }
   [[nodiscard]] bool fits(const Header& header) const;
   [[nodiscard]] bool is_whole(const Header& header) const;
   void refuse(const Request& request, Status status);
-  void answer(const Request& request, Status status, const LentValues& values);
+  void answer(const Request& request, Status status, const LentValues& values, uint64_t samples_applied);
 
   void request_weights(const Request& request, uint64_t step, Status status);
   void feed(const sync::Event& event, uint32_t samples = 0);
   void carry_out(const sync::Event& event, const sync::Effect& effect, uint32_t samples);
   void update(sync::Group group, uint64_t staleness);
-  void apply_rule(GroupState& state, uint64_t staleness);
+  void report(sync::Group group, uint64_t staleness);
+  void apply_rule(Accumulator& sum, uint64_t staleness);
   void answer_waiting(const sync::Answer& effect);
   void refuse_waiting(uint32_t rank, uint64_t step);
   // Takes out of `waiting_` the first that `matches`.
@@ -83,17 +86,16 @@ class ShardSlice {
 
   void assign_values(const Request& request, Pieces payload);
   void finish_assign(const Request& request);
-  void begin_rounds();
+  void begin_rounds(uint64_t version);
   [[nodiscard]] std::string describe(const Waiting& waiting) const;
 
   const ShardOptions& options_;
   const Slice slice_;
   const optim::Multipliers multipliers_;
+  const sync::Policy policy_;  // the scheme's; of statistics BSP: their rounds are the meetings of all workers
 
   mutable std::mutex mutex_;
-  std::optional<sync::Machine> machine_;  // of a parameter, once it is assigned
-  bool is_assigned_ = false;
-  uint64_t assigned_version_ = 0;
+  std::optional<sync::Machine> machine_;       // once it is assigned
   uint64_t assign_count_ = 0;                  // of the sender: the last that was completed
   Receipt assigning_;                          // the one under way
   uint64_t assigning_by_ = 0;                  // its sender's incarnation
@@ -107,6 +109,7 @@ class ShardSlice {
   std::set<uint32_t> absent_;      // ranks that left
   std::vector<Waiting> waiting_;   // in order of arrival
   std::vector<sync::Effect> effects_;
+  std::optional<StalenessRecord> record_;  // of the slice that reports
   ShardCounts counts_;
 };
 

@@ -42,18 +42,27 @@ class Store {
   // statistics hold them. The counters of `state` are the same on every worker.
   virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
 
-  // The bucket's gradients of `step` are complete on the device (executor's GradientReady). Returns at once. `samples`:
-  // of this worker's step, on all its devices together. Steps are counted on from the updates of the state that
-  // initialize was given.
+  // The number of the step that comes next, between steps: counted on from the updates of the state that initialize was
+  // given, and past those that the others have ended without this worker. Waits only where the scheme lets them do so.
+  virtual Result<uint64_t> next_step() = 0;
+  // The bucket's gradients of `step`, the next one, are complete on the device (executor's GradientReady). Returns at
+  // once. `samples`: of this worker's step, on all its devices together.
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
   // Returns when the bucket's weights on the device are those that the step after the last pushed one begins with
   // (WeightsWait).
   virtual Result<> weights_wait(DeviceBucket at) = 0;
 
-  // One set of moving statistics for everybody: the mean of a worker's devices; with servers, of rank 0's devices.
-  // Called by all workers at the same point (an epoch's end, a stop), with no gradient on its way.
-  virtual Result<> share_statistics() = 0;
-  // The state that belongs to the weights of weights_wait: rank 0 calls it between steps, with no gradient on its way.
+  // Of all workers since the start of the job, applied to the weights that the next step begins with; waits for these.
+  virtual Result<uint64_t> samples_applied() = 0;
+
+  // What follows is called by all workers at the same point (an epoch's end, a stop), with no gradient on its way.
+  //
+  // One set of moving statistics for everybody: the mean of a worker's devices, and of all workers the mean weighted by
+  // the `samples` that each has seen since the last time.
+  virtual Result<> share_statistics(uint64_t samples) = 0;
+  // The same weights for everybody: the newest.
+  virtual Result<> refresh() = 0;
+  // The state that belongs to the weights: rank 0 calls it between steps, with no gradient on its way.
   virtual Result<TrainingState> state() = 0;
 
   // From any thread: every wait, open or to come, returns `error`. The first one counts.

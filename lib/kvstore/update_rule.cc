@@ -1,8 +1,20 @@
 #include "kvstore/update_rule.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtrain::kvstore {
+
+double weight_of(const StalenessWeight& weight, uint64_t staleness) {
+  const auto y = static_cast<double>(staleness);
+  switch (weight.rule) {
+    case StalenessWeight::Rule::kNone: return 1;
+    // 1/Y is one division: rounded once, where pow may be off by a bit.
+    case StalenessWeight::Rule::kPower: return weight.value == 1 ? 1 / y : std::pow(y, -weight.value);
+    case StalenessWeight::Rule::kFloor: return std::max(1 / y, weight.value);
+  }
+  return 1;
+}
 
 optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, uint64_t samples_before,
                               uint64_t contributed, double weight) {

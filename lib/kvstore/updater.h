@@ -42,6 +42,8 @@ class Updater {
   // What it owns of the state is copied into arrays made by empty_state. The counters are of the first bucket.
   Result<> read_state(TrainingState& state) const;
   [[nodiscard]] TrainingState empty_state() const;
+  // Applied to the first bucket since the start of the job.
+  [[nodiscard]] uint64_t samples() const { return counters_.front().samples; }
   // The memory of the state, array by array, in canonical order.
   void for_each_slot(const std::function<void(std::span<float>)>& visit);
 

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the wire's numbers ar
 constexpr uint32_t kPayloadMax = 64u << 20;
 
 bool known(Kind kind) {
-  return kind >= Kind::kPush && kind <= Kind::kPullState;
+  return kind >= Kind::kPush && kind <= Kind::kRefresh;
 }
 
 bool carries_values(const Header& header) {
@@ -24,7 +24,8 @@ bool carries_values(const Header& header) {
     case Kind::kPushPull:
     case Kind::kAssign: return true;
     case Kind::kPull:
-    case Kind::kPullState: return false;
+    case Kind::kPullState:
+    case Kind::kRefresh: return false;
     case Kind::kAnswer: return header.payload_bytes != 0;
   }
   return false;

@@ -20,6 +20,7 @@ enum class Kind : uint8_t {
   // complete it. `step` counts the sender's assignments of this key from 1: one that came before is recognised by it.
   kAssign = 5,
   kPullState = 6,  // wants slot `samples` of the optimiser's state as it is after `version`
+  kRefresh = 7,    // when all workers stand still: wants the newest weights, whatever its own group's are
 };
 
 // Holds no slice of an array but Counters, as 16 bytes of payload and element_count 4.
@@ -51,7 +52,10 @@ struct Header {
   uint16_t rank = 0;  // of the sender
   uint16_t membership_epoch = 0;
   uint32_t first_element = 0;  // of this chunk within the slice
-  uint64_t incarnation = 0;    // of the sender
+  union {
+    uint64_t incarnation = 0;  // of the sender
+    uint64_t samples_applied;  // answer: to the slice since the start of the job, when the values were what is sent
+  };
   uint64_t step = 0;
   uint64_t version = 0;  // wanted at least (pull), applied (answer), given (assign)
   uint32_t key = 0;

@@ -48,6 +48,8 @@ struct ClusterOptions {
   std::vector<Shape> statistics = {};
   std::vector<size_t> bucket_begin = {0};
   kvstore::UpdateRule rule = {};
+  sync::Policy policy = {};  // none: BSP
+  kvstore::StalenessWeight weight = {};
   bool sums_only = false;
   bool deterministic = false;
   int shard_threads = 0;
@@ -84,7 +86,8 @@ class Cluster {
       of_shard.parameters = names;
       of_shard.rule = options.rule;
       of_shard.sums_only = options.sums_only;
-      of_shard.policy = sync::bsp(options.workers);
+      of_shard.policy = policy();
+      of_shard.weight = options.weight;
       of_shard.deterministic = options.deterministic;
       of_shard.threads = options.shard_threads;
       shards_.push_back(kvstore::Shard::create(of_shard).value());
@@ -134,12 +137,16 @@ class Cluster {
       sum.pushes += shard->counts().pushes;
       sum.updates += shard->counts().updates;
       sum.duplicates += shard->counts().duplicates;
+      sum.late += shard->counts().late;
       sum.refused += shard->counts().refused;
     }
     return sum;
   }
 
  private:
+  [[nodiscard]] sync::Policy policy() const {
+    return options_.policy.group_of.empty() ? sync::bsp(options_.workers) : options_.policy;
+  }
   void add_worker(uint32_t w) {
     arrays_.push_back(std::make_unique<Arrays>(options_.parameters, options_.statistics));
     kvstore::DistStoreOptions of_store;
@@ -150,6 +157,8 @@ class Cluster {
     of_store.rule = options_.rule;
     of_store.sums_only = options_.sums_only;
     of_store.wait_limit_s = options_.wait_limit_s;
+    of_store.skips_steps = policy().backup > 0;
+    of_store.workers_differ = !options_.policy.group_of.empty();
     stores_.push_back(kvstore::DistStore::create(of_store, waits_).value());
     stores_.back()->attach(network_->connect(w, *stores_.back()));
   }

@@ -143,7 +143,7 @@ TEST_CASE("shared statistics are the mean of the devices'", "[kvstore][devices]"
   Devices devices(UpdateAt::kOwner, 4);
   require(devices.initialize());
   for (size_t d = 0; d < 4; d++) fill(devices.arrays(d).statistic(1), static_cast<float>(d));
-  require(devices.store().share_statistics());
+  require(devices.store().share_statistics(1));
   for (size_t d = 0; d < 4; d++) CHECK(all_equal(devices.arrays(d).statistic(1), 1.5F));
 }
 
@@ -177,14 +177,14 @@ TEST_CASE("the devices of a worker are one to its servers", "[kvstore][devices]"
       }
     }
     fill(devices.arrays(1).statistic(0), w == 0 ? 4 : 100);
-    return devices.store().share_statistics();
+    return devices.store().share_statistics(1);
   });
   const std::vector<float> weights = weights_of(workers[0]->arrays(0));
   CHECK(relative_difference(weights, train_alone(1)) <= 1e-5);
   for (const auto& worker : workers) {
     for (size_t d = 0; d < 2; d++) {
       CHECK(weights_of(worker->arrays(d)) == weights);
-      CHECK(all_equal(worker->arrays(d).statistic(0), 2));  // rank 0's: the mean of 0 and 4
+      CHECK(all_equal(worker->arrays(d).statistic(0), 26));  // the workers' mean of their devices' means, 2 and 50
     }
   }
   CHECK(workers[0]->store().state().value().samples == kSteps * kBatch);
@@ -212,5 +212,5 @@ TEST_CASE("cancelling a store of devices ends every wait", "[kvstore][devices]")
   CHECK(devices.store().weights_wait({0, 1}).error().message == "asked to stop");
   canceller.join();
   CHECK(devices.store().gradient_ready({1, 0}, 0, kBatch).error().message == "asked to stop");
-  CHECK(devices.store().share_statistics().error().message == "asked to stop");
+  CHECK(devices.store().share_statistics(1).error().message == "asked to stop");
 }

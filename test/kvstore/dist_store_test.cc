@@ -95,18 +95,20 @@ TEST_CASE("rank 0's values become everybody's, the others' are ignored", "[kvsto
   }
 }
 
-TEST_CASE("statistics are rank 0's after each sharing, and never updated", "[kvstore]") {
+TEST_CASE("statistics are the workers' mean after each sharing, weighted by what they have seen", "[kvstore]") {
   Cluster cluster({.workers = 3, .servers = 2, .parameters = {{4}}, .statistics = {{5}, {6}}, .rule = plain_rule(1)});
   cluster.initialize();
   for (uint64_t epoch = 0; epoch < 4; epoch++) {
     cluster.on_each([&](uint32_t w) -> Result<> {
       DT_TRY_VOID(cluster.step(w, epoch, 1));
       for (size_t i = 0; i < 2; i++) fill(cluster.arrays(w).statistic(i), static_cast<float>(10 * epoch + 100 * w + i));
-      return cluster.store(w).share_statistics();
+      return cluster.store(w).share_statistics(1 + w % 2);
     });
     for (uint32_t w = 0; w < 3; w++) {
-      for (size_t i = 0; i < 2; i++)
-        CHECK(all_equal(cluster.arrays(w).statistic(i), static_cast<float>(10 * epoch + i)));
+      // Weights 1, 2 and 1 of values that are 100 apart.
+      for (size_t i = 0; i < 2; i++) {
+        CHECK(all_equal(cluster.arrays(w).statistic(i), static_cast<float>(10 * epoch + 100 + i)));
+      }
     }
   }
 }

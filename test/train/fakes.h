@@ -44,7 +44,10 @@ class SilentStore : public kvstore::Store {
   Result<> initialize(std::span<const ParameterView>, const kvstore::TrainingState&) override { return {}; }
   Result<> gradient_ready(kvstore::DeviceBucket, uint64_t, uint32_t) override { return {}; }
   Result<> weights_wait(kvstore::DeviceBucket) override { return {}; }
-  Result<> share_statistics() override { return {}; }
+  Result<uint64_t> next_step() override { return 0; }
+  Result<uint64_t> samples_applied() override { return 0; }
+  Result<> share_statistics(uint64_t) override { return {}; }
+  Result<> refresh() override { return {}; }
   Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
   void cancel(Error) override {}
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }

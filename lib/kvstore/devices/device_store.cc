@@ -110,6 +110,7 @@ std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
 Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
   DT_CHECK(devices.size() == devices_.size(), "{} views of {} devices", devices.size(), devices_.size());
   for (size_t i = 0; i < devices.size(); i++) devices_[i].view = devices[i];
+  next_step_ = state.updates;
   if (servers_) {
     DT_TRY_VOID(servers_->initialize(devices.first(1), state));
   } else {
@@ -164,6 +165,7 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
     const std::lock_guard lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     device.is_open[at.bucket] = device.lane != nullptr && !on_devices_;
+    next_step_ = step + 1;
   }
   if (is_alone()) {
     device.updater->update(at.bucket, samples);
@@ -252,14 +254,14 @@ Result<> DeviceStore::weights_wait(DeviceBucket at) {
 // Between steps.
 
 template <DeviceStore::Work work>
-Result<> DeviceStore::on_all(const char* name) {
+Result<> DeviceStore::on_all(const char* name, uint32_t samples) {
   {
     const std::lock_guard lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     busy_ = devices_.size();
   }
   constexpr Work kReport = &DeviceStore::report<work>;
-  for (Device& device : devices_) enqueue<kReport>(device, 0, 0);
+  for (Device& device : devices_) enqueue<kReport>(device, 0, samples);
   std::unique_lock lock(mutex_);
   const Waits::Wait wait(waits_, [name] { return std::string(name) + " on all devices"; });
   const auto limit = std::chrono::duration<double>(options_.wait_limit_s);
@@ -270,21 +272,45 @@ Result<> DeviceStore::on_all(const char* name) {
 }
 
 template <DeviceStore::Work work>
-Result<> DeviceStore::report(Device& device, uint32_t, uint32_t) {
-  DT_TRY_VOID((this->*work)(device, 0, 0));
+Result<> DeviceStore::report(Device& device, uint32_t, uint32_t samples) {
+  DT_TRY_VOID((this->*work)(device, 0, samples));
   const std::lock_guard lock(mutex_);
   busy_--;
   changed_.notify_all();
   return {};
 }
 
-Result<> DeviceStore::share_statistics() {
+Result<uint64_t> DeviceStore::next_step() {
+  if (!servers_) {
+    const std::lock_guard lock(mutex_);
+    return next_step_;
+  }
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(weights_wait(bucket));
+  return servers_->next_step();
+}
+
+Result<uint64_t> DeviceStore::samples_applied() {
+  for (size_t device = 0; device < devices_.size(); device++) DT_TRY_VOID(weights_wait({0, device}));
+  return servers_ ? servers_->samples_applied() : devices_.front().updater->samples();
+}
+
+Result<> DeviceStore::share_statistics(uint64_t samples) {
   if (is_alone()) return {};
-  return on_all<&DeviceStore::average_statistics>("the statistics");
+  const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));
+  return on_all<&DeviceStore::average_statistics>("the statistics", weight);
+}
+
+Result<> DeviceStore::refresh() {
+  return servers_ ? on_all<&DeviceStore::refresh_weights>("the newest weights") : Result<>{};
+}
+
+Result<> DeviceStore::refresh_weights(Device& device, uint32_t, uint32_t) {
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->refresh());
+  return device.group->broadcast(device.view.all_weights, kFirst);
 }
 
 // Moving averages are linear in what they average, so the mean now is what it would be had every step taken the mean.
-Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t) {
+Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samples) {
   const std::span<float> statistics = device.view.all_statistics;
   DT_TRY_VOID(device.group->all_reduce(statistics));
   const float share = 1.0F / static_cast<float>(ranks());
@@ -293,7 +319,7 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t) {
   for (float& value : mean) value *= share;
   DT_TRY_VOID(write_array(device.view.device, mean, statistics));
   if (!servers_) return {};
-  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->share_statistics());
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->share_statistics(samples));
   return device.group->broadcast(statistics, kFirst);
 }
 

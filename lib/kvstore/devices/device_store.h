@@ -62,7 +62,10 @@ class DeviceStore final : public Store {
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   Result<> weights_wait(DeviceBucket at) override;
-  Result<> share_statistics() override;
+  Result<uint64_t> next_step() override;
+  Result<uint64_t> samples_applied() override;
+  Result<> share_statistics(uint64_t samples) override;
+  Result<> refresh() override;
   Result<TrainingState> state() override;
   void cancel(Error error) override;
   [[nodiscard]] StoreTimes times() const override;
@@ -106,14 +109,15 @@ class DeviceStore final : public Store {
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
   Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
   Result<> fetch(Device& device, uint32_t bucket, uint32_t);
-  Result<> average_statistics(Device& device, uint32_t, uint32_t);
+  Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
+  Result<> refresh_weights(Device& device, uint32_t, uint32_t);
   void close(Device& device, size_t bucket);
 
   // The same on all devices; returns when all have done it.
   template <Work work>
-  Result<> on_all(const char* name);
+  Result<> on_all(const char* name, uint32_t samples = 0);
   template <Work work>
-  Result<> report(Device& device, uint32_t, uint32_t);
+  Result<> report(Device& device, uint32_t, uint32_t samples);
   [[nodiscard]] std::optional<Error> error() const;
 
   const DeviceStoreOptions options_;
@@ -123,6 +127,7 @@ class DeviceStore final : public Store {
 
   mutable std::mutex mutex_;  // what follows, and Device::is_open
   std::condition_variable changed_;
+  uint64_t next_step_ = 0;
   size_t busy_ = 0;  // devices that have not done what on_all asked for
   std::optional<Error> error_;
   double wait_s_ = 0;

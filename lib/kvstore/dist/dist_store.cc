@@ -104,14 +104,16 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
   DT_CHECK(!pipes_.empty(), "no pipes were attached");
   DT_CHECK(devices.size() == 1, "{} devices push and pull apart", devices.size());
   DT_TRY_VOID(bind(devices.front()));
+  next_step_ = state.updates;
+  samples_applied_ = state.samples;
   if (options_.rank != 0) {
-    DT_TRY_VOID(pull(&DistStore::any, 0));
+    DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
     if (!updater_) return {};
     DT_TRY(const TrainingState of_rank_0, fetch_state());  // nobody has pushed yet: it is what rank 0 has set
     return begin_updates(of_rank_0);
   }
   DT_TRY_VOID(bind_state(state));
-  DT_TRY_VOID(assign(&DistStore::any, 0));
+  DT_TRY_VOID(assign());
   for (Part& part : parts_) part.state.clear();
   return updater_ ? begin_updates(state) : Result<>{};
 }
@@ -123,13 +125,43 @@ Result<> DistStore::begin_updates(const TrainingState& state) {
   return updater_->bind(of_sums, {}, state);
 }
 
-Result<> DistStore::share_statistics() {
-  share_count_++;
-  if (options_.rank == 0) return assign(&DistStore::is_statistic, share_count_);
-  return pull(&DistStore::is_statistic, share_count_);
+// A round of all workers, whatever the scheme.
+Result<> DistStore::share_statistics(uint64_t samples) {
+  const uint64_t round = share_count_++;
+  const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));
+  std::vector<Part*> parts;
+  for (Part* part : parts_of_.back()) {
+    const std::lock_guard lock(mutex_);
+    begin(*part, request_of(*part, Kind::kPushPull, round, round + 1, weight), part->value);
+    parts.push_back(part);
+  }
+  return exchange("mean of the statistics", parts);
+}
+
+Result<> DistStore::refresh() {
+  if (!options_.workers_differ) return {};
+  return pull(Kind::kRefresh, &DistStore::is_parameter, next_step_);
 }
 
 // A step.
+
+Result<uint64_t> DistStore::next_step() {
+  if (!options_.skips_steps) return next_step_;
+  DT_TRY_VOID(wait_for_weights());
+  // A slice may be a round ahead of another: its gradient of the earlier one then comes too late for it.
+  const std::lock_guard lock(mutex_);
+  std::optional<uint64_t> open;
+  for (const Part& part : parts_) {
+    if (is_parameter(part)) open = std::min(open.value_or(part.version), part.version);
+  }
+  return std::max(next_step_, open.value_or(0));
+}
+
+Result<uint64_t> DistStore::samples_applied() {
+  DT_TRY_VOID(weights_wait(0));
+  const std::lock_guard lock(mutex_);
+  return samples_applied_;
+}
 
 Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) {
   const size_t bucket = at.bucket;
@@ -140,6 +172,7 @@ Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samp
       begin(*part, request_of(*part, Kind::kPushPull, step, step + 1, samples), part->answer);
     }
     sum_is_new_[bucket] = updater_ != nullptr;
+    next_step_ = step + 1;
   }
   for (const Part* part : parts_of_[bucket]) send(*part);
   return {};
@@ -161,8 +194,13 @@ Result<> DistStore::update_from_sum(size_t bucket) {
 
 // Between steps.
 
-Result<TrainingState> DistStore::state() {
+Result<> DistStore::wait_for_weights() {
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(weights_wait(bucket));
+  return {};
+}
+
+Result<TrainingState> DistStore::state() {
+  DT_TRY_VOID(wait_for_weights());
   if (!updater_) return fetch_state();
   TrainingState state = updater_->empty_state();
   DT_TRY_VOID(updater_->read_state(state));
@@ -213,12 +251,11 @@ Result<Counters> DistStore::fetch_counters() {
   return std::bit_cast<Counters>(words);
 }
 
-Result<> DistStore::assign(Wanted wanted, uint64_t version_of_statistics) {
+Result<> DistStore::assign() {
   assign_count_++;
   std::vector<Part*> parts;
   for (Part& part : parts_) {
-    if (!(this->*wanted)(part)) continue;
-    const uint64_t version = is_statistic(part) ? version_of_statistics : counters_.updates;
+    const uint64_t version = is_statistic(part) ? 0 : counters_.updates;
     const std::lock_guard lock(mutex_);
     begin(part, request_of(part, Kind::kAssign, assign_count_, version, 0), {});
     parts.push_back(&part);
@@ -226,13 +263,13 @@ Result<> DistStore::assign(Wanted wanted, uint64_t version_of_statistics) {
   return exchange("acknowledgement", parts);
 }
 
-Result<> DistStore::pull(Wanted wanted, uint64_t version) {
+Result<> DistStore::pull(Kind kind, Wanted wanted, uint64_t version) {
   const uint64_t request = next_request();
   std::vector<Part*> parts;
   for (Part& part : parts_) {
     if (!(this->*wanted)(part)) continue;
     const std::lock_guard lock(mutex_);
-    begin(part, request_of(part, Kind::kPull, request, version, 0), part.value);
+    begin(part, request_of(part, kind, request, version, 0), part.value);
     parts.push_back(&part);
   }
   return exchange("value", parts);
@@ -271,8 +308,9 @@ void DistStore::send(const Part& part) {
   Pipe& pipe = *pipes_[part.slice.server];
   switch (part.request.kind) {
     case Kind::kPushPull:
-      // No owner: the gradient stays as it is until the answer, which comes after the server has got all of it.
-      return send_values(pipe, part.request, part.gradient, nullptr, options_.checksums);
+      // No owner: it stays as it is until the answer, which comes after the server has got all of it.
+      return send_values(pipe, part.request, is_statistic(part) ? part.value : part.gradient, nullptr,
+                         options_.checksums);
     case Kind::kAssign: return send_assignment(part, pipe);
     default: return pipe.send({part.request, {}, nullptr});
   }
@@ -335,6 +373,9 @@ void DistStore::on_message(uint32_t server, const Header& header, Pieces payload
   if (part.received < part.into.size()) return;
   part.waits = false;
   part.samples = header.samples;
+  part.version = header.version;
+  const bool tells_progress = part.request.kind == Kind::kPushPull || part.request.kind == Kind::kRefresh;
+  if (&part == &parts_.front() && tells_progress) samples_applied_ = header.samples_applied;
   if (--open_[part.bucket] == 0) changed_.notify_all();
 }
 

@@ -36,6 +36,8 @@ struct DistStoreOptions {
   int update_threads = 1;                  // then; the caller's is one of them
   double wait_limit_s = 300;               // of each wait; then Code::kPeerLost
   bool checksums = true;                   // of what it sends
+  bool skips_steps = false;     // rounds end without the slowest workers (--backup), and these go on with the open one
+  bool workers_differ = false;  // workers have different weights at a time: refresh() has work to do
 };
 
 class DistStore final : public Store, public ClientEvents {
@@ -49,7 +51,10 @@ class DistStore final : public Store, public ClientEvents {
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   Result<> weights_wait(DeviceBucket at) override;
-  Result<> share_statistics() override;
+  Result<uint64_t> next_step() override;
+  Result<uint64_t> samples_applied() override;
+  Result<> share_statistics(uint64_t samples) override;
+  Result<> refresh() override;
   Result<TrainingState> state() override;
   void cancel(Error error) override;
   [[nodiscard]] StoreTimes times() const override;
@@ -70,6 +75,7 @@ class DistStore final : public Store, public ClientEvents {
     bool waits = false;     // for an answer
     Header request;         // the last one
     uint32_t samples = 0;   // that are in the sum it was answered with
+    uint64_t version = 0;   // of the values it was answered with
     std::span<float> into;  // where the answer's values go; empty: it has none
     uint64_t received = 0;  // elements of it
     uint64_t attempt = 0;   // how often it was sent again
@@ -92,15 +98,17 @@ class DistStore final : public Store, public ClientEvents {
 
   // A request for each part that is `wanted`, all at once; returns when all are answered.
   using Wanted = bool (DistStore::*)(const Part&) const;
-  Result<> assign(Wanted wanted, uint64_t version_of_statistics);
-  Result<> pull(Wanted wanted, uint64_t version);
+  Result<> assign();
+  Result<> pull(Kind kind, Wanted wanted, uint64_t version);
   Result<TrainingState> fetch_state();
   Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
   Result<Counters> fetch_counters();
   Result<> exchange(const char* what, const std::vector<Part*>& parts);
   [[nodiscard]] bool any(const Part&) const { return true; }
+  [[nodiscard]] bool is_parameter(const Part& part) const { return !is_statistic(part); }
 
   Result<> update_from_sum(size_t bucket);
+  Result<> wait_for_weights();
   Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket);
   [[nodiscard]] std::string describe_open() const;
   [[nodiscard]] bool is_expected(const Part& part, const Header& header) const;
@@ -125,12 +133,14 @@ class DistStore final : public Store, public ClientEvents {
   uint64_t assign_count_ = 0;
   uint64_t share_count_ = 0;
   uint64_t request_count_ = 0;
+  uint64_t next_step_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<size_t> open_;    // by bucket: parts that wait; the last: statistics
   std::optional<Error> error_;  // the first one
   double wait_s_ = 0;
+  uint64_t samples_applied_ = 0;  // to the first slice, as its last answer says
 };
 
 }  // namespace dtrain::kvstore

@@ -1,0 +1,300 @@
+// What the schemes do to weights: a shard that is spoken to message by message, and whole jobs in this process. Who
+// waits for whom is tested in test/sync.
+#include <catch2/catch.hpp>
+#include <set>
+#include <thread>
+
+#include "cluster.h"
+#include "conversation.h"
+#include "kvstore/staleness_record.h"
+
+using namespace dtrain;
+using namespace dtrain::kvstore;
+using namespace dtrain::test;
+
+namespace {
+
+const std::vector<float> kOnes(4, 1);
+
+// Groups A (two members) and B (one), by the rules of distributed.md 2.1.
+ShardOptions gsp_options(double momentum) {
+  ShardOptions options = options_for(sync::gsp({0, 0, 1}));
+  options.weight = {StalenessWeight::Rule::kPower, 1};
+  options.rule.schedule.base = 0.1;
+  options.rule.optimizer.momentum = momentum;
+  return options;
+}
+
+// The weights after A, B, B, A, all gradients 1.
+std::vector<float> gsp_sequence(Conversation& talk) {
+  talk.assign(0, kOnes);
+  std::vector<float> seen;
+  const auto update = [&](const std::vector<uint32_t>& members, uint64_t step) {
+    for (const uint32_t member : members) talk.push(member, 0, step, kOnes);
+    for (const uint32_t member : members) {
+      const float weight = talk.peers[member]->take().values[0];
+      if (member == members.front()) seen.push_back(weight);
+      CHECK(weight == seen.back());
+    }
+  };
+  update({0, 1}, 0);
+  update({2}, 0);
+  update({2}, 1);
+  update({0, 1}, 1);
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("the weight of an update by its staleness", "[kvstore][schemes]") {
+  using Rule = StalenessWeight::Rule;
+  CHECK(weight_of({}, 7) == 1);
+  CHECK(weight_of({Rule::kPower, 1}, 3) == 1.0 / 3);
+  CHECK(weight_of({Rule::kPower, 0.5}, 4) == Approx(0.5));
+  CHECK(weight_of({Rule::kFloor, 0.25}, 2) == 0.5);
+  CHECK(weight_of({Rule::kFloor, 0.25}, 9) == 0.25);
+  for (const Rule rule : {Rule::kNone, Rule::kPower, Rule::kFloor}) CHECK(weight_of({rule, 0.1}, 1) == 1);
+}
+
+// V4: Y = 1, 2, 1, 3.
+TEST_CASE("gsp divides a late group's gradient by its staleness", "[kvstore][schemes]") {
+  Conversation plain(gsp_options(0));
+  const std::vector<double> expected = {0.9, 0.85, 0.75, 0.716667};
+  const std::vector<float> seen = gsp_sequence(plain);
+  for (size_t i = 0; i < expected.size(); i++) CHECK(seen[i] == Approx(expected[i]));
+
+  // v <- .9 v - .1 / Y; w <- w + v: momentum is not divided (R-D10).
+  Conversation moving(gsp_options(0.9));
+  const std::vector<float> with_momentum = gsp_sequence(moving);
+  double w = 1, v = 0;
+  const double staleness[] = {1, 2, 1, 3};
+  for (size_t i = 0; i < 4; i++) {
+    v = 0.9 * v - 0.1 / staleness[i];
+    w += v;
+    CHECK(with_momentum[i] == Approx(w));
+  }
+}
+
+TEST_CASE("a member gets its own group's version, whatever other groups do", "[kvstore][schemes]") {
+  Conversation talk(gsp_options(0));
+  talk.assign(0, kOnes);
+  talk.push(0, 0, 0, kOnes);
+  talk.push(1, 0, 0, kOnes);
+  const float own = talk.peers[0]->take().values[0];
+  for (uint64_t step = 0; step < 3; step++) talk.push(2, 0, step, kOnes);
+  talk.send(Conversation::header(Kind::kPull, 1, 0, 0, 1, 0));
+  CHECK(talk.peers[1]->take().values[0] == own);
+  const Peer::Received again = talk.peers[1]->take();
+  CHECK(again.values[0] == own);
+  CHECK(again.header.samples_applied == 2);  // of its own group's update: all members see the same number
+  CHECK(talk.peers[2]->take().header.samples_applied == 3);
+}
+
+TEST_CASE("a refresh gives everybody the newest weights, and staleness counts from there", "[kvstore][schemes]") {
+  Conversation talk(gsp_options(0));
+  talk.assign(0, kOnes);
+  talk.push(0, 0, 0, kOnes);
+  talk.push(1, 0, 0, kOnes);
+  talk.push(2, 0, 0, kOnes);
+  for (const auto& peer : talk.peers) peer->inbox.clear();
+  std::vector<float> weights;
+  for (uint32_t w = 0; w < 3; w++) {
+    talk.send(Conversation::header(Kind::kRefresh, w, 0, 0, 1, 0));
+    const Peer::Received answer = talk.peers[w]->take();
+    CHECK(answer.header.samples_applied == 3);
+    weights.push_back(answer.values[0]);
+  }
+  for (const float weight : weights) CHECK(weight == Approx(0.85));
+  talk.push(0, 0, 1, kOnes);
+  talk.push(1, 0, 1, kOnes);
+  CHECK(talk.peers[0]->take().values[0] == Approx(0.75));  // Y = 1
+}
+
+// 1,000 pushes of ones from 8 threads: none is lost, and each makes a version of its own.
+TEST_CASE("asp loses no update", "[kvstore][schemes]") {
+  constexpr uint32_t kWorkers = 8;
+  constexpr uint64_t kSteps = 125;
+  Conversation talk(options_for(sync::asp(kWorkers)));
+  talk.assign(0, std::vector<float>(4, 0));
+  std::vector<std::thread> threads;
+  for (uint32_t w = 0; w < kWorkers; w++) {
+    threads.emplace_back([&talk, w] {
+      for (uint64_t step = 0; step < kSteps; step++) talk.push(w, 0, step, kOnes);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<uint64_t> versions;
+  for (const auto& peer : talk.peers) {
+    CHECK(peer->inbox.size() == kSteps);
+    for (const Peer::Received& answer : peer->inbox) {
+      versions.insert(answer.header.version);
+      CHECK(answer.values[0] == static_cast<float>(answer.header.version));
+      CHECK(answer.header.samples_applied == answer.header.version);
+    }
+  }
+  CHECK(versions.size() == kWorkers * kSteps);
+  CHECK(*versions.rbegin() == kWorkers * kSteps);
+  uint64_t recorded = 0;
+  for (const uint64_t updates : talk.shard->counts().staleness) recorded += updates;
+  CHECK(recorded == kWorkers * kSteps);
+}
+
+// R-B1: the bound is kept, and an answer that was parked has all that came meanwhile, not what was there when it asked.
+TEST_CASE("a parked pull sees every update that its bound promises", "[kvstore][schemes]") {
+  Conversation talk(options_for(sync::ssp(3, 2)));
+  talk.assign(0, std::vector<float>(4, 0));
+  for (uint64_t step = 0; step < 2; step++) {
+    talk.push(0, 0, step, kOnes);
+    CHECK(talk.peers[0]->take().values[0] == static_cast<float>(step + 1));
+  }
+  talk.push(0, 0, 2, kOnes);  // step 3 begins when the others have done one
+  CHECK(talk.peers[0]->inbox.empty());
+  talk.push(1, 0, 0, kOnes);
+  CHECK(talk.peers[0]->inbox.empty());
+  talk.push(2, 0, 0, kOnes);
+  CHECK(talk.peers[0]->take().values[0] == 5);
+  CHECK(talk.peers[1]->take().values[0] == 4);
+}
+
+// Staleness counts from what a gradient was computed with: what came while its worker was parked is in that.
+TEST_CASE("an update that waited for its weights is not stale by that", "[kvstore][schemes]") {
+  Conversation talk(options_for(sync::ssp(2, 0)));
+  talk.assign(0, std::vector<float>(4, 0));
+  talk.push(0, 0, 0, kOnes);
+  talk.push(1, 0, 0, kOnes);  // staleness 2: computed with version 0
+  talk.push(0, 0, 1, kOnes);
+  CHECK(talk.shard->counts().staleness == std::vector<uint64_t>{2, 1});
+}
+
+TEST_CASE("with a backup worker a round does not wait for the last", "[kvstore][schemes]") {
+  Conversation talk(options_for(sync::bsp(3, 1)));
+  talk.assign(0, std::vector<float>(4, 0));
+  for (uint64_t step = 0; step < 2; step++) {
+    talk.push(0, 0, step, kOnes);
+    talk.push(1, 0, step, kOnes);
+    CHECK(talk.peers[0]->take().header.samples_applied == 2 * (step + 1));
+    CHECK(talk.peers[1]->take().values[0] == static_cast<float>(step + 1));
+  }
+  talk.push(2, 0, 0, std::vector<float>(4, 100));
+  const Peer::Received late = talk.peers[2]->take();
+  CHECK(late.header.status == Status::kOk);
+  CHECK(late.values == std::vector<float>(4, 2));
+  CHECK(late.header.version == 2);  // it goes on with the open round
+  CHECK(talk.shard->counts().late == 1);
+  talk.push(2, 0, 2, kOnes);
+  talk.push(1, 0, 2, kOnes);
+  CHECK(talk.peers[2]->take().values[0] == 3);
+}
+
+TEST_CASE("what has come of a late gradient is in no sum", "[kvstore][schemes]") {
+  Conversation talk(options_for(sync::bsp(2, 1)));
+  talk.assign(1, std::vector<float>(kBig, 0));
+  const std::vector<float> hundreds(kBig, 100);
+  const auto chunk = [&](uint32_t rank, size_t first, size_t count) {
+    Header header = Conversation::header(Kind::kPushPull, rank, 1, 0, 1, 1);
+    header.first_element = static_cast<uint32_t>(first);
+    header.element_count = static_cast<uint32_t>(count);
+    const auto payload = std::as_bytes(std::span(hundreds).subspan(first, count));
+    Loopback(*talk.shard, talk.peers[rank]).send(make_message(header, payload, nullptr, true));
+  };
+  chunk(0, 0, kChunkElements);
+  talk.push(1, 1, 0, std::vector<float>(kBig, 1));
+  CHECK(talk.peers[1]->take().values == std::vector<float>(kChunkElements, 1));
+  chunk(0, kChunkElements, kBig - kChunkElements);
+  CHECK(talk.peers[0]->take().values == std::vector<float>(kChunkElements, 1));
+  CHECK(talk.shard->counts().late == 1);
+}
+
+TEST_CASE("a record reports each hundred updates of a group", "[kvstore][schemes]") {
+  using std::chrono::milliseconds;
+  const StalenessRecord::Clock::time_point begin{};
+  StalenessRecord record(2, begin);
+  std::optional<GroupReport> report;
+  for (uint64_t i = 1; i <= kReportUpdates; i++) {
+    REQUIRE_FALSE(report);
+    record.on_add(1, begin + milliseconds(10 * i));
+    record.on_add(1, begin + milliseconds(10 * i + 3));
+    report = record.on_apply(1, i == 50 ? 5 : 1, begin + milliseconds(10 * i + 4));
+  }
+  REQUIRE(report);
+  CHECK(report->group == 1);
+  CHECK(report->updates == 100);
+  CHECK(report->staleness_mean == Approx(1.04));
+  CHECK(report->staleness_max == 5);
+  CHECK(report->first_wait_s == Approx(0.004));
+  CHECK(report->updates_per_s == Approx(100 / 1.004));
+  CHECK(record.histogram() == std::vector<uint64_t>{99, 0, 0, 0, 1});
+}
+
+namespace {
+
+// Each worker takes its steps at its own pace, gradients of ones; then all meet and refresh.
+void train_apart(Cluster& cluster, uint32_t workers, uint64_t steps) {
+  cluster.on_each([&](uint32_t w) -> Result<> {
+    for (uint64_t i = 0; i < steps; i++) {
+      for (size_t k = 0; k < 2; k++) fill(cluster.arrays(w).gradient(k), 1);
+      DT_TRY(const uint64_t step, cluster.store(w).next_step());
+      DT_TRY_VOID(cluster.step(w, step, 1));
+    }
+    return {};
+  });
+  cluster.on_each([&](uint32_t w) { return cluster.store(w).refresh(); });
+  for (uint32_t w = 0; w < workers; w++) {
+    for (size_t k = 0; k < 2; k++) {
+      const std::span<const float> newest = cluster.arrays(0).weight(k);
+      CHECK(std::equal(newest.begin(), newest.end(), cluster.arrays(w).weight(k).begin()));
+    }
+  }
+}
+
+ClusterOptions apart(const sync::Policy& policy) {
+  return {.workers = 4,
+          .servers = 2,
+          .parameters = {{70}, {40, 30}},
+          .bucket_begin = {0, 1},
+          .rule = plain_rule(1),
+          .policy = policy,
+          .bigarray_bound = 1000};
+}
+
+}  // namespace
+
+TEST_CASE("workers that do not go in step lose nothing and meet with one model", "[kvstore][schemes]") {
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    INFO("seed " << seed);
+    for (const sync::Policy& policy : {sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {
+      ClusterOptions options = apart(policy);
+      options.weather = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
+      Cluster cluster(options);
+      cluster.initialize();
+      train_apart(cluster, 4, 20);
+      const bool in_groups = policy.snapshots;
+      // Each update adds 1 for each of its members, divided by their samples.
+      CHECK(all_equal(cluster.arrays(2).weight(1), in_groups ? 40 : 80));
+      for (uint32_t w = 0; w < 4; w++) CHECK(cluster.store(w).samples_applied().value() == 80);
+      CHECK(cluster.counts().pushes == cluster.placement().size() * 80);
+    }
+  }
+}
+
+TEST_CASE("with backup workers nobody waits for ever, and what is late is counted", "[kvstore][schemes]") {
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    INFO("seed " << seed);
+    ClusterOptions options = apart(sync::bsp(4, 1));
+    options.weather = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
+    Cluster cluster(options);
+    cluster.initialize();
+    // Until so many rounds are over: how many steps that takes a worker depends on how often it is late.
+    cluster.on_each([&](uint32_t w) -> Result<> {
+      for (;;) {
+        DT_TRY(const uint64_t step, cluster.store(w).next_step());
+        if (step >= 20) return {};
+        for (size_t k = 0; k < 2; k++) fill(cluster.arrays(w).gradient(k), 1);
+        DT_TRY_VOID(cluster.step(w, step, 1));
+      }
+    });
+    cluster.on_each([&](uint32_t w) { return cluster.store(w).refresh(); });
+    for (uint32_t w = 0; w < 4; w++) CHECK(all_equal(cluster.arrays(w).weight(1), 20));
+    CHECK(cluster.counts().pushes >= cluster.placement().size() * 20 * 3);
+  }
+}
