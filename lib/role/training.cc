@@ -101,6 +101,10 @@ train::TrainSpec Training::train_spec(const optim::InitializerSpec& initializer,
   train::TrainSpec spec;
   spec.num_epochs = flags.job.num_epochs;
   spec.batch_size = flags.job.batch_size;
+  const uint64_t samples = samples_per_epoch(setup_.spec);
+  spec.epoch = {.steps = setup_.spec.batches_per_epoch,
+                .samples = samples,
+                .samples_per_update = samples / static_cast<uint64_t>(setup_.spec.batches_per_epoch)};
   spec.metrics = {.top_k = flags.job.top_k, .losses = flags.job.loss};
   spec.on_nan = flags.job.optimizer.on_nan;
   spec.loss_scale = loss_scale;

@@ -92,6 +92,17 @@ Result<std::vector<std::vector<double>>> parse_metrics(const Json& header) {
   return sums;
 }
 
+// Absent where all workers have done the same.
+Result<std::vector<uint64_t>> parse_worker_steps(const Json& header) {
+  const auto steps = header.find("worker_steps");
+  if (steps == header.end()) return std::vector<uint64_t>{};
+  const auto is_count = [](const Json& step) { return step.is_number_unsigned(); };
+  if (!steps->is_array() || !std::all_of(steps->begin(), steps->end(), is_count)) {
+    return wrong("worker_steps", "an array of whole numbers");
+  }
+  return steps->get<std::vector<uint64_t>>();
+}
+
 }  // namespace
 
 std::string to_json(const CheckpointHeader& header, const std::vector<std::string>& parameters) {
@@ -117,6 +128,7 @@ std::string to_json(const CheckpointHeader& header, const std::vector<std::strin
       {"slots_crc32c", header.slots_crc},
       {"spec", header.job_text},
   };
+  if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   json[kOwnChecksum] = checksum(json);
   return dump(json);
 }
@@ -140,6 +152,7 @@ Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
   DT_TRY(header.learning_rate, real_number(json, "lr"));
   DT_TRY(header.seed, whole_number(json, "seed"));
   DT_TRY(header.metric_sums, parse_metrics(json));
+  DT_TRY(header.worker_steps, parse_worker_steps(json));
   DT_TRY(const uint64_t params_crc, whole_number(json, "params_crc32c"));
   header.params_crc = static_cast<uint32_t>(params_crc);
   DT_TRY(const uint64_t slots_crc, whole_number(json, "slots_crc32c"));

@@ -85,13 +85,14 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
     log.warn("the checkpoint is of another job ({}, this one is {}); other are: {}", header.job_hash, spec.job_hash,
              fmt::join(job::differing_keys(header.job_text, spec.job_text), ", "));
   }
-  if (header.position.step >= spec.batches_per_epoch) {
-    return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, spec.batches_per_epoch);
+  if (spec.in_step && header.position.step >= spec.steps_per_epoch) {
+    return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, spec.steps_per_epoch);
   }
   DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
   return Start{.position = header.position,
                .state = {.slots = std::move(slots), .samples = header.samples, .updates = header.updates},
-               .metric_sums = header.metric_sums};
+               .metric_sums = header.metric_sums,
+               .worker_steps = header.worker_steps};
 }
 
 Start foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const CheckpointName& name,
@@ -103,8 +104,9 @@ Start foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterV
   return {.position = {epoch, 0},
           .state = {.slots = {},
                     .samples = epochs * spec.samples_per_epoch,
-                    .updates = epochs * static_cast<uint64_t>(spec.batches_per_epoch)},
-          .metric_sums = {}};
+                    .updates = epochs * static_cast<uint64_t>(spec.steps_per_epoch)},
+          .metric_sums = {},
+          .worker_steps = {}};
 }
 
 Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,

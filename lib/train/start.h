@@ -30,14 +30,16 @@ struct StartSpec {
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
   std::string job_hash, job_text;  // of this run's JobSpec
-  int64_t batches_per_epoch = 0;   // of each worker
+  int64_t steps_per_epoch = 0;     // of each worker, on average
   uint64_t samples_per_epoch = 0;  // of all workers together
+  bool in_step = true;             // each worker does exactly so many
 };
 
 struct Start {
   Position position;
   kvstore::TrainingState state;
   std::vector<std::vector<double>> metric_sums;  // by rank; may be shorter than there are workers
+  std::vector<uint64_t> worker_steps;            // CheckpointHeader's
 };
 
 // Fills the view's weights and statistics. Called on rank 0 alone; the others get all of it from there.

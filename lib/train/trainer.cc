@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/thread.h"
 #include "graph/symbol.h"
@@ -29,14 +30,17 @@ class Trainer::Impl {
  private:
   [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
   [[nodiscard]] bool saves() const { return is_rank_0() && !spec_.save_prefix.empty(); }
-  [[nodiscard]] int64_t batches() const { return parts_.training_data.batches(); }
-  [[nodiscard]] uint64_t samples_per_step() const;
+  [[nodiscard]] int64_t batches() const { return parts_.training_data.batches(); }  // of a pass
   [[nodiscard]] double rate_of_next_update() const;
 
   Result<> begin();
   Result<Start> own_start();
   Result<> agree_on(Start& start);
   Result<bool> train_epoch();
+  Result<bool> epoch_is_over();
+  Result<bool> meet(bool stopping);
+  Result<> share_weights();
+  Result<const data::LoadedBatch*> next_batch();
   Result<> step();
   Result<> after_step(int64_t count);
   Result<> end_epoch();
@@ -59,9 +63,14 @@ class Trainer::Impl {
   Pace pace_;
   MetricsFile metrics_file_;
 
-  Position position_;
-  uint64_t updates_ = 0;  // since the start of the run, earlier processes included
-  uint64_t samples_ = 0;  // likewise, of all workers
+  Position position_;                   // steps: this worker's
+  uint64_t own_steps_ = 0;              // since the start of the run, earlier processes included
+  std::vector<uint64_t> worker_steps_;  // of all, when they last met; empty: all have done the same
+  uint64_t updates_ = 0;                // the store's next step
+  uint64_t samples_ = 0;                // since the start of the run, of all workers
+  uint64_t samples_at_begin_ = 0;       // of this process
+  uint64_t unshared_samples_ = 0;       // of this worker, that are in its moving statistics only
+  bool is_reading_ = false;             // a pass over the data is under way
   double rate_ = 0;
   SteadyTime last_save_;
   PaceTotals at_window_;      // of pace_, when the last window began
@@ -86,14 +95,10 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
       speedometer_(spec_.disp_batches, spec_.batch_size),
       pace_(spec_.batch_size) {}
 
-uint64_t Trainer::Impl::samples_per_step() const {
-  return static_cast<uint64_t>(spec_.batch_size) * parts_.coordinator.workers();
-}
-
 // R-D9: by the samples that will have been applied, this update's included.
 double Trainer::Impl::rate_of_next_update() const {
-  const double per_epoch = static_cast<double>(samples_per_step()) * static_cast<double>(batches());
-  return optim::learning_rate(spec_.schedule, static_cast<double>(samples_ + samples_per_step()) / per_epoch);
+  const auto samples = static_cast<double>(samples_ + spec_.epoch.samples_per_update);
+  return optim::learning_rate(spec_.schedule, samples / static_cast<double>(spec_.epoch.samples));
 }
 
 Result<Start> Trainer::Impl::own_start() {
@@ -104,8 +109,9 @@ Result<Start> Trainer::Impl::own_start() {
                      .seed = spec_.seed,
                      .job_hash = spec_.job_hash,
                      .job_text = spec_.job_text,
-                     .batches_per_epoch = batches(),
-                     .samples_per_epoch = samples_per_step() * static_cast<uint64_t>(batches())},
+                     .steps_per_epoch = spec_.epoch.steps,
+                     .samples_per_epoch = spec_.epoch.samples,
+                     .in_step = spec_.epoch.in_step},
                     parts_.graph, parts_.training.parameters(), parts_.log);
 }
 
@@ -113,12 +119,16 @@ Result<Start> Trainer::Impl::own_start() {
 Result<> Trainer::Impl::agree_on(Start& start) {
   const size_t workers = parts_.coordinator.workers();
   const size_t width = training_metrics_.sums().size();
-  std::vector<double> numbers(4 + workers * width, 0.0);
+  std::vector<double> numbers(4 + workers * (width + 1), 0.0);
   if (is_rank_0()) {
     numbers[0] = static_cast<double>(start.position.epoch);
     numbers[1] = static_cast<double>(start.position.step);
     numbers[2] = static_cast<double>(start.state.samples);
     numbers[3] = static_cast<double>(start.state.updates);
+    const auto steps = numbers.end() - static_cast<ptrdiff_t>(workers);
+    const int64_t steps_of_each = start.position.epoch * spec_.epoch.steps + start.position.step;
+    std::fill(steps, numbers.end(), static_cast<double>(steps_of_each));
+    if (start.worker_steps.size() == workers) std::copy(start.worker_steps.begin(), start.worker_steps.end(), steps);
     for (size_t rank = 0; rank < std::min(workers, start.metric_sums.size()); rank++) {
       const std::vector<double>& sums = start.metric_sums[rank];
       if (sums.size() != width) continue;  // other metrics than then: theirs begin here
@@ -127,8 +137,9 @@ Result<> Trainer::Impl::agree_on(Start& start) {
   }
   DT_TRY(const std::vector<double> agreed, parts_.coordinator.sum("the start of training", numbers));
   position_ = {static_cast<int64_t>(agreed[0]), static_cast<int64_t>(agreed[1])};
-  samples_ = static_cast<uint64_t>(agreed[2]);
+  samples_ = samples_at_begin_ = static_cast<uint64_t>(agreed[2]);
   updates_ = static_cast<uint64_t>(agreed[3]);
+  own_steps_ = static_cast<uint64_t>(agreed[agreed.size() - workers + parts_.coordinator.rank()]);
   start.state.samples = samples_;
   start.state.updates = updates_;
   const size_t own = 4 + parts_.coordinator.rank() * width;
@@ -163,7 +174,8 @@ Result<TrainOutcome> Trainer::Impl::run() {
   DT_TRY_VOID(begin());
   while (position_.epoch < spec_.num_epochs) {
     DT_TRY(const bool whole, train_epoch(), "training epoch {}", position_.epoch);
-    if (!whole) {
+    DT_TRY(const bool stopping, meet(!whole));
+    if (stopping) {
       DT_TRY_VOID(stop());
       break;
     }
@@ -174,22 +186,60 @@ Result<TrainOutcome> Trainer::Impl::run() {
 
 // false: asked to stop before its end.
 Result<bool> Trainer::Impl::train_epoch() {
-  parts_.training_data.start(position_.epoch, position_.step);
   if (position_.step == 0) training_metrics_.start_epoch();
   training_metrics_.start_window();
   speedometer_ = Speedometer(spec_.disp_batches, spec_.batch_size);
   epoch_seconds_ = pace_.totals().seconds;
   at_window_ = pace_.totals();
-  while (position_.step < batches()) {
-    const uint64_t step_number = static_cast<uint64_t>(position_.epoch) * static_cast<uint64_t>(batches()) +
-                                 static_cast<uint64_t>(position_.step);
-    DT_TRY(const bool go, parts_.coordinator.may_begin(step_number));
+  for (;;) {
+    DT_TRY(const bool over, epoch_is_over());
+    if (over) return true;
+    DT_TRY(updates_, parts_.store.next_step());
+    DT_TRY(const bool go, parts_.coordinator.may_begin(updates_));
     if (!go) return false;
     DT_TRY_VOID(step());
     position_.step++;
+    own_steps_++;
     DT_TRY_VOID(after_step(position_.step - 1));
   }
-  return true;
+}
+
+Result<bool> Trainer::Impl::epoch_is_over() {
+  if (spec_.epoch.in_step) return position_.step >= spec_.epoch.steps;
+  DT_TRY(samples_, parts_.store.samples_applied());
+  return samples_ >= (static_cast<uint64_t>(position_.epoch) + 1) * spec_.epoch.samples;
+}
+
+// Until all workers stand still. Whether to stop is one answer for all: some may have come here for the epoch's end,
+// and others because they were asked to stop.
+Result<bool> Trainer::Impl::meet(bool stopping) {
+  if (spec_.epoch.same_weights) return stopping;
+  DT_TRY_VOID(step_runner_.wait_for_weights());
+  std::vector<double> numbers(1 + parts_.coordinator.workers(), 0.0);
+  numbers[0] = stopping ? 1 : 0;
+  numbers[1 + parts_.coordinator.rank()] = static_cast<double>(own_steps_);
+  DT_TRY(const std::vector<double> all, parts_.coordinator.sum("the end of an epoch or of the job", numbers));
+  worker_steps_.assign(all.begin() + 1, all.end());
+  return all[0] > 0;
+}
+
+// One model for everybody, and for the checkpoint.
+Result<> Trainer::Impl::share_weights() {
+  DT_TRY_VOID(step_runner_.wait_for_weights());
+  DT_TRY_VOID(parts_.store.refresh(), "fetching the newest weights");
+  DT_TRY_VOID(parts_.store.share_statistics(std::exchange(unshared_samples_, 0)), "sharing the moving statistics");
+  return {};
+}
+
+// The shares' lengths differ, so do the workers' passes; in BSP a pass is an epoch.
+Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
+  const auto length = static_cast<uint64_t>(batches());
+  const uint64_t at = own_steps_ % length;
+  if (at == 0 || !is_reading_) {
+    parts_.training_data.start(static_cast<int64_t>(own_steps_ / length), static_cast<int64_t>(at));
+  }
+  is_reading_ = true;
+  return parts_.training_data.next();
 }
 
 void Trainer::Impl::note_rate() {
@@ -200,14 +250,14 @@ void Trainer::Impl::note_rate() {
 
 Result<> Trainer::Impl::step() {
   const SteadyTime begin = now();
-  DT_TRY(const data::LoadedBatch* batch, parts_.training_data.next());
+  DT_TRY(const data::LoadedBatch* batch, next_batch());
   const SteadyTime data_ready = now();
-  DT_CHECK(batch != nullptr, "the loader ends epoch {} at step {} of {}", position_.epoch, position_.step, batches());
+  DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", batches(), own_steps_);
   note_rate();
   DT_TRY(const bool applied, step_runner_.run(*batch, updates_));
+  unshared_samples_ += static_cast<uint64_t>(batch->count);
   if (applied) {
-    samples_ += samples_per_step();
-    outcome_.samples += samples_per_step();
+    if (spec_.epoch.in_step) samples_ += static_cast<uint64_t>(spec_.batch_size) * parts_.coordinator.workers();
     DT_TRY_VOID(training_metrics_.add(parts_.training.probabilities(), batch->labels, batch->count));
   }
   // A step that the others made without this worker is an update all the same.
@@ -217,7 +267,7 @@ Result<> Trainer::Impl::step() {
 }
 
 void Trainer::Impl::report_progress() {
-  const std::optional<kvstore::Progress> progress = pace_.report(updates_, now());
+  const std::optional<kvstore::Progress> progress = pace_.report(own_steps_, now());
   if (progress) parts_.coordinator.report(*progress);
 }
 
@@ -267,7 +317,7 @@ Result<> Trainer::Impl::end_epoch() {
   DT_TRY_VOID(step_runner_.wait_for_weights());
   pace_.wait(begin, now(), parts_.store.times().wait_s);
   DT_TRY_VOID(report_epoch());
-  DT_TRY_VOID(parts_.store.share_statistics(), "sharing the statistics of epoch {}", position_.epoch);
+  DT_TRY_VOID(share_weights(), "ending epoch {}", position_.epoch);
   const int64_t finished = position_.epoch + 1;
   const bool due = spec_.save_period > 0 && finished % spec_.save_period == 0;
   if (due && saves()) DT_TRY_VOID(save({spec_.save_prefix, finished}, {finished, 0}, {}));
@@ -308,8 +358,7 @@ Result<std::vector<std::vector<double>>> Trainer::Impl::all_metric_sums() {
 Result<> Trainer::Impl::stop() {
   outcome_.stopped = true;
   DT_TRY(std::vector<std::vector<double>> metric_sums, all_metric_sums(), "stopping on request");
-  DT_TRY_VOID(step_runner_.wait_for_weights(), "stopping on request");
-  DT_TRY_VOID(parts_.store.share_statistics(), "stopping on request");
+  DT_TRY_VOID(share_weights(), "stopping on request");
   if (!saves()) return {};
   return save({spec_.save_prefix, std::nullopt}, position_, std::move(metric_sums));
 }
@@ -318,7 +367,7 @@ Result<> Trainer::Impl::stop() {
 Result<> Trainer::Impl::save_last_if_due() {
   const bool due =
       spec_.save_every_s > 0 && std::chrono::duration<double>(now() - last_save_).count() >= spec_.save_every_s;
-  if (!due || !saves() || position_.step == batches()) return {};
+  if (!due || !saves() || position_.step == spec_.epoch.steps) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());
   return save({spec_.save_prefix, std::nullopt}, position_, {training_metrics_.sums()});
 }
@@ -332,10 +381,11 @@ Result<> Trainer::Impl::save(const CheckpointName& name, Position position,
                                 .optimizer = spec_.optimizer,
                                 .position = position,
                                 .samples = state.samples,
-                                .updates = updates_,
+                                .updates = state.updates,
                                 .learning_rate = rate_of_next_update(),
                                 .seed = spec_.seed,
-                                .metric_sums = std::move(metric_sums)};
+                                .metric_sums = std::move(metric_sums),
+                                .worker_steps = worker_steps_};
   DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
   const std::string symbol = graph::symbol_json(parts_.graph);
   const bool with_states = spec_.save_optimizer_states || !name.epoch;
@@ -354,6 +404,7 @@ TrainOutcome Trainer::Impl::outcome() const {
   TrainOutcome outcome = outcome_;
   const PaceTotals& totals = pace_.totals();
   outcome.position = position_;
+  outcome.samples = samples_ - samples_at_begin_;
   outcome.samples_per_s = totals.seconds > 0 ? static_cast<double>(outcome.samples) / totals.seconds : 0;
   outcome.wait_data_share = share(totals.wait_data_s, totals);
   outcome.wait_network_share = share(totals.wait_network_s, totals);

@@ -26,10 +26,23 @@
 
 namespace dtrain::train {
 
+// When an epoch ends for a worker (R-D9, R-G6). An epoch is `samples` applied, whoever computed them; the worker goes
+// round its own share of the data meanwhile, in passes of as many batches as the loader has.
+struct EpochRule {
+  // true: after `steps` of its own, as all workers: BSP, and whatever bounds how far they may be apart. false: as soon
+  // as it hears from the store that so many samples are in.
+  bool in_step = true;
+  bool same_weights = true;  // all workers begin a step with the same ones: BSP. Else they meet at an epoch's end
+  int64_t steps = 1;         // of each worker; not in step: on average
+  uint64_t samples = 1;      // of all workers
+  uint64_t samples_per_update = 1;  // of those whose gradients are summed with this worker's
+};
+
 // Plain data.
 struct TrainSpec {
   int64_t num_epochs = 1;  // epochs begin .. num_epochs - 1
   int64_t batch_size = 1;  // of this worker
+  EpochRule epoch;
   MetricSpec metrics;
   job::OnNan on_nan = job::OnNan::kFail;
   LossScale loss_scale = {};

@@ -148,6 +148,10 @@ class ToyRun {
                                                                 .seed = spec_.seed},
                                             log_);
     };
+    const auto samples_per_step = static_cast<uint64_t>(kToyBatch * options_.workers);
+    spec_.epoch = {.steps = batches,
+                   .samples = static_cast<uint64_t>(batches) * samples_per_step,
+                   .samples_per_update = samples_per_step};
     training_data_ = load(data::LoaderOptions::Mode::kTraining);
     validation_data_ = load(data::LoaderOptions::Mode::kValidation);
     const kvstore::DeviceStoreOptions store_options{
