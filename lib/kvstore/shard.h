@@ -20,6 +20,7 @@
 #include "kvstore/transport.h"
 #include "kvstore/update_rule.h"
 #include "sync/machine.h"
+#include "sync/trace.h"
 
 namespace dtrain::kvstore {
 
@@ -38,6 +39,7 @@ struct ShardOptions {
   bool checksums = true;        // of what it sends; what it gets is checked where there is one
   // Called for the server's first slice of a parameter, with its lock held: all slices see the same rounds.
   std::function<void(const GroupReport&)> on_report = nullptr;
+  sync::TraceWriter* trace = nullptr;  // of all slices' machines; outlives the shard
   int threads = 0;  // of its own, for updates of large slices; 0: all is done in the transport's
 };
 

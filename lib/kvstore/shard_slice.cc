@@ -163,6 +163,7 @@ void ShardSlice::feed(const sync::Event& event, uint32_t samples) {
   std::vector<sync::Effect> effects = std::move(effects_);  // its memory is used again
   effects.clear();
   machine_->on(event, effects);
+  if (options_.trace != nullptr) options_.trace->event({slice_.key, slice_.part}, event, effects);
   for (const sync::Effect& effect : effects) carry_out(event, effect, samples);
   effects_ = std::move(effects);
   if (policy_.snapshots) return;
@@ -304,6 +305,7 @@ void ShardSlice::finish_assign(const Request& request) {
 
 void ShardSlice::begin_rounds(uint64_t version) {
   machine_.emplace(policy_, version);
+  if (options_.trace != nullptr) options_.trace->begin({slice_.key, slice_.part}, policy_, version);
   for (GroupState& group : groups_) {
     group.sum.reset();
     if (!policy_.snapshots) continue;

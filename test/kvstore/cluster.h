@@ -48,7 +48,8 @@ struct ClusterOptions {
   std::vector<Shape> statistics = {};
   std::vector<size_t> bucket_begin = {0};
   kvstore::UpdateRule rule = {};
-  sync::Policy policy = {};  // none: BSP
+  sync::Policy policy = {};                     // none: BSP
+  std::vector<sync::TraceWriter*> traces = {};  // by server; none: no traces
   kvstore::StalenessWeight weight = {};
   bool sums_only = false;
   bool deterministic = false;
@@ -88,6 +89,7 @@ class Cluster {
       of_shard.sums_only = options.sums_only;
       of_shard.policy = policy();
       of_shard.weight = options.weight;
+      if (!options.traces.empty()) of_shard.trace = options.traces[s];
       of_shard.deterministic = options.deterministic;
       of_shard.threads = options.shard_threads;
       shards_.push_back(kvstore::Shard::create(of_shard).value());
