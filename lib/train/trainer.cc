@@ -227,6 +227,9 @@ Result<bool> Trainer::Impl::meet(bool stopping) {
 Result<> Trainer::Impl::share_weights() {
   DT_TRY_VOID(step_runner_.wait_for_weights());
   DT_TRY_VOID(parts_.store.refresh(), "fetching the newest weights");
+  if (!spec_.epoch.in_step) {
+    DT_TRY(samples_, parts_.store.samples_applied());
+  }
   DT_TRY_VOID(parts_.store.share_statistics(std::exchange(unshared_samples_, 0)), "sharing the moving statistics");
   return {};
 }

@@ -8,6 +8,7 @@
 #include "cluster.h"
 #include "conversation.h"
 #include "kvstore/staleness_record.h"
+#include "plain_training.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;
@@ -110,6 +111,60 @@ TEST_CASE("a refresh gives everybody the newest weights, and staleness counts fr
   talk.push(0, 0, 1, kOnes);
   talk.push(1, 0, 1, kOnes);
   CHECK(talk.peers[0]->take().values[0] == Approx(0.75));  // Y = 1
+}
+
+// V6.
+namespace {
+
+// Pushes of random gradients in this order of workers; what each worker was answered, in the order of its steps.
+std::vector<float> answers(const sync::Policy& policy, const StalenessWeight& weight,
+                           const std::vector<uint32_t>& order) {
+  ShardOptions options = options_for(policy);
+  options.rule = momentum_rule();
+  options.weight = weight;
+  options.deterministic = true;
+  Conversation talk(options);
+  talk.assign(0, kOnes);
+  std::vector<uint64_t> next(policy.group_of.size(), 0);
+  for (const uint32_t worker : order) {
+    RandomStream random(6, Use::kTest, worker, next[worker]);
+    std::vector<float> gradient(4);
+    for (float& g : gradient) g = static_cast<float>(random.uniform(-1, 1));
+    talk.push(worker, 0, next[worker]++, gradient, 3);
+  }
+  std::vector<float> all;
+  for (const auto& peer : talk.peers) {
+    for (const Peer::Received& answer : peer->inbox) {
+      CHECK(answer.header.status == Status::kOk);
+      all.insert(all.end(), answer.values.begin(), answer.values.end());
+    }
+  }
+  CHECK(all.size() == order.size() * 4);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("schemes that mean the same have the same bits", "[kvstore][schemes]") {
+  const StalenessWeight inverse{StalenessWeight::Rule::kPower, 1};
+  const std::vector<uint32_t> alone(20, 0);
+  const std::vector<float> bsp = answers(sync::bsp(1), {}, alone);
+  CHECK(answers(sync::asp(1), {}, alone) == bsp);
+  CHECK(answers(sync::ssp(1, 0), {}, alone) == bsp);
+  CHECK(answers(sync::gsp({0}), inverse, alone) == bsp);
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    RandomStream random(seed, Use::kTest, 0, 0);
+    std::vector<uint32_t> rounds, arrivals;
+    for (int round = 0; round < 8; round++) {
+      std::vector<uint32_t> ranks = {0, 1, 2};
+      std::swap(ranks[0], ranks[static_cast<size_t>(random.below(3))]);
+      rounds.insert(rounds.end(), ranks.begin(), ranks.end());
+      arrivals.push_back(static_cast<uint32_t>(random.below(3)));
+    }
+    CHECK(answers(sync::gsp({0, 0, 0}), inverse, rounds) == answers(sync::bsp(3), {}, rounds));
+    CHECK(answers(sync::gsp({0, 1, 2}), {}, arrivals) == answers(sync::asp(3), {}, arrivals));
+    CHECK(answers(sync::gsp({0, 1, 2}), inverse, rounds) != answers(sync::asp(3), {}, rounds));
+  }
 }
 
 // 1,000 pushes of ones from 8 threads: none is lost, and each makes a version of its own.

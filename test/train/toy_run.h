@@ -110,6 +110,7 @@ struct ToyOptions {
   Type dtype = Type::kFloat32;
   int64_t rank = 0, workers = 1;
   std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
+  std::optional<EpochRule> epoch = {};           // instead of BSP's
 };
 
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
@@ -128,7 +129,9 @@ inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
 // The objects around a Trainer.
 class ToyRun {
  public:
-  explicit ToyRun(TrainSpec spec, ToyOptions options = {}, kvstore::Coordinator* coordinator = nullptr)
+  // store: instead of a lone process's.
+  explicit ToyRun(TrainSpec spec, ToyOptions options = {}, kvstore::Coordinator* coordinator = nullptr,
+                  std::unique_ptr<kvstore::Store> store = nullptr)
       : spec_(std::move(spec)), options_(std::move(options)), log_(must_log()), alone_(stop_) {
     backend_ = options_.make_backend     ? options_.make_backend()
                : options_.on_cpu_backend ? exec::make_cpu_backend()
@@ -149,18 +152,12 @@ class ToyRun {
                                             log_);
     };
     const auto samples_per_step = static_cast<uint64_t>(kToyBatch * options_.workers);
-    spec_.epoch = {.steps = batches,
-                   .samples = static_cast<uint64_t>(batches) * samples_per_step,
-                   .samples_per_update = samples_per_step};
+    spec_.epoch = options_.epoch.value_or(EpochRule{.steps = batches,
+                                                    .samples = static_cast<uint64_t>(batches) * samples_per_step,
+                                                    .samples_per_update = samples_per_step});
     training_data_ = load(data::LoaderOptions::Mode::kTraining);
     validation_data_ = load(data::LoaderOptions::Mode::kValidation);
-    const kvstore::DeviceStoreOptions store_options{
-        .rule = {.optimizer = spec_.optimizer,
-                 .schedule = spec_.schedule,
-                 .samples_per_epoch = static_cast<uint64_t>(batches * kToyBatch * options_.workers)},
-        .bucket_begin = options_.bucket_begin};
-    store_ = options_.make_store ? options_.make_store(*training_, store_options, waits_)
-                                 : must(kvstore::DeviceStore::create(store_options, {}, nullptr, waits_));
+    store_ = store != nullptr ? std::move(store) : own_store();
     trainer_ = std::make_unique<Trainer>(spec_, TrainParts{.graph = options_.network,
                                                            .image = {1, 6, 6},
                                                            .training = *training_,
@@ -208,6 +205,13 @@ class ToyRun {
     return std::make_unique<exec::DeviceGroup>(std::move(executors), batches);
   }
 
+  std::unique_ptr<kvstore::Store> own_store() {
+    const kvstore::DeviceStoreOptions options{
+        .rule = {.optimizer = spec_.optimizer, .schedule = spec_.schedule, .samples_per_epoch = spec_.epoch.samples},
+        .bucket_begin = options_.bucket_begin};
+    return options_.make_store ? options_.make_store(*training_, options, waits_)
+                               : must(kvstore::DeviceStore::create(options, {}, nullptr, waits_));
+  }
   Log must_log() {
     Log log = Log::silent();
     must(log.add_file(dir_.path("log")));
