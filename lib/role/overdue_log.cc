@@ -1,18 +1,16 @@
 #include "role/overdue_log.h"
 
-#include <chrono>
 #include <utility>
 
 #include "base/thread.h"
 
 namespace dtrain::role {
 namespace {
-constexpr std::chrono::seconds kFirst{30};
-constexpr std::chrono::seconds kAgain{60};
+constexpr std::chrono::milliseconds kAgain{60000};
 }  // namespace
 
-OverdueLog::OverdueLog(const kvstore::Shard& shard, Log log)
-    : shard_(shard), log_(std::move(log)), thread_([this] { watch(); }) {}
+OverdueLog::OverdueLog(const kvstore::Shard& shard, std::chrono::milliseconds first, Log log)
+    : shard_(shard), first_(first), log_(std::move(log)), thread_([this] { watch(); }) {}
 
 OverdueLog::~OverdueLog() {
   {
@@ -26,11 +24,11 @@ OverdueLog::~OverdueLog() {
 void OverdueLog::watch() {
   name_thread("overdue");
   std::unique_lock lock(mutex_);
-  auto pause = kFirst;
+  auto pause = first_;
   while (!ended_.wait_for(lock, pause, [this] { return end_; })) {
-    const std::vector<std::string> lines = shard_.overdue(static_cast<double>(kFirst.count()));
+    const std::vector<std::string> lines = shard_.overdue(std::chrono::duration<double>(first_).count());
     for (const std::string& line : lines) log_.warn("{}", line);
-    pause = lines.empty() ? kFirst : kAgain;
+    pause = lines.empty() ? first_ : kAgain;
   }
 }
 

@@ -1,6 +1,7 @@
 // Says who keeps whom waiting on a server.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -10,10 +11,10 @@
 
 namespace dtrain::role {
 
-// A thread that writes a line for each worker that has waited 30 s for a slice, and again every 60 s (R-F9).
+// A thread that writes a line for each worker that has waited `first` for a slice, and again every 60 s (R-F9, R-B3).
 class OverdueLog {
  public:
-  OverdueLog(const kvstore::Shard& shard, Log log);  // both outlive it
+  OverdueLog(const kvstore::Shard& shard, std::chrono::milliseconds first, Log log);  // the shard outlives it
   ~OverdueLog();
   OverdueLog(const OverdueLog&) = delete;
   OverdueLog& operator=(const OverdueLog&) = delete;
@@ -22,6 +23,7 @@ class OverdueLog {
   void watch();
 
   const kvstore::Shard& shard_;
+  const std::chrono::milliseconds first_;
   Log log_;
   std::mutex mutex_;
   std::condition_variable ended_;

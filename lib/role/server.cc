@@ -1,6 +1,7 @@
 #include "role/server.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/thread.h"
 #include "job/exit_code.h"
@@ -17,8 +18,38 @@
 namespace dtrain::role {
 namespace {
 
+// R-G4.
+std::string line(const kvstore::GroupReport& report) {
+  return fmt::format(
+      "group {}: {} updates, {:.2f} a second; staleness {:.2f} on average, {} at most; its first member waits {:.1f} "
+      "ms "
+      "for the last",
+      report.group, report.updates, report.updates_per_s, report.staleness_mean, report.staleness_max,
+      report.first_wait_s * 1000);
+}
+
+// "1: 90 %, 2: 8 %, 3: 2 %": the shares of updates by their staleness.
+std::string histogram(const std::vector<uint64_t>& staleness) {
+  const auto all = static_cast<double>(std::accumulate(staleness.begin(), staleness.end(), uint64_t{0}));
+  std::string text;
+  for (size_t i = 0; i < staleness.size(); i++) {
+    if (staleness[i] == 0) continue;
+    text +=
+        fmt::format("{}{}: {:.1f} %", text.empty() ? "" : ", ", i + 1, 100 * static_cast<double>(staleness[i]) / all);
+  }
+  return text;
+}
+
+// The file of --trace-events, of each server its own where there are several; nullptr: none.
+Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, const job::JobSpec& spec,
+                                                      uint32_t rank) {
+  if (flags.launch.trace_events.empty()) return nullptr;
+  const std::string own = spec.flags.num_servers > 1 ? fmt::format(".{}", rank) : "";
+  return sync::TraceWriter::create(flags.launch.trace_events + own);
+}
+
 Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const rpc::JoinReply& reply,
-                                                   const job::JobSpec& spec) {
+                                                   const job::JobSpec& spec, sync::TraceWriter* trace) {
   DT_TRY(const Network network, build_network(spec.flags));
   kvstore::ShardOptions options;
   options.server = reply.rank;
@@ -27,6 +58,11 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   options.rule = update_rule(spec);
   options.sums_only = servers_only_sum(spec.flags);
   options.policy = policy_of(spec);
+  options.weight = staleness_weight(spec.flags);
+  if (job::store_of(spec.flags).scheme == job::Scheme::kGsp) {
+    options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
+  }
+  options.trace = trace;
   options.deterministic = spec.flags.scheme.deterministic;
   options.threads = std::min(plan_threads(process.flags).compute, static_cast<int>(spec.flags.scheme.reduce_threads));
   return kvstore::Shard::create(std::move(options));
@@ -43,20 +79,26 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
   DT_TRY_VOID(process.take_rank(reply.rank));
   DT_TRY(const job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
-  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec));
+  DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
+         "opening --trace-events");
+  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec, trace.get()));
   data.serve(worker_incarnations(reply), *shard);
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
   Result<> finished;
   {
-    const OverdueLog overdue(*shard, process.log);
+    const OverdueLog overdue(*shard, spec.flags.scheme.ssp_warn, process.log);
     finished = control.wait_finish();
   }
   data.close();  // however the job ended: workers may still be sending, and the shard ends with this function
   DT_TRY_VOID(std::move(finished));
+  if (trace != nullptr) DT_TRY_VOID(trace->finish());
   if (std::optional<Error> failure = shard->failure()) return tl::unexpected(*failure);
   const kvstore::ShardCounts counts = shard->counts();
-  process.log.info("server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} messages refused",
-                   reply.rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.refused);
+  process.log.info(
+      "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
+      "messages refused",
+      reply.rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
+  if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
   return {};
 }
 

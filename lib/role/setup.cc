@@ -1,6 +1,7 @@
 #include "role/setup.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -59,6 +60,24 @@ sync::Policy policy_of(const job::JobSpec& spec) {
   std::optional<sync::Step> lead_max;
   if (scheme.group_staleness) lead_max = static_cast<sync::Step>(*scheme.group_staleness);
   return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
+}
+
+bool has_same_weights(const sync::Policy& policy) {
+  const auto& groups = policy.group_of;
+  return policy.backup == 0 && std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
+}
+
+kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags) {
+  using Rule = kvstore::StalenessWeight::Rule;
+  if (job::store_of(flags).scheme != job::Scheme::kGsp) return {};
+  const job::GspWeight& weight = flags.scheme.gsp_weight;
+  switch (weight.rule) {
+    case job::GspWeight::Rule::kNone: return {};
+    case job::GspWeight::Rule::kInverse: return {Rule::kPower, 1};
+    case job::GspWeight::Rule::kPower: return {Rule::kPower, weight.parameter};
+    case job::GspWeight::Rule::kFloor: return {Rule::kFloor, weight.parameter};
+  }
+  return {};
 }
 
 bool servers_only_sum(const job::JobFlags& flags) {

@@ -38,6 +38,10 @@ optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
 kvstore::UpdateRule update_rule(const job::JobSpec& spec);
 // Who waits for whom. Of GSP the groups must be known.
 sync::Policy policy_of(const job::JobSpec& spec);
+// Whether all workers begin a step with the same weights: BSP that waits for all of them.
+bool has_same_weights(const sync::Policy& policy);
+// --gsp-weight, where the scheme has one.
+kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags);
 // Whether the servers of this job only sum (R-S6).
 bool servers_only_sum(const job::JobFlags& flags);
 // "default" is MXNet 1.x's choice by network (models.md 3.3).

@@ -1,5 +1,7 @@
 #include "role/training.h"
 
+#include <algorithm>
+
 namespace dtrain::role {
 
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose) {
@@ -13,6 +15,21 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   options.tf32 = flags.device.tf32;
   options.parameters_on_device = parameters_on_device(flags);
   return options;
+}
+
+train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank) {
+  const sync::Policy policy = policy_of(spec);
+  const std::vector<sync::Group>& groups = policy.group_of;
+  const auto in_update = std::count(groups.begin(), groups.end(), groups[rank]) - ptrdiff_t{policy.backup};
+  const bool is_bsp = has_same_weights(policy);
+  const auto batch = static_cast<uint64_t>(spec.flags.batch_size);
+  const uint64_t samples = samples_per_epoch(spec);
+  const uint64_t of_a_step = batch * groups.size();
+  return {.in_step = is_bsp || policy.lead_max,
+          .same_weights = is_bsp,
+          .steps = static_cast<int64_t>((samples + of_a_step - 1) / of_a_step),
+          .samples = samples,
+          .samples_per_update = batch * static_cast<uint64_t>(std::max<ptrdiff_t>(in_update, 1))};
 }
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
@@ -101,10 +118,7 @@ train::TrainSpec Training::train_spec(const optim::InitializerSpec& initializer,
   train::TrainSpec spec;
   spec.num_epochs = flags.job.num_epochs;
   spec.batch_size = flags.job.batch_size;
-  const uint64_t samples = samples_per_epoch(setup_.spec);
-  spec.epoch = {.steps = setup_.spec.batches_per_epoch,
-                .samples = samples,
-                .samples_per_update = samples / static_cast<uint64_t>(setup_.spec.batches_per_epoch)};
+  spec.epoch = epoch_rule(setup_.spec, setup_.coordinator.rank());
   spec.metrics = {.top_k = flags.job.top_k, .losses = flags.job.loss};
   spec.on_nan = flags.job.optimizer.on_nan;
   spec.loss_scale = loss_scale;

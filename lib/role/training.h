@@ -64,6 +64,9 @@ class Training {
   std::unique_ptr<train::Trainer> trainer_;
 };
 
+// When an epoch ends for a worker of this job.
+train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank);
+
 // How the executor of one device of these flags is compiled, but for its part of the batch and what depends on the data
 // (normalisation_of_batches).
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
