@@ -24,8 +24,8 @@ class Coordinator {
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t workers() const = 0;
 
-  // Before each step: true: go on. false: the job was asked to stop (a signal) and every worker stops before the same
-  // step; rank 0 writes a checkpoint. Costs an atomic load unless a stop is under way.
+  // Before each step: true: go on. false: the job was asked to stop (a signal); all workers that wait for each other
+  // stop before the same step; rank 0 writes a checkpoint. Costs an atomic load unless a stop is under way.
   virtual Result<bool> may_begin(uint64_t step) = 0;
   // A barrier that carries numbers: all workers call it with the same name and count; each gets the sums, added in
   // rank order. An empty span makes it a plain barrier.

@@ -114,12 +114,12 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                                 .security = security,
                                 .membership = membership_settings(process.flags, spec),
                                 .finish_job = nullptr};
-  options.finish_job = [&](const rpc::Joined& joined) -> Result<std::string> {
+  options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
     DT_TRY_VOID(complete(joined, files, spec));
     warn(process.log, unequal_shares(spec));
     DT_TRY_VOID(process.write_spec(spec));
     process.log.verbose(1, "table {}", spec.placement);
-    return job::text(spec);
+    return rpc::CompleteJob{.text = job::text(spec), .stops_with = stop_sets(policy_of(spec))};
   };
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);

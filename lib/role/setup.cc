@@ -67,6 +67,10 @@ bool has_same_weights(const sync::Policy& policy) {
   return policy.backup == 0 && std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
 }
 
+std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
+  return policy.lead_max ? std::vector<uint32_t>{} : policy.group_of;
+}
+
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags) {
   using Rule = kvstore::StalenessWeight::Rule;
   if (job::store_of(flags).scheme != job::Scheme::kGsp) return {};

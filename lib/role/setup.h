@@ -40,6 +40,8 @@ kvstore::UpdateRule update_rule(const job::JobSpec& spec);
 sync::Policy policy_of(const job::JobSpec& spec);
 // Whether all workers begin a step with the same weights: BSP that waits for all of them.
 bool has_same_weights(const sync::Policy& policy);
+// Workers that stop after the same number of steps, as sync/membership.h's Ready has it: those that wait for each other.
+std::vector<uint32_t> stop_sets(const sync::Policy& policy);
 // --gsp-weight, where the scheme has one.
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags);
 // Whether the servers of this job only sum (R-S6).

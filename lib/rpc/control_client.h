@@ -43,8 +43,8 @@ class ControlClient : public kvstore::Coordinator {
   // it before join; it must be short.
   virtual void on_failure(std::function<void(const Error&)> callback) = 0;
 
-  // A signal asked this process to stop. Before the join has returned: it returns kPreempted. After: all workers stop
-  // before a common step (may_begin), and the servers with them.
+  // A signal asked this process to stop. Before the join has returned: it returns kPreempted. After: the workers stop,
+  // as may_begin says, and the servers with them.
   virtual void request_stop() = 0;
 
   // Servers: until all workers are done. kPreempted if the job was asked to stop; the job's error if it failed.

@@ -298,12 +298,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
       const proto::JoinRequest& request = joining_.at(node.incarnation).request;
       joined_.nodes.push_back({node.member, node.incarnation, request.address(), request.host()});
     }
-    Result<std::string> text = options_.membership.job_text;
-    if (options_.finish_job) text = options_.finish_job(joined_);
-    if (!text) return on(membership::StartFailed{text.error().code, text.error().message});
-    job_text_ = std::move(*text);
+    Result<CompleteJob> job = CompleteJob{.text = options_.membership.job_text};
+    if (options_.finish_job) job = options_.finish_job(joined_);
+    if (!job) return on(membership::StartFailed{job.error().code, job.error().message});
+    job_text_ = std::move(job->text);
     log_table();
-    on(membership::Ready{});
+    on(membership::Ready{std::move(job->stops_with)});
   }
 
   void log_table() const {

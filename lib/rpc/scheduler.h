@@ -23,13 +23,19 @@ struct Joined {
   uint64_t records_val = 0;
 };
 
+// And what follows from it.
+struct CompleteJob {
+  std::string text;
+  std::vector<uint32_t> stops_with = {};  // sync::membership::Ready
+};
+
 struct SchedulerOptions {
   Listen listen;
   Security security;
   sync::membership::Settings membership;
-  // Completes the job's text (placement, shares, batches an epoch) before the answers go out. Called once, on the
-  // scheduler's thread. An error ends the start for all.
-  std::function<Result<std::string>(const Joined&)> finish_job;
+  // Completes the job (placement, shares, batches an epoch) before the answers go out. Called once, on the scheduler's
+  // thread. An error ends the start for all.
+  std::function<Result<CompleteJob>(const Joined&)> finish_job;
 };
 
 struct MemberPulse {
@@ -47,7 +53,7 @@ class Scheduler {
   [[nodiscard]] virtual uint16_t port() const = 0;
   // nullopt: the job has not ended within `limit`. Else how it ended: the first error, or success.
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
-  // A signal asked this process to stop: the job stops before a common step.
+  // A signal asked this process to stop: the job stops.
   virtual void request_stop() = 0;
   // Every process prints its open waits (R-F9).
   virtual void dump_waits() = 0;

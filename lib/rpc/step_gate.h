@@ -1,5 +1,5 @@
-// Where the training thread asks before each step, and where the control thread can hold it: all workers of a job that
-// is asked to stop end before the same step (sync/membership.h says which).
+// Where the training thread asks before each step, and where the control thread can hold it: the workers of a job that
+// is asked to stop end each before a step that sync/membership.h says.
 #pragma once
 
 #include <condition_variable>

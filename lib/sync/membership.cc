@@ -219,8 +219,11 @@ void Machine::start_if_complete(Out& out) {
   out.push_back(std::move(start));
 }
 
-void Machine::handle(const Ready&, Out& out) {
+void Machine::handle(const Ready& event, Out& out) {
   if (phase_ != Phase::kStarting) return;
+  DT_CHECK(event.stops_with.empty() || event.stops_with.size() == settings_.workers,
+           "{} workers, and {} of them in sets", settings_.workers, event.stops_with.size());
+  stops_with_ = event.stops_with;
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;
   for (auto& [incarnation, process] : processes_) {
@@ -403,20 +406,34 @@ void Machine::handle(const Held& event, Out& out) {
   settle(out);
 }
 
-// The largest number of steps that any worker has begun: all can still finish those, and under BSP nobody can have
-// finished one that another never begins. Workers that are done count with what they did.
+// The largest number of steps that any worker of the set has begun: all of the set can still finish those, and where
+// they need each other nobody can have finished one that another never begins. Workers that are done count with what
+// they did.
 void Machine::settle_hold(Out& out) {
   if (phase_ != Phase::kHolding) return;
-  uint64_t steps = 0;
+  std::map<uint32_t, uint64_t> steps;
   for (const auto& [incarnation, process] : processes_) {
     if (process.join.role != Role::kWorker) continue;
     if (!process.gone && !process.held) return;
-    steps = std::max(steps, process.gone ? process.steps_begun : *process.held);
+    uint64_t& of_set = steps[stop_set(process)];
+    of_set = std::max(of_set, process.gone ? process.steps_begun : *process.held);
   }
-  stop_after_ = steps;
+  stop_after_ = std::move(steps);
   phase_ = Phase::kStopping;
   phase_since_ms_ = now_ms_;
   tell(Role::kWorker, out);
+}
+
+uint32_t Machine::stop_set(const Process& process) const {
+  return stops_with_.empty() ? 0 : stops_with_[process.rank];
+}
+
+std::string Machine::stopped_after() const {
+  DT_CHECK(!stop_after_.empty(), "a job that stopped before it was known where");
+  const auto by_steps = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [first, last] = std::ranges::minmax_element(stop_after_, by_steps);
+  if (first->second == last->second) return fmt::format("stopped after {} steps", first->second);
+  return fmt::format("stopped after {} to {} steps", first->second, last->second);
 }
 
 void Machine::handle(const Done& event, Out& out) {
@@ -452,7 +469,7 @@ std::optional<Notice> Machine::notice_for(const Process& process) const {
   const bool worker = process.join.role == Role::kWorker;
   if (phase_ == Phase::kFailing) return failure_;
   if (phase_ == Phase::kHolding && worker && !process.held) return Hold{};
-  if (phase_ == Phase::kStopping && worker) return StopAfter{stop_after_};
+  if (phase_ == Phase::kStopping && worker) return StopAfter{stop_after_.at(stop_set(process))};
   if (phase_ == Phase::kFinishing && !worker) return Finish{preempted_};
   return std::nullopt;
 }
@@ -489,7 +506,7 @@ void Machine::settle_end(Out& out) {
   if (phase_ == Phase::kFinishing && (all_gone(Role::kServer) || waited > settings_.heartbeat_timeout_ms)) {
     phase_ = Phase::kEnded;
     std::optional<StopJob> failure;
-    if (preempted_) failure = StopJob{Code::kPreempted, fmt::format("stopped after {} steps", stop_after_)};
+    if (preempted_) failure = StopJob{Code::kPreempted, stopped_after()};
     out.push_back(End{failure});
   }
   if (phase_ == Phase::kFailing) {

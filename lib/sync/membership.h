@@ -66,7 +66,11 @@ struct Withdraw {
   Incarnation incarnation = 0;
 };
 // After Start: the job's text is complete, answers may go out; or it could not be completed.
-struct Ready {};
+struct Ready {
+  // By worker: the number of a set. A job that is asked to stop ends each set after a step of its own: workers that
+  // wait for each other's gradients, or whose distance is bounded, are one set. Empty: all workers are.
+  std::vector<uint32_t> stops_with = {};
+};
 struct StartFailed {
   Code code = Code::kUsage;
   std::string message;
@@ -256,6 +260,8 @@ class Machine {
   void settle_barrier(Out& out);
   void settle_hold(Out& out);
   void settle_end(Out& out);
+  [[nodiscard]] uint32_t stop_set(const Process& process) const;
+  [[nodiscard]] std::string stopped_after() const;
   [[nodiscard]] std::optional<Notice> notice_for(const Process& process) const;
   void tell(Role role, Out& out);
   [[nodiscard]] bool all_gone(Role role) const;
@@ -271,7 +277,8 @@ class Machine {
   uint64_t arrivals_ = 0;
   std::optional<Barrier> barrier_;  // the open one
   uint64_t barriers_released_ = 0;
-  uint64_t stop_after_ = 0;
+  std::vector<uint32_t> stops_with_;         // Ready's
+  std::map<uint32_t, uint64_t> stop_after_;  // by set, once all have answered Hold
   bool stop_requested_ = false;
   bool preempted_ = false;  // a worker has ended because of it
   StopJob failure_;

@@ -65,12 +65,12 @@ class Process {
 
 class Job {
  public:
-  explicit Job(sync::membership::Settings settings, Security as = security()) {
+  explicit Job(sync::membership::Settings settings, Security as = security(), std::vector<uint32_t> stops_with = {}) {
     SchedulerOptions options;
     options.security = std::move(as);
     options.membership = std::move(settings);
-    options.finish_job = [text = options.membership.job_text](const Joined&) -> Result<std::string> {
-      return text + "placement = 0:0:0:4:0\n";
+    options.finish_job = [text = options.membership.job_text, stops_with](const Joined&) -> Result<CompleteJob> {
+      return CompleteJob{text + "placement = 0:0:0:4:0\n", stops_with};
     };
     scheduler = Scheduler::start(std::move(options), Log::silent()).value();
   }

@@ -129,7 +129,7 @@ TEST_CASE("an error of the job's owner ends the start for all", "[rpc]") {
   SchedulerOptions options;
   options.security = security();
   options.membership = settings(1, 0);
-  options.finish_job = [](const Joined&) -> Result<std::string> { return fail(Code::kUsage, "no placement fits"); };
+  options.finish_job = [](const Joined&) -> Result<CompleteJob> { return fail(Code::kUsage, "no placement fits"); };
   const auto scheduler = Scheduler::start(std::move(options), Log::silent()).value();
   Process process(scheduler->port(), Role::kWorker);
   CHECK(refusal(process).message == "no placement fits");
@@ -253,6 +253,41 @@ TEST_CASE("a stop lets all workers end before the same step, and the servers wit
   CHECK(server.error().code == Code::kPreempted);
   job[3].client->done(server);
   CHECK(job.scheduler->wait(5s)->error().code == Code::kPreempted);
+}
+
+// Three workers that do not go in step: one waits at an epoch's end, one is far ahead of the one that hears the signal.
+// All meet once, and the meeting's sum says that somebody stops.
+TEST_CASE("a stop ends workers that do not go in step each after its own number of steps", "[rpc]") {
+  Job job(settings(3, 0), security(), {0, 1, 2});
+  job.start(3, 0);
+  const auto begin_steps = [&job](size_t rank, uint64_t steps) {
+    for (uint64_t step = 0; step < steps; step++) REQUIRE(job[rank].client->may_begin(step).value());
+  };
+  const auto meet = [&job](size_t rank, bool stopping) {
+    const std::vector<double> own = {stopping ? 1.0 : 0.0, static_cast<double>(rank)};
+    const std::vector<double> sums = job[rank].client->sum("the end of an epoch or of the job", own).value();
+    job[rank].client->done(fail(Code::kPreempted, "stopped"));
+    return sums;
+  };
+  begin_steps(0, 7);
+  begin_steps(1, 40);
+  begin_steps(2, 3);
+  auto at_epochs_end = std::async(std::launch::async, [&] { return meet(0, false); });
+  while (job[0].waits.open().empty()) std::this_thread::yield();
+  job[2].client->request_stop();
+  std::vector<std::future<std::vector<double>>> others;
+  for (const size_t rank : {1, 2}) {
+    others.push_back(std::async(std::launch::async, [&job, &meet, rank] {
+      uint64_t step = rank == 1 ? 40 : 3;
+      while (job[rank].client->may_begin(step).value()) step++;
+      return meet(rank, true);
+    }));
+  }
+  for (auto& other : others) CHECK(within(std::move(other)) == std::vector<double>{2, 3});
+  CHECK(within(std::move(at_epochs_end)) == std::vector<double>{2, 3});
+  const auto outcome = job.scheduler->wait(5s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->error().code == Code::kPreempted);
 }
 
 TEST_CASE("heartbeats carry progress and the oldest wait to the scheduler", "[rpc]") {

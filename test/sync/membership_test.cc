@@ -6,7 +6,9 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <queue>
+#include <utility>
 
 #include "base/random.h"
 
@@ -24,12 +26,12 @@ class Conversation {
     return out;
   }
   // Everybody joins in the given order and the job starts at time 0.
-  void start(uint32_t workers, uint32_t servers) {
+  void start(uint32_t workers, uint32_t servers, const std::vector<uint32_t>& stops_with = {}) {
     for (uint32_t i = 0; i < workers; i++) (void)say(0, Join{.incarnation = worker(i), .want_rank = i, .job_text = ""});
     for (uint32_t i = 0; i < servers; i++) {
       (void)say(0, Join{.incarnation = server(i), .role = Role::kServer, .want_rank = i, .job_text = ""});
     }
-    (void)say(0, Ready{});
+    (void)say(0, Ready{stops_with});
     for (uint32_t i = 0; i < workers; i++) (void)say(0, StreamOpened{worker(i)});
     for (uint32_t i = 0; i < servers; i++) (void)say(0, StreamOpened{server(i)});
     REQUIRE(machine.started());
@@ -229,6 +231,44 @@ TEST_CASE("a stop takes the largest number of steps begun, and is said again to 
   CHECK(end[0].failure->code == Code::kPreempted);
 }
 
+TEST_CASE("each set of workers stops after the largest number of steps begun in it", "[sync][membership]") {
+  Conversation c(settings(4, 0));
+  c.start(4, 0, {0, 1, 0, 2});
+  (void)c.say(10, StopRequested{"worker 1"});
+  (void)c.say(11, Held{Conversation::worker(0), 7});
+  (void)c.say(12, Held{Conversation::worker(1), 30});
+  (void)c.say(13, Held{Conversation::worker(3), 2});
+  const auto out = c.say(14, Held{Conversation::worker(2), 8});
+  const std::vector<uint64_t> expected = {8, 30, 8, 2};
+  const std::vector<Tell> told = all<Tell>(out);
+  REQUIRE(told.size() == 4);
+  for (uint32_t i = 0; i < 4; i++) {
+    CHECK(told[i].to == Conversation::worker(i));
+    CHECK(std::get<StopAfter>(told[i].notice).steps == expected[i]);
+    // Who was away hears the same again.
+    const auto again = notices<StopAfter>(c.say(15, StreamOpened{Conversation::worker(i)}));
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].steps == expected[i]);
+  }
+  for (uint32_t i = 0; i < 4; i++) {
+    const auto end = all<End>(c.say(20, Done{Conversation::worker(i), Code::kPreempted, "", expected[i]}));
+    REQUIRE(end.size() == (i == 3 ? 1 : 0));
+    if (!end.empty()) CHECK(end[0].failure->message == "stopped after 2 to 30 steps");
+  }
+}
+
+TEST_CASE("who is done counts in its set", "[sync][membership]") {
+  Conversation c(settings(3, 0));
+  c.start(3, 0, {0, 0, 1});
+  (void)c.say(1, Done{Conversation::worker(1), {}, "", 9});
+  (void)c.say(10, StopRequested{"worker 0"});
+  (void)c.say(11, Held{Conversation::worker(0), 8});
+  const auto told = notices<StopAfter>(c.say(12, Held{Conversation::worker(2), 5}));
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].steps == 9);
+  CHECK(told[1].steps == 5);
+}
+
 TEST_CASE("a worker's own failure ends the job with its code and text", "[sync][membership]") {
   Conversation c(settings(2, 1));
   c.start(2, 1);
@@ -246,12 +286,14 @@ enum class Weather { kCalm, kCrash, kSilence, kStop };
 struct Outcome {
   bool ended = false;
   std::optional<StopJob> failure;
-  std::vector<uint64_t> steps_of_worker;  // of those that ended by themselves
-  std::vector<std::string> heard;         // StopJob messages that processes got
-  Millis detection_ms = 0;                // from the crash until the last survivor knew
+  std::vector<std::vector<uint64_t>> steps_of_set;  // by set, of the workers that ended by themselves
+  std::vector<std::string> heard;                   // StopJob messages that processes got
+  Millis detection_ms = 0;                          // from the crash until the last survivor knew
+  Millis stopping_ms = 0;                           // from the signal to the end
   bool survivors_ended = true;
   bool was_stopped = false;
   bool barrier_was_early = false;  // released while a live worker was not in it
+  bool met_at_epochs_end = false;  // the stop found some workers waiting for an epoch's end
   uint64_t reconnects = 0;
   std::string trace;
 };
@@ -261,12 +303,16 @@ class Simulation {
   Simulation(uint64_t seed, Weather weather) : random_(seed, Use::kSimulation), weather_(weather) {
     workers_ = static_cast<uint32_t>(1 + random_.below(5));
     servers_ = static_cast<uint32_t>(random_.below(3));
-    steps_ = static_cast<uint64_t>(random_.below(60));
+    epochs_ = static_cast<uint64_t>(random_.below(6));
     Settings settings{.workers = workers_, .servers = servers_, .job_text = ""};
     settings.heartbeat_timeout_ms = 3'000;
+    stops_with_ = draw_sets();
+    set_of_ = stops_with_.empty() ? std::vector<uint32_t>(workers_, 0) : stops_with_;
+    waiting_.resize(workers_);
     machine_ = std::make_unique<Machine>(settings);
-    finished_.resize(steps_ + 1);
-    for (uint32_t i = 0; i < workers_ + servers_; i++) processes_.push_back({.id = i});
+    for (uint32_t i = 0; i < workers_ + servers_; i++) {
+      processes_.push_back({.id = i, .step_ms_max = 20 + random_.below(150)});
+    }
   }
 
   Outcome run() {
@@ -274,7 +320,7 @@ class Simulation {
     at(50, [this] { tick(); });
     const auto moment = static_cast<Millis>(1'000 + random_.below(4'000));
     if (weather_ == Weather::kCrash || weather_ == Weather::kSilence) at(moment, [this] { crash(); });
-    if (weather_ == Weather::kStop) at(moment, [this] { send(StopRequested{"a signal"}); });
+    if (weather_ == Weather::kStop) at(moment, [this] { request_stop(); });
     while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
       const Timed next = queue_.top();
       queue_.pop();
@@ -285,12 +331,20 @@ class Simulation {
   }
 
  private:
+  static constexpr const char* kMeeting = "the end of an epoch or of the job";
   struct Process {
     uint32_t id = 0;
     bool admitted = false, crashed = false, ended = false, stream = false;
+    int64_t step_ms_max = 1;
     uint64_t begun = 0;
+    uint64_t applied = 0;  // steps of all workers, as its last answer said
+    uint64_t epoch = 0;
     uint64_t barriers = 0;
-    bool in_barrier = false;
+    std::optional<BarrierEnter> in_barrier = {};
+    bool stopping = false;               // has said so at the meeting
+    uint64_t call = 0;                   // its newest one of a barrier
+    bool call_broke = false;             // with the connection
+    std::optional<uint64_t> asked = {};  // the one that the scheduler will answer
     bool held = false;
     bool waits_at_gate = false;
     std::optional<uint64_t> stop_after = {};
@@ -335,6 +389,7 @@ class Simulation {
 
   void break_stream(Process& p) {
     p.stream = false;
+    p.call_broke = p.in_barrier.has_value();
     reconnects_++;
     send_from(p, StreamClosed{incarnation(p)});
     at(100 + random_.below(400), [this, &p] { open_stream(p); });
@@ -343,10 +398,16 @@ class Simulation {
   void open_stream(Process& p) {
     if (p.crashed || p.ended) return;
     at(delay(), [this, &p] {
+      if (p.crashed) return;
       p.stream = true;
       send(StreamOpened{incarnation(p)});
     });
-    if (p.in_barrier) enter_barrier(p);  // its request broke with the connection: once more
+    if (std::exchange(p.call_broke, false)) ask_barrier(p);  // once more
+  }
+
+  void request_stop() {
+    stop_ms_ = now_;
+    send(StopRequested{"a signal"});
   }
 
   void crash() {
@@ -358,37 +419,82 @@ class Simulation {
     if (weather_ == Weather::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
   }
 
-  // A training step under BSP: begins when the gate lets it and everybody has finished the one before.
+  // BSP and whatever has a bound: one set. GSP: groups. ASP: everybody alone.
+  std::vector<uint32_t> draw_sets() {
+    std::vector<uint32_t> sets(workers_);
+    switch (random_.below(3)) {
+      case 0: return {};
+      case 1: std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(workers_)); }); break;
+      default: std::iota(sets.begin(), sets.end(), 0);
+    }
+    return sets;
+  }
+
+  // A training step: begins when the gate lets it and all of its set have finished the one before.
   void try_begin(Process& p) {
     if (p.crashed || p.ended || p.in_barrier || p.failed) return;
-    p.waits_at_gate = true;
-    if (p.stop_after && p.begun >= *p.stop_after) return leave(p, Code::kPreempted);
-    if (p.held && !p.stop_after) return;
-    if (p.begun == steps_) return leave(p, std::nullopt);
-    p.waits_at_gate = false;
+    if (p.epoch == epochs_) return leave(p, std::nullopt);
+    p.waits_at_gate = p.held && !p.stop_after;
+    if (p.waits_at_gate) return;
+    if (p.stop_after && p.begun >= *p.stop_after) return stop(p);
     p.begun++;
-    at(1 + random_.below(80), [this, &p] { finish_step(p); });
+    at(1 + random_.below(p.step_ms_max), [this, &p] { finish_step(p); });
   }
 
   void finish_step(Process& p) {
     if (p.crashed || p.ended || p.failed) return;
-    const uint64_t step = p.begun - 1;
-    if (++finished_[step] < workers_) {
-      waiting_.push_back(&p);
-      return;
-    }
-    std::vector<Process*> all = std::move(waiting_);
-    waiting_.clear();
-    all.push_back(&p);
-    for (Process* each : all) {
-      at(delay(), [this, each, step] { (step + 1) % 10 == 0 ? enter_barrier(*each) : try_begin(*each); });
+    const uint32_t set = set_of_[p.id];
+    waiting_[set].push_back(&p);
+    if (waiting_[set].size() < static_cast<size_t>(std::ranges::count(set_of_, set))) return;
+    applied_ += waiting_[set].size();
+    for (Process* each : std::exchange(waiting_[set], {})) {
+      at(delay(), [this, each, applied = applied_] {
+        each->applied = applied;
+        go_on(*each);
+      });
     }
   }
 
-  void enter_barrier(Process& p) {
+  // An epoch ends when all workers together have done its steps.
+  void go_on(Process& p) {
+    if (p.applied < (p.epoch + 1) * 10 * workers_) return try_begin(p);
+    enter_barrier(p, kMeeting);
+  }
+  // Whether one of them stops is in the meeting's sum: then all do.
+  void after_barrier(Process& p, const BarrierEnter& barrier) {
+    if (barrier.name == kMeeting && stopping_meeting_ == barrier.seq) {
+      if (!p.stopping) met_at_epochs_end_ = true;
+      return leave(p, Code::kPreempted);
+    }
+    if (barrier.name == kMeeting) return enter_barrier(p, fmt::format("validation {}", p.epoch));
+    p.epoch++;
+    go_on(p);
+  }
+  void stop(Process& p) {
+    p.stopping = true;
+    stopping_meeting_ = p.barriers;
+    enter_barrier(p, kMeeting);
+  }
+
+  void enter_barrier(Process& p, const std::string& name) {
     if (p.crashed || p.ended || p.failed) return;
-    p.in_barrier = true;
-    send_from(p, BarrierEnter{incarnation(p), fmt::format("after step {}", p.begun), p.barriers, 1});
+    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, 1};
+    ask_barrier(p);
+  }
+  void ask_barrier(Process& p) {
+    p.call++;
+    at(delay(), [this, &p, call = p.call, event = *p.in_barrier] {
+      p.asked = call;
+      send(event);
+    });
+  }
+  // An answer to a call that broke is lost.
+  void answer_barrier(Process& p, const std::function<void()>& answer) {
+    const std::optional<uint64_t> call = std::exchange(p.asked, std::nullopt);
+    if (!call) return;
+    at(delay(), [&p, call, answer] {
+      if (p.call == *call && !p.call_broke && p.in_barrier && !p.crashed && !p.ended && !p.failed) answer();
+    });
   }
 
   void leave(Process& p, std::optional<Code> failure) {
@@ -405,7 +511,7 @@ class Simulation {
   }
 
   void carry_out(const Start&) {
-    at(0, [this] { send(Ready{}); });
+    at(0, [this] { send(Ready{stops_with_}); });
   }
   void carry_out(const Admit& e) {
     Process& p = of(e.node.incarnation);
@@ -444,16 +550,15 @@ class Simulation {
     for (Process& p : processes_) {
       if (!is_worker(p) || p.ended) continue;
       if (!p.in_barrier && !p.crashed) early_ = true;
-      answer_barrier(p, e.seq);
+      pass_barrier(p, e.seq);
     }
   }
-  void carry_out(const RepeatBarrier& e) { answer_barrier(of(e.to), e.seq); }
-  void answer_barrier(Process& p, uint64_t seq) {
-    at(delay(), [this, &p, seq] {
-      if (p.barriers != seq || !p.in_barrier) return;
+  void carry_out(const RepeatBarrier& e) { pass_barrier(of(e.to), e.seq); }
+  void pass_barrier(Process& p, uint64_t seq) {
+    answer_barrier(p, [this, &p, seq] {
+      if (p.barriers != seq) early_ = true;
       p.barriers++;
-      p.in_barrier = false;
-      try_begin(p);
+      after_barrier(p, *std::exchange(p.in_barrier, std::nullopt));
     });
   }
   void carry_out(const Refuse&) {}
@@ -471,12 +576,15 @@ class Simulation {
     result.failure = failure_;
     result.heard = heard_;
     result.barrier_was_early = early_;
+    result.stopping_ms = now_ - stop_ms_;
+    result.met_at_epochs_end = met_at_epochs_end_;
     result.reconnects = reconnects_;
+    result.steps_of_set.resize(workers_);
     result.trace = trace_;
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
     for (const Process& p : processes_) {
       if (!p.crashed && !p.ended) result.survivors_ended = false;
-      if (is_worker(p) && p.ended) result.steps_of_worker.push_back(p.begun);
+      if (is_worker(p) && p.ended) result.steps_of_set[set_of_[p.id]].push_back(p.begun);
       if (p.stop_after) result.was_stopped = true;
     }
     return result;
@@ -485,19 +593,22 @@ class Simulation {
   RandomStream random_;
   Weather weather_;
   uint32_t workers_ = 1, servers_ = 0;
-  uint64_t steps_ = 0;
+  uint64_t epochs_ = 0;
+  std::vector<uint32_t> stops_with_;  // as Ready's
+  std::vector<uint32_t> set_of_;      // the same, never empty
   std::unique_ptr<Machine> machine_;
   std::vector<Process> processes_;
-  std::vector<uint32_t> finished_;  // workers that have finished the step
-  std::vector<Process*> waiting_;
+  std::vector<std::vector<Process*>> waiting_;  // by set: have finished its step
+  uint64_t applied_ = 0;                        // steps
   std::priority_queue<Timed> queue_;
   uint64_t order_ = 0;
   Millis now_ = 0;
   Process* crashed_ = nullptr;
-  Millis crashed_ms_ = 0, last_heard_ms_ = 0;
+  Millis crashed_ms_ = 0, last_heard_ms_ = 0, stop_ms_ = 0;
   std::vector<std::string> heard_;
   std::optional<StopJob> failure_;
-  bool early_ = false;
+  bool early_ = false, met_at_epochs_end_ = false;
+  std::optional<uint64_t> stopping_meeting_;  // its number
   uint64_t reconnects_ = 0;
   std::string trace_;
 };
@@ -506,8 +617,16 @@ Outcome simulate(uint64_t seed, Weather weather) {
   return Simulation(seed, weather).run();
 }
 
-bool all_equal(const std::vector<uint64_t>& values) {
-  return std::ranges::all_of(values, [&](uint64_t value) { return value == values.front(); });
+// The workers of each set have done the same number of steps.
+bool sets_agree(const Outcome& run) {
+  return std::ranges::all_of(run.steps_of_set, [](const std::vector<uint64_t>& steps) {
+    return std::ranges::all_of(steps, [&](uint64_t count) { return count == steps.front(); });
+  });
+}
+bool workers_differ(const Outcome& run) {
+  std::set<uint64_t> counts;
+  for (const std::vector<uint64_t>& steps : run.steps_of_set) counts.insert(steps.begin(), steps.end());
+  return counts.size() > 1;
 }
 
 }  // namespace
@@ -522,7 +641,7 @@ TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership
     REQUIRE_FALSE(run.failure.has_value());
     REQUIRE(run.survivors_ended);
     REQUIRE_FALSE(run.barrier_was_early);
-    REQUIRE(all_equal(run.steps_of_worker));
+    REQUIRE(sets_agree(run));
     REQUIRE(simulate(seed, Weather::kCalm).trace == run.trace);
     reconnects += run.reconnects;
   }
@@ -550,20 +669,30 @@ TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][me
   CHECK(detected > 100);
 }
 
-// BSP: whenever the signal comes, all workers stop before the same step, and none waits for one that never begins it.
-TEST_CASE("a stop finds all workers before the same step", "[sync][membership][sim]") {
-  uint64_t stopped = 0;
-  for (uint64_t seed = 1; seed <= 1'000; seed++) {
+// Whenever the signal comes, the workers of each set stop before the same step, and none waits for one that never
+// begins it, nor at an epoch's end for one that never comes.
+TEST_CASE("a stop finds the workers of each set before the same step", "[sync][membership][sim]") {
+  uint64_t stopped = 0, differed = 0, at_epochs_end = 0;
+  for (uint64_t seed = 1; seed <= 2'000; seed++) {
     INFO("seed " << seed);
     const Outcome run = simulate(seed, Weather::kStop);
     REQUIRE(run.ended);
-    if (run.failure && run.steps_of_worker.empty()) continue;  // the signal came before the start
-    REQUIRE(run.survivors_ended);
-    REQUIRE(all_equal(run.steps_of_worker));
-    if (run.was_stopped && run.failure) stopped++;
     if (run.failure) REQUIRE(run.failure->code == Code::kPreempted);
+    const bool before_start =
+        std::ranges::all_of(run.steps_of_set, [](const auto& of_workers) { return of_workers.empty(); });
+    if (before_start) continue;
+    REQUIRE(run.survivors_ended);
+    REQUIRE(sets_agree(run));
+    if (run.failure) REQUIRE(run.stopping_ms <= 3'000);
+    REQUIRE(simulate(seed, Weather::kStop).trace == run.trace);
+    if (!run.was_stopped || !run.failure) continue;
+    stopped++;
+    if (workers_differ(run)) differed++;
+    if (run.met_at_epochs_end) at_epochs_end++;
   }
   CHECK(stopped > 100);
+  CHECK(differed > 50);
+  CHECK(at_epochs_end > 20);
 }
 
 }  // namespace dtrain::sync::membership
