@@ -20,7 +20,7 @@ inline uint64_t mix64(uint64_t x) {
 }
 
 // What a stream is for: keeps uses that share (seed, a, b) apart.
-enum class Use : uint64_t { kInit = 1, kShuffle, kAugment, kSynthetic, kToken, kSimulation, kTest };
+enum class Use : uint64_t { kInit = 1, kShuffle, kAugment, kSynthetic, kToken, kSimulation, kTest, kFaults };
 
 class RandomStream {
  public:

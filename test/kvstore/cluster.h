@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kvstore/dist/dist_store.h"
+#include "kvstore/dist/faults.h"
 #include "kvstore/shard.h"
 #include "memory_transport.h"
 #include "tensor/parameter_memory.h"
@@ -56,6 +57,7 @@ struct ClusterOptions {
   int shard_threads = 0;
   uint64_t bigarray_bound = 1000000;
   Weather weather = {};
+  std::function<kvstore::Faults(kvstore::Connection)> faults = nullptr;  // nullptr: none
   double wait_limit_s = 60;
 };
 
@@ -107,6 +109,16 @@ class Cluster {
   kvstore::Shard& shard(size_t server) { return *shards_[server]; }
   MemoryNetwork& network() { return *network_; }
   Waits& waits() { return waits_; }
+  kvstore::FaultCounts faults() {
+    kvstore::FaultCounts sum;
+    for (const auto& faulty : faulty_) {
+      sum.messages += faulty->counts().messages;
+      sum.lost += faulty->counts().lost;
+      sum.doubled += faulty->counts().doubled;
+      sum.breaks += faulty->counts().breaks;
+    }
+    return sum;
+  }
   const std::vector<kvstore::Slice>& placement() const { return placement_; }
 
   // Runs work(worker) on a thread each; what they return must be good.
@@ -162,7 +174,13 @@ class Cluster {
     of_store.skips_steps = policy().backup > 0;
     of_store.workers_differ = !options_.policy.group_of.empty();
     stores_.push_back(kvstore::DistStore::create(of_store, waits_).value());
-    stores_.back()->attach(network_->connect(w, *stores_.back()));
+    if (!options_.faults) return stores_.back()->attach(network_->connect(w, *stores_.back()));
+    std::vector<kvstore::Faults> faults;
+    for (uint32_t s = 0; s < options_.servers; s++) faults.push_back(options_.faults({w, s}));
+    kvstore::DistStore* const store = stores_.back().get();
+    faulty_.push_back(std::make_unique<kvstore::FaultyTransport>(
+        w, std::move(faults), *store, [store](const Error& error) { store->cancel(error); }));
+    stores_.back()->attach(faulty_.back()->wrap(network_->connect(w, *faulty_.back())));
   }
 
   ClusterOptions options_;
@@ -171,6 +189,7 @@ class Cluster {
   std::vector<std::unique_ptr<Arrays>> arrays_;
   std::vector<std::unique_ptr<kvstore::Shard>> shards_;
   std::vector<std::unique_ptr<kvstore::DistStore>> stores_;
+  std::vector<std::unique_ptr<kvstore::FaultyTransport>> faulty_;  // by worker, if there are faults
   std::unique_ptr<MemoryNetwork> network_;
 };
 
