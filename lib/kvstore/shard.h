@@ -39,8 +39,10 @@ struct ShardOptions {
   bool checksums = true;        // of what it sends; what it gets is checked where there is one
   // Called for the server's first slice of a parameter, with its lock held: all slices see the same rounds.
   std::function<void(const GroupReport&)> on_report = nullptr;
+  // Likewise, after each of its updates: its version.
+  std::function<void(uint64_t)> on_update = nullptr;
   sync::TraceWriter* trace = nullptr;  // of all slices' machines; outlives the shard
-  int threads = 0;  // of its own, for updates of large slices; 0: all is done in the transport's
+  int threads = 0;                     // of its own, for updates of large slices; 0: all is done in the transport's
 };
 
 struct ShardCounts {

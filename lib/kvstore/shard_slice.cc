@@ -197,6 +197,7 @@ void ShardSlice::carry_out(const sync::Event& event, const sync::Effect& effect,
 void ShardSlice::report(sync::Group group, uint64_t staleness) {
   const std::optional<GroupReport> report = record_->on_apply(group, staleness, Clock::now());
   if (report && options_.on_report) options_.on_report(*report);
+  if (options_.on_update) options_.on_update(version());
 }
 
 void ShardSlice::update(sync::Group group, uint64_t staleness) {

@@ -44,6 +44,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   train::LocalCoordinator coordinator(process.signals.stop, live_line_of(process, spec));
   const SignalWatcher watcher(process.signals, waits, process.log, [] {});
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
+  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
   const StoreSetup store_setup{
       .flags = process.flags, .spec = spec, .bucket_begin = bucket_begin, .coordinator = coordinator, .waits = waits};
   process.log.info("weights are updated {}", update_text(process.flags));
@@ -56,7 +57,8 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                           .coordinator = coordinator,
                           .run_dir = process.run_dir,
                           .resumed = process.resumed,
-                          .log = process.log},
+                          .log = process.log,
+                          .pacer = &pacer},
                          [&](const Devices& devices, exec::DeviceGroup& executors) {
                            return join_devices(store_setup, devices, executors);
                          }));

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/step_faults.h"
 #include "job/data_set.h"
 #include "job/exit_code.h"
 #include "job/host_file.h"
@@ -85,14 +86,17 @@ void warn(const Log& log, const std::string& text) {
 }
 
 // Waits for the job's end and prints its progress meanwhile.
-Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec) {
+Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec, KillSwitch kill) {
   while (true) {
     if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) return *end;
     std::vector<kvstore::Progress> workers;
     for (const rpc::MemberPulse& member : scheduler.pulses()) {
       if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
     }
-    if (!workers.empty()) print_line(job::machine_line(job_progress(spec, workers)));
+    if (workers.empty()) continue;
+    const job::Progress progress = job_progress(spec, workers);
+    print_line(job::machine_line(progress));
+    kill.reached(static_cast<uint64_t>(progress.step));
   }
 }
 
@@ -126,7 +130,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   print_line("dtrain scheduler " + rpc::to_text({host, scheduler->port()}));
   Waits waits;
   const SignalWatcher watcher(signals, waits, process.log, [&] { scheduler->request_stop(); });
-  DT_TRY_VOID(watch(*scheduler, spec));
+  DT_TRY_VOID(watch(*scheduler, spec, KillSwitch(own_faults(process.flags, 0).kill_at)));
   return job::kExitOk;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/step_faults.h"
 #include "base/thread.h"
 #include "job/exit_code.h"
 #include "kvstore/shard.h"
@@ -61,6 +62,9 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   options.weight = staleness_weight(spec.flags);
   if (job::store_of(spec.flags).scheme == job::Scheme::kGsp) {
     options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
+  }
+  if (const std::optional<uint64_t> step = own_faults(process.flags, reply.rank).kill_at) {
+    options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
   }
   options.trace = trace;
   options.deterministic = spec.flags.scheme.deterministic;

@@ -268,6 +268,11 @@ std::string unequal_shares(const job::JobSpec& spec) {
          "descending order of IP strings";
 }
 
+job::Faults own_faults(const job::Flags& flags, uint32_t rank) {
+  const job::Role role = flags.launch.role == job::Role::kNone ? job::Role::kWorker : flags.launch.role;
+  return flags.wire.inject.of({role, rank});
+}
+
 Type type_of(const job::JobFlags& flags) {
   if (flags.dtype == type_name(Type::kFloat16)) return Type::kFloat16;
   return flags.dtype == type_name(Type::kBfloat16) ? Type::kBfloat16 : Type::kFloat32;

@@ -40,7 +40,8 @@ kvstore::UpdateRule update_rule(const job::JobSpec& spec);
 sync::Policy policy_of(const job::JobSpec& spec);
 // Whether all workers begin a step with the same weights: BSP that waits for all of them.
 bool has_same_weights(const sync::Policy& policy);
-// Workers that stop after the same number of steps, as sync/membership.h's Ready has it: those that wait for each other.
+// Workers that stop after the same number of steps, as sync/membership.h's Ready has it: those that wait for each
+// other.
 std::vector<uint32_t> stop_sets(const sync::Policy& policy);
 // --gsp-weight, where the scheme has one.
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags);
@@ -83,6 +84,9 @@ uint64_t samples_per_epoch(const job::JobSpec& spec);
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch);
 // A line about workers that wait for each other and have unequal shares (R-G8). Empty: there are none.
 std::string unequal_shares(const job::JobSpec& spec);
+
+// What --inject has this process do to itself: a worker, a server or the scheduler of that rank.
+job::Faults own_faults(const job::Flags& flags, uint32_t rank);
 
 // --dtype.
 Type type_of(const job::JobFlags& flags);

@@ -53,6 +53,8 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .validation_data = training->validation_data_.get(),
                         .store = *training->store_,
                         .coordinator = parts.coordinator,
+                        .pacer = parts.pacer,
+                        .kill = KillSwitch(own_faults(parts.flags, parts.coordinator.rank()).kill_at),
                         .log = parts.log});
   return training;
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/step_faults.h"
 #include "data/loader.h"
 #include "data/open.h"
 #include "exec/device_group.h"
@@ -33,6 +34,7 @@ struct TrainingSetup {
   std::string run_dir;
   std::optional<Resumed> resumed;
   Log log;
+  Pacer* pacer = nullptr;  // TrainParts'
 };
 
 // Borrows what the setup borrows, which must outlive it.

@@ -1,5 +1,6 @@
 #include "role/worker.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -10,6 +11,7 @@
 #include "job/data_set.h"
 #include "job/exit_code.h"
 #include "kvstore/dist/dist_store.h"
+#include "kvstore/dist/faults.h"
 #include "role/addresses.h"
 #include "role/membership.h"
 #include "role/process.h"
@@ -106,19 +108,49 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const job::JobSpec& 
   return kvstore::DistStore::create(std::move(options), connection.waits);
 }
 
-// The lines to the servers; nullptr: the job has none.
-Result<std::unique_ptr<rpc::DataClient>> connect_to_servers(Process& process, Connection& connection,
-                                                            const rpc::JoinReply& reply, kvstore::DistStore* store) {
-  if (store == nullptr) return nullptr;
-  DT_TRY(std::unique_ptr<rpc::DataClient> pipes, rpc::DataClient::create({.servers = server_addresses(reply),
-                                                                          .rank = reply.rank,
-                                                                          .incarnation = connection.incarnation,
-                                                                          .security = connection.security},
-                                                                         *store, connection.waits, process.log));
-  pipes->on_failure([store](const Error& error) { store->cancel(error); });
-  DT_TRY_VOID(pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
-  store->attach(pipes->pipes());
-  return pipes;
+// The lines to the servers, with the faults that --inject asks for; nothing where the job has no servers.
+struct Lines {
+  std::unique_ptr<kvstore::FaultyTransport> faults;
+  std::unique_ptr<rpc::DataClient> pipes;  // calls the faults: ends before them
+};
+
+// By server: what either end does to the messages between them.
+std::vector<kvstore::Faults> message_faults(const job::Flags& flags, uint32_t rank) {
+  const job::Inject& inject = flags.wire.inject;
+  const job::Faults own = inject.of({job::Role::kWorker, rank});
+  std::vector<kvstore::Faults> by_server;
+  for (int64_t server = 0; server < flags.job.num_servers; server++) {
+    const job::Faults its = inject.of({job::Role::kServer, server});
+    by_server.push_back({.drop = std::max(own.drop, its.drop),
+                         .dup = std::max(own.dup, its.dup),
+                         .delay_min = kvstore::FaultDelay(std::max(own.delay.least_ms, its.delay.least_ms)),
+                         .delay_max = kvstore::FaultDelay(std::max(own.delay.most_ms, its.delay.most_ms)),
+                         .seed = inject.seed.value_or(0)});
+  }
+  return by_server;
+}
+
+Result<Lines> connect_to_servers(Process& process, Connection& connection, const rpc::JoinReply& reply,
+                                 kvstore::DistStore* store) {
+  Lines lines;
+  if (store == nullptr) return lines;
+  const auto fail_store = [store](const Error& error) { store->cancel(error); };
+  kvstore::ClientEvents* events = store;
+  if (process.flags.wire.inject.touches_messages()) {
+    lines.faults = std::make_unique<kvstore::FaultyTransport>(reply.rank, message_faults(process.flags, reply.rank),
+                                                              *store, fail_store);
+    events = lines.faults.get();
+  }
+  DT_TRY(lines.pipes, rpc::DataClient::create({.servers = server_addresses(reply),
+                                               .rank = reply.rank,
+                                               .incarnation = connection.incarnation,
+                                               .security = connection.security},
+                                              *events, connection.waits, process.log));
+  lines.pipes->on_failure(fail_store);
+  DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
+  const std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
+  store->attach(lines.faults ? lines.faults->wrap(pipes) : pipes);
+  return lines;
 }
 
 // The job's flags are the JobSpec's; what belongs to the process stays its own.
@@ -155,6 +187,8 @@ Result<int> train(Process& process, Connection& connection, const rpc::JoinReply
                                .bucket_begin = bucket_begin,
                                .coordinator = *connection.control,
                                .waits = connection.waits};
+  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, reply.rank).step_ms),
+              connection.waits);
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build(
              {.flags = process.flags,
@@ -165,13 +199,17 @@ Result<int> train(Process& process, Connection& connection, const rpc::JoinReply
               .coordinator = *connection.control,
               .run_dir = process.run_dir,
               .resumed = process.resumed,
-              .log = process.log},
+              .log = process.log,
+              .pacer = &pacer},
              [&](const Devices&, exec::DeviceGroup&) { return join_devices(store_setup, std::move(dist_store)); }));
   kvstore::Store& store = training->store();
-  const Listening listening(connection.failure, [&](const Error& error) { store.cancel(error); });
-  DT_TRY(const std::unique_ptr<rpc::DataClient> pipes, connect_to_servers(process, connection, reply, servers));
+  const Listening listening(connection.failure, [&](const Error& error) {
+    store.cancel(error);
+    pacer.cancel(error);
+  });
+  DT_TRY(const Lines lines, connect_to_servers(process, connection, reply, servers));
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
-  if (pipes) pipes->close();
+  if (lines.pipes) lines.pipes->close();
   if (reply.rank != 0) {
     if (!outcome) return tl::unexpected(outcome.error());
     return outcome->stopped ? job::kExitPreempted : job::kExitOk;

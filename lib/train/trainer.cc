@@ -41,6 +41,7 @@ class Trainer::Impl {
   Result<bool> meet(bool stopping);
   Result<> share_weights();
   Result<const data::LoadedBatch*> next_batch();
+  Result<> pace();
   Result<> step();
   Result<> after_step(int64_t count);
   Result<> end_epoch();
@@ -71,6 +72,7 @@ class Trainer::Impl {
   uint64_t samples_at_begin_ = 0;       // of this process
   uint64_t unshared_samples_ = 0;       // of this worker, that are in its moving statistics only
   bool is_reading_ = false;             // a pass over the data is under way
+  SteadyTime step_began_;               // the last one
   double rate_ = 0;
   SteadyTime last_save_;
   PaceTotals at_window_;      // of pace_, when the last window began
@@ -251,8 +253,18 @@ void Trainer::Impl::note_rate() {
   rate_ = rate;
 }
 
+// --inject: the time between two steps is that of the computing that it stands for, so it passes before a step, whose
+// weights came when the last one's gradients were pushed.
+Result<> Trainer::Impl::pace() {
+  parts_.kill.reached(own_steps_);
+  if (parts_.pacer != nullptr) DT_TRY_VOID(parts_.pacer->wait(step_began_));
+  step_began_ = now();
+  return {};
+}
+
 Result<> Trainer::Impl::step() {
   const SteadyTime begin = now();
+  DT_TRY_VOID(pace());
   DT_TRY(const data::LoadedBatch* batch, next_batch());
   const SteadyTime data_ready = now();
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", batches(), own_steps_);

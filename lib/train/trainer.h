@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/step_faults.h"
 #include "data/loader.h"
 #include "exec/device_group.h"
 #include "graph/graph.h"
@@ -78,6 +79,8 @@ struct TrainParts {
   data::Loader* validation_data = nullptr;
   kvstore::Store& store;
   kvstore::Coordinator& coordinator;
+  Pacer* pacer = nullptr;  // of its steps; nullptr: as fast as they are
+  KillSwitch kill = {};
   Log log;  // named by the rank
 };
 
