@@ -23,12 +23,10 @@ train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank) {
   const auto in_update = std::count(groups.begin(), groups.end(), groups[rank]) - ptrdiff_t{policy.backup};
   const bool is_bsp = has_same_weights(policy);
   const auto batch = static_cast<uint64_t>(spec.flags.batch_size);
-  const uint64_t samples = samples_per_epoch(spec);
-  const uint64_t of_a_step = batch * groups.size();
   return {.in_step = is_bsp || policy.lead_max,
           .same_weights = is_bsp,
-          .steps = static_cast<int64_t>((samples + of_a_step - 1) / of_a_step),
-          .samples = samples,
+          .samples = samples_per_epoch(spec),
+          .samples_per_step = batch * groups.size(),
           .samples_per_update = batch * static_cast<uint64_t>(std::max<ptrdiff_t>(in_update, 1))};
 }
 

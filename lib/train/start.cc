@@ -85,8 +85,10 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
     log.warn("the checkpoint is of another job ({}, this one is {}); other are: {}", header.job_hash, spec.job_hash,
              fmt::join(job::differing_keys(header.job_text, spec.job_text), ", "));
   }
-  if (spec.in_step && header.position.step >= spec.steps_per_epoch) {
-    return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, spec.steps_per_epoch);
+  const int64_t epoch = header.position.epoch;
+  const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);
+  if (spec.in_step && header.position.step >= steps) {
+    return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, steps);
   }
   DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
   return Start{.position = header.position,
@@ -104,7 +106,7 @@ Start foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterV
   return {.position = {epoch, 0},
           .state = {.slots = {},
                     .samples = epochs * spec.samples_per_epoch,
-                    .updates = epochs * static_cast<uint64_t>(spec.steps_per_epoch)},
+                    .updates = static_cast<uint64_t>(spec.steps_until(epoch))},
           .metric_sums = {},
           .worker_steps = {}};
 }

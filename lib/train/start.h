@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,10 +30,10 @@ struct StartSpec {
   optim::InitializerSpec initializer;
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
-  std::string job_hash, job_text;  // of this run's JobSpec
-  int64_t steps_per_epoch = 0;     // of each worker, on average
-  uint64_t samples_per_epoch = 0;  // of all workers together
-  bool in_step = true;             // each worker does exactly so many
+  std::string job_hash, job_text;                      // of this run's JobSpec
+  std::function<int64_t(int64_t epochs)> steps_until;  // EpochRule's
+  uint64_t samples_per_epoch = 0;                      // of all workers together
+  bool in_step = true;                                 // each worker does exactly so many
 };
 
 struct Start {

@@ -111,7 +111,7 @@ Result<Start> Trainer::Impl::own_start() {
                      .seed = spec_.seed,
                      .job_hash = spec_.job_hash,
                      .job_text = spec_.job_text,
-                     .steps_per_epoch = spec_.epoch.steps,
+                     .steps_until = [this](int64_t epochs) { return spec_.epoch.steps_until(epochs); },
                      .samples_per_epoch = spec_.epoch.samples,
                      .in_step = spec_.epoch.in_step},
                     parts_.graph, parts_.training.parameters(), parts_.log);
@@ -128,7 +128,7 @@ Result<> Trainer::Impl::agree_on(Start& start) {
     numbers[2] = static_cast<double>(start.state.samples);
     numbers[3] = static_cast<double>(start.state.updates);
     const auto steps = numbers.end() - static_cast<ptrdiff_t>(workers);
-    const int64_t steps_of_each = start.position.epoch * spec_.epoch.steps + start.position.step;
+    const int64_t steps_of_each = spec_.epoch.steps_until(start.position.epoch) + start.position.step;
     std::fill(steps, numbers.end(), static_cast<double>(steps_of_each));
     if (start.worker_steps.size() == workers) std::copy(start.worker_steps.begin(), start.worker_steps.end(), steps);
     for (size_t rank = 0; rank < std::min(workers, start.metric_sums.size()); rank++) {
@@ -207,9 +207,10 @@ Result<bool> Trainer::Impl::train_epoch() {
 }
 
 Result<bool> Trainer::Impl::epoch_is_over() {
-  if (spec_.epoch.in_step) return position_.step >= spec_.epoch.steps;
+  const int64_t next = position_.epoch + 1;
+  if (spec_.epoch.in_step) return own_steps_ >= static_cast<uint64_t>(spec_.epoch.steps_until(next));
   DT_TRY(samples_, parts_.store.samples_applied());
-  return samples_ >= (static_cast<uint64_t>(position_.epoch) + 1) * spec_.epoch.samples;
+  return samples_ >= static_cast<uint64_t>(next) * spec_.epoch.samples;
 }
 
 // Until all workers stand still. Whether to stop is one answer for all: some may have come here for the epoch's end,
@@ -272,7 +273,7 @@ Result<> Trainer::Impl::step() {
   DT_TRY(const bool applied, step_runner_.run(*batch, updates_));
   unshared_samples_ += static_cast<uint64_t>(batch->count);
   if (applied) {
-    if (spec_.epoch.in_step) samples_ += static_cast<uint64_t>(spec_.batch_size) * parts_.coordinator.workers();
+    if (spec_.epoch.in_step) samples_ += spec_.epoch.samples_per_step;
     DT_TRY_VOID(training_metrics_.add(parts_.training.probabilities(), batch->labels, batch->count));
   }
   // A step that the others made without this worker is an update all the same.
@@ -382,7 +383,9 @@ Result<> Trainer::Impl::stop() {
 Result<> Trainer::Impl::save_last_if_due() {
   const bool due =
       spec_.save_every_s > 0 && std::chrono::duration<double>(now() - last_save_).count() >= spec_.save_every_s;
-  if (!due || !saves() || position_.step == spec_.epoch.steps) return {};
+  if (!due || !saves()) return {};
+  DT_TRY(const bool over, epoch_is_over());
+  if (over) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());
   return save({spec_.save_prefix, std::nullopt}, position_, {training_metrics_.sums()});
 }

@@ -30,13 +30,18 @@ namespace dtrain::train {
 // When an epoch ends for a worker (R-D9, R-G6). An epoch is `samples` applied, whoever computed them; the worker goes
 // round its own share of the data meanwhile, in passes of as many batches as the loader has.
 struct EpochRule {
-  // true: after `steps` of its own, as all workers: BSP, and whatever bounds how far they may be apart. false: as soon
-  // as it hears from the store that so many samples are in.
+  // true: after so many steps of its own that all workers' together have the samples: BSP, and whatever bounds how far
+  // workers may be apart. false: as soon as it hears from the store that the samples are in.
   bool in_step = true;
-  bool same_weights = true;  // all workers begin a step with the same ones: BSP. Else they meet at an epoch's end
-  int64_t steps = 1;         // of each worker; not in step: on average
-  uint64_t samples = 1;      // of all workers
+  bool same_weights = true;       // all workers begin a step with the same ones: BSP. Else they meet at an epoch's end
+  uint64_t samples = 1;           // of all workers
+  uint64_t samples_per_step = 1;  // of all workers, each doing one
   uint64_t samples_per_update = 1;  // of those whose gradients are summed with this worker's
+
+  // A worker's steps in the first `epochs` ones; not in step: on average.
+  [[nodiscard]] int64_t steps_until(int64_t epochs) const {
+    return static_cast<int64_t>((static_cast<uint64_t>(epochs) * samples + samples_per_step - 1) / samples_per_step);
+  }
 };
 
 // Plain data.

@@ -80,8 +80,8 @@ struct Scheme {
 EpochRule rule(bool in_step, bool same_weights, uint64_t workers_in_update) {
   return {.in_step = in_step,
           .same_weights = same_weights,
-          .steps = 2,
           .samples = kEpochSamples,
+          .samples_per_step = kEpochSamples / 2,
           .samples_per_update = workers_in_update * kToyBatch};
 }
 

@@ -152,8 +152,8 @@ class ToyRun {
                                             log_);
     };
     const auto samples_per_step = static_cast<uint64_t>(kToyBatch * options_.workers);
-    spec_.epoch = options_.epoch.value_or(EpochRule{.steps = batches,
-                                                    .samples = static_cast<uint64_t>(batches) * samples_per_step,
+    spec_.epoch = options_.epoch.value_or(EpochRule{.samples = static_cast<uint64_t>(batches) * samples_per_step,
+                                                    .samples_per_step = samples_per_step,
                                                     .samples_per_update = samples_per_step});
     training_data_ = load(data::LoaderOptions::Mode::kTraining);
     validation_data_ = load(data::LoaderOptions::Mode::kValidation);
