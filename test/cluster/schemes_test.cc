@@ -1,0 +1,130 @@
+// Jobs by each consistency scheme, as real processes on this machine: that they learn, that what their servers wrote
+// down can be replayed and keeps the bound, and that faults of the network change nothing.
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <numeric>
+#include <sstream>
+
+#include "base/file.h"
+#include "cluster/lenet_run.h"
+#include "cluster/loopback_job.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+namespace {
+
+struct Scheme {
+  std::string name;
+  std::vector<std::string> flags;
+  std::optional<uint64_t> lead_max = {};
+};
+
+std::vector<Scheme> schemes() {
+  return {{"bsp", {"--kv-store", "dist_sync"}, 0},
+          {"backup", {"--kv-store", "dist_sync", "--backup", "1"}},
+          {"asp", {"--kv-store", "dist_async"}},
+          {"ssp", {"--kv-store", "dist_ssync", "--staleness", "2"}, 2},
+          {"gsp", {"--kv-store", "dist_gsync", "--groups-file", "groups"}},
+          {"gsp with a bound", {"--kv-store", "dist_gsync", "--groups-file", "groups", "--group-staleness", "1"}, 1}};
+}
+
+std::vector<size_t> numbers(size_t count) {
+  std::vector<size_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Ended run_dtrain(const TempDir& dir, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), dtrain_program());
+  return run(arguments, {.deadline_s = 120, .directory = dir.path(), .environment = {}});
+}
+
+// How far a worker that was let into a step was ahead of the slowest one, at most, as the trace has it.
+uint64_t largest_lead(const std::string& trace) {
+  std::istringstream lines(trace);
+  std::map<std::string, std::map<uint32_t, uint64_t>> pushed;  // by slice and worker: steps
+  uint64_t lead = 0;
+  std::string slice, word;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    uint32_t worker = 0;
+    uint64_t step = 0;
+    if (line.rfind("slice ", 0) == 0) {
+      words >> word >> slice;
+      for (uint32_t w = 0; w < 4; w++) pushed[slice][w] = 0;
+    } else if (line[0] != ' ') {
+      words >> slice >> word;
+      if (word != "push") continue;
+      words >> worker >> word >> step;
+      pushed[slice][worker] = std::max(pushed[slice][worker], step + 1);
+    } else if (words >> word; word == "answer") {
+      words >> worker >> word >> word >> word >> word >> step;  // "answer W group G step S"
+      for (const auto& [other, steps] : pushed[slice]) lead = std::max(lead, step > steps ? step - steps : 0);
+    }
+  }
+  return lead;
+}
+
+}  // namespace
+
+TEST_CASE("every scheme learns, and its servers' events can be replayed", "[schemes]") {
+  const TempDir dir;
+  write_mnist(dir.path("data"), numbers(800));
+  must(write_file_atomic(dir.path("groups"), "#0 #1\n#2 #3\n"));
+  for (const Scheme& scheme : schemes()) {
+    INFO(scheme.name);
+    std::vector<std::string> command = {
+        "-n",           "4", "-s",           "2",  "--network", "lenet",         "--data-dir",     dir.path("data"),
+        "--threads",    "1", "--seed",       "5",  "--lr",      "0.02",          "--momentum",     "0",
+        "--num-epochs", "4", "--batch-size", "10", "--run-dir", dir.path("run"), "--trace-events", dir.path("events")};
+    command.insert(command.end(), scheme.flags.begin(), scheme.flags.end());
+    const Ended end = run_dtrain(dir, command);
+    INFO(end.output);
+    REQUIRE(end.code == 0);
+    const std::string summary = must(read_file(dir.path("run") + "/summary.json"));
+    const std::string key = "\"validation_accuracy\": ";
+    CHECK(std::stod(summary.substr(summary.find(key) + key.size())) > 0.9);
+    for (const char* server : {"0", "1"}) {
+      const std::string path = dir.path("events.") + server;
+      const std::string trace = must(read_file(path));
+      const Ended replay = run_dtrain(dir, {"simulate", "--replay", path});
+      CHECK(replay.code == 0);
+      CHECK(replay.output.starts_with(trace));  // and a word about it on stderr
+      if (scheme.lead_max) CHECK(largest_lead(trace) <= *scheme.lead_max);
+    }
+  }
+}
+
+TEST_CASE("with one worker all schemes make the weights of a lone process", "[schemes]") {
+  const TempDir dir;
+  write_mnist(dir.path("data"), numbers(320));
+  must(write_file_atomic(dir.path("groups"), "#0\n"));
+  const auto train = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--batch-size", "32"});
+    return train_lenet(dir, "data", flags);
+  };
+  const std::vector<NamedArray> alone = train({});
+  for (const Scheme& scheme : schemes()) {
+    if (scheme.name == "backup") continue;  // of one worker none can be missing
+    INFO(scheme.name);
+    std::vector<std::string> flags = {"-n", "1", "-s", "2"};
+    flags.insert(flags.end(), scheme.flags.begin(), scheme.flags.end());
+    CHECK(same_bits(train(flags), alone));
+  }
+}
+
+// V9.
+TEST_CASE("lost, repeated and late messages do not change a bit of a BSP job", "[schemes]") {
+  const TempDir dir;
+  write_mnist(dir.path("data"), numbers(320));
+  const auto train = [&](std::vector<std::string> flags) {
+    for (const char* word : {"-n", "4", "-s", "2", "--batch-size", "8", "--deterministic", "1"})
+      flags.emplace_back(word);
+    return train_lenet(dir, "data", flags);
+  };
+  const std::vector<NamedArray> undisturbed = train({});
+  CHECK(same_bits(train({"--inject", "drop=0.1,dup=0.1,delay=0..50ms,seed=3"}), undisturbed));
+}
