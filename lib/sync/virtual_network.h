@@ -2,6 +2,7 @@
 // free, its first byte arrives after the latency, and it is there when the receiver's line had time for all of it.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -12,8 +13,8 @@ namespace dtrain::sync {
 
 using Time = uint64_t;  // virtual nanoseconds
 
-constexpr Time time_of_ms(double ms) {
-  return static_cast<Time>(ms * 1e6 + 0.5);
+inline Time time_of_ms(double ms) {
+  return static_cast<Time>(std::llround(ms * 1e6));
 }
 
 struct NetworkSetting {

@@ -27,7 +27,8 @@ LearningData drawn_data() {
     for (int spot = 0; spot < 6; spot++) {
       const double x0 = random.uniform(4, 24), y0 = random.uniform(4, 24);
       for (int64_t i = 0; i < kSize * kSize; i++) {
-        const double dx = static_cast<double>(i % kSize) - x0, dy = static_cast<double>(i / kSize) - y0;
+        const int64_t row = i / kSize, column = i % kSize;
+        const double dx = static_cast<double>(column) - x0, dy = static_cast<double>(row) - y0;
         patterns[c * kSize * kSize + i] += static_cast<float>(0.7 * std::exp(-(dx * dx + dy * dy) / 8));
       }
     }

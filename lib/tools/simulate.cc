@@ -16,6 +16,9 @@ namespace dtrain::tools {
 namespace {
 
 constexpr int64_t kWorkersMax = 65536;
+// Virtual time ends after 584 years.
+constexpr double kMsMax = 1e7;                   // of a step, a latency
+constexpr double kRoundMsMax = 1e8;              // of all workers' bytes
 constexpr int64_t kLinesMax = int64_t{1} << 24;  // of workers to servers: about a gigabyte
 
 // "A" or "AxB", "A:B".
@@ -44,6 +47,7 @@ Result<std::vector<double>> parse_speeds(const std::string& speeds) {
   for (const WordLine& line : word_lines(text)) {
     for (const std::string_view word : line.words) {
       DT_TRY(const Counted<double> speed, parse_pair<double>(word, 'x', true), "--speeds, line {}", line.number);
+      if (speed.first > kMsMax) return fail(Code::kUsage, "--speeds: {} ms a step", speed.first);
       step_ms.insert(step_ms.end(), static_cast<size_t>(speed.second), speed.first);
       if (step_ms.size() > kWorkersMax) return fail(Code::kUsage, "--speeds: more than {} workers", kWorkersMax);
     }
@@ -129,12 +133,11 @@ Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
   return {};
 }
 
-// What is not answered is sent again only when all workers' messages through one server would have had their time.
-double resend_ms(const sync::Setting& setting) {
-  if (setting.network.gbit_per_s <= 0) return 100;
-  const double bits = 8 * static_cast<double>(setting.network.bytes / setting.servers);
-  const double round_ms = 2 * bits * static_cast<double>(setting.step_ms.size()) / setting.network.gbit_per_s / 1e6;
-  return std::max(100.0, 2 * round_ms);
+// All workers' gradients and weights through one server.
+double round_ms(const sync::Setting& setting) {
+  if (setting.network.gbit_per_s <= 0) return 0;
+  const double bits = 2 * 8 * static_cast<double>(setting.network.bytes) / setting.servers;
+  return bits * static_cast<double>(setting.step_ms.size()) / setting.network.gbit_per_s / 1e6;
 }
 
 Result<sync::Setting> setting_of(const SimulateOptions& options) {
@@ -151,7 +154,13 @@ Result<sync::Setting> setting_of(const SimulateOptions& options) {
   for (const sync::Setting::Join& join : setting.joins) joiners += join.count;
   DT_TRY(setting.step_ms, speeds_of(options, joiners));
   DT_TRY_VOID(apply_inject(options.inject, setting));
-  setting.weather.resend_ms = resend_ms(setting);
+  if (round_ms(setting) > kRoundMsMax || options.latency_ms > kMsMax) {
+    return fail(Code::kUsage,
+                "--bytes, --bandwidth and --latency: {:g} ms for all workers' messages, {:g} ms for the way",
+                round_ms(setting), options.latency_ms);
+  }
+  // What is not answered is sent again only when all messages would have had their time.
+  setting.weather.resend_ms = std::max(100.0, 2 * round_ms(setting));
   setting.weather.resend_max_ms = std::max(5000.0, setting.weather.resend_ms);
   return setting;
 }

@@ -96,7 +96,7 @@ std::string staleness_table(const SimulateResult& result) {
   size_t columns = 1;
   for (const SchemeResult& scheme : result.schemes) columns = std::max(columns, column_of(scheme.staleness_max()) + 1);
   std::string text = fmt::format("\n{:<16}", "staleness");
-  for (size_t c = 0; c < columns; c++) text += fmt::format("{:>11}", column_name(c));
+  for (size_t c = 0; c < columns; c++) text += fmt::format("{:>12}", column_name(c));
   text += "\n";
   for (const SchemeResult& scheme : result.schemes) {
     std::vector<uint64_t> counts(columns, 0);
@@ -104,8 +104,8 @@ std::string staleness_table(const SimulateResult& result) {
     text += fmt::format("{:<16}", scheme.name);
     const auto updates = static_cast<double>(std::max<uint64_t>(scheme.outcome.updates, 1));
     for (const uint64_t count : counts) {
-      text += count == 0 ? fmt::format("{:>11}", "")
-                         : fmt::format("{:>9.1f} %", 100 * static_cast<double>(count) / updates);
+      text += count == 0 ? fmt::format("{:>12}", "")
+                         : fmt::format("{:>10.1f} %", 100 * static_cast<double>(count) / updates);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";

@@ -127,6 +127,8 @@ TEST_CASE("simulate refuses what does not go together", "[tools]") {
   CHECK_THAT(error_of({.backup = 4}), Contains("--backup 4: of 4 workers"));
   CHECK_THAT(error_of({.workers = 65536, .servers = 1000}), Contains("too many"));
   CHECK_THAT(error_of({.loss = 0.5, .data_dir = "/nowhere"}), Contains("/nowhere"));
+  CHECK_THAT(error_of({.speeds = "99999999x2"}), Contains("--speeds: 99999999 ms a step"));
+  CHECK_THAT(error_of({.bandwidth = 1e-9}), Contains("--bandwidth"));
   job::Inject inject;
   must(job::parse_value("kill=server:0@step:3", inject));
   CHECK_THAT(error_of({.inject = inject}), Contains("only workers are killed here"));
