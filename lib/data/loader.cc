@@ -153,6 +153,7 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
   DT_CHECK(ended, "a decoder has not ended the few images that it had begun");
   if (epoch_ != epoch) {
     epoch_ = epoch;
+    if (options_.share_in) options_.share = options_.share_in(epoch);
     make_order();
   }
   next_ = first;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,6 +48,8 @@ struct LoaderOptions {
   enum class Mode { kTraining, kValidation };
   Mode mode = Mode::kTraining;
   Share share;
+  // Of an epoch, where shares rotate (R-G9): of the size of `share`, which is the first epoch's.
+  std::function<Share(int64_t epoch)> share_in = nullptr;
   int64_t batch_size = 1;
   int64_t batches = 0;  // per epoch; 0: what the share fills. Training: the last ones are filled from the start of the
                         // same epoch's order. Validation: beyond the share there is only padding

@@ -91,6 +91,9 @@ void Training::open_loaders() {
   const uint32_t rank = setup_.coordinator.rank();
   data::LoaderOptions options;
   options.share = share_of(setup_.spec, rank, 0);
+  if (setup_.spec.flags.scheme.resplit_every > 0) {
+    options.share_in = [spec = setup_.spec, rank](int64_t pass) { return share_of(spec, rank, pass); };
+  }
   options.batch_size = flags.job.batch_size;
   options.batches = setup_.spec.batches[rank];
   options.classes = flags.job.network.num_classes;
@@ -106,6 +109,7 @@ void Training::open_loaders() {
   if (setup_.data.validation == nullptr) return;
   options.mode = data::LoaderOptions::Mode::kValidation;
   options.share = data::equal_share(setup_.data.validation->size(), rank, flags.job.num_workers);
+  options.share_in = nullptr;
   options.batches = 0;
   options.shuffle = false;
   options.pixels = normalisation_of_batches(flags, *setup_.data.validation) != nullptr;
