@@ -95,6 +95,13 @@ Result<> check_scheme(const Flags& flags) {
   DT_TRY_VOID(check_readers(flags, store));
   DT_TRY_VOID(check_backup(job));
   DT_TRY_VOID(check_deterministic(job, store));
+  const bool weights_differ = store.scheme != Scheme::kBsp || job.scheme.backup > 0;
+  if (flags.loop.save_every.count() > 0 && weights_differ) {
+    return fail(Code::kUsage,
+                "--save-every: within an epoch the workers of this {} job have different weights; --save-period writes "
+                "checkpoints at the ends of epochs, when all have met",
+                job.scheme.kv_store);
+  }
   if (job.scheme.resplit_every > 0 && job.scheme.allow_gaps) {
     return fail(Code::kUsage, "--resplit-every {} with --allow-gaps: shares with gaps between them do not rotate",
                 job.scheme.resplit_every);

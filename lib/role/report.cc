@@ -65,8 +65,8 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
     progress.wait_data += worker.wait_data_share / static_cast<double>(workers.size());
     progress.wait_network += worker.wait_network_share / static_cast<double>(workers.size());
   }
-  progress.step = done / spec.flags.num_workers;
-  progress.epoch = done / std::max<int64_t>(1, of_epoch);
+  progress.step = std::min(done / spec.flags.num_workers, progress.steps);
+  progress.epoch = std::min(done / std::max<int64_t>(1, of_epoch), spec.flags.num_epochs);
   const auto left = static_cast<double>((of_job - done) * spec.flags.batch_size);
   progress.eta_s = progress.samples_per_s > 0 ? std::max(0.0, left) / progress.samples_per_s : -1;
   return progress;

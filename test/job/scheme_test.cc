@@ -99,6 +99,8 @@ TEST_CASE("what a scheme cannot keep is refused", "[job]") {
   CHECK(parsed({"-n", "1", "--kv-store", "dist_async", "--deterministic"}).job.scheme.deterministic);
   CHECK_THAT(refused({"-n", "2", "--data-allocator", "--allow-gaps", "--resplit-every", "1"}),
              Contains("--resplit-every 1 with --allow-gaps"));
+  CHECK_THAT(refused(with_store("dist_gsync", {"--save-every", "60"})), Contains("--save-period"));
+  CHECK_THAT(refused({"-n", "2", "--backup", "1", "--save-every", "60"}), Contains("--save-period"));
 }
 
 // R-B4: schemes that update once a worker want lr/W.
