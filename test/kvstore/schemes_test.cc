@@ -167,6 +167,56 @@ TEST_CASE("schemes that mean the same have the same bits", "[kvstore][schemes]")
   }
 }
 
+// V15.
+namespace {
+
+// The weight once `samples` are applied on top of `before`, by updates of `of_update` each, all gradients -1: epochs of
+// 10 samples, the rate drops at 1 and 2. An update that ends at 10 samples has the old rate.
+double weight_after(uint64_t before, uint64_t samples, uint64_t of_update) {
+  double weight = 0;
+  for (uint64_t at = before + of_update; at <= samples; at += of_update) {
+    weight += at > 20 ? 0.0625 : at > 10 ? 0.125 : 0.25;
+  }
+  return weight;
+}
+
+void check_rates(const sync::Policy& policy, uint64_t of_update, uint64_t before) {
+  ShardOptions options = options_for(policy);
+  options.rule.schedule = {.base = 0.25, .factor = 0.5, .step_epochs = {1, 2}, .every_epochs = 0};
+  options.rule.samples_per_epoch = 10;
+  Conversation talk(options);
+  const Counters counters{.samples = before, .updates = 0};
+  Header header = Conversation::header(Kind::kAssign, 0, 0, 1, 0, kCountersSlot);
+  header.element_count = 4;
+  const auto payload = std::as_bytes(std::span(&counters, 1));
+  Loopback(*talk.shard, talk.peers[0]).send(make_message(header, payload, nullptr, true));
+  talk.assign(0, std::vector<float>(4, 0));
+  uint64_t last = 0;
+  for (uint64_t step = 0; step < 24; step++) {
+    for (uint32_t w = 0; w < 2; w++) talk.push(w, 0, step, {-1, -1, -1, -1});
+    for (const auto& peer : talk.peers) {
+      while (!peer->inbox.empty()) {
+        const Peer::Received answer = peer->take();
+        last = std::max(last, answer.header.samples_applied);
+        CHECK(answer.values[0] == Approx(weight_after(before, answer.header.samples_applied, of_update)));
+      }
+    }
+  }
+  CHECK(last > 20);
+}
+
+}  // namespace
+
+TEST_CASE("the rate drops at the same number of samples in every scheme, and after a resume", "[kvstore][schemes]") {
+  for (const uint64_t before : {0, 8}) {  // samples of the run that is resumed
+    check_rates(sync::bsp(2), 2, before);
+    check_rates(sync::bsp(2, 1), 1, before);
+    check_rates(sync::asp(2), 1, before);
+    check_rates(sync::ssp(2, 1), 1, before);
+    check_rates(sync::gsp({0, 1}), 1, before);
+  }
+}
+
 // 1,000 pushes of ones from 8 threads: none is lost, and each makes a version of its own.
 TEST_CASE("asp loses no update", "[kvstore][schemes]") {
   constexpr uint32_t kWorkers = 8;
