@@ -149,6 +149,8 @@ Result<> Trainer::Impl::agree_on(Start& start) {
 }
 
 Result<> Trainer::Impl::begin() {
+  const EpochRule& epoch = spec_.epoch;
+  DT_CHECK(epoch.samples > 0 && epoch.samples_per_step > 0 && epoch.samples_per_update > 0, "an epoch without samples");
   flush_denormals();  // the store may update in this thread
   DT_TRY(training_metrics_, Metrics::create(spec_.metrics));
   validation_metrics_ = training_metrics_;

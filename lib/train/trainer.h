@@ -34,9 +34,9 @@ struct EpochRule {
   // workers may be apart. false: as soon as it hears from the store that the samples are in.
   bool in_step = true;
   bool same_weights = true;       // all workers begin a step with the same ones: BSP. Else they meet at an epoch's end
-  uint64_t samples = 1;           // of all workers
-  uint64_t samples_per_step = 1;  // of all workers, each doing one
-  uint64_t samples_per_update = 1;  // of those whose gradients are summed with this worker's
+  uint64_t samples = 0;           // of all workers; as what follows, to be given
+  uint64_t samples_per_step = 0;  // of all workers, each doing one
+  uint64_t samples_per_update = 0;  // of those whose gradients are summed with this worker's
 
   // A worker's steps in the first `epochs` ones; not in step: on average.
   [[nodiscard]] int64_t steps_until(int64_t epochs) const {

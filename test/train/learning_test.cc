@@ -53,6 +53,9 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
   train::TrainSpec spec;
   spec.num_epochs = epochs;
   spec.batch_size = kBatch;
+  spec.epoch = {.samples = static_cast<uint64_t>(training_data->batches() * kBatch),
+                .samples_per_step = kBatch,
+                .samples_per_update = kBatch};
   spec.schedule.base = rate;
   spec.initializer = must(optim::parse_initializer("xavier(gaussian,in,2)"));
   spec.seed = 1;
