@@ -16,7 +16,7 @@ namespace dtrain {
 class KillSwitch {
  public:
   // nullopt: never.
-  explicit KillSwitch(std::optional<uint64_t> step = std::nullopt) : step_(step) {}
+  explicit KillSwitch(std::optional<uint64_t> step) : step_(step) {}
   // The process is at `step`. From that of the switch on (steps may be skipped) it ends here by SIGKILL, as one that
   // the system kills: no goodbye, no file completed.
   void reached(uint64_t step) const;

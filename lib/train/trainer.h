@@ -85,7 +85,7 @@ struct TrainParts {
   kvstore::Store& store;
   kvstore::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // of its steps; nullptr: as fast as they are
-  KillSwitch kill = {};
+  KillSwitch kill{std::nullopt};
   Log log;  // named by the rank
 };
 

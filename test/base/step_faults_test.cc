@@ -29,7 +29,7 @@ int killed_by(const KillSwitch& kill_switch, const std::vector<uint64_t>& steps)
 }  // namespace
 
 TEST_CASE("a process is killed at its step, or the first one after it", "[base]") {
-  CHECK(killed_by(KillSwitch(), {0, 1, 2}) == 0);
+  CHECK(killed_by(KillSwitch(std::nullopt), {0, 1, 2}) == 0);
   CHECK(killed_by(KillSwitch(3), {0, 1, 2}) == 0);
   CHECK(killed_by(KillSwitch(3), {0, 1, 2, 3, 4}) == SIGKILL);
   CHECK(killed_by(KillSwitch(3), {0, 1, 5}) == SIGKILL);
