@@ -103,6 +103,7 @@ Lowered lower(const LowerRequest& request) {
   const std::vector<NodeId> order = request.graph.canonical_order();
   lowering.mark_wanted_gradients(order);
   std::vector<Lowering::EmitBackward> backward;
+  backward.reserve(order.size());
   for (const NodeId id : order) backward.push_back(lowering.lower_node(id));
   lowering.program_.begin_backward();
   if (lowering.training()) {
