@@ -211,7 +211,10 @@ Result<bool> Trainer::Impl::train_epoch() {
 Result<bool> Trainer::Impl::epoch_is_over() {
   const int64_t next = position_.epoch + 1;
   if (spec_.epoch.in_step) return own_steps_ >= static_cast<uint64_t>(spec_.epoch.steps_until(next));
+  const SteadyTime begin = now();  // the waits for the last step's weights belong to the steps
   DT_TRY(samples_, parts_.store.samples_applied());
+  DT_TRY(updates_, parts_.store.next_step());  // waits too where rounds end without this worker
+  pace_.wait(begin, now(), parts_.store.times().wait_s);
   return samples_ >= static_cast<uint64_t>(next) * spec_.epoch.samples;
 }
 
