@@ -32,7 +32,7 @@ struct CheckpointHeader {
   // Metrics::sums() of the epoch begun, by rank; empty for a rank whose sums rank 0 did not know.
   std::vector<std::vector<double>> metric_sums;
   // Of each worker since the start of the run, by rank, where they do not go in step; else empty.
-  std::vector<uint64_t> worker_steps;
+  std::vector<uint64_t> worker_steps = {};
   uint32_t params_crc = 0;  // CRC-32C of the .params file that this one belongs to
   uint32_t slots_crc = 0;   // CRC-32C of the names and values of all slots
 };

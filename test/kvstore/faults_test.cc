@@ -65,7 +65,11 @@ class FakeStore final : public ClientEvents {
     thread = std::this_thread::get_id();
     log.add(header, payload);
   }
-  void on_reconnected(uint32_t server) override { told.add({.step = server}, {}); }
+  void on_reconnected(uint32_t server) override {
+    Header header;
+    header.step = server;
+    told.add(header, {});
+  }
   Log log;
   Log told;
   std::thread::id thread;
@@ -92,8 +96,11 @@ struct Between {
   }
   Message message(uint32_t key, uint64_t step, float value) {
     value_ = value;
-    return make_message({.step = step, .key = key, .element_count = 1}, std::as_bytes(std::span(&value_, 1)), nullptr,
-                        true);
+    Header header;
+    header.step = step;
+    header.key = key;
+    header.element_count = 1;
+    return make_message(header, std::as_bytes(std::span(&value_, 1)), nullptr, true);
   }
 
   FakeStore store;
