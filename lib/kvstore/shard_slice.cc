@@ -22,11 +22,6 @@ sync::Policy policy_of_key(const ShardOptions& options, uint32_t key) {
   return key < options.parameters.size() ? options.policy : sync::bsp(workers);
 }
 
-size_t group_count(const sync::Policy& policy) {
-  const auto& groups = policy.group_of;
-  return groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
-}
-
 Header answer_header(const Request& to, uint32_t server, Status status, uint64_t version) {
   Header header;
   header.kind = Kind::kAnswer;
@@ -59,7 +54,7 @@ ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t s
   // Kept apart too where a round may end without one of which a part has come.
   const bool by_rank = options.deterministic || is_statistic() || policy_.backup > 0;
   const auto order = by_rank ? Accumulator::Order::kRank : Accumulator::Order::kArrival;
-  for (size_t i = 0; i < group_count(policy_); i++) groups_.push_back({Accumulator(slice.count, order), {}});
+  for (size_t i = 0; i < sync::group_count(policy_); i++) groups_.push_back({Accumulator(slice.count, order), {}});
   if (reports) record_.emplace(groups_.size(), Clock::now());
 }
 
@@ -142,21 +137,23 @@ void ShardSlice::pull(const Request& request) {
   waiting_.push_back({request, request.header.version, Status::kOk, Clock::now()});
 }
 
-void ShardSlice::request_weights(const Request& request, uint64_t step, Status status) {
+// In place of the same request if it came before.
+void ShardSlice::wait_for(const Request& request, uint64_t wanted, Status status) {
   const uint32_t rank = request.header.rank;
-  take_waiting([&](const Waiting& w) { return w.request.header.rank == rank && w.wanted == step; });
-  waiting_.push_back({request, step, status, Clock::now()});
-  feed(sync::Pull{rank, step});
+  take_waiting([&](const Waiting& w) { return w.request.header.rank == rank && w.wanted == wanted; });
+  waiting_.push_back({request, wanted, status, Clock::now()});
+}
+
+void ShardSlice::request_weights(const Request& request, uint64_t step, Status status) {
+  wait_for(request, step, status);
+  feed(sync::Pull{request.header.rank, step});
 }
 
 void ShardSlice::refresh(const Request& request) {
   const std::lock_guard lock(mutex_);
   if (!machine_) return refuse(request, Status::kUnknownKey);
-  const uint32_t rank = request.header.rank;
-  const uint64_t step = request.header.version;
-  take_waiting([&](const Waiting& w) { return w.request.header.rank == rank && w.wanted == step; });
-  waiting_.push_back({request, step, Status::kOk, Clock::now()});
-  feed(sync::Refresh{rank, step});
+  wait_for(request, request.header.version, Status::kOk);
+  feed(sync::Refresh{request.header.rank, request.header.version});
 }
 
 void ShardSlice::feed(const sync::Event& event, uint32_t samples) {

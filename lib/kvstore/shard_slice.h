@@ -72,6 +72,7 @@ class ShardSlice {
   void refuse(const Request& request, Status status);
   void answer(const Request& request, Status status, const LentValues& values, uint64_t samples_applied);
 
+  void wait_for(const Request& request, uint64_t wanted, Status status);
   void request_weights(const Request& request, uint64_t step, Status status);
   void feed(const sync::Event& event, uint32_t samples = 0);
   void carry_out(const sync::Event& event, const sync::Effect& effect, uint32_t samples);

@@ -31,9 +31,14 @@ Policy gsp(std::vector<Group> group_of, std::optional<Step> lead_max) {
   return {.group_of = std::move(group_of), .lead_max = lead_max, .snapshots = true};
 }
 
+Group group_count(const Policy& policy) {
+  const auto& groups = policy.group_of;
+  return groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
+}
+
 Machine::Machine(Policy policy, Step begin) : policy_(std::move(policy)), version_(begin) {
   const auto& group_of = policy_.group_of;
-  const Group groups = group_of.empty() ? 0 : *std::max_element(group_of.begin(), group_of.end()) + 1;
+  const Group groups = group_count(policy_);
   groups_.resize(groups);
   for (GroupState& group : groups_) group.round = group.open = group.seen = begin;
   for (const Group group : group_of) {

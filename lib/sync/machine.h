@@ -31,6 +31,7 @@ struct Policy {
   bool snapshots = false;
   uint32_t backup = 0;  // a round is applied without the last so many live members, though never without a gradient
 };
+Group group_count(const Policy& policy);  // groups are 0 .. group_count - 1
 Policy bsp(uint32_t workers, uint32_t backup = 0);
 Policy asp(uint32_t workers);
 Policy ssp(uint32_t workers, Step lead_max);

@@ -177,10 +177,9 @@ Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer
       first_late_(static_cast<uint32_t>(workers_.size())) {
   DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds of {} workers", setting.step_ms.size(),
            workers_.size());
-  const auto& groups = setting.policy.group_of;
-  const size_t group_count = groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
-  servers_.assign(setting.servers, {Machine(setting.policy), 0, std::vector<uint32_t>(group_count, 0),
-                                    std::vector<uint64_t>(group_count, 0)});
+  const Group groups = group_count(setting.policy);
+  servers_.assign(setting.servers,
+                  {Machine(setting.policy), 0, std::vector<uint32_t>(groups, 0), std::vector<uint64_t>(groups, 0)});
   outcome_.workers.resize(workers_.size());
   for (const Setting::Join& join : setting.joins) first_late_ -= std::min(join.count, first_late_);
   late_joined_ = first_late_;

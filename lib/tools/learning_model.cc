@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kFloatsMax = int64_t{1} << 26;  // 256 MiB of pictures
 constexpr int64_t kMeasured = 1000;               // pictures
+constexpr kvstore::StalenessWeight kInverse{.rule = kvstore::StalenessWeight::Rule::kPower, .value = 1};
 constexpr uint64_t kMeasureStream = ~uint64_t{0};
 
 // Ten patterns of blurred spots, and noise that is as strong.
@@ -52,10 +53,6 @@ void scale_to_one(std::vector<float>& values) {
   for (float& value : values) value /= largest;
 }
 
-size_t group_count(const sync::Policy& policy) {
-  return *std::max_element(policy.group_of.begin(), policy.group_of.end()) + 1;
-}
-
 }  // namespace
 
 Result<LearningData> learning_data(const std::string& data_dir) {
@@ -88,11 +85,11 @@ Result<LearningData> learning_data(const std::string& data_dir) {
 LearningModel::LearningModel(const LearningData& data, const LearningSetting& setting, const sync::Setting& simulation)
     : data_(data),
       setting_(setting),
-      divides_by_staleness_(simulation.policy.snapshots),
+      weight_(simulation.policy.snapshots ? kInverse : kvstore::StalenessWeight{}),
       stride_(static_cast<size_t>(data.classes)),
       gradients_(simulation.policy.group_of.size()),
       scratch_(stride_ * static_cast<size_t>(data.features + 1), 0.0f) {
-  const size_t workers = gradients_.size(), groups = group_count(simulation.policy);
+  const size_t workers = gradients_.size(), groups = sync::group_count(simulation.policy);
   servers_.resize(simulation.servers);
   for (size_t s = 0; s < servers_.size(); s++) {
     Server& server = servers_[s];
@@ -186,7 +183,7 @@ void LearningModel::add(Server& server, const sync::Add& add) {
 void LearningModel::apply(Server& server, const sync::Apply& apply) {
   const Sum sum = std::exchange(server.sums[apply.group], {});
   server.applied += sum.gradients;
-  const double weight = divides_by_staleness_ ? 1 / static_cast<double>(apply.staleness) : 1;
+  const double weight = kvstore::weight_of(weight_, apply.staleness);
   const auto scale = static_cast<float>(setting_.learning_rate * weight / sum.gradients);
   // Who has been given the old ones still reads them.
   if (server.weights.use_count() > 1) server.weights = std::make_shared<std::vector<float>>(*server.weights);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kvstore/update_rule.h"
 #include "sync/simulator.h"
 
 namespace dtrain::tools {
@@ -82,8 +83,8 @@ class LearningModel final : public sync::Observer {
 
   const LearningData& data_;
   const LearningSetting setting_;
-  const bool divides_by_staleness_;
-  const size_t stride_;  // weights of a feature: one a class. The last feature is the bias, always 1
+  const kvstore::StalenessWeight weight_;  // of an update: GSP's default, or none
+  const size_t stride_;                    // weights of a feature: one a class. The last feature is the bias, always 1
   std::vector<Server> servers_;
   std::vector<std::vector<float>> gradients_;  // by worker, of its last step
   std::vector<float> scratch_;                 // all weights

@@ -189,8 +189,9 @@ Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const syn
   }
   if (is_asked("gsp")) {
     DT_TRY(std::vector<sync::Group> groups, groups_of(options, setting.step_ms));
-    const sync::Group count = *std::max_element(groups.begin(), groups.end()) + 1;
-    schemes.push_back({fmt::format("gsp {} group{}", count, count == 1 ? "" : "s"), sync::gsp(groups), options.lr});
+    const sync::Policy gsp = sync::gsp(std::move(groups));
+    const sync::Group count = sync::group_count(gsp);
+    schemes.push_back({fmt::format("gsp {} group{}", count, count == 1 ? "" : "s"), gsp, options.lr});
   }
   return schemes;
 }

@@ -61,7 +61,7 @@ Audit::Audit(const Setting& setting) : policy_(setting.policy), begun_(setting.p
   books.contents.assign(groups.size(), 0);
   books.taken.assign(groups.size(), 0);
   books.computes_with.assign(groups.size(), 0);
-  books.rounds.resize(*std::max_element(groups.begin(), groups.end()) + 1);
+  books.rounds.resize(group_count(policy_));
   for (Round& round : books.rounds) round.kept = round.promised = books.contents;
   books_.assign(setting.servers, books);
   for (uint32_t s = 0; s < setting.servers; s++) append_begin({0, s}, policy_, 0, trace);

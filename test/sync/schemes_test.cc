@@ -17,7 +17,7 @@ namespace {
 class OneWeight {
  public:
   OneWeight(const Policy& policy, double momentum) : machine_(policy), sgd_{.momentum = momentum, .weight_decay = 0} {
-    const Group groups = *std::max_element(policy.group_of.begin(), policy.group_of.end()) + 1;
+    const Group groups = group_count(policy);
     sums_.resize(groups);
     kept_.assign(groups, weight_);
   }
