@@ -125,17 +125,24 @@ Result<> DistStore::begin_updates(const TrainingState& state) {
   return updater_->bind(of_sums, {}, state);
 }
 
+template <class Begin>
+Result<> DistStore::ask(const char* what, Wanted wanted, const Begin& begin_part) {
+  std::vector<Part*> parts;
+  for (Part& part : parts_) {
+    if (!(this->*wanted)(part)) continue;
+    const std::lock_guard lock(mutex_);
+    begin_part(part);
+    parts.push_back(&part);
+  }
+  return exchange(what, parts);
+}
+
 // A round of all workers, whatever the scheme.
 Result<> DistStore::share_statistics(uint64_t samples) {
   const uint64_t round = share_count_++;
   const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));
-  std::vector<Part*> parts;
-  for (Part* part : parts_of_.back()) {
-    const std::lock_guard lock(mutex_);
-    begin(*part, request_of(*part, Kind::kPushPull, round, round + 1, weight), part->value);
-    parts.push_back(part);
-  }
-  return exchange("mean of the statistics", parts);
+  return ask("mean of the statistics", &DistStore::is_statistic,
+             [&](Part& part) { begin(part, request_of(part, Kind::kPushPull, round, round + 1, weight), part.value); });
 }
 
 Result<> DistStore::refresh() {
@@ -228,15 +235,11 @@ Result<TrainingState> DistStore::fetch_state() {
 
 Result<> DistStore::fetch_slot(size_t slot, std::span<NamedArray> arrays) {
   const uint64_t request = next_request();
-  std::vector<Part*> parts;
-  for (Part& part : parts_) {
-    if (is_statistic(part)) continue;
-    const std::span<float> into = std::span(arrays[part.slice.key].values).subspan(part.slice.begin, part.slice.count);
-    const std::lock_guard lock(mutex_);
-    begin(part, request_of(part, Kind::kPullState, request, 0, static_cast<uint32_t>(slot + 1)), into);
-    parts.push_back(&part);
-  }
-  return exchange("optimizer state", parts);
+  return ask("optimizer state", &DistStore::is_parameter, [&](Part& part) {
+    const std::span<float> array = arrays[part.slice.key].values;
+    begin(part, request_of(part, Kind::kPullState, request, 0, static_cast<uint32_t>(slot + 1)),
+          array.subspan(part.slice.begin, part.slice.count));
+  });
 }
 
 Result<Counters> DistStore::fetch_counters() {
@@ -253,26 +256,16 @@ Result<Counters> DistStore::fetch_counters() {
 
 Result<> DistStore::assign() {
   assign_count_++;
-  std::vector<Part*> parts;
-  for (Part& part : parts_) {
+  return ask("acknowledgement", &DistStore::any, [&](Part& part) {
     const uint64_t version = is_statistic(part) ? 0 : counters_.updates;
-    const std::lock_guard lock(mutex_);
     begin(part, request_of(part, Kind::kAssign, assign_count_, version, 0), {});
-    parts.push_back(&part);
-  }
-  return exchange("acknowledgement", parts);
+  });
 }
 
 Result<> DistStore::pull(Kind kind, Wanted wanted, uint64_t version) {
   const uint64_t request = next_request();
-  std::vector<Part*> parts;
-  for (Part& part : parts_) {
-    if (!(this->*wanted)(part)) continue;
-    const std::lock_guard lock(mutex_);
-    begin(part, request_of(part, kind, request, version, 0), part.value);
-    parts.push_back(&part);
-  }
-  return exchange("value", parts);
+  return ask("value", wanted,
+             [&](Part& part) { begin(part, request_of(part, kind, request, version, 0), part.value); });
 }
 
 Result<> DistStore::exchange(const char* what, const std::vector<Part*>& parts) {

@@ -98,6 +98,8 @@ class DistStore final : public Store, public ClientEvents {
 
   // A request for each part that is `wanted`, all at once; returns when all are answered.
   using Wanted = bool (DistStore::*)(const Part&) const;
+  template <class Begin>  // begin_part(part) begins its request, under the lock
+  Result<> ask(const char* what, Wanted wanted, const Begin& begin_part);
   Result<> assign();
   Result<> pull(Kind kind, Wanted wanted, uint64_t version);
   Result<TrainingState> fetch_state();
