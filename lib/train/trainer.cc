@@ -198,7 +198,6 @@ Result<bool> Trainer::Impl::train_epoch() {
   for (;;) {
     DT_TRY(const bool over, epoch_is_over());
     if (over) return true;
-    DT_TRY(updates_, parts_.store.next_step());
     DT_TRY(const bool go, parts_.coordinator.may_begin(updates_));
     if (!go) return false;
     DT_TRY_VOID(step());
@@ -210,10 +209,11 @@ Result<bool> Trainer::Impl::train_epoch() {
 
 Result<bool> Trainer::Impl::epoch_is_over() {
   const int64_t next = position_.epoch + 1;
+  const SteadyTime begin = now();
+  DT_TRY(updates_, parts_.store.next_step());
   if (spec_.epoch.in_step) return own_steps_ >= static_cast<uint64_t>(spec_.epoch.steps_until(next));
-  const SteadyTime begin = now();  // the waits for the last step's weights belong to the steps
   DT_TRY(samples_, parts_.store.samples_applied());
-  DT_TRY(updates_, parts_.store.next_step());  // waits too where rounds end without this worker
+  // Both may have waited for the last step's weights, which belongs to the steps.
   pace_.wait(begin, now(), parts_.store.times().wait_s);
   return samples_ >= static_cast<uint64_t>(next) * spec_.epoch.samples;
 }
