@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,13 @@ namespace dtrain::comm {
 // Between processes the scheduler carries them; threads of one process hand them over (Board). What it returns is
 // checked, as all that peers say.
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
+
+// The processes whose devices make a group. Alone: the default.
+struct Processes {
+  uint32_t rank = 0;
+  uint32_t size = 1;
+  Exchange exchange = [](std::string mine) -> Result<std::vector<std::string>> { return std::vector{std::move(mine)}; };
+};
 
 // Where the threads of a process hand each other their bytes, once. Outlives its exchanges.
 class Board {

@@ -53,10 +53,11 @@ class CudaModule final : public exec::DeviceModule {
     return make_device_optimizer(executor, spec);
   }
 
-  Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<exec::Executor* const> executors) override {
+  Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<exec::Executor* const> executors,
+                                                              const comm::Processes& processes) override {
     std::vector<CudaExecutor*> of_devices;
     for (exec::Executor* executor : executors) of_devices.push_back(&dynamic_cast<CudaExecutor&>(*executor));
-    return join_in_process(of_devices);
+    return join_devices(of_devices, processes);
   }
 };
 

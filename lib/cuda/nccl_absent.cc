@@ -3,8 +3,10 @@
 
 namespace dtrain::cuda {
 
-Result<std::vector<std::unique_ptr<comm::Collective>>> join_in_process(std::span<CudaExecutor* const> executors) {
-  return fail(Code::kDevice, "{} GPUs need NCCL, which this build has not: train with one", executors.size());
+Result<std::vector<std::unique_ptr<comm::Collective>>> join_devices(std::span<CudaExecutor* const> executors,
+                                                                    const comm::Processes& processes) {
+  return fail(Code::kDevice, "{} GPUs need NCCL, which this build has not: train with one",
+              executors.size() * processes.size);
 }
 
 }  // namespace dtrain::cuda

@@ -95,6 +95,10 @@ std::shared_ptr<NcclProcess> make_nccl_process() {
   return std::make_shared<NcclProcess>();
 }
 
+void cancel(NcclProcess& process, const Error& error) {
+  process.cancel(error);
+}
+
 namespace {
 
 class NcclCollective final : public comm::Collective {
@@ -308,9 +312,9 @@ Result<> finish_join(Communicator& communicator, const NcclRank& rank, ncclResul
 
 }  // namespace
 
-Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const comm::Exchange& exchange) {
+Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const comm::Exchange& exchange) {
   std::string mine;
-  if (rank == 0) {
+  if (process == 0) {
     ncclUniqueId id{};
     const ncclResult_t result = ncclGetUniqueId(&id);
     if (result != ncclSuccess) {
@@ -318,10 +322,13 @@ Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const comm::E
     }
     mine.assign(id.internal, sizeof(id.internal));
   }
-  DT_TRY(std::vector<std::string> all, exchange(std::move(mine)), "telling the ranks of the NCCL group its id");
-  if (all.size() != size) return fail(Code::kStartup, "an NCCL group of {} ranks heard of {}", size, all.size());
+  DT_TRY(std::vector<std::string> all, exchange(std::move(mine)), "telling the processes of the NCCL group its id");
+  if (all.size() != processes) {
+    return fail(Code::kStartup, "an NCCL group of {} processes heard of {}", processes, all.size());
+  }
   if (all[0].size() != NCCL_UNIQUE_ID_BYTES) {
-    return fail(Code::kStartup, "rank 0 of the NCCL group sent an id of {} bytes instead of {}: is it another build?",
+    return fail(Code::kStartup,
+                "the first process of the NCCL group sent an id of {} bytes instead of {}: is it another build?",
                 all[0].size(), NCCL_UNIQUE_ID_BYTES);
   }
   return std::move(all[0]);
@@ -329,9 +336,8 @@ Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const comm::E
 
 namespace {
 
-Result<std::unique_ptr<NcclCollective>> join(const NcclRank& rank, const comm::Exchange& exchange) {
+Result<std::unique_ptr<NcclCollective>> join(const NcclRank& rank, const std::string& id) {
   DT_CHECK(rank.rank < rank.size, "rank {} of {}", rank.rank, rank.size);
-  DT_TRY(const std::string id, agree_on_nccl_id(rank.rank, rank.size, exchange));
   auto communicator = std::make_shared<Communicator>();
   if (rank.process) rank.process->enter(communicator);
   DT_TRY(const ncclResult_t begun, begin_join(*communicator, rank, id));
@@ -341,15 +347,15 @@ Result<std::unique_ptr<NcclCollective>> join(const NcclRank& rank, const comm::E
 
 }  // namespace
 
-Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const comm::Exchange& exchange) {
-  return join(rank, exchange);
+Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const std::string& id) {
+  return join(rank, id);
 }
 
 Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
-                                                    const comm::Exchange& exchange) {
+                                                    const std::string& id) {
   rank.stream = store->get();
   rank.enqueue_only = true;
-  DT_TRY(std::shared_ptr<NcclCollective> joined, join(rank, exchange));
+  DT_TRY(std::shared_ptr<NcclCollective> joined, join(rank, id));
   return std::make_unique<StoreCollective>(std::move(store), std::move(joined));
 }
 

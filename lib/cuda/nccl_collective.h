@@ -23,6 +23,8 @@ namespace dtrain::cuda {
 // What the ranks of one process have in common, so that cancel() on one of them reaches all.
 class NcclProcess;
 std::shared_ptr<NcclProcess> make_nccl_process();
+// As Collective's cancel on any of its ranks, also while they join.
+void cancel(NcclProcess& process, const Error& error);
 
 struct NcclRank {
   uint32_t rank = 0;
@@ -39,19 +41,19 @@ struct NcclRank {
   bool enqueue_only = false;
 };
 
-// Called by every rank, on a thread whose current device is the rank's. Code::kStartup if the ranks did not come
-// together, kDevice for what NCCL says of the device; what the exchange returned. Errors of operations: kPeerLost (NCCL
-// does not say which rank it is), and DeviceError for a broken device. Destroying a group does not wait for the others.
-Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const comm::Exchange& exchange);
+// The group's name: 128 bytes, made by the first process and told to all `processes` through the exchange. Needs no
+// device. Code::kStartup: what came is none; what the exchange returned.
+Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const comm::Exchange& exchange);
+
+// Called by every rank with the group's name, on a thread whose current device is the rank's. Code::kStartup if the
+// ranks did not come together, kDevice for what NCCL says of the device. Errors of operations: kPeerLost (NCCL does not
+// say which rank it is), and DeviceError for a broken device. Destroying a group does not wait for the others.
+Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const std::string& id);
 
 // The same for a rank that works in a store's stream, which outlives the group: operations are only enqueued, and not
 // at all where a graph holds them. While the host waits for the stream, operation_limit holds, and an error of a peer
 // ends the wait. `rank.stream` and enqueue_only do not count.
 Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
-                                                    const comm::Exchange& exchange);
-
-// The group's name, made by rank 0 and told to all through the exchange: 128 bytes. A step of join_nccl, which needs no
-// device.
-Result<std::string> agree_on_nccl_id(uint32_t rank, uint32_t size, const comm::Exchange& exchange);
+                                                    const std::string& id);
 
 }  // namespace dtrain::cuda

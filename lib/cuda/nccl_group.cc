@@ -4,31 +4,40 @@
 
 #include <thread>
 
-#include "comm/exchange.h"
 #include "cuda/nccl_collective.h"
 
 namespace dtrain::cuda {
 
+namespace {
+
+using End = std::unique_ptr<comm::Collective>;
+
+// One end, on its device. An Error ends the joining of the others here; those of other processes have their limit.
+Result<End> join_one(const NcclRank& rank, const std::shared_ptr<StoreStream>& store, const std::string& id) {
+  Result<End> end;
+  Result<> outcome = catching([&]() -> Result<> {
+    DT_CUDA(cudaSetDevice(store->device()));
+    DT_TRY(end, join_nccl(rank, store, id));
+    return {};
+  });
+  if (outcome) return end;
+  cancel(*rank.process, outcome.error());
+  return tl::unexpected(std::move(outcome.error()).with(fmt::format("joining GPU {}", store->device())));
+}
+
+}  // namespace
+
 // Joining waits for all: a thread each.
-Result<std::vector<std::unique_ptr<comm::Collective>>> join_in_process(std::span<CudaExecutor* const> executors) {
-  using End = std::unique_ptr<comm::Collective>;
+Result<std::vector<End>> join_devices(std::span<CudaExecutor* const> executors, const comm::Processes& processes) {
+  DT_TRY(const std::string id, agree_on_nccl_id(processes.rank, processes.size, processes.exchange));
   const auto process = make_nccl_process();
-  const auto size = static_cast<uint32_t>(executors.size());
-  comm::Board board(size);
-  std::vector<Result<End>> joined(executors.size());
-  const auto join_one = [&](uint32_t rank) {
-    const std::shared_ptr<StoreStream>& store = executors[rank]->store_stream();
-    Result<> outcome = catching([&]() -> Result<> {
-      DT_CUDA(cudaSetDevice(store->device()));
-      DT_TRY(joined[rank], join_nccl({.rank = rank, .size = size, .process = process}, store, board.of(rank)));
-      return {};
-    });
-    if (outcome) return;
-    joined[rank] = tl::unexpected(std::move(outcome.error()).with(fmt::format("joining device {}", rank)));
-    board.call_off(joined[rank].error());
-  };
+  const auto here = static_cast<uint32_t>(executors.size());
+  std::vector<Result<End>> joined(here);
   std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < size; rank++) threads.emplace_back(join_one, rank);
+  for (uint32_t device = 0; device < here; device++) {
+    const NcclRank rank{.rank = processes.rank * here + device, .size = processes.size * here, .process = process};
+    threads.emplace_back([&, rank, device] { joined[device] = join_one(rank, executors[device]->store_stream(), id); });
+  }
   for (std::thread& thread : threads) thread.join();
   std::vector<End> ends;
   for (Result<End>& end : joined) {

@@ -20,7 +20,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
  public:
   DeviceOptimizer(optim::OptimizerSpec spec, size_t slots, std::shared_ptr<StoreStream> stream, LossScale* flag)
       : spec_(std::move(spec)), slots_(slots), stream_(std::move(stream)), flag_(flag) {
-    DT_CHECK(spec_.name == "sgd" && slots_ <= 1, "the kernel is sgd's");
+    DT_CHECK((spec_.name == "sgd" || spec_.name == "nag") && slots_ <= 1, "no kernel for the rule '{}'", spec_.name);
   }
   ~DeviceOptimizer() override { stream_->drop_graphs(); }
   DeviceOptimizer(const DeviceOptimizer&) = delete;
@@ -56,12 +56,13 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     Table<UpdateTensor> gradients = g.table.table();
     gradients.bytes = g.gradient_bytes;
     find_nonfinite(gradients, flag_, stream);
-    sgd({.table = g.table.table(),
-         .momentum = spec_.momentum,
-         .clip = spec_.clip_gradient,
-         .step = scalars,
-         .loss_scale = flag_},
-        stream);
+    cuda::update({.rule = spec_.name == "nag" ? Rule::kNag : Rule::kSgd,
+                  .table = g.table.table(),
+                  .momentum = spec_.momentum,
+                  .clip = spec_.clip_gradient,
+                  .step = scalars,
+                  .loss_scale = flag_},
+                 stream);
   }
 
   std::span<float> state(size_t group, size_t array, size_t) override { return state_of(group, array); }

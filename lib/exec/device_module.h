@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/collective.h"
+#include "comm/exchange.h"
 #include "exec/executor.h"
 #include "optim/array_optimizer.h"
 
@@ -33,8 +34,10 @@ class DeviceModule {
   // Code::kUsage: an unknown rule.
   virtual Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(Executor& executor,
                                                                         const optim::OptimizerSpec& spec) = 0;
-  // An end each of one group. Code::kStartup, kDevice: they did not come together.
-  virtual Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<Executor* const> executors) = 0;
+  // An end each of one group of the devices of all processes, which have as many each; ranks are counted process by
+  // process. Code::kStartup, kDevice: they did not come together; what the exchange returned.
+  virtual Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<Executor* const> executors,
+                                                                      const comm::Processes& processes) = 0;
 };
 
 // The module's one entry, by this name and with C linkage: a new object, which the caller owns.

@@ -27,8 +27,8 @@ namespace dtrain::kvstore {
 struct ShardOptions {
   uint32_t server = 0;                // rank: which slices of the placement are its own
   std::vector<Slice> placement = {};  // of all servers
-  std::vector<std::string> parameters =
-      {};  // names, by key; the keys after them are statistics: rounds of all workers, and their mean
+  // By key; the keys after them are statistics: rounds of all workers, and their mean.
+  std::vector<optim::Multipliers> parameters = {};
   UpdateRule rule = {};
   // The workers update (R-S6): a round's answer carries the sum of its gradients and, in the header, of its samples.
   // The optimiser's state is then only passed on: what rank 0 assigned, for the others to pull before the first round.

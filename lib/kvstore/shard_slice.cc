@@ -14,7 +14,7 @@ namespace dtrain::kvstore {
 namespace {
 
 optim::Multipliers multipliers_of_key(const ShardOptions& options, uint32_t key) {
-  return key < options.parameters.size() ? optim::multipliers_of(options.parameters[key]) : optim::Multipliers{};
+  return key < options.parameters.size() ? options.parameters[key] : optim::Multipliers{};
 }
 
 sync::Policy policy_of_key(const ShardOptions& options, uint32_t key) {

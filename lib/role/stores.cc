@@ -8,6 +8,7 @@
 #include "role/addresses.h"
 #include "role/meeting.h"
 #include "role/setup.h"
+#include "train/loss_scale.h"
 
 namespace dtrain::role {
 namespace {
@@ -26,8 +27,12 @@ Result<> check_devices(const StoreSetup& setup) {
               setup.coordinator.rank(), mine, other - all.begin(), *other, setup.spec.flags.scheme.kv_store);
 }
 
+bool joins_workers(const StoreSetup& setup) {
+  const job::Store store = job::store_of(setup.spec.flags);
+  return store.spans_workers() && !store.servers && setup.coordinator.workers() > 1;
+}
+
 Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) {
-  DT_TRY_VOID(check_devices(setup));
   DT_TRY(const std::string address, own_address(setup.flags.launch), "looking for the own address");
   return comm::make_gloo_group(
       {.rank = setup.coordinator.rank(),
@@ -37,11 +42,10 @@ Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) 
       [&](const std::string& mine) { return exchange(setup.coordinator, "addresses of the workers", mine); });
 }
 
-// An end for each device of this process; none: there is only one device.
-Result<Group> open_group(const StoreSetup& setup) {
-  const job::Store store = job::store_of(setup.spec.flags);
+// An end for each device of this process, over the host's memory; none: there is only one device.
+Result<Group> join_on_host(const StoreSetup& setup) {
   const auto devices = static_cast<uint32_t>(device_count(setup.flags));
-  const bool among_workers = store.spans_workers() && !store.servers && setup.coordinator.workers() > 1;
+  const bool among_workers = joins_workers(setup);
   if (!among_workers && devices == 1) return Group{};
   if (!among_workers) return comm::make_shared_memory_group(devices, {.wait_limit_s = kWaitLimitSeconds});
   DT_TRY(std::unique_ptr<comm::Collective> workers, meet_workers(setup), "joining the group of all workers");
@@ -51,6 +55,21 @@ Result<Group> open_group(const StoreSetup& setup) {
     return group;
   }
   return comm::make_hierarchy({.devices = devices, .wait_limit_s = 2 * kWaitLimitSeconds}, std::move(workers));
+}
+
+// The same over the memory of the devices of `executors`.
+Result<Group> join_on_devices(const StoreSetup& setup, exec::DeviceModule& module,
+                              std::span<exec::Executor* const> executors) {
+  comm::Processes processes;
+  if (joins_workers(setup)) {
+    processes = {.rank = setup.coordinator.rank(),
+                 .size = setup.coordinator.workers(),
+                 .exchange = [&](const std::string& mine) {
+                   return exchange(setup.coordinator, "the name of the GPUs' group", mine);
+                 }};
+  }
+  if (processes.size * executors.size() == 1) return Group{};
+  return module.join(executors, processes);
 }
 
 }  // namespace
@@ -85,40 +104,47 @@ std::string update_text(const job::Flags& flags) {
 
 namespace {
 
+// A worker that leaves out a step of its own gives no samples.
+bool leaves_out_steps(const job::JobFlags& flags) {
+  const Result<train::LossScale> scale = train::LossScale::parse(flags.loss_scale);
+  return flags.optimizer.on_nan == job::OnNan::kSkip || !scale || scale->is_dynamic();
+}
+
 kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
   return {.update_at = update_place(job::store_of(setup.spec.flags), setup.spec.flags.num_workers),
           .rule = update_rule(setup.spec),
           .bucket_begin = setup.bucket_begin,
           .threads = plan_threads(setup.flags).device,
-          .wait_limit_s = kWaitLimitSeconds};
+          .wait_limit_s = kWaitLimitSeconds,
+          .samples_differ = leaves_out_steps(setup.spec.flags)};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, std::unique_ptr<kvstore::Store> servers) {
-  DT_TRY(Group group, open_group(setup));
-  if (servers != nullptr && group.empty()) return servers;
-  DT_TRY(std::unique_ptr<kvstore::DeviceStore> devices,
-         kvstore::DeviceStore::create(store_options(setup), std::move(group), std::move(servers), setup.waits));
-  return devices;
-}
-
-Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
-                                                     exec::DeviceGroup& executors) {
-  if (!executors.parameters_on_device()) return join_devices(setup, nullptr);
+Result<std::unique_ptr<kvstore::Store>> store_on_devices(const StoreSetup& setup, const Devices& devices,
+                                                         exec::DeviceGroup& executors) {
   std::vector<exec::Executor*> all;
   kvstore::DeviceStore::Optimizers optimizers;
   for (size_t i = 0; i < executors.size(); i++) {
     all.push_back(&executors.executor(i));
     DT_TRY(optimizers.emplace_back(), devices.module()->make_optimizer(*all.back(), optimizer_spec(setup.spec.flags)));
   }
-  Group group;
-  if (all.size() > 1) {
-    DT_TRY(group, devices.module()->join(all), "joining the GPUs");
-  }
+  DT_TRY(Group group, join_on_devices(setup, *devices.module(), all), "joining the GPUs");
   DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
          kvstore::DeviceStore::create_on_devices(store_options(setup), std::move(group), std::move(optimizers),
                                                  setup.waits));
+  return store;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
+                                                     exec::DeviceGroup& executors,
+                                                     std::unique_ptr<kvstore::Store> servers) {
+  if (joins_workers(setup)) DT_TRY_VOID(check_devices(setup));
+  if (executors.parameters_on_device()) return store_on_devices(setup, devices, executors);
+  DT_TRY(Group group, join_on_host(setup));
+  if (servers != nullptr && group.empty()) return servers;
+  DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
+         kvstore::DeviceStore::create(store_options(setup), std::move(group), std::move(servers), setup.waits));
   return store;
 }
 

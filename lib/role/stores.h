@@ -35,12 +35,11 @@ struct StoreSetup {
 using MakeStore =
     std::function<Result<std::unique_ptr<kvstore::Store>>(const Devices& devices, exec::DeviceGroup& executors)>;
 
-// `servers`: the store over the job's servers; nullptr: it has none. Where the job's store joins the devices of several
-// workers by itself, they meet here: all must come. Code::kStartup, kPeerLost: they did not; kUsage: they have
-// different numbers of devices.
-Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, std::unique_ptr<kvstore::Store> servers);
-// The same for a process alone, whose store works in the memory of the devices where the parameters are there.
+// A store in the memory of the devices where the parameters are there. `servers`: the store over the job's servers;
+// nullptr: it has none. Where the job's store joins the devices of several workers by itself, they meet here: all must
+// come. Code::kStartup, kPeerLost: they did not; kUsage: they have different numbers of devices.
 Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
-                                                     exec::DeviceGroup& executors);
+                                                     exec::DeviceGroup& executors,
+                                                     std::unique_ptr<kvstore::Store> servers = nullptr);
 
 }  // namespace dtrain::role

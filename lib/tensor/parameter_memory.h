@@ -13,6 +13,7 @@ namespace dtrain {
 struct TensorName {
   std::string name;
   Shape shape;
+  ParameterRule rule = {};
 };
 
 // Where numbers are to lie: `count` of them at a cache line, of any content, given back with the last owner.

@@ -1,6 +1,7 @@
 // The learned tensors of a network as an executor shows them and a store moves them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,12 +22,30 @@ class DeviceArrays {
   virtual Result<> write(std::span<const float> on_host, std::span<float> on_device) = 0;
 };
 
+// How the values of a parameter begin (models.md 3.2; arithmetic: optim/initializer.h).
+struct InitializerSpec {
+  // kConstant: all are `magnitude`; kDiagonal: w[i, i, ...] is, all others are 0.
+  enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal };
+  enum class Factor { kAverage, kIn, kOut };
+  Kind kind = Kind::kXavier;
+  bool gaussian = false;             // xavier: draw from a normal distribution instead of a uniform one
+  Factor factor = Factor::kAverage;  // xavier
+  double magnitude = 3;              // xavier: magnitude; uniform: scale; normal: sigma
+};
+
+// What a network says of one of its parameters: nothing where what holds for all parameters holds for it too.
+struct ParameterRule {
+  std::optional<double> learning_rate, weight_decay;  // multipliers of the job's
+  std::optional<InitializerSpec> initial;
+};
+
 // One parameter in canonical layout ([filters, c/groups, kernel_h, kernel_w] and so on), in memory of the executor.
 struct ParameterSpan {
   std::string name;
   Shape shape;
   std::span<float> weight;
   std::span<float> gradient;  // empty for statistics, and in an executor for inference
+  ParameterRule rule = {};
 };
 
 struct ParameterView {
@@ -38,6 +57,7 @@ struct ParameterView {
   std::span<float> all_weights = {}, all_gradients = {}, all_statistics = {};
 
   DeviceArrays* device = nullptr;  // whose arrays these are; none: the host's, which anybody may read and write
+  std::span<float> number = {};    // one of no meaning in the device's memory, for whoever has to sum one there
 };
 
 // Between a view's memory and the host's, as DeviceArrays does; `device`: the view's.

@@ -27,7 +27,7 @@ struct StartFrom {
 
 struct StartSpec {
   std::optional<StartFrom> from;
-  optim::InitializerSpec initializer;
+  InitializerSpec initializer;
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
   std::string job_hash, job_text;                      // of this run's JobSpec

@@ -54,6 +54,8 @@ class Trainer::Impl {
   Result<std::vector<std::vector<double>>> all_metric_sums();
   void note_rate();
   void report_progress();
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(now() - began_).count(); }
+  Result<> note_accuracy(bool validation, double accuracy);
   Result<> write_metrics(std::vector<std::pair<std::string, double>> values);
 
   TrainSpec spec_;
@@ -63,6 +65,7 @@ class Trainer::Impl {
   Speedometer speedometer_;
   Pace pace_;
   MetricsFile metrics_file_;
+  AccuracyTimes training_times_, validation_times_;
 
   Position position_;                   // steps: this worker's
   uint64_t own_steps_ = 0;              // since the start of the run, earlier processes included
@@ -74,6 +77,7 @@ class Trainer::Impl {
   bool is_reading_ = false;             // a pass over the data is under way
   SteadyTime step_began_;               // the last one
   double rate_ = 0;
+  SteadyTime began_;  // when everybody had the initial weights
   SteadyTime last_save_;
   PaceTotals at_window_;      // of pace_, when the last window began
   double epoch_seconds_ = 0;  // of pace_, when the epoch began
@@ -95,7 +99,9 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                     .loss_scale = spec_.loss_scale,
                     .log = parts_.log}),
       speedometer_(spec_.disp_batches, spec_.batch_size),
-      pace_(spec_.batch_size) {}
+      pace_(spec_.batch_size),
+      training_times_(spec_.log_time_to),
+      validation_times_(spec_.log_time_to) {}
 
 // R-D9: by the samples that will have been applied, this update's included.
 double Trainer::Impl::rate_of_next_update() const {
@@ -170,7 +176,7 @@ Result<> Trainer::Impl::begin() {
   if (samples_ > 0 && rate_ != spec_.schedule.base && is_rank_0()) {
     parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, position_.epoch);
   }
-  last_save_ = now();
+  began_ = last_save_ = now();
   return {};
 }
 
@@ -311,13 +317,30 @@ Result<> Trainer::Impl::after_step(int64_t count) {
                                {"samples_per_s", *speed},
                                {"wait_data_s", totals.wait_data_s - at_window_.wait_data_s},
                                {"wait_network_s", totals.wait_network_s - at_window_.wait_network_s}}));
+    DT_TRY_VOID(note_accuracy(false, training_metrics_.epoch_accuracy()));
     training_metrics_.start_window();
     at_window_ = totals;
   }
   return save_last_if_due();
 }
 
+// Training's is that of the epoch so far, taken with each line of the speed: a few batches alone would reach too much.
+Result<> Trainer::Impl::note_accuracy(bool validation, double accuracy) {
+  if (!is_rank_0()) return {};
+  AccuracyTimes& times = validation ? validation_times_ : training_times_;
+  const std::span<const TimeToAccuracy> reached = times.note(accuracy, seconds(), samples_);
+  if (!reached.empty()) parts_.log.info("{}", reached_line(validation ? "validation" : "train", reached.back()));
+  for (const TimeToAccuracy& level : reached) {
+    DT_TRY_VOID(write_metrics(
+        {{"time_to_accuracy", level.seconds}, {"accuracy", level.accuracy}, {"validation", validation ? 1 : 0}}));
+  }
+  return {};
+}
+
+// With how far training has come: seconds since it began here, samples of all workers since the start of the run.
 Result<> Trainer::Impl::write_metrics(std::vector<std::pair<std::string, double>> values) {
+  values.emplace_back("seconds", seconds());
+  values.emplace_back("samples", static_cast<double>(samples_));
   return metrics_file_.append({.epoch = position_.epoch, .step = updates_, .values = std::move(values)});
 }
 
@@ -327,10 +350,11 @@ Result<> Trainer::Impl::report_epoch() {
   }
   parts_.log.info("{}", time_line(position_.epoch, pace_.totals().seconds - epoch_seconds_));
   outcome_.train_accuracy = training_metrics_.epoch_accuracy();
-  return write_metrics({{"train_accuracy", training_metrics_.epoch_accuracy()},
-                        {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},
-                        {"lr", rate_},
-                        {"bad_records", static_cast<double>(parts_.training_data.bad_records())}});
+  DT_TRY_VOID(write_metrics({{"train_accuracy", training_metrics_.epoch_accuracy()},
+                             {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},
+                             {"lr", rate_},
+                             {"bad_records", static_cast<double>(parts_.training_data.bad_records())}}));
+  return note_accuracy(false, training_metrics_.epoch_accuracy());
 }
 
 Result<> Trainer::Impl::end_epoch() {
@@ -358,7 +382,8 @@ Result<> Trainer::Impl::evaluate() {
   for (const MetricValue& metric : validation_metrics_.epoch()) {
     parts_.log.info("{}", metric_line(position_.epoch, "Validation", metric));
   }
-  return write_metrics({{"validation_accuracy", accuracy}});
+  DT_TRY_VOID(write_metrics({{"validation_accuracy", accuracy}}));
+  return note_accuracy(true, accuracy);
 }
 
 // Each worker's sums of the epoch begun, for a checkpoint in mid-epoch.
@@ -427,6 +452,8 @@ TrainOutcome Trainer::Impl::outcome() const {
   TrainOutcome outcome = outcome_;
   const PaceTotals& totals = pace_.totals();
   outcome.position = position_;
+  outcome.time_to_train_accuracy = training_times_.all();
+  outcome.time_to_validation_accuracy = validation_times_.all();
   outcome.samples = samples_ - samples_at_begin_;
   outcome.samples_per_s = totals.seconds > 0 ? static_cast<double>(outcome.samples) / totals.seconds : 0;
   outcome.wait_data_share = share(totals.wait_data_s, totals);

@@ -24,6 +24,7 @@
 #include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/start.h"
+#include "train/time_to_accuracy.h"
 
 namespace dtrain::train {
 
@@ -56,7 +57,7 @@ struct TrainSpec {
   // The store applies these; here they make initial weights, the header of checkpoints and the lines about the rate.
   optim::OptimizerSpec optimizer;
   optim::ScheduleSpec schedule;
-  optim::InitializerSpec initializer;
+  InitializerSpec initializer;
   uint64_t seed = 0;
   std::string job_hash, job_text;  // of the JobSpec: for checkpoints
 
@@ -69,6 +70,7 @@ struct TrainSpec {
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;
   std::string metrics_path;  // metrics.jsonl, appended to; empty: none
+  double log_time_to = 0;    // rank 0: the first time at each multiple of it as accuracy is noted; 0: off
 };
 
 // All borrowed; they outlive the trainer.
@@ -93,9 +95,10 @@ struct TrainOutcome {
   bool stopped = false;  // the coordinator said so; a checkpoint was written where there is a prefix
   Position position;
   std::optional<double> train_accuracy, validation_accuracy,
-      best_validation_accuracy;  // of whole epochs, the last ones
-  uint64_t samples = 0;          // by the whole job, in this run
-  double samples_per_s = 0;      // of the whole job, without validation
+      best_validation_accuracy;                                                     // of whole epochs, the last ones
+  std::vector<TimeToAccuracy> time_to_train_accuracy, time_to_validation_accuracy;  // rank 0's
+  uint64_t samples = 0;                                                             // by the whole job, in this run
+  double samples_per_s = 0;  // of the whole job, without validation
   double wait_data_share = 0, wait_network_share = 0;
   int64_t bad_records = 0;
 };

@@ -23,13 +23,13 @@ bool has_device() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-comm::Exchange alone() {
-  return [](std::string mine) -> Result<std::vector<std::string>> { return std::vector{std::move(mine)}; };
+std::string own_id() {
+  return agree_on_nccl_id(0, 1, comm::Processes().exchange).value();
 }
 
 }  // namespace
 
-TEST_CASE("all ranks get the id that rank 0 made", "[cuda][nccl]") {
+TEST_CASE("all processes get the id that the first one made", "[cuda][nccl]") {
   constexpr uint32_t kSize = 3;
   comm::Board board(kSize);
   std::vector<std::string> ids(kSize);
@@ -45,7 +45,7 @@ TEST_CASE("all ranks get the id that rank 0 made", "[cuda][nccl]") {
 
 TEST_CASE("what an exchange returns is checked as everything that peers say", "[cuda][nccl]") {
   const auto code_of = [](const Result<std::string>& id) { return id ? Code::kInternal : id.error().code; };
-  CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(128, 'i')}))) == Code::kStartup);  // of one rank only
+  CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(128, 'i')}))) == Code::kStartup);  // of one process only
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(127, 'i'), ""}))) == Code::kStartup);
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({"", std::string(128, 'i')}))) == Code::kStartup);
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({}))) == Code::kStartup);
@@ -57,7 +57,7 @@ TEST_CASE("what an exchange returns is checked as everything that peers say", "[
   const Result<std::string> id = agree_on_nccl_id(1, 2, lost);
   REQUIRE_FALSE(id);
   CHECK(id.error().code == Code::kSchedulerLost);
-  CHECK_THAT(id.error().text(), Contains("telling the ranks of the NCCL group its id"));
+  CHECK_THAT(id.error().text(), Contains("telling the processes of the NCCL group its id"));
 }
 
 TEST_CASE("an error says what NCCL says, and what lies behind it most of the time", "[cuda][nccl]") {
@@ -87,7 +87,7 @@ TEST_CASE("without a device a rank that joins hears so", "[cuda][nccl]") {
     std::cout << "skipped: there is a CUDA device\n";
     return;
   }
-  const auto group = join_nccl({.rank = 0, .size = 1, .stream = nullptr, .process = nullptr}, alone());
+  const auto group = join_nccl({.rank = 0, .size = 1, .stream = nullptr, .process = nullptr}, own_id());
   REQUIRE_FALSE(group);
   CHECK(group.error().code == Code::kDevice);
   CHECK_THAT(group.error().text(), Contains("rank 0 of 1") && Contains("likely"));
@@ -99,10 +99,10 @@ TEST_CASE("a group that was cancelled before a rank joins refuses it", "[cuda][n
     return;
   }
   const auto process = make_nccl_process();
-  auto first = join_nccl({.rank = 0, .size = 1, .stream = nullptr, .process = process}, alone());
+  auto first = join_nccl({.rank = 0, .size = 1, .stream = nullptr, .process = process}, own_id());
   REQUIRE(first);
   (*first)->cancel({Code::kPreempted, "stop", {}});
-  const auto second = join_nccl({.rank = 0, .size = 1, .stream = nullptr, .process = process}, alone());
+  const auto second = join_nccl({.rank = 0, .size = 1, .stream = nullptr, .process = process}, own_id());
   REQUIRE_FALSE(second);
   CHECK(second.error().code == Code::kPreempted);
 }
@@ -115,7 +115,7 @@ TEST_CASE("one rank joins, sums, and is cancelled", "[cuda][nccl]") {
   }
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
-  auto group = join_nccl({.rank = 0, .size = 1, .stream = stream, .process = nullptr}, alone());
+  auto group = join_nccl({.rank = 0, .size = 1, .stream = stream, .process = nullptr}, own_id());
   REQUIRE(group);
   const std::vector<float> sent = {1, 2, 3, 4, 5};
   float* memory = nullptr;

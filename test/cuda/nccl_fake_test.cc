@@ -139,6 +139,7 @@ struct Setting {
   Fake own;
   std::vector<float> values = std::vector<float>(10);
   NcclRank rank{.rank = 1, .size = 3, .stream = nullptr, .process = nullptr};
+  std::string id = std::string(NCCL_UNIQUE_ID_BYTES, 'i');
 
   Setting() {
     fake = &own;
@@ -147,20 +148,10 @@ struct Setting {
   Setting(const Setting&) = delete;
   Setting& operator=(const Setting&) = delete;
 
-  Result<std::unique_ptr<comm::Collective>> join() {
-    return join_nccl(rank, [this](const std::string&) -> Result<std::vector<std::string>> {
-      std::vector<std::string> all(rank.size);
-      all[0].resize(NCCL_UNIQUE_ID_BYTES);
-      return all;
-    });
-  }
+  Result<std::unique_ptr<comm::Collective>> join() { return join_nccl(rank, id); }
   std::unique_ptr<comm::Collective> joined() { return test::must(join()); }
   std::unique_ptr<comm::Collective> joined(const std::shared_ptr<StoreStream>& store) {
-    return test::must(join_nccl(rank, store, [this](const std::string&) -> Result<std::vector<std::string>> {
-      std::vector<std::string> all(rank.size);
-      all[0].resize(NCCL_UNIQUE_ID_BYTES);
-      return all;
-    }));
+    return test::must(join_nccl(rank, store, id));
   }
   Calls calls_of(const auto& operation) {
     own.calls.clear();

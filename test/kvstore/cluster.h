@@ -74,9 +74,7 @@ class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options) : options_(options) {
     std::vector<uint64_t> sizes;
-    std::vector<std::string> names;
     for (const Shape& shape : options.parameters) {
-      names.push_back("p" + std::to_string(sizes.size()) + "_weight");
       sizes.push_back(static_cast<uint64_t>(element_count(shape)));
     }
     for (const Shape& shape : options.statistics) sizes.push_back(static_cast<uint64_t>(element_count(shape)));
@@ -86,7 +84,7 @@ class Cluster {
       kvstore::ShardOptions of_shard;
       of_shard.server = s;
       of_shard.placement = placement_;
-      of_shard.parameters = names;
+      of_shard.parameters.resize(options.parameters.size());
       of_shard.rule = options.rule;
       of_shard.sums_only = options.sums_only;
       of_shard.policy = policy();

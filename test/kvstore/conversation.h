@@ -54,7 +54,7 @@ constexpr uint64_t kBig = kvstore::kChunkElements + kvstore::kChunkElements / 2;
 inline kvstore::ShardOptions options_for(const sync::Policy& policy) {
   kvstore::ShardOptions options;
   options.placement = {{0, 0, 0, 4, 0}, {1, 0, 0, kBig, 0}, {2, 0, 0, 4, 0}, {3, 0, 0, 4, 1}};
-  options.parameters = {"a_weight", "b_weight"};
+  options.parameters = {{}, {}};
   options.rule.optimizer.momentum = 0;
   options.rule.optimizer.weight_decay = 0;
   options.rule.schedule.base = -1;  // w += sum / samples

@@ -87,6 +87,24 @@ TEST_CASE("a lone process resumes with the same bits", "[kvstore]") {
   CHECK(second->state().value().slots[2].values == first->state().value().slots[2].values);
 }
 
+TEST_CASE("a store beside the devices updates each array as its network says", "[kvstore]") {
+  Waits waits;
+  Arrays arrays(kPlainShapes, {});
+  ParameterView view = arrays.view();
+  view.parameters[0].rule.learning_rate = 0;
+  const auto store = lone_store({.rule = momentum_rule()}, waits);
+  REQUIRE(store->initialize({&view, 1}, {}).has_value());
+  const auto copy_of = [&](size_t key) {
+    return std::vector<float>(arrays.weight(key).begin(), arrays.weight(key).end());
+  };
+  const std::vector<float> fixed = copy_of(0), other = copy_of(1);
+  clear_gradients(arrays);
+  add_gradient(arrays, 1);
+  REQUIRE(store->gradient_ready(0, 0, 10).has_value());
+  CHECK(copy_of(0) == fixed);
+  CHECK(copy_of(1) != other);
+}
+
 TEST_CASE("a cancelled store says why", "[kvstore]") {
   Waits waits;
   const auto store = lone_store({.rule = momentum_rule()}, waits);

@@ -70,6 +70,17 @@ TEST_CASE("messages that do not fit are refused and change nothing", "[kvstore]"
   CHECK(talk.peers[1]->take().values == std::vector<float>{1, 1, 1, 1});
 }
 
+TEST_CASE("a key learns as its multipliers say", "[kvstore]") {
+  for (const double rate : {0.0, 0.5}) {
+    kvstore::ShardOptions options = options_for(sync::bsp(1));
+    options.parameters[0].learning_rate = rate;
+    Conversation talk(options);
+    talk.assign(0, {1, 1, 1, 1});
+    talk.push(0, 0, 0, {2, 2, 2, 2});
+    CHECK(talk.peers[0]->take().values == std::vector<float>(4, static_cast<float>(1 + 2 * rate)));
+  }
+}
+
 // V1, the row of 0.7: three pushes of one key, then one pull. A push is acknowledged when its round was applied.
 TEST_CASE("three pushes and a pull", "[kvstore]") {
   Conversation talk(2);

@@ -1,11 +1,10 @@
 // Whole trainings by each scheme: workers and servers of one process, each worker a Trainer of its own.
 #include <catch2/catch.hpp>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "../kvstore/cluster.h"
+#include "members.h"
 #include "toy_run.h"
 #include "train/checkpoint.h"
 
@@ -19,57 +18,6 @@ namespace {
 
 constexpr uint32_t kWorkers = 4;
 constexpr uint64_t kEpochSamples = 2 * kToyBatch * kWorkers;  // shares of 9 or 10 records: two batches each
-
-// What a scheduler is to the workers: barriers that add numbers up.
-class Meetings {
- public:
-  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) {
-    std::unique_lock lock(mutex_);
-    if (here_ == 0) {
-      name_ = name;
-      sum_.assign(values.size(), 0);
-    }
-    if (name != name_ || values.size() != sum_.size()) return fail(Code::kInternal, "'{}' meets '{}'", name, name_);
-    for (size_t i = 0; i < values.size(); i++) sum_[i] += values[i];
-    const uint64_t meeting = meetings_;
-    if (++here_ == kWorkers) {
-      here_ = 0;
-      meetings_++;
-      last_ = sum_;
-      all_here_.notify_all();
-    } else if (!all_here_.wait_for(lock, std::chrono::seconds(60), [&] { return meetings_ != meeting; })) {
-      return fail(Code::kPeerLost, "nobody else comes to '{}'", name);
-    }
-    return last_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable all_here_;
-  std::string name_;
-  std::vector<double> sum_, last_;
-  uint32_t here_ = 0;
-  uint64_t meetings_ = 0;
-};
-
-class Member final : public kvstore::Coordinator {
- public:
-  // stop_at: of this worker's steps; the others are asked at other ones.
-  Member(Meetings& meetings, uint32_t rank, std::optional<uint64_t> stop_at)
-      : meetings_(meetings), rank_(rank), stop_at_(stop_at) {}
-  [[nodiscard]] uint32_t rank() const override { return rank_; }
-  [[nodiscard]] uint32_t workers() const override { return kWorkers; }
-  Result<bool> may_begin(uint64_t step) override { return !stop_at_ || step < *stop_at_; }
-  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
-    return meetings_.sum(name, values);
-  }
-  void report(const kvstore::Progress&) override {}
-
- private:
-  Meetings& meetings_;
-  uint32_t rank_;
-  std::optional<uint64_t> stop_at_;
-};
 
 struct Scheme {
   std::string name;
@@ -138,7 +86,7 @@ class Job {
     return options;
   }
 
-  Meetings meetings_;
+  Meetings meetings_{kWorkers};
   std::vector<std::unique_ptr<Member>> members_;
   std::optional<Cluster> cluster_;  // its network has stopped before the stores end
   std::vector<std::unique_ptr<ToyRun>> runs_;

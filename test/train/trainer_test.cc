@@ -137,6 +137,57 @@ TEST_CASE("metrics.jsonl holds an object a line", "[train]") {
   CHECK(lines[1]["step"] == 8);
   CHECK(lines[1]["bad_records"] == 0);
   CHECK(lines[2].contains("validation_accuracy"));
+  // The first window ends with batch 4; an epoch has 8.
+  for (const auto& [line, samples] : {std::pair{0, 25}, {1, 40}, {2, 40}}) {
+    CHECK(lines[static_cast<size_t>(line)]["samples"] == samples);
+    CHECK(lines[static_cast<size_t>(line)]["seconds"] > 0);
+  }
+  CHECK(lines[0]["seconds"] <= lines[1]["seconds"]);
+}
+
+// R-G12: what the log, metrics.jsonl and the outcome say are one.
+TEST_CASE("the time to each further step of accuracy is logged, of training and of validation", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec("", 3);
+  spec.metrics_path = dir.path("metrics.jsonl");
+  spec.log_time_to = 0.25;
+  ToyRun run(spec);
+  const TrainOutcome outcome = must(run.run());
+  std::vector<nlohmann::json> reached;
+  std::istringstream text(must(read_file(spec.metrics_path)));
+  std::vector<double> best = {0, 0};  // of training and validation, as it was written
+  for (std::string line; std::getline(text, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.contains("time_to_accuracy")) reached.push_back(json);
+    if (json.contains("validation_accuracy")) best[1] = std::max(best[1], json["validation_accuracy"].get<double>());
+  }
+  std::vector<std::vector<TimeToAccuracy>> expected = {outcome.time_to_train_accuracy,
+                                                       outcome.time_to_validation_accuracy};
+  REQUIRE(expected[1].size() == static_cast<size_t>(best[1] / 0.25));
+  REQUIRE(expected[0].size() >= 2);
+  REQUIRE(reached.size() == expected[0].size() + expected[1].size());
+  std::vector<size_t> next = {0, 0};
+  for (const auto& json : reached) {
+    const auto set = json["validation"].get<size_t>();
+    const TimeToAccuracy& level = expected.at(set).at(next.at(set)++);
+    CHECK(json["accuracy"] == level.accuracy);
+    CHECK(json["time_to_accuracy"] == level.seconds);
+    CHECK(json["samples"] == level.samples);
+    CHECK(level.samples % 5 == 0);
+    CHECK(level.seconds > 0);
+  }
+  CHECK_THAT(run.log_text(),
+             Catch::Contains("Reached train-accuracy ") && Catch::Contains("Reached validation-accuracy "));
+}
+
+TEST_CASE("nobody logs the time to an accuracy unasked", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec("", 1);
+  spec.metrics_path = dir.path("metrics.jsonl");
+  ToyRun run(spec);
+  CHECK(must(run.run()).time_to_train_accuracy.empty());
+  CHECK_THAT(run.log_text(), !Catch::Contains("Reached"));
+  CHECK_THAT(must(read_file(spec.metrics_path)), !Catch::Contains("time_to_accuracy"));
 }
 
 // Weights stay numbers, an image does not: the message names step, rank and the first layer.
@@ -218,11 +269,14 @@ TEST_CASE("workers agree on the start and add up what they validate", "[train]")
     return runs;
   };
   TrainSpec spec = toy_spec(dir.path("net"), 2);
+  spec.log_time_to = 0.25;
   const auto whole = run_both(spec, std::numeric_limits<uint64_t>::max());
   CHECK_THAT(whole[0]->log_text(), Catch::Contains("Resizing training data to 4 batches per machine") &&
-                                       Catch::Contains("Epoch[1] Train-") && Catch::Contains("Epoch[1] Validation-"));
+                                       Catch::Contains("Epoch[1] Train-") && Catch::Contains("Epoch[1] Validation-") &&
+                                       Catch::Contains("Reached validation-accuracy"));
   CHECK_THAT(whole[1]->log_text(), Catch::Contains("Epoch[1] Train-") && !Catch::Contains("Validation") &&
-                                       !Catch::Contains("Saved") && !Catch::Contains("Change learning rate"));
+                                       !Catch::Contains("Saved") && !Catch::Contains("Change learning rate") &&
+                                       !Catch::Contains("Reached"));
 
   spec.save_prefix = dir.path("parts");
   run_both(spec, 6);

@@ -67,7 +67,7 @@ class DeviceParameters {
 
   exec::ParameterStore host_;
   std::vector<WeightForm> forms_;
-  DeviceMemory weights_, gradients_, statistics_, stored_;
+  DeviceMemory weights_, gradients_, statistics_, number_, stored_;
   CudaEvent used_;
   std::vector<size_t> stored_offset_;  // by parameter, in bytes; of use where its form is not the canonical one
 };

@@ -38,7 +38,6 @@ Result<std::unique_ptr<DeviceStore>> DeviceStore::create_on_devices(
     DeviceStoreOptions options, std::vector<std::unique_ptr<comm::Collective>> group, Optimizers optimizers,
     Waits& waits) {
   DT_CHECK(options.update_at != UpdateAt::kServers, "servers update in the host's memory");
-  DT_CHECK(group.empty() || group.front()->size() == group.size(), "a group on devices is of one process");
   std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), true, nullptr, waits));
   store->take(std::move(group));
   DT_CHECK(store->devices_.size() == optimizers.size(), "{} optimizers of {} devices", optimizers.size(),
@@ -186,11 +185,16 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
 
 // Where the group spans processes, each knows only its own samples.
 Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) {
-  device.samples = samples;
-  if (device.group->size() == devices_.size()) return {};
-  float sum = &device == &devices_.front() ? static_cast<float>(samples) : 0.0F;
-  DT_TRY_VOID(device.group->all_reduce({&sum, 1}));
-  device.samples = static_cast<uint32_t>(sum);
+  const auto processes = static_cast<uint32_t>(device.group->size() / devices_.size());
+  device.samples = samples * processes;
+  if (processes == 1 || !options_.samples_differ) return {};
+  float count = &device == &devices_.front() ? static_cast<float>(samples) : 0.0F;
+  float on_host = 0;
+  const std::span<float> number = on_devices_ ? device.view.number : std::span(&on_host, 1);
+  DT_TRY_VOID(write_array(device.view.device, {&count, 1}, number));
+  DT_TRY_VOID(device.group->all_reduce(number));
+  DT_TRY_VOID(read_array(device.view.device, number, {&count, 1}));
+  device.samples = static_cast<uint32_t>(count);
   return {};
 }
 

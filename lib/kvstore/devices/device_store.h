@@ -40,6 +40,9 @@ struct DeviceStoreOptions {
   std::vector<size_t> bucket_begin = {0};  // as the executors have them
   int threads = 1;                         // of an update; the caller's is one of them
   double wait_limit_s = 300;               // of each wait; then Code::kPeerLost
+  // Whether workers of one group may differ in the samples of a step: one that has left out its own gives none. Then
+  // their number is summed in every step, before the gradients.
+  bool samples_differ = true;
 };
 
 class DeviceStore final : public Store {
@@ -51,7 +54,8 @@ class DeviceStore final : public Store {
                                                      std::vector<std::unique_ptr<comm::Collective>> group,
                                                      std::unique_ptr<Store> servers, Waits& waits);
   // The same over arrays in the devices' own memory (ParameterView::device): an optimizer each, which like the group's
-  // operations is only queued on the device. The group is of this process.
+  // operations is only queued on the device. Where workers differ in their samples the host waits for these: then no
+  // graph may hold a step.
   using Optimizers = std::vector<std::unique_ptr<optim::ArrayOptimizer>>;
   static Result<std::unique_ptr<DeviceStore>> create_on_devices(DeviceStoreOptions options,
                                                                 std::vector<std::unique_ptr<comm::Collective>> group,

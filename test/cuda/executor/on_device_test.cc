@@ -128,7 +128,7 @@ TEST_CASE("a step with parameters on the device is one graph from the third on",
     Device device(options_of(Type::kFloat32, true, buckets));
     const std::vector<std::string> plain = names_of_step(device, 1);
     CHECK(std::ranges::count(plain, "graph") == 0);
-    CHECK(std::ranges::count(plain, "sgd") == static_cast<ptrdiff_t>(buckets.size()));
+    CHECK(std::ranges::count(plain, "update") == static_cast<ptrdiff_t>(buckets.size()));
     std::vector<std::string> captured = names_of_step(device, 2);
     CHECK(captured.back() == "graph");
     captured.pop_back();
@@ -207,7 +207,7 @@ TEST_CASE("a step is recorded anew for another optimizer", "[cuda][exec]") {
   device.make_optimizer();
   const std::vector<std::string> names = names_of_step(device, 4);
   CHECK(std::ranges::count(names, "graph") == 0);
-  CHECK(std::ranges::count(names, "sgd") == 1);
+  CHECK(std::ranges::count(names, "update") == 1);
 }
 
 namespace {

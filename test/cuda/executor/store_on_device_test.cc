@@ -1,6 +1,7 @@
 // Whole trainings with the learned tensors in the memory of emulated devices: checkpoints, logs and messages are those
 // of the way over the host's memory, byte by byte.
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "comm/shared_memory.h"
 #include "cuda/executor/executor.h"
@@ -9,6 +10,7 @@
 #include "plain_runner.h"
 #include "support/allocations.h"
 #include "train/checkpoint.h"
+#include "train/members.h"
 #include "train/step.h"
 #include "train/toy_run.h"
 
@@ -59,9 +61,14 @@ class QueuedCollective final : public comm::Collective {
   std::shared_ptr<cuda::StoreStream> stream_;
 };
 
-std::vector<std::unique_ptr<comm::Collective>> group_of(exec::DeviceGroup& executors) {
-  if (executors.size() == 1) return {};
-  auto ends = comm::make_shared_memory_group(static_cast<uint32_t>(executors.size()), {.wait_limit_s = 60});
+using Group = std::vector<std::unique_ptr<comm::Collective>>;
+
+Group make_group(size_t ranks) {
+  return comm::make_shared_memory_group(static_cast<uint32_t>(ranks), {.wait_limit_s = 60});
+}
+
+// The ends where the executors' arrays are.
+Group placed(Group ends, exec::DeviceGroup& executors) {
   if (!executors.parameters_on_device()) return ends;
   for (size_t i = 0; i < ends.size(); i++) {
     const auto& executor = dynamic_cast<cuda::CudaExecutor&>(executors.executor(i));
@@ -70,31 +77,54 @@ std::vector<std::unique_ptr<comm::Collective>> group_of(exec::DeviceGroup& execu
   return ends;
 }
 
-std::unique_ptr<kvstore::Store> make_store(UpdateAt update_at, const optim::OptimizerSpec& spec,
-                                           exec::DeviceGroup& executors, DeviceStoreOptions options, Waits& waits) {
-  options.update_at = update_at;
+std::unique_ptr<kvstore::Store> make_store(Group ends, const optim::OptimizerSpec& spec, exec::DeviceGroup& executors,
+                                           DeviceStoreOptions options, Waits& waits) {
+  Group group = placed(std::move(ends), executors);
   if (!executors.parameters_on_device()) {
-    return must(DeviceStore::create(std::move(options), group_of(executors), nullptr, waits));
+    return must(DeviceStore::create(std::move(options), std::move(group), nullptr, waits));
   }
   DeviceStore::Optimizers optimizers;
   for (size_t i = 0; i < executors.size(); i++) {
     optimizers.push_back(must(cuda::make_device_optimizer(executors.executor(i), spec)));
   }
-  return must(DeviceStore::create_on_devices(std::move(options), group_of(executors), std::move(optimizers), waits));
+  return must(DeviceStore::create_on_devices(std::move(options), std::move(group), std::move(optimizers), waits));
 }
 
 ToyOptions devices(size_t count, UpdateAt update_at, bool on_device) {
   ToyOptions options;
   options.make_backend = cuda::test::emulated_backend;
-  options.make_store = [update_at](exec::DeviceGroup& executors, const DeviceStoreOptions& store, Waits& waits) {
-    return make_store(update_at, store.rule.optimizer, executors, store, waits);
+  options.make_store = [update_at](exec::DeviceGroup& executors, DeviceStoreOptions store, Waits& waits) {
+    store.update_at = update_at;
+    Group group = executors.size() == 1 ? Group{} : make_group(executors.size());
+    return make_store(std::move(group), store.rule.optimizer, executors, store, waits);
   };
   options.devices = count;
   options.parameters_on_device = on_device;
   return options;
 }
 
-// A run of two epochs: its checkpoints and all lines of its log but for times.
+// Without times and the name of the directory.
+std::vector<std::string> steady_lines(const ToyRun& run, const TempDir& directory) {
+  std::vector<std::string> lines;
+  for (std::string line : run.lines()) {
+    if (line.find("Time cost") != std::string::npos) continue;
+    if (const size_t at = line.find(directory.path()); at != std::string::npos) line.erase(at, directory.path().size());
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+std::string checkpoints(const TempDir& directory) {
+  std::string files;
+  for (const int64_t epoch : {1, 2}) {
+    const train::CheckpointName name{directory.path("net"), epoch};
+    files += read_file(name.params_path()).value_or("none");
+    files += read_file(name.states_path()).value_or("none");
+  }
+  return files;
+}
+
+// A run of two epochs: its checkpoints and its log.
 struct Ended {
   TempDir directory;
   std::vector<std::string> lines;
@@ -108,17 +138,8 @@ struct Ended {
     ToyRun run(spec, std::move(options));
     const auto outcome = run.run();
     if (!outcome) error = outcome.error().text();
-    for (std::string line : run.lines()) {
-      if (line.find("Time cost") != std::string::npos) continue;
-      if (const size_t at = line.find(directory.path()); at != std::string::npos)
-        line.erase(at, directory.path().size());
-      lines.push_back(line);
-    }
-    for (const int64_t epoch : {1, 2}) {
-      const train::CheckpointName name{directory.path("net"), epoch};
-      files += read_file(name.params_path()).value_or("none");
-      files += read_file(name.states_path()).value_or("none");
-    }
+    lines = steady_lines(run, directory);
+    files = checkpoints(directory);
   }
 };
 
@@ -221,6 +242,93 @@ TEST_CASE("the loss scale moves on devices as over the host", "[cuda][kvstore]")
   }
 }
 
+namespace {
+
+// A job whose workers' devices are all in one group, without servers: what it leaves behind.
+struct JobEnded {
+  TempDir directory;
+  std::vector<std::string> errors;              // by worker
+  std::vector<std::vector<std::string>> lines;  // by worker
+  std::string files;                            // of rank 0
+
+  JobEnded(uint32_t workers, ToyOptions options, const std::function<void(train::TrainSpec&)>& change = nullptr)
+      : errors(workers), lines(workers) {
+    train::TrainSpec spec = toy_spec(directory.path("net"), 2);
+    spec.disp_batches = 100;
+    if (change) change(spec);
+    const bool samples_differ = spec.on_nan == job::OnNan::kSkip || spec.loss_scale.is_dynamic();
+    Group group = make_group(workers * options.devices);
+    options.workers = workers;
+    options.make_store = [&](exec::DeviceGroup& executors, DeviceStoreOptions store, Waits& waits) {
+      store.update_at = UpdateAt::kReplicas;
+      store.samples_differ = samples_differ;
+      Group mine;
+      for (size_t i = 0; i < executors.size(); i++) mine.push_back(std::move(group[i]));
+      group.erase(group.begin(), group.begin() + static_cast<ptrdiff_t>(executors.size()));
+      return make_store(std::move(mine), store.rule.optimizer, executors, store, waits);
+    };
+    Meetings meetings(workers);
+    std::vector<std::unique_ptr<Member>> members;
+    std::vector<std::unique_ptr<ToyRun>> runs;
+    for (uint32_t w = 0; w < workers; w++) {
+      options.rank = w;
+      members.push_back(std::make_unique<Member>(meetings, w));
+      runs.push_back(std::make_unique<ToyRun>(spec, options, members.back().get()));
+    }
+    run_all(runs);
+    for (uint32_t w = 0; w < workers; w++) lines[w] = steady_lines(*runs[w], directory);
+    files = checkpoints(directory);
+  }
+
+ private:
+  void run_all(const std::vector<std::unique_ptr<ToyRun>>& runs) {
+    std::vector<std::jthread> threads;
+    for (size_t w = 0; w < runs.size(); w++) {
+      threads.emplace_back([&, w] {
+        const auto outcome = runs[w]->run();
+        if (!outcome) errors[w] = outcome.error().text();
+      });
+    }
+  }
+};
+
+void check_same(const JobEnded& a, const JobEnded& b) {
+  CHECK(a.errors == b.errors);
+  CHECK(a.lines == b.lines);
+  CHECK(a.files == b.files);
+}
+
+bool says(const std::vector<std::string>& lines, const std::string& what) {
+  return std::ranges::any_of(lines, [&](const auto& line) { return line.find(what) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("devices of several workers train with the bits of the way over the hosts", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2}) {
+    const auto run = [&](bool on_device) { return JobEnded(2, devices(count, UpdateAt::kReplicas, on_device)); };
+    const JobEnded on_host = run(false), on_device = run(true);
+    CHECK(on_host.errors == std::vector<std::string>(2));
+    CHECK(on_host.files.find("none") == std::string::npos);
+    check_same(on_device, on_host);
+  }
+}
+
+// The first worker's share has the image that is not a number, and the other's step counts alone.
+TEST_CASE("a worker that leaves out a step gives no samples to the others' devices", "[cuda][kvstore]") {
+  for (const size_t count : {1, 2}) {
+    const auto run = [&](bool on_device) {
+      return JobEnded(2, with_change(devices(count, UpdateAt::kReplicas, on_device), spoil_loss),
+                      [](train::TrainSpec& spec) { spec.on_nan = job::OnNan::kSkip; });
+    };
+    const JobEnded on_host = run(false), on_device = run(true);
+    CHECK(on_host.errors == std::vector<std::string>(2));
+    CHECK(says(on_host.lines[0], "left out"));
+    CHECK_FALSE(says(on_host.lines[1], "left out"));
+    check_same(on_device, on_host);
+  }
+}
+
 // One device, whose thread is the test's: steps given away at once, and held back.
 TEST_CASE("a store on a device trains with the same bits as late as streams may run", "[cuda][kvstore]") {
   for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
@@ -244,7 +352,7 @@ TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") 
         must(backend->compile(graph, {.batch_size = kToyBatch, .image = {1, 6, 6}, .parameters_on_device = true})),
         kToyBatch);
     Waits waits;
-    const auto store = make_store(UpdateAt::kOwner, {}, devices, {}, waits);
+    const auto store = make_store({}, {}, devices, {.update_at = UpdateAt::kOwner}, waits);
     must(store->initialize({&devices.device_parameters(), 1}, {}));
     train::StepRunner runner({.graph = graph,
                               .image = {1, 6, 6},
