@@ -1,18 +1,14 @@
 #include "data/image.h"
 
 #include <algorithm>
-#include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include "data/jpeg.h"
+#include "data/mat.h"
 
 namespace dtrain::data {
 namespace {
-
-cv::Mat view(const Image& image) {
-  return {image.height, image.width, CV_8UC(image.channels), const_cast<uint8_t*>(image.pixels.data())};
-}
 
 uint32_t load_big_u32(const uint8_t* p) {
   return __builtin_bswap32(load_u32(p));
@@ -66,21 +62,41 @@ Result<> ImageDecoder::decode(Bytes file, int channels, Image& out) {
   return {};
 }
 
-void resize_image(const Image& in, int height, int width, Image& out) {
-  out.resize(height, width, in.channels);
+Interpolation choose(Interpolation method, const Image& from, int64_t height, int64_t width, RandomStream& random) {
+  if (method == Interpolation::kRandom) return static_cast<Interpolation>(random.below(5));
+  if (method != Interpolation::kAuto) return method;
+  if (height > from.height && width > from.width) return Interpolation::kCubic;
+  if (height < from.height && width < from.width) return Interpolation::kArea;
+  return Interpolation::kBilinear;
+}
+
+Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out, Interpolation method) {
+  // Each edge first: their product may not be a number any more.
+  constexpr int64_t kMax = ImageDecoder::kPixelsMax;
+  if (height < 1 || width < 1 || height > kMax || width > kMax || height * width > kMax) {
+    return fail(Code::kData, "an image of {} x {} would have to become one of {} x {}", in.height, in.width, height,
+                width);
+  }
+  out.resize(static_cast<int>(height), static_cast<int>(width), in.channels);
   cv::Mat target = view(out);
-  cv::resize(view(in), target, target.size(), 0, 0, cv::INTER_LINEAR);
+  try {
+    cv::resize(view(in), target, target.size(), 0, 0, static_cast<int>(method));
+  } catch (const cv::Exception& e) {
+    return fail(Code::kData, "{}", e.err);
+  }
+  return {};
+}
+
+ImageSize size_of_shorter_edge(const Image& image, int64_t edge) {
+  if (image.height > image.width) return {edge * image.height / image.width, edge};
+  return {edge, edge * image.width / image.height};
 }
 
 Result<Image> resize_shorter_edge(Image image, int edge) {
-  const int shorter = std::min(image.height, image.width);
-  if (shorter == edge) return image;
-  const int64_t longer = int64_t{std::max(image.height, image.width)} * edge / shorter;
-  if (longer * edge > ImageDecoder::kPixelsMax)
-    return fail(Code::kData, "resized it would have {} x {} pixels", edge, longer);
-  const bool tall = image.height > image.width;
+  if (std::min(image.height, image.width) == edge) return image;
+  const ImageSize size = size_of_shorter_edge(image, edge);
   Image out;
-  resize_image(image, tall ? static_cast<int>(longer) : edge, tall ? edge : static_cast<int>(longer), out);
+  DT_TRY_VOID(resize_image(image, size.height, size.width, out));
   return out;
 }
 

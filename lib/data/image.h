@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "data/recordio.h"
 
 namespace dtrain::data {
@@ -54,10 +55,21 @@ class ImageDecoder {
 // OpenCV's imdecode with its flag: 1 colour, 0 gray, -1 as stored (then 8 bits a channel, else Code::kData).
 Result<> decode_with_opencv(Bytes file, int color, Image& out);
 
-// Bilinear, as cv::resize with INTER_LINEAR.
-void resize_image(const Image& in, int height, int width, Image& out);
-// Shorter edge to `edge`, enlarging too; the other edge is rounded down (formats.md 2.5). Code::kData if the result had
-// more than kPixelsMax pixels.
+// What lies between pixels: OpenCV's methods by their numbers, and two that choose one (formats.md 3.2).
+enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
+// The method for making `from` height x width. kAuto: cubic if both edges grow, area if both shrink, else bilinear.
+// kRandom: one of OpenCV's five, drawn.
+Interpolation choose(Interpolation method, const Image& from, int64_t height, int64_t width, RandomStream& random);
+
+// As cv::resize; `method` is one of OpenCV's. Code::kData if the result had no or more than kPixelsMax pixels.
+Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out,
+                      Interpolation method = Interpolation::kBilinear);
+struct ImageSize {
+  int64_t height, width;
+};
+// Shorter edge `edge`, the other one rounded down (formats.md 2.5).
+ImageSize size_of_shorter_edge(const Image& image, int64_t edge);
+// To that size, bilinear, enlarging too. Code::kData as resize_image.
 Result<Image> resize_shorter_edge(Image image, int edge);
 // The central square: rows or columns [m, m + short), m = (long - short) div 2.
 Image central_square(const Image& image);

@@ -19,9 +19,12 @@ struct Sums {
   int64_t count = 0;
 };
 
-AugmentOptions central_crop(const Shape& image) {
+AugmentOptions not_normalised(const Shape& image, const Distortion& distortion) {
   const auto channels = static_cast<size_t>(image[0]);
-  return {.image = image, .mean = std::vector<float>(channels, 0.0f), .std = std::vector<float>(channels, 1.0f)};
+  return {.image = image,
+          .distortion = distortion,
+          .mean = std::vector<float>(channels, 0.0f),
+          .std = std::vector<float>(channels, 1.0f)};
 }
 
 void add_pictures(const Dataset& pictures, int64_t begin, int64_t end, Sums& sums) {
@@ -63,11 +66,11 @@ Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, co
   return mean;
 }
 
-Result<> make_mean_image(const std::string& path, const Shape& image, std::shared_ptr<const ImageSource> source,
+Result<> make_mean_image(const std::string& path, const AugmentOptions& cut, std::shared_ptr<const ImageSource> source,
                          int threads, const Log& log) {
   log.info("Cannot find {}: create mean image, this will take some time...", path);
-  DT_TRY(std::vector<float> mean, compute_mean(*augmented(std::move(source), central_crop(image)), threads, log));
-  const NamedArray array{"mean_img", image, std::move(mean)};
+  DT_TRY(std::vector<float> mean, compute_mean(*augmented(std::move(source), cut), threads, log));
+  const NamedArray array{"mean_img", cut.image, std::move(mean)};
   DT_TRY_VOID(write_ndarray_file(path, {&array, 1}));
   log.info("Save mean image to {}..", path);
   return {};
@@ -76,10 +79,12 @@ Result<> make_mean_image(const std::string& path, const Shape& image, std::share
 }  // namespace
 
 Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& path, const Shape& image,
+                                                             const Distortion& distortion,
                                                              std::shared_ptr<const ImageSource> source, int threads,
                                                              const Log& log) {
   if (!std::filesystem::exists(path)) {
-    DT_TRY_VOID(make_mean_image(path, image, std::move(source), threads, log), "making the mean image '{}'", path);
+    DT_TRY_VOID(make_mean_image(path, not_normalised(image, distortion), std::move(source), threads, log),
+                "making the mean image '{}'", path);
   }
   DT_TRY(std::vector<NamedArray> arrays, read_ndarray_file(path), "loading the mean image '{}'", path);
   if (arrays.size() != 1) return fail(Code::kData, "{}: {} arrays where a mean image is one", path, arrays.size());

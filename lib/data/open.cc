@@ -190,9 +190,20 @@ Result<> check_options(const DataOptions& options, const Shape& image) {
   if (!sizes || (image[0] != 1 && image[0] != 3 && image[0] != 4)) {
     return fail(Code::kUsage, "--image-shape {}: needed is C,H,W with C 1, 3 or 4", to_string(image));
   }
-  if (options.pad_size < 0 || options.pad_size > kEdgeMax) return fail(Code::kUsage, "--pad-size {}", options.pad_size);
-  if (options.fill_value < 0 || options.fill_value > 255) {
-    return fail(Code::kUsage, "--fill-value {}: needed is 0 to 255", options.fill_value);
+  const Distortion& training = options.training;
+  if (training.pad < 0 || training.pad > kEdgeMax) return fail(Code::kUsage, "--pad-size {}", training.pad);
+  if (training.fill_value < 0 || training.fill_value > 255) {
+    return fail(Code::kUsage, "--fill-value {}: needed is 0 to 255", training.fill_value);
+  }
+  if (training.is_affine() && training.interpolation == Interpolation::kNearest) {
+    return fail(Code::kUsage,
+                "--inter-method 0: pictures that are rotated, sheared, stretched or scaled need 1 to 4, 9 or 10");
+  }
+  if (training.color.any() && image[0] != 3) {
+    return fail(Code::kUsage,
+                "colours are distorted (--max-random-h, -s, -l, --brightness, --contrast, --saturation, --pca-noise, "
+                "--aug-level 2 and 3): that needs images of 3 channels, these have {}",
+                image[0]);
   }
   if (options.rgb_mean.size() > 4 || options.rgb_std.size() > 4)
     return fail(Code::kUsage, "--rgb-mean, --rgb-std: 4 values at most");
@@ -211,6 +222,14 @@ AugmentOptions common_augmentation(const DataOptions& options, const Shape& imag
           .mean = per_channel(options.rgb_mean.empty() ? usual : options.rgb_mean, channels, 0.0f),
           .std = per_channel(options.rgb_std, channels, 1.0f),
           .scale = options.scale.value_or(idx ? 1.0f / 255.0f : 1.0f)};
+}
+
+// What is cut in the centre, nothing drawn: for validation and the mean image.
+Distortion central_crop(int resize, Interpolation interpolation) {
+  Distortion distortion;
+  distortion.resize = resize;
+  if (interpolation != Interpolation::kRandom) distortion.interpolation = interpolation;
+  return distortion;
 }
 
 std::string mean_image_path(const DataOptions& options) {
@@ -236,7 +255,9 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
 
   AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {
-    DT_TRY(augment.mean_image, mean_image(mean_image_path(options), image, train, std::max(options.threads, 1), log));
+    const Distortion cut = central_crop(options.training.resize, options.training.interpolation);
+    DT_TRY(augment.mean_image,
+           mean_image(mean_image_path(options), image, cut, train, std::max(options.threads, 1), log));
   }
   DataSets sets{.train = nullptr,
                 .validation = nullptr,
@@ -244,12 +265,10 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
                 .classes = located.type ? located.type->classes : 0};
   if (located.validation.given()) {
     DT_TRY(const auto validation, open_set(located.validation, image, log), "opening the validation data");
+    augment.distortion = central_crop(options.val_resize, options.training.interpolation);
     sets.validation = augmented(validation, augment);
   }
-  augment.pad = options.pad_size;
-  augment.fill_value = options.fill_value;
-  augment.random_crop = options.random_crop;
-  augment.random_mirror = options.random_mirror;
+  augment.distortion = options.training;
   sets.train = augmented(train, augment);
   return sets;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "data/distortion.h"
 #include "data/loader.h"
 
 namespace dtrain::data {
@@ -22,11 +23,10 @@ struct DataOptions {
   std::vector<float> rgb_std;   // default 1
   std::string mean_img;         // mean image file; a bare name lies in data_dir
   std::optional<float> scale;   // default 1; mnist 1/255
-  bool random_crop = false, random_mirror = false;  // training only
-  bool mirror = false;                              // training and validation
-  int pad_size = 0;                                 // training only
-  int fill_value = 127;
-  int threads = 1;  // for making the mean image
+  bool mirror = false;          // training and validation
+  Distortion training;          // of the training set alone, but for its interpolation
+  int val_resize = 0;           // Distortion::resize of the validation set
+  int threads = 1;              // for making the mean image
 };
 
 struct DataSets {

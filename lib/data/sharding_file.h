@@ -44,4 +44,7 @@ Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const S
 // Borders round(N * fraction).
 std::vector<Share> shares_of(const std::vector<Fraction>& fractions, int64_t records);
 
+// The file of complete shares: with the same number of records it gives exactly these borders.
+std::string format_sharding_file(const std::vector<Share>& shares, int64_t records);
+
 }  // namespace dtrain::data

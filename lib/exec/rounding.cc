@@ -95,6 +95,7 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
                    return Rounding{std::sqrt(squares), static_cast<double>(graph.node(node).inputs.size())};
                  },
                  [&](const graph::Flatten&) { return Rounding{}; }, [&](const graph::Identity&) { return Rounding{}; },
+                 [&](const graph::Scale&) { return Rounding{}; },
                  [&](const graph::SoftmaxOutput&) {
                    return Rounding{0, t.channels};
                  }},
@@ -118,6 +119,9 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
                                [&](const graph::Pooling& op) {
                                  if (op.kind == graph::Pooling::Kind::kMax) return Rounding{norm(t.dy), window(op, t)};
                                  return Rounding{norm(t.dy) / std::sqrt(window(op, t)), window(op, t)};
+                               },
+                               [&](const graph::Scale& op) {
+                                 return Rounding{std::abs(op.factor) * norm(t.dy), 1};
                                },
                                [&](const graph::SoftmaxOutput&) {
                                  return Rounding{norm(t.y), t.channels};

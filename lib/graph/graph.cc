@@ -17,6 +17,7 @@ std::string_view op_name(const Op& op) {
                                [](const Add&) -> std::string_view { return "Add"; },
                                [](const Flatten&) -> std::string_view { return "Flatten"; },
                                [](const Identity&) -> std::string_view { return "Identity"; },
+                               [](const Scale&) -> std::string_view { return "Scale"; },
                                [](const SoftmaxOutput&) -> std::string_view { return "SoftmaxOutput"; }},
                     op);
 }
@@ -28,7 +29,7 @@ NodeId Graph::add(std::string name, Op op, std::vector<NodeId> inputs, int devic
   }
   const bool repeated = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.name == name; });
   DT_CHECK(!repeated, "two nodes are called '{}'", name);
-  nodes_.push_back({std::move(name), std::move(op), std::move(inputs), device_group});
+  nodes_.push_back({std::move(name), std::move(op), std::move(inputs), device_group, {}});
   return nodes_.size() - 1;
 }
 

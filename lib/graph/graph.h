@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/parameters.h"
 #include "tensor/shape.h"
 
 namespace dtrain::graph {
@@ -74,6 +76,11 @@ struct Add {};       // y = the sum of all inputs, which have one shape
 struct Flatten {};   // [n, c, h, w] -> [n, c*h*w]
 struct Identity {};  // y = x: MXNet's nodes `id`
 
+// y = factor x, the factor rounded to float32. MXNet's `0.5 * a`.
+struct Scale {
+  double factor = 1;
+};
+
 // p = softmax(x) over the classes, x [n, classes]. Takes the labels of the batch besides x, and is the last node.
 // Backward: dx = p - [label], not divided by the batch size; smoothing: dx[label] = p - 1 + a, others p -
 // a/(classes-1).
@@ -82,18 +89,29 @@ struct SoftmaxOutput {
 };
 
 using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,
-                        Identity, SoftmaxOutput>;
+                        Identity, Scale, SoftmaxOutput>;
 
 // "Convolution", "BatchNorm", ...: for messages. MXNet's names of operators: symbol.h.
 std::string_view op_name(const Op& op);
 
 using NodeId = size_t;
 
+// One tensor that is learned, or kept as a statistic.
+struct ParameterInfo {
+  enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };
+  std::string name;  // node name + "_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var"
+  Role role;
+  Shape shape;
+  NodeId node;
+  ParameterRule rule = {};  // of its node
+};
+
 struct Node {
   std::string name;  // unique in its graph; the prefix of its parameters' names
   Op op;
-  std::vector<NodeId> inputs;  // smaller ids than its own
-  int device_group = 0;        // for model parallelism: nodes of a group share a device
+  std::vector<NodeId> inputs;                               // smaller ids than its own
+  int device_group = 0;                                     // for model parallelism: nodes of a group share a device
+  std::map<ParameterInfo::Role, ParameterRule> rules = {};  // of its parameters; none: what holds for all
 };
 
 class Graph {
@@ -101,6 +119,7 @@ class Graph {
   // Appends a node. A repeated name, or an input that does not exist yet, is a bug of the model's function:
   // CheckFailed.
   NodeId add(std::string name, Op op, std::vector<NodeId> inputs, int device_group = 0);
+  void set_rule(NodeId node, ParameterInfo::Role role, ParameterRule rule) { nodes_.at(node).rules[role] = rule; }
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
@@ -112,15 +131,6 @@ class Graph {
 
  private:
   std::vector<Node> nodes_;
-};
-
-// One tensor that is learned, or kept as a statistic.
-struct ParameterInfo {
-  enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };
-  std::string name;  // node name + "_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var"
-  Role role;
-  Shape shape;
-  NodeId node;
 };
 
 // What follows from a graph and the shape of one image.

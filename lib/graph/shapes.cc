@@ -184,6 +184,7 @@ class Inference {
 
   Result<NodeShapes> infer(const Activation&) const { return same(); }
   Result<NodeShapes> infer(const Identity&) const { return same(); }
+  Result<NodeShapes> infer(const Scale&) const { return same(); }
 
   Result<NodeShapes> same() const {
     DT_TRY_VOID(expect_inputs(1));
@@ -234,7 +235,9 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
     for (Parameter& p : of_node[id]) {
       const bool statistic = p.role == Role::kMovingMean || p.role == Role::kMovingVar;
       std::vector<ParameterInfo>& list = statistic ? shapes.statistics : shapes.parameters;
-      list.push_back({graph.node(id).name + suffix(p.role), p.role, std::move(p.shape), id});
+      const auto rule = graph.node(id).rules.find(p.role);
+      list.push_back({graph.node(id).name + suffix(p.role), p.role, std::move(p.shape), id,
+                      rule == graph.node(id).rules.end() ? ParameterRule{} : rule->second});
     }
   }
   shapes.classes = shapes.output[graph.output()][0];

@@ -13,6 +13,7 @@ namespace dtrain::graph {
 namespace {
 
 using Attributes = std::map<std::string, std::string>;  // MXNet sorts the keys
+using Role = ParameterInfo::Role;
 
 constexpr int kMxnetVersion = 10901;  // 1.9.1: the version whose rules the attributes follow
 
@@ -65,11 +66,51 @@ const char* act_type(Activation::Kind kind) {
   return "";
 }
 
-// An operator in MXNet's words (formats.md 6.3). Its parameters, as suffixes of variables, stand after its data inputs.
+// What MXNet calls __init__: the name of its rule and that rule's arguments. Empty: it has no such rule.
+std::string init(const InitializerSpec& spec) {
+  static constexpr const char* kFactors[] = {"avg", "in", "out"};
+  switch (spec.kind) {
+    case InitializerSpec::Kind::kXavier:
+      return fmt::format(R"(["xavier", {{"rnd_type": "{}", "factor_type": "{}", "magnitude": {}}}])",
+                         spec.gaussian ? "gaussian" : "uniform", kFactors[static_cast<int>(spec.factor)],
+                         spec.magnitude);
+    case InitializerSpec::Kind::kUniform: return fmt::format(R"(["uniform", {{"scale": {}}}])", spec.magnitude);
+    case InitializerSpec::Kind::kNormal: return fmt::format(R"(["normal", {{"sigma": {}}}])", spec.magnitude);
+    case InitializerSpec::Kind::kConstant:
+      if (spec.magnitude == 0) return R"(["zero", {}])";
+      return fmt::format(R"(["constant", {{"value": {}}}])", spec.magnitude);
+    case InitializerSpec::Kind::kDiagonal: break;
+  }
+  return "";
+}
+
+struct Variable {
+  Role role;
+  const char* suffix;
+};
+
+// Of a parameter's variable. A statistic says how it begins even if that is the usual.
+Attributes attributes_of(const Node& node, const Variable& variable) {
+  Attributes attributes;
+  if (variable.role == Role::kMovingMean) attributes["__init__"] = R"(["zero", {}])";
+  if (variable.role == Role::kMovingVar) attributes["__init__"] = R"(["one", {}])";
+  const auto found = node.rules.find(variable.role);
+  if (found == node.rules.end()) return attributes;
+  const ParameterRule& rule = found->second;
+  if (rule.learning_rate) attributes["__lr_mult__"] = fmt::format("{}", *rule.learning_rate);
+  if (rule.weight_decay) attributes["__wd_mult__"] = fmt::format("{}", *rule.weight_decay);
+  const std::string begin = rule.initial ? init(*rule.initial) : "";
+  if (!begin.empty()) attributes["__init__"] = begin;
+  return attributes;
+}
+
+constexpr Variable kWeight{Role::kWeight, "weight"}, kBias{Role::kBias, "bias"};
+
+// An operator in MXNet's words (formats.md 6.3). Its parameters, as variables, stand after its data inputs.
 struct Operator {
   std::string name;
   Attributes attributes{};
-  std::vector<std::string> variables{};
+  std::vector<Variable> variables{};
   int64_t outputs = 1;
 };
 
@@ -80,17 +121,17 @@ Operator convolution_operator(const Convolution& op) {
                                  {"pad", size2(op.pad_h, op.pad_w)},
                                  {"num_filter", std::to_string(op.filters)},
                                  {"no_bias", boolean(!op.bias)}},
-                  .variables = {"weight"}};
+                  .variables = {kWeight}};
   if (op.groups != 1) result.attributes["num_group"] = std::to_string(op.groups);
-  if (op.bias) result.variables.emplace_back("bias");
+  if (op.bias) result.variables.push_back(kBias);
   return result;
 }
 
 Operator fully_connected_operator(const FullyConnected& op) {
   Operator result{
-      .name = "FullyConnected", .attributes = {{"num_hidden", std::to_string(op.outputs)}}, .variables = {"weight"}};
+      .name = "FullyConnected", .attributes = {{"num_hidden", std::to_string(op.outputs)}}, .variables = {kWeight}};
   if (op.bias) {
-    result.variables.emplace_back("bias");
+    result.variables.push_back(kBias);
   } else {
     result.attributes["no_bias"] = "True";
   }
@@ -102,7 +143,10 @@ Operator batch_norm_operator(const BatchNorm& op) {
           .attributes = {{"eps", fmt::format("{}", op.epsilon)},
                          {"momentum", fmt::format("{}", op.momentum)},
                          {"fix_gamma", boolean(op.fix_gamma)}},
-          .variables = {"gamma", "beta", "moving_mean", "moving_var"},
+          .variables = {{Role::kGamma, "gamma"},
+                        {Role::kBeta, "beta"},
+                        {Role::kMovingMean, "moving_mean"},
+                        {Role::kMovingVar, "moving_var"}},
           .outputs = 3};
 }
 
@@ -113,7 +157,6 @@ Operator pooling_operator(const Pooling& op) {
                                  {"pad", size2(op.pad_h, op.pad_w)},
                                  {"pool_type", op.kind == Pooling::Kind::kMax ? "max" : "avg"},
                                  {"global_pool", boolean(op.global)}}};
-  // MXNet 1.x has no rule of 0.7's own; where the kernel is at least the stride it is the same as full.
   if (op.rounding != Pooling::Rounding::kValid) result.attributes["pooling_convention"] = "full";
   return result;
 }
@@ -124,30 +167,33 @@ Operator add_operator(size_t inputs) {
 }
 
 Operator softmax_operator(const SoftmaxOutput& op) {
-  Operator result{.name = "SoftmaxOutput", .variables = {"label"}};
+  Operator result{.name = "SoftmaxOutput"};
   if (op.smooth_alpha != 0) result.attributes["smooth_alpha"] = fmt::format("{}", op.smooth_alpha);
   return result;
 }
 
 Operator operator_of(const Node& node) {
-  return std::visit(Overloaded{[](const Input&) { return Operator{.name = "null"}; },
-                               [](const Convolution& op) { return convolution_operator(op); },
-                               [](const FullyConnected& op) { return fully_connected_operator(op); },
-                               [](const BatchNorm& op) { return batch_norm_operator(op); },
-                               [](const Activation& op) {
-                                 return Operator{.name = "Activation", .attributes = {{"act_type", act_type(op.kind)}}};
-                               },
-                               [](const Pooling& op) { return pooling_operator(op); },
-                               [&](const Concat&) {
-                                 return Operator{
-                                     .name = "Concat",
-                                     .attributes = {{"num_args", std::to_string(node.inputs.size())}, {"dim", "1"}}};
-                               },
-                               [&](const Add&) { return add_operator(node.inputs.size()); },
-                               [](const Flatten&) { return Operator{.name = "Flatten"}; },
-                               [](const Identity&) { return Operator{.name = "_copy"}; },
-                               [](const SoftmaxOutput& op) { return softmax_operator(op); }},
-                    node.op);
+  return std::visit(
+      Overloaded{[](const Input&) { return Operator{.name = "null"}; },
+                 [](const Convolution& op) { return convolution_operator(op); },
+                 [](const FullyConnected& op) { return fully_connected_operator(op); },
+                 [](const BatchNorm& op) { return batch_norm_operator(op); },
+                 [](const Activation& op) {
+                   return Operator{.name = "Activation", .attributes = {{"act_type", act_type(op.kind)}}};
+                 },
+                 [](const Pooling& op) { return pooling_operator(op); },
+                 [&](const Concat&) {
+                   return Operator{.name = "Concat",
+                                   .attributes = {{"num_args", std::to_string(node.inputs.size())}, {"dim", "1"}}};
+                 },
+                 [&](const Add&) { return add_operator(node.inputs.size()); },
+                 [](const Flatten&) { return Operator{.name = "Flatten"}; },
+                 [](const Identity&) { return Operator{.name = "_copy"}; },
+                 [](const Scale& op) {
+                   return Operator{.name = "_mul_scalar", .attributes = {{"scalar", fmt::format("{}", op.factor)}}};
+                 },
+                 [](const SoftmaxOutput& op) { return softmax_operator(op); }},
+      node.op);
 }
 
 // Collects the nodes of the file: variables are nodes there, without inputs and with the operator "null".
@@ -161,13 +207,12 @@ class Writer {
     }
     std::vector<std::string> inputs;
     for (const NodeId input : node.inputs) inputs.push_back(entry(index_.at(input), 0));
-    for (const std::string& suffix : op.variables) {
-      // What the operator itself changes has version 1, and says how it begins.
-      const bool statistic = suffix.starts_with("moving_");
-      Attributes attributes;
-      if (statistic) attributes["__init__"] = suffix == "moving_var" ? "[\"one\", {}]" : "[\"zero\", {}]";
-      inputs.push_back(entry(variable(node.name + "_" + suffix, attributes), statistic ? 1 : 0));
+    for (const Variable& v : op.variables) {
+      // What the operator itself changes has version 1.
+      const bool statistic = v.role == Role::kMovingMean || v.role == Role::kMovingVar;
+      inputs.push_back(entry(variable(node.name + "_" + v.suffix, attributes_of(node, v)), statistic ? 1 : 0));
     }
+    if (std::holds_alternative<SoftmaxOutput>(node.op)) inputs.push_back(entry(variable(node.name + "_label", {}), 0));
     index_[id] = append(op.name, node.name, op.attributes, inputs, op.outputs);
   }
 

@@ -64,7 +64,22 @@ double xavier_scale(const InitializerSpec& spec, const Shape& shape) {
   return std::sqrt(spec.magnitude / factor);
 }
 
-void fill_weight(const InitializerSpec& spec, const Shape& shape, RandomStream random, std::span<float> values) {
+void fill_diagonal(double value, const Shape& shape, std::span<float> values) {
+  DT_CHECK(shape.size() >= 2, "a diagonal needs a shape of two dimensions, not {}", dtrain::to_string(shape));
+  const auto rows = static_cast<size_t>(shape[0]), columns = static_cast<size_t>(shape[1]);
+  const size_t taps = values.size() / rows / columns;
+  std::fill(values.begin(), values.end(), 0.0F);
+  for (size_t i = 0; i < std::min(rows, columns); i++) {
+    const std::span<float> filter = values.subspan((i * columns + i) * taps, taps);
+    std::fill(filter.begin(), filter.end(), static_cast<float>(value));
+  }
+}
+
+void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, std::span<float> values) {
+  if (spec.kind == InitializerSpec::Kind::kDiagonal) return fill_diagonal(spec.magnitude, shape, values);
+  if (spec.kind == InitializerSpec::Kind::kConstant) {
+    return std::fill(values.begin(), values.end(), static_cast<float>(spec.magnitude));
+  }
   const bool xavier = spec.kind == InitializerSpec::Kind::kXavier;
   const bool normal = xavier ? spec.gaussian : spec.kind == InitializerSpec::Kind::kNormal;
   DT_CHECK(!xavier || shape.size() >= 2, "xavier needs a shape of two dimensions, not {}", dtrain::to_string(shape));
@@ -96,6 +111,8 @@ std::string to_string(const InitializerSpec& spec) {
   switch (spec.kind) {
     case InitializerSpec::Kind::kUniform: return fmt::format("uniform({})", spec.magnitude);
     case InitializerSpec::Kind::kNormal: return fmt::format("normal({})", spec.magnitude);
+    case InitializerSpec::Kind::kConstant: return fmt::format("constant({})", spec.magnitude);
+    case InitializerSpec::Kind::kDiagonal: return fmt::format("diagonal({})", spec.magnitude);
     case InitializerSpec::Kind::kXavier: break;
   }
   static constexpr const char* kFactors[] = {"avg", "in", "out"};
@@ -108,7 +125,7 @@ void initialize(const InitializerSpec& spec, std::string_view name, const Shape&
   DT_CHECK(static_cast<int64_t>(values.size()) == element_count(shape), "'{}' has {} values and the shape {}", name,
            values.size(), dtrain::to_string(shape));
   if (name.ends_with("_weight")) {
-    fill_weight(spec, shape, RandomStream(seed, Use::kInit, index), values);
+    fill(spec, shape, RandomStream(seed, Use::kInit, index), values);
   } else {
     const bool one = name.ends_with("_gamma") || name.ends_with("_moving_var");
     std::fill(values.begin(), values.end(), one ? 1.0F : 0.0F);
@@ -118,7 +135,14 @@ void initialize(const InitializerSpec& spec, std::string_view name, const Shape&
 void initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed) {
   uint64_t index = 0;
   for (const std::vector<ParameterSpan>* spans : {&view.parameters, &view.statistics}) {
-    for (const ParameterSpan& p : *spans) initialize(spec, p.name, p.shape, seed, index++, p.weight);
+    for (const ParameterSpan& p : *spans) {
+      if (p.rule.initial) {
+        fill(*p.rule.initial, p.shape, RandomStream(seed, Use::kInit, index), p.weight);
+      } else {
+        initialize(spec, p.name, p.shape, seed, index, p.weight);
+      }
+      index++;
+    }
   }
 }
 

@@ -12,17 +12,8 @@
 
 namespace dtrain::optim {
 
-// Parsed from "xavier(uniform,in,2.34)", "uniform(0.07)", "normal(0.01)"; plain data, part of the JobSpec.
-struct InitializerSpec {
-  enum class Kind { kXavier, kUniform, kNormal };
-  enum class Factor { kAverage, kIn, kOut };
-  Kind kind = Kind::kXavier;
-  bool gaussian = false;             // xavier: draw from a normal distribution instead of a uniform one
-  Factor factor = Factor::kAverage;  // xavier
-  double magnitude = 3;              // xavier: magnitude; uniform: scale; normal: sigma
-};
-
-// Code::kUsage, naming the forms that exist.
+// From "xavier(uniform,in,2.34)", "uniform(0.07)", "normal(0.01)". Code::kUsage, naming the forms that exist: those
+// that a network alone sets have none.
 Result<InitializerSpec> parse_initializer(std::string_view text);
 std::string to_string(const InitializerSpec& spec);
 
@@ -31,7 +22,7 @@ std::string to_string(const InitializerSpec& spec);
 // canonical order.
 void initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed, uint64_t index,
                 std::span<float> values);
-// All of a network: parameters, then statistics, counted through.
+// All of a network: parameters, then statistics, counted through. A rule of the network's own comes first.
 void initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed);
 
 }  // namespace dtrain::optim

@@ -1,12 +1,15 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/simd.h"
 
 namespace dtrain::optim {
 namespace {
 
 // One scalar of each formula, rounded to float32 once.
-struct SgdScalars {
+struct Scalars {
   float learning_rate;
   float weight_decay;
   float momentum;
@@ -20,17 +23,17 @@ float cut(float g, float clip) {
 }
 
 // The two loops of a rule differ by the cut alone: a branch inside would be taken for every element.
-DT_MULTI_ISA void sgd_plain(const SgdScalars& s, size_t n, float* w, const float* g) {
+DT_MULTI_ISA void sgd_plain(const Scalars& s, size_t n, float* w, const float* g) {
   const float keep = 1 - s.learning_rate * s.weight_decay;
   for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * (s.gradient_scale * g[i]);
 }
 
-DT_MULTI_ISA void sgd_plain_clipped(const SgdScalars& s, size_t n, float* w, const float* g) {
+DT_MULTI_ISA void sgd_plain_clipped(const Scalars& s, size_t n, float* w, const float* g) {
   const float keep = 1 - s.learning_rate * s.weight_decay;
   for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * cut(s.gradient_scale * g[i], s.clip);
 }
 
-DT_MULTI_ISA void sgd_momentum(const SgdScalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+DT_MULTI_ISA void sgd_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                float* __restrict__ v) {
   for (size_t i = 0; i < n; i++) {
     v[i] = s.momentum * v[i] - s.learning_rate * (s.gradient_scale * g[i] + s.weight_decay * w[i]);
@@ -38,32 +41,65 @@ DT_MULTI_ISA void sgd_momentum(const SgdScalars& s, size_t n, float* __restrict_
   }
 }
 
-DT_MULTI_ISA void sgd_momentum_clipped(const SgdScalars& s, size_t n, float* __restrict__ w,
-                                       const float* __restrict__ g, float* __restrict__ v) {
+DT_MULTI_ISA void sgd_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+                                       float* __restrict__ v) {
   for (size_t i = 0; i < n; i++) {
     v[i] = s.momentum * v[i] - s.learning_rate * (cut(s.gradient_scale * g[i], s.clip) + s.weight_decay * w[i]);
     w[i] += v[i];
   }
 }
 
+DT_MULTI_ISA void nag_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+                               float* __restrict__ v) {
+  for (size_t i = 0; i < n; i++) {
+    const float h = s.gradient_scale * g[i] + s.weight_decay * w[i];
+    v[i] = s.momentum * v[i] + h;
+    w[i] -= s.learning_rate * (h + s.momentum * v[i]);
+  }
+}
+
+DT_MULTI_ISA void nag_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+                                       float* __restrict__ v) {
+  for (size_t i = 0; i < n; i++) {
+    const float h = cut(s.gradient_scale * g[i], s.clip) + s.weight_decay * w[i];
+    v[i] = s.momentum * v[i] + h;
+    w[i] -= s.learning_rate * (h + s.momentum * v[i]);
+  }
+}
+
+// The loops of a rule with momentum.
+struct Loops {
+  std::string_view name;
+  decltype(&sgd_momentum) plain, clipped;
+};
+const Loops kRules[] = {{"sgd", sgd_momentum, sgd_momentum_clipped}, {"nag", nag_momentum, nag_momentum_clipped}};
+
+const Loops* find_rule(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kRules), std::end(kRules), [&](const Loops& r) { return r.name == name; });
+  return found == std::end(kRules) ? nullptr : found;
+}
+
 }  // namespace
 
-Multipliers multipliers_of(std::string_view parameter) {
+Multipliers multipliers_of(std::string_view parameter, const ParameterRule& rule) {
   const bool decays = parameter.ends_with("_weight") || parameter.ends_with("_gamma");
-  return {.learning_rate = 1, .weight_decay = decays ? 1.0 : 0.0};
+  return {.learning_rate = rule.learning_rate.value_or(1), .weight_decay = rule.weight_decay.value_or(decays ? 1 : 0)};
 }
 
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
-  if (spec.name != "sgd") return fail(Code::kUsage, "unknown optimizer '{}': there is sgd", spec.name);
+  if (find_rule(spec.name) == nullptr)
+    return fail(Code::kUsage, "unknown optimizer '{}': there are sgd, nag", spec.name);
   if (spec.momentum == 0) return std::vector<std::string>{};
   return std::vector<std::string>{"mom"};
 }
 
 void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> w, std::span<const float> g,
             std::span<const std::span<float>> state) {
-  DT_CHECK(spec.name == "sgd", "the rule '{}' was not refused", spec.name);
+  const Loops* rule = find_rule(spec.name);
+  DT_CHECK(rule != nullptr, "the rule '{}' was not refused", spec.name);
   DT_CHECK(w.size() == g.size(), "{} weights, {} gradients", w.size(), g.size());
-  const SgdScalars scalars{
+  const Scalars scalars{
       .learning_rate = static_cast<float>(step.learning_rate * step.multipliers.learning_rate),
       .weight_decay = static_cast<float>(spec.weight_decay * step.multipliers.weight_decay),
       .momentum = static_cast<float>(spec.momentum),
@@ -75,8 +111,9 @@ void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> 
     (clipped ? sgd_plain_clipped : sgd_plain)(scalars, w.size(), w.data(), g.data());
     return;
   }
-  DT_CHECK(state.size() == 1 && state[0].size() == w.size(), "sgd with momentum keeps one array of the weights' size");
-  (clipped ? sgd_momentum_clipped : sgd_momentum)(scalars, w.size(), w.data(), g.data(), state[0].data());
+  DT_CHECK(state.size() == 1 && state[0].size() == w.size(), "{} with momentum keeps one array of the weights' size",
+           spec.name);
+  (clipped ? rule->clipped : rule->plain)(scalars, w.size(), w.data(), g.data(), state[0].data());
 }
 
 }  // namespace dtrain::optim

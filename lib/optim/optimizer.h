@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/parameters.h"
 
 namespace dtrain::optim {
 
@@ -20,15 +21,17 @@ struct OptimizerSpec {
   double clip_gradient = 0;  // elements of the scaled gradient are cut to [-clip, clip]; 0: off
 };
 
-// What the name of a parameter decides: weight decay only for *_weight and *_gamma (models.md 4.1).
+// Of the job's rate and decay.
 struct Multipliers {
   double learning_rate = 1;
   double weight_decay = 1;
 };
-Multipliers multipliers_of(std::string_view parameter);
+// What the name of a parameter decides, weight decay only for *_weight and *_gamma, where its network does not say
+// otherwise (models.md 4.1).
+Multipliers multipliers_of(std::string_view parameter, const ParameterRule& rule = {});
 
-// The names of the arrays of state that a rule keeps per parameter, each of the parameter's shape: {"mom"} for sgd with
-// momentum, {} without. Code::kUsage for an unknown rule, with the list of those that exist.
+// The names of the arrays of state that a rule keeps per parameter, each of the parameter's shape: {"mom"} for sgd and
+// nag with momentum, {} without. Code::kUsage for an unknown rule, with the list of those that exist.
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec);
 
 struct UpdateStep {
@@ -42,6 +45,7 @@ struct UpdateStep {
 //   g' = clip(gradient_scale * g)
 //   sgd, momentum 0:  w <- (1 - lr wd) w - lr g'
 //   sgd, momentum m:  v <- m v - lr (g' + wd w);  w <- w + v
+//   nag, momentum m:  h = g' + wd w;  v <- m v + h;  w <- w - lr (h + m v);  momentum 0: sgd's
 // Source: models.md 4.3. float32 arithmetic with the scalars rounded to float32 once.
 void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> w, std::span<const float> g,
             std::span<const std::span<float>> state);

@@ -84,7 +84,7 @@ TEST_CASE("mirroring turns rows round and leaves the mean image as it is", "[dat
 
 TEST_CASE("the random mirror is a fair coin", "[data]") {
   AugmentOptions options = plain({1, 1, 2});
-  options.random_mirror = true;
+  options.distortion.random_mirror = true;
   const Image image = test::position_image(1, 2, 1);
   int mirrored = 0;
   for (uint64_t seed = 0; seed < 1000; seed++) mirrored += augment(options, image, seed)[0] == 1.0f ? 1 : 0;
@@ -94,7 +94,7 @@ TEST_CASE("the random mirror is a fair coin", "[data]") {
 
 TEST_CASE("random crops reach every position, equally often", "[data]") {
   AugmentOptions options = plain({1, 3, 3});
-  options.random_crop = true;
+  options.distortion.random_crop = true;
   const Image image = test::position_image(5, 6, 1);
   std::map<float, int> seen;
   for (uint64_t seed = 0; seed < 2400; seed++) seen[augment(options, image, seed)[0]]++;
@@ -107,8 +107,8 @@ TEST_CASE("a border is filled before the crop", "[data]") {
   image.resize(1, 1, 1);
   image.pixels = {7};
   AugmentOptions options = plain({1, 3, 3});
-  options.pad = 1;
-  options.fill_value = 127;
+  options.distortion.pad = 1;
+  options.distortion.fill_value = 127;
   CHECK(augment(options, image) == std::vector<float>{127, 127, 127, 127, 7, 127, 127, 127, 127});
 }
 
@@ -116,8 +116,8 @@ TEST_CASE("a border is filled before the crop", "[data]") {
 TEST_CASE("a picture smaller than the crop is enlarged, rows first", "[data]") {
   const Image small = test::gradient_image(200, 150, 3, 1);
   Image first, second;
-  resize_image(small, 224, 168, first);
-  resize_image(first, 298, 224, second);
+  must(resize_image(small, 224, 168, first));
+  must(resize_image(first, 298, 224, second));
   const auto expected = augment(plain({3, 224, 224}), second);  // the crop of rows 37 to 260
   CHECK(augment(plain({3, 224, 224}), small) == expected);
   CHECK(augment(plain({1, 4, 4}), test::position_image(1, 1, 1)) == std::vector<float>(16, 0.0f));
@@ -146,10 +146,10 @@ TEST_CASE("pixels become the numbers of the augmenter whatever the options", "[d
     for (const bool by_image : {false, true}) {
       options.mean_image = by_image ? std::make_shared<const std::vector<float>>(mean_image) : nullptr;
       for (int bits = 0; bits < 16; bits++) {
-        options.random_crop = (bits & 1) != 0;
-        options.random_mirror = (bits & 2) != 0;
+        options.distortion.random_crop = (bits & 1) != 0;
+        options.distortion.random_mirror = (bits & 2) != 0;
         options.mirror = (bits & 4) != 0;
-        options.pad = (bits & 8) != 0 ? 2 : 0;
+        options.distortion.pad = (bits & 8) != 0 ? 2 : 0;
         for (const auto& [height, width] : {std::pair{20, 13}, {9, 7}, {4, 3}}) {
           INFO(channels << " channels, options " << bits << ", " << height << " x " << width);
           for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -174,4 +174,62 @@ TEST_CASE("a crop of pixels is as it lies in the picture, and says whether to mi
   CHECK(must(augmenter.crop(image, random, scratch, pixels)).mirrored);
   CHECK(pixels == image.pixels);
   CHECK(augmenter.crop(test::gradient_image(9, 9, 1, 1), random, scratch, pixels).error().code == Code::kData);
+}
+
+// formats.md 3.4: the crop's colours count, not those around it; and the mirror is drawn after them.
+TEST_CASE("colours are distorted in the crop alone, before the mirror", "[data]") {
+  AugmentOptions options = plain({3, 2, 2});
+  options.mirror = true;
+  options.distortion.color.contrast = 0.5;
+  Image image = test::gradient_image(6, 6, 3, 1);
+  const auto expected = augment(options, image, 3);
+  image.at(0, 0)[0] = 255;  // outside the central crop: the mean of the gray values does not see it
+  CHECK(augment(options, image, 3) == expected);
+  image.at(2, 2)[0] = 255;
+  CHECK(augment(options, image, 3) != expected);
+}
+
+TEST_CASE("pixels and numbers agree under every distortion of pictures", "[data]") {
+  AugmentOptions options = plain({3, 24, 20});
+  options.distortion = {.interpolation = Interpolation::kRandom,
+                        .resize = 30,
+                        .rotate_max = 10,
+                        .shear_max = 0.1,
+                        .scale = {0.8, 1.2},
+                        .aspect = {0.75, 1.25},
+                        .random_crop = true,
+                        .color = {0.4, 0.4, 0.4, 36, 50, 50, 0.1},
+                        .random_mirror = true};
+  for (uint64_t seed = 1; seed <= 30; seed++) augment(options, test::gradient_image(33, 41, 3, 2), seed);
+  options.distortion.random_crop = false;
+  options.distortion.scale = {};
+  options.distortion.random_resized_crop = true;
+  options.distortion.area = {0.08, 1};
+  for (uint64_t seed = 1; seed <= 30; seed++) augment(options, test::gradient_image(33, 41, 3, 2), seed);
+}
+
+// formats.md 3.4, step 10: (p - mean) * c * scale / std + i * scale / std.
+TEST_CASE("contrast and illumination change all numbers of a picture alike, and make no pixels", "[data]") {
+  AugmentOptions options = plain({3, 1, 2});
+  options.mean = {10, 20, 30};
+  options.std = {1, 2, 4};
+  options.distortion.random_contrast = 0.5;
+  options.distortion.random_illumination = 8;
+  Image image;
+  image.resize(1, 2, 3);
+  image.pixels = {50, 60, 70, 30, 20, 10};
+  const Augmenter augmenter(options);
+  CHECK(augmenter.normalisation() == nullptr);
+  Augmenter::Scratch scratch;
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    RandomStream random(seed, Use::kTest), same(seed, Use::kTest);
+    std::vector<float> out(6);
+    must(augmenter.apply(image, random, scratch, out));
+    const double c = 1 + same.uniform(-0.5, 0.5), i = same.uniform(-8, 8);
+    const double plain[6] = {60, 0, 40. / 2, 0, 20. / 4, 0}, std[3] = {1, 2, 4};
+    for (size_t k = 0; k < 6; k++) CHECK(out[k] == Approx(plain[k] * c + i / std[k / 2]).margin(1e-4));
+  }
+  RandomStream random(1, Use::kTest);
+  std::vector<uint8_t> pixels(6);
+  CHECK_THROWS_AS(augmenter.crop(image, random, scratch, pixels), CheckFailed);
 }

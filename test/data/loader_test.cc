@@ -317,7 +317,7 @@ TEST_CASE("no more is loaded ahead than was asked for", "[data]") {
 
 // Training, with a last batch that is filled up, and validation, with padding; records that are broken in both.
 TEST_CASE("batches of pixels are those of numbers before the normalisation", "[data]") {
-  AugmentOptions augment{.image = {3, 8, 8}, .pad = 1, .random_crop = true, .random_mirror = true};
+  AugmentOptions augment{.image = {3, 8, 8}, .distortion = {.pad = 1, .random_crop = true, .random_mirror = true}};
   augment.mean = {1, 2, 3};
   augment.std = {2, 3, 4};
   const auto dataset = augmented(std::make_shared<Pictures>(), augment);
@@ -392,12 +392,23 @@ TEST_CASE("pixels of a data set that has only numbers are a mistake of the calle
   CHECK_THROWS_AS(Loader(std::make_shared<Numbers>(4), options, Log::silent()), CheckFailed);
 }
 
-// Real pictures, random crops and mirrors, from a file: the whole way must be the same for any number of threads.
+// Real pictures, all that can be drawn, from a file: the whole way must be the same for any number of threads.
 TEST_CASE("batches of a record file are identical for 1, 4 and 16 threads", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("a.rec"), 60, 12, 12, 3, 10, ".jpg");
   const auto source = must(open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()));
-  AugmentOptions augment{.image = {3, 8, 8}, .pad = 1, .random_crop = true, .random_mirror = true};
+  AugmentOptions augment{.image = {3, 8, 8},
+                         .distortion = {.interpolation = Interpolation::kRandom,
+                                        .resize = 14,
+                                        .rotate_max = 10,
+                                        .shear_max = 0.1,
+                                        .aspect = {0.75, 1.25},
+                                        .pad = 1,
+                                        .random_crop = true,
+                                        .color = {.brightness = 0.4, .h_max = 36, .s_max = 50, .pca_noise = 0.1},
+                                        .random_mirror = true,
+                                        .random_contrast = 0.2,
+                                        .random_illumination = 5}};
   augment.mean = {1, 2, 3};
   augment.std = {1, 1, 1};
   const auto dataset = augmented(source, augment);

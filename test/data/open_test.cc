@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "data/augment.h"
 #include "data/idx_source.h"
 #include "data/mean_image.h"
 #include "data/record_source.h"
@@ -183,7 +184,7 @@ TEST_CASE("what the flags lack is a usage error", "[data]") {
   options.rgb_std = {0.0f};
   CHECK(refused(options));
   options = in_directory(dir);
-  options.fill_value = 256;
+  options.training.fill_value = 256;
   CHECK(refused(options));
   test::write_record_file(dir.path("a.rec"), 2, 8, 8, 3, 2);
   options = DataOptions();
@@ -241,11 +242,74 @@ TEST_CASE("random crops and mirrors are for training only", "[data]") {
   test::write_record_file(dir.path("train.rec"), 2, 32, 32, 3, 10);
   std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
   DataOptions options = in_directory(dir);
-  options.random_crop = options.random_mirror = true;
-  options.pad_size = 2;
+  options.training.random_crop = options.training.random_mirror = true;
+  options.training.pad = 2;
   const DataSets sets = must(open_dataset(options, Log::silent()));
   CHECK(load(*sets.train, 0, 1).data != load(*sets.train, 0, 2).data);
   CHECK(load(*sets.validation, 0, 1).data == load(*sets.validation, 0, 2).data);
+}
+
+// 30 x 40 pictures: a training crop of the whole size, a validation crop of what val_resize leaves of it.
+TEST_CASE("each set is resized by its own flag, the mean image as the training set", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("train.rec"), 3, 30, 40, 3, 10);
+  std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
+  DataOptions options = in_directory(dir);
+  options.rgb_mean = {0, 0, 0};
+  options.image_shape = {3, 10, 10};
+  const auto central = [](int resize) {
+    const AugmentOptions cut{
+        .image = {3, 10, 10}, .distortion = {.resize = resize}, .mean = {0, 0, 0}, .std = {1, 1, 1}};
+    Augmenter::Scratch scratch;
+    RandomStream unused(1, Use::kTest);
+    std::vector<float> out(300);
+    must(Augmenter(cut).apply(test::gradient_image(30, 40, 3, 1), unused, scratch, out));
+    return out;
+  };
+  options.val_resize = 12;
+  const DataSets validation_only = must(open_dataset(options, Log::silent()));
+  CHECK(load(*validation_only.train, 1).data == central(0));
+  CHECK(load(*validation_only.validation, 1).data == central(12));
+  options.training.resize = 20;
+  options.training.interpolation = Interpolation::kRandom;  // of which validation and the mean image know nothing
+  options.mean_img = "mean.bin";
+  const DataSets sets = must(open_dataset(options, Log::silent()));
+  const auto first = load(*sets.validation, 1, 1).data;
+  CHECK(first == load(*sets.validation, 1, 2).data);
+  CHECK(first[0] - (central(12)[0]) ==
+        Approx(load(*sets.validation, 0).data[0] - load(*validation_only.validation, 0).data[0]));
+}
+
+TEST_CASE("colours of gray pictures cannot be distorted", "[data]") {
+  const test::TempDir dir;
+  write_mnist(dir);
+  DataOptions options = in_directory(dir);
+  options.training.color.s_max = 50;
+  const Error error = open_dataset(options, Log::silent()).error();
+  CHECK(error.code == Code::kUsage);
+  CHECK(mentions(error, "--aug-level 2 and 3"));
+  CHECK(mentions(error, "these have 1"));
+}
+
+TEST_CASE("pictures that are turned are not made of nearest neighbours", "[data]") {
+  const test::TempDir dir;
+  write_mnist(dir);
+  DataOptions options = in_directory(dir);
+  options.training.interpolation = Interpolation::kNearest;
+  CHECK(open_dataset(options, Log::silent()));
+  options.training.rotate_max = 3;
+  CHECK(mentions(open_dataset(options, Log::silent()).error(), "--inter-method 0"));
+}
+
+TEST_CASE("numbers that are drawn for each picture cannot be made on a device", "[data]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("train.rec"), 2, 32, 32, 3, 10);
+  std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
+  DataOptions options = in_directory(dir);
+  options.training.random_contrast = 0.1;
+  const DataSets sets = must(open_dataset(options, Log::silent()));
+  CHECK(sets.train->normalisation() == nullptr);
+  CHECK(sets.validation->normalisation() != nullptr);
 }
 
 TEST_CASE("a record that does not decode names file, offset and reason", "[data]") {
@@ -276,8 +340,8 @@ TEST_CASE("the mean image is made once, from central crops, whatever the number 
   std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
   const auto source = must(open_records({.paths = {dir.path("train.rec")}, .index = "", .channels = 3}, Log::silent()));
   const Shape shape = {3, 28, 28};
-  const auto one = must(mean_image(dir.path("1.bin"), shape, source, 1, Log::silent()));
-  const auto four = must(mean_image(dir.path("4.bin"), shape, source, 4, Log::silent()));
+  const auto one = must(mean_image(dir.path("1.bin"), shape, {}, source, 1, Log::silent()));
+  const auto four = must(mean_image(dir.path("4.bin"), shape, {}, source, 4, Log::silent()));
   CHECK(test::read_bytes(dir.path("1.bin")) == test::read_bytes(dir.path("4.bin")));
   CHECK(test::read_bytes(dir.path("1.bin")).size() == 9504);  // formats.md 3.6
   double sum = 0;
@@ -286,7 +350,7 @@ TEST_CASE("the mean image is made once, from central crops, whatever the number 
 
   DataOptions options = in_directory(dir);
   options.mean_img = "mean.bin";
-  options.random_crop = true;
+  options.training.random_crop = true;
   const DataSets sets = must(open_dataset(options, Log::silent()));
   CHECK(std::filesystem::exists(dir.path("mean.bin")));
   CHECK(test::read_bytes(dir.path("mean.bin")) == test::read_bytes(dir.path("1.bin")));
@@ -298,8 +362,8 @@ TEST_CASE("a mean image of another shape is refused", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 2, 32, 32, 3, 10);
   const auto source = must(open_records({.paths = {dir.path("train.rec")}, .index = "", .channels = 3}, Log::silent()));
-  must(mean_image(dir.path("mean.bin"), {3, 28, 28}, source, 1, Log::silent()));
-  const Error error = mean_image(dir.path("mean.bin"), {3, 32, 32}, source, 1, Log::silent()).error();
+  must(mean_image(dir.path("mean.bin"), {3, 28, 28}, {}, source, 1, Log::silent()));
+  const Error error = mean_image(dir.path("mean.bin"), {3, 32, 32}, {}, source, 1, Log::silent()).error();
   CHECK(error.code == Code::kData);
   CHECK(mentions(error, "(3, 28, 28)"));
 }

@@ -129,3 +129,16 @@ TEST_CASE("a sharding file that was cut or changed is refused or read, and its s
     }
   }
 }
+
+TEST_CASE("a written file gives the borders back, to the record", "[data]") {
+  CHECK(format_sharding_file(equal_shares(60000, 4), 60000) == "0 0.25\n0.25 0.5\n0.5 0.75\n0.75 1\n");
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 50; i++) {
+    INFO("turn " << i);
+    std::vector<double> speeds(1 + random() % 200);
+    for (double& speed : speeds) speed = 1 + static_cast<double>(random() % 100000) / 100;
+    const auto records = static_cast<int64_t>(1 + random() % 10'000'000);
+    const std::vector<Share> shares = shares_by_speed(records, speeds);
+    CHECK(shares_in(format_sharding_file(shares, records), std::ssize(speeds), records) == shares);
+  }
+}

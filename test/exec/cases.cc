@@ -270,6 +270,21 @@ void joins(Table& t) {
   t.one("flatten", {5, 3, 7}, Flatten{});
   t.one("identity", {16, 6, 6}, Identity{});
   t.first("first identity", {3, 6, 6}, Identity{});
+  t.one("half of a map", {16, 6, 6}, Scale{0.5});
+  t.one("minus twice a map of odd sizes", {5, 3, 7}, Scale{-2});
+  t.one("a third of a map", {16, 6, 6}, Scale{1.0 / 3}).exact = false;
+  t.first("first scale", {3, 6, 6}, Scale{0.5});
+  Net scaled(image);
+  t.put("half of vectors", image,
+        scaled.finish(scaled.add("op", Scale{0.5}, {scaled.add("f", FullyConnected{.outputs = 20}, {scaled.x()})})));
+
+  // cross: two streams, their mean added to both.
+  Net streams(image);
+  const NodeId l1 = streams.add("l1", conv1x1(16), {streams.x()}), l2 = streams.add("l2", conv1x1(16), {streams.x()});
+  const NodeId mean = streams.add("mean", Scale{0.5}, {streams.add("both", Add{}, {l1, l2})});
+  const NodeId x1 = streams.add("x1", Activation{}, {streams.add("sum1", Add{}, {mean, l1})});
+  const NodeId x2 = streams.add("x2", Activation{}, {streams.add("sum2", Add{}, {mean, l2})});
+  t.put("mean of two streams in both", image, streams.finish(streams.add("op", Add{}, {x1, x2}))).smooth = false;
 }
 
 void softmaxes(Table& t) {

@@ -117,11 +117,8 @@ class CudaMachine final : public Machine {
 
   Result<> nccl_alone() override {
     const cuda::CudaStream stream = cuda::make_stream();
-    const auto alone = [](std::string mine) -> Result<std::vector<std::string>> {
-      return std::vector{std::move(mine)};
-    };
-    DT_TRY(const auto group,
-           cuda::join_nccl({.stream = stream.get(), .process = nullptr, .enqueue_only = true}, alone));
+    DT_TRY(const std::string id, cuda::agree_on_nccl_id(0, 1, comm::Processes().exchange));
+    DT_TRY(const auto group, cuda::join_nccl({.stream = stream.get(), .process = nullptr, .enqueue_only = true}, id));
     std::vector<float> sent(1 << 20), received(sent.size());
     for (size_t i = 0; i < sent.size(); i++) sent[i] = static_cast<float>(i % 1000);
     const cuda::DeviceMemory memory(sent.size() * sizeof(float));

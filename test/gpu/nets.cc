@@ -29,13 +29,17 @@ std::vector<Network> networks() {
           {"resnet-28-small-20", {3, 28, 28}, 4},
           {"resnet-20", {3, 28, 28}, 4},
           {"resnet-v1-20", {3, 28, 28}, 4},
+          {"cross-20", {3, 28, 28}, 4},
           {"resnet-164", {3, 28, 28}, 2},
           {"inception-bn-28-small", {3, 28, 28}, 4},
+          {"inception-bn-28-small@v0.7", {3, 28, 28}, 4},
           {"inception-bn", {3, 28, 28}, 4},
+          {"resnet-zscore", {3, 32, 32}, 2},
           {"resnet-18", {3, 64, 64}, 4},
           {"resnet-v1-18", {3, 64, 64}, 4},
           {"resnet-v1-50", {3, 64, 64}, 4},
           {"inception-bn", {3, 224, 224}, 2},
+          {"inception-bn@v0.7", {3, 224, 224}, 2},
           {"resnet-50", {3, 224, 224}, 2}};
 }
 

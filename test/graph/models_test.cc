@@ -29,6 +29,16 @@ const Row kRows[] = {
     {"inception-bn-28-small@mxnet-g", 0, 100, {3, 28, 28}, 78, 1683156, 1712, 3424, 38, 204249920},
     {"inception-bn", 0, 10, {3, 28, 28}, 78, 1652826, 0, 3424, 38, 204219680},
     {"inception-bn", 0, 1000, {3, 224, 224}, 278, 11295240, 0, 20032, 138, 1987204096},
+    {"inception-bn-28-small@v0.7", 0, 10, {3, 28, 28}, 78, 1652826, 1712, 3424, 38, 204219680},
+    {"inception-bn@mxnet-g", 0, 1000, {3, 224, 224}, 278, 11295240, 10016, 20032, 138, 1987204096},
+    {"inception-bn@v0.7", 0, 1000, {3, 224, 224}, 278, 11295240, 10016, 20032, 138, 2032600064},
+    {"cross", 0, 100, {3, 28, 28}, 173, 892084, 0, 4512, 114, 91063296},
+    {"cross-56", 0, 10, {3, 28, 28}, 173, 886234, 0, 4512, 114, 91057536},
+    {"dfnmr", 56, 100, {3, 32, 32}, 173, 892084, 0, 4512, 114, 118937856},
+    {"cross-20", 0, 100, {3, 28, 28}, 0, 308788, 0, 0, 0, 0},
+    {"dfnmr-32", 0, 100, {3, 28, 28}, 0, 503220, 0, 0, 0, 0},
+    {"cross@mxnet-g", 110, 100, {3, 28, 28}, 0, 1716276, 0, 0, 0, 0},
+    {"resnet-zscore", 0, 10, {3, 32, 32}, 171, 863264, 3, 4070, 112, 126534272},
     {"resnet-28-small", 20, 10, {3, 28, 28}, 86, 273258, 784, 1568, 42, 31247744},
     {"resnet-28-small-20", 0, 10, {3, 28, 28}, 86, 273258, 784, 1568, 42, 31247744},
     {"resnet-28-small", 0, 10, {3, 28, 28}, 230, 857898, 2128, 4256, 114, 96275840},
@@ -54,6 +64,7 @@ const Row kRows[] = {
     {"resnet-1001", 0, 10, {3, 28, 28}, 3007, 10327712, 3, 149222, 0, 1141544192},
     {"resnet-v1-20", 0, 10, {3, 28, 28}, 0, 272762, 0, 1600, 0, 31448448},
     {"resnet-v1-56", 0, 10, {3, 28, 28}, 0, 856058, 0, 4288, 0, 96476544},
+    {"resnet-v1-110", 0, 10, {3, 28, 28}, 0, 1731002, 0, 8320, 0, 194018688},
     {"resnet-v1-164", 0, 10, {3, 28, 28}, 0, 1704154, 0, 25120, 0, 187196672},
 };
 
@@ -126,7 +137,7 @@ std::string message(const std::string& network, int64_t layers = 0, const Shape&
 
 }  // namespace
 
-// 0 in a count of tensors: the document does not give it.
+// 0 in a count of tensors or MACs: the document does not give it.
 TEST_CASE("every network has the counts of the table", "[graph][models]") {
   for (const Row& row : kRows) {
     INFO(row.network << ", " << row.layers << " layers, " << row.classes << " classes, " << to_string(row.image));
@@ -134,7 +145,7 @@ TEST_CASE("every network has the counts of the table", "[graph][models]") {
         build({.network = row.network, .num_layers = row.layers, .num_classes = row.classes, .image = row.image});
     CHECK(built.shapes.parameter_elements() == row.parameters);
     CHECK(fixed_gammas(built) == row.fixed_gammas);
-    CHECK(multiply_accumulates(built.graph, built.shapes) == row.macs);
+    if (row.macs != 0) CHECK(multiply_accumulates(built.graph, built.shapes) == row.macs);
     CHECK(built.shapes.classes == row.classes);
     if (row.tensors != 0) CHECK(built.shapes.parameters.size() == row.tensors);
     if (row.statistics != 0) CHECK(built.shapes.statistic_elements() == row.statistics);
@@ -260,6 +271,129 @@ TEST_CASE("ResNets for small images have the small stem, with a batch norm in v1
         Names{"data", "id", "bn_data", "conv0", "stage1_unit1_bn1"});
 }
 
+// The shortcuts of a block that halves the map stand between the branches of the block before it.
+TEST_CASE("cross has MXNet-G's names and the order of its sums", "[graph][models]") {
+  const Built net = build({.network = "cross-56", .num_classes = 100});
+  const Names parameters = names(net.shapes.parameters);
+  const auto convolutions = [&](const Names& all) {
+    Names result;
+    for (const std::string& name : all) {
+      if (name.ends_with("_conv_weight")) result.push_back(name.substr(0, name.size() - 12));
+    }
+    return result;
+  };
+  CHECK(first(parameters, 7) == Names{"g0_conv_weight", "g0_bn_gamma", "g0_bn_beta", "g1_b1_d1_two1_conv_weight",
+                                      "g1_b1_d1_two1_bn_gamma", "g1_b1_d1_two1_bn_beta", "g1_b1_d1_two2_conv_weight"});
+  const Names order = convolutions(parameters);
+  const auto at = std::find(order.begin(), order.end(), "g1_b4_d1_two1");
+  REQUIRE(order.end() - at >= 10);
+  CHECK(Names(at, at + 10) == Names{"g1_b4_d1_two1", "g1_b4_d1_two2", "g2_b1_l1_line", "g1_b4_d2_two1", "g1_b4_d2_two2",
+                                    "g2_b1_l2_line", "g2_b1_d1_two1", "g2_b1_d1_two2", "g2_b1_d2_two1",
+                                    "g2_b1_d2_two2"});
+  CHECK(last(order, 2) == Names{"g3_b5_d2_two1", "g3_b5_d2_two2"});
+  CHECK(last(parameters, 2) == Names{"cls_fc_weight", "cls_fc_bias"});
+  CHECK(last(node_names(net.graph), 5) == Names{"g3_b5_relu1", "cls_pool", "cls_flatten", "cls_fc", "softmax"});
+  CHECK(output_of(net, "g3_b5_relu1") == Shape{64, 7, 7});
+  CHECK(output_of(net, "_mulscalar0") == Shape{16, 28, 28});
+  const Built wide = build({.network = "cross", .num_classes = 100, .widen_factor = 2});
+  CHECK(wide.shapes.parameter_elements() == 3545348);
+}
+
+TEST_CASE("inception of v0.7 rounds its poolings up and has its own names", "[graph][models]") {
+  const auto of = [](const char* network) {
+    return build({.network = network, .num_classes = 1000, .image = {3, 224, 224}});
+  };
+  const Built up = of("inception-bn@v0.7"), down = of("inception-bn@mxnet-g");
+  CHECK(output_of(up, "pool1") == Shape{64, 56, 56});
+  CHECK(output_of(up, "pool2") == Shape{192, 28, 28});
+  CHECK(output_of(up, "max_pool_3c_pool") == Shape{320, 14, 14});
+  CHECK(output_of(down, "pool1") == Shape{64, 55, 55});
+  CHECK(output_of(down, "pool2") == Shape{192, 27, 27});
+  for (const Built* net : {&up, &down}) {
+    CHECK(first(names(net->shapes.parameters), 9) ==
+          Names{"conv_conv1_weight", "conv_conv1_bias", "bn_conv1_gamma", "bn_conv1_beta", "conv_conv2red_weight",
+                "conv_conv2red_bias", "bn_conv2red_gamma", "bn_conv2red_beta", "conv_conv2_weight"});
+    CHECK(last(node_names(net->graph), 4) == Names{"global_pool", "flatten", "fc1", "softmax"});
+    for (const Node& node : net->graph.nodes()) {
+      if (const auto* norm = std::get_if<BatchNorm>(&node.op)) CHECK((norm->fix_gamma && norm->epsilon == 1e-3));
+    }
+  }
+  // The pools that halve need no pad to meet the convolution beside them.
+  const auto pad_of = [](const Built& net, const std::string& name) {
+    for (const Node& node : net.graph.nodes()) {
+      if (node.name == name) return std::get<Pooling>(node.op).pad_h;
+    }
+    return int64_t{-1};
+  };
+  CHECK(pad_of(up, "max_pool_3c_pool") == 0);
+  CHECK(pad_of(down, "max_pool_3c_pool") == 1);
+  CHECK(pad_of(build({.network = "inception-bn-28-small@v0.7"}), "pooling0") == 0);
+  CHECK(pad_of(build({.network = "inception-bn-28-small"}), "pooling0") == 1);
+  CHECK(names(build({.network = "inception-bn-28-small@v0.7"}).shapes.parameters) ==
+        names(build({.network = "inception-bn-28-small"}).shapes.parameters));
+}
+
+TEST_CASE("resnet of MXNet-G takes its stages from the data set, whatever the height", "[graph][models]") {
+  const auto of = [](int64_t layers, const Shape& image, const std::string& type) {
+    return build({.network = "resnet@mxnet-g", .num_layers = layers, .image = image, .data_type = type});
+  };
+  const auto macs = [](const Built& net) { return multiply_accumulates(net.graph, net.shapes); };
+  for (const char* type : {"cifar10", "cifar100"}) CHECK(macs(of(20, {3, 32, 32}, type)) == 41075328);
+  CHECK(macs(of(110, {3, 32, 32}, "cifar10")) == 253411968);
+  CHECK(macs(of(164, {3, 32, 32}, "cifar10")) == 247646720);
+  CHECK(macs(of(20, {3, 28, 28}, "cifar10")) == 31448448);
+  CHECK(of(164, {3, 32, 32}, "cifar10").shapes.parameters.size() == 496);
+  CHECK(of(0, {3, 32, 32}, "cifar10").shapes.parameters.size() ==
+        of(50, {3, 32, 32}, "cifar10").shapes.parameters.size());
+  const Built large = build({.network = "resnet-50@mxnet-g", .num_classes = 1000, .image = {3, 224, 224}});
+  CHECK(macs(large) == 4089184256);
+  CHECK(large.shapes.parameter_elements() == 25549486);
+  CHECK(first(node_names(large.graph), 4) == Names{"data", "bn_data", "conv0", "bn0"});
+  CHECK(macs(of(0, {3, 32, 32}, "imagenet")) != macs(build({.network = "resnet-50", .image = {3, 32, 32}})));  // stem
+  const auto refused = [](int64_t layers, const std::string& type) {
+    return build_model({.network = "resnet@mxnet-g", .num_layers = layers, .data_type = type}).error().message;
+  };
+  CHECK(refused(20, "mnist") ==
+        "network 'resnet@mxnet-g' has a form for cifar10, cifar100 and imagenet, not for mnist");
+  CHECK_THAT(refused(18, "cifar10"), Catch::Contains("no form with 18 layers for cifar10: the depth is 6n+2"));
+  CHECK_THAT(refused(20, "imagenet"), Catch::Contains("no form with 20 layers for imagenet: 18, 34"));
+}
+
+TEST_CASE("resnet of MXNet-G has its momentum in stem and tail alone", "[graph][models]") {
+  const Built net = build({.network = "resnet-20@mxnet-g", .bn_momentum = 0.8, .data_type = "cifar10"});
+  for (const Node& node : net.graph.nodes()) {
+    const auto* norm = std::get_if<BatchNorm>(&node.op);
+    if (norm != nullptr) CHECK(norm->momentum == (node.name.starts_with("stage") ? 0.9 : 0.8));
+  }
+}
+
+TEST_CASE("resnet-zscore has its shortcuts first, and says how its parameters learn", "[graph][models]") {
+  const Built net = build({.network = "resnet-zscore", .image = {3, 32, 32}});
+  const Names parameters = names(net.shapes.parameters);
+  CHECK(first(parameters, 6) == Names{"zscore_gamma", "zscore_beta", "conv0_weight", "conv0_bn_gamma", "conv0_bn_beta",
+                                      "level1_block1_conv1_weight"});
+  const auto proj = std::find(parameters.begin(), parameters.end(), "level2_block1_proj_weight");
+  REQUIRE(proj != parameters.end());
+  CHECK(*(proj + 1) == "level2_block1_conv1_weight");
+  CHECK(shape_of(net, "level2_block1_proj_weight") == Shape{32, 16, 2, 2});
+  CHECK(last(node_names(net.graph), 5) == Names{"level3_block9_relu", "pooling0", "flatten0", "fc", "softmax"});
+
+  const auto fixed = [](const std::string& name) {
+    return name.find("proj") != name.npos || name.starts_with("zscore");
+  };
+  for (const ParameterInfo& p : net.shapes.parameters) {
+    INFO(p.name);
+    CHECK(p.rule.learning_rate == (fixed(p.name) ? std::optional(0.0) : std::nullopt));
+    const bool usual = p.role == ParameterInfo::Role::kWeight || p.role == ParameterInfo::Role::kGamma;
+    CHECK(p.rule.weight_decay.value_or(usual ? 1 : 0) == (fixed(p.name) ? 0 : 1));
+    CHECK(p.rule.initial.has_value() == (p.name.find("proj") != p.name.npos || p.name == "fc_weight"));
+  }
+  for (const ParameterInfo& s : net.shapes.statistics) {
+    CHECK(s.rule.initial.has_value() == (s.role == ParameterInfo::Role::kMovingVar));
+  }
+  CHECK_THAT(message("resnet-zscore"), Catch::Contains("is for images of 32 x 32 pixels, not (3, 28, 28)"));
+}
+
 // The projection is built last, so its number is the highest, and added first, so its parameters come first.
 TEST_CASE("resnet-28-small numbers by construction and orders by the sum", "[graph][models]") {
   const Built net = build({.network = "resnet-28-small", .num_layers = 20});
@@ -289,20 +423,21 @@ TEST_CASE("options reach the nodes", "[graph][models]") {
 }
 
 TEST_CASE("networks that do not exist are refused, with the nearest name and the list", "[graph][models]") {
-  const std::string list = "3conv, inception-bn, inception-bn-28-small, lenet, mlp, resnet, resnet-28-small, resnet-v1";
+  const std::string list =
+      "3conv, cross, inception-bn, inception-bn-28-small, lenet, mlp, resnet, resnet-28-small, resnet-v1, "
+      "resnet-zscore";
   CHECK(message("lennet") == "unknown network 'lennet': did you mean 'lenet'? there are " + list);
   CHECK(message("resnet50") == "unknown network 'resnet50': did you mean 'resnet-50'? there are " + list);
   CHECK(message("rsenet-18") == "unknown network 'rsenet-18': did you mean 'resnet-18'? there are " + list);
   CHECK(message("transformer") == "unknown network 'transformer': there are " + list);
   CHECK(message("") == "unknown network '': there are " + list);
   for (const char* name : {"alexnet", "vgg-16", "googlenet", "inception-v3", "inception-bn-full", "resnet-v1.5",
-                           "resnext-50", "resnet-zscore", "cross", "dfnmr", "lenet-stn", "alexnet@v0.7"}) {
+                           "resnext-50", "lenet-stn", "alexnet@v0.7"}) {
     CHECK(message(name) == fmt::format("network '{}' does not exist in this version: there are {}", name, list));
   }
-  CHECK(message("inception-bn@v0.7") ==
-        "network 'inception-bn@v0.7' does not exist in this version: 'inception-bn' is there, of era 1.x");
-  CHECK(message("resnet-20@mxnet-g") ==
-        "network 'resnet-20@mxnet-g' does not exist in this version: 'resnet' is there, of era 1.x");
+  CHECK(message("lenet@v0.7") == "network 'lenet@v0.7' does not exist in this version: 'lenet' is there, of era 1.x");
+  CHECK(message("resnet-20@v0.7") ==
+        "network 'resnet-20@v0.7' does not exist in this version: 'resnet' is there, of era 1.x, mxnet-g");
   CHECK(message("lenet@v2") == "network 'lenet@v2': unknown era 'v2': there are v0.7 and mxnet-g");
   CHECK(message("resnet-28-small@mxnet-g", 20) == "built");
 }
@@ -316,6 +451,10 @@ TEST_CASE("depths that do not exist are refused", "[graph][models]") {
   CHECK_THAT(message("resnet-28-small", 2), Catch::Contains("no form with 2 layers"));
   CHECK(message("lenet-5") == "network 'lenet' has one depth only: 5 layers cannot be chosen");
   CHECK(message("mlp", 3) == "network 'mlp' has one depth only: 3 layers cannot be chosen");
+  CHECK_THAT(message("cross", 13), Catch::Contains("no form with 13 layers: at least 14"));
+  CHECK(build_model({.network = "lenet", .widen_factor = 2}).error().message ==
+        "network 'lenet' has one width only: a widen factor of 2 cannot be chosen");
+  CHECK(build_model({.network = "cross", .widen_factor = 65}).error().message == "a widen factor of 65: 1 to 64");
   CHECK_THAT(message("resnet", -1), Catch::Contains("-1 layers"));
   CHECK_THAT(message("lenet", 0, {28, 28}), Catch::Contains("an image is (c, h, w), not (28, 28)"));
 }

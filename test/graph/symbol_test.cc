@@ -264,7 +264,8 @@ TEST_CASE("attributes are written where they are not the default", "[graph][symb
   const NodeId p = g.add("pool", Pooling{.kind = Pooling::Kind::kAverage, .global = true}, {x});
   const NodeId q = g.add("pool_full", Pooling{.kernel_h = 4, .kernel_w = 4, .rounding = Pooling::Rounding::kFull}, {x});
   const NodeId sum = g.add("sum", Add{}, {p, p, q});
-  const NodeId fc = g.add("fc", FullyConnected{.outputs = 3, .bias = false}, {sum});
+  const NodeId half = g.add("half", Scale{0.5}, {sum});
+  const NodeId fc = g.add("fc", FullyConnected{.outputs = 3, .bias = false}, {half});
   g.add("softmax", SoftmaxOutput{}, {fc});
   const json nodes = json::parse(symbol_json(g)).at("nodes");
   std::map<std::string, json> by_name;
@@ -278,8 +279,24 @@ TEST_CASE("attributes are written where they are not the default", "[graph][symb
   CHECK(by_name["pool_full"]["attrs"]["pooling_convention"] == "full");
   CHECK(by_name["sum"]["op"] == "add_n");
   CHECK(by_name["sum"]["attrs"]["num_args"] == "3");
+  CHECK(by_name["half"]["op"] == "_mul_scalar");
+  CHECK(by_name["half"]["attrs"] == json::parse(R"({"scalar": "0.5"})"));
   CHECK(by_name["fc"]["attrs"]["no_bias"] == "True");
   CHECK(!by_name["softmax"].contains("attrs"));
+}
+
+TEST_CASE("what a network says of its parameters are attributes of their variables", "[graph][symbol]") {
+  const json nodes =
+      json::parse(symbol_json(build_model({.network = "resnet-zscore", .image = {3, 32, 32}}).value())).at("nodes");
+  std::map<std::string, json> by_name;
+  for (const json& node : nodes) by_name[node.at("name")] = node;
+  CHECK(by_name["level2_block1_proj_weight"]["attrs"] == json::parse(R"({"__lr_mult__": "0", "__wd_mult__": "0"})"));
+  CHECK(by_name["zscore_beta"]["attrs"] == json::parse(R"({"__lr_mult__": "0", "__wd_mult__": "0"})"));
+  CHECK(by_name["fc_bias"]["attrs"] == json::parse(R"({"__wd_mult__": "1"})"));
+  CHECK(by_name["conv0_bn_moving_var"]["attrs"] == json::parse(R"json({"__init__": "[\"zero\", {}]"})json"));
+  CHECK(!by_name["conv0_weight"].contains("attrs"));
+  const json init = json::parse(by_name["fc_weight"]["attrs"]["__init__"].get<std::string>());
+  CHECK(init == json::parse(R"(["xavier", {"rnd_type": "uniform", "factor_type": "in", "magnitude": 1}])"));
 }
 
 // More than ten entries go on lines of their own.

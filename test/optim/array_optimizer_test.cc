@@ -28,8 +28,8 @@ struct Array {
 TEST_CASE("arrays are updated as one by one, to the bit", "[optim]") {
   const std::vector<size_t> counts = {3, 70'001, 200'000, 1};
   const std::vector<std::string> names = {"a_bias", "b_weight", "c_gamma", "d_beta"};
-  for (const double momentum : {0.0, 0.9}) {
-    const OptimizerSpec spec{.momentum = momentum, .weight_decay = 0.01, .clip_gradient = 0.5};
+  for (const auto& [rule, momentum] : {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.9}}) {
+    const OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 0.01, .clip_gradient = 0.5};
     std::vector<Array> expected, arrays;
     for (const size_t count : counts) expected.emplace_back(count);
     arrays = expected;

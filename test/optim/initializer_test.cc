@@ -52,6 +52,25 @@ TEST_CASE("xavier has the scales of the specification", "[optim]") {
   CHECK(bound(filled("xavier(uniform,out,3)", "fc_weight", dense)) == Approx(std::sqrt(0.3)).epsilon(3 / n));
 }
 
+TEST_CASE("a network's own rule comes before the job's", "[optim]") {
+  using Kind = InitializerSpec::Kind;
+  std::vector<float> weight(4 * 2 * 3, 9.0F), other(6, 9.0F), variance(2, 9.0F);
+  const auto rule = [](Kind kind, double magnitude) {
+    return ParameterRule{{}, {}, InitializerSpec{.kind = kind, .magnitude = magnitude}};
+  };
+  ParameterView view;
+  view.parameters.push_back({"proj_weight", {4, 2, 1, 3}, weight, {}, rule(Kind::kDiagonal, 0.25)});
+  view.parameters.push_back({"fc_weight", {2, 3}, other, {}, {}});
+  view.statistics.push_back({"bn_moving_var", {2}, variance, {}, rule(Kind::kConstant, 0)});
+  initialize(*parse_initializer("xavier"), view, 7);
+  for (size_t i = 0; i < weight.size(); i++) {
+    const size_t filter = i / 6, channel = i / 3 % 2;
+    CHECK(weight[i] == (filter == channel ? 0.25F : 0.0F));
+  }
+  CHECK(variance == std::vector<float>{0, 0});
+  CHECK(other == filled("xavier", "fc_weight", {2, 3}, 7, 1));  // counted through
+}
+
 TEST_CASE("uniform and normal have their scale and mean 0", "[optim]") {
   const Shape shape = {100, 100};
   const auto uniform = filled("uniform(0.07)", "fc_weight", shape);

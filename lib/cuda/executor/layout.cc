@@ -56,13 +56,13 @@ class Chooser {
   // What works element by element leaves the order as it is, behind a Flatten too.
   MapForm map_of(NodeId id) {
     const MapForm plain = form_of(shapes_.output[id]);
-    return std::visit(Overloaded{[&](const graph::Input&) { return input_form(id, plain); },
-                                 [&](const graph::Flatten&) { return input_map(id); },
-                                 [&](const graph::Identity&) { return input_map(id); },
-                                 [&](const graph::Activation&) { return input_map(id); },
-                                 [&](const graph::Add&) { return alike(id) ? input_map(id) : plain; },
-                                 [&](const auto&) { return plain; }},
-                      graph_.node(id).op);
+    return std::visit(
+        Overloaded{
+            [&](const graph::Input&) { return input_form(id, plain); },
+            [&](const graph::Flatten&) { return input_map(id); }, [&](const graph::Identity&) { return input_map(id); },
+            [&](const graph::Activation&) { return input_map(id); }, [&](const graph::Scale&) { return input_map(id); },
+            [&](const graph::Add&) { return alike(id) ? input_map(id) : plain; }, [&](const auto&) { return plain; }},
+        graph_.node(id).op);
   }
 
   [[nodiscard]] bool alike(NodeId id) const {
@@ -101,7 +101,7 @@ class Chooser {
       const bool own_kernel = std::visit(
           Overloaded{[](const graph::BatchNorm&) { return true; }, [](const graph::Activation&) { return true; },
                      [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },
-                     [](const auto&) { return false; }},
+                     [](const graph::Scale&) { return true; }, [](const auto&) { return false; }},
           graph_.node(input).op);
       const bool as_expected = layout_.maps[input] == form_of(shapes_.output[input]);
       if (own_kernel && as_expected && readers_[input].size() == 1) layout_.slices[input] = Slice{concat, channel};

@@ -122,7 +122,7 @@ Map Lowering::gradient(NodeId id) {
   return terms_[id][0];
 }
 
-void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu) {
+void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor) {
   // More than a kernel takes: the first ones are added up until they fit.
   while (terms.size() > static_cast<size_t>(kSourcesMax)) {
     const Map part = program_.like(terms[0]);
@@ -135,12 +135,18 @@ void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool re
     uses.reads.push_back(term.value);
     uses.overwrites.push_back(in_place(term, y));
   }
-  program_.step(id, std::move(uses), [terms, y, relu](const Addresses& at) -> Call {
+  program_.step(id, std::move(uses), [terms, y, relu, by = static_cast<float>(factor)](const Addresses& at) -> Call {
     std::vector<In> sources;
     sources.reserve(terms.size());
     for (const Map& term : terms) sources.push_back(at.in(term));
-    return [sources, to = at.out(y), y, relu](cudaStream_t stream) {
-      sum({.type = y.type, .rows = y.rows(), .channels = y.channels, .sources = sources, .y = to, .relu = relu},
+    return [sources, to = at.out(y), y, relu, by](cudaStream_t stream) {
+      sum({.type = y.type,
+           .rows = y.rows(),
+           .channels = y.channels,
+           .sources = sources,
+           .y = to,
+           .relu = relu,
+           .factor = by},
           stream);
     };
   });
@@ -247,6 +253,7 @@ Lowering::EmitBackward Lowering::lower_node(NodeId id) {
                         [&](const graph::Add&) { return lower_add(*this, id); },
                         [&](const graph::Flatten&) { return lower_flatten(*this, id); },
                         [&](const graph::Identity&) { return lower_flatten(*this, id); },
+                        [&](const graph::Scale& op) { return lower_scale(*this, id, op); },
                         [&](const graph::SoftmaxOutput& op) { return lower_softmax(*this, id, op); },
                     },
                     node(id).op);

@@ -109,8 +109,8 @@ class Lowering {
   Map take_term(graph::NodeId id);
   // The gradient by the node's output: the sum of its terms. Absent if there are none.
   Map gradient(graph::NodeId id);
-  // The sum of maps of one form, and max(that, 0) if relu, in `y`.
-  void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu);
+  // `factor` times the sum of maps of one form, and max(that, 0) if relu, in `y`.
+  void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor = 1);
 
  private:
   friend Lowered lower(const LowerRequest& request);
@@ -151,6 +151,7 @@ Lowering::EmitBackward lower_pooling(Lowering& l, graph::NodeId id, const graph:
 Lowering::EmitBackward lower_concat(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_add(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_flatten(Lowering& l, graph::NodeId id);  // and Identity
+Lowering::EmitBackward lower_scale(Lowering& l, graph::NodeId id, const graph::Scale& op);
 Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
 
 }  // namespace dtrain::cuda

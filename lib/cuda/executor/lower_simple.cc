@@ -1,4 +1,4 @@
-// Nodes that compute little or nothing: input, flatten, identity, concat, softmax.
+// Nodes that compute little or nothing: input, flatten, identity, scale, concat, softmax.
 #include "cuda/executor/lower.h"
 #include "cuda/kernels/input.h"
 #include "cuda/kernels/softmax.h"
@@ -48,6 +48,19 @@ Lowering::EmitBackward lower_flatten(Lowering& l, NodeId id) {
   return [&l, id] {
     const Map dy = l.gradient(id);
     if (dy.exists()) l.contribute(l.input_node(id), dy);
+  };
+}
+
+Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& op) {
+  const Map x = l.input(id), y = l.make_output(id);
+  l.emit_sum(id, {x}, y, false, op.factor);
+  l.set_output(id, y);
+  return [&l, id, factor = op.factor] {
+    const Map dy = l.gradient(id);
+    if (!dy.exists()) return;
+    const Map dx = l.program().like(dy);
+    l.emit_sum(id, {dy}, dx, false, factor);
+    l.contribute(l.input_node(id), dx);
   };
 }
 

@@ -23,6 +23,7 @@ struct SumArguments {
   Rows<T> source[kSourcesMax];
   int count;
   bool relu;
+  float factor;
   RowsOut<T> y;
 };
 
@@ -39,7 +40,10 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) sum_kernel(const Su
       for (int k = 0; k < N; k++) total[k] += x[k];
     }
 #pragma unroll
-    for (int k = 0; k < N; k++) total[k] = a.relu && !(total[k] > 0) ? 0.0f : total[k];
+    for (int k = 0; k < N; k++) {
+      total[k] *= a.factor;
+      total[k] = a.relu && !(total[k] > 0) ? 0.0f : total[k];
+    }
     store<N>(total, a.y.at(row, channel));
   }
 }
@@ -148,6 +152,7 @@ void sum(const Sum& s, cudaStream_t stream) {
                       .source = {},
                       .count = static_cast<int>(count),
                       .relu = s.relu,
+                      .factor = s.factor,
                       .y = rows_of<T>(s.y, e.channels)};
     for (int i = 0; i < a.count; i++) a.source[i] = rows_of<T>(s.sources[static_cast<size_t>(i)], e.channels);
     launch(what, sum_kernel<T, N>, a);

@@ -9,8 +9,8 @@ namespace dtrain::cuda {
 
 constexpr int kSourcesMax = 8;
 
-// y = source 0 + source 1 + ... in their order, then max(that, 0) if relu. With one source a copy, which with pitches
-// is a part of Concat or of its backward; with y among the sources, the accumulation of a gradient.
+// y = factor * (source 0 + source 1 + ... in their order), then max(that, 0) if relu. With one source a copy, which
+// with pitches is a part of Concat or of its backward; with y among the sources, the accumulation of a gradient.
 //   sources, y [rows, channels]    1 to kSourcesMax sources
 // Bytes: (sources + 1) * rows * channels * bytes_of(type).
 struct Sum {
@@ -19,6 +19,7 @@ struct Sum {
   std::span<const In> sources = {};  // on the host
   Out y = {};
   bool relu = false;
+  float factor = 1;
 };
 void sum(const Sum& sum, cudaStream_t stream);
 

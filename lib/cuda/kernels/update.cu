@@ -45,11 +45,11 @@ __device__ __forceinline__ void for_each_of(const Chunk& chunk, int64_t count, b
   for (int64_t at = wide_end + threadIdx.x; at < end; at += kBlockThreads) visit.template operator()<1>(at);
 }
 
-struct SgdArguments {
+struct UpdateArguments {
   const UpdateTensor* tensors;
   const Chunk* chunks;
   float momentum, clip;
-  bool has_momentum, clips;
+  bool has_momentum, nesterov, clips;
   const StepScalars* step;
   const LossScale* loss_scale;
 };
@@ -65,7 +65,7 @@ __device__ __forceinline__ float cut(float g, float clip) {
 }
 
 template <int N>
-__device__ __forceinline__ void update_elements(const SgdArguments& a, const UpdateTensor& t, const Scalars& s,
+__device__ __forceinline__ void update_elements(const UpdateArguments& a, const UpdateTensor& t, const Scalars& s,
                                                 int64_t at) {
   float w[N], g[N] = {}, v[N] = {};
   load<N>(t.weight + at, w);
@@ -76,7 +76,11 @@ __device__ __forceinline__ void update_elements(const SgdArguments& a, const Upd
   for (int k = 0; k < N; k++) {
     g[k] = s.gradient_scale * (g[k] * s.inverse);
     if (a.clips) g[k] = cut(g[k], a.clip);
-    if (a.has_momentum) {
+    if (a.nesterov) {
+      const float h = g[k] + s.weight_decay * w[k];
+      v[k] = a.momentum * v[k] + h;
+      w[k] -= s.learning_rate * (h + a.momentum * v[k]);
+    } else if (a.has_momentum) {
       v[k] = a.momentum * v[k] - s.learning_rate * (g[k] + s.weight_decay * w[k]);
       w[k] += v[k];
     } else {
@@ -88,7 +92,7 @@ __device__ __forceinline__ void update_elements(const SgdArguments& a, const Upd
   if (t.copy != nullptr) store_as<N>(t.copy_type, w, t.copy, at);
 }
 
-__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) sgd_kernel(const SgdArguments a) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const UpdateArguments a) {
   if (a.loss_scale != nullptr && a.loss_scale->nonfinite != 0) return;
   const Chunk chunk = a.chunks[blockIdx.x];
   const UpdateTensor t = a.tensors[chunk.tensor];
@@ -141,17 +145,18 @@ Launch launch_of(const char* name, const Table<UpdateTensor>& table, cudaStream_
 
 }  // namespace
 
-void sgd(const Sgd& s, cudaStream_t stream) {
+void update(const Update& s, cudaStream_t stream) {
   DT_KERNEL_CHECK(s.step != nullptr, "no step to take");
-  launch(launch_of("sgd", s.table, stream), sgd_kernel,
-         SgdArguments{.tensors = s.table.tensors,
-                      .chunks = s.table.chunks,
-                      .momentum = static_cast<float>(s.momentum),
-                      .clip = static_cast<float>(s.clip),
-                      .has_momentum = s.momentum != 0,
-                      .clips = s.clip > 0,
-                      .step = s.step,
-                      .loss_scale = s.loss_scale});
+  launch(launch_of("update", s.table, stream), update_kernel,
+         UpdateArguments{.tensors = s.table.tensors,
+                         .chunks = s.table.chunks,
+                         .momentum = static_cast<float>(s.momentum),
+                         .clip = static_cast<float>(s.clip),
+                         .has_momentum = s.momentum != 0,
+                         .nesterov = s.rule == Rule::kNag && s.momentum != 0,
+                         .clips = s.clip > 0,
+                         .step = s.step,
+                         .loss_scale = s.loss_scale});
 }
 
 void find_nonfinite(const Table<UpdateTensor>& table, LossScale* loss_scale, cudaStream_t stream) {

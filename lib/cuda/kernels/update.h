@@ -15,7 +15,7 @@ namespace dtrain::cuda {
 // along. Arrays aligned to 16 bytes are moved 4 elements at a time, others one by one.
 struct UpdateTensor {
   float* weight = nullptr;
-  float* momentum = nullptr;  // absent where the rule keeps none: see Sgd
+  float* momentum = nullptr;  // absent where the rule keeps none: see Update
   const void* gradient = nullptr;
   void* copy = nullptr;
   int64_t count = 0;
@@ -41,16 +41,20 @@ struct LossScale {
 
 // w <- the rule's update, with optim::update's arithmetic to the bit: g = gradient * loss_scale.inverse, then
 //   g' = clip(gradient_scale * g)
-//   momentum 0:  w <- (1 - lr wd) w - lr g'              otherwise:  v <- m v - lr (g' + wd w);  w <- w + v
+//   momentum 0:  w <- (1 - lr wd) w - lr g'
+//   sgd:         v <- m v - lr (g' + wd w);  w <- w + v
+//   nag:         h = g' + wd w;  v <- m v + h;  w <- w - lr (h + m v)
 // Nothing is written while loss_scale.nonfinite.
-struct Sgd {
+enum class Rule { kSgd, kNag };
+struct Update {
+  Rule rule = Rule::kSgd;
   Table<UpdateTensor> table = {};  // chunks of count, bytes = update_bytes
   double momentum = 0;             // 0: the tensors have no `momentum`
   double clip = 0;                 // 0: off
   const StepScalars* step = nullptr;
   const LossScale* loss_scale = nullptr;  // absent: 1, and all is finite
 };
-void sgd(const Sgd& sgd, cudaStream_t stream);
+void update(const Update& update, cudaStream_t stream);
 
 // Bytes: per element 8 for the weight, 8 more with momentum, the gradient and the copy.
 inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {

@@ -84,6 +84,7 @@ class Meter {
                      [&](const graph::Activation& op) { activation(id, op); },
                      [&](const graph::Pooling& op) { pooling(id, op); }, [&](const graph::Concat&) { concat(id); },
                      [&](const graph::Add&) { sum(id, "sum", graph_.node(id).inputs.size()); },
+                     [&](const graph::Scale&) { scale(id); },
                      [&](const graph::Flatten&) { layout_[id] = plain_md(dims(id)); }, [](const auto&) {}},
           graph_.node(id).op);
       if (readers_[id] > 1 && !is_input(id)) sum(id, "sum of gradients", static_cast<size_t>(readers_[id]));
@@ -267,6 +268,11 @@ class Meter {
     std::vector<std::pair<int, Md>> args{{DNNL_ARG_DST, layout_[id]}, scratchpad(pd)};
     for (size_t i = 0; i < count; i++) args.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), layout_[id]);
     line(id, what, watch_.time(dnnl::sum(pd), args));
+  }
+
+  // Forward and backward: the library's sum of one, which takes a factor as well.
+  void scale(NodeId id) {
+    for (const char* what : {"scale", "scale backward"}) sum(id, what, 1);
   }
 
   void concat(NodeId id) {

@@ -83,6 +83,7 @@ Lowering::EmitBackward Lowering::lower_node(NodeId id) {
                         [&](const graph::Add&) { return lower_add(*this, id); },
                         [&](const graph::Flatten&) { return lower_flatten(*this, id); },
                         [&](const graph::Identity&) { return lower_identity(*this, id); },
+                        [&](const graph::Scale& op) { return lower_scale(*this, id, op); },
                         [&](const graph::SoftmaxOutput& op) { return lower_softmax(*this, id, op); },
                     },
                     node(id).op);

@@ -101,6 +101,7 @@ Lowering::EmitBackward lower_concat(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_add(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_flatten(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_identity(Lowering& l, graph::NodeId id);
+Lowering::EmitBackward lower_scale(Lowering& l, graph::NodeId id, const graph::Scale& op);
 Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
 
 // The layout of own kernels nearest to `md`: itself, or nChw16c.

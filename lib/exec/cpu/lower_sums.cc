@@ -21,17 +21,24 @@ std::vector<Arg> reads(const std::vector<ValueId>& values) {
   return args;
 }
 
-ValueId emit_plain_sum(Program& program, graph::NodeId node, const std::vector<ValueId>& terms, const Md& layout) {
-  const ValueId sum = program.tensor(layout);
+// A kernel over the terms, which are in `layout`, into a new value: combine(sources, count, result, elements).
+template <class Combine>
+ValueId emit_combined(Program& program, graph::NodeId node, const char* what, const std::vector<ValueId>& terms,
+                      const Md& layout, Combine combine) {
+  const ValueId result = program.tensor(layout);
   std::vector<Arg> args = reads(terms);
-  args.push_back(out(sum));
+  args.push_back(out(result));
   program.kernel(
-      node, "sum",
-      [count = static_cast<int>(terms.size()), n = elements(layout)](void* const* p) {
-        sum_sources(sources(p), count, static_cast<float*>(p[count]), n);
+      node, what,
+      [combine, count = static_cast<int>(terms.size()), n = elements(layout)](void* const* p) {
+        combine(sources(p), count, static_cast<float*>(p[count]), n);
       },
       std::move(args), terms);
-  return sum;
+  return result;
+}
+
+ValueId emit_plain_sum(Program& program, graph::NodeId node, const std::vector<ValueId>& terms, const Md& layout) {
+  return emit_combined(program, node, "sum", terms, layout, sum_sources);
 }
 
 // The same terms in `layout`, no more than `most` of them: the first ones are added up until they fit.
@@ -55,16 +62,16 @@ ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> term
 
 ValueId emit_sum_relu(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout) {
   terms = prepared(program, node, std::move(terms), layout, kSourcesMax);
-  const ValueId y = program.tensor(layout);
-  std::vector<Arg> args = reads(terms);
-  args.push_back(out(y));
-  program.kernel(
-      node, "sum, relu",
-      [count = static_cast<int>(terms.size()), n = elements(layout)](void* const* p) {
-        sum_relu(sources(p), count, static_cast<float*>(p[count]), n);
-      },
-      std::move(args), terms);
-  return y;
+  return emit_combined(program, node, "sum, relu", terms, layout, sum_relu);
+}
+
+ValueId emit_scaled_sum(Program& program, graph::NodeId node, std::vector<ValueId> terms, double factor,
+                        const Md& layout) {
+  terms = prepared(program, node, std::move(terms), layout, kSourcesMax);
+  return emit_combined(program, node, "scale", terms, layout,
+                       [by = static_cast<float>(factor)](const float* const* from, int count, float* to, int64_t n) {
+                         scale_sum(from, count, by, to, n);
+                       });
 }
 
 ValueId emit_activation_backward(Program& program, graph::NodeId node, graph::Activation::Kind kind, ValueId y,

@@ -14,6 +14,10 @@ ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> term
 // max(sum of the terms, 0).
 ValueId emit_sum_relu(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout);
 
+// factor * (sum of the terms).
+ValueId emit_scaled_sum(Program& program, graph::NodeId node, std::vector<ValueId> terms, double factor,
+                        const Md& layout);
+
 // (sum of the terms) * derivative of the activation whose output is y.
 ValueId emit_activation_backward(Program& program, graph::NodeId node, graph::Activation::Kind kind, ValueId y,
                                  std::vector<ValueId> terms);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -85,7 +86,7 @@ class Program {
   // Steps before this call are the forward pass, steps after it the backward pass.
   void begin_backward() { forward_count_ = steps_.size(); }
 
-  [[nodiscard]] const std::vector<Value>& values() const { return values_; }
+  [[nodiscard]] const std::deque<Value>& values() const { return values_; }
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   [[nodiscard]] size_t forward_count() const { return forward_count_; }
   [[nodiscard]] const Md& md(ValueId value) const { return values_[value].md; }
@@ -101,7 +102,7 @@ class Program {
   void reorder(graph::NodeId node, ValueId from, ValueId to);
 
   dnnl::engine engine_;
-  std::vector<Value> values_;
+  std::deque<Value> values_;  // references to an md stay good while values are added
   std::vector<Step> steps_;
   std::vector<std::vector<ValueId>> conversions_;  // by value: the same tensor in other layouts
   std::map<void*, std::vector<ValueId>> fixed_;

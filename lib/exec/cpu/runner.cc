@@ -12,8 +12,8 @@ Runner::Runner(const Program& program, bool share) : engine_(program.engine()), 
   for (const Value& value : program.values()) {
     if (value.scratchpad) scratchpad_bytes = std::max(scratchpad_bytes, value.md.get_size());
   }
-  arena_ = Buffer<std::byte>(plan.arena_bytes);
-  scratchpad_ = Buffer<std::byte>(scratchpad_bytes);
+  arena_ = Arena(plan.arena_bytes);
+  scratchpad_ = Arena(scratchpad_bytes);
   bind_addresses(program, plan);
   for (const Step& step : program.steps()) steps_.push_back(bind(step));
 }

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "exec/cpu/arena.h"
 #include "exec/cpu/program.h"
 #include "exec/memory_plan.h"
-#include "tensor/buffer.h"
 
 namespace dtrain::exec::cpu {
 
@@ -58,7 +58,7 @@ class Runner {
   dnnl::stream stream_;
   std::vector<Md> mds_;
   std::vector<void*> addresses_;  // by value
-  Buffer<std::byte> arena_, scratchpad_;
+  Arena arena_, scratchpad_;
   std::vector<BoundStep> steps_;
   bool profiling_ = false;
 };

@@ -3,8 +3,8 @@
 namespace dtrain::exec::reference {
 
 template <class T>
-void add_to(In<T> x, Out<T> y) {
-  for (size_t i = 0; i < y.size(); i++) y[i] += x[i];
+void add_to(In<T> x, Out<T> y, T factor) {
+  for (size_t i = 0; i < y.size(); i++) y[i] += factor * x[i];
 }
 
 template <class T>
@@ -19,8 +19,8 @@ void concat_backward(int64_t n, In<T> dy, int64_t offset, Out<T> dx) {
   for (size_t i = 0; i < dx.size(); i++) dx[i] += dy[i / row_x * row_y + static_cast<size_t>(offset) + i % row_x];
 }
 
-template void add_to<float>(In<float>, Out<float>);
-template void add_to<double>(In<double>, Out<double>);
+template void add_to<float>(In<float>, Out<float>, float);
+template void add_to<double>(In<double>, Out<double>, double);
 template void concat_forward<float>(int64_t, In<float>, int64_t, Out<float>);
 template void concat_forward<double>(int64_t, In<double>, int64_t, Out<double>);
 template void concat_backward<float>(int64_t, In<float>, int64_t, Out<float>);

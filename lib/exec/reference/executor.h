@@ -71,12 +71,12 @@ class ReferenceExecutor final : public Executor {
   const Extent& input_extent(graph::NodeId node) const { return nodes_[graph_.node(node).inputs[0]].extent; }
   std::span<float> statistic(graph::NodeId node, size_t i);
 
-  // Of forward_node and backward_node. A sum is an Add, or with its one input a Flatten or an Identity.
+  // Of forward_node and backward_node. A sum is an Add, or with its one input a Flatten, an Identity or a Scale.
   void batch_norm(graph::NodeId node, const graph::BatchNorm& op);
   void concat(graph::NodeId node);
   void concat_gradient(graph::NodeId node);
-  void sum(graph::NodeId node);
-  void sum_gradient(graph::NodeId node);
+  void sum(graph::NodeId node, double factor = 1);
+  void sum_gradient(graph::NodeId node, double factor = 1);
 
   graph::Graph graph_;
   Options options_;

@@ -33,6 +33,7 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
                  [&](const graph::Pooling& op) { pooling_forward<T>(op, input_extent(node), input(node), e, y); },
                  [&](const graph::Concat&) { concat(node); }, [&](const graph::Add&) { sum(node); },
                  [&](const graph::Flatten&) { sum(node); }, [&](const graph::Identity&) { sum(node); },
+                 [&](const graph::Scale& op) { sum(node, op.factor); },
                  [&](const graph::SoftmaxOutput&) {
                    softmax_forward<T>(n, input(node), y);
                    std::copy(y.begin(), y.end(), probabilities_.data());
@@ -67,6 +68,7 @@ void ReferenceExecutor<T>::backward_node(NodeId node) {
           },
           [&](const graph::Concat&) { concat_gradient(node); }, [&](const graph::Add&) { sum_gradient(node); },
           [&](const graph::Flatten&) { sum_gradient(node); }, [&](const graph::Identity&) { sum_gradient(node); },
+          [&](const graph::Scale& op) { sum_gradient(node, op.factor); },
           // Its own gradient counts for nothing: this is where the loss's gradient begins.
           [&](const graph::SoftmaxOutput& op) {
             softmax_backward<T>(op, output(node), labels_.span(), input_gradient(node));
@@ -106,14 +108,14 @@ void ReferenceExecutor<T>::concat_gradient(NodeId node) {
 }
 
 template <class T>
-void ReferenceExecutor<T>::sum(NodeId node) {
+void ReferenceExecutor<T>::sum(NodeId node, double factor) {
   std::fill(output(node).begin(), output(node).end(), T{0});
-  for (const NodeId x : graph_.node(node).inputs) add_to<T>(output(x), output(node));
+  for (const NodeId x : graph_.node(node).inputs) add_to<T>(output(x), output(node), static_cast<float>(factor));
 }
 
 template <class T>
-void ReferenceExecutor<T>::sum_gradient(NodeId node) {
-  for (const NodeId x : graph_.node(node).inputs) add_to<T>(gradient(node), gradient(x));
+void ReferenceExecutor<T>::sum_gradient(NodeId node, double factor) {
+  for (const NodeId x : graph_.node(node).inputs) add_to<T>(gradient(node), gradient(x), static_cast<float>(factor));
 }
 
 // What this file defines; the rest of the class is instantiated in executor.cc.
@@ -123,8 +125,8 @@ void ReferenceExecutor<T>::sum_gradient(NodeId node) {
   template void ReferenceExecutor<T>::batch_norm(NodeId, const graph::BatchNorm&); \
   template void ReferenceExecutor<T>::concat(NodeId);                              \
   template void ReferenceExecutor<T>::concat_gradient(NodeId);                     \
-  template void ReferenceExecutor<T>::sum(NodeId);                                 \
-  template void ReferenceExecutor<T>::sum_gradient(NodeId);
+  template void ReferenceExecutor<T>::sum(NodeId, double);                         \
+  template void ReferenceExecutor<T>::sum_gradient(NodeId, double);
 DT_INSTANTIATE(float)
 DT_INSTANTIATE(double)
 #undef DT_INSTANTIATE

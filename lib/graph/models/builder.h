@@ -17,6 +17,7 @@ class Builder {
   // With MXNet's own name: the operator in lower case and a number, one count an operator, from 0, in the order of
   // construction and not counting nodes with given names (models.md 1.1).
   NodeId add(Op op, std::vector<NodeId> inputs);
+  void set_rule(NodeId node, ParameterInfo::Role role, const ParameterRule& rule) { graph_.set_rule(node, role, rule); }
   Graph take() { return std::move(graph_); }
 
  private:

@@ -6,14 +6,21 @@
 
 namespace dtrain::graph {
 
-Result<Graph> mlp(const ModelOptions& options, int64_t depth);                    // 1.4.1, of MXNet 1.x
-Result<Graph> lenet(const ModelOptions& options, int64_t depth);                  // 1.4.2
-Result<Graph> three_convolutions(const ModelOptions& options, int64_t depth);     // 1.4.3, of MXNet-G
-Result<Graph> inception_bn_28_small(const ModelOptions& options, int64_t depth);  // 1.4.7, of MXNet-G: automatic names
-Result<Graph> inception_bn(const ModelOptions& options, int64_t depth);  // 1.4.7 up to height 28, else 1.4.8; of 1.x
-Result<Graph> resnet_28_small(const ModelOptions& options,
-                              int64_t depth);                         // 1.4.11; depth 6n+2, by default 56 (MXNet-G)
-Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth);  // 1.4.13; by default 110 up to height 28, else 50
-Result<Graph> resnet_v1(const ModelOptions& options, int64_t depth);  // 1.4.14; the same
+using BuildModel = Result<Graph>(const ModelOptions& options, int64_t depth);
+
+BuildModel mlp;                               // 1.4.1, of MXNet 1.x
+BuildModel lenet;                             // 1.4.2
+BuildModel three_convolutions;                // 1.4.3, of MXNet-G
+BuildModel inception_bn_28_small_of_mxnet_g;  // 1.4.7: automatic names
+BuildModel inception_bn_28_small_of_v07;
+BuildModel inception_bn;  // 1.4.7 up to height 28, else 1.4.8; of 1.x
+BuildModel inception_bn_of_mxnet_g;
+BuildModel inception_bn_of_v07;
+BuildModel resnet_28_small;       // 1.4.11, of MXNet-G; depth 6n+2, by default 56
+BuildModel resnet_zscore;         // 1.4.12, of MXNet 0.7
+BuildModel resnet_v2;             // 1.4.13; by default 110 up to height 28, else 50; of 1.x
+BuildModel resnet_v2_of_mxnet_g;  // by default 50; its form is chosen by the data set
+BuildModel resnet_v1;             // 1.4.14, of 1.x; as resnet_v2
+BuildModel cross;                 // 1.4.17, of MXNet-G; by default 56
 
 }  // namespace dtrain::graph

@@ -1,5 +1,5 @@
-// Inception with batch norm: the small form for images of 28 pixels, in MXNet-G's and in MXNet 1.x's names, and the
-// form for images of 224 pixels.
+// Inception with batch norm: the small form for images of 28 pixels and the form for images of 224 pixels, as MXNet
+// 0.7, MXNet-G and MXNet 1.x have them.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 
@@ -10,21 +10,43 @@ namespace {
 // MXNet 1.x writes 1e-10 + 1e-5: just over the least that cuDNN takes.
 constexpr double kEpsilon1x = 1e-10 + 1e-5;
 
-// Convolution, batch norm, relu. 1.x names the three after the unit; MXNet-G leaves all names to MXNet (then a unit's
-// name is of no account) and has MXNet's defaults of BatchNorm.
+// In what the three versions differ besides names (models.md 11). Where poolings round up, those that halve the map
+// need no pad to meet the convolution beside them.
+struct Form {
+  double epsilon;
+  bool fix_gamma;
+  Pooling::Rounding rounding;
+  Pooling::Divisor divisor;
+  int64_t halving_pad;
+};
+constexpr Form kForm1x{kEpsilon1x, false, Pooling::Rounding::kValid, Pooling::Divisor::kPadded, 1};
+constexpr Form kFormMxnetG{1e-3, true, Pooling::Rounding::kValid, Pooling::Divisor::kKernel, 1};
+constexpr Form kFormV07{1e-3, true, Pooling::Rounding::kV07, Pooling::Divisor::kKernel, 0};
+
+// Convolution, batch norm, relu, named after the unit; or all names are left to MXNet, and a unit's is of no account.
 class Units {
  public:
-  Units(Builder& b, const ModelOptions& options, bool named)
-      : b_(b), named_(named), batch_norm_{.momentum = options.bn_momentum} {
-    if (!named) return;
-    batch_norm_.epsilon = kEpsilon1x;
-    batch_norm_.fix_gamma = false;
-  }
+  Units(Builder& b, const ModelOptions& options, const Form& form, bool named)
+      : b_(b),
+        form_(form),
+        named_(named),
+        batch_norm_{.epsilon = form.epsilon, .momentum = options.bn_momentum, .fix_gamma = form.fix_gamma} {}
 
   NodeId unit(const std::string& name, const Convolution& op, NodeId x) {
     x = add("conv_" + name, op, {x});
     x = add("bn_" + name, batch_norm_, {x});
     return add("relu_" + name, Activation{}, {x});
+  }
+
+  NodeId pool(const std::string& name, Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad, NodeId x) {
+    Pooling op = pooling(kind, kernel, stride, pad);
+    op.rounding = form_.rounding;
+    op.divisor = form_.divisor;
+    return add(name, op, {x});
+  }
+  // To half the height and width.
+  NodeId halve(const std::string& name, NodeId x) {
+    return pool(name, Pooling::Kind::kMax, 3, 2, form_.halving_pad, x);
   }
 
   NodeId add(const std::string& name, Op op, std::vector<NodeId> inputs) {
@@ -33,6 +55,7 @@ class Units {
 
  private:
   Builder& b_;
+  Form form_;
   bool named_;
   BatchNorm batch_norm_;
 };
@@ -47,7 +70,7 @@ NodeId simple(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, int
 
 NodeId down(Units& u, const std::string& m, NodeId x, int64_t filters) {
   const NodeId a = u.unit(m + "_conv", convolution(filters, 3, 2, 1), x);
-  const NodeId b = u.add(m + "_pool", pooling(Pooling::Kind::kMax, 3, 2, 1), {x});
+  const NodeId b = u.halve(m + "_pool", x);
   return u.add(m + "_ch_concat", Concat{}, {a, b});
 }
 
@@ -93,7 +116,7 @@ NodeId module_a(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, c
   const NodeId b = branch(u, m, x, f, 1);
   const NodeId c = double_branch(u, m, x, f, 1);
   const char* kind = pool.kind == Pooling::Kind::kMax ? "max" : "avg";
-  const NodeId pooled = u.add(kind + ("_pool_" + m + "_pool"), pooling(pool.kind, 3, 1, 1), {x});
+  const NodeId pooled = u.pool(kind + ("_pool_" + m + "_pool"), pool.kind, 3, 1, 1, x);
   const NodeId d = u.unit(m + "_proj", convolution(pool.project, 1), pooled);
   return u.add("ch_concat_" + m + "_chconcat", Concat{}, {a, b, c, d});
 }
@@ -101,17 +124,23 @@ NodeId module_a(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, c
 NodeId module_b(Units& u, const std::string& m, NodeId x, const Branches& f) {
   const NodeId a = branch(u, m, x, f, 2);
   const NodeId b = double_branch(u, m, x, f, 2);
-  const NodeId c = u.add("max_pool_" + m + "_pool", pooling(Pooling::Kind::kMax, 3, 2, 1), {x});
+  const NodeId c = u.halve("max_pool_" + m + "_pool", x);
   return u.add("ch_concat_" + m + "_chconcat", Concat{}, {a, b, c});
 }
 
-NodeId large_body(Units& u, NodeId x) {
+struct StemNames {
+  const char *unit1, *pool1, *reduce, *unit2, *pool2;
+};
+constexpr StemNames kStem1x{"1", "pool_1", "2_red", "2", "pool_2"};
+constexpr StemNames kStemOld{"conv1", "pool1", "conv2red", "conv2", "pool2"};
+
+NodeId large_body(Units& u, const StemNames& stem, NodeId x) {
   constexpr auto kAverage = Pooling::Kind::kAverage, kMax = Pooling::Kind::kMax;
-  x = u.unit("1", convolution(64, 7, 2, 3), x);
-  x = u.add("pool_1", pooling(kMax, 3, 2), {x});
-  x = u.unit("2_red", convolution(64, 1), x);
-  x = u.unit("2", convolution(192, 3, 1, 1), x);
-  x = u.add("pool_2", pooling(kMax, 3, 2), {x});
+  x = u.unit(stem.unit1, convolution(64, 7, 2, 3), x);
+  x = u.pool(stem.pool1, kMax, 3, 2, 0, x);
+  x = u.unit(stem.reduce, convolution(64, 1), x);
+  x = u.unit(stem.unit2, convolution(192, 3, 1, 1), x);
+  x = u.pool(stem.pool2, kMax, 3, 2, 0, x);
   x = module_a(u, "3a", x, 64, {64, 64, 64, 96}, {kAverage, 32});
   x = module_a(u, "3b", x, 64, {64, 96, 64, 96}, {kAverage, 64});
   x = module_b(u, "3c", x, {128, 160, 64, 96});
@@ -124,11 +153,9 @@ NodeId large_body(Units& u, NodeId x) {
   return module_a(u, "5b", x, 352, {192, 320, 192, 224}, {kMax, 128});
 }
 
-}  // namespace
-
-Result<Graph> inception_bn_28_small(const ModelOptions& options, int64_t) {
+Graph small_graph(const ModelOptions& options, const Form& form) {
   Builder b;
-  Units units(b, options, false);
+  Units units(b, options, form, false);
   NodeId x = small_body(units, b.data());
   x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
   x = b.add("flatten1", Flatten{}, {x});
@@ -137,10 +164,40 @@ Result<Graph> inception_bn_28_small(const ModelOptions& options, int64_t) {
   return b.take();
 }
 
+// For images of 224 pixels alone, as before 1.x.
+Graph large_graph(const ModelOptions& options, const Form& form) {
+  Builder b;
+  Units units(b, options, form, true);
+  NodeId x = large_body(units, kStemOld, b.data());
+  x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
+  x = b.add("flatten", Flatten{}, {x});
+  x = b.add("fc1", FullyConnected{options.num_classes}, {x});
+  b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});
+  return b.take();
+}
+
+}  // namespace
+
+Result<Graph> inception_bn_28_small_of_mxnet_g(const ModelOptions& options, int64_t) {
+  return small_graph(options, kFormMxnetG);
+}
+
+Result<Graph> inception_bn_28_small_of_v07(const ModelOptions& options, int64_t) {
+  return small_graph(options, kFormV07);
+}
+
+Result<Graph> inception_bn_of_mxnet_g(const ModelOptions& options, int64_t) {
+  return large_graph(options, kFormMxnetG);
+}
+
+Result<Graph> inception_bn_of_v07(const ModelOptions& options, int64_t) {
+  return large_graph(options, kFormV07);
+}
+
 Result<Graph> inception_bn(const ModelOptions& options, int64_t) {
   Builder b;
-  Units units(b, options, true);
-  NodeId x = options.image[1] <= 28 ? small_body(units, b.data()) : large_body(units, b.data());
+  Units units(b, options, kForm1x, true);
+  NodeId x = options.image[1] <= 28 ? small_body(units, b.data()) : large_body(units, kStem1x, b.data());
   x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
   x = b.add(Flatten{}, {x});
   x = b.add(FullyConnected{options.num_classes}, {x});

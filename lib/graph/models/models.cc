@@ -14,40 +14,48 @@ namespace dtrain::graph {
 
 namespace {
 
+// A function of an era. Of several with one name the first is what the bare name means.
 struct Family {
   std::string_view name;
-  std::string_view era;  // of what the bare name means
+  std::string_view era;
   bool has_depths;
-  Result<Graph> (*build)(const ModelOptions& options, int64_t depth);
+  BuildModel* build;
 };
 constexpr std::string_view kMxnetG = "mxnet-g", kV07 = "v0.7", kV1 = "1.x";
 constexpr Family kFamilies[] = {
     {"3conv", kMxnetG, false, three_convolutions},
+    {"cross", kMxnetG, true, cross},
     {"inception-bn", kV1, false, inception_bn},
-    {"inception-bn-28-small", kMxnetG, false, inception_bn_28_small},
+    {"inception-bn", kMxnetG, false, inception_bn_of_mxnet_g},
+    {"inception-bn", kV07, false, inception_bn_of_v07},
+    {"inception-bn-28-small", kMxnetG, false, inception_bn_28_small_of_mxnet_g},
+    {"inception-bn-28-small", kV07, false, inception_bn_28_small_of_v07},
     {"lenet", kV1, false, lenet},
     {"mlp", kV1, false, mlp},
     {"resnet", kV1, true, resnet_v2},
+    {"resnet", kMxnetG, true, resnet_v2_of_mxnet_g},
     {"resnet-28-small", kMxnetG, true, resnet_28_small},
     {"resnet-v1", kV1, true, resnet_v1},
+    {"resnet-zscore", kV07, false, resnet_zscore},
 };
 
 struct Alias {
   std::string_view name, of;
 };
-constexpr Alias kAliases[] = {{"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
+constexpr Alias kAliases[] = {
+    {"dfnmr", "cross"}, {"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
 
 // Names of the originals that this version has no function for: said so, rather than called unknown.
-constexpr std::string_view kNotBuilt[] = {"alexnet",           "cross",        "dfnmr",     "googlenet",
-                                          "inception-bn-full", "inception-v3", "lenet-stn", "resnet-v1.5",
-                                          "resnet-zscore",     "resnext",      "vgg"};
+constexpr std::string_view kNotBuilt[] = {"alexnet",   "googlenet",   "inception-bn-full", "inception-v3",
+                                          "lenet-stn", "resnet-v1.5", "resnext",           "vgg"};
 
-const Family* find_family(std::string_view name) {
+// Of the newest era that has it if `era` is empty.
+const Family* find_family(std::string_view name, std::string_view era = {}) {
   for (const Alias& alias : kAliases) {
     if (alias.name == name) name = alias.of;
   }
-  const auto* found =
-      std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& f) { return f.name == name; });
+  const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                   [&](const Family& f) { return f.name == name && (era.empty() || f.era == era); });
   return found == std::end(kFamilies) ? nullptr : found;
 }
 
@@ -95,19 +103,36 @@ tl::unexpected<Error> unknown(const std::string& network, const Parts& parts) {
   return fail(Code::kUsage, "unknown network '{}': {}there are {}", network, hint, list_of_names());
 }
 
-Result<> check_era(const std::string& network, const Parts& parts, const Family& family) {
-  if (parts.era.empty() || parts.era == family.era) return {};
+tl::unexpected<Error> no_such_era(const std::string& network, const Parts& parts, std::string_view family) {
   if (parts.era != kV07 && parts.era != kMxnetG) {
     return fail(Code::kUsage, "network '{}': unknown era '{}': there are {} and {}", network, parts.era, kV07, kMxnetG);
   }
-  return fail(Code::kUsage, "network '{}' does not exist in this version: '{}' is there, of era {}", network,
-              family.name, family.era);
+  std::vector<std::string_view> eras;
+  for (const Family& f : kFamilies) {
+    if (f.name == family) eras.push_back(f.era);
+  }
+  return fail(Code::kUsage, "network '{}' does not exist in this version: '{}' is there, of era {}", network, family,
+              fmt::join(eras, ", "));
 }
 
 Result<> check_options(const ModelOptions& options) {
   if (options.num_classes < 1) return fail(Code::kUsage, "{} classes", options.num_classes);
   if (options.image.size() != 3) return fail(Code::kUsage, "an image is (c, h, w), not {}", to_string(options.image));
   if (options.num_layers < 0) return fail(Code::kUsage, "{} layers", options.num_layers);
+  if (options.widen_factor < 1 || options.widen_factor > 64) {
+    return fail(Code::kUsage, "a widen factor of {}: 1 to 64", options.widen_factor);
+  }
+  return {};
+}
+
+Result<> check_choices(const ModelOptions& options, const Family& family, int64_t depth) {
+  if (depth != 0 && !family.has_depths) {
+    return fail(Code::kUsage, "network '{}' has one depth only: {} layers cannot be chosen", family.name, depth);
+  }
+  if (options.widen_factor != 1 && family.build != cross) {
+    return fail(Code::kUsage, "network '{}' has one width only: a widen factor of {} cannot be chosen", family.name,
+                options.widen_factor);
+  }
   return {};
 }
 
@@ -117,6 +142,7 @@ std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const Family& family : kFamilies) names.emplace_back(family.name);
   std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
@@ -126,15 +152,14 @@ Result<Graph> build_model(const ModelOptions& options) {
     return fail(Code::kUsage, "network '{}' does not exist in this version: there are {}", options.network,
                 list_of_names());
   }
-  const Family* family = find_family(parts.family);
+  const Family* newest = find_family(parts.family);
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
-  if (family == nullptr || !spelled) return unknown(options.network, parts);
-  DT_TRY_VOID(check_era(options.network, parts, *family));
+  if (newest == nullptr || !spelled) return unknown(options.network, parts);
+  const Family* family = find_family(parts.family, parts.era);
+  if (family == nullptr) return no_such_era(options.network, parts, newest->name);
   DT_TRY_VOID(check_options(options));
   const int64_t depth = options.num_layers != 0 ? options.num_layers : parts.depth;
-  if (depth != 0 && !family->has_depths) {
-    return fail(Code::kUsage, "network '{}' has one depth only: {} layers cannot be chosen", family->name, depth);
-  }
+  DT_TRY_VOID(check_choices(options, *family, depth));
   return family->build(options, depth);
 }
 

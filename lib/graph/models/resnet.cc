@@ -1,4 +1,4 @@
-// Residual networks: v2 (activation before the convolutions) and v1 (after them) of MXNet 1.x.
+// Residual networks: v2 (activation before the convolutions) of MXNet 1.x and MXNet-G, and v1 (after them) of 1.x.
 #include <array>
 #include <optional>
 
@@ -24,7 +24,7 @@ struct Depth {
 constexpr Depth kDepths[] = {{18, {2, 2, 2, 2}},   {34, {3, 4, 6, 3}},    {50, {3, 4, 6, 3}},   {101, {3, 4, 23, 3}},
                              {152, {3, 8, 36, 3}}, {200, {3, 24, 36, 3}}, {269, {3, 30, 48, 8}}};
 
-// Three stages, for CIFAR: chosen by height <= 28, so that 3,32,32 makes a network of four stages with a small stem.
+// Three stages, for CIFAR.
 std::optional<Plan> plan_of_3_stages(int64_t depth) {
   const bool bottleneck = depth >= 164;
   const int64_t layers_a_unit = bottleneck ? 9 : 6;
@@ -35,10 +35,10 @@ std::optional<Plan> plan_of_3_stages(int64_t depth) {
   return plan;
 }
 
-std::optional<Plan> plan_of_4_stages(int64_t depth, int64_t height) {
+std::optional<Plan> plan_of_4_stages(int64_t depth, bool small_stem) {
   for (const Depth& known : kDepths) {
     if (known.layers != depth) continue;
-    Plan plan{.units = {known.units.begin(), known.units.end()}, .bottleneck = depth >= 50, .small_stem = height <= 32};
+    Plan plan{.units = {known.units.begin(), known.units.end()}, .bottleneck = depth >= 50, .small_stem = small_stem};
     plan.filters =
         plan.bottleneck ? std::vector<int64_t>{64, 256, 512, 1024, 2048} : std::vector<int64_t>{64, 64, 128, 256, 512};
     return plan;
@@ -46,23 +46,36 @@ std::optional<Plan> plan_of_4_stages(int64_t depth, int64_t height) {
   return std::nullopt;
 }
 
-Result<Plan> plan_of(const ModelOptions& options, int64_t depth) {
+// `what`: for what the network would be, in the message.
+tl::unexpected<Error> no_such_depth(const ModelOptions& options, int64_t depth, bool three_stages, const char* what) {
+  return fail(Code::kUsage, "network '{}' has no form with {} layers for {}: {}", options.network, depth, what,
+              three_stages ? "the depth is 6n+2 below 164 (20, 56, 110) and 9n+2 from there on (164, 1001)"
+                           : "18, 34, 50, 101, 152, 200, 269");
+}
+
+// The stages by the image's height, so that 3,32,32 makes a network of four with a small stem.
+Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth) {
   const int64_t height = options.image[1];
   const bool three_stages = height <= 28;
   if (depth == 0) depth = three_stages ? 110 : 50;
-  std::optional<Plan> plan = three_stages ? plan_of_3_stages(depth) : plan_of_4_stages(depth, height);
+  std::optional<Plan> plan = three_stages ? plan_of_3_stages(depth) : plan_of_4_stages(depth, height <= 32);
   if (plan) return *plan;
-  if (three_stages) {
-    return fail(
-        Code::kUsage,
-        "network '{}' has no form with {} layers for images of up to 28 pixels: the depth is 6n+2 below 164 (20, "
-        "56, 110) and 9n+2 from there on (164, 1001)",
-        options.network, depth);
+  return no_such_depth(options, depth, three_stages,
+                       three_stages ? "images of up to 28 pixels" : "images of more than 28 pixels");
+}
+
+// Stages and stem by the data set; where it is not known, ImageNet's, as that script has it.
+Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
+  const std::string& type = options.data_type;
+  const bool three_stages = type == "cifar10" || type == "cifar100";
+  if (!three_stages && !type.empty() && type != "imagenet") {
+    return fail(Code::kUsage, "network '{}' has a form for cifar10, cifar100 and imagenet, not for {}", options.network,
+                type);
   }
-  return fail(
-      Code::kUsage,
-      "network '{}' has no form with {} layers for images of more than 28 pixels: 18, 34, 50, 101, 152, 200, 269",
-      options.network, depth);
+  if (depth == 0) depth = 50;
+  std::optional<Plan> plan = three_stages ? plan_of_3_stages(depth) : plan_of_4_stages(depth, false);
+  if (plan) return *plan;
+  return no_such_depth(options, depth, three_stages, three_stages ? type.c_str() : "imagenet");
 }
 
 // What both versions share. `s` in names is stage<i>_unit<j>.
@@ -72,7 +85,10 @@ class Residual {
 
   NodeId convolve(const std::string& name, const Convolution& op, NodeId x) { return b_.add(name, op, {x}); }
   NodeId norm(const std::string& name, NodeId x, bool fix_gamma = false) {
-    return b_.add(name, BatchNorm{.epsilon = 2e-5, .momentum = options_.bn_momentum, .fix_gamma = fix_gamma}, {x});
+    return norm(name, x, options_.bn_momentum, fix_gamma);
+  }
+  NodeId norm(const std::string& name, NodeId x, double momentum, bool fix_gamma) {
+    return b_.add(name, BatchNorm{.epsilon = 2e-5, .momentum = momentum, .fix_gamma = fix_gamma}, {x});
   }
   NodeId relu(const std::string& name, NodeId x) { return b_.add(name, Activation{}, {x}); }
   NodeId plus(NodeId a, NodeId b) { return b_.add(Add{}, {a, b}); }
@@ -114,27 +130,31 @@ class Residual {
   const Plan& plan_;
 };
 
-}  // namespace
+// In what the two versions of v2 differ.
+struct V2 {
+  bool identity;         // a node before the first
+  double unit_momentum;  // of the batch norms in units
+};
 
-Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth) {
-  DT_TRY(const Plan plan, plan_of(options, depth));
+Graph pre_activated(const ModelOptions& options, const Plan& plan, const V2& version) {
   Builder b;
   Residual r(b, options, plan);
-  NodeId x = b.add("id", Identity{}, {b.data()});
+  const auto norm = [&](const std::string& name, NodeId in) { return r.norm(name, in, version.unit_momentum, false); };
+  NodeId x = version.identity ? b.add("id", Identity{}, {b.data()}) : b.data();
   x = r.norm("bn_data", x, true);
   x = plan.small_stem ? r.small_stem(x) : r.large_stem(x);
   x = r.stages(x, [&](const std::string& s, NodeId in, int64_t filters, int64_t stride, bool first) {
-    const NodeId act = r.relu(s + "_relu1", r.norm(s + "_bn1", in));
+    const NodeId act = r.relu(s + "_relu1", norm(s + "_bn1", in));
     NodeId y = 0;
     if (plan.bottleneck) {
       y = r.convolve(s + "_conv1", convolution_no_bias(filters / 4, 1), act);
-      y = r.relu(s + "_relu2", r.norm(s + "_bn2", y));
+      y = r.relu(s + "_relu2", norm(s + "_bn2", y));
       y = r.convolve(s + "_conv2", convolution_no_bias(filters / 4, 3, stride, 1), y);
-      y = r.relu(s + "_relu3", r.norm(s + "_bn3", y));
+      y = r.relu(s + "_relu3", norm(s + "_bn3", y));
       y = r.convolve(s + "_conv3", convolution_no_bias(filters, 1), y);
     } else {
       y = r.convolve(s + "_conv1", convolution_no_bias(filters, 3, stride, 1), act);
-      y = r.relu(s + "_relu2", r.norm(s + "_bn2", y));
+      y = r.relu(s + "_relu2", norm(s + "_bn2", y));
       y = r.convolve(s + "_conv2", convolution_no_bias(filters, 3, 1, 1), y);
     }
     return r.plus(y, first ? r.convolve(s + "_sc", convolution_no_bias(filters, 1, stride), act) : in);
@@ -143,8 +163,21 @@ Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth) {
   return r.head(x);
 }
 
+}  // namespace
+
+Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth) {
+  DT_TRY(const Plan plan, plan_by_height(options, depth));
+  return pre_activated(options, plan, {.identity = true, .unit_momentum = options.bn_momentum});
+}
+
+// --bn-mom is for the stem and the tail; the units' momentum is fixed there.
+Result<Graph> resnet_v2_of_mxnet_g(const ModelOptions& options, int64_t depth) {
+  DT_TRY(const Plan plan, plan_by_data_type(options, depth));
+  return pre_activated(options, plan, {.identity = false, .unit_momentum = 0.9});
+}
+
 Result<Graph> resnet_v1(const ModelOptions& options, int64_t depth) {
-  DT_TRY(const Plan plan, plan_of(options, depth));
+  DT_TRY(const Plan plan, plan_by_height(options, depth));
   Builder b;
   Residual r(b, options, plan);
   NodeId x = b.add("id", Identity{}, {b.data()});

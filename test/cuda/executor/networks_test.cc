@@ -77,6 +77,8 @@ TEST_CASE("networks agree with the reference node by node on the emulated device
   check_nodes({"resnet-28-small-20", {3, 28, 28}, 2}, Type::kFloat32);
   check_nodes({"resnet-20", {3, 28, 28}, 2}, Type::kFloat32);
   check_nodes({"inception-bn-28-small", {3, 28, 28}, 2}, Type::kFloat32);
+  check_nodes({"inception-bn-28-small@v0.7", {3, 28, 28}, 2}, Type::kFloat32);
+  check_nodes({"cross-20", {3, 28, 28}, 2}, Type::kFloat32);
 }
 
 TEST_CASE("networks in 16 bit agree with the reference node by node on the emulated device", "[cuda][exec]") {
@@ -84,6 +86,7 @@ TEST_CASE("networks in 16 bit agree with the reference node by node on the emula
     check_nodes({"lenet", {1, 28, 28}, 3}, type);
     check_nodes({"resnet-20", {3, 28, 28}, 2}, type);  // its images go through a batch norm first
     check_nodes({"inception-bn-28-small", {3, 28, 28}, 2}, type);
+    check_nodes({"cross-20", {3, 28, 28}, 2}, type);
   }
 }
 
@@ -92,6 +95,7 @@ TEST_CASE("networks train as with the reference on the emulated device", "[cuda]
   check_training({"lenet", {1, 28, 28}, 4}, Type::kFloat32, 5, 1e-4);
   check_training({"resnet-v1-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
   check_training({"inception-bn-28-small", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
+  check_training({"cross-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
 }
 
 TEST_CASE("networks train as with the reference, as late as streams may run", "[cuda][exec]") {

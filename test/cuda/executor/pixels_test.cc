@@ -105,8 +105,7 @@ TEST_CASE("a record file trains to the same weights as pixels and as numbers", "
   const auto source =
       must(data::open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()));
   const auto dataset = augmented(source, {.image = {3, 28, 28},
-                                          .random_crop = true,
-                                          .random_mirror = true,
+                                          .distortion = {.random_crop = true, .random_mirror = true},
                                           .mean = {123, 117, 104},
                                           .std = {1, 2, 3},
                                           .scale = 1.0F / 256});

@@ -73,6 +73,24 @@ TEST_CASE("maps larger than a grid are done whole", "[cuda]") {
   CHECK(same_bits(narrow.get(), rounded(Type::kBfloat16, many)));
 }
 
+TEST_CASE("a sum is scaled before it is cut at 0", "[cuda]") {
+  for (const Type type : kTypes) {
+    const Extent e{2, 24, 5, 5};
+    const Map x(type, e, integers(e.count(), 1)), z(type, e, integers(e.count(), 2)), y(type, e), cut(type, e);
+    const In sources[] = {x.in(), z.in()};
+    Sum scaled{.type = type, .rows = pixels(e), .channels = e.c, .sources = sources, .y = y.out(), .factor = -0.5f};
+    sum(scaled, nullptr);
+    scaled.y = cut.out();
+    scaled.relu = true;
+    sum(scaled, nullptr);
+    Floats expected = integers(e.count(), 1);
+    for (size_t i = 0; i < expected.size(); i++) expected[i] = -0.5f * (expected[i] + integers(e.count(), 2)[i]);
+    CHECK(y.get() == expected);
+    for (float& v : expected) v = std::max(v, 0.0f);
+    CHECK(cut.get() == expected);
+  }
+}
+
 TEST_CASE("a gradient accumulates in place", "[cuda]") {
   const Extent e{2, 24, 5, 5};
   const Map x(Type::kFloat16, e, integers(e.count(), 1)), y(Type::kFloat16, e, integers(e.count(), 2));

@@ -66,8 +66,13 @@ class Network {
     }
   }
   void update(const StepScalars& step, const LossScale* scale) const {
-    sgd({.table = table(), .momentum = spec_.momentum, .clip = spec_.clip_gradient, .step = &step, .loss_scale = scale},
-        nullptr);
+    cuda::update({.rule = spec_.name == "nag" ? Rule::kNag : Rule::kSgd,
+                  .table = table(),
+                  .momentum = spec_.momentum,
+                  .clip = spec_.clip_gradient,
+                  .step = &step,
+                  .loss_scale = scale},
+                 nullptr);
   }
   [[nodiscard]] Results results() const {
     Results all;
@@ -137,10 +142,10 @@ Results host_steps(const optim::OptimizerSpec& spec) {
 }  // namespace
 
 TEST_CASE("an update of many tensors is optim's, to the bit", "[cuda]") {
-  for (const double momentum : {0.0, 0.9}) {
+  for (const auto& [rule, momentum] : {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.0}, {"nag", 0.9}}) {
     for (const double clip : {0.0, 0.01}) {
-      INFO("momentum " << momentum << ", clip " << clip);
-      const optim::OptimizerSpec spec{.momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip};
+      INFO(rule << ", momentum " << momentum << ", clip " << clip);
+      const optim::OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip};
       const Results expected = host_steps(spec), results = in_all_orders([&] { return device_steps(spec); });
       REQUIRE(results.size() == expected.size());
       for (size_t i = 0; i < results.size(); i++) {

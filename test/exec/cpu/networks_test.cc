@@ -21,14 +21,6 @@ graph::Graph model(const Network& network) {
   return graph::build_model({.network = network.name, .num_classes = 10, .image = network.image}).value();
 }
 
-void initialize(const ParameterView& view) {
-  for (const auto* list : {&view.parameters, &view.statistics}) {
-    for (size_t i = 0; i < list->size(); i++) {
-      optim::initialize({}, (*list)[i].name, (*list)[i].shape, 1, i, (*list)[i].weight);
-    }
-  }
-}
-
 struct Batches {
   std::vector<float> data, labels;
   Batches(const Network& network, uint64_t seed) {
@@ -46,7 +38,7 @@ void check_steps(const Network& network, bool winograd) {
   const Options options{
       .batch_size = network.batch, .image = network.image, .threads = 2, .winograd = winograd, .keep_all = true};
   auto executor = make_cpu_backend()->compile(graph, options).value();
-  initialize(executor->parameters());
+  optim::initialize({}, executor->parameters(), 1);
   for (int step = 1; step <= network.steps; step++) {
     const Batches batch(network, static_cast<uint64_t>(step));
     const CheckReport report = check_against_reference(graph, options, *executor, batch.view()).value();
@@ -63,10 +55,13 @@ TEST_CASE("small networks agree with the reference node by node", "[exec][cpu]")
   check_steps({"3conv", {3, 28, 28}, 3, 3}, true);
   check_steps({"resnet-28-small-20", {3, 28, 28}, 2, 3}, true);
   check_steps({"resnet-v1-20", {3, 28, 28}, 2, 1}, true);
+  check_steps({"cross-20", {3, 28, 28}, 2, 2}, true);
+  check_steps({"resnet-zscore", {3, 32, 32}, 1, 1}, true);
 }
 
 TEST_CASE("inception-bn-28-small agrees with the reference node by node", "[exec][cpu]") {
   check_steps({"inception-bn-28-small", {3, 28, 28}, 2, 1}, true);
+  check_steps({"inception-bn-28-small@v0.7", {3, 28, 28}, 2, 1}, true);
 }
 
 TEST_CASE("networks agree with the reference over several steps, both algorithms", "[exec][cpu][slow]") {
@@ -74,5 +69,6 @@ TEST_CASE("networks agree with the reference over several steps, both algorithms
     check_steps({"inception-bn-28-small", {3, 28, 28}, 4, winograd ? 3 : 1}, winograd);
     check_steps({"resnet-28-small-20", {3, 28, 28}, 3, 2}, winograd);
     check_steps({"lenet", {1, 28, 28}, 16, 2}, winograd);
+    check_steps({"resnet-zscore", {3, 32, 32}, 2, 1}, winograd);
   }
 }

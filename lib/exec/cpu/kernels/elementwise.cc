@@ -25,6 +25,10 @@ DT_MULTI_ISA void relu(const float* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0.0f : x[i];  // NaN stays NaN
 }
 
+DT_MULTI_ISA void scale(const float* x, float factor, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = factor * x[i];
+}
+
 DT_MULTI_ISA void relu_backward(const float* y, const float* dy, float* dx, int64_t n) {
   for (int64_t i = 0; i < n; i++) dx[i] = y[i] > 0 ? dy[i] : 0.0f;
 }
@@ -93,6 +97,11 @@ void activation_backward(Kind kind, const float* y, const float* const* sources,
 
 void sum_relu(const float* const* sources, int count, float* y, int64_t n) {
   for_sums(sources, count, n, [y](int64_t begin, int64_t size, const float* sum) { relu(sum, y + begin, size); });
+}
+
+void scale_sum(const float* const* sources, int count, float factor, float* y, int64_t n) {
+  for_sums(sources, count, n,
+           [=](int64_t begin, int64_t size, const float* sum) { scale(sum, factor, y + begin, size); });
 }
 
 void fill_zero(float* y, int64_t n) {

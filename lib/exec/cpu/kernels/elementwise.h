@@ -21,6 +21,9 @@ void activation_backward(graph::Activation::Kind kind, const float* y, const flo
 // y = max(the sum of `count` sources, 0).
 void sum_relu(const float* const* sources, int count, float* y, int64_t n);
 
+// y = factor * (the sum of `count` sources).
+void scale_sum(const float* const* sources, int count, float factor, float* y, int64_t n);
+
 void fill_zero(float* y, int64_t n);
 
 }  // namespace dtrain::exec::cpu

@@ -1,0 +1,98 @@
+#include "data/color.h"
+
+#include <algorithm>
+#include <opencv2/imgproc.hpp>
+
+#include "data/mat.h"
+
+namespace dtrain::data {
+namespace {
+
+// Of 8 bits, and with the weights of red for blue: see the header.
+cv::Mat gray_of(const cv::Mat& pixels) {
+  cv::Mat gray;
+  cv::cvtColor(pixels, gray, cv::COLOR_RGB2GRAY);
+  return gray;
+}
+
+void jitter(const ColorDistortion& distortion, RandomStream& random, Image& image) {
+  const double brightness = 1 + random.uniform(-distortion.brightness, distortion.brightness);
+  const double contrast = 1 + random.uniform(-distortion.contrast, distortion.contrast);
+  const double saturation = 1 + random.uniform(-distortion.saturation, distortion.saturation);
+  for (const int64_t step : permutation(3, random)) {
+    if (step == 0) change_brightness(brightness, image);
+    if (step == 1) change_contrast(contrast, image);
+    if (step == 2) change_saturation(saturation, image);
+  }
+}
+
+// Between -max and max, those far out a little rarer.
+int draw_offset(int max, RandomStream& random) {
+  const double first = random.uniform(), second = random.uniform();
+  return static_cast<int>((first + 4 * second) / 5 * 2 * max - max);
+}
+
+HslShift draw_shift(const ColorDistortion& distortion, RandomStream& random) {
+  HslShift shift;
+  shift.h = draw_offset(distortion.h_max, random);
+  shift.s = draw_offset(distortion.s_max, random);
+  shift.l = draw_offset(distortion.l_max, random);
+  return shift;
+}
+
+}  // namespace
+
+void change_brightness(double factor, Image& image) {
+  cv::Mat pixels = view(image);
+  pixels.convertTo(pixels, -1, factor, 0);
+}
+
+void change_contrast(double factor, Image& image) {
+  cv::Mat pixels = view(image);
+  pixels.convertTo(pixels, -1, factor, (1 - factor) * cv::mean(gray_of(pixels))[0]);
+}
+
+void change_saturation(double factor, Image& image) {
+  cv::Mat pixels = view(image), gray;
+  cv::cvtColor(gray_of(pixels), gray, cv::COLOR_GRAY2BGR);
+  cv::addWeighted(gray, 1 - factor, pixels, factor, 0, pixels);
+}
+
+void shift_hsl(const HslShift& shift, Image& image) {
+  constexpr int kMax[] = {180, 255, 255};
+  const int offset[] = {shift.h, shift.l, shift.s};
+  uint8_t moved[3][256];
+  for (int k = 0; k < 3; k++) {
+    for (int p = 0; p < 256; p++) moved[k][p] = static_cast<uint8_t>(std::clamp(p + offset[k], 0, kMax[k]));
+  }
+  cv::Mat pixels = view(image);
+  cv::cvtColor(pixels, pixels, cv::COLOR_BGR2HLS);
+  for (size_t i = 0; i < image.pixels.size(); i++) image.pixels[i] = moved[i % 3][image.pixels[i]];
+  cv::cvtColor(pixels, pixels, cv::COLOR_HLS2BGR);
+}
+
+void add_pca_noise(const std::array<double, 3>& alpha, Image& image) {
+  constexpr double kValue[3] = {55.46, 4.794, 1.148};
+  constexpr double kVector[3][3] = {{-0.5675, 0.7192, 0.4009}, {-0.5808, -0.0045, -0.8140}, {-0.5836, -0.6948, 0.4203}};
+  uint8_t moved[3][256];
+  for (int k = 0; k < 3; k++) {
+    const double* vector = kVector[2 - k];  // rows are red, green, blue
+    double offset = 0;
+    for (int i = 0; i < 3; i++) offset += vector[i] * kValue[i] * alpha[static_cast<size_t>(i)];
+    for (int p = 0; p < 256; p++) moved[k][p] = static_cast<uint8_t>(std::clamp(p + offset, 0.0, 255.0));
+  }
+  for (size_t i = 0; i < image.pixels.size(); i++) image.pixels[i] = moved[i % 3][image.pixels[i]];
+}
+
+void distort_color(const ColorDistortion& distortion, RandomStream& random, Image& image) {
+  DT_CHECK(image.channels == 3, "colours of a picture of {} channels", image.channels);
+  if (distortion.jitters()) jitter(distortion, random, image);
+  if (distortion.shifts_hsl()) shift_hsl(draw_shift(distortion, random), image);
+  if (distortion.pca_noise > 0) {
+    std::array<double, 3> alpha{};
+    for (double& a : alpha) a = distortion.pca_noise * random.normal();
+    add_pca_noise(alpha, image);
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,267 @@
+#include "data/geometry.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "make_images.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+namespace {
+
+// Channel 0 is x, channel 1 is y, both halved if need be to fit.
+Image coordinates(int height, int width) {
+  Image image;
+  image.resize(height, width, 3);
+  for (int y = 0; y < height; y++) {
+    for (int x = 0; x < width; x++) {
+      image.at(y, x)[0] = static_cast<uint8_t>(x);
+      image.at(y, x)[1] = static_cast<uint8_t>(y);
+      image.at(y, x)[2] = 0;
+    }
+  }
+  return image;
+}
+
+Image transformed(const Distortion& distortion, const Image& image, uint64_t seed = 1) {
+  PictureMemory memory;
+  Picture picture(image, memory);
+  RandomStream random(seed, Use::kTest);
+  must(transform(distortion, picture, random));
+  return picture.image();
+}
+
+// The crop, cut out.
+Image cropped(const Distortion& distortion, int height, int width, const Image& image, uint64_t seed = 1) {
+  PictureMemory memory;
+  Picture picture(image, memory);
+  RandomStream random(seed, Use::kTest);
+  const Corner corner = must(find_crop(distortion, height, width, picture, random));
+  return cut(picture, corner, height, width);
+}
+
+ImageSize size_of(const Image& image) {
+  return {image.height, image.width};
+}
+
+void check_size(const Image& image, int64_t height, int64_t width) {
+  CHECK(size_of(image).height == height);
+  CHECK(size_of(image).width == width);
+}
+
+// How many source pixels the crop stretches over: its first and last coordinates, of nearest neighbours.
+double span_of(const Image& crop, int channel) {
+  const int last = crop.at(crop.height - 1, crop.width - 1)[channel], first = crop.at(0, 0)[channel];
+  const double steps = channel == 0 ? crop.width - 1 : crop.height - 1;
+  return (last - first) * (steps + 1) / steps;
+}
+
+}  // namespace
+
+// formats.md 3.4, step 2, and the example of 2.5.
+TEST_CASE("resize brings the shorter edge to its length, up or down", "[data]") {
+  check_size(transformed({.resize = 256}, test::gradient_image(500, 375, 3, 1)), 341, 256);
+  check_size(transformed({.resize = 256}, test::gradient_image(375, 500, 3, 1)), 256, 341);
+  check_size(transformed({.resize = 7}, test::gradient_image(1, 1, 1, 1)), 7, 7);
+  check_size(transformed({.resize = 3}, test::gradient_image(9, 200, 4, 1)), 3, 66);
+  const Image same = test::gradient_image(30, 20, 3, 1);
+  CHECK(transformed({.resize = 20}, same).pixels == same.pixels);
+}
+
+TEST_CASE("the method of resampling is the one asked for", "[data]") {
+  Image edge;
+  edge.resize(1, 2, 1);
+  edge.pixels = {0, 200};
+  Distortion distortion{.interpolation = Interpolation::kNearest, .resize = 2};
+  CHECK(transformed(distortion, edge).pixels == std::vector<uint8_t>{0, 0, 200, 200, 0, 0, 200, 200});
+  distortion.interpolation = Interpolation::kBilinear;
+  CHECK(transformed(distortion, edge).pixels == std::vector<uint8_t>{0, 50, 150, 200, 0, 50, 150, 200});
+  RandomStream random(1, Use::kTest);
+  const Image image = test::gradient_image(10, 10, 1, 1);
+  const auto chosen = [&](int64_t height, int64_t width) {
+    return choose(Interpolation::kAuto, image, height, width, random);
+  };
+  CHECK(chosen(11, 11) == Interpolation::kCubic);
+  CHECK(chosen(9, 9) == Interpolation::kArea);
+  CHECK(chosen(11, 9) == Interpolation::kBilinear);
+  CHECK(chosen(10, 20) == Interpolation::kBilinear);
+  CHECK(choose(Interpolation::kLanczos4, image, 5, 5, random) == Interpolation::kLanczos4);
+  int seen = 0;
+  for (int i = 0; i < 100; i++) seen |= 1 << static_cast<int>(choose(Interpolation::kRandom, image, 5, 5, random));
+  CHECK(seen == 0b11111);
+}
+
+// The check of formats.md 3.4, step 3.
+TEST_CASE("the affine map is that of the formula", "[data]") {
+  const AffineMap map = affine_map(360, 480, {.shear = 0.05f, .angle = 10, .scale = 0.6f, .ratio = 1.2f}, {});
+  const double expected[2][3] = {{0.531485, 0.126947, -6.406867}, {-0.113661, 0.644601, 19.250291}};
+  for (int i = 0; i < 2; i++) {
+    for (int j = 0; j < 3; j++) CHECK(map.m[i][j] == Approx(expected[i][j]).margin(2e-5));
+  }
+  CHECK(map.width == 288);
+  CHECK(map.height == 216);
+  const Distortion bounded{.img_size_min = 100, .img_size_max = 200};
+  CHECK(affine_map(360, 150, {.scale = 0.5f}, bounded).height == 180);
+  CHECK(affine_map(360, 150, {.scale = 0.5f}, bounded).width == 100);
+  CHECK(affine_map(360, 450, {.scale = 0.5f}, bounded).width == 200);
+  CHECK(affine_map(3, 1, {.scale = 0.1f}, {}).width == 1);  // no canvas is empty
+}
+
+// 90 degrees about the centre: (x, y) goes to (y, N - x), so that column 0 leaves and row 0 is laid bare.
+TEST_CASE("a rotation by a right angle moves whole pixels", "[data]") {
+  const Image image = test::position_image(5, 5, 1);
+  const Image turned = transformed({.rotate = 90, .fill_value = 9}, image);
+  check_size(turned, 5, 5);
+  for (int y = 0; y < 5; y++) {
+    for (int x = 0; x < 5; x++) CHECK(*turned.at(y, x) == (y == 0 ? 9 : *image.at(x, 5 - y)));
+  }
+  CHECK(transformed({.rotate = 90, .fill_value = 9}, image, 2).pixels == turned.pixels);
+}
+
+// Every inner pixel of the result against the plain inverse map, on a picture whose values are linear in x and y.
+TEST_CASE("an affine step takes each pixel from where the map says", "[data]") {
+  const Image image = coordinates(120, 150);
+  const Distortion distortion{.rotate_max = 10, .shear_max = 0.1, .scale = {0.7, 1.3}, .aspect = {0.75, 1.25}};
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    INFO("seed " << seed);
+    const Image out = transformed(distortion, image, seed);
+    // The same draws.
+    RandomStream random(seed, Use::kTest);
+    AffineDraw draw;
+    draw.shear = static_cast<float>(random.uniform(-0.1, 0.1));
+    draw.angle = static_cast<int>(random.below(21)) - 10;
+    draw.scale = static_cast<float>(random.uniform(0.7, 1.3));
+    draw.ratio = static_cast<float>(random.uniform(0.75, 1.25));
+    const AffineMap map = affine_map(120, 150, draw, distortion);
+    REQUIRE(out.height == map.height);
+    REQUIRE(out.width == map.width);
+    CHECK((out.height >= 84 && out.height <= 156));
+    const double det = double{map.m[0][0]} * map.m[1][1] - double{map.m[0][1]} * map.m[1][0];
+    int inner = 0;
+    for (int y = 0; y < out.height; y++) {
+      for (int x = 0; x < out.width; x++) {
+        const double dx = x - map.m[0][2], dy = y - map.m[1][2];
+        const double from_x = (map.m[1][1] * dx - map.m[0][1] * dy) / det;
+        const double from_y = (map.m[0][0] * dy - map.m[1][0] * dx) / det;
+        if (from_x < 1 || from_x > 148 || from_y < 1 || from_y > 118) continue;
+        inner++;
+        REQUIRE(std::abs(out.at(y, x)[0] - from_x) <= 0.6);  // rounding, and OpenCV's 1/32 of a pixel
+        REQUIRE(std::abs(out.at(y, x)[1] - from_y) <= 0.6);
+      }
+    }
+    CHECK(inner > out.height * out.width / 2);
+  }
+}
+
+TEST_CASE("angles come from the list if there is one, else from the fixed one, else they are drawn", "[data]") {
+  const Image image = test::position_image(9, 9, 1);
+  const auto turned = [&](int angle) { return transformed({.rotate = angle}, image).pixels; };
+  int seen = 0;
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    const auto listed = transformed({.rotate_max = 5, .rotate = 45, .rotate_list = {90, 180}}, image, seed).pixels;
+    REQUIRE((listed == turned(90) || listed == turned(180)));
+    seen |= listed == turned(90) ? 1 : 2;
+    REQUIRE(transformed({.rotate_max = 5, .rotate = 45}, image, seed).pixels == turned(45));
+  }
+  CHECK(seen == 3);
+}
+
+TEST_CASE("a crop by area has the area and the shape that were asked for", "[data]") {
+  const Image image = coordinates(200, 240);
+  const Distortion distortion{.interpolation = Interpolation::kNearest,
+                              .aspect = {0.75, 4.0 / 3},
+                              .random_resized_crop = true,
+                              .area = {0.08, 1}};
+  double smallest = 1, largest = 0;
+  for (uint64_t seed = 1; seed <= 500; seed++) {
+    const Image crop = cropped(distortion, 64, 64, image, seed);
+    const double width = span_of(crop, 0), height = span_of(crop, 1);
+    const double area = width * height / (200 * 240);
+    REQUIRE(area > 0.07);
+    REQUIRE(area <= 1.0);
+    REQUIRE(width / height > 0.70);
+    REQUIRE(width / height < 1.45);
+    smallest = std::min(smallest, area);
+    largest = std::max(largest, area);
+  }
+  CHECK(smallest < 0.15);
+  CHECK(largest > 0.8);
+}
+
+TEST_CASE("a picture that no drawn shape fits is cut in the centre", "[data]") {
+  const Image image = coordinates(4, 200);
+  const Distortion distortion{.aspect = {0.9, 1.1}, .random_resized_crop = true, .area = {0.5, 1}};
+  const Image crop = cropped(distortion, 4, 4, image);
+  CHECK(crop.at(0, 0)[0] == 98);
+  CHECK(crop.at(3, 3)[1] == 3);
+  // All limits at 1 mean no drawing at all.
+  CHECK(cropped({.random_resized_crop = true}, 4, 4, image).pixels == crop.pixels);
+}
+
+TEST_CASE("a square crop has an edge of the range, and lies in the centre unless it is random", "[data]") {
+  const Image image = coordinates(100, 100);
+  Distortion distortion{.interpolation = Interpolation::kNearest, .crop_size_min = 40, .crop_size_max = 60};
+  std::map<int, int> corners;
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    const Image crop = cropped(distortion, 20, 20, image, seed);
+    REQUIRE(crop.at(0, 0)[0] == crop.at(0, 0)[1]);
+    corners[crop.at(0, 0)[0]]++;  // (100 - edge) div 2
+  }
+  CHECK(corners.begin()->first == 20);
+  CHECK(corners.rbegin()->first == 30);
+  CHECK(corners.size() == 11);
+  distortion.random_crop = true;
+  int off_centre = 0;
+  for (uint64_t seed = 1; seed <= 50; seed++) {
+    const Image crop = cropped(distortion, 20, 20, image, seed);
+    off_centre += crop.at(0, 0)[0] != crop.at(0, 0)[1] ? 1 : 0;
+  }
+  CHECK(off_centre > 40);
+  PictureMemory memory;
+  const Image small = coordinates(59, 100);
+  Picture picture(small, memory);
+  RandomStream random(1, Use::kTest);
+  CHECK(find_crop(distortion, 20, 20, picture, random).error().code == Code::kData);
+}
+
+// Sizes that real data sets do not have: the answer is a crop, or an error of the data.
+TEST_CASE("no size of a picture makes a step fail otherwise than by saying so", "[data]") {
+  const std::vector<std::pair<int, int>> sizes = {{1, 1},     {1, 2},     {2, 1},   {3, 5},   {1, 1000},
+                                                  {1000, 1},  {7, 300},   {300, 7}, {28, 28}, {1, 40000},
+                                                  {40000, 1}, {3, 33000}, {64, 64}};
+  for (const int method : {0, 1, 2, 3, 4, 9, 10}) {
+    const auto interpolation = static_cast<Interpolation>(method);
+    const std::vector<Distortion> distortions = {
+        {.interpolation = interpolation, .resize = 32},
+        {.interpolation = interpolation, .resize = 5000},
+        {.interpolation = interpolation, .rotate_max = 180, .shear_max = 0.5, .scale = {0.01, 4}, .aspect = {0.1, 1.9}},
+        {.interpolation = interpolation, .rotate = 30, .img_size_min = 10, .img_size_max = 20, .pad = 3},
+        {.interpolation = interpolation, .scale = {1e4, 1e9}},
+        {.interpolation = interpolation, .aspect = {0.01, 100}, .random_resized_crop = true, .area = {0.0001, 1}},
+        {.interpolation = interpolation, .random_crop = true, .crop_size_min = 1, .crop_size_max = 2}};
+    for (const Distortion& distortion : distortions) {
+      for (const auto& [height, width] : sizes) {
+        INFO("method " << method << ", distortion " << &distortion - distortions.data() << ", " << height << " x "
+                       << width);
+        const Image image = test::gradient_image(height, width, 3, 1);
+        PictureMemory memory;
+        Picture picture(image, memory);
+        RandomStream random(static_cast<uint64_t>(height + method), Use::kTest);
+        const Result<> done = transform(distortion, picture, random);
+        const Result<Corner> corner =
+            done ? find_crop(distortion, 28, 20, picture, random) : tl::unexpected(done.error());
+        if (!corner) {
+          CHECK(corner.error().code == Code::kData);
+          continue;
+        }
+        CHECK(corner->y + 28 <= picture.image().height);
+        CHECK(corner->x + 20 <= picture.image().width);
+        CHECK((corner->y >= 0 && corner->x >= 0));
+      }
+    }
+  }
+}
