@@ -21,7 +21,12 @@ Result<int> data_index(const Call& call);
 Result<int> bench_train(const Call& call);
 Result<int> bench_kv(const Call& call);
 Result<int> parse_log(const Call& call);
+Result<int> plan(const Call& call);
 Result<int> simulate(const Call& call);
+Result<int> ps(const Call& call);
+Result<int> kill(const Call& call);
+// Not for users: what a launcher starts on another host.
+Result<int> launch_agent(const Call& call);
 
 // Chooses the sub-command by the first words of `arguments` (without the program's name) and runs it; no such words
 // mean train. Code::kUsage for one that does not exist, or not in this version.

@@ -16,6 +16,7 @@ struct SubCommand {
 const std::vector<SubCommand>& grammar() {
   static const std::vector<SubCommand> commands = {
       {{"train"}, train},
+      {{"launch-agent"}, launch_agent},
       {{"im2rec"}, im2rec},
       {{"data", "synth"}, data_synth},
       {{"data", "index"}, data_index},
@@ -26,15 +27,15 @@ const std::vector<SubCommand>& grammar() {
       {{"bench", "input"}, nullptr},
       {{"bench", "dlbs"}, nullptr},
       {{"parse-log"}, parse_log},
-      {{"plan"}, nullptr},
+      {{"plan"}, plan},
       {{"simulate"}, simulate},
       {{"score"}, nullptr},
       {{"predict"}, nullptr},
       {{"export"}, nullptr},
       {{"plot"}, nullptr},
       {{"doctor"}, nullptr},
-      {{"ps"}, nullptr},
-      {{"kill"}, nullptr},
+      {{"ps"}, ps},
+      {{"kill"}, kill},
   };
   return commands;
 }

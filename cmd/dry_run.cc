@@ -1,6 +1,7 @@
 #include "dry_run.h"
 
 #include <map>
+#include <tuple>
 
 #include "exec/executor.h"
 #include "job/data_set.h"
@@ -70,6 +71,43 @@ Result<std::string> memory_text(const job::Flags& flags) {
                             flags.job.num_servers, mebibytes(weights), mebibytes(weights), mebibytes(state));
 }
 
+uint64_t elements_of(const std::vector<graph::ParameterInfo>& arrays) {
+  uint64_t elements = 0;
+  for (const graph::ParameterInfo& array : arrays) elements += static_cast<uint64_t>(element_count(array.shape));
+  return elements;
+}
+
+Result<std::string> network_text(const job::JobFlags& job) {
+  DT_TRY(const role::Network network, role::build_network(job));
+  const job::NetworkFlags& asked = job.network;
+  const auto& [parameters, statistics] = std::tie(network.shapes.parameters, network.shapes.statistics);
+  return fmt::format("network: {}{}, {} classes, images {}: {} parameters in {} arrays, {} statistics in {}\n",
+                     asked.network, asked.num_layers > 0 ? fmt::format(" with {} layers", asked.num_layers) : "",
+                     asked.num_classes, job::format_value(asked.image_shape), elements_of(parameters),
+                     parameters.size(), elements_of(statistics), statistics.size());
+}
+
+// The rates that the first updates of epochs have, as far as they differ: the first ones and the last.
+std::string rate_text(const job::JobFlags& job) {
+  constexpr size_t kShown = 4;
+  constexpr double kFirstUpdate = 1e-6;  // of an epoch; a step at an epoch's end comes after the update that ends it
+  const optim::ScheduleSpec schedule = role::schedule_spec(job);
+  std::vector<std::string> changes;
+  double before = -1;
+  for (int64_t epoch = 0; epoch < job.num_epochs; epoch++) {
+    const double rate = optim::learning_rate(schedule, static_cast<double>(epoch) + kFirstUpdate);
+    if (rate != before)
+      changes.push_back(fmt::format("{:.6g}{}", rate, epoch > 0 ? fmt::format(" from {}", epoch) : ""));
+    before = rate;
+  }
+  std::string text = "learning rate by epoch: " + changes.front();
+  for (size_t i = 1; i < changes.size(); i++) {
+    if (i < kShown || i + 1 == changes.size()) text += ", " + changes[i];
+    if (i == kShown && i + 1 < changes.size()) text += ", ...";
+  }
+  return fmt::format("{}; {} epoch{}\n", text, job.num_epochs, job.num_epochs == 1 ? "" : "s");
+}
+
 std::string scheme_text(const job::JobFlags& job) {
   const job::SchemeFlags& scheme = job.scheme;
   switch (job::store_of(job).scheme) {
@@ -91,8 +129,12 @@ Result<std::string> groups_text(const job::Flags& flags) {
   DT_TRY(const std::optional<job::GroupsFile> file, role::read_groups(flags));
   if (!file) return std::string();
   DT_TRY(const auto places, role::places_to_be(flags));
-  if (!places) return fmt::format("groups: those of '{}', once the workers have said where they are\n", file->name);
-  DT_TRY(const std::vector<int64_t> groups, job::parse_groups(*file, *places, flags.job.scheme.ungrouped));
+  const std::string later = fmt::format("groups: those of '{}', once the workers have said where they are", file->name);
+  if (!places) return later + "\n";
+  const Result<std::vector<int64_t>> parsed = job::parse_groups(*file, *places, flags.job.scheme.ungrouped);
+  // On other hosts the file may use addresses, which are not known yet.
+  if (!parsed && flags.launch.launcher != "local") return fmt::format("{} (now: {})\n", later, parsed.error().message);
+  DT_TRY(const std::vector<int64_t> groups, parsed);
   std::map<int64_t, std::vector<std::string>> members;
   for (size_t rank = 0; rank < groups.size(); rank++) {
     members[groups[rank]].push_back(fmt::format("{} ({})", rank, (*places)[rank].host));
@@ -131,10 +173,12 @@ Result<std::string> job_text(const job::Flags& flags) {
 
 Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table) {
   DT_TRY_VOID(job::apply_own_data_set(flags));
+  DT_TRY(const std::string network, network_text(flags.job));
   DT_TRY(const std::string memory, memory_text(flags));
   DT_TRY(const std::string job, job_text(flags));
-  return fmt::format("{}\n{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
-                     process_table.empty() ? "" : "\n", job, memory, role::update_text(flags));
+  return fmt::format("{}\n{}{}{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
+                     process_table.empty() ? "" : "\n", network, rate_text(flags.job), job, memory,
+                     role::update_text(flags));
 }
 
 }  // namespace dtrain::cmd

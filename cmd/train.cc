@@ -2,14 +2,14 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "base/console.h"
 #include "command.h"
 #include "dry_run.h"
 #include "job/build_id.h"
 #include "job/data_set.h"
-#include "job/token.h"
-#include "launch/local.h"
+#include "launch/make_job.h"
 #include "launch/supervisor.h"
 #include "role/membership.h"
 #include "role/report.h"
@@ -17,6 +17,7 @@
 #include "role/run_dir.h"
 #include "role/setup.h"
 #include "signal_thread.h"
+#include "start_job.h"
 
 namespace dtrain::cmd {
 
@@ -30,32 +31,14 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
   DT_TRY(const auto places, role::places_to_be(flags));
-  if (groups && places) DT_TRY_VOID(job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
+  const bool here = flags.launch.launcher == "local";  // elsewhere a file may use addresses that are not known yet
+  if (groups && places && here) DT_TRY_VOID(job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
   return {};
 }
 
-// The user's flags for the processes that a dry run only shows.
-std::vector<std::string> without_dry_run(std::vector<std::string> arguments) {
-  for (size_t i = 0; i < arguments.size();) {
-    if (!arguments[i].starts_with("--dry-run")) {
-      i++;
-      continue;
-    }
-    const bool has_value = arguments[i] == "--dry-run" && i + 1 < arguments.size() && arguments[i + 1] == "1";
-    arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(i),
-                    arguments.begin() + static_cast<ptrdiff_t>(i + (has_value ? 2 : 1)));
-  }
-  return arguments;
-}
-
-struct JobToStart {
-  launch::LocalJob processes;
-  std::string run_dir;
-};
-
 Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags) {
   DT_TRY(const std::optional<role::Resumed> resumed, role::find_resumed(flags));
-  std::vector<std::string> arguments = without_dry_run(call.arguments);
+  std::vector<std::string> arguments = call.arguments;
   // Looked for once: under runs/ every process would soon find the new run itself.
   if (!flags.loop.resume.empty()) {
     for (const std::string& word :
@@ -63,18 +46,11 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags) {
       arguments.push_back(word);
     }
   }
-  DT_TRY(const std::string executable, launch::this_executable());
-  DT_TRY(const std::string token, job::token_of(flags.launch));
   DT_TRY(std::optional<job::Seating> hosts, job::read_seating(flags));
-  const launch::LocalSetting setting{.executable = executable,
-                                     .arguments = std::move(arguments),
-                                     .flags = flags,
-                                     .host = launch::this_host(),
-                                     .hosts = std::move(hosts),
-                                     .run_dir = role::choose_run_dir(flags, resumed),
-                                     .token = token,
-                                     .runtime_directory = call.environment("XDG_RUNTIME_DIR").value_or("")};
-  return JobToStart{launch::local_job(setting), setting.run_dir};
+  return job_to_start(call, {.arguments = std::move(arguments),
+                             .flags = flags,
+                             .hosts = std::move(hosts),
+                             .run_dir = role::choose_run_dir(flags, resumed)});
 }
 
 // The launcher: its signals are the supervisor's, which has no other threads.
@@ -91,7 +67,7 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags) {
   std::string table;
   if (flags.distributed()) {
     DT_TRY(const JobToStart job, job_to_start(call, flags));
-    table = launch::dry_run_table(job.processes);
+    table = launch::dry_run_text(job.processes);
   }
   DT_TRY(const std::string text, dry_run_text(flags, table));
   std::fputs(text.c_str(), stdout);

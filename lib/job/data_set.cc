@@ -42,8 +42,9 @@ std::optional<std::string> recognise_data_set(const std::string& directory) {
 
 std::string_view data_set_of_network(std::string_view network) {
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
-  if (network == "3conv" || network == "small" || network == "cross" || network.find("-28-small") != network.npos) {
-    return "cifar10";
+  if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
+  for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
+    if (network.starts_with(family)) return "cifar10";  // whatever its depth and era
   }
   return "imagenet";
 }

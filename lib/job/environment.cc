@@ -60,10 +60,15 @@ Result<std::optional<int64_t>> environment_rank(const Environment& environment, 
   return task && *task >= 0 ? task : std::nullopt;
 }
 
+Result<int64_t> environment_host_roles(const Environment& environment) {
+  DT_TRY(const std::optional<int64_t> roles, number(environment, "DTRAIN_HOST_ROLES"));
+  return std::max<int64_t>(0, roles.value_or(0));
+}
+
 std::vector<std::string> environment_notes(const Environment& environment) {
   std::vector<std::string> notes;
-  for (const char* name : {"DMLC_INTERFACE", "DMLC_PS_VAN_TYPE", "DMLC_PS_WATER_MARK", "DMLC_LOCAL",
-                           "MXNET_KVSTORE_SLICE_THRESHOLD", "DLBS_MXNET_SYNTHETIC_DATA_CONTEXT"}) {
+  for (const char* name : {"DMLC_PS_VAN_TYPE", "DMLC_PS_WATER_MARK", "DMLC_LOCAL", "MXNET_KVSTORE_SLICE_THRESHOLD",
+                           "DLBS_MXNET_SYNTHETIC_DATA_CONTEXT"}) {
     const std::string value = environment(name).value_or("");
     if (value.empty() || value == "0") continue;
     notes.push_back(

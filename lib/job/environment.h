@@ -17,6 +17,9 @@ std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const E
 // local tracker DMLC_TASK_ID, which counts workers first.
 Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers);
 
+// DTRAIN_HOST_ROLES, by which a launcher says how many servers and workers share a host; 0: not set.
+Result<int64_t> environment_host_roles(const Environment& environment);
+
 // A line for each variable that is set, and that this version of dtrain does not follow.
 std::vector<std::string> environment_notes(const Environment& environment);
 

@@ -78,6 +78,7 @@ struct FlagRow {
   std::vector<std::string> choices = {};  // if not empty: the texts that exist
   std::vector<std::string> later = {};    // texts that a later version has
   std::optional<double> least = {};       // of each number
+  bool repeats = false;                   // given several times, all count
   Scope scope = Scope::kProcess;
   std::string environment = {};  // the variable to fall back to
   std::string section = {};      // --help's heading

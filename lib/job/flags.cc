@@ -15,19 +15,6 @@ namespace dtrain::job {
 
 namespace {
 
-// Presets of flags.md section 13 that a later version has.
-const std::vector<std::string> kLaterPresets = {"cifar10",
-                                                "cifar100",
-                                                "fine-tune",
-                                                "v0.7-mnist",
-                                                "v0.7-cifar10",
-                                                "v0.7-cifar10-resnet",
-                                                "v0.7-imagenet",
-                                                "mxnet-g-cifar100",
-                                                "mxnet-g-imagenet",
-                                                "mxnet-g-resnet-cifar10",
-                                                "mxnet-g-resnet-imagenet"};
-
 Result<std::vector<Setting>> toml_settings(std::string_view text, const std::string& name) {
   DT_TRY(const std::vector<TomlSetting> entries, parse_toml(text, name));
   std::vector<Setting> settings;
@@ -36,7 +23,11 @@ Result<std::vector<Setting>> toml_settings(std::string_view text, const std::str
     const std::string place = fmt::format("{}:{}", name, entry.line);
     DT_TRY(const size_t row, training_flags().find(spelling), "reading {}", place);
     if (entry.key == "config") return fail(Code::kUsage, "{}: a file of flags cannot name another one", place);
-    settings.push_back({row, spelling, entry.value});
+    if (!training_flags().rows()[row].repeats) {
+      settings.push_back({row, spelling, entry.value});
+      continue;
+    }
+    for (const std::string& element : entry.elements) settings.push_back({row, spelling, element});
   }
   return settings;
 }
@@ -47,8 +38,7 @@ Result<std::vector<Setting>> preset_settings(const std::string& name) {
     if (preset.name == name) return toml_settings(preset.toml, fmt::format("preset {}", name));
     names.emplace_back(preset.name);
   }
-  const Result<> known = check_choice(name, names, kLaterPresets);
-  return fail(Code::kUsage, "--preset: {}", known.error().message);
+  return fail(Code::kUsage, "--preset: {}", unknown_choice(name, names).value().message);
 }
 
 // The value that the last of `settings` gives to the flag; empty if none does.
@@ -150,6 +140,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_job(resumed, flags));
   DT_TRY_VOID(apply_layer(command_line, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
+  DT_TRY(flags.launch.host_roles, environment_host_roles(environment));
   flags.launch.cache_dir = cache_dir(environment);
   if (!flags.given("rank")) {
     DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
@@ -166,7 +157,8 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
 
 std::string help_text() {
   return "dtrain [train] FLAGS           trains; with -n it starts a whole job\n"
-         "dtrain im2rec | data synth | data index | bench train | bench kv | parse-log      tools, each with --help\n\n"
+         "dtrain im2rec | data synth | data index | bench train | bench kv | parse-log      tools, each with --help\n"
+         "dtrain ps | kill JOB           the processes of jobs, here and with -H on other hosts\n\n"
          "A flag of the command line wins over the run that --resume DIR names, that over --config, that over "
          "--preset,\n"
          "that over the environment, that over the default in [brackets]. Flags without a value take 0 or 1, and are "
@@ -181,6 +173,47 @@ std::string describe(const Flags& flags) {
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", row.name, row.bind.get(flags));
   }
   return text;
+}
+
+namespace {
+
+// The flag that `argument` is, alone or with its value joined on: "--env", "--env=A=1", "-ieth1".
+struct Recognised {
+  const Row* row = nullptr;
+  bool joined = false;
+};
+
+Recognised recognise(const std::string& argument) {
+  const std::string word = argument.substr(0, argument.find('='));
+  for (size_t i = 0; i < training_flags().rows().size(); i++) {
+    const Row& row = training_flags().rows()[i];
+    std::vector<std::string> spellings = {row.spelling()};
+    for (const Alias& alias : row.aliases) spellings.push_back(alias.spelling);
+    for (const std::string& spelling : spellings) {
+      if (argument == spelling) return {&row, false};
+      const bool is_short = spelling.size() == 2 && argument.starts_with(spelling);
+      if (word == spelling || is_short) return {&row, true};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
+                                       const std::vector<std::string>& names) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < arguments.size(); i++) {
+    const auto [row, joined] = recognise(arguments[i]);
+    const bool next_is_value = row != nullptr && !joined && i + 1 < arguments.size() &&
+                               (!row->bind.boolean || arguments[i + 1] == "0" || arguments[i + 1] == "1");
+    const bool dropped = row != nullptr && std::find(names.begin(), names.end(), row->name) != names.end();
+    if (!dropped) kept.push_back(arguments[i]);
+    if (!next_is_value) continue;
+    i++;
+    if (!dropped) kept.push_back(arguments[i]);
+  }
+  return kept;
 }
 
 Store store_of(const JobFlags& flags) {

@@ -64,6 +64,7 @@ struct NetworkFlags {
   int64_t num_classes = 0;           // 0: as the data set says
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: as the data set says
   double bn_momentum = 0.9;
+  int64_t widen_factor = 1;
   std::string initializer = "default";  // models.md 3.3
 };
 
@@ -77,6 +78,25 @@ struct AugmentFlags {
   std::optional<double> scale;  // nothing: as the data set says
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
+  // By their names in formats.md 3.2.
+  int64_t resize = 0, val_resize = 0;  // 0: off
+  int64_t inter_method = 1;
+  bool random_resized_crop = false;
+  double min_random_area = 1, max_random_area = 1;
+  int64_t min_crop_size = -1, max_crop_size = -1;
+  int64_t max_random_rotate_angle = 0, rotate = 0;  // 0: off
+  std::vector<int64_t> rotate_list;
+  double max_random_shear_ratio = 0;
+  std::optional<double> min_random_aspect_ratio;
+  double max_random_aspect_ratio = 0;
+  double min_random_scale = 1, max_random_scale = 1;
+  double min_img_size = 0, max_img_size = 1e10;
+  int64_t max_random_h = 0, max_random_s = 0, max_random_l = 0;
+  double brightness = 0, contrast = 0, saturation = 0, pca_noise = 0;
+  double max_random_contrast = 0, max_random_illumination = 0;
+  // Bundles of the above. Resolved: what they stand for is there.
+  int64_t aug_level = 0;  // 0: off
+  bool imagenet_augmentation = false;
   bool benchmark = false;   // synthetic data
   int64_t num_batches = 0;  // of it, per worker and epoch; 0: formats.md 3.10
 };
@@ -122,6 +142,7 @@ struct LaunchFlags {
   std::string scheduler;  // HOST:PORT; empty: none given
   std::optional<int64_t> rank;
   std::string advertise, bind;            // empty: chosen (R-N4)
+  std::vector<std::string> interfaces;    // the first one that a host has; empty: by route
   int64_t port = 0;                       // 0: a free one
   int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
   std::string token_file;
@@ -133,10 +154,15 @@ struct LaunchFlags {
   std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read by the scheduler alone
   std::string trace_events;                                                  // empty: none is written
   std::string config, preset;
+  std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME"; of started processes
+  std::string env_file;
+  std::string sync_dst_dir;  // empty: nothing is copied
+  std::vector<std::string> exclude;
   std::string run_dir;    // empty: default_run_dir
   std::string cache_dir;  // of what was found out about this machine's devices; empty: none is kept
   int64_t verbose = 0;
-  int64_t threads = 0;  // of this role; 0: its part of the host's cores
+  int64_t threads = 0;     // of this role; 0: its part of the host's cores
+  int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: servers and workers on this host; 0: nobody says
 };
 
 // Section 5.
@@ -178,8 +204,9 @@ struct LoopFlags {
   bool save_optimizer_states = true;
   int64_t disp_batches = 20;
   LogFormat log_format = LogFormat::kNew;
-  std::string log_file;  // empty: none
-  bool retrain = false;  // MXNet-G's spelling: resolved into load_epoch and resume
+  std::string log_file;    // empty: none
+  double log_time_to = 0;  // accuracy; 0: off
+  bool retrain = false;    // MXNet-G's spelling: resolved into load_epoch and resume
   std::optional<int64_t> model_load_epoch;
 };
 
@@ -217,6 +244,10 @@ struct Parsed {
 // environment, defaults, in this order. Code::kUsage names the nearest flag, the replacement or the values that exist;
 // kDevice for --gpus where there is none.
 Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment);
+
+// A command line without the flags of these names (as in the table, without dashes) and their values.
+std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
+                                       const std::vector<std::string>& names);
 
 // --help: all flags with their defaults, grouped as flags.md.
 std::string help_text();

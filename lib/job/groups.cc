@@ -149,4 +149,36 @@ Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vec
   return Reader(file, workers).read(ungrouped);
 }
 
+std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers) {
+  std::map<std::string_view, size_t> on_host;
+  std::vector<size_t> slots;
+  for (const WorkerPlace& worker : workers) slots.push_back(on_host[worker.host]++);
+  const auto word = [&](size_t rank) {
+    const std::string& host = workers[rank].host;
+    if (on_host.size() == 1) return fmt::format("#{}", rank);
+    const bool is_v6 = host.find(':') != std::string::npos;
+    const std::string name = is_v6 ? "[" + host + "]" : host;
+    return on_host.at(host) == 1 ? name : fmt::format("{}:{}", name, slots[rank]);
+  };
+  std::vector<std::string> lines;
+  for (size_t rank = 0; rank < groups.size(); rank++) {
+    lines.resize(std::max(lines.size(), static_cast<size_t>(groups[rank]) + 1));
+    std::string& line = lines[static_cast<size_t>(groups[rank])];
+    line += (line.empty() ? "" : " ") + word(rank);
+  }
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+bool looks_like_groups(std::string_view text) {
+  constexpr std::string_view kHost = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]%";
+  for (const WordLine& line : word_lines(text)) {
+    for (const std::string_view word : line.words) {
+      if (word.substr(word.starts_with('#') ? 1 : 0).find_first_not_of(kHost) != word.npos || !parse_word(word)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace dtrain::job

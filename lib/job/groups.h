@@ -32,4 +32,10 @@ struct GroupsFile {
 Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
                                           Ungrouped ungrouped);
 
+// The text that parse_groups reads back for the same workers. `groups` by rank, each number from 0 on at least once.
+// Workers by host, with their place on it where it has several; by rank where all have one host.
+std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers);
+// Whether all words could be workers: a text of another kind is not to be overwritten.
+bool looks_like_groups(std::string_view text);
+
 }  // namespace dtrain::job

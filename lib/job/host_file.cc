@@ -199,6 +199,10 @@ Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, s
   return {};
 }
 
+Seat seat_at(const HostLine& line) {
+  return {line.host, {}, {line.host, line.ssh_port, line.user}};
+}
+
 Result<> check_pack(const HostFile& file) {
   for (const HostLine& line : file.lines) {
     if (line.slots) continue;
@@ -224,14 +228,23 @@ Result<HostFile> parse_host_file(std::string_view text, const std::string& name)
   return file;
 }
 
+std::vector<SshAddress> ssh_addresses(const HostFile& file) {
+  std::vector<SshAddress> addresses;
+  for (const HostLine& line : file.lines) {
+    const SshAddress address{line.host, line.ssh_port, line.user};
+    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
+  }
+  return addresses;
+}
+
 Result<Seating> seat(const HostFile& file, const SeatingOptions& options) {
   if (options.order == HostOrder::kPack) DT_TRY_VOID(check_pack(file));
   Places places(file, options.order);
   DT_TRY(const std::vector<size_t> of_servers, take_places(places, file.name, Role::kServer, options.servers));
   DT_TRY(const std::vector<size_t> of_workers, take_places(places, file.name, Role::kWorker, options.workers));
   Seating seating;
-  for (const size_t line : of_servers) seating.servers.push_back({file.lines[line].host});
-  for (const size_t line : of_workers) seating.workers.push_back({file.lines[line].host});
+  for (const size_t line : of_servers) seating.servers.push_back(seat_at(file.lines[line]));
+  for (const size_t line : of_workers) seating.workers.push_back(seat_at(file.lines[line]));
   DT_TRY_VOID(divide_gpus(file, of_workers, seating.workers));
   return seating;
 }
@@ -240,7 +253,13 @@ Result<std::optional<Seating>> read_seating(const Flags& flags) {
   const std::string& name = flags.launch.hostfile;
   if (name.empty()) return std::nullopt;
   const Result<std::string> text = read_file(name);
-  if (!text) return fail(Code::kUsage, "-H: {}", text.error().message);
+  if (!text) {
+    return fail(
+        Code::kUsage,
+        "-H: {}; it names the hosts of the job, one a line (docs/hosts.md); --launcher local without -H starts all "
+        "of it on this one",
+        text.error().message);
+  }
   DT_TRY(const HostFile file, parse_host_file(*text, name));
   return seat(file,
               {.servers = flags.job.num_servers, .workers = flags.job.num_workers, .order = flags.launch.host_order});

@@ -35,9 +35,21 @@ struct HostFile {
 // Code::kUsage names the line: what is no host, an unknown or repeated key, a value of the wrong form. Also: no host.
 Result<HostFile> parse_host_file(std::string_view text, const std::string& name);
 
+// How ssh reaches a host.
+struct SshAddress {
+  std::string host;
+  int64_t port = 0;       // 0: as ssh is set up
+  std::string user = {};  // empty: the same
+  auto operator<=>(const SshAddress&) const = default;
+};
+
+// The distinct hosts of a file, in its order.
+std::vector<SshAddress> ssh_addresses(const HostFile& file);
+
 struct Seat {
   std::string host;
   std::vector<int64_t> gpus = {};  // empty: as the flags say
+  SshAddress ssh = {};
 };
 struct Seating {
   std::vector<Seat> servers = {}, workers = {};  // by rank

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "job/augmentation.h"
 #include "job/rows.h"
 #include "job/scheme.h"
 #include "job/value.h"
@@ -40,7 +41,7 @@ Result<> check_one_process(const Flags& flags) {
   return {};
 }
 
-// Where the processes are to run, and whether this version can start them there.
+// Where the processes are to run.
 Result<> resolve_launcher(Flags& flags) {
   LaunchFlags& launch = flags.launch;
   if (launch.hostfile.empty()) {
@@ -50,11 +51,42 @@ Result<> resolve_launcher(Flags& flags) {
   }
   if (!flags.given("num-workers")) return fail(Code::kUsage, "-H {}: how many workers? (-n)", launch.hostfile);
   if (!flags.given("launcher")) launch.launcher = "ssh";
-  if (launch.launcher == "ssh" && launch.role == Role::kNone && !launch.dry_run) {
-    return fail(Code::kUsage,
-                "-H {}: this version of dtrain starts no processes on other hosts. --launcher local starts all of them "
-                "on this one; --dry-run shows where they belong",
-                launch.hostfile);
+  return {};
+}
+
+// What only a launcher can follow.
+Result<> check_launching(const Flags& flags) {
+  const LaunchFlags& launch = flags.launch;
+  const bool launches = launch.role == Role::kNone && flags.distributed();
+  for (const char* name : {"env", "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"}) {
+    // A file of flags may be for the launcher and, as it is passed on, for what it starts.
+    if (launches || flags.source(name) != Source::kCommandLine) continue;
+    return fail(Code::kUsage, "--{} is for processes that a launcher starts: give their number with -n", name);
+  }
+  if (!launches) return {};
+  if (launch.sync_dst_dir.empty()) {
+    if (launch.exclude.empty()) return {};
+    return fail(Code::kUsage, "--exclude: nothing is copied without --sync-dst-dir");
+  }
+  if (launch.launcher != "ssh") return fail(Code::kUsage, "--sync-dst-dir: there are no other hosts to copy to (-H)");
+  if (launch.sync_dst_dir.front() != '/') {
+    return fail(Code::kUsage, "--sync-dst-dir {}: give the whole path, from / on", launch.sync_dst_dir);
+  }
+  return {};
+}
+
+// Of two ways to say the own address the one that was given more directly counts (R-N4).
+Result<> choose_address(Flags& flags) {
+  LaunchFlags& launch = flags.launch;
+  if (launch.advertise.empty() || launch.interfaces.empty()) return {};
+  const Source advertise = flags.source("advertise"), interface = flags.source("interface");
+  if (advertise == interface && advertise != Source::kEnvironment) {
+    return fail(Code::kUsage, "--advertise and --interface both say the own address: give one of them");
+  }
+  if (advertise >= interface) {
+    launch.interfaces.clear();
+  } else {
+    launch.advertise.clear();
   }
   return {};
 }
@@ -139,7 +171,7 @@ Result<> check_role(const Flags& flags) {
   if (launch.role == Role::kNone) {
     std::vector<std::string> by_hand = {"scheduler", "rank"};
     // A launcher passes the rest on.
-    if (!flags.distributed()) by_hand.insert(by_hand.end(), {"port", "port-range", "advertise", "bind"});
+    if (!flags.distributed()) by_hand.insert(by_hand.end(), {"port", "port-range", "advertise", "interface", "bind"});
     for (const std::string& name : by_hand) {
       // An environment that names the scheduler for others does no harm.
       if (flags.source(name) > Source::kEnvironment) {
@@ -228,17 +260,6 @@ Result<> check_network(const JobFlags& job) {
   return check_initializer(network.initializer);
 }
 
-Result<> check_augmentation(const AugmentFlags& augment) {
-  if (augment.fill_value > 255) return fail(Code::kUsage, "--fill-value {}: at most 255", augment.fill_value);
-  if (augment.rgb_mean.size() > 4) return fail(Code::kUsage, "--rgb-mean: more than 4 channels");
-  if (augment.rgb_std.size() > 4) return fail(Code::kUsage, "--rgb-std: more than 4 channels");
-  if (std::any_of(augment.rgb_std.begin(), augment.rgb_std.end(), [](double x) { return x <= 0; })) {
-    return fail(Code::kUsage, "--rgb-std {}: it divides, and so must be above 0", format_value(augment.rgb_std));
-  }
-  if (augment.num_batches > 0 && !augment.benchmark) return fail(Code::kUsage, "--num-batches goes with --benchmark 1");
-  return {};
-}
-
 Result<> in_data_dir(const Flags& flags, std::string& path, const char* flag) {
   if (!path.starts_with(kInDataDir)) return {};
   if (flags.data.data_dir.empty()) return fail(Code::kUsage, "--{} {}: --data-dir is missing", flag, path);
@@ -259,7 +280,7 @@ Result<> resolve_data(Flags& flags) {
     return fail(Code::kUsage,
                 "nothing to train on: give --data-dir, --data-train or --benchmark 1 (--help lists all flags)");
   }
-  return check_augmentation(flags.job.augment);
+  return resolve_augmentation(flags);
 }
 
 // Of the two companions of --lr-factor the one that was given more directly counts.
@@ -323,6 +344,9 @@ Result<> resolve_loop(Flags& flags) {
   } else if (loop.retrain && !loop.load_epoch && loop.resume.empty()) {
     loop.resume = "auto";
   }
+  if (loop.log_time_to > 1) {
+    return fail(Code::kUsage, "--log-time-to {}: a step of accuracy, which ends at 1", loop.log_time_to);
+  }
   if (loop.load_epoch && !loop.resume.empty()) {
     return fail(Code::kUsage, "--load-epoch and --resume exclude each other");
   }
@@ -340,6 +364,8 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(resolve_store(flags));
   DT_TRY_VOID(check_scheme(flags));
   DT_TRY_VOID(check_role(flags));
+  DT_TRY_VOID(check_launching(flags));
+  DT_TRY_VOID(choose_address(flags));
   DT_TRY_VOID(check_network_addresses(flags.launch));
   DT_TRY_VOID(check_heartbeat(flags.wire));
   DT_TRY_VOID(check_inject(flags));

@@ -16,6 +16,7 @@ std::vector<Row> wire_rows();
 std::vector<Row> device_rows();
 std::vector<Row> network_rows();
 std::vector<Row> data_rows();
+std::vector<Row> augment_rows();  // a part of data_rows
 std::vector<Row> optimizer_rows();
 std::vector<Row> loop_rows();
 // Flags of the originals that have no meaning here, and flags that a later version has.

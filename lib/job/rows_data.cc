@@ -149,6 +149,7 @@ std::vector<Row> pixel_rows() {
 std::vector<Row> data_rows() {
   std::vector<Row> rows = file_rows();
   for (Row& row : pixel_rows()) rows.push_back(std::move(row));
+  for (Row& row : augment_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

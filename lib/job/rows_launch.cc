@@ -1,4 +1,6 @@
 // Sections 3 and 5 of flags.md: launch, wire and faults.
+#include "job/presets.h"
+#include "job/process_environment.h"
 #include "job/rows.h"
 
 namespace dtrain::job {
@@ -24,6 +26,48 @@ Binding<Flags> port_range() {
                 return launch.port_last == 0 ? "none" : fmt::format("{}-{}", launch.port_first, launch.port_last);
               },
           .smallest_number = [](const Flags&) { return std::nullopt; }};
+}
+
+std::string preset_names() {
+  std::vector<std::string_view> names;
+  for (const Preset& preset : presets()) names.push_back(preset.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Each time it is given, one more.
+template <class Member>
+Binding<Flags> word_of(Member member) {
+  return {.set = [member](Flags& flags, std::string_view text) -> Result<> {
+            if (text.empty()) return fail(Code::kUsage, "an empty text is none");
+            (flags.launch.*member).emplace_back(text);
+            return {};
+          },
+          .get =
+              [member](const Flags& flags) {
+                const std::vector<std::string>& words = flags.launch.*member;
+                return words.empty() ? "none" : fmt::format("{}", fmt::join(words, " "));
+              },
+          .smallest_number = [](const Flags&) { return std::nullopt; }};
+}
+
+// Its values may be secrets: shown are the names.
+template <class Member>
+Binding<Flags> variable_of(Member member) {
+  Binding<Flags> binding = word_of(member);
+  const auto append = binding.set;
+  binding.set = [append](Flags& flags, std::string_view text) -> Result<> {
+    DT_TRY_VOID(parse_variable(text));
+    return append(flags, text);
+  };
+  binding.get = [member](const Flags& flags) {
+    std::string names;
+    for (const std::string& word : flags.launch.*member) {
+      const Result<Variable> variable = parse_variable(word);
+      if (variable) names += (names.empty() ? "" : " ") + variable->name;
+    }
+    return names.empty() ? "none" : names;
+  };
+  return binding;
 }
 
 std::vector<Row> job_rows() {
@@ -56,18 +100,46 @@ std::vector<Row> job_rows() {
        .bind = DT_FIELD(Flags, launch.host_order)},
       {.name = "launcher",
        .value = "NAME",
-       .help = "what starts the processes: local; ssh only with --dry-run",
+       .help = "what starts the processes: local; ssh, on the hosts of -H",
        .bind = DT_FIELD(Flags, launch.launcher),
        .default_text = "ssh with -H, else local",
        .choices = {"local", "ssh"},
        .later = {"mpi", "slurm", "sge", "yarn", "kubernetes", "print"}},
+      {.name = "sync-dst-dir",
+       .value = "DIR",
+       .help = "copy the current directory to DIR on every host by rsync, and run there",
+       .bind = DT_FIELD(Flags, launch.sync_dst_dir, "none")},
+      {.name = "exclude",
+       .value = "PATTERN",
+       .help = "of --sync-dst-dir: leave these files out; may be given again",
+       .bind = word_of(&LaunchFlags::exclude),
+       .repeats = true},
+      {.name = "env",
+       .value = "NAME[=VALUE]",
+       .help = "variable for the started processes, without a value the launcher's own; may be given again",
+       .bind = variable_of(&LaunchFlags::env),
+       .repeats = true},
+      {.name = "env-server",
+       .value = "NAME[=VALUE]",
+       .help = "the same for servers",
+       .bind = variable_of(&LaunchFlags::env_server),
+       .repeats = true},
+      {.name = "env-worker",
+       .value = "NAME[=VALUE]",
+       .help = "the same for workers",
+       .bind = variable_of(&LaunchFlags::env_worker),
+       .repeats = true},
+      {.name = "env-file",
+       .value = "FILE",
+       .help = "file of such variables, one a line",
+       .bind = DT_FIELD(Flags, launch.env_file, "none")},
       {.name = "config",
        .value = "FILE",
        .help = "TOML file of flags; flags of the command line win",
        .bind = DT_FIELD(Flags, launch.config, "none")},
       {.name = "preset",
        .value = "NAME",
-       .help = "row of defaults: mnist, mxnet-g-mnist, mxnet-g-cifar10",
+       .help = "row of defaults: " + preset_names(),
        .bind = DT_FIELD(Flags, launch.preset, "none")},
       {.name = "run-dir",
        .aliases = {"--log-dir"},
@@ -110,6 +182,13 @@ std::vector<Row> node_rows() {
        .bind = DT_FIELD(Flags, launch.rank),
        .default_text = "given out",
        .least = 0},
+      {.name = "interface",
+       .aliases = {"-i", "--dmlc-interface"},
+       .value = "NAME,...",
+       .help = "network interface by its exact name; each host takes the first of them that it has",
+       .bind = DT_FIELD(Flags, launch.interfaces, "none"),
+       .default_text = "by the route to the scheduler",
+       .environment = "DMLC_INTERFACE"},
       {.name = "advertise",
        .value = "ADDRESS",
        .help = "address that peers are told",

@@ -35,26 +35,19 @@ std::vector<RefusedFlag> of_the_originals() {
 
 std::vector<std::string> later_spellings() {
   return {// 3
-          "-i", "--interface", "--dmlc-interface", "--roles", "--env", "--env-server", "--env-worker", "--env-file",
-          "--sync-dst-dir", "--exclude", "--num-attempt", "--local-num-attempt", "--queue", "--jobname",
+          "--roles", "--num-attempt", "--local-num-attempt", "--queue", "--jobname",
           // 4
-          "--regroup-every", "--log-time-to",
+          "--regroup-every",
           // 5
           "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--replicas", "--inflight-bytes",
           "--p3", "--slice-elements", "--gc-type", "--gc-threshold", "--wire-dtype", "--uds",
           // 6
           "--recompute", "--backward-mirror", "--memonger",
           // 7
-          "--batch-norm", "--num-group", "--widen-factor", "--add-stn", "--add_stn", "--smooth-alpha",
-          "--pretrained-model", "--layer-before-fullc",
+          "--batch-norm", "--num-group", "--add-stn", "--add_stn", "--smooth-alpha", "--pretrained-model",
+          "--layer-before-fullc",
           // 8
-          "--shuffle-chunk-size", "--path-imglist", "--label-width", "--resize", "--val-resize", "--max-random-h",
-          "--max-random-s", "--max-random-l", "--min-random-aspect-ratio", "--max-random-aspect-ratio",
-          "--max-random-rotate-angle", "--rotate", "--rotate-list", "--max-random-shear-ratio", "--min-random-scale",
-          "--max-random-scale", "--min-random-area", "--max-random-area", "--random-resized-crop", "--min-crop-size",
-          "--max-crop-size", "--min-img-size", "--max-img-size", "--brightness", "--contrast", "--saturation",
-          "--pca-noise", "--max-random-contrast", "--max-random-illumination", "--inter-method", "--aug-level",
-          "--use-imagenet-data-augmentation", "--synthetic-on", "--test-io",
+          "--shuffle-chunk-size", "--path-imglist", "--label-width", "--synthetic-on", "--test-io",
           // 9
           "--lr-scheduler", "--lr-warmup-epochs", "--lr-warmup-begin", "--macrobatch-size", "--warmup-epochs",
           "--warmup-strategy",

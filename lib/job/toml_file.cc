@@ -22,6 +22,14 @@ std::optional<std::string> text_of(const toml::node& node) {
   return text;
 }
 
+std::vector<std::string> elements_of(const toml::node& node) {
+  std::vector<std::string> elements;
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return {text_of(node).value_or("")};
+  for (const toml::node& element : *list) elements.push_back(text_of(element).value_or(""));
+  return elements;
+}
+
 }  // namespace
 
 Result<std::vector<TomlSetting>> parse_toml(std::string_view text, const std::string& name) {
@@ -39,7 +47,7 @@ Result<std::vector<TomlSetting>> parse_toml(std::string_view text, const std::st
       return fail(Code::kUsage, "{}:{}: '{}' is no value of a flag: a text, number, true, false or a list of them",
                   name, line, key.str());
     }
-    settings.push_back({std::string(key.str()), std::move(*value), line});
+    settings.push_back({std::string(key.str()), std::move(*value), elements_of(node), line});
   }
   return settings;
 }

@@ -11,7 +11,8 @@ namespace dtrain::job {
 
 struct TomlSetting {
   std::string key;
-  std::string value;  // as on a command line: true is "1", a list "5,10,20"
+  std::string value;                  // as on a command line: true is "1", a list "5,10,20"
+  std::vector<std::string> elements;  // of a list, one by one; else the value alone
   int64_t line = 0;
 };
 

@@ -13,7 +13,8 @@ struct Command {
   int rank = 0;                               // within its role
   std::string host = {};                      // as printed in the prefix of its output
   std::vector<std::string> arguments = {};    // the first one is the executable
-  std::vector<std::string> environment = {};  // "NAME=value", on top of the launcher's own
+  std::vector<std::string> environment = {};  // "NAME=value", on top of what is set where it runs
+  size_t machine = 0;                         // 0: this one; else one of the job's machines, counted from 1
 
   // "worker 3"; the scheduler is alone and carries no number.
   [[nodiscard]] std::string name() const { return role == "scheduler" ? role : fmt::format("{} {}", role, rank); }

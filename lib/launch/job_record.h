@@ -1,11 +1,13 @@
-// Which processes belong to a job, written down where the user's other tools find it: the file `processes` in
-// $XDG_RUNTIME_DIR/dtrain/JOB/ or /tmp/dtrain-UID/JOB/ (R-L4).
+// Which processes belong to a job, written down where `dtrain ps` and `dtrain kill` find it: files `processes-PID` in
+// $XDG_RUNTIME_DIR/dtrain/JOB/ or /tmp/dtrain-UID/JOB/ (R-L4), PID being the launcher's or its agent's: a job may have
+// several of them on one machine.
 //
 // A line a process: "role rank pid start". `start` is the process's start time in clock ticks after boot (field 22 of
 // /proc/PID/stat): with the pid it names a process for good, while a pid alone is given out again.
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <optional>
 #include <string>
@@ -24,11 +26,11 @@ class JobRecord {
   static Result<JobRecord> create(const std::string& root, const std::string& job);
   JobRecord(JobRecord&& other) noexcept : directory_(std::move(other.directory_)) { other.directory_.clear(); }
   JobRecord& operator=(JobRecord&&) = delete;
-  ~JobRecord();  // removes the file and the job's directory
+  ~JobRecord();  // removes the file, and the job's directory if it was the last one
 
   Result<> add(const std::string& role, int rank, pid_t pid) const;
 
-  [[nodiscard]] std::string file() const { return directory_ + "/processes"; }
+  [[nodiscard]] std::string file() const { return fmt::format("{}/processes-{}", directory_, ::getpid()); }
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:

@@ -35,6 +35,7 @@ enum Distance { kOwnCause, kKilled, kLostPeer, kKilledByLauncher, kStopped, kLos
 
 Distance distance(const Ended& ended) {
   const int code = code_of(ended);
+  if (ended.lost) return ended.stopped ? kKilledByLauncher : kKilled;
   if (code == job::kExitPreempted) return kStopped;
   if (ended.signal != 0 && !is_crash(ended.signal)) return ended.stopped ? kKilledByLauncher : kKilled;
   const bool lost = code == job::kExitPeerLost || code == job::kExitSchedulerLost;
@@ -45,6 +46,7 @@ Distance distance(const Ended& ended) {
 }  // namespace
 
 int code_of(const Ended& ended) {
+  if (ended.lost) return job::kExitPeerLost;
   if (ended.signal == 0) return ended.code;
   if (is_crash(ended.signal)) return job::kExitInternal;
   if (ended.stopped && ended.signal == SIGTERM) return job::kExitPreempted;
@@ -52,6 +54,7 @@ int code_of(const Ended& ended) {
 }
 
 std::string describe(const Ended& ended) {
+  if (ended.lost) return "was lost with its host";
   if (ended.signal == 0) return fmt::format("ended with code {} ({})", ended.code, class_of(ended.code));
   return fmt::format("{} signal {} ({})", is_crash(ended.signal) ? "crashed with" : "was killed by", ended.signal,
                      strsignal(ended.signal));

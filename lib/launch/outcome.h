@@ -14,6 +14,7 @@ struct Ended {
   int code = 0;          // exit code; meaningless when a signal ended it
   int signal = 0;        // what ended it, 0 if it left by itself
   bool stopped = false;  // the launcher had asked it to end, or killed it, before it did
+  bool lost = false;     // its host is: nobody knows how it ended
 };
 
 // The exit code that stands for `ended` (distributed.md 6.2): its own; after a signal 1 for a crash (SEGV, ABRT, ...),

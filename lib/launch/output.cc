@@ -1,5 +1,7 @@
 #include "launch/output.h"
 
+#include <array>
+
 namespace dtrain::launch {
 namespace {
 constexpr size_t kLastLines = 3;
@@ -8,7 +10,7 @@ constexpr size_t kLastLines = 3;
 void LineSplitter::add(std::string_view bytes, const Sink& sink) {
   for (const char c : bytes) {
     if (c != '\n') rest_ += c;
-    if (c == '\n' || rest_.size() == kLineMax) {
+    if (c == '\n' || rest_.size() == line_max_) {
       sink(rest_);
       rest_.clear();
     }
@@ -18,6 +20,19 @@ void LineSplitter::add(std::string_view bytes, const Sink& sink) {
 void LineSplitter::finish(const Sink& sink) {
   if (!rest_.empty()) sink(rest_);
   rest_.clear();
+}
+
+void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink) {
+  std::array<char, 1 << 16> buffer;
+  for (int i = 0; fd.open() && i < reads_max; i++) {
+    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+    if (got < 0) return;  // it has no more for now
+    splitter.add({buffer.data(), static_cast<size_t>(got)}, sink);
+    if (got == 0) {
+      splitter.finish(sink);
+      fd.close();
+    }
+  }
 }
 
 void FirstError::line(const std::string& line) {

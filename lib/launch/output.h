@@ -7,20 +7,29 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/unique_fd.h"
+
 namespace dtrain::launch {
 
-// Cuts a stream of bytes into lines. A line that is longer than `kLineMax` comes in pieces.
+// Cuts a stream of bytes into lines. A line that is longer than `line_max` comes in pieces.
 class LineSplitter {
  public:
   static constexpr size_t kLineMax = 64 << 10;
   using Sink = std::function<void(const std::string& line)>;
 
+  LineSplitter() = default;
+  explicit LineSplitter(size_t line_max) : line_max_(line_max) {}
   void add(std::string_view bytes, const Sink& sink);
   void finish(const Sink& sink);  // the stream has ended: what is left is a line too
 
  private:
+  size_t line_max_ = kLineMax;
   std::string rest_;
 };
+
+// What has come from a stream that does not block, line by line, in `reads_max` reads at most. At its end it is closed.
+void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
+inline constexpr int kReadsPerTurn = 16;  // who prints without end does not starve the others
 
 // Keeps the first error that a process reports (base/error.h: "error [...] ..." and its lines "  while ..."), or else
 // the last lines that it printed: it died without a word of its own.

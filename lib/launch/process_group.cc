@@ -62,8 +62,9 @@ void close_all_but(int a, int b) {
 
 struct ChildSetup {
   pid_t launcher;
-  pid_t group;
-  int alive, in, out, err, failure;
+  pid_t group;  // 0: a new one
+  int alive;    // -1: none
+  int in, out, err, failure;
   char** arguments;
   char** environment;
 };
@@ -82,21 +83,23 @@ struct ChildSetup {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (::dup2(setup.in, 0) < 0 || ::dup2(setup.out, 1) < 0 || ::dup2(setup.err, 2) < 0) give_up();
-  ::fcntl(setup.alive, F_SETFD, 0);
-  ::execve(setup.arguments[0], setup.arguments, setup.environment);
+  if (setup.alive >= 0) ::fcntl(setup.alive, F_SETFD, 0);
+  ::execvpe(setup.arguments[0], setup.arguments, setup.environment);
   give_up();
   ::_exit(kNotExecutable);
 }
 
-// The launcher's variables, those of `added` in the place of others of that name.
+// The launcher's variables, those of `added` in the place of others of that name; of two in `added` the last one
+// counts.
 std::vector<std::string> environment_with(const std::vector<std::string>& added) {
   const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
-  std::vector<std::string> all = added;
-  for (char** entry = environ; *entry != nullptr; entry++) {
-    const bool replaced =
-        std::any_of(added.begin(), added.end(), [&](const auto& a) { return name(a) == name(*entry); });
-    if (!replaced) all.emplace_back(*entry);
-  }
+  std::vector<std::string> all;
+  const auto add = [&](std::string_view entry) {
+    const bool replaced = std::any_of(all.begin(), all.end(), [&](const auto& a) { return name(a) == name(entry); });
+    if (!replaced) all.emplace_back(entry);
+  };
+  for (auto entry = added.rbegin(); entry != added.rend(); entry++) add(*entry);
+  for (char** entry = environ; *entry != nullptr; entry++) add(*entry);
   return all;
 }
 
@@ -153,7 +156,10 @@ void ProcessGroup::signal(int signal) const {
   ::kill(-id_, signal);
 }
 
-Result<Process> start(const Command& command, const ProcessGroup& group) {
+namespace {
+
+// `input`: what the process reads; closed by the caller.
+Result<Process> start_reading(const Command& command, pid_t group, int alive, int input) {
   std::vector<std::string> arguments = command.arguments;
   std::vector<std::string> environment = environment_with(command.environment);
   std::vector<char*> argv = pointers(arguments);
@@ -161,11 +167,10 @@ Result<Process> start(const Command& command, const ProcessGroup& group) {
   DT_TRY(Pipe out, make_pipe());
   DT_TRY(Pipe err, make_pipe());
   DT_TRY(Pipe failure, make_pipe());
-  const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const ChildSetup setup{.launcher = ::getpid(),
-                         .group = group.id(),
-                         .alive = group.alive_fd(),
-                         .in = in.get(),
+                         .group = group,
+                         .alive = alive,
+                         .in = input,
                          .out = out.write.get(),
                          .err = err.write.get(),
                          .failure = failure.write.get(),
@@ -180,7 +185,22 @@ Result<Process> start(const Command& command, const ProcessGroup& group) {
     return fail(Code::kStartup, "cannot execute '{}': {}", command.arguments[0], std::strerror(error));
   }
   for (const UniqueFd* end : {&out.read, &err.read}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  return Process{pid, std::move(out.read), std::move(err.read)};
+  return Process{pid, std::move(out.read), std::move(err.read), UniqueFd()};
+}
+
+}  // namespace
+
+Result<Process> start(const Command& command, const ProcessGroup& group) {
+  const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return start_reading(command, group.id(), group.alive_fd(), in.get());
+}
+
+Result<Process> start_with_input(const Command& command) {
+  DT_TRY(Pipe in, make_pipe());
+  DT_TRY(Process process, start_reading(command, 0, -1, in.read.get()));
+  ::fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
+  process.in = std::move(in.write);
+  return process;
 }
 
 }  // namespace dtrain::launch

@@ -42,15 +42,19 @@ class ProcessGroup {
   UniqueFd alive_;
 };
 
-// A started member of a group, with the other ends of its outputs (non-blocking).
+// A started process with the other ends of its streams (non-blocking).
 struct Process {
   pid_t pid = 0;
   UniqueFd out;  // stdout
   UniqueFd err;  // stderr
+  UniqueFd in;   // stdin; closed: it reads from /dev/null
 };
 
 // Starts `command` in the group: default signal handling, stdin from /dev/null, TERM when the launcher's thread ends.
 // Code::kStartup if it cannot be executed.
 Result<Process> start(const Command& command, const ProcessGroup& group);
+// The same in a group of its own, which no terminal's Ctrl-C reaches, with stdin from Process::in. The first argument
+// is looked for in PATH.
+Result<Process> start_with_input(const Command& command);
 
 }  // namespace dtrain::launch

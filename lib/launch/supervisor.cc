@@ -1,41 +1,41 @@
 #include "launch/supervisor.h"
 
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <fstream>
+#include <memory>
 #include <optional>
 #include <utility>
 
-#include "job/progress.h"
-
+#include "base/file.h"
+#include "base/overloaded.h"
+#include "job/build_id.h"
 #include "job/exit_code.h"
-#include "launch/job_record.h"
+#include "job/progress.h"
+#include "launch/local_host.h"
 #include "launch/outcome.h"
 #include "launch/output.h"
-#include "launch/process_group.h"
+#include "launch/poll_until.h"
+#include "launch/remote_host.h"
+#include "launch/run_all.h"
 #include "launch/signal_queue.h"
 
 namespace dtrain::launch {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::string_view kAddressLine = "dtrain scheduler ";
 constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process in the kernel's hands can outlast even KILL
-constexpr int kReadsPerTurn = 16;  // a process that prints without end does not starve the others
 
 struct Member {
   Command command;
-  Process process;
-  LineSplitter out, err;
   FirstError first_error;
   bool running = true;
+  std::ofstream log;  // of what it prints, where it cannot write one here itself
 };
 
 enum class Phase {
@@ -48,9 +48,8 @@ enum class Phase {
 
 class Supervisor {
  public:
-  Supervisor(const LocalJob& job, Console& console, SignalQueue& signals, const JobRecord& record,
-             const ProcessGroup& group)
-      : job_(job), console_(console), signals_(signals), record_(record), group_(group) {}
+  Supervisor(const Job& job, Console& console, SignalQueue& signals, std::vector<std::unique_ptr<Host>> hosts)
+      : job_(job), console_(console), signals_(signals), hosts_(std::move(hosts)) {}
 
   Result<JobEnd> run();
 
@@ -59,13 +58,14 @@ class Supervisor {
   void launch_others(const std::string& address);
 
   void wait_for_events();
-  void read_outputs();
-  void read_output(Member& member, UniqueFd& fd, LineSplitter& splitter);
-  void on_line(Member& member, const std::string& line, bool is_stdout);
+  void take_events();
+  void on_line(Member& member, const Line& line);
   bool on_scheduler_line(const std::string& line);
+  void keep_line(Member& member, const std::string& line);
   void on_signal(int signal);
-  void reap();
-  void on_end(Member& member, int status);
+  [[nodiscard]] Ended ended_by(const Member& member, int status) const;
+  void on_end(Member& member, const Ended& how);
+  void on_lost(size_t machine, const Error& error);
   void on_failure(const Ended& ended);
   void on_deadline();
 
@@ -83,11 +83,10 @@ class Supervisor {
   [[nodiscard]] std::string running_names() const;
   [[nodiscard]] bool workers_done() const;
 
-  const LocalJob& job_;
+  const Job& job_;
   Console& console_;
   SignalQueue& signals_;
-  const JobRecord& record_;
-  const ProcessGroup& group_;
+  std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine
   std::deque<Member> members_;  // the scheduler first; a deque: members are referred to while others are added
   std::vector<Ended> ended_;    // in the order of time
   std::vector<const Member*> ended_members_;  // beside ended_
@@ -102,27 +101,30 @@ class Supervisor {
 Result<JobEnd> Supervisor::run() {
   DT_TRY_VOID(launch(job_.scheduler), "starting the scheduler of job '{}'", job_.name);
   enter(Phase::kStarting, job_.limits.start);
+  say(fmt::format("job {}", job_.name));
   while (count_running() > 0) {
     wait_for_events();
     for (const int signal : signals_.take()) on_signal(signal);
-    read_outputs();
-    reap();
+    take_events();
     if (deadline_ && Clock::now() >= *deadline_) {
       if (phase_ == Phase::kKilled) break;
       on_deadline();
     }
   }
-  read_outputs();
+  take_events();
   for (Member& member : members_) {
-    if (member.running) on_end(member, SIGKILL);  // its status if the kernel ever lets go of it
+    if (member.running) on_end(member, ended_by(member, SIGKILL));  // its status if the kernel ever lets go of it
   }
+  for (const auto& host : hosts_) host->close();
+  hosts_.clear();
   return report();
 }
 
 Result<> Supervisor::launch(const Command& command) {
-  DT_TRY(Process process, start(command, group_));
-  members_.push_back(Member{command, std::move(process), {}, {}, {}});
-  return record_.add(command.role, command.rank, members_.back().process.pid);
+  members_.push_back({command, {}, true, {}});
+  Result<> started = hosts_[command.machine]->start(members_.size() - 1, command);
+  if (!started) members_.pop_back();
+  return started;
 }
 
 void Supervisor::launch_others(const std::string& address) {
@@ -144,46 +146,48 @@ void Supervisor::start_failed(Error error) {
 
 void Supervisor::wait_for_events() {
   std::vector<pollfd> watched{{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
-  for (const Member& member : members_) {
-    for (const UniqueFd* fd : {&member.process.out, &member.process.err}) {
-      if (fd->open()) watched.push_back({.fd = fd->get(), .events = POLLIN, .revents = 0});
-    }
+  std::optional<Clock::time_point> wake = deadline_;
+  for (const auto& host : hosts_) {
+    host->watch(watched);
+    const std::optional<Clock::time_point> wakes_at = host->wakes_at();
+    if (wakes_at && (!wake || *wakes_at < *wake)) wake = wakes_at;
   }
-  int timeout_ms = -1;
-  if (deadline_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
-    timeout_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
-  }
-  ::poll(watched.data(), watched.size(), timeout_ms);
+  poll_until(watched, wake);
 }
 
-void Supervisor::read_outputs() {
-  for (size_t i = 0; i < members_.size(); i++) {  // the address line adds members
-    Member& member = members_[i];
-    read_output(member, member.process.out, member.out);
-    read_output(member, member.process.err, member.err);
-  }
-}
-
-void Supervisor::read_output(Member& member, UniqueFd& fd, LineSplitter& splitter) {
-  const bool is_stdout = &fd == &member.process.out;
-  const auto sink = [&](const std::string& line) { on_line(member, line, is_stdout); };
-  std::array<char, 1 << 16> buffer;
-  for (int i = 0; fd.open() && i < kReadsPerTurn; i++) {
-    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got < 0) return;  // nothing there for now
-    splitter.add({buffer.data(), static_cast<size_t>(got)}, sink);
-    if (got == 0) {
-      splitter.finish(sink);
-      fd.close();
+void Supervisor::take_events() {
+  for (size_t machine = 0; machine < hosts_.size(); machine++) {
+    std::vector<HostEvent> events;
+    hosts_[machine]->take(events);
+    for (const HostEvent& event : events) {
+      std::visit(Overloaded{[&](const Line& line) { on_line(members_.at(line.process), line); },
+                            [&](const End& end) {
+                              Member& member = members_.at(end.process);
+                              if (!member.running) return;
+                              if (end.peak_rss_bytes > 0) peak_rss_bytes_[member.command.name()] = end.peak_rss_bytes;
+                              on_end(member, ended_by(member, end.status));
+                            },
+                            [&](const Words& words) {
+                              console_.line(fmt::format("[{}] {}", job_.machines[machine - 1].name, words.text));
+                            },
+                            [&](const Lost& lost) { on_lost(machine, lost.error); }},
+                 event);
     }
   }
 }
 
-void Supervisor::on_line(Member& member, const std::string& line, bool is_stdout) {
-  if (is_stdout && member.command.role == "scheduler" && on_scheduler_line(line)) return;
-  member.first_error.line(line);
-  console_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line));
+void Supervisor::on_line(Member& member, const Line& line) {
+  if (line.is_stdout && member.command.role == "scheduler" && on_scheduler_line(line.text)) return;
+  member.first_error.line(line.text);
+  console_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line.text));
+  if (!hosts_[member.command.machine]->shares_run_dir()) keep_line(member, line.text);
+}
+
+void Supervisor::keep_line(Member& member, const std::string& line) {
+  if (!member.log.is_open()) {
+    member.log.open(fmt::format("{}/{}-{}.log", job_.run_dir, member.command.role, member.command.rank), std::ios::app);
+  }
+  member.log << line << '\n' << std::flush;  // a user reads it while the job runs
 }
 
 // True if the line was for the launcher.
@@ -203,7 +207,9 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
 void Supervisor::on_signal(int signal) {
   switch (signal) {
     case SIGCHLD: return;  // reap() follows in any case
-    case SIGUSR2: return group_.signal(SIGUSR2);
+    case SIGUSR2:
+      for (const auto& host : hosts_) host->signal(SIGUSR2);
+      return;
     case SIGINT:
       if (phase_ < Phase::kStopping) break;
       say("a second interrupt: killing the job");
@@ -216,23 +222,17 @@ void Supervisor::on_signal(int signal) {
   stop();
 }
 
-void Supervisor::reap() {
-  for (Member& member : members_) {
-    int status = 0;
-    rusage usage{};
-    if (!member.running || ::wait4(member.process.pid, &status, WNOHANG, &usage) != member.process.pid) continue;
-    peak_rss_bytes_[member.command.name()] = static_cast<uint64_t>(usage.ru_maxrss) << 10;  // counted in KiB
-    on_end(member, status);
-  }
+Ended Supervisor::ended_by(const Member& member, int status) const {
+  return {.name = member.command.name(),
+          .role = member.command.role,
+          .code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+          .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+          .stopped = phase_ >= Phase::kStopping};
 }
 
-void Supervisor::on_end(Member& member, int status) {
+void Supervisor::on_end(Member& member, const Ended& how) {
   member.running = false;
-  ended_.push_back(Ended{.name = member.command.name(),
-                         .role = member.command.role,
-                         .code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                         .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                         .stopped = phase_ >= Phase::kStopping});
+  ended_.push_back(how);
   ended_members_.push_back(&member);
   const Ended& ended = ended_.back();
   if (code_of(ended) != job::kExitOk) {
@@ -242,6 +242,19 @@ void Supervisor::on_end(Member& member, int status) {
     start_failed({Code::kStartup, "the scheduler ended before it said where it listens", {}});
   } else if (phase_ == Phase::kRunning && workers_done()) {
     enter(Phase::kSettling, job_.limits.wind_down);
+  }
+}
+
+// Before the job runs it is the cause of a failed start; later a failure of whatever ran there.
+void Supervisor::on_lost(size_t machine, const Error& error) {
+  if (!job_ran_ && phase_ < Phase::kStopping) start_failed(error);
+  for (Member& member : members_) {
+    if (!member.running || member.command.machine != machine) continue;
+    member.first_error.line(fmt::format("error [{}] {}", code_name(error.code), error.message));
+    on_end(member, {.name = member.command.name(),
+                    .role = member.command.role,
+                    .stopped = phase_ >= Phase::kStopping,
+                    .lost = true});
   }
 }
 
@@ -276,15 +289,12 @@ void Supervisor::enter(Phase phase, Limits::Duration time) {
 
 void Supervisor::stop() {
   if (phase_ >= Phase::kStopping) return;
-  group_.signal(SIGTERM);
+  for (const auto& host : hosts_) host->signal(SIGTERM);
   enter(Phase::kStopping, job_.limits.kill_after);
 }
 
-// Each by itself: the group's signal would take the guard too, and with it the hold on the group's id.
 void Supervisor::kill() {
-  for (const Member& member : members_) {
-    if (member.running) ::kill(member.process.pid, SIGKILL);
-  }
+  for (const auto& host : hosts_) host->kill();
   enter(Phase::kKilled, kReapAfterKill);
 }
 
@@ -308,7 +318,7 @@ JobEnd Supervisor::report() {
   if (start_error_ && (!root || ended_[*root].stopped)) {
     if (!job_.log_hint.empty()) say(job_.log_hint);
     console_.line(start_error_->text());
-    return {job::kExitStartup, start_error_->text(), peak_rss_bytes_};
+    return {job::exit_code(start_error_->code), start_error_->text(), peak_rss_bytes_};
   }
   if (!root) return {job::kExitOk, "", peak_rss_bytes_};
   const int code = code_of(ended_[*root]);
@@ -331,12 +341,78 @@ std::string Supervisor::report_failure(const Ended& ended, const Member& member)
 
 }  // namespace
 
-Result<JobEnd> supervise(const LocalJob& job, Console& console) {
+namespace {
+
+// A file in the run directory by which agents on other hosts see whether they have that directory too.
+class Mark {
+ public:
+  static Result<Mark> create(const Job& job) {
+    Mark mark(job.run_dir + "/.launcher-" + job.name);
+    DT_TRY_VOID(make_directories(job.run_dir), "making the run directory");
+    DT_TRY_VOID(write_file_atomic(mark.path_, ""));
+    return mark;
+  }
+  Mark(Mark&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  Mark& operator=(Mark&&) = delete;
+  ~Mark() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  explicit Mark(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// --sync-dst-dir (R-L8), several hosts at a time.
+Result<> copy_directory(const Job& job, Console& console, SignalQueue& signals) {
+  std::vector<Command> commands;
+  for (const Machine& machine : job.machines) {
+    if (machine.copy.empty()) continue;
+    commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = machine.copy});
+  }
+  if (commands.empty()) return {};
+  console.line(fmt::format("dtrain: copying the current directory to {} hosts", commands.size()));
+  const RunAllOptions options{.host = {job.name, job.record_root, job.limits.kill_after},
+                              .goes_on = [](size_t, const Finished& copy) { return copy.ended_with(0); }};
+  DT_TRY(const std::vector<Finished> copies, run_all(commands, options, signals), "copying the current directory");
+  for (size_t i = 0; i < copies.size(); i++) {
+    if (copies[i].status <= 0 || WIFSIGNALED(copies[i].status)) continue;
+    return fail(Code::kStartup, "--sync-dst-dir: copying to {} failed: {}", job.machines[i].name,
+                fmt::join(copies[i].errors, "; "));
+  }
+  return {};
+}
+
+Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark) {
+  std::vector<std::unique_ptr<Host>> hosts;
+  DT_TRY(auto here, LocalHost::create({job.name, job.record_root, job.limits.kill_after}));
+  hosts.push_back(std::move(here));
+  for (const Machine& machine : job.machines) {
+    DT_TRY(auto there, RemoteHost::create({.machine = machine,
+                                           .job = job.name,
+                                           .kill_after = job.limits.kill_after,
+                                           .greet = job.limits.greet,
+                                           .mark = mark,
+                                           .build_id = std::string(job::build_id()),
+                                           .allow_mixed_builds = job.allow_mixed_builds}));
+    hosts.push_back(std::move(there));
+  }
+  return hosts;
+}
+
+}  // namespace
+
+Result<JobEnd> supervise(const Job& job, Console& console) {
   SignalQueue signals;
-  DT_TRY(JobRecord record, JobRecord::create(job.record_root, job.name));
-  // After the record: the group's end comes first, and the file is there as long as a process is.
-  DT_TRY(const ProcessGroup group, ProcessGroup::create(job.limits.kill_after, record.file(), record.directory()));
-  return Supervisor(job, console, signals, record, group).run();
+  DT_TRY_VOID(copy_directory(job, console, signals));
+  std::optional<Mark> mark;  // made after the copying, or every host would have one
+  if (!job.machines.empty()) {
+    DT_TRY(Mark made, Mark::create(job));
+    mark.emplace(std::move(made));
+  }
+  DT_TRY(auto hosts, make_hosts(job, mark ? mark->path() : ""));
+  return Supervisor(job, console, signals, std::move(hosts)).run();
 }
 
 }  // namespace dtrain::launch

@@ -1,5 +1,5 @@
-// Runs the processes of a job on this host to their end: starts them, shows what they print, passes signals on, and
-// leaves none of them behind.
+// Runs the processes of a job, on this host and on others, to their end: starts them, shows what they print, passes
+// signals on, and leaves none of them behind.
 //
 // What it expects of the scheduler's stdout: first one line "dtrain scheduler HOST:PORT", with which the others are
 // started; then, once all have joined and again and again, lines "live ..." (job/progress.h). Everything else that any
@@ -20,26 +20,33 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "launch/command.h"
+#include "launch/ssh.h"
 
 namespace dtrain::launch {
 
 struct Limits {
   using Duration = std::chrono::milliseconds;
   Duration start = std::chrono::seconds(300);            // until the scheduler says where it listens (--start-timeout)
+  Duration greet = std::chrono::seconds(60);             // for a host to answer; ssh itself connects within 10 s
   Duration settle = std::chrono::seconds(15);            // for the others to end after one has failed
   Duration settle_scheduler = std::chrono::seconds(45);  // the same after the scheduler has: they retry for its grace
   Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers after the last worker has ended
   Duration kill_after = std::chrono::seconds(10);        // between TERM and KILL
 };
 
-struct LocalJob {
-  std::string name;  // in the record of processes; a file name
-  Command scheduler;
+struct Job {
+  std::string name;   // in the record of processes; a file name
+  Command scheduler;  // on this machine
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
-  std::string record_root;   // job_record.h
-  std::string log_hint;      // printed before the error of a job that failed: where to look
-  std::string stopped_hint;  // printed when a job was stopped with 75: how to go on
+  std::string record_root;             // job_record.h
+  std::string log_hint;                // printed before the error of a job that failed: where to look
+  std::string stopped_hint;            // printed when a job was stopped with 75: how to go on
+  std::vector<Machine> machines = {};  // other hosts on which commands are to run
+  std::string run_dir = {};            // made if there are any: what processes print on hosts that do not have it comes
+                                       // to ROLE-RANK.log in it (R-L5)
+  bool allow_mixed_builds = false;
+  std::string scheduler_address = {};  // as far as it is known before the scheduler runs: "10.0.0.1:PORT"
 };
 
 struct JobEnd {
@@ -48,11 +55,14 @@ struct JobEnd {
   std::map<std::string, uint64_t> peak_rss_bytes;  // by process: "worker 3"
 };
 
+// A host that cannot be reached, or lacks the executable, is a failed start (Code::kStartup); one that is lost later
+// takes its processes with it.
+//
 // Blocks until all have ended. TERM, INT, USR1 and HUP stop the job: TERM to all, KILL after `kill_after`; a second INT
 // kills at once. USR2 is passed on. The first error of the process that failed first is the last thing it prints. An
 // Error only when nothing could be started. The process has one thread.
-Result<JobEnd> supervise(const LocalJob& job, Console& console);
-inline Result<int> run(const LocalJob& job, Console& console) {
+Result<JobEnd> supervise(const Job& job, Console& console);
+inline Result<int> run(const Job& job, Console& console) {
   DT_TRY(const JobEnd end, supervise(job, console));
   return end.exit_code;
 }

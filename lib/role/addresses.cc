@@ -22,6 +22,9 @@ void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, rpc::Listen& l
 Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token) {
   rpc::Endpoint named{kLoopback, 0};
   if (!flags.advertise.empty()) named.host = flags.advertise;
+  if (!flags.interfaces.empty()) {
+    DT_TRY(named.host, rpc::interface_address(flags.interfaces), "looking for --interface");
+  }
   if (!flags.scheduler.empty()) {
     DT_TRY(named, rpc::parse_endpoint(flags.scheduler), "reading --scheduler");
   }
@@ -36,8 +39,23 @@ std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& lis
   return flags.advertise.empty() ? listen.host : flags.advertise;
 }
 
+Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts) {
+  if (!flags.advertise.empty() || !flags.interfaces.empty()) return own_host(flags);
+  std::string address = kLoopback;
+  for (const std::string& host : hosts) {
+    DT_TRY(address, rpc::source_address({host, 1}),
+           "looking for the address that {} reaches this machine by (--interface or --advertise says it, too)", host);
+    if (!job::is_loopback(address)) break;
+  }
+  return address;
+}
+
 Result<std::string> own_host(const job::LaunchFlags& flags) {
   if (!flags.advertise.empty()) return flags.advertise;
+  if (!flags.interfaces.empty()) {
+    DT_TRY(std::string address, rpc::interface_address(flags.interfaces), "looking for --interface");
+    return address;
+  }
   DT_TRY(const rpc::Endpoint scheduler, rpc::parse_endpoint(flags.scheduler), "reading --scheduler");
   DT_TRY(std::string host, rpc::source_address(scheduler), "looking for the own address");
   return host;

@@ -11,13 +11,19 @@
 
 namespace dtrain::role {
 
-// Of the scheduler: --bind, else the host of --scheduler, else of --advertise, else loopback. Code::kDenied where it
-// would listen beyond loopback without a token.
+// Of the scheduler: --bind, else the host of --scheduler, else of --interface, else of --advertise, else loopback.
+// Code::kDenied where it would listen beyond loopback without a token.
 Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token);
 // What the scheduler prints for a launcher to read: --advertise, else what it listens on.
 std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& listen);
 
-// What peers of this process are told to reach it by: --advertise, else the own address on the route to the scheduler.
+// What processes on these hosts are told to reach this machine by: --advertise, --interface, else its own address on
+// the route to the first of them that is another machine. Loopback only if all of them are this one. Code::kStartup: no
+// such interface, host or route.
+Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts);
+
+// What peers of this process are told to reach it by: --advertise, --interface, else the own address on the route to
+// the scheduler.
 Result<std::string> own_host(const job::LaunchFlags& flags);
 
 // The same as an address of this machine: what the host stands for here.

@@ -16,7 +16,8 @@ namespace dtrain::role {
 std::string host_name();
 
 // Where the workers of a job that a launcher starts will say that they are, by rank; nothing: they are started by hand,
-// or are given addresses in ways that show only then. Code::kUsage: as job::read_seating.
+// or are given addresses in ways that show only then. On other hosts their addresses, which a groups file may use, are
+// not known (empty). Code::kUsage: as job::read_seating.
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags);
 
 // Rank, host and flags; the caller adds its address or its records.

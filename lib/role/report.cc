@@ -36,6 +36,8 @@ train::Summary summary_of(const job::JobSpec& spec, const job::DeviceFlags& devi
   summary.train_accuracy = outcome.train_accuracy;
   summary.validation_accuracy = outcome.validation_accuracy;
   summary.best_validation_accuracy = outcome.best_validation_accuracy;
+  summary.time_to_train_accuracy = outcome.time_to_train_accuracy;
+  summary.time_to_validation_accuracy = outcome.time_to_validation_accuracy;
   summary.samples = outcome.samples;
   summary.samples_per_s = outcome.samples_per_s;
   summary.seconds = seconds_since(started);

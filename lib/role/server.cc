@@ -15,6 +15,7 @@
 #include "role/signal_watcher.h"
 #include "rpc/control_client.h"
 #include "rpc/data_server.h"
+#include "train/metrics_file.h"
 
 namespace dtrain::role {
 namespace {
@@ -41,6 +42,21 @@ std::string histogram(const std::vector<uint64_t>& staleness) {
   return text;
 }
 
+// What a server has to say to machines at its end: of formats.md 7.6, the staleness of its updates.
+Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<uint64_t>& staleness) {
+  uint64_t updates = 0, sum = 0;
+  for (size_t i = 0; i < staleness.size(); i++) {
+    updates += staleness[i];
+    sum += staleness[i] * (i + 1);
+  }
+  if (updates == 0) return {};
+  DT_TRY(train::MetricsFile file, train::MetricsFile::open(process.run_dir + "/metrics.jsonl", "server", rank));
+  return file.append({.epoch = std::nullopt,
+                      .step = updates,
+                      .values = {{"staleness_mean", static_cast<double>(sum) / static_cast<double>(updates)},
+                                 {"staleness_max", static_cast<double>(staleness.size())}}});
+}
+
 // The file of --trace-events, of each server its own where there are several; nullptr: none.
 Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, const job::JobSpec& spec,
                                                       uint32_t rank) {
@@ -55,7 +71,9 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   kvstore::ShardOptions options;
   options.server = reply.rank;
   DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
-  for (const graph::ParameterInfo& parameter : network.shapes.parameters) options.parameters.push_back(parameter.name);
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
+    options.parameters.push_back(optim::multipliers_of(parameter.name, parameter.rule));
+  }
   options.rule = update_rule(spec);
   options.sums_only = servers_only_sum(spec.flags);
   options.policy = policy_of(spec);
@@ -103,7 +121,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
       "messages refused",
       reply.rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
   if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
-  return {};
+  return write_metrics(process, reply.rank, counts.staleness);
 }
 
 }  // namespace

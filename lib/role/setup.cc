@@ -10,10 +10,27 @@
 #include "data/synthetic.h"
 #include "exec/device_group.h"
 #include "graph/models/models.h"
+#include "job/augmentation.h"
 #include "job/data_set.h"
 #include "kvstore/buckets.h"
 
 namespace dtrain::role {
+
+namespace {
+
+// A rule for all weights means nothing to those that have their own.
+Result<> check_initializer(const job::JobFlags& flags, const graph::Shapes& shapes) {
+  if (flags.network.initializer == "default") return {};
+  for (const graph::ParameterInfo& parameter : shapes.parameters) {
+    if (!parameter.rule.initial) continue;
+    return fail(Code::kUsage,
+                "--initializer {}: network '{}' brings the initial values of '{}' and others: --initializer default",
+                flags.network.initializer, flags.network.network, parameter.name);
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<Network> build_network(const job::JobFlags& flags) {
   const Shape& image = flags.network.image_shape;
@@ -21,9 +38,12 @@ Result<Network> build_network(const job::JobFlags& flags) {
                                                  .num_layers = flags.network.num_layers,
                                                  .num_classes = flags.network.num_classes,
                                                  .image = image,
-                                                 .bn_momentum = flags.network.bn_momentum}));
+                                                 .bn_momentum = flags.network.bn_momentum,
+                                                 .data_type = flags.augment.data_type,
+                                                 .widen_factor = flags.network.widen_factor}));
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, image), "building network '{}' for images {}",
          flags.network.network, to_string(image));
+  DT_TRY_VOID(check_initializer(flags, shapes));
   return Network{std::move(graph), std::move(shapes)};
 }
 
@@ -97,15 +117,54 @@ std::vector<uint64_t> key_sizes(const graph::Shapes& shapes) {
   return sizes;
 }
 
-Result<optim::InitializerSpec> initializer_spec(const job::JobFlags& flags) {
+Result<InitializerSpec> initializer_spec(const job::JobFlags& flags) {
   const std::string& name = flags.network.initializer;
   return optim::parse_initializer(name == "default" ? "xavier(gaussian,in,2)" : name);
 }
 
 Result<> initialize(const job::JobFlags& flags, const ParameterView& view) {
-  DT_TRY(const optim::InitializerSpec spec, initializer_spec(flags), "reading --initializer");
+  DT_TRY(const InitializerSpec spec, initializer_spec(flags), "reading --initializer");
   optim::initialize(spec, view, flags.seed.value());
   return {};
+}
+
+namespace {
+
+data::ColorDistortion color_distortion_of(const job::AugmentFlags& augment) {
+  return {.brightness = augment.brightness,
+          .contrast = augment.contrast,
+          .saturation = augment.saturation,
+          .h_max = static_cast<int>(augment.max_random_h),
+          .s_max = static_cast<int>(augment.max_random_s),
+          .l_max = static_cast<int>(augment.max_random_l),
+          .pca_noise = augment.pca_noise};
+}
+
+}  // namespace
+
+data::Distortion distortion_of(const job::AugmentFlags& augment) {
+  const job::AspectRange aspect = job::aspect_range(augment);
+  return {.interpolation = static_cast<data::Interpolation>(augment.inter_method),
+          .resize = static_cast<int>(augment.resize),
+          .rotate_max = static_cast<int>(augment.max_random_rotate_angle),
+          .rotate = static_cast<int>(augment.rotate),
+          .rotate_list = {augment.rotate_list.begin(), augment.rotate_list.end()},
+          .shear_max = augment.max_random_shear_ratio,
+          .scale = {augment.min_random_scale, augment.max_random_scale},
+          .aspect = {aspect.min, aspect.max},
+          .img_size_min = augment.min_img_size,
+          .img_size_max = augment.max_img_size,
+          .pad = static_cast<int>(augment.pad_size),
+          .fill_value = static_cast<int>(augment.fill_value),
+          .random_crop = augment.random_crop,
+          .random_resized_crop = augment.random_resized_crop,
+          .area = {augment.min_random_area, augment.max_random_area},
+          .crop_size_min = static_cast<int>(augment.min_crop_size),
+          .crop_size_max = static_cast<int>(augment.max_crop_size),
+          .color = color_distortion_of(augment),
+          .random_mirror = augment.random_mirror,
+          .random_contrast = augment.max_random_contrast,
+          .random_illumination = augment.max_random_illumination};
 }
 
 namespace {
@@ -127,11 +186,9 @@ data::DataOptions data_options(const job::Flags& flags) {
   options.rgb_std = floats(augment.rgb_std);
   options.mean_img = flags.data.mean_img;
   if (augment.scale) options.scale = static_cast<float>(*augment.scale);
-  options.random_crop = augment.random_crop;
-  options.random_mirror = augment.random_mirror;
   options.mirror = augment.mirror;
-  options.pad_size = static_cast<int>(augment.pad_size);
-  options.fill_value = static_cast<int>(augment.fill_value);
+  options.training = distortion_of(augment);
+  options.val_resize = static_cast<int>(augment.val_resize);
   options.threads = plan_threads(flags).decode;
   return options;
 }
@@ -300,7 +357,8 @@ std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network
 }
 
 bool parameters_on_device(const job::Flags& flags) {
-  return !flags.device.gpus.empty() && !flags.distributed();
+  if (flags.device.gpus.empty()) return false;
+  return !flags.distributed() || job::store_of(flags.job).sum == job::Sum::kNccl;
 }
 
 ThreadPlan plan_threads(const job::Flags& flags) {
@@ -308,7 +366,9 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   if (threads == 0) {
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
     // Roles of a job that runs on one host share its cores; the scheduler needs next to nothing.
-    const int64_t roles = flags.launch.role == job::Role::kNone ? 1 : flags.job.num_workers + flags.job.num_servers;
+    const int64_t roles = flags.launch.role == job::Role::kNone ? 1
+                          : flags.launch.host_roles > 0         ? flags.launch.host_roles
+                                                                : flags.job.num_workers + flags.job.num_servers;
     threads = std::max<int64_t>(1, cores / roles);
   }
   ThreadPlan plan;

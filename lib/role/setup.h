@@ -48,13 +48,16 @@ kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags);
 // Whether the servers of this job only sum (R-S6).
 bool servers_only_sum(const job::JobFlags& flags);
 // "default" is MXNet 1.x's choice by network (models.md 3.3).
-Result<optim::InitializerSpec> initializer_spec(const job::JobFlags& flags);
+Result<InitializerSpec> initializer_spec(const job::JobFlags& flags);
 
 // Elements of each key of the stores: parameters, then statistics.
 std::vector<uint64_t> key_sizes(const graph::Shapes& shapes);
 
 // Fills weights and statistics with the values that every process of the job draws from the same seed.
 Result<> initialize(const job::JobFlags& flags, const ParameterView& view);
+
+// What training pictures go through.
+data::Distortion distortion_of(const job::AugmentFlags& augment);
 
 // Opens what --data-dir and the like name; --benchmark 1: synthetic batches of `rank`.
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log);
@@ -103,7 +106,8 @@ Result<std::vector<int64_t>> device_batches(const job::Flags& flags);
 // Which parameters travel together (exec's bucket_begin): one bucket where nothing travels.
 std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network);
 
-// Whether the learned tensors stay in the devices' memory, summed and updated there: on GPUs, unless they travel.
+// Whether the learned tensors stay in the devices' memory, summed and updated there: on GPUs, unless they pass through
+// a host.
 bool parameters_on_device(const job::Flags& flags);
 
 // How the threads of one process are used. R: --threads, else the host's cores over the roles on it.

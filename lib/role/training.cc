@@ -36,7 +36,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
   DT_TRY(training->store_, make_store(*training->devices_, *training->training_));
   training->open_loaders();
   const job::JobFlags& job = training->setup_.flags.job;
-  DT_TRY(const optim::InitializerSpec initializer, initializer_spec(job), "reading --initializer");
+  DT_TRY(const InitializerSpec initializer, initializer_spec(job), "reading --initializer");
   DT_TRY(const train::LossScale loss_scale, train::LossScale::parse(job.loss_scale));
   TrainingSetup& parts = training->setup_;
   training->trainer_ = std::make_unique<train::Trainer>(
@@ -116,8 +116,7 @@ void Training::open_loaders() {
   validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, options, setup_.log);
 }
 
-train::TrainSpec Training::train_spec(const optim::InitializerSpec& initializer,
-                                      const train::LossScale& loss_scale) const {
+train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const train::LossScale& loss_scale) const {
   const job::Flags& flags = setup_.flags;
   train::TrainSpec spec;
   spec.num_epochs = flags.job.num_epochs;
@@ -135,13 +134,14 @@ train::TrainSpec Training::train_spec(const optim::InitializerSpec& initializer,
   if (flags.loop.load_epoch || !flags.loop.resume.empty()) {
     spec.start_from = train::StartFrom{load_prefix(flags, setup_.run_dir, setup_.resumed), flags.loop.load_epoch};
   }
-  spec.save_prefix = save_prefix(flags, setup_.run_dir);
+  if (setup_.saves) spec.save_prefix = save_prefix(flags, setup_.run_dir);
   spec.save_period = flags.loop.save_period;
   spec.save_every_s = static_cast<double>(flags.loop.save_every.count()) / 1000;
   spec.save_optimizer_states = flags.loop.save_optimizer_states;
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;
   spec.metrics_path = setup_.run_dir + "/metrics.jsonl";
+  spec.log_time_to = flags.loop.log_time_to;
   return spec;
 }
 

@@ -35,6 +35,7 @@ struct TrainingSetup {
   std::optional<Resumed> resumed;
   Log log;
   Pacer* pacer = nullptr;  // TrainParts'
+  bool saves = true;       // false: no checkpoint is written
 };
 
 // Borrows what the setup borrows, which must outlive it.
@@ -55,7 +56,7 @@ class Training {
   Result<> compile();
   Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);
   void open_loaders();
-  [[nodiscard]] train::TrainSpec train_spec(const optim::InitializerSpec& initializer,
+  [[nodiscard]] train::TrainSpec train_spec(const InitializerSpec& initializer,
                                             const train::LossScale& loss_scale) const;
 
   TrainingSetup setup_;

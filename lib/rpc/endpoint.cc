@@ -123,6 +123,52 @@ bool is_this_host(const std::string& host) {
   });
 }
 
+namespace {
+
+struct Interface {
+  std::string name, address;
+};
+
+bool is_link_local(const sockaddr* address) {
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+// Those with an address; IPv4 first. Link-local ones are no use to peers, who would have to know the interface.
+std::vector<Interface> interfaces() {
+  std::vector<Interface> all;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return all;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family || is_link_local(entry->ifa_addr))
+        continue;
+      char text[NI_MAXHOST];
+      const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      if (getnameinfo(entry->ifa_addr, length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0) continue;
+      all.push_back({entry->ifa_name, text});
+    }
+  }
+  freeifaddrs(list);
+  return all;
+}
+
+}  // namespace
+
+Result<std::string> interface_address(const std::vector<std::string>& names) {
+  const std::vector<Interface> all = interfaces();
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(all, name, &Interface::name);
+    if (found != all.end()) return found->address;
+  }
+  std::string there;
+  for (const Interface& one : all) there += fmt::format("{}{} {}", there.empty() ? "" : ", ", one.name, one.address);
+  char host[256] = "this host";
+  gethostname(host, sizeof(host) - 1);
+  return fail(Code::kStartup, "no interface '{}' with an address on {}; there are: {}", fmt::join(names, "' or '"),
+              host, there);
+}
+
 Result<std::string> source_address(const Endpoint& peer) {
   DT_TRY(const Addresses addresses, resolve(peer.host, peer.port));
   Result<std::string> address = fail(Code::kStartup, "host '{}' has no address", peer.host);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -29,6 +30,10 @@ struct Listen {
 bool is_loopback(const std::string& host);
 // It is this machine: loopback, or an address of one of its interfaces.
 bool is_this_host(const std::string& host);
+
+// The address of the first of these network interfaces, by their exact names, that is here and has one; IPv4 before
+// IPv6. Code::kStartup lists those that there are, with their addresses.
+Result<std::string> interface_address(const std::vector<std::string>& names);
 
 // The own address on the route to `peer`: what others are told by default (R-N4). Code::kStartup: no such host, no
 // route.

@@ -35,6 +35,11 @@ std::string time_line(int64_t epoch, double seconds) {
   return fmt::format("Epoch[{}] Time cost={:.3f}", epoch, seconds);
 }
 
+std::string reached_line(const char* set, const TimeToAccuracy& reached) {
+  return fmt::format("Reached {}-accuracy {:g} after {:.3f} s and {} samples", set, reached.accuracy, reached.seconds,
+                     reached.samples);
+}
+
 std::string learning_rate_line(uint64_t update, double rate) {
   return fmt::format("Update[{}]: Change learning rate to {:.5e}", update, rate);
 }

@@ -10,6 +10,7 @@
 #include "base/waits.h"
 #include "job/flags.h"
 #include "train/metrics.h"
+#include "train/time_to_accuracy.h"
 
 namespace dtrain::train {
 
@@ -38,6 +39,8 @@ std::string speed_line(const SpeedLine& line, job::LogFormat format);
 
 std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric);  // set: "Train", "Validation"
 std::string time_line(int64_t epoch, double seconds);
+// "Reached train-accuracy 0.9 after 12.345 s and 46080 samples"
+std::string reached_line(const char* set, const TimeToAccuracy& reached);  // set: "train", "validation"
 std::string learning_rate_line(uint64_t update, double rate);
 std::string saved_line(const std::string& params_path);
 

@@ -42,7 +42,8 @@ Result<> MetricsFile::append(const MetricsRecord& record) {
   if (fd_ < 0) return {};
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   nlohmann::ordered_json json = {
-      {"time", now.count()}, {"role", role_}, {"rank", rank_}, {"epoch", record.epoch}, {"step", record.step}};
+      {"time", now.count()}, {"role", role_}, {"rank", rank_}, {"epoch", nullptr}, {"step", record.step}};
+  if (record.epoch) json["epoch"] = *record.epoch;
   for (const auto& [name, value] : record.values) json[name] = value;
   const std::string line = json.dump() + "\n";
   if (::write(fd_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {

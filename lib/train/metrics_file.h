@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +12,8 @@
 namespace dtrain::train {
 
 struct MetricsRecord {
-  int64_t epoch = 0;
-  uint64_t step = 0;  // since the start of the run
+  std::optional<int64_t> epoch = 0;  // nothing: a server, which knows of updates only
+  uint64_t step = 0;                 // since the start of the run
   // Names of formats.md 7.6. What is not finite is written as null.
   std::vector<std::pair<std::string, double>> values;
 };

@@ -16,6 +16,14 @@ Json or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
+Json times(const std::vector<TimeToAccuracy>& levels) {
+  Json json = Json::array();
+  for (const TimeToAccuracy& level : levels) {
+    json.push_back({{"accuracy", level.accuracy}, {"seconds", level.seconds}, {"samples", level.samples}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const Summary& summary) {
@@ -32,6 +40,8 @@ std::string to_json(const Summary& summary) {
       {"train_accuracy", or_null(summary.train_accuracy)},
       {"validation_accuracy", or_null(summary.validation_accuracy)},
       {"best_validation_accuracy", or_null(summary.best_validation_accuracy)},
+      {"time_to_accuracy",
+       {{"train", times(summary.time_to_train_accuracy)}, {"validation", times(summary.time_to_validation_accuracy)}}},
       {"samples", summary.samples},
       {"samples_per_s", summary.samples_per_s},
       {"seconds", summary.seconds},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "train/time_to_accuracy.h"
 
 namespace dtrain::train {
 
@@ -21,7 +22,8 @@ struct Summary {
   int64_t epochs = 0;  // finished
   // Nothing: there was none, or it was not a number.
   std::optional<double> train_accuracy, validation_accuracy, best_validation_accuracy;
-  uint64_t samples = 0;      // of the whole job, in this run
+  std::vector<TimeToAccuracy> time_to_train_accuracy, time_to_validation_accuracy;  // --log-time-to
+  uint64_t samples = 0;                                                             // of the whole job, in this run
   double samples_per_s = 0;  // of the whole job, without validation
   double seconds = 0;
   double wait_data_share = 0, wait_network_share = 0;

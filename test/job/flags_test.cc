@@ -137,19 +137,20 @@ TEST_CASE("flags of the originals are refused with what replaces them", "[job]")
 }
 
 TEST_CASE("flags and values of later versions are refused by name", "[job]") {
-  CHECK_THAT(refused({"-i", "eth1"}), Contains("-i: is not in this version of dtrain"));
+  CHECK_THAT(refused({"--queue", "q"}), Contains("--queue: is not in this version of dtrain"));
   CHECK_THAT(refused({"--regroup-every", "3"}), Contains("--regroup-every: is not in this version"));
   CHECK_THAT(refused({"--launcher", "mpi"}),
              Contains("--launcher: 'mpi' is not in this version of dtrain; there are: local"));
   CHECK_THAT(refused({"--dtype", "float16"}), Contains("float32") && Contains("bfloat16"));
   CHECK_THAT(refused({"--dtype", "bfloat16"}), Contains("float32"));
-  CHECK_THAT(refused({"--optimizer", "adam"}), Contains("'adam' is not in this version"));
+  CHECK_THAT(refused({"--optimizer", "adam"}),
+             Contains("'adam' is not in this version of dtrain; there are: sgd, nag"));
+  CHECK_THAT(refused({"--widen-factor", "0"}), Contains("--widen-factor"));
   CHECK_THAT(refused({"--optimizer", "sdg"}), Contains("did you mean 'sgd'?"));
   CHECK_THAT(refused({"--initializer", "msra(in)"}), Contains("'msra' is not in this version"));
   CHECK_THAT(refused({"--on-worker-loss", "shrink"}), Contains("not in this version"));
   CHECK_THAT(refused({"--lr-step-epochs", "pow2"}), Contains("not in this version"));
-  CHECK_THAT(refused({"--preset", "cifar100"}), Contains("'cifar100' is not in this version"));
-  CHECK_THAT(refused({"--preset", "minst"}), Contains("did you mean 'mnist'?"));
+  CHECK_THAT(refused({"--preset", "minst"}), Contains("--preset: there is no 'minst', did you mean 'mnist'?"));
 }
 
 TEST_CASE("GPUs are named by their numbers", "[job]") {

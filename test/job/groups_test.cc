@@ -120,4 +120,26 @@ TEST_CASE("a groups file that was cut or changed never crashes", "[job]") {
   }
 }
 
+TEST_CASE("written groups are read back, by rank on one host and by host on several", "[job]") {
+  const Groups groups = {1, 0, 0, 1, 2};
+  const auto round_trip = [&](const std::vector<std::string>& hosts) {
+    std::string text = format_groups(groups, on(hosts));
+    CHECK(looks_like_groups(text));
+    CHECK(groups_in(text, on(hosts)) == groups);
+    return text;
+  };
+  CHECK(round_trip({"a", "a", "a", "a", "a"}) == "#1 #2\n#0 #3\n#4\n");
+  CHECK(round_trip({"a", "b", "c", "d", "e"}) == "b c\na d\ne\n");
+  CHECK(round_trip({"a", "b", "a", "fe80::1", "fe80::1"}) == "b a:1\na:0 [fe80::1]:0\n[fe80::1]:1\n");
+}
+
+TEST_CASE("texts of another kind do not look like groups", "[job]") {
+  CHECK(looks_like_groups(""));
+  CHECK(looks_like_groups("10.10.10.22 node-4:0\n#3 [fe80::1]:1\n"));
+  for (const char* text : {"import os, sys\n", "{\"groups\": 3}", "# Notes\n", "#x", ":1", "a=b"}) {
+    INFO(text);
+    CHECK_FALSE(looks_like_groups(text));
+  }
+}
+
 }  // namespace dtrain::job

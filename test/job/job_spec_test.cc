@@ -87,7 +87,7 @@ TEST_CASE("a JobSpec has its lists of all workers or leaves them open", "[job]")
 
 TEST_CASE("the text is sorted, and the scheduler's part is open at first", "[job]") {
   const std::string lines = text(requested(parsed({"-n", "2"})));
-  CHECK(lines.starts_with("allow-gaps = 0\nbackup = 0\nbatch-size = 128\n"));
+  CHECK(lines.starts_with("allow-gaps = 0\naug-level = off\nbackup = 0\nbatch-size = 128\n"));
   CHECK_THAT(lines, Contains("seed = auto\n") && Contains("shares = auto\n") && Contains("records-train = auto\n") &&
                         Contains("num-classes = auto\n") && Contains("kv-store = dist_sync\n"));
   std::string before;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "job/parse.h"
+#include "job/presets.h"
 
 namespace dtrain::job {
 
@@ -19,8 +20,8 @@ TEST_CASE("with -n the store is dist_sync and there are as many servers as worke
   CHECK(parsed({"--launcher", "local"}).job.num_servers == 1);  // a launcher means a job, of one worker
 }
 
-TEST_CASE("with a host file the launcher is ssh, which only shows what it would do", "[job]") {
-  const Flags flags = parsed({"-n", "3", "-H", "hosts", "--dry-run"});
+TEST_CASE("with a host file the launcher is ssh", "[job]") {
+  const Flags flags = parsed({"-n", "3", "-H", "hosts"});
   CHECK(flags.launch.launcher == "ssh");
   CHECK(flags.launch.hostfile == "hosts");
   CHECK(flags.launch.host_order == HostOrder::kSpread);
@@ -30,13 +31,53 @@ TEST_CASE("with a host file the launcher is ssh, which only shows what it would 
   CHECK(parsed({"-n", "3"}).launch.launcher == "local");
   // A process by hand reads it for the groups.
   CHECK(parsed({"--role", "scheduler", "-n", "3", "-H", "hosts"}).launch.hostfile == "hosts");
-  const std::string line = refused({"-n", "3", "-H", "hosts"});
-  CHECK_THAT(line, Contains("-H hosts") && Contains("no processes on other hosts") && Contains("--launcher local") &&
-                       Contains("--dry-run"));
-  CHECK_THAT(refused({"-n", "3", "-H", "hosts", "--launcher", "ssh"}), Contains("no processes on other hosts"));
   CHECK_THAT(refused({"-n", "3", "--launcher", "ssh"}), Contains("the hosts are missing (-H FILE)"));
   CHECK_THAT(refused({"-H", "hosts"}), Contains("how many workers? (-n)"));
   CHECK_THAT(refused({"-n", "3", "--host-order", "pack"}), Contains("there is no host file to go by (-H)"));
+}
+
+TEST_CASE("what is for started processes needs a launcher", "[job]") {
+  for (const char* flag : {"--env", "--env-server", "--env-worker", "--env-file"}) {
+    CHECK_THAT(refused({flag, "A"}), Contains("is for processes that a launcher starts"));
+    CHECK_THAT(refused({flag, "A", "--role", "scheduler", "-n", "2"}), Contains("that a launcher starts"));
+  }
+  const LaunchFlags launch =
+      parsed({"-n", "2", "--env", "A=1,2", "--env=B", "--env-server", "C:3", "--env-worker", "D="}).launch;
+  CHECK(launch.env == std::vector<std::string>{"A=1,2", "B"});
+  CHECK(launch.env_server == std::vector<std::string>{"C:3"});
+  CHECK_THAT(refused({"-n", "2", "--env", "1A=1"}), Contains("--env: '1A' is not the name of a variable"));
+  const Flags named = parsed({"-n", "2", "--env", "KEY=hush", "--env", "B"});
+  CHECK_THAT(describe(named), Contains("env=KEY B") && !Contains("hush"));
+}
+
+TEST_CASE("the current directory is copied to other hosts, by its whole path", "[job]") {
+  const LaunchFlags launch =
+      parsed({"-n", "2", "-H", "hosts", "--sync-dst-dir", "/tmp/x", "--exclude", "a,b", "--exclude", "c"}).launch;
+  CHECK(launch.sync_dst_dir == "/tmp/x");
+  CHECK(launch.exclude == std::vector<std::string>{"a,b", "c"});
+  CHECK_THAT(refused({"-n", "2", "--sync-dst-dir", "/tmp/x"}), Contains("there are no other hosts to copy to (-H)"));
+  CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--sync-dst-dir", "x"}), Contains("give the whole path"));
+  CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--exclude", "x"}), Contains("nothing is copied without"));
+}
+
+TEST_CASE("the own address is an interface's or one's own choice, the more direct one of the two", "[job]") {
+  CHECK(parsed({"-n", "2", "-i", "eth1,ib0"}).launch.interfaces == std::vector<std::string>{"eth1", "ib0"});
+  const Variables both = {{"DMLC_INTERFACE", "eth1"}, {"DMLC_NODE_HOST", "10.0.0.1"}};
+  CHECK(parsed({"-n", "2"}, {{"DMLC_INTERFACE", "eth1"}}).launch.interfaces == std::vector<std::string>{"eth1"});
+  CHECK(parsed({"-n", "2"}, both).launch.interfaces.empty());
+  CHECK(parsed({"-n", "2"}, both).launch.advertise == "10.0.0.1");
+  CHECK(parsed({"-n", "2", "--dmlc-interface", "ib0"}, both).launch.advertise.empty());
+  CHECK(parsed({"-n", "2", "--advertise", "h"}, both).launch.interfaces.empty());
+  CHECK_THAT(refused({"-n", "2", "--advertise", "h", "-i", "eth1"}), Contains("give one of them"));
+  CHECK_THAT(refused({"-i", "eth1"}), Contains("--interface is for one process of a job"));
+}
+
+TEST_CASE("flags are taken out of a command line with their values", "[job]") {
+  const std::vector<std::string> line = {"-n",        "2",     "--env", "--lr", "--env=B=1", "--dry-run", "0",
+                                         "--network", "--env", "-i",    "x",    "--shuffle", "1",         "-ix"};
+  CHECK(without_flags(line, {"env", "dry-run", "interface"}) ==
+        std::vector<std::string>{"-n", "2", "--network", "--env", "--shuffle", "1"});
+  CHECK(without_flags(line, {}) == line);
 }
 
 TEST_CASE("stores are taken by their exact names", "[job]") {
@@ -179,10 +220,10 @@ TEST_CASE("variables that stand for other values are translated", "[job]") {
   CHECK(parsed({"-n", "2"}, {{"MXNET_UPDATE_ON_KVSTORE", "1"}}).job.scheme.update_on == UpdateOn::kAuto);
   CHECK(parsed({"-n", "2"}, {{"MXNET_KVSTORE_BIGARRAY_BOUND", "500"}}).job.scheme.bigarray_bound == 500);
   CHECK(parsed({"-n", "2"}, {{"MXNET_KVSTORE_REDUCTION_NTHREADS", "2"}}).job.scheme.reduce_threads == 2);
-  const Result<Parsed> noted = parse_flags({"--benchmark", "1"}, variables({{"DMLC_INTERFACE", "eth1"}}));
+  const Result<Parsed> noted = parse_flags({"--benchmark", "1"}, variables({{"DMLC_LOCAL", "1"}}));
   REQUIRE(noted);
   REQUIRE(noted->notes.size() == 1);
-  CHECK_THAT(noted->notes[0], Contains("DMLC_INTERFACE"));
+  CHECK_THAT(noted->notes[0], Contains("DMLC_LOCAL"));
 }
 
 TEST_CASE("the schedule has one form whichever flags made it", "[job]") {
@@ -248,6 +289,54 @@ TEST_CASE("the presets of this version hold flags.md section 13", "[job]") {
   CHECK(cifar.job.augment.random_mirror);
   CHECK_FALSE(cifar.job.augment.shuffle);
   CHECK(cifar.loop.disp_batches == 50);
+
+  const Flags imagenet = parsed({"--preset", "imagenet"});
+  CHECK(imagenet.job.augment.val_resize == 256);
+  CHECK(imagenet.job.augment.resize == 0);
+}
+
+TEST_CASE("the step of the time-to-accuracy log is a share", "[job]") {
+  CHECK(parsed({"--log-time-to", ".05"}).loop.log_time_to == 0.05);
+  CHECK(parsed({}).loop.log_time_to == 0);
+  CHECK_THAT(refused({"--log-time-to", "5"}), Contains("--log-time-to 5") && Contains("ends at 1"));
+  CHECK_THAT(refused({"--log-time-to", "-.1"}), Contains("--log-time-to"));
+}
+
+// Section 13's columns network to schedule, of all of them.
+TEST_CASE("every preset has the network, length, rate and schedule that its script had", "[job]") {
+  struct Row {
+    const char* name;
+    const char* network;
+    int64_t epochs, batch;
+    double lr;
+    std::vector<double> steps;
+  };
+  const std::vector<Row> rows = {{"mnist", "mlp", 20, 64, 0.05, {10}},
+                                 {"cifar10", "resnet-110", 300, 128, 0.05, {200, 250}},
+                                 {"cifar100", "resnet-110", 300, 128, 0.05, {200, 250}},
+                                 {"imagenet", "resnet-50", 80, 128, 0.1, {30, 60}},
+                                 {"fine-tune", "resnet", 30, 128, 0.01, {20}},
+                                 {"v0.7-mnist", "mlp", 10, 128, 0.1, {}},
+                                 {"v0.7-cifar10", "inception-bn-28-small@v0.7", 20, 128, 0.05, {}},
+                                 {"v0.7-cifar10-resnet", "resnet-zscore", 200, 128, 0.1, {80, 160}},
+                                 {"v0.7-imagenet", "inception-bn@v0.7", 20, 32, 0.01, {}},
+                                 {"mxnet-g-mnist", "mlp", 4, 128, 0.1, {}},
+                                 {"mxnet-g-cifar10", "inception-bn-28-small", 20, 128, 0.05, {}},
+                                 {"mxnet-g-cifar100", "inception-bn-28-small", 20, 128, 0.05, {}},
+                                 {"mxnet-g-imagenet", "inception-bn@mxnet-g", 20, 32, 0.01, {}},
+                                 {"mxnet-g-resnet-cifar10", "resnet@mxnet-g", 1, 256, 0.1, {220, 260, 280}},
+                                 {"mxnet-g-resnet-imagenet", "resnet-50@mxnet-g", 1, 256, 0.1, {30, 60, 90}}};
+  CHECK(rows.size() == presets().size());
+  for (const Row& row : rows) {
+    INFO(row.name);
+    const JobFlags job = parsed({"--preset", row.name}).job;
+    CHECK(job.network.network == row.network);
+    CHECK(job.num_epochs == row.epochs);
+    CHECK(job.batch_size == row.batch);
+    CHECK(job.optimizer.lr == row.lr);
+    CHECK(job.optimizer.lr_step_epochs == row.steps);
+    CHECK(job.optimizer.lr_factor == (row.steps.empty() ? 1.0 : 0.1));
+  }
 }
 
 TEST_CASE("MXNet-G's retrain is load-epoch or resume", "[job]") {

@@ -73,6 +73,17 @@ TEST_CASE("the build id names version and commit", "[job]") {
   CHECK(build_id().size() > version().size() + 1);
 }
 
+TEST_CASE("synthetic data are of the kind that the network is made for", "[job]") {
+  for (const char* network : {"cross-56", "dfnmr", "resnet-zscore", "inception-bn-28-small@v0.7", "small"}) {
+    Flags flags = parsed({"--benchmark", "1", "--network", network});
+    REQUIRE(apply_own_data_set(flags));
+    CHECK(flags.job.augment.data_type == "cifar10");
+  }
+  Flags flags = parsed({"--benchmark", "1", "--network", "inception-bn@v0.7"});
+  REQUIRE(apply_own_data_set(flags));
+  CHECK(flags.job.augment.data_type == "imagenet");
+}
+
 TEST_CASE("a data set is recognised by its files", "[job]") {
   const auto recognised = [](std::vector<std::string> files) {
     const test::TempDir dir;

@@ -1,196 +1,15 @@
-// The launcher with shell scripts in the places of scheduler, servers and workers. It runs in a process of its own, so
-// that it can be signalled and killed like the real one; what it prints is read through a pipe.
 #include "launch/supervisor.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <catch2/catch.hpp>
-#include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <set>
 
-#include "base/file.h"
-#include "launch/job_record.h"
-#include "launch/unique_fd.h"
-#include "support/temp_dir.h"
+#include "launch/supervised.h"
 
 using namespace dtrain;
 using namespace dtrain::launch;
-using namespace std::chrono_literals;
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr auto kPatience = 20s;  // far above what any case needs: a machine may be busy
-
-// What each role runs, in sh. `$pids` is a file for process ids; `mark FILE` and `await FILE` let scripts wait for each
-// other.
-struct Scripts {
-  std::string scheduler = "echo dtrain scheduler 127.0.0.1:1; " + kDone;
-  std::vector<std::string> workers = {};
-  std::vector<std::string> servers = {};
-
-  static inline const std::string kDone = "await done";
-  static inline const std::string kForever = "sleep 1000 & wait";
-  static inline const std::string kStubborn = "trap '' TERM; echo stubborn; while :; do sleep 1000; done";
-  static inline const std::string kObedient = "trap 'echo stopped; exit 75' TERM; echo ready; sleep 1000 & wait";
-};
-
-Command shell(const test::TempDir& dir, const std::string& role, int rank, const std::string& script) {
-  const std::string prelude = "cd " + dir.path() + "; echo $$ >> pids; mark() { : > $1; }; " +
-                              "await() { while [ ! -e $1 ]; do sleep 0.02; done; }; ";
-  return {
-      .role = role, .rank = rank, .host = "here", .arguments = {"/bin/sh", "-c", prelude + script}, .environment = {}};
-}
-
-LocalJob job_of(const test::TempDir& dir, const Scripts& scripts, const Limits& limits) {
-  LocalJob job;
-  job.name = "job";
-  job.scheduler = shell(dir, "scheduler", 0, scripts.scheduler);
-  job.others = [&dir, scripts](const std::string&) {
-    std::vector<Command> commands;
-    for (const auto& script : scripts.servers) {
-      commands.push_back(shell(dir, "server", static_cast<int>(commands.size()), script));
-    }
-    for (size_t i = 0; i < scripts.workers.size(); i++) {
-      commands.push_back(shell(dir, "worker", static_cast<int>(i), scripts.workers[i]));
-    }
-    return commands;
-  };
-  job.limits = limits;
-  job.record_root = dir.path("record");
-  job.log_hint = "logs are in runs/x";
-  job.stopped_hint = "stopped; go on";
-  return job;
-}
-
-void write_out(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put <= 0) return;
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-}
-
-class Launcher {
- public:
-  explicit Launcher(const LocalJob& job) {
-    std::array<int, 2> ends{};
-    REQUIRE(::pipe(ends.data()) == 0);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::close(ends[0]);
-      ::fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-      int code = 99;
-      {
-        Console console([&](std::string_view bytes) { write_out(ends[1], bytes); }, 0);
-        const Result<JobEnd> end = launch::supervise(job, console);
-        console.line(end ? fmt::format("END {} of {}", end->error.size(), end->peak_rss_bytes.size())
-                         : end.error().text());
-        code = end ? end->exit_code : 98;
-      }
-      ::_exit(code);
-    }
-    ::close(ends[1]);
-    output_fd_ = UniqueFd(ends[0]);
-  }
-  ~Launcher() {
-    if (pid_ > 0) ::kill(pid_, SIGKILL);
-    if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
-  }
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
-
-  void signal(int signal) const { REQUIRE(::kill(pid_, signal) == 0); }
-
-  // Reads until `text` has been printed `times` times.
-  void await(const std::string& text, int times = 1) {
-    const auto deadline = Clock::now() + kPatience;
-    while (count(text) < times) {
-      INFO("waiting for '" << text << "' in:\n" << output_);
-      REQUIRE(read_more(deadline));
-    }
-  }
-
-  // The exit status; reads all output on the way.
-  int wait() {
-    const auto deadline = Clock::now() + kPatience;
-    while (read_more(deadline)) {
-    }
-    INFO(output_);
-    REQUIRE(Clock::now() < deadline);
-    int status = 0;
-    REQUIRE(::waitpid(std::exchange(pid_, 0), &status, 0) > 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
-  [[nodiscard]] const std::string& output() const { return output_; }
-
- private:
-  [[nodiscard]] int count(const std::string& text) const {
-    int found = 0;
-    for (size_t at = output_.find(text); at != std::string::npos; at = output_.find(text, at + 1)) found++;
-    return found;
-  }
-  bool read_more(Clock::time_point deadline) {
-    pollfd watched{.fd = output_fd_.get(), .events = POLLIN, .revents = 0};
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0 || ::poll(&watched, 1, static_cast<int>(left)) <= 0) return false;
-    std::array<char, 4096> buffer;
-    const ssize_t got = ::read(output_fd_.get(), buffer.data(), buffer.size());
-    if (got > 0) output_.append(buffer.data(), static_cast<size_t>(got));
-    return got > 0;
-  }
-
-  pid_t pid_ = 0;
-  UniqueFd output_fd_;
-  std::string output_;
-};
-
-// A zombie has ended; whoever inherited it has not looked yet.
-bool runs(pid_t pid) {
-  const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
-  return stat && stat->find(") Z") == std::string::npos;
-}
-
-// Every process that wrote down its id, and what it started, has ended within the time.
-bool all_gone(const test::TempDir& dir, std::chrono::milliseconds within = kPatience) {
-  const auto deadline = Clock::now() + within;
-  std::ifstream pids(dir.path("pids"));
-  pid_t pid = 0;
-  int seen = 0;
-  while (pids >> pid) {
-    seen++;
-    while (runs(pid)) {
-      if (Clock::now() > deadline) return false;
-      ::poll(nullptr, 0, 10);
-    }
-  }
-  return seen > 0;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// Short, so that cases that reach a limit are quick; the cases that must not reach one set it high.
-const Limits kQuick{
-    .start = 300ms, .settle = 500ms, .settle_scheduler = 500ms, .wind_down = 500ms, .kill_after = 300ms};
-const Limits kPatient{.start = kPatience,
-                      .settle = kPatience,
-                      .settle_scheduler = kPatience,
-                      .wind_down = kPatience,
-                      .kill_after = kPatience};
-
-}  // namespace
+using namespace dtrain::launch::test;
 
 TEST_CASE("a job whose processes all end well ends with 0, their output under their names", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   Launcher launcher(job_of(dir,
                            {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=3 steps=9; await done",
                             .workers = {"echo hello", "echo on stderr >&2; mark done"},
@@ -205,7 +24,7 @@ TEST_CASE("a job whose processes all end well ends with 0, their output under th
 }
 
 TEST_CASE("the first error of the process that failed first is the last thing a user reads", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   Launcher launcher(job_of(
       dir,
       {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; await failed; exit 5",
@@ -225,7 +44,7 @@ TEST_CASE("the first error of the process that failed first is the last thing a 
 }
 
 TEST_CASE("a failed start stops the others at once", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   Launcher launcher(
       job_of(dir, {.workers = {"await up; exit 2", "mark up; " + Scripts::kForever}, .servers = {Scripts::kForever}},
              kPatient));
@@ -234,8 +53,8 @@ TEST_CASE("a failed start stops the others at once", "[launch]") {
 }
 
 TEST_CASE("a process that cannot be executed is a failed start that names the program", "[launch]") {
-  const test::TempDir dir;
-  LocalJob job = job_of(dir, {}, kPatient);
+  const TempDir dir;
+  Job job = job_of(dir, {}, kPatient);
   SECTION("a worker") {
     job.others = [&](const std::string&) {
       return std::vector<Command>{
@@ -258,7 +77,7 @@ TEST_CASE("a process that cannot be executed is a failed start that names the pr
 }
 
 TEST_CASE("a scheduler that does not say where it listens is given up", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   SECTION("because it stands still") {
     Launcher launcher(job_of(dir, {.scheduler = Scripts::kForever, .workers = {"mark started"}}, kQuick));
     CHECK(launcher.wait() == 3);
@@ -281,7 +100,7 @@ TEST_CASE("a scheduler that does not say where it listens is given up", "[launch
 
 // Three kinds of scripts: those that end as asked, those that must be killed, and a grandchild that nobody else knows.
 TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   SECTION("everybody obeys") {
     Launcher launcher(
         job_of(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}, .servers = {Scripts::kObedient}}, kPatient));
@@ -320,12 +139,12 @@ TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
 }
 
 TEST_CASE("a launcher that is killed takes its job with it", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   Launcher launcher(
       job_of(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}, .servers = {Scripts::kStubborn}}, kQuick));
   launcher.await("] ready");
   launcher.await("] stubborn", 2);
-  const Result<std::string> record = read_file(dir.path("record/job/processes"));
+  const Result<std::string> record = read_file(launcher.record(dir));
   REQUIRE(record);
   CHECK(std::count(record->begin(), record->end(), '\n') == 4);
   CHECK(contains(*record, "server 0 "));
@@ -338,7 +157,7 @@ TEST_CASE("a launcher that is killed takes its job with it", "[launch]") {
 }
 
 TEST_CASE("after a failure those who do not end by themselves are stopped", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   Launcher launcher(
       job_of(dir,
              {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; " + Scripts::kObedient,
@@ -353,7 +172,7 @@ TEST_CASE("after a failure those who do not end by themselves are stopped", "[la
 }
 
 TEST_CASE("servers that do not end after the last worker are stopped and count as failed", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   Launcher launcher(job_of(dir, {.workers = {"mark done"}, .servers = {Scripts::kStubborn}}, kQuick));
   CHECK(launcher.wait() == 5);
   CHECK(contains(launcher.output(), "still running, stopped now: server 0"));
@@ -361,7 +180,7 @@ TEST_CASE("servers that do not end after the last worker are stopped and count a
 }
 
 TEST_CASE("SIGUSR2 reaches every process and the job goes on", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const std::string script =
       "trap 'echo waits: none' USR2; echo ready; while [ ! -e done ]; do sleep 0.02; done; exit 0";
   Launcher launcher(job_of(

@@ -46,3 +46,29 @@ TEST_CASE("a server beside its scheduler stays on loopback", "[role]") {
   CHECK(address.host == "127.0.0.1");
   CHECK(address.listen.host == "127.0.0.1");
 }
+
+TEST_CASE("a launcher tells hosts the address of its route to them, loopback only if they are this machine", "[role]") {
+  job::LaunchFlags flags;
+  CHECK(launcher_address(flags, {"127.0.0.1", "localhost"}).value() == "127.0.0.1");
+  const auto unknown = launcher_address(flags, {"127.0.0.1", "no-such-host.invalid"});
+  REQUIRE(!unknown);
+  CHECK(unknown.error().code == Code::kStartup);
+  CHECK_THAT(unknown.error().text(), Catch::Contains("no-such-host.invalid") && Catch::Contains("--advertise"));
+  flags.advertise = "node7";
+  CHECK(launcher_address(flags, {"no-such-host.invalid"}).value() == "node7");
+}
+
+TEST_CASE("an interface by its exact name gives the own address", "[role]") {
+  job::LaunchFlags flags;
+  flags.scheduler = "10.0.0.1:9091";
+  flags.interfaces = {"eth-none", "lo"};
+  CHECK(own_host(flags).value() == "127.0.0.1");
+  CHECK(launcher_address(flags, {"10.0.0.2"}).value() == "127.0.0.1");
+  flags.scheduler.clear();
+  CHECK(scheduler_listen(flags, "")->host == "127.0.0.1");
+  flags.interfaces = {"l"};  // ps-lite would take lo for it
+  const auto unknown = own_host(flags);
+  REQUIRE(!unknown);
+  CHECK(unknown.error().code == Code::kStartup);
+  CHECK_THAT(unknown.error().message, Catch::Contains("no interface 'l'") && Catch::Contains("lo 127.0.0.1"));
+}

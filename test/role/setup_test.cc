@@ -25,6 +25,51 @@ job::JobSpec spec_of(const char* store, int64_t workers, int64_t batch_size) {
 
 }  // namespace
 
+// Other values for all, so that none can stand in for another.
+TEST_CASE("every flag of augmentation reaches its place", "[role]") {
+  const data::Distortion none = distortion_of({});
+  CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_numbers() || none.random_resized_crop));
+  job::AugmentFlags flags;
+  flags.resize = 40;
+  flags.inter_method = 4;
+  flags.max_random_rotate_angle = 11;
+  flags.rotate = 12;
+  flags.rotate_list = {13, -14};
+  flags.max_random_shear_ratio = 0.15;
+  flags.min_random_scale = 0.16;
+  flags.max_random_scale = 1.7;
+  flags.max_random_aspect_ratio = 0.18;
+  flags.min_img_size = 19;
+  flags.max_img_size = 2000;
+  flags.min_crop_size = 21;
+  flags.max_crop_size = 22;
+  flags.min_random_area = 0.23;
+  flags.max_random_area = 0.24;
+  flags.max_random_h = 25;
+  flags.max_random_s = 26;
+  flags.max_random_l = 27;
+  flags.brightness = 0.28;
+  flags.contrast = 0.29;
+  flags.saturation = 0.3;
+  flags.pca_noise = 0.31;
+  flags.max_random_contrast = 0.32;
+  flags.max_random_illumination = 33;
+  const data::Distortion all = distortion_of(flags);
+  CHECK(all.resize == 40);
+  CHECK(all.interpolation == data::Interpolation::kLanczos4);
+  CHECK((all.rotate_max == 11 && all.rotate == 12 && all.rotate_list == std::vector<int>{13, -14}));
+  CHECK(all.shear_max == 0.15);
+  CHECK((all.scale.min == 0.16 && all.scale.max == 1.7));
+  CHECK((all.aspect.min == 1 - 0.18 && all.aspect.max == 1.18));
+  CHECK((all.img_size_min == 19 && all.img_size_max == 2000));
+  CHECK((all.crop_size_min == 21 && all.crop_size_max == 22));
+  CHECK((all.area.min == 0.23 && all.area.max == 0.24));
+  CHECK((all.color.h_max == 25 && all.color.s_max == 26 && all.color.l_max == 27));
+  CHECK((all.color.brightness == 0.28 && all.color.contrast == 0.29 && all.color.saturation == 0.3));
+  CHECK(all.color.pca_noise == 0.31);
+  CHECK((all.random_contrast == 0.32 && all.random_illumination == 33));
+}
+
 // formats.md 3.8: N = 13, W = 3, B = 4 gives shares [0,4) [4,9) [9,13) and 2 batches.
 TEST_CASE("shares are disjoint and complete, and all workers of BSP do the same number of batches", "[role]") {
   const PassPlan plan = *plan_passes(spec_of("dist_sync", 3, 4), 13, {});
@@ -84,6 +129,16 @@ TEST_CASE("every record comes at least once in a pass, and groups have equal bat
     }
     REQUIRE(next == records);
   }
+}
+
+// models.md 10: 391 and 98 as MXNet 1.x; 0.7 has 468 and 117 and MXNet-G 92, which leave records out (formats.md 3.8).
+TEST_CASE("the documented jobs go round their records in as many batches as they fill", "[role]") {
+  CHECK(plan_passes(spec_of("device", 1, 128), 50000, {})->batches == std::vector<int64_t>{391});
+  CHECK(plan_passes(spec_of("dist_sync", 4, 128), 50000, {})->batches == std::vector<int64_t>(4, 98));
+  CHECK(plan_passes(spec_of("dist_sync", 4, 128), 60000, {})->batches == std::vector<int64_t>(4, 118));
+  job::JobSpec gsp = spec_of("dist_gsync", 12, 45);
+  gsp.groups = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
+  CHECK(plan_passes(gsp, 50000, {})->batches == std::vector<int64_t>(12, 93));
 }
 
 TEST_CASE("--num-examples changes the length of a pass and no share", "[role]") {
@@ -205,6 +260,35 @@ TEST_CASE("keys are the parameters, then the statistics", "[role]") {
   REQUIRE(sizes.size() == 16 + 6);
   CHECK(sizes[0] == 32 * 3 * 5 * 5);
   CHECK(sizes[16] == 32);  // batchnorm0_moving_mean
+}
+
+TEST_CASE("a network that brings its initial values takes no other rule", "[role]") {
+  job::JobFlags flags;
+  flags.network.network = "resnet-zscore";
+  flags.network.num_classes = 10;
+  flags.network.image_shape = {3, 32, 32};
+  CHECK(build_network(flags));
+  flags.network.initializer = "xavier";
+  const Result<Network> refused = build_network(flags);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Catch::Contains("brings the initial values of 'level2_block1_proj_weight'"));
+}
+
+TEST_CASE("flags choose the width of cross and the stages of MXNet-G's resnet", "[role]") {
+  job::JobFlags flags;
+  flags.network.num_classes = 100;
+  flags.network.image_shape = {3, 28, 28};
+  flags.network.network = "cross";
+  flags.network.widen_factor = 2;
+  CHECK(build_network(flags)->shapes.parameter_elements() == 3545348);
+  flags.network.network = "lenet";
+  CHECK_THAT(build_network(flags).error().message, Catch::Contains("one width only"));
+  flags.network.widen_factor = 1;
+  flags.network.network = "resnet-20@mxnet-g";
+  flags.network.image_shape = {3, 32, 32};
+  flags.augment.data_type = "cifar10";
+  CHECK(build_network(flags)->shapes.parameters.size() == 64);
 }
 
 // One seed, one network: the values that every process draws for itself are equal, and another seed has others.

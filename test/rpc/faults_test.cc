@@ -41,7 +41,7 @@ class Server {
   Server(uint32_t rank, const std::vector<kvstore::Slice>& placement)
       : shard(kvstore::Shard::create({.server = rank,
                                       .placement = placement,
-                                      .parameters = {"a_weight", "b_weight"},
+                                      .parameters = {{}, {}},
                                       .rule = momentum_rule(),
                                       .policy = sync::bsp(kWorkers),
                                       .deterministic = true})

@@ -46,5 +46,7 @@ TEST_CASE("lines have the forms of MXNet", "[train]") {
   CHECK(metric_line(3, "Train", values[0]) == "Epoch[3] Train-accuracy=0.101562");
   CHECK(time_line(3, 12.3456) == "Epoch[3] Time cost=12.346");
   CHECK(learning_rate_line(391, 0.094) == "Update[391]: Change learning rate to 9.40000e-02");
+  CHECK(reached_line("train", {.accuracy = 0.1 * 3, .seconds = 12.3456, .samples = 46080}) ==
+        "Reached train-accuracy 0.3 after 12.346 s and 46080 samples");
   CHECK(saved_line("m-0001.params") == "Saved checkpoint to \"m-0001.params\"");
 }

@@ -44,6 +44,7 @@ TEST_CASE("summary.json has the keys of the specification", "[train]") {
                           "train_accuracy",
                           "validation_accuracy",
                           "best_validation_accuracy",
+                          "time_to_accuracy",
                           "samples",
                           "samples_per_s",
                           "seconds",
@@ -55,15 +56,37 @@ TEST_CASE("summary.json has the keys of the specification", "[train]") {
     INFO(key);
     CHECK(json.contains(key));
   }
-  CHECK(json.size() == 20);
+  CHECK(json.size() == 21);
   CHECK(json["train_accuracy"] == 0.5);
   CHECK(json["validation_accuracy"].is_null());
   CHECK(json["best_validation_accuracy"].is_null());
   CHECK(json["devices"].is_array());
   CHECK(json["peak_rss_bytes"]["worker 0"] > 1000000);
   CHECK(json["error"] == "label out of range");
+  CHECK(json["time_to_accuracy"] == nlohmann::json::parse(R"({"train": [], "validation": []})"));
   summary.error.clear();
   CHECK(nlohmann::json::parse(to_json(summary))["error"].is_null());
+}
+
+// R-G12. A level counts once, all levels on the way have the time of the first measurement that reached them.
+TEST_CASE("each further step of accuracy has the time when it was first reached", "[train]") {
+  AccuracyTimes times(0.1);
+  CHECK(times.note(0.05, 1, 64).empty());
+  CHECK(times.note(std::numeric_limits<double>::quiet_NaN(), 2, 128).empty());
+  const auto first = times.note(0.3, 3, 192);  // 3 times 0.1 is more than 0.3 in doubles
+  REQUIRE(first.size() == 3);
+  CHECK(first[2].accuracy == Approx(0.3));
+  CHECK(first[0].seconds == 3);
+  CHECK(times.note(0.2, 4, 256).empty());
+  CHECK(times.note(0.45, 5, 320).size() == 1);
+  CHECK(times.note(1, 6, 384).size() == 6);
+  CHECK(times.note(1, 7, 448).empty());
+  REQUIRE(times.all().size() == 10);
+  CHECK(times.all()[3].samples == 320);
+  CHECK(times.all()[9].accuracy == 1);
+  CHECK(AccuracyTimes(0).note(1, 1, 1).empty());
+  AccuracyTimes coarse(0.4);
+  CHECK(coarse.note(1, 1, 1).size() == 2);  // 0.4, 0.8
 }
 
 TEST_CASE("several processes may append to one metrics file", "[train]") {

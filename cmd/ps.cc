@@ -1,0 +1,55 @@
+// `dtrain ps`: the processes of jobs that run on this machine, and on others (R-L11).
+#include <algorithm>
+#include <tuple>
+
+#include "job/exit_code.h"
+#include "launch/job_record.h"
+#include "recorded_jobs.h"
+
+namespace dtrain::cmd {
+namespace {
+
+struct Options {
+  HostsOptions hosts;
+  bool plain = false;
+};
+
+job::FlagTable<Options> flags() {
+  std::vector<job::FlagRow<Options>> rows = hosts_rows<Options>();
+  rows.push_back({.name = "plain",
+                  .help = "a line a process: job, role, rank, pid, start, seconds, host",
+                  .bind = DT_FIELD(Options, plain)});
+  return {std::move(rows)};
+}
+
+// One machine may be there under two names, or be this one.
+void sort_and_merge(std::vector<launch::RecordedProcess>& processes) {
+  const auto key = [](const launch::RecordedProcess& p) { return std::tie(p.job, p.role, p.rank, p.host, p.pid); };
+  const auto less = [&](const auto& a, const auto& b) { return key(a) < key(b); };
+  const auto same = [&](const auto& a, const auto& b) { return key(a) == key(b); };
+  std::sort(processes.begin(), processes.end(), less);
+  processes.erase(std::unique(processes.begin(), processes.end(), same), processes.end());
+}
+
+}  // namespace
+
+Result<int> ps(const Call& call) {
+  DT_TRY(const ToolLine<Options> line, read_tool_line(flags(), "dtrain ps [FLAGS]", call, 0, 0));
+  if (line.help) return 0;
+  const std::string root = launch::record_root(call.environment("XDG_RUNTIME_DIR").value_or(""));
+  DT_TRY(std::vector<launch::RecordedProcess> processes, launch::recorded_processes(root));
+  DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, {"ps", "--plain"}));
+  int code = job::kExitOk;
+  for (size_t i = 0; i < asked.answers.size(); i++) {
+    const launch::Finished& answer = asked.answers[i];
+    for (launch::RecordedProcess& process : launch::parse_plain(answer.output)) processes.push_back(std::move(process));
+    if (answer.ended_with(job::kExitOk)) continue;
+    fmt::print(stderr, "error [start-up] {}\n", launch::complaint(asked.hosts[i], answer));
+    code = job::kExitStartup;
+  }
+  sort_and_merge(processes);
+  std::fputs((line.options.plain ? launch::plain(processes) : launch::table(processes)).c_str(), stdout);
+  return code;
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,24 @@
+#include "recorded_jobs.h"
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "launch/make_job.h"
+
+namespace dtrain::cmd {
+
+Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::string> arguments) {
+  HostsAnswers all;
+  if (options.hostfile.empty()) return all;
+  const Result<std::string> text = read_file(options.hostfile);
+  if (!text) return fail(Code::kUsage, "-H: {}", text.error().message);
+  DT_TRY(const job::HostFile file, job::parse_host_file(*text, options.hostfile));
+  all.hosts = job::ssh_addresses(file);
+  DT_TRY(const std::string executable, launch::this_executable());
+  arguments.insert(arguments.begin(), launch::remote_executable(executable, std::filesystem::current_path().string(),
+                                                                options.sync_dst_dir));
+  DT_TRY(all.answers, launch::ask_hosts(all.hosts, arguments));
+  return all;
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,85 @@
+#include "launch/local_host.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace dtrain::launch {
+namespace {
+
+constexpr int kReadsAtEnd = 64;  // its children may go on printing
+
+}  // namespace
+
+Result<std::unique_ptr<LocalHost>> LocalHost::create(const LocalHostOptions& options) {
+  std::optional<JobRecord> record;
+  if (!options.job.empty()) {
+    DT_TRY(JobRecord made, JobRecord::create(options.record_root, options.job));
+    record.emplace(std::move(made));
+  }
+  DT_TRY(ProcessGroup group,
+         ProcessGroup::create(options.kill_after, record ? record->file() : "", record ? record->directory() : ""));
+  return std::unique_ptr<LocalHost>(new LocalHost(std::move(record), std::move(group)));
+}
+
+Result<> LocalHost::start(size_t process, const Command& command) {
+  DT_TRY(Process started, launch::start(command, group_));
+  Result<> recorded;
+  if (record_) recorded = record_->add(command.role, command.rank, started.pid);
+  members_.push_back({process, std::move(started), {}, {}, recorded.has_value()});
+  if (recorded) return {};
+  ::kill(members_.back().process.pid, SIGKILL);  // nobody could find it
+  ::waitpid(members_.back().process.pid, nullptr, 0);
+  return recorded;
+}
+
+void LocalHost::signal(int number) {
+  group_.signal(number);
+}
+
+// Each by itself: the group's signal would take the guard too, and with it the hold on the group's id.
+void LocalHost::kill() {
+  for (const Member& member : members_) {
+    if (member.running) ::kill(member.process.pid, SIGKILL);
+  }
+}
+
+void LocalHost::watch(std::vector<pollfd>& watched) const {
+  for (const Member& member : members_) {
+    for (const UniqueFd* fd : {&member.process.out, &member.process.err}) {
+      if (fd->open()) watched.push_back({.fd = fd->get(), .events = POLLIN, .revents = 0});
+    }
+  }
+}
+
+void LocalHost::take(std::vector<HostEvent>& events) {
+  for (Member& member : members_) {
+    read(member, kReadsPerTurn, events);
+    reap(member, events);
+  }
+}
+
+bool LocalHost::running() const {
+  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.running; });
+}
+
+void LocalHost::read(Member& member, int reads_max, std::vector<HostEvent>& events) {
+  const auto to_events = [&](bool is_stdout) {
+    return [&, is_stdout](const std::string& line) { events.emplace_back(Line{member.id, line, is_stdout}); };
+  };
+  read_lines(member.process.out, member.out, reads_max, to_events(true));
+  read_lines(member.process.err, member.err, reads_max, to_events(false));
+}
+
+void LocalHost::reap(Member& member, std::vector<HostEvent>& events) {
+  int status = 0;
+  rusage usage{};
+  if (!member.running || ::wait4(member.process.pid, &status, WNOHANG, &usage) != member.process.pid) return;
+  member.running = false;
+  read(member, kReadsAtEnd, events);
+  events.emplace_back(End{member.id, status, static_cast<uint64_t>(usage.ru_maxrss) << 10});  // counted in KiB
+}
+
+}  // namespace dtrain::launch

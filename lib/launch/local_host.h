@@ -1,0 +1,53 @@
+// Processes on this machine, in a group that ends with the launcher, and on record while they run (R-L4).
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "launch/host.h"
+#include "launch/job_record.h"
+#include "launch/output.h"
+#include "launch/process_group.h"
+
+namespace dtrain::launch {
+
+struct LocalHostOptions {
+  std::string job;                       // a file name; empty: nothing is put on record
+  std::string record_root;               // job_record.h
+  std::chrono::milliseconds kill_after;  // between TERM and KILL when the launcher has died
+};
+
+class LocalHost : public Host {
+ public:
+  static Result<std::unique_ptr<LocalHost>> create(const LocalHostOptions& options);
+
+  Result<> start(size_t process, const Command& command) override;
+  void signal(int number) override;
+  void kill() override;
+  void close() override {}
+  void watch(std::vector<pollfd>& watched) const override;
+  [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override { return std::nullopt; }  // SIGCHLD wakes
+  void take(std::vector<HostEvent>& events) override;
+  [[nodiscard]] bool shares_run_dir() const override { return true; }
+
+  [[nodiscard]] bool running() const;
+
+ private:
+  struct Member {
+    size_t id = 0;
+    Process process;
+    LineSplitter out, err;
+    bool running = true;
+  };
+
+  LocalHost(std::optional<JobRecord> record, ProcessGroup group)
+      : record_(std::move(record)), group_(std::move(group)) {}
+  static void read(Member& member, int reads_max, std::vector<HostEvent>& events);
+  static void reap(Member& member, std::vector<HostEvent>& events);
+
+  std::optional<JobRecord> record_;  // before the group: the file is there as long as a process is
+  ProcessGroup group_;
+  std::deque<Member> members_;
+};
+
+}  // namespace dtrain::launch

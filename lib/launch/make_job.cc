@@ -1,0 +1,273 @@
+#include "launch/make_job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <filesystem>
+
+#include "job/token.h"
+#include "launch/job_record.h"
+
+namespace dtrain::launch {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+// What all commands of one job have in common; a value, for the job keeps it until the scheduler has said its address.
+struct Common {
+  std::string executable, run_dir, host;
+  std::vector<std::string> arguments;    // the user's, but for what is the launcher's alone
+  std::vector<std::string> environment;  // of all, after what the user gave
+  Variables variables;
+  std::optional<job::Seating> seating;
+  std::vector<job::SshAddress> machines;  // other hosts; empty: all processes are on this one
+  std::string remote_executable;
+  std::string address;   // of the scheduler; empty: it finds its own
+  bool loopback = true;  // all processes are on this host, and the user said nothing about addresses
+  bool port_given = false;
+};
+
+bool names_own_address(const job::Flags& flags) {
+  const job::LaunchFlags& launch = flags.launch;
+  // Variables of ps-lite name interfaces for jobs on clusters; what stays on this host does without.
+  const bool interface = !launch.interfaces.empty() && flags.source("interface") > job::Source::kEnvironment;
+  return interface || !launch.advertise.empty() || !launch.bind.empty();
+}
+
+Common common_of(const JobSetting& setting) {
+  const job::LaunchFlags& launch = setting.flags.launch;
+  const bool by_ssh = launch.launcher == "ssh";
+  Common common;
+  common.executable = setting.executable;
+  common.run_dir = setting.run_dir;
+  common.host = setting.host;
+  common.arguments = job::without_flags(setting.arguments, {"dry-run", "env", "env-server", "env-worker", "env-file",
+                                                            "sync-dst-dir", "exclude", "token-file"});
+  common.environment = {
+      "DTRAIN_TOKEN=" + (setting.token.empty() ? job::make_token() : setting.token),
+      fmt::format("DMLC_NUM_WORKER={}", setting.flags.job.num_workers),
+      fmt::format("DMLC_NUM_SERVER={}", setting.flags.job.num_servers),
+      "DMLC_JOB_CLUSTER=" + launch.launcher,
+  };
+  common.variables = setting.variables;
+  common.seating = setting.hosts;
+  if (by_ssh) common.machines = distinct_hosts(setting.hosts.value());
+  common.remote_executable = remote_executable(setting.executable, setting.directory, launch.sync_dst_dir);
+  if (by_ssh) common.address = setting.address;
+  common.loopback = !by_ssh && !names_own_address(setting.flags);
+  common.port_given = launch.port != 0;
+  return common;
+}
+
+void append(std::vector<std::string>& list, const std::vector<std::string>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+// Where the host file puts a process; nothing: it does not say.
+const job::Seat* seat_of(const Common& common, const std::string& role, int rank) {
+  if (!common.seating || role == "scheduler") return nullptr;
+  const std::vector<job::Seat>& seats = role == "server" ? common.seating->servers : common.seating->workers;
+  return &seats[static_cast<size_t>(rank)];
+}
+
+// Command::machine of the seat.
+size_t machine_of(const Common& common, const job::Seat& seat) {
+  const auto found = std::find(common.machines.begin(), common.machines.end(), seat.ssh);
+  return found == common.machines.end() ? 0 : static_cast<size_t>(found - common.machines.begin()) + 1;
+}
+
+// Servers and workers that run there.
+int64_t processes_on(const Common& common, size_t machine) {
+  int64_t count = 0;
+  for (const auto* seats : {&common.seating->servers, &common.seating->workers}) {
+    count += std::count_if(seats->begin(), seats->end(),
+                           [&](const job::Seat& seat) { return machine_of(common, seat) == machine; });
+  }
+  return count;
+}
+
+Command start_of(const Common& common, const std::string& role, int rank) {
+  Command command{.role = role, .rank = rank, .host = common.host, .arguments = {common.executable}};
+  const job::Seat* seat = seat_of(common, role, rank);
+  if (seat != nullptr) {
+    command.host = seat->host;
+    command.machine = machine_of(common, *seat);
+  }
+  if (command.machine > 0) {
+    command.arguments = {common.remote_executable};
+    append(command.environment, common.variables.forwarded);
+    append(command.environment, {fmt::format("DTRAIN_HOST_ROLES={}", processes_on(common, command.machine))});
+  }
+  append(command.environment, role == "scheduler" ? common.variables.scheduler
+                              : role == "server"  ? common.variables.server
+                                                  : common.variables.worker);
+  append(command.environment, common.environment);
+  // With other hosts the own address of the flags is the scheduler's.
+  const std::vector<std::string> own = role == "scheduler" ? std::vector<std::string>{"advertise", "interface"}
+                                                           : std::vector<std::string>{"advertise", "bind"};
+  append(command.arguments, common.machines.empty() ? common.arguments : job::without_flags(common.arguments, own));
+  append(command.arguments, {"--role", role, "--rank", std::to_string(rank), "--run-dir", common.run_dir});
+  append(command.environment, {"DMLC_ROLE=" + role, fmt::format("DMLC_RANK={}", rank)});
+  if (seat != nullptr && !seat->gpus.empty()) {
+    append(command.arguments, {"--gpus", fmt::format("{}", fmt::join(seat->gpus, ","))});
+  }
+  return command;
+}
+
+// `task`: its number among servers and workers, as dmlc's trackers count them.
+Command command_for(const Common& common, const std::string& role, int rank, int task, const std::string& scheduler) {
+  Command command = start_of(common, role, rank);
+  if (common.loopback) append(command.arguments, {"--advertise", kLoopback});
+  if (role == "scheduler") {
+    if (!common.address.empty()) append(command.arguments, {"--advertise", common.address});
+    return command;
+  }
+  // --port is the scheduler's own: the others of this host cannot have it too.
+  append(command.arguments, {"--scheduler", scheduler});
+  if (common.port_given) append(command.arguments, {"--port", "0"});
+  const size_t colon = scheduler.rfind(':');
+  append(command.environment, {"DMLC_PS_ROOT_URI=" + scheduler.substr(0, colon),
+                               "DMLC_PS_ROOT_PORT=" + (colon == std::string::npos ? "" : scheduler.substr(colon + 1)),
+                               fmt::format("DMLC_TASK_ID={}", task),
+                               fmt::format("DMLC_{}_ID={}", role == "server" ? "SERVER" : "WORKER", rank)});
+  return command;
+}
+
+// Servers before workers: a worker that finds its servers there waits less.
+std::vector<Command> others(const Common& common, int workers, int servers, const std::string& scheduler) {
+  std::vector<Command> commands;
+  commands.reserve(static_cast<size_t>(workers) + static_cast<size_t>(servers));
+  for (int i = 0; i < servers; i++) commands.push_back(command_for(common, "server", i, workers + i, scheduler));
+  for (int i = 0; i < workers; i++) commands.push_back(command_for(common, "worker", i, i, scheduler));
+  return commands;
+}
+
+std::vector<Machine> machines_of(const Common& common, const JobSetting& setting) {
+  const job::LaunchFlags& launch = setting.flags.launch;
+  std::vector<std::string> for_agent;  // without it dtrain may not even start
+  for (const std::string& entry : setting.variables.forwarded) {
+    if (entry.starts_with("LD_LIBRARY_PATH=")) for_agent.push_back(entry);
+  }
+  std::vector<Machine> machines;
+  for (const job::SshAddress& address : common.machines) {
+    machines.push_back({.name = host_name(address),
+                        .ssh = ssh_command(address, "exec sh -s"),
+                        .executable = common.remote_executable,
+                        .directory = launch.sync_dst_dir.empty() ? setting.directory : launch.sync_dst_dir,
+                        .agent = for_agent,
+                        .copy = {}});
+    if (launch.sync_dst_dir.empty()) continue;
+    machines.back().copy = rsync_command(address, launch.sync_dst_dir, launch.exclude);
+  }
+  return machines;
+}
+
+// Detection within the timeout plus 2 s (R-F1); after the scheduler's death the others try again for its grace (R-F2).
+Limits limits_of(const job::WireFlags& wire) {
+  constexpr auto kDetection = std::chrono::seconds(2);
+  constexpr auto kSlack = std::chrono::seconds(3);
+  Limits limits;
+  limits.start = wire.start_timeout;
+  limits.settle = wire.heartbeat_timeout + kDetection + kSlack;
+  limits.settle_scheduler = wire.heartbeat_timeout + wire.scheduler_grace + kDetection + kSlack;
+  return limits;
+}
+
+// "lenet-20261121-101500-4f9ac01b" of "runs/lenet-20261121-101500". Drawn, for jobs that others start on the same hosts
+// may have a run directory of the same name.
+std::string job_name(const std::string& run_dir) {
+  const std::filesystem::path path(run_dir);
+  const std::string name = path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+  return fmt::format("{}-{}", name.empty() || name == "." || name == ".." ? "job" : name,
+                     job::make_token().substr(0, 8));
+}
+
+// The names of a command's variables.
+std::string names_of(const std::vector<std::string>& environment) {
+  std::vector<std::string> names;
+  names.reserve(environment.size());
+  for (const std::string& entry : environment) names.push_back(entry.substr(0, entry.find('=')));
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+}  // namespace
+
+Job make_job(const JobSetting& setting) {
+  const Common common = common_of(setting);
+  const int workers = static_cast<int>(setting.flags.job.num_workers);
+  const int servers = static_cast<int>(setting.flags.job.num_servers);
+  Job job;
+  job.name = job_name(setting.run_dir);
+  job.scheduler = command_for(common, "scheduler", 0, 0, "");
+  job.others = [=](const std::string& scheduler) { return others(common, workers, servers, scheduler); };
+  job.limits = limits_of(setting.flags.wire);
+  job.record_root = record_root(setting.runtime_directory);
+  job.log_hint = "logs are in " + setting.run_dir;
+  job.stopped_hint = fmt::format("stopped; '--resume {}' goes on from the last checkpoint", setting.run_dir);
+  job.machines = machines_of(common, setting);
+  job.run_dir = setting.run_dir;
+  job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
+  const int64_t port = setting.flags.launch.port;
+  const std::string host = common.loopback ? kLoopback : common.address;
+  job.scheduler_address = fmt::format(fmt::runtime(host.find(':') == std::string::npos ? "{}:{}" : "[{}]:{}"),
+                                      host.empty() ? "HOST" : host, port == 0 ? "PORT" : std::to_string(port));
+  return job;
+}
+
+std::string dry_run_text(const Job& job) {
+  std::vector<Command> commands = {job.scheduler};
+  for (Command& command : job.others(job.scheduler_address)) commands.push_back(std::move(command));
+  std::string text = process_table(commands);
+  if (job.machines.empty()) return text;
+  text += "\nonce a host, before the processes start:\n";
+  for (const Machine& machine : job.machines) {
+    if (!machine.copy.empty()) text += shell_line(machine.copy) + "\n";
+    text += shell_line(machine.ssh) + "\n";
+  }
+  text += "\nvariables, through the standard input of ssh:\n";
+  for (const Command& command : commands) {
+    if (command.machine > 0) text += fmt::format("{}: {}\n", command.name(), names_of(command.environment));
+  }
+  return text;
+}
+
+std::vector<job::SshAddress> distinct_hosts(const job::Seating& seating) {
+  std::vector<job::SshAddress> hosts;
+  for (const auto* seats : {&seating.servers, &seating.workers}) {
+    for (const job::Seat& seat : *seats) {
+      if (std::find(hosts.begin(), hosts.end(), seat.ssh) == hosts.end()) hosts.push_back(seat.ssh);
+    }
+  }
+  return hosts;
+}
+
+std::string host_name(const job::SshAddress& address) {
+  if (address.port == 0) return address.host;
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(v6 ? "[{}]:{}" : "{}:{}"), address.host, address.port);
+}
+
+std::string remote_executable(const std::string& executable, const std::string& directory, const std::string& copy) {
+  if (copy.empty() || !executable.starts_with(directory + "/")) return executable;
+  return copy + executable.substr(directory.size());
+}
+
+Result<std::string> this_executable() {
+  std::array<char, PATH_MAX> path;
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (length < 0) return fail(Code::kStartup, "cannot read /proc/self/exe: {}", std::strerror(errno));
+  return std::string(path.data(), static_cast<size_t>(length));
+}
+
+std::string this_host() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  const std::string host = name.data();
+  return host.substr(0, host.find('.'));
+}
+
+}  // namespace dtrain::launch

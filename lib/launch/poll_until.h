@@ -1,0 +1,24 @@
+// poll(2) up to a point in time instead of for a number of milliseconds. (Not poll.h: Meson puts this folder on the
+// include path, where it would hide the system's.)
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <span>
+
+namespace dtrain::launch {
+
+// As poll; nothing: without an end. A point that has passed: what is there now.
+inline int poll_until(std::span<pollfd> watched, std::optional<std::chrono::steady_clock::time_point> until) {
+  int timeout_ms = -1;
+  if (until) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now());
+    timeout_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
+  }
+  return ::poll(watched.data(), watched.size(), timeout_ms);
+}
+
+}  // namespace dtrain::launch

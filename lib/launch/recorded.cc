@@ -1,0 +1,207 @@
+#include "launch/recorded.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <sstream>
+
+#include "base/file.h"
+#include "launch/job_record.h"
+#include "launch/make_job.h"
+#include "launch/poll_until.h"
+#include "launch/ssh.h"
+#include "launch/unique_fd.h"
+
+namespace dtrain::launch {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr auto kAskTime = std::chrono::seconds(60);
+constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process in the kernel's hands can outlast even KILL
+
+// glibc 2.36 declares them for C alone.
+UniqueFd pidfd_open(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+void pidfd_send_signal(int fd, int number) {
+  ::syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
+}
+
+bool is_own(pid_t pid) {
+  struct stat status {};
+  return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid == ::getuid();
+}
+
+bool is_zombie(pid_t pid) {
+  const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
+  return stat && stat->find(") Z") != std::string::npos;
+}
+
+int64_t seconds_since(uint64_t start) {
+  std::istringstream uptime(read_file("/proc/uptime").value_or("0"));
+  double now = 0;
+  uptime >> now;
+  return std::max<int64_t>(
+      0, static_cast<int64_t>(now - static_cast<double>(start) / static_cast<double>(::sysconf(_SC_CLK_TCK))));
+}
+
+// Code::kStartup: somebody else could have written there what this user would then end.
+Result<> check_root(const std::string& root) {
+  struct stat status {};
+  if (::lstat(root.c_str(), &status) != 0) return {};
+  if (S_ISDIR(status.st_mode) && status.st_uid == ::getuid() && (status.st_mode & 077) == 0) return {};
+  return fail(Code::kStartup, "'{}' is not a directory of this user alone (mode 700): remove it", root);
+}
+
+void read_record(const fs::path& file, const std::string& job, std::vector<RecordedProcess>& processes) {
+  std::istringstream lines(read_file(file.string()).value_or(""));
+  RecordedProcess process;
+  process.job = job;
+  process.host = this_host();
+  while (lines >> process.role >> process.rank >> process.pid >> process.start) {
+    if (process_start_time(process.pid) != process.start || !is_own(process.pid) || is_zombie(process.pid)) continue;
+    process.seconds = seconds_since(process.start);
+    processes.push_back(process);
+  }
+}
+
+// A running process that cannot become another one while it is held.
+struct Held {
+  RecordedProcess process;
+  UniqueFd fd;
+};
+
+std::vector<Held> hold(std::vector<RecordedProcess> processes) {
+  std::vector<Held> held;
+  for (RecordedProcess& process : processes) {
+    UniqueFd fd = pidfd_open(process.pid);
+    // Looked at once more, now that the pid is this process's as long as the descriptor is open.
+    if (!fd.open() || process_start_time(process.pid) != process.start) continue;
+    held.push_back({std::move(process), std::move(fd)});
+  }
+  return held;
+}
+
+void signal(const std::vector<Held>& held, int number) {
+  for (const Held& one : held) pidfd_send_signal(one.fd.get(), number);
+}
+
+// Drops those that have ended; true when none is left within the time.
+bool all_end(std::vector<Held>& held, std::chrono::milliseconds time) {
+  const auto deadline = Clock::now() + time;
+  while (!held.empty()) {
+    pollfd watched{.fd = held.back().fd.get(), .events = POLLIN, .revents = 0};
+    if (poll_until({&watched, 1}, deadline) > 0) {
+      held.pop_back();
+    } else if (Clock::now() >= deadline) {
+      std::erase_if(held, [](const Held& one) {
+        pollfd ended{.fd = one.fd.get(), .events = POLLIN, .revents = 0};
+        return ::poll(&ended, 1, 0) > 0;
+      });
+      return held.empty();
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<RecordedProcess>> recorded_processes(const std::string& root) {
+  DT_TRY_VOID(check_root(root));
+  std::vector<RecordedProcess> processes;
+  std::error_code error;
+  for (const fs::directory_entry& job : fs::directory_iterator(root, error)) {
+    for (const fs::directory_entry& file : fs::directory_iterator(job.path(), error)) {
+      if (file.path().filename().string().starts_with("processes-")) {
+        read_record(file.path(), job.path().filename().string(), processes);
+      }
+    }
+  }
+  return processes;
+}
+
+std::vector<RecordedProcess> end_processes(std::vector<RecordedProcess> processes,
+                                           std::chrono::milliseconds kill_after) {
+  std::vector<Held> held = hold(std::move(processes));
+  signal(held, SIGTERM);
+  if (!all_end(held, kill_after)) {
+    signal(held, SIGKILL);
+    all_end(held, kReapAfterKill);
+  }
+  std::vector<RecordedProcess> left;
+  left.reserve(held.size());
+  for (Held& one : held) left.push_back(std::move(one.process));
+  return left;
+}
+
+std::string table(const std::vector<RecordedProcess>& processes) {
+  size_t job = 3, host = 4;
+  for (const RecordedProcess& process : processes) {
+    job = std::max(job, process.job.size());
+    host = std::max(host, process.host.size());
+  }
+  std::string text = fmt::format("{:<{}}  {:<9}  {:>4}  {:<{}}  {:>7}  {:>8}\n", "job", job, "role", "rank", "host",
+                                 host, "pid", "seconds");
+  for (const RecordedProcess& process : processes) {
+    text += fmt::format("{:<{}}  {:<9}  {:>4}  {:<{}}  {:>7}  {:>8}\n", process.job, job, process.role, process.rank,
+                        process.host, host, process.pid, process.seconds);
+  }
+  return text;
+}
+
+std::string plain(const std::vector<RecordedProcess>& processes) {
+  std::string text;
+  for (const RecordedProcess& process : processes) {
+    text += fmt::format("{} {} {} {} {} {} {}\n", process.job, process.role, process.rank, process.pid, process.start,
+                        process.seconds, process.host);
+  }
+  return text;
+}
+
+std::vector<RecordedProcess> parse_plain(const std::vector<std::string>& lines) {
+  std::vector<RecordedProcess> processes;
+  for (const std::string& line : lines) {
+    std::istringstream words(line);
+    RecordedProcess process;
+    if (words >> process.job >> process.role >> process.rank >> process.pid >> process.start >> process.seconds >>
+        process.host) {
+      processes.push_back(std::move(process));
+    }
+  }
+  return processes;
+}
+
+Result<std::vector<Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
+                                        const std::vector<std::string>& arguments) {
+  std::vector<Command> commands;
+  commands.reserve(hosts.size());
+  for (const job::SshAddress& host : hosts) {
+    commands.push_back({.role = "ssh",
+                        .rank = static_cast<int>(commands.size()),
+                        .host = host_name(host),
+                        .arguments = ssh_command(host, "exec " + shell_line(arguments))});
+  }
+  SignalQueue signals;
+  return run_all(
+      commands,
+      {.host = {"", "", std::chrono::seconds(1)}, .at_once = commands.size(), .limit = kAskTime, .goes_on = {}},
+      signals);
+}
+
+std::string complaint(const job::SshAddress& host, const Finished& answer) {
+  const std::string words = answer.errors.empty() ? "" : fmt::format(": {}", fmt::join(answer.errors, "; "));
+  if (answer.timed_out)
+    return fmt::format("{} has not answered within {} s{}", host_name(host), kAskTime.count(), words);
+  if (answer.ended_with(kNoExecutable)) {
+    return fmt::format("{} has no such executable{}: --sync-dst-dir says where the job's is", host_name(host), words);
+  }
+  return fmt::format("{} gave no answer by ssh{}", host_name(host), words);
+}
+
+}  // namespace dtrain::launch

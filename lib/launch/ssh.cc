@@ -1,0 +1,53 @@
+#include "launch/ssh.h"
+
+#include "launch/command.h"
+
+namespace dtrain::launch {
+namespace {
+
+// A host that is off answers within seconds or not at all; a connection that went dead is noticed after 15 s. No
+// terminal; no master that outlives the launcher and holds its streams open.
+std::vector<std::string> ssh_with_options(const job::SshAddress& address) {
+  std::vector<std::string> words = {"ssh"};
+  for (const char* word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o",
+                           "ServerAliveCountMax=3", "-o", "ControlMaster=no"}) {
+    words.emplace_back(word);
+  }
+  if (address.port != 0) words.insert(words.end(), {"-p", std::to_string(address.port)});
+  if (!address.user.empty()) words.insert(words.end(), {"-l", address.user});
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> ssh_command(const job::SshAddress& address, const std::string& command) {
+  std::vector<std::string> words = ssh_with_options(address);
+  words.insert(words.end(), {"--", address.host, command});
+  return words;
+}
+
+std::string starter_script(const Machine& machine) {
+  std::string script;
+  for (const std::string& entry : machine.agent) {
+    const size_t equals = entry.find('=');
+    script += fmt::format("{}; export {}\n", entry.substr(0, equals + 1) + shell_line({entry.substr(equals + 1)}),
+                          entry.substr(0, equals));
+  }
+  const std::string directory = shell_line({machine.directory}), executable = shell_line({machine.executable});
+  // On one line: the shell has read it whole before the agent reads from the same stream.
+  script += fmt::format("cd {} || exit {}; ", directory, kNoDirectory);
+  script += fmt::format("[ -x {0} ] || exit {1}; exec {0} launch-agent\n", executable, kNoExecutable);
+  return script;
+}
+
+std::vector<std::string> rsync_command(const job::SshAddress& address, const std::string& directory,
+                                       const std::vector<std::string>& exclude) {
+  std::vector<std::string> words = {"rsync", "-az", "--mkpath", "--timeout=60"};
+  for (const std::string& pattern : exclude) words.insert(words.end(), {"--exclude", pattern});
+  const bool v6 = address.host.find(':') != std::string::npos;
+  words.insert(words.end(), {"-e", shell_line(ssh_with_options(address)), "./",
+                             fmt::format(fmt::runtime(v6 ? "[{}]:{}/" : "{}:{}/"), address.host, directory)});
+  return words;
+}
+
+}  // namespace dtrain::launch

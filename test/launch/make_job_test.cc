@@ -1,0 +1,246 @@
+#include "launch/make_job.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::launch;
+
+namespace {
+
+job::Flags two_by_one() {
+  job::Flags flags;
+  flags.job.num_workers = 2;
+  flags.job.num_servers = 1;
+  return flags;
+}
+
+Job job_with(const job::Flags& flags, const std::string& token = "secret",
+             std::optional<job::Seating> hosts = std::nullopt) {
+  return make_job({.executable = "/opt/dtrain",
+                   .arguments = {"-n", "2", "-s", "1", "--network", "lenet"},
+                   .flags = flags,
+                   .host = "node",
+                   .hosts = std::move(hosts),
+                   .run_dir = "runs/x",
+                   .token = token,
+                   .runtime_directory = ""});
+}
+
+bool has(const std::vector<std::string>& list, const std::string& what) {
+  return std::find(list.begin(), list.end(), what) != list.end();
+}
+
+}  // namespace
+
+TEST_CASE("a local job is the user's own command line with a role behind it", "[launch]") {
+  const job::Flags flags = two_by_one();
+  const Job job = job_with(flags);
+  CHECK(shell_line(job.scheduler.arguments) ==
+        "/opt/dtrain -n 2 -s 1 --network lenet --role scheduler --rank 0 --run-dir runs/x --advertise 127.0.0.1");
+  const std::vector<Command> others = job.others("127.0.0.1:4711");
+  REQUIRE(others.size() == 3);
+  CHECK(others[0].name() == "server 0");
+  CHECK(others[1].name() == "worker 0");
+  CHECK(shell_line(others[2].arguments) ==
+        "/opt/dtrain -n 2 -s 1 --network lenet --role worker --rank 1 --run-dir runs/x --advertise 127.0.0.1 "
+        "--scheduler 127.0.0.1:4711");
+}
+
+TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
+  job::Flags flags = two_by_one();
+  const job::Seating hosts{.servers = {{"c"}}, .workers = {{"a", {0, 1}}, {"b"}}};
+  const std::vector<Command> local = job_with(flags, "secret", hosts).others("127.0.0.1:4711");
+  CHECK(local[0].host == "c");
+  CHECK(local[1].host == "a");
+  CHECK(local[2].host == "b");
+  CHECK_THAT(shell_line(local[1].arguments), Catch::Contains("--gpus 0,1 --advertise 127.0.0.1"));
+  CHECK(shell_line(local[2].arguments).find("--gpus") == std::string::npos);
+  for (const Command& command : local) CHECK(command.machine == 0);
+}
+
+namespace {
+
+// 1 server and 2 workers on three hosts, of which "a" is one under two lines.
+Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
+  flags.launch.launcher = "ssh";
+  const job::SshAddress a{"a", 2222, "me"}, b{"b"};
+  const job::Seating hosts{.servers = {{"a", {}, a}}, .workers = {{"b", {}, b}, {"a", {0}, a}}};
+  arguments.insert(arguments.begin(), {"-n", "2", "-s", "1"});
+  return make_job({.executable = "/work/build/dtrain",
+                   .arguments = std::move(arguments),
+                   .flags = flags,
+                   .host = "node",
+                   .hosts = hosts,
+                   .run_dir = "runs/x",
+                   .token = "secret",
+                   .runtime_directory = "",
+                   .variables = {.scheduler = {"A=1"},
+                                 .server = {"A=1"},
+                                 .worker = {"A=1", "OMP_NUM_THREADS=3"},
+                                 .forwarded = {"OMP_NUM_THREADS=2", "LD_LIBRARY_PATH=/opt/my lib"}},
+                   .address = "10.0.0.9",
+                   .directory = "/work"});
+}
+
+}  // namespace
+
+TEST_CASE("by ssh servers and workers go to their hosts and the scheduler stays here", "[launch]") {
+  const Job job = ssh_job(two_by_one());
+  CHECK(shell_line(job.scheduler.arguments) ==
+        "/work/build/dtrain -n 2 -s 1 --role scheduler --rank 0 --run-dir runs/x --advertise 10.0.0.9");
+  CHECK(job.scheduler.machine == 0);
+  CHECK_FALSE(has(job.scheduler.environment, "OMP_NUM_THREADS=2"));
+  const std::vector<Command> others = job.others("10.0.0.9:4711");
+  CHECK(others[0].machine == 1);
+  CHECK(others[1].machine == 2);
+  CHECK(others[2].machine == 1);
+  CHECK(others[2].host == "a");
+  CHECK(shell_line(others[2].arguments) ==
+        "/work/build/dtrain -n 2 -s 1 --role worker --rank 1 --run-dir runs/x --gpus 0 --scheduler 10.0.0.9:4711");
+  for (const char* entry : {"DTRAIN_TOKEN=secret", "DMLC_JOB_CLUSTER=ssh", "DTRAIN_HOST_ROLES=2", "A=1"}) {
+    INFO(entry);
+    CHECK(has(others[2].environment, entry));
+  }
+  CHECK(has(others[1].environment, "DTRAIN_HOST_ROLES=1"));
+  const auto& variables = others[2].environment;  // the user's own count more than what is passed on: they come later
+  CHECK(std::find(variables.begin(), variables.end(), "OMP_NUM_THREADS=2") <
+        std::find(variables.begin(), variables.end(), "OMP_NUM_THREADS=3"));
+  REQUIRE(job.machines.size() == 2);
+  CHECK(job.machines[0].name == "a:2222");
+  CHECK(job.machines[0].directory == "/work");
+  CHECK(job.machines[0].executable == "/work/build/dtrain");
+  CHECK(job.machines[0].copy.empty());
+  CHECK(shell_line(job.machines[0].ssh) ==
+        "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
+        "ControlMaster=no -p 2222 -l me -- a 'exec sh -s'");
+  CHECK(starter_script(job.machines[0]) ==
+        "LD_LIBRARY_PATH='/opt/my lib'; export LD_LIBRARY_PATH\n"
+        "cd /work || exit 125; [ -x /work/build/dtrain ] || exit 127; exec /work/build/dtrain launch-agent\n");
+}
+
+TEST_CASE("addresses, ports and the launcher's own flags are not passed on to other hosts", "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.launch.advertise = "10.0.0.9";
+  flags.launch.port = 9091;
+  const Job job = ssh_job(flags, {"--advertise", "10.0.0.9", "--port", "9091", "--env", "KEY=hush", "--env-worker=B=2",
+                                  "--token-file", "token", "--dry-run", "--lr", "0.1"});
+  CHECK(shell_line(job.scheduler.arguments) ==
+        "/work/build/dtrain -n 2 -s 1 --port 9091 --lr 0.1 --role scheduler --rank 0 --run-dir runs/x --advertise "
+        "10.0.0.9");
+  CHECK(job.scheduler_address == "10.0.0.9:9091");
+  CHECK(shell_line(job.others(job.scheduler_address)[1].arguments) ==
+        "/work/build/dtrain -n 2 -s 1 --port 9091 --lr 0.1 --role worker --rank 0 --run-dir runs/x --scheduler "
+        "10.0.0.9:9091 --port 0");
+}
+
+TEST_CASE("what is copied to other hosts runs there", "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.launch.sync_dst_dir = "/tmp/copy";
+  flags.launch.exclude = {"runs", "*.o"};
+  const Job job = ssh_job(flags, {"--sync-dst-dir", "/tmp/copy", "--exclude", "runs", "--exclude=*.o"});
+  CHECK(job.machines[1].directory == "/tmp/copy");
+  CHECK(job.machines[1].executable == "/tmp/copy/build/dtrain");
+  CHECK(job.others("h:1")[0].arguments[0] == "/tmp/copy/build/dtrain");
+  CHECK(job.scheduler.arguments[0] == "/work/build/dtrain");
+  CHECK(shell_line(job.machines[0].copy) ==
+        "rsync -az --mkpath --timeout=60 --exclude runs --exclude '*.o' -e 'ssh -T -o BatchMode=yes -o "
+        "ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ControlMaster=no -p 2222 -l me' ./ "
+        "a:/tmp/copy/");
+  CHECK(remote_executable("/usr/bin/dtrain", "/work", "/tmp/copy") == "/usr/bin/dtrain");
+}
+
+// V17.
+TEST_CASE("--dry-run of a job by ssh is what would be run, and shows no secret", "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.launch.port = 9091;
+  CHECK(dry_run_text(ssh_job(flags, {"--port", "9091", "--env", "A=1"})) ==
+        "rank  role       host  command\n"
+        "0     scheduler  node  /work/build/dtrain -n 2 -s 1 --port 9091 --role scheduler --rank 0 --run-dir runs/x "
+        "--advertise 10.0.0.9\n"
+        "0     server     a     /work/build/dtrain -n 2 -s 1 --port 9091 --role server --rank 0 --run-dir runs/x "
+        "--scheduler 10.0.0.9:9091 --port 0\n"
+        "0     worker     b     /work/build/dtrain -n 2 -s 1 --port 9091 --role worker --rank 0 --run-dir runs/x "
+        "--scheduler 10.0.0.9:9091 --port 0\n"
+        "1     worker     a     /work/build/dtrain -n 2 -s 1 --port 9091 --role worker --rank 1 --run-dir runs/x "
+        "--gpus 0 --scheduler 10.0.0.9:9091 --port 0\n"
+        "\n"
+        "once a host, before the processes start:\n"
+        "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
+        "ControlMaster=no -p 2222 -l me -- a 'exec sh -s'\n"
+        "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
+        "ControlMaster=no -- b 'exec sh -s'\n"
+        "\n"
+        "variables, through the standard input of ssh:\n"
+        "server 0: OMP_NUM_THREADS LD_LIBRARY_PATH DTRAIN_HOST_ROLES A DTRAIN_TOKEN DMLC_NUM_WORKER DMLC_NUM_SERVER "
+        "DMLC_JOB_CLUSTER DMLC_ROLE DMLC_RANK DMLC_PS_ROOT_URI DMLC_PS_ROOT_PORT DMLC_TASK_ID DMLC_SERVER_ID\n"
+        "worker 0: OMP_NUM_THREADS LD_LIBRARY_PATH DTRAIN_HOST_ROLES A OMP_NUM_THREADS DTRAIN_TOKEN DMLC_NUM_WORKER "
+        "DMLC_NUM_SERVER DMLC_JOB_CLUSTER DMLC_ROLE DMLC_RANK DMLC_PS_ROOT_URI DMLC_PS_ROOT_PORT DMLC_TASK_ID "
+        "DMLC_WORKER_ID\n"
+        "worker 1: OMP_NUM_THREADS LD_LIBRARY_PATH DTRAIN_HOST_ROLES A OMP_NUM_THREADS DTRAIN_TOKEN DMLC_NUM_WORKER "
+        "DMLC_NUM_SERVER DMLC_JOB_CLUSTER DMLC_ROLE DMLC_RANK DMLC_PS_ROOT_URI DMLC_PS_ROOT_PORT DMLC_TASK_ID "
+        "DMLC_WORKER_ID\n");
+}
+
+TEST_CASE("the children find in the environment what a tracker would have put there", "[launch]") {
+  const job::Flags flags = two_by_one();
+  const std::vector<Command> others = job_with(flags).others("[::1]:4711");
+  for (const char* entry : {"DMLC_ROLE=worker", "DMLC_NUM_WORKER=2", "DMLC_NUM_SERVER=1", "DMLC_PS_ROOT_URI=[::1]",
+                            "DMLC_PS_ROOT_PORT=4711", "DMLC_TASK_ID=1", "DMLC_WORKER_ID=1", "DMLC_JOB_CLUSTER=local"}) {
+    INFO(entry);
+    CHECK(has(others[2].environment, entry));
+  }
+  CHECK(has(others[0].environment, "DMLC_SERVER_ID=0"));
+  CHECK(has(others[0].environment, "DMLC_TASK_ID=2"));  // tasks count workers first
+}
+
+TEST_CASE("the token is in every environment, in no command line and not in the table", "[launch]") {
+  const job::Flags flags = two_by_one();
+  const Job given = job_with(flags);
+  CHECK(has(given.scheduler.environment, "DTRAIN_TOKEN=secret"));
+  CHECK(has(given.others("h:1")[1].environment, "DTRAIN_TOKEN=secret"));
+  CHECK(dry_run_text(given).find("secret") == std::string::npos);
+
+  const Job drawn = job_with(flags, "");
+  const std::string token = drawn.scheduler.environment[0];
+  CHECK(token.size() == std::string("DTRAIN_TOKEN=").size() + 32);
+  CHECK(drawn.others("h:1")[1].environment[0] == token);
+  CHECK(job_with(flags, "").scheduler.environment[0] != token);
+}
+
+TEST_CASE("addresses that the user gave are kept, and --port is the scheduler's alone", "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.launch.port = 9091;
+  flags.launch.advertise = "10.0.0.1";
+  const Job job = job_with(flags);
+  CHECK_FALSE(has(job.scheduler.arguments, "127.0.0.1"));
+  CHECK_FALSE(has(job.scheduler.arguments, "--port"));
+  const std::vector<std::string> worker = job.others("10.0.0.1:9091")[1].arguments;
+  REQUIRE(worker.size() > 2);
+  CHECK(std::vector<std::string>(worker.end() - 2, worker.end()) == std::vector<std::string>{"--port", "0"});
+}
+
+TEST_CASE("the limits of the launcher leave the roles the time that they take to notice", "[launch]") {
+  const job::Flags flags = two_by_one();
+  const Limits limits = job_with(flags).limits;
+  CHECK(limits.start == std::chrono::seconds(300));
+  CHECK(limits.settle > std::chrono::seconds(12));
+  CHECK(limits.settle_scheduler > std::chrono::seconds(42));
+  CHECK(limits.kill_after == std::chrono::seconds(10));
+}
+
+TEST_CASE("--dry-run shows a line a process, the address still open", "[launch]") {
+  const job::Flags flags = two_by_one();
+  const std::string table = dry_run_text(job_with(flags));
+  CHECK(std::count(table.begin(), table.end(), '\n') == 5);
+  CHECK(table.find("--role worker --rank 1 --run-dir runs/x --advertise 127.0.0.1 --scheduler 127.0.0.1:PORT") !=
+        std::string::npos);
+}
+
+TEST_CASE("the running executable and host are known", "[launch]") {
+  CHECK(this_executable().value().ends_with("launch_test"));
+  CHECK_FALSE(this_host().empty());
+  CHECK(this_host().find('.') == std::string::npos);
+}

@@ -1,0 +1,273 @@
+// Jobs over several hosts, which are all this machine: in the place of ssh is a script that writes down how it was
+// called and runs what it is given here. Agents, messages and processes are the real ones.
+#include "launch/remote_host.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "job/build_id.h"
+#include "launch/supervised.h"
+
+using namespace dtrain;
+using namespace dtrain::launch;
+using namespace dtrain::launch::test;
+
+namespace {
+
+constexpr const char* kFakeSsh = R"(#!/bin/sh
+cd "${0%/*}"
+for word; do printf '%s\n' "$word"; done >> calls
+echo end of call >> calls
+while [ "$1" != -- ]; do shift; done
+host=$2
+echo $$ > ssh.$host
+[ ! -e $host.refuses ] || { echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255; }
+[ ! -e $host.silent ] || exec sleep 1000
+echo "welcome to $host"
+shift 2
+exec sh -c "$*"
+)";
+
+std::string agent_program() {
+  const char* path = std::getenv("DTRAIN_AGENT");
+  if (path == nullptr) throw std::runtime_error("DTRAIN_AGENT does not name the program; run this with meson test");
+  return path;
+}
+
+void write_script(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+  REQUIRE(::chmod(path.c_str(), 0755) == 0);
+}
+
+Machine machine(const TempDir& dir, const std::string& name) {
+  const std::string program = dir.path("ssh");
+  if (!std::filesystem::exists(program)) write_script(program, kFakeSsh);
+  Machine machine{.name = name, .ssh = ssh_command({name}, "exec sh -s"), .executable = agent_program()};
+  machine.ssh[0] = program;
+  machine.directory = dir.path();
+  machine.agent = {"AGENT_BUILD=" + std::string(job::build_id()), "AGENT_RECORD_ROOT=" + dir.path("there-" + name)};
+  return machine;
+}
+
+// Servers and workers of `scripts`, in turns on nodes "a" and "b".
+Job remote_job(const TempDir& dir, const Scripts& scripts, const Limits& limits) {
+  Job job = job_of(dir, scripts, limits);
+  job.machines = {machine(dir, "a"), machine(dir, "b")};
+  job.run_dir = dir.path("run");
+  job.others = [here = job.others](const std::string& address) {
+    std::vector<Command> commands = here(address);
+    for (size_t i = 0; i < commands.size(); i++) {
+      commands[i].machine = i % 2 + 1;
+      commands[i].host = i % 2 == 0 ? "a" : "b";
+      commands[i].environment = {"SECRET=hush " + std::to_string(i)};
+    }
+    return commands;
+  };
+  return job;
+}
+
+pid_t ssh_of(const TempDir& dir, const std::string& host) {
+  return std::stoi(read_file(dir.path("ssh." + host)).value());
+}
+
+}  // namespace
+
+TEST_CASE("processes run on other hosts, one connection a host, their output under their names", "[launch][remote]") {
+  const TempDir dir;
+  const std::string words = "echo \"hello $SECRET\"; echo on stderr >&2; ";
+  Launcher launcher(remote_job(dir,
+                               {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=3 steps=9; await done",
+                                .workers = {words, words + "mark done"},
+                                .servers = {"await done"}},
+                               kPatient));
+  CHECK(launcher.wait() == 0);
+  const std::string& output = launcher.output();
+  CHECK(contains(output, "[worker 0 b] hello hush 1\n"));
+  CHECK(contains(output, "[worker 1 a] hello hush 2\n"));
+  CHECK(contains(output, "[worker 1 a] on stderr\n"));
+  CHECK(contains(output, "[a] welcome to a\n"));
+  CHECK(contains(output, "END 0 of 4\n"));
+  const std::string calls = read_file(dir.path("calls")).value();
+  CHECK(std::count(calls.begin(), calls.end(), '\n') == 2 * std::ssize(machine(dir, "a").ssh));
+  CHECK_FALSE(contains(calls, "hush"));
+  CHECK(contains(calls, "BatchMode=yes\n"));
+  CHECK(all_gone(dir));
+  CHECK_FALSE(std::filesystem::exists(dir.path("there-a/job")));
+  CHECK(std::filesystem::is_empty(dir.path("run")));  // it is there, too: logs are written by the processes
+}
+
+TEST_CASE("a hundred hosts are a job like another", "[launch][remote]") {
+  const TempDir dir;
+  constexpr size_t kHosts = 100;
+  Job job = job_of(dir, {.workers = std::vector<std::string>(kHosts, "echo up; await done")}, kPatient);
+  for (size_t i = 0; i < kHosts; i++) job.machines.push_back(machine(dir, fmt::format("n{}", i)));
+  job.run_dir = dir.path("run");
+  job.others = [here = job.others](const std::string& address) {
+    std::vector<Command> commands = here(address);
+    for (size_t i = 0; i < commands.size(); i++) commands[i].machine = i + 1;
+    return commands;
+  };
+  Launcher launcher(job);
+  launcher.await("] up", kHosts);
+  std::ofstream(dir.path("done")).put('\n');
+  CHECK(launcher.wait() == 0);
+}
+
+TEST_CASE("what is printed on a host that lacks the run directory comes back into it", "[launch][remote]") {
+  const TempDir dir;
+  std::filesystem::create_directories(dir.path("there"));
+  Job job = remote_job(dir, {.workers = {"echo one; echo two >&2; mark done"}, .servers = {"echo mine"}}, kPatient);
+  job.run_dir = "run";
+  job.machines[1].directory = dir.path("there");
+  Launcher launcher(job, dir.path());
+  CHECK(launcher.wait() == 0);
+  CHECK(read_file(dir.path("run/worker-0.log")).value() == "one\ntwo\n");
+  CHECK_FALSE(std::filesystem::exists(dir.path("run/server-0.log")));
+}
+
+TEST_CASE("a host that cannot be used is a failed start that says why", "[launch][remote]") {
+  const TempDir dir;
+  Job job = remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}}, kPatient);
+  int code = 3;
+  std::string error;
+  SECTION("nobody answers there") {
+    std::ofstream(dir.path("b.refuses")).put('\n');
+    error = "b cannot be reached by ssh: ssh: connect to host b port 22: Connection refused";
+  }
+  SECTION("it says nothing") {
+    std::ofstream(dir.path("b.silent")).put('\n');
+    job.limits.greet = 500ms;
+    error = "b has not answered within 0.5 s";
+  }
+  SECTION("dtrain is not there") {
+    job.machines[1].executable = "/no/such/dtrain";
+    error = "b has no executable '/no/such/dtrain': --sync-dst-dir";
+  }
+  SECTION("the directory is not there") {
+    job.machines[1].directory = "/no/such/directory";
+    error = "b has no directory '/no/such/directory'";
+  }
+  SECTION("another build is there") {
+    job.machines[1].agent[0] = "AGENT_BUILD=0.0.1-old";
+    error = "build 0.0.1-old of dtrain is on b";
+    code = 6;
+  }
+  SECTION("its processes cannot be recorded") {
+    std::filesystem::create_directory(dir.path("there-b"));
+    REQUIRE(::chmod(dir.path("there-b").c_str(), 0777) == 0);
+    error = "on b: '" + dir.path("there-b") + "' is not a directory of this user alone";
+  }
+  SECTION("a process cannot be started there") {
+    job.others = [](const std::string&) {
+      return std::vector<Command>{{.role = "worker", .host = "b", .arguments = {"/no/such/program"}, .machine = 2}};
+    };
+    error = "on b: cannot execute '/no/such/program'";
+  }
+  Launcher launcher(job);
+  CHECK(launcher.wait() == code);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), error));
+  CHECK(launcher.output().rfind("error [") > launcher.output().rfind("dtrain: logs are in"));
+  CHECK(none_left(dir));
+}
+
+TEST_CASE("other builds are let in on request", "[launch][remote]") {
+  const TempDir dir;
+  Job job = remote_job(dir, {.workers = {"mark done"}}, kPatient);
+  job.machines[0].agent[0] = "AGENT_BUILD=0.0.1-old";
+  job.allow_mixed_builds = true;
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 0);
+}
+
+TEST_CASE("an interrupted job leaves no process on any host", "[launch][remote]") {
+  const TempDir dir;
+  SECTION("everybody obeys") {
+    Launcher launcher(remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}}, kPatient));
+    launcher.await("] ready", 2);
+    launcher.signal(SIGINT);
+    CHECK(launcher.wait() == 75);
+    CHECK(contains(launcher.output(), "[worker 1 b] stopped"));
+  }
+  SECTION("one does not listen and is killed after a while") {
+    Launcher launcher(remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}}, kQuick));
+    launcher.await("] ready");
+    launcher.await("] stubborn");
+    launcher.signal(SIGTERM);
+    CHECK(launcher.wait() == 5);
+    CHECK(contains(launcher.output(), "did not stop, killed now: worker 1"));
+  }
+  SECTION("before the hosts have answered") {
+    std::ofstream(dir.path("a.silent")).put('\n');
+    Launcher launcher(remote_job(dir, {.workers = {"mark started"}}, kPatient));
+    launcher.await("dtrain: job job");
+    launcher.signal(SIGINT);
+    CHECK(launcher.wait() == 75);
+    CHECK_FALSE(std::filesystem::exists(dir.path("started")));
+  }
+  CHECK(none_left(dir));
+}
+
+TEST_CASE("SIGUSR2 reaches every process on every host and the job goes on", "[launch][remote]") {
+  const TempDir dir;
+  const std::string script =
+      "trap 'echo waits: none' USR2; echo ready; while [ ! -e done ]; do sleep 0.02; done; exit 0";
+  Launcher launcher(remote_job(
+      dir, {.scheduler = "echo dtrain scheduler 127.0.0.1:1; " + script, .workers = {script, script}}, kPatient));
+  launcher.await("] ready", 3);
+  launcher.signal(SIGUSR2);
+  launcher.await("waits: none", 3);
+  std::ofstream(dir.path("done")).put('\n');
+  CHECK(launcher.wait() == 0);
+}
+
+TEST_CASE("a launcher that is killed takes its processes on other hosts with it", "[launch][remote]") {
+  const TempDir dir;
+  Launcher launcher(remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}}, kQuick));
+  launcher.await("] ready");
+  launcher.await("] stubborn");
+  launcher.signal(SIGKILL);
+  CHECK(launcher.wait() == 128 + SIGKILL);
+  CHECK(all_gone(dir));
+}
+
+TEST_CASE("a connection that breaks costs the job the processes of that host", "[launch][remote]") {
+  const TempDir dir;
+  Launcher launcher(
+      remote_job(dir,
+                 {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; " + Scripts::kObedient,
+                  .workers = {Scripts::kObedient, "echo ready; echo $$ > agents.child; sleep 1000 & wait"}},
+                 kQuick));
+  launcher.await("] ready", 3);
+  launcher.await("step 1");
+  // The script has become the agent: its end closes the streams, as ssh's would.
+  ::kill(ssh_of(dir, "b"), SIGKILL);
+  CHECK(launcher.wait() == 5);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "worker 1 was lost with its host"));
+  CHECK(contains(launcher.output(), "error [peer lost] the connection to b broke"));
+  CHECK(all_gone(dir));
+}
+
+TEST_CASE("the current directory is copied once a host before anything starts", "[launch][remote]") {
+  const TempDir dir;
+  write_script(dir.path("copy"),
+               "#!/bin/sh\necho $1 >> \"${0%/*}/copied\"; (sleep 0.1; echo no space left >&2) & exit $2\n");
+  Job job = remote_job(dir, {.workers = {"mark done"}}, kPatient);
+  SECTION("and then they run there") {
+    for (Machine& machine : job.machines) machine.copy = {dir.path("copy"), machine.name, "0"};
+    Launcher launcher(job);
+    CHECK(launcher.wait() == 0);
+    const std::string copied = read_file(dir.path("copied")).value();
+    CHECK((copied == "a\nb\n" || copied == "b\na\n"));
+  }
+  SECTION("and what goes wrong ends the start") {
+    job.machines[0].copy = {dir.path("copy"), "a", "0"};
+    job.machines[1].copy = {dir.path("copy"), "b", "11"};
+    Launcher launcher(job);
+    CHECK(launcher.wait() == 98);
+    CHECK(contains(launcher.output(), "error [start-up] --sync-dst-dir: copying to b failed: no space left"));
+    CHECK_FALSE(std::filesystem::exists(dir.path("calls")));
+  }
+}
