@@ -194,7 +194,7 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
     kvstore::ShardOptions options;
     options.server = server;
     options.placement = plan.placement;
-    options.parameters = plan.names;
+    for (const std::string& name : plan.names) options.parameters.push_back(optim::multipliers_of(name));
     options.rule = plan.rule;
     options.policy = sync::bsp(static_cast<uint32_t>(plan.incarnations.size()));
     options.checksums = false;

@@ -31,8 +31,10 @@ bool contains(const std::string& name, const char* part) {
 
 Shape usual_image(const std::string& network) {
   if (network == "mlp" || contains(network, "lenet")) return {1, 28, 28};
-  const bool small = contains(network, "-28") || network == "3conv" || network == "resnet-20" ||
-                     network == "resnet-56" || network == "resnet-v1-20" || network == "resnet-v1-56";
+  if (contains(network, "zscore")) return {3, 32, 32};
+  const bool small = contains(network, "-28") || contains(network, "cross") || contains(network, "dfnmr") ||
+                     network == "3conv" || network == "resnet-20" || network == "resnet-56" ||
+                     network == "resnet-v1-20" || network == "resnet-v1-56";
   return small ? Shape{3, 28, 28} : Shape{3, 224, 224};
 }
 

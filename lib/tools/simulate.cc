@@ -98,6 +98,7 @@ std::vector<job::WorkerPlace> places_of(std::string_view text, size_t workers) {
 }
 
 Result<std::vector<sync::Group>> groups_of(const SimulateOptions& options, const std::vector<double>& step_ms) {
+  if (!options.groups.empty()) return options.groups;
   std::vector<sync::Group> groups;
   if (options.groups_file.empty()) {
     std::map<double, sync::Group> by_speed;

@@ -31,9 +31,10 @@ struct SimulateOptions {
   double leave_percent = 0;
   std::string join = {};  // "STEP:COUNT,..."
   uint64_t seed = 1;
-  int64_t staleness = 0;         // SSP
-  std::string groups_file = {};  // GSP; empty: a group for each speed
-  int64_t backup = 0;            // not 0: BSP without and with so many backup workers
+  int64_t staleness = 0;                 // SSP
+  std::string groups_file = {};          // GSP; empty: a group for each speed
+  std::vector<sync::Group> groups = {};  // by worker, in its stead
+  int64_t backup = 0;                    // not 0: BSP without and with so many backup workers
   // The model of learning: off while `loss` is 0.
   double loss = 0;
   std::string data_dir = {};  // empty: drawn pictures

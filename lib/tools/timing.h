@@ -1,19 +1,12 @@
 // Times of repeated work, for the benches.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
-#include <vector>
 
 #include "base/error.h"
+#include "base/median.h"
 
 namespace dtrain::tools {
-
-inline double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // Seconds that `work` took, a function that returns a Result<>.
 template <class Work>

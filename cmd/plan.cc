@@ -1,0 +1,273 @@
+// `dtrain plan`: measures the workers of a job, or reads their speeds, and writes its groups and shares.
+#include "tools/plan.h"
+
+#include <chrono>
+#include <filesystem>
+
+#include "base/console.h"
+#include "base/nearest.h"
+#include "job/data_set.h"
+#include "launch/supervisor.h"
+#include "role/calibration.h"
+#include "role/membership.h"
+#include "role/setup.h"
+#include "signal_thread.h"
+#include "start_job.h"
+#include "tool.h"
+#include "tools/speed_log.h"
+
+namespace dtrain::tools {
+
+constexpr std::array<job::Named<GroupingOptions::Criterion>, 2> names_of(GroupingOptions::Criterion) {
+  return {{{"tolerance", GroupingOptions::Criterion::kTolerance}, {"vrc", GroupingOptions::Criterion::kVrc}}};
+}
+
+}  // namespace dtrain::tools
+
+namespace dtrain::cmd {
+
+namespace {
+
+struct Options {
+  std::string from_log;
+  role::CalibrationSetting calibration;
+  tools::PlanOptions plan;
+  bool json = false;
+};
+
+using Row = job::FlagRow<Options>;
+
+std::vector<Row> speed_rows() {
+  return {
+      {.name = "from-log",
+       .value = "FILE|DIR",
+       .help = "no measuring: the speeds in a run's log, or in the workers' logs of a run directory",
+       .bind = DT_FIELD(Options, from_log),
+       .default_text = "none"},
+      {.name = "probe-batches",
+       .value = "N",
+       .help = "batches that each worker measures, after 10 to warm up: network and input, no servers",
+       .bind = DT_FIELD(Options, calibration.batches),
+       .least = 1},
+  };
+}
+
+std::vector<Row> group_rows() {
+  return {
+      {.name = "group-tolerance",
+       .value = "X",
+       .help = "as few groups as have (max-min)/mean of their speeds up to X",
+       .bind = DT_FIELD(Options, plan.grouping.tolerance),
+       .least = 0},
+      {.name = "group-criterion",
+       .value = "tolerance|vrc",
+       .help = "vrc: as many groups as have the largest variance ratio",
+       .bind = DT_FIELD(Options, plan.grouping.criterion)},
+      {.name = "group-k",
+       .value = "N",
+       .help = "so many groups",
+       .bind = DT_FIELD(Options, plan.grouping.count, "auto"),
+       .least = 1},
+      {.name = "group-min-size",
+       .value = "N",
+       .help = "smaller groups join the neighbour that is nearer in speed",
+       .bind = DT_FIELD(Options, plan.grouping.min_size),
+       .least = 1},
+  };
+}
+
+std::vector<Row> output_rows() {
+  return {
+      {.name = "latency",
+       .value = "MS",
+       .help = "from host to host, for the prediction",
+       .bind = DT_FIELD(Options, plan.latency_ms),
+       .least = 0},
+      {.name = "bandwidth",
+       .value = "GBPS",
+       .help = "Gbit/s of a host each way, for the prediction; 0: endless",
+       .bind = DT_FIELD(Options, plan.bandwidth),
+       .least = 0},
+      {.name = "json", .help = "one line for machines instead of the tables", .bind = DT_FIELD(Options, json)},
+  };
+}
+
+job::FlagTable<Options> flags() {
+  std::vector<Row> all;
+  for (std::vector<Row> rows : {speed_rows(), group_rows(), output_rows()}) {
+    for (Row& row : rows) all.push_back(std::move(row));
+  }
+  return {std::move(all)};
+}
+
+constexpr int64_t kBatchesMax = 100'000;
+
+constexpr const char* kUsage =
+    "dtrain plan FLAGS-OF-THE-JOB [FLAGS]\n"
+    "Measures each worker, writes --groups-file and --data-sharding-file for dist_gsync with --data-allocator 1, and "
+    "says\nwhat they are expected to gain. The job's flags are those of dtrain (dtrain --help); its own are\n";
+
+// Its own flags, and those of the job, which stand between them.
+struct Asked {
+  Options options;
+  std::vector<std::string> job;
+};
+
+// A mistyped flag of its own would be looked for among the job's.
+Result<> check_rest(const job::FlagTable<Options>& table, const std::vector<std::string>& rest) {
+  std::vector<std::string> own;
+  for (const Row& row : table.rows()) own.push_back(row.spelling());
+  for (const std::string& word : rest) {
+    const std::string name = word.substr(0, word.find('='));
+    if (!name.starts_with("--") || !nearest(name, own) || job::training_flags().find(name)) continue;
+    return tl::unexpected(job::unknown_flag(name, own));
+  }
+  return {};
+}
+
+Result<Asked> read_arguments(const job::FlagTable<Options>& table, const std::vector<std::string>& arguments) {
+  DT_TRY(job::CommandLine line, job::read_command_line(table.spellings(), arguments));
+  DT_TRY_VOID(check_rest(table, line.extras));
+  Asked asked{.options = {}, .job = std::move(line.extras)};
+  for (const job::GivenFlag& given : line.given) {
+    DT_TRY_VOID(table.apply({given.flag, given.spelling, given.value}, asked.options));
+  }
+  return asked;
+}
+
+// Beside the run directories, or in the job's own.
+std::string calibration_dir(const job::Flags& flags) {
+  const std::filesystem::path usual = job::default_run_dir(flags, std::chrono::system_clock::now());
+  const std::filesystem::path parent =
+      flags.launch.run_dir.empty() ? usual.parent_path() : std::filesystem::path(flags.launch.run_dir);
+  return (parent / ("plan-" + usual.filename().string())).string();
+}
+
+Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const Options& options) {
+  std::vector<std::string> arguments = call.arguments;
+  arguments.insert(arguments.begin(), "plan");
+  // The servers of the real job have their part of the hosts' cores and places, even if none is started.
+  if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
+  DT_TRY(std::optional<job::Seating> hosts, job::read_seating(flags));
+  DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
+                                                     .flags = role::calibration_flags(flags, options.calibration),
+                                                     .hosts = std::move(hosts),
+                                                     .run_dir = calibration_dir(flags)}));
+  calibration.processes.stopped_hint = "stopped; no plan was written";
+  return calibration;
+}
+
+// The exit code of the calibration run.
+Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& options, tools::PlannedJob& job) {
+  DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
+  Console console = Console::to_stderr();
+  DT_TRY(const launch::JobEnd end, launch::supervise(calibration.processes, console));
+  if (end.exit_code != 0) return end.exit_code;
+  const std::string& run_dir = calibration.run_dir;
+  DT_TRY(job.speeds, tools::read_speeds(run_dir, flags.job.num_workers), "reading what the workers measured");
+  job.speeds_from = fmt::format("measured: the median of {} batches of {}; logs are in {}", options.calibration.batches,
+                                flags.job.batch_size, run_dir);
+  DT_TRY(const job::JobSpec spec, job::read_job_spec(run_dir));
+  job.records = spec.records_train;
+  return 0;
+}
+
+Result<> read_log(const job::Flags& flags, const std::string& path, tools::PlannedJob& job) {
+  DT_TRY(job.speeds, tools::read_speeds(path, flags.given("num-workers") ? flags.job.num_workers : 0));
+  job.speeds_from = fmt::format(
+      "of {}: the median of each worker's windows but the first, with all that it waited for in them", path);
+  const Result<job::JobSpec> spec = job::read_job_spec(path);
+  if (spec && spec->flags.num_servers > 0 && job::store_of(spec->flags).scheme == job::Scheme::kBsp) {
+    fmt::print(stderr, "note: {} is a run of {}, in which all workers were as slow as the slowest\n", path,
+               spec->flags.scheme.kv_store);
+  }
+  return {};
+}
+
+// What is known of the job without its workers.
+Result<> describe_job(job::Flags flags, tools::PlannedJob& job) {
+  const auto workers = std::ssize(job.speeds);
+  flags.job.num_workers = workers;
+  DT_TRY(const role::Network network, role::build_network(flags.job));
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
+    job.bytes += element_count(parameter.shape) * static_cast<int64_t>(sizeof(float));
+  }
+  if (job.records == 0 || flags.job.augment.benchmark) {
+    DT_TRY(const data::DataSets data, role::open_data(flags, 0, Log::silent()), "counting the records of the job");
+    job.records = data.train->size();
+  }
+  DT_TRY(const auto places, role::places_to_be(flags));
+  job.places = places.value_or(std::vector<job::WorkerPlace>(job.speeds.size(), {role::host_name(), ""}));
+  job.epoch_samples = flags.job.augment.num_examples;
+  job.batch_size = flags.job.batch_size;
+  job.servers = flags.job.num_servers > 0 ? flags.job.num_servers : workers;
+  job.staleness = flags.job.scheme.staleness;
+  job.backup = flags.job.scheme.backup;
+  return {};
+}
+
+Result<> conclude(const tools::Plan& plan, const tools::PlanFiles& files, bool json) {
+  DT_TRY(const std::string written, tools::write_plan_files(plan, files));
+  if (json) {
+    fmt::print("{}\n", plan.json());
+    return {};
+  }
+  fmt::print("{}{}they are for --kv-store dist_gsync --data-allocator 1\n", plan.text(), written);
+  return {};
+}
+
+Result<int> plan_job(const Call& call, const Options& options, job::Flags flags) {
+  const tools::PlanFiles files{flags.launch.groups_file, flags.launch.data_sharding_file};
+  DT_TRY_VOID(tools::check_plan_files(files));
+  DT_TRY_VOID(job::apply_own_data_set(flags));
+  DT_TRY_VOID(role::build_network(flags.job));
+  tools::PlannedJob job;
+  if (!options.from_log.empty()) {
+    DT_TRY_VOID(read_log(flags, options.from_log, job));
+  } else {
+    DT_TRY(const int code, calibrate(call, flags, options, job));
+    if (code != 0) return code;
+  }
+  DT_TRY_VOID(describe_job(flags, job));
+  DT_TRY(const tools::Plan plan, tools::make_plan(job, options.plan));
+  DT_TRY_VOID(conclude(plan, files, options.json));
+  return 0;
+}
+
+Result<> check(const job::Flags& flags, const Options& options) {
+  if (flags.launch.role == job::Role::kServer) return fail(Code::kUsage, "--role server: a plan has no servers");
+  if (options.from_log.empty() && !flags.given("num-workers")) {
+    return fail(Code::kUsage, "how many workers are to be measured? (-n; or --from-log FILE)");
+  }
+  if (options.calibration.batches > kBatchesMax) {
+    return fail(Code::kUsage, "--probe-batches {}: at most {}", options.calibration.batches, kBatchesMax);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int> plan(const Call& call) {
+  const job::FlagTable<Options> table = flags();
+  DT_TRY(const Asked asked, read_arguments(table, call.arguments));
+  DT_TRY(const job::Parsed parsed, job::parse_flags(asked.job, call.environment));
+  if (parsed.help) {
+    std::fputs((kUsage + table.help()).c_str(), stdout);
+    return 0;
+  }
+  const job::Flags& flags = parsed.flags;
+  const Options& options = asked.options;
+  DT_TRY_VOID(check(flags, options));
+  if (flags.launch.role != job::Role::kNone) {
+    const SignalThread signals;
+    return role::run_calibration(role::calibration_flags(flags, options.calibration), options.calibration,
+                                 signals.signals());
+  }
+  for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  if (!flags.launch.dry_run) return plan_job(call, options, flags);
+  DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
+  std::fputs(launch::dry_run_text(calibration.processes).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,142 @@
+#include "tools/speed_log.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "base/file.h"
+#include "base/median.h"
+
+namespace dtrain::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kNode = "Node[", kSpeed = "Speed: ";
+constexpr int64_t kRanksMax = 65536;  // a log may hold anything
+
+// A window of one worker.
+struct Window {
+  int64_t rank = 0;
+  std::string_view batches;  // "Epoch[0] Batch [0-20]"
+  std::string_view speed;    // the number's text
+};
+
+std::optional<Window> window_in(std::string_view line) {
+  const size_t node = line.find(kNode);
+  const size_t speed = line.rfind(kSpeed);
+  if (node == line.npos || speed == line.npos || speed < node) return std::nullopt;
+  Window window;
+  const char* const digits = line.data() + node + kNode.size();
+  const auto [end, error] = std::from_chars(digits, line.data() + speed, window.rank);
+  const auto behind = static_cast<size_t>(end - line.data());
+  if (error != std::errc() || line[behind] != ']') return std::nullopt;  // "Node[server 0]"
+  window.batches = line.substr(behind + 1, speed - behind - 1);
+  window.speed = line.substr(speed + kSpeed.size());
+  const size_t unit = window.speed.find(" samples/sec");
+  if (unit == line.npos) return std::nullopt;
+  window.speed = window.speed.substr(0, unit);
+  return window;
+}
+
+// The windows of one worker, in order.
+struct Windows {
+  std::string last;  // its batches: 0.7 to 0.9 print a line for each metric
+  std::vector<double> speeds;
+};
+
+Result<double> speed_of(const Window& window) {
+  double speed = 0;
+  const char* const end = window.speed.data() + window.speed.size();
+  const auto [stop, error] = std::from_chars(window.speed.data(), end, speed);
+  if (error == std::errc() && stop == end && std::isfinite(speed) && speed > 0) return speed;
+  return fail(Code::kData, "the speed of worker {} is '{}', which is no number above 0", window.rank, window.speed);
+}
+
+using ByRank = std::map<int64_t, Windows>;
+
+Result<> add_line(std::string_view line, ByRank& by_rank) {
+  const std::optional<Window> window = window_in(line);
+  if (!window || window->rank < 0 || window->rank >= kRanksMax) return {};
+  Windows& windows = by_rank[window->rank];
+  if (window->batches == windows.last) return {};
+  windows.last = window->batches;
+  DT_TRY(windows.speeds.emplace_back(), speed_of(*window));
+  return {};
+}
+
+Result<> add_log(std::string_view log, const std::string& name, ByRank& by_rank) {
+  int64_t number = 0;
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find('\n', begin), log.size());
+    number++;
+    const Result<> added = add_line(log.substr(begin, end - begin), by_rank);
+    if (!added) return fail(Code::kData, "{}:{}: {}", name, number, added.error().message);
+    begin = end + 1;
+  }
+  return {};
+}
+
+Result<std::vector<double>> medians(const ByRank& by_rank, const std::string& name, int64_t workers) {
+  if (by_rank.empty()) {
+    return fail(Code::kData, "{}: there is no line 'Node[RANK] ... Speed: N samples/sec' in it", name);
+  }
+  const int64_t last = by_rank.rbegin()->first;
+  if (workers == 0) workers = last + 1;
+  if (last >= workers) {
+    return fail(Code::kData, "{}: it has the speed of worker {}, and the job has {} workers (-n)", name, last, workers);
+  }
+  std::vector<double> speeds;
+  for (int64_t rank = 0; rank < workers; rank++) {
+    const auto found = by_rank.find(rank);
+    if (found == by_rank.end()) {
+      return fail(Code::kData, "{}: the speed of worker {} of {} is missing", name, rank, workers);
+    }
+    const std::vector<double>& all = found->second.speeds;
+    if (all.size() < 2) {
+      return fail(Code::kData,
+                  "{}: of worker {} there is only the first speed, which has its warm-up in it: take a longer run, or "
+                  "one with a smaller --disp-batches",
+                  name, rank);
+    }
+    speeds.push_back(median({all.begin() + 1, all.end()}));
+  }
+  return speeds;
+}
+
+// The logs at `path`: itself, or a run directory's.
+Result<std::vector<std::string>> logs_at(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> logs;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    const std::string file = entry.path().filename().string();
+    if (file.starts_with("worker-") && file.ends_with(".log")) logs.push_back(entry.path().string());
+  }
+  if (logs.empty()) return fail(Code::kNotFound, "{}: no logs of workers are there (worker-*.log)", path);
+  std::sort(logs.begin(), logs.end());
+  return logs;
+}
+
+}  // namespace
+
+Result<std::vector<double>> speeds_in_log(std::string_view log, const std::string& name, int64_t workers) {
+  ByRank by_rank;
+  DT_TRY_VOID(add_log(log, name, by_rank));
+  return medians(by_rank, name, workers);
+}
+
+Result<std::vector<double>> read_speeds(const std::string& path, int64_t workers) {
+  DT_TRY(const std::vector<std::string> logs, logs_at(path));
+  ByRank by_rank;
+  for (const std::string& file : logs) {
+    DT_TRY(const std::string log, read_file(file));
+    DT_TRY_VOID(add_log(log, file, by_rank));
+  }
+  return medians(by_rank, path, workers);
+}
+
+}  // namespace dtrain::tools

@@ -1,0 +1,24 @@
+// How fast the workers of a finished run were, from its log: the lines "Node[3] Epoch[0] Batch [0-20]  Speed: 812.33
+// samples/sec" of any of MXNet's versions (formats.md 7.2), in a log of all workers, or in a run directory with a log
+// of each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace dtrain::tools {
+
+// Samples/s by rank: the median of a worker's windows without its first one, which has the warm-up in it and counts a
+// batch too many. `workers`: that there must be; 0: as many as the largest rank says. Lines may hold anything. `name`
+// is for messages. Code::kData names the worker: one without a speed, or whose speed is no number above 0, or that the
+// job does not have.
+Result<std::vector<double>> speeds_in_log(std::string_view log, const std::string& name, int64_t workers);
+
+// The same of a file, or of all worker-*.log in a directory. Code::kNotFound: there is none.
+Result<std::vector<double>> read_speeds(const std::string& path, int64_t workers);
+
+}  // namespace dtrain::tools

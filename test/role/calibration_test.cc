@@ -1,0 +1,58 @@
+#include "role/calibration.h"
+
+#include <catch2/catch.hpp>
+
+#include "job/store.h"
+#include "role/setup.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::role;
+using dtrain::test::must;
+
+TEST_CASE("a calibration has the job's workers, input and threads, and none of its servers and checkpoints", "[role]") {
+  const std::vector<std::string> arguments = {"-n",
+                                              "3",
+                                              "-s",
+                                              "2",
+                                              "--network",
+                                              "lenet",
+                                              "--data-dir",
+                                              "d",
+                                              "--batch-size",
+                                              "16",
+                                              "--kv-store",
+                                              "dist_gsync",
+                                              "--data-allocator",
+                                              "1",
+                                              "--group-staleness",
+                                              "2",
+                                              "--resume",
+                                              "auto",
+                                              "--model-prefix",
+                                              "m",
+                                              "--log-format",
+                                              "legacy",
+                                              "--inject",
+                                              "step-ms=5@worker:1",
+                                              "--role",
+                                              "worker",
+                                              "--scheduler",
+                                              "h:1"};
+  const job::Parsed parsed = must(job::parse_flags(arguments, [](const std::string&) { return std::nullopt; }));
+  const job::Flags flags = calibration_flags(parsed.flags, {.batches = 40});
+  CHECK(flags.job.num_workers == 3);
+  CHECK(flags.job.num_servers == 0);
+  CHECK(flags.job.batch_size == 16);
+  CHECK_FALSE(flags.job.scheme.data_allocator);
+  CHECK_FALSE(flags.job.scheme.group_staleness);
+  CHECK_FALSE(job::store_of(flags.job).servers);
+  CHECK(flags.wire.inject == parsed.flags.wire.inject);
+  CHECK(plan_threads(flags).compute == plan_threads(parsed.flags).compute);
+  CHECK(plan_threads(flags).decode == plan_threads(parsed.flags).decode);
+  CHECK(flags.loop.resume.empty());
+  CHECK(flags.loop.model_prefix.empty());
+  CHECK(flags.loop.log_format == job::LogFormat::kLegacy);
+  // 10 to warm up: an epoch of every worker, so that what the launcher shows ends at the end.
+  CHECK(flags.job.augment.num_examples == 3 * 16 * 50);
+}
