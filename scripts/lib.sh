@@ -35,12 +35,5 @@ compile() {
   fi
 }
 
-# The program of the release build. DTRAIN names another one.
-dtrain_program() {
-  local program=${DTRAIN:-build/cmd/dtrain}
-  [ -x "$program" ] || die "$program is not there: run scripts/quickstart, or name the program in DTRAIN"
-  printf '%s\n' "$program"
-}
-
 # "1.5" minutes since SECONDS was $1.
 minutes_since() { awk -v s="$((SECONDS - $1))" 'BEGIN { printf "%.1f", s / 60 }'; }

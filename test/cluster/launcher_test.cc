@@ -31,10 +31,12 @@ class LaunchedJob {
   [[nodiscard]] std::vector<pid_t> processes() const {
     std::vector<pid_t> pids;
     for (const auto& job : std::filesystem::directory_iterator(dir_.path("dtrain"))) {
-      std::istringstream lines(read_file(job.path().string() + "/processes").value_or(""));
-      std::string role;
-      int64_t rank = 0, pid = 0, start = 0;
-      while (lines >> role >> rank >> pid >> start) pids.push_back(static_cast<pid_t>(pid));
+      for (const auto& file : std::filesystem::directory_iterator(job.path())) {
+        std::istringstream lines(read_file(file.path().string()).value_or(""));
+        std::string role;
+        int64_t rank = 0, pid = 0, start = 0;
+        while (lines >> role >> rank >> pid >> start) pids.push_back(static_cast<pid_t>(pid));
+      }
     }
     return pids;
   }

@@ -76,17 +76,22 @@ TEST_CASE("every scheme learns, and its servers' events can be replayed", "[sche
   must(write_file_atomic(dir.path("groups"), "#0 #1\n#2 #3\n"));
   for (const Scheme& scheme : schemes()) {
     INFO(scheme.name);
+    const std::string run_dir = dir.path(scheme.name);
     std::vector<std::string> command = {
-        "-n",           "4", "-s",           "2",  "--network", "lenet",         "--data-dir",     dir.path("data"),
-        "--threads",    "1", "--seed",       "5",  "--lr",      "0.02",          "--momentum",     "0",
-        "--num-epochs", "4", "--batch-size", "10", "--run-dir", dir.path("run"), "--trace-events", dir.path("events")};
+        "-n",           "4", "-s",           "2",  "--network", "lenet", "--data-dir",     dir.path("data"),
+        "--threads",    "1", "--seed",       "5",  "--lr",      "0.02",  "--momentum",     "0",
+        "--num-epochs", "4", "--batch-size", "10", "--run-dir", run_dir, "--trace-events", dir.path("events")};
     command.insert(command.end(), scheme.flags.begin(), scheme.flags.end());
     const Ended end = run_dtrain(dir, command);
     INFO(end.output);
     REQUIRE(end.code == 0);
-    const std::string summary = must(read_file(dir.path("run") + "/summary.json"));
+    const std::string summary = must(read_file(run_dir + "/summary.json"));
     const std::string key = "\"validation_accuracy\": ";
     CHECK(std::stod(summary.substr(summary.find(key) + key.size())) > 0.9);
+    const std::string metrics = must(read_file(run_dir + "/metrics.jsonl"));
+    const bool is_in_step = scheme.name == "bsp" || scheme.name == "backup";
+    CHECK(metrics.find(R"("role":"server","rank":1,"epoch":null,)") != std::string::npos);
+    CHECK((metrics.find(R"("staleness_mean":1.0,"staleness_max":1.0)") != std::string::npos) == is_in_step);
     for (const char* server : {"0", "1"}) {
       const std::string path = dir.path("events.") + server;
       const std::string trace = must(read_file(path));

@@ -61,7 +61,9 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
       {{"-n", "2", "--data-allocator", "1", "--network", "mlp", "--benchmark", "1"}, 2, {"--data-sharding-file"}},
       {{"--launcher", "mpi", "-n", "2"}, 2, {"'mpi' is not in this version", "local"}},
       {{"--launcher", "ssh", "-n", "2", "--benchmark", "1"}, 2, {"the hosts are missing (-H FILE)"}},
-      {{"-H", "hosts", "-n", "2", "--benchmark", "1"}, 2, {"on other hosts", "--launcher local", "--dry-run"}},
+      {{"-i", "eth9", "-n", "2", "--network", "mlp", "--benchmark", "1"}, 3, {"no interface 'eth9'", "lo 127.0.0.1"}},
+      {{"--env", "A", "--benchmark", "1"}, 2, {"--env is for processes that a launcher starts"}},
+      {{"kill", "no/job"}, 2, {"'no/job' is not the name of a job", "dtrain ps"}},
       {{"--lr-factor", ".5", "--lr-step-epochs", "3", "--lr-factor-epoch", "2", "--benchmark", "1"},
        2,
        {"--lr-step-epochs", "--lr-factor-epoch", "one of them"}},
@@ -69,7 +71,7 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
       {{"--role", "worker", "-n", "2"}, 2, {"--scheduler HOST:PORT"}},
       {{"--role", "boss"}, 2, {"no 'boss'", "scheduler, server, worker"}},
       {{"-n", "2", "python", "train_mnist.py"}, 2, {"'python'", "README.md"}},
-      {{"--preset", "cifar100"}, 2, {"'cifar100' is not in this version"}},
+      {{"--preset", "cifar1000"}, 2, {"no 'cifar1000'", "did you mean 'cifar100'?"}},
       {{}, 2, {"--data-dir", "--help"}},
       {{"--benchmark", "1"}, 2, {"DMLC_ROLE", "no 'boss'"}, {"DMLC_ROLE=boss"}},
   };
@@ -104,6 +106,7 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
       {gsp_with({"--groups-file", "of-none"}), 2, {"of-none: no such file"}},
       {gsp_with({"--ungrouped", "own", "--data-allocator", "1"}), 2, {"data_sharding:2: 0.4 overlaps"}},
       {gsp_with({"-H", "hosts", "--launcher", "local"}), 2, {"hosts: no place is left for server 1 of 2"}},
+      {gsp_with({"-H", "no-hosts", "--launcher", "local"}), 2, {"no-hosts: no such file", "one a line", "without -H"}},
       {{"--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
       {{"-n", "2", "--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
       {{"-n", "2", "--data-dir", dir.path("empty"), "--network", "lenet"}, 7, {"empty", "--data-train"}},
@@ -125,7 +128,13 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
 TEST_CASE("sub-commands that do not exist are refused by name", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"parse-lgo", "x"}, 2, {"no sub-command 'parse-lgo'", "did you mean 'parse-log'?"}},
-      {{"plan"}, 2, {"dtrain plan is not in this version of dtrain"}},
+      {{"plan"}, 2, {"nothing to train on"}},
+      {{"plan", "--benchmark", "1", "--network", "lenet"}, 2, {"how many workers are to be measured?", "-n"}},
+      {{"plan", "-n", "2", "--benchmark", "1", "--network", "lenet", "--probe-batches", "1G"}, 2, {"at most 100000"}},
+      {{"plan", "-n", "2", "--probe-batchs", "3"}, 2, {"did you mean '--probe-batches'?"}},
+      {{"plan", "-n", "2", "--group-criterion", "vcr"}, 2, {"--group-criterion", "did you mean 'vrc'?"}},
+      {{"plan", "-n", "2", "--regroup-every", "3"}, 2, {"--regroup-every: is not in this version"}},
+      {{"plan", "--benchmark", "1", "--network", "lenet", "--from-log", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"simulate", "--scheme", "bps"}, 2, {"--scheme", "bsp"}},
       {{"simulate", "--workers", "0"}, 2, {"--workers", "less than 1"}},
       {{"simulate", "--speed", "100x4"}, 2, {"--speeds"}},
@@ -164,10 +173,16 @@ TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
   CHECK(dry.code == 0);
   for (const char* words :
        {"batch-size = 128\n", "kv-store = dist_sync\n", "num-classes = 10\n", "seed = auto\n", "scheduler", "server",
-        "worker", "memory of a worker", "weights are updated on the servers\n"}) {
+        "worker", "network: lenet, 10 classes, images 1,28,28: 431080 parameters in 8 arrays, 0 statistics in 0\n",
+        "learning rate by epoch: 0.1; 100 epochs\n", "memory of a worker", "weights are updated on the servers\n"}) {
     INFO(words);
     CHECK(dry.output.find(words) != std::string::npos);
   }
+  const Ended rates = dtrain(
+      {"--network", "mlp", "--benchmark", "1", "--lr-factor", "0.5", "--num-epochs", "9", "--dry-run"}, {}, dir.path());
+  CHECK(rates.output.find(
+            "learning rate by epoch: 0.1, 0.05 from 1, 0.025 from 2, 0.0125 from 3, ..., 0.000390625 from 8; "
+            "9 epochs\n") != std::string::npos);
   const auto updates = [&](const std::vector<std::string>& flags) {
     std::vector<std::string> all = {"--network", "lenet", "--benchmark", "1", "--dry-run"};
     all.insert(all.end(), flags.begin(), flags.end());
@@ -180,6 +195,10 @@ TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
         "weights are updated on each of 2 devices, its part of the weights, in the host's memory\n");
   CHECK(updates({"--gpus", "1", "--kv-store", "nccl"}) == "weights are updated on gpu(1), in its own memory\n");
   CHECK(updates({"--gpus", "0,1", "--kv-store", "local"}) == "weights are updated on gpu(0), in its own memory\n");
+  CHECK(updates({"--gpus", "0,1", "--kv-store", "nccl", "-n", "4", "-s", "0"}) ==
+        "weights are updated on each of 2 devices, all of its weights, in its own memory\n");
+  CHECK(updates({"--gpus", "0,1", "--kv-store", "allreduce", "-n", "4", "-s", "0"}) ==
+        "weights are updated on each of 2 devices, all of its weights, in the host's memory\n");
   CHECK(dry.output.find("--dry-run") == std::string::npos);  // the commands are those that would run
   CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
 }

@@ -1,0 +1,4 @@
+#!/bin/bash
+# LeNet on MNIST, GSP: the groups of the file groups, else one a worker; 2 workers and 2 servers on this host.
+source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
+run_mnist_lenet 0.05 --kv-store dist_gsync --ungrouped own "$@"

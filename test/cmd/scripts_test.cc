@@ -1,0 +1,234 @@
+// The run scripts: what each would run, and whose flags win.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/file.h"
+#include "support/must.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace dtrain {
+
+using Catch::Matchers::Contains;
+using test::Ended;
+using test::must;
+
+namespace {
+
+// They run no job of fixed flags, or are no scripts.
+const std::set<std::string> kOthers = {"lib.sh", "run.sh", "kill.sh", "kill_hosts.sh", "pretrain.sh"};
+
+constexpr int kPublishedRuns = 13;  // models.md 9.6
+
+std::vector<std::string> run_scripts() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(DTRAIN_SCRIPTS)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".sh" && !kOthers.contains(name)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool runs_on_hosts(const std::string& script) {
+  return script != "reproduce" && !script.starts_with("train_") && !script.ends_with("_mnist_lenet.sh");
+}
+
+// A folder to call scripts from: 40 hosts, and the shares of the two scripts that have 12 and 10 workers.
+class Folder {
+ public:
+  Folder() {
+    std::string hosts;
+    for (int i = 1; i <= 40; i++) hosts += fmt::format("10.0.0.{}\n", i);
+    must(write_file_atomic(dir_.path("hosts"), hosts));
+    for (const int workers : {10, 12}) {
+      std::string shares;
+      for (int i = 0; i < workers; i++) {
+        shares += fmt::format("{:.9f} {:.9f}\n", double(i) / workers, double(i + 1) / workers);
+      }
+      must(write_file_atomic(dir_.path(fmt::format("data_sharding.{}", workers)), shares));
+    }
+  }
+  [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
+
+  [[nodiscard]] Ended run(const std::string& script, std::vector<std::string> flags,
+                          const std::string& program = DTRAIN_EXE) const {
+    flags.insert(flags.begin(), std::string(DTRAIN_SCRIPTS) + "/" + script);
+    return test::run(flags, {.deadline_s = 60,
+                             .directory = dir_.path(),
+                             .environment = {"DTRAIN=" + program, "DMLC_ROLE", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER"}});
+  }
+
+  // What the script would run, with files for what it does not say itself, and an interface that every host has.
+  [[nodiscard]] std::string dry(const std::string& script, std::vector<std::string> flags = {}) const {
+    flags.insert(flags.end(), {"--cpus", "1", "--dry-run"});
+    if (runs_on_hosts(script)) flags.insert(flags.end(), {"-i", "lo"});
+    if (script.starts_with("gsp_")) flags.insert(flags.end(), {"--ungrouped", "own"});
+    if (script == "gsp_cifar10_inception_small.sh") flags.push_back(sharding_of(12));
+    if (script == "gsp_cifar10_inception_small_withPretrain.sh") flags.push_back(sharding_of(10));
+    const Ended ended = run(script, flags);
+    INFO(script << "\n" << ended.output);
+    REQUIRE(ended.code == 0);
+    return ended.output;
+  }
+
+ private:
+  static std::string sharding_of(int workers) { return fmt::format("--data-sharding-file=data_sharding.{}", workers); }
+  test::TempDir dir_;
+};
+
+// The rest of the line that begins so.
+std::string line_after(const std::string& text, const std::string& beginning) {
+  const size_t at = ("\n" + text).find("\n" + beginning);
+  INFO(beginning << " in\n" << text);
+  REQUIRE(at != std::string::npos);
+  return text.substr(at + beginning.size(), text.find('\n', at) - at - beginning.size());
+}
+
+std::string golden_lines(const std::string& script, const std::string& output) {
+  std::string job;
+  for (const char* flag : {"num-workers", "num-servers", "batch-size", "kv-store", "staleness", "data-allocator"}) {
+    job += fmt::format(" --{} {}", flag, line_after(output, fmt::format("{} = ", flag)));
+  }
+  return fmt::format("{}\n {}\n  {}\n  {}\n", script, job, line_after(output, "network: "),
+                     line_after(output, "learning rate by epoch: "));
+}
+
+}  // namespace
+
+// The whole table is kept beside the test and read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 writes it anew.
+TEST_CASE("each script runs the network, numbers and rates that it documents", "[scripts]") {
+  const Folder folder;
+  std::string table;
+  for (const std::string& script : run_scripts()) table += golden_lines(script, folder.dry(script));
+  for (int row = 1; row <= kPublishedRuns; row++) {
+    table += golden_lines(fmt::format("reproduce {}", row), folder.dry("reproduce", {std::to_string(row)}));
+  }
+  const std::string path = std::string(DTRAIN_CMD_TEST_DIR) + "/scripts.txt";
+  if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, table));
+  CHECK(table == must(read_file(path)));
+}
+
+// models.md 1.3 and 1.4.13.
+TEST_CASE("the scripts' networks have the published numbers of parameters", "[scripts]") {
+  const std::string table = must(read_file(std::string(DTRAIN_CMD_TEST_DIR) + "/scripts.txt"));
+  const std::vector<std::pair<std::string, int64_t>> published = {
+      {"inception-bn-28-small, 10 classes, images 3,28,28", 1652826},
+      {"inception-bn-28-small, 100 classes, images 3,28,28", 1683156},
+      {"3conv, 10 classes, images 3,28,28", 96682},
+      {"resnet@mxnet-g with 20 layers, 10 classes, images 3,32,32", 272544},
+      {"resnet@mxnet-g with 164 layers, 10 classes, images 3,32,32", 1703264},
+      {"cross, 100 classes, images 3,28,28", 892084},
+      {"inception-bn@mxnet-g, 1000 classes, images 3,224,224", 11295240},
+      {"resnet-50@mxnet-g with 34 layers, 1000 classes, images 3,224,224", 21800110},
+      {"resnet-50@mxnet-g with 50 layers, 1000 classes, images 3,224,224", 25549486},
+      {"inception-bn-28-small@v0.7, 10 classes, images 3,28,28", 1652826},
+      {"inception-bn@v0.7, 1000 classes, images 3,224,224", 11295240},
+      {"lenet, 10 classes, images 1,28,28", 431080},
+      {"mlp, 10 classes, images 1,28,28", 109386},
+      {"resnet-110, 10 classes, images 3,28,28", 1730784},
+      {"resnet-110, 100 classes, images 3,28,28", 1730784 + 90 * 65},  // 90 more classes, each 64 weights and a bias
+      {"resnet-50, 1000 classes, images 3,224,224", 25549486},
+  };
+  size_t lines = 0;
+  for (const auto& [network, parameters] : published) {
+    const std::string line = fmt::format("  {}: {} parameters in ", network, parameters);
+    INFO(line);
+    CHECK_THAT(table, Contains(line));
+    for (size_t at = table.find(line); at != std::string::npos; at = table.find(line, at + 1)) lines++;
+  }
+  CHECK(lines == run_scripts().size() + kPublishedRuns);  // there are no other networks
+}
+
+TEST_CASE("the first row's rates are 0.1, 0.094 and 0.08836", "[scripts]") {
+  const std::string output = Folder().dry("gsp_cifar10_inception_small.sh", {"--num-epochs", "3"});
+  CHECK(line_after(output, "learning rate by epoch: ") == "0.1, 0.094 from 1, 0.08836 from 2; 3 epochs");
+  CHECK_THAT(output, Contains("1     worker     10.0.0.14"));  // behind the 12 servers
+  CHECK_THAT(output, Contains("-i eth1") && Contains("share of worker 11: 0.916666667 to 1"));
+}
+
+TEST_CASE("flags given to a script win, and its hosts stay out of a local job", "[scripts]") {
+  const Folder folder;
+  REQUIRE(std::filesystem::remove(folder.path("hosts")));
+  const std::string one = folder.dry("bsp_cifar10_3conv.sh", {"--launcher", "local", "-n", "2", "--batch-size=7"});
+  CHECK(line_after(one, "batch-size = ") == "7");
+  CHECK(line_after(one, "num-workers = ") == "2");
+  CHECK(line_after(one, "num-servers = ") == "1");
+  CHECK_THAT(one, !Contains("-H hosts") && !Contains("ib0"));
+  const std::string rate = folder.dry("asp_mnist_lenet.sh", {"-n5"});
+  CHECK(line_after(rate, "learning rate by epoch: ") == "0.01, 0.001 from 8; 10 epochs");
+  const std::string companion = folder.dry("bsp_mnist_lenet.sh", {"--lr-factor-epoch", "4"});
+  CHECK(line_after(companion, "learning rate by epoch: ") == "0.05, 0.005 from 4, 0.0005 from 8; 10 epochs");
+}
+
+TEST_CASE("the first line says which devices are used, and GPUs given by hand must be there", "[scripts]") {
+  const Folder folder;
+  const Ended chosen = folder.run("train_mnist.sh", {"--dry-run"});
+  INFO(chosen.output);
+  CHECK(chosen.code == 0);
+  CHECK(chosen.output.starts_with("devices: "));
+  CHECK(folder.dry("train_mnist.sh").starts_with("devices: as given\n"));
+  const Ended absent = folder.run("bsp_mnist_lenet.sh", {"--gpus", "99", "--benchmark", "1", "--num-batches", "1"});
+  INFO(absent.output);
+  CHECK(absent.code == 8);
+  CHECK_THAT(absent.output, Contains("--cpus N"));
+}
+
+TEST_CASE("a script without its hosts or its program says what to do", "[scripts]") {
+  const Folder folder;
+  REQUIRE(std::filesystem::remove(folder.path("hosts")));
+  const Ended hosts = folder.run("bsp_cifar10_3conv.sh", {});
+  INFO(hosts.output);
+  CHECK(hosts.code == 2);
+  CHECK_THAT(hosts.output, Contains("hosts: no such file") && Contains("one a line") && Contains("--launcher local"));
+  const Ended program = folder.run("bsp_mnist_lenet.sh", {}, "/nowhere/dtrain");
+  CHECK(program.code == 7);
+  CHECK_THAT(program.output, Contains("/nowhere/dtrain is not there") && Contains("scripts/quickstart"));
+}
+
+TEST_CASE("a published run without its data or GPU is told what is missing", "[scripts]") {
+  const Folder folder;
+  const Ended list = folder.run("reproduce", {});
+  CHECK(list.code == 0);
+  CHECK_THAT(list.output, Contains("| 13 ") && Contains("10 machines, 40 GPUs") && Contains("| no "));
+  const Ended data = folder.run("reproduce", {"9", "--cpus", "1"});
+  INFO(data.output);
+  CHECK(data.code == 7);
+  CHECK_THAT(data.output, Contains("data/imagenet/train.rec is not there") && Contains("image-net.org") &&
+                              Contains("dtrain im2rec") && Contains("--data-dir DIR") && !Contains("GPU that"));
+  const Ended row = folder.run("reproduce", {"14"});
+  CHECK(row.code == 2);
+  CHECK_THAT(row.output, Contains("no row '14'"));
+}
+
+TEST_CASE("a published run that has run is printed beside the figures", "[scripts]") {
+  const Folder folder;
+  REQUIRE(make_directories(folder.path("runs/published-1")));
+  const auto write = [&](const char* name, const std::string& text) {
+    must(write_file_atomic(folder.path(std::string("runs/published-1/") + name), text));
+  };
+  write("summary.json",
+        "{\"network\": \"inception-bn-28-small@v0.7\", \"store\": \"local\", \"workers\": 1, \"servers\": 0,"
+        " \"devices\": [\"cpu(0)\"], \"epochs\": 10, \"validation_accuracy\": 0.8}");
+  write("jobspec", "batch-size = 256\nlr = 0.1\nlr-factor = 0.94\n");
+  write("worker-0.log",
+        "Node[0] Epoch[9] Train-accuracy=0.900000\nNode[0] Epoch[9] Time cost=12.500\n"
+        "Node[0] Epoch[9] Validation-accuracy=0.800000\n");
+  CHECK_THAT(folder.run("reproduce", {}).output, Contains("10 epochs, validation 0.8000"));
+  const Ended beside = folder.run("reproduce", {"1"});
+  INFO(beside.output);
+  CHECK(beside.code == 0);
+  CHECK_THAT(beside.output, Contains("theirs (cifar10/incept_2)") && Contains("dual Xeon E5-2680 v2, dual GTX 980") &&
+                                Contains("instruction set") && Contains("1 x cpu(0)"));
+  CHECK_THAT(beside.output, Contains("| 10    | 0.904931      | 0.900000 | 0.867488      | 0.800000 |"));
+  CHECK_THAT(beside.output, Contains("| 20    | 0.953142      |          | 0.873598      |"));
+  const Ended again = folder.run("reproduce", {"1", "--cpus", "1"});
+  CHECK(again.code == 2);
+  CHECK_THAT(again.output, Contains("--resume runs/published-1"));
+}
+
+}  // namespace dtrain
