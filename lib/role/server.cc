@@ -42,7 +42,7 @@ std::string histogram(const std::vector<uint64_t>& staleness) {
   return text;
 }
 
-// What a server has to say to machines at its end: of formats.md 7.6, the staleness of its updates.
+// For machines, of formats.md 7.6: the staleness of the updates.
 Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<uint64_t>& staleness) {
   uint64_t updates = 0, sum = 0;
   for (size_t i = 0; i < staleness.size(); i++) {
@@ -55,6 +55,16 @@ Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<
                       .step = updates,
                       .values = {{"staleness_mean", static_cast<double>(sum) / static_cast<double>(updates)},
                                  {"staleness_max", static_cast<double>(staleness.size())}}});
+}
+
+// What a server has to say at its end, also of a job that was stopped or has failed.
+Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCounts& counts) {
+  process.log.info(
+      "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
+      "messages refused",
+      rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
+  if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
+  return write_metrics(process, rank, counts.staleness);
 }
 
 // The file of --trace-events, of each server its own where there are several; nullptr: none.
@@ -112,16 +122,11 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
     finished = control.wait_finish();
   }
   data.close();  // however the job ended: workers may still be sending, and the shard ends with this function
+  Result<> reported = report(process, reply.rank, shard->counts());
   DT_TRY_VOID(std::move(finished));
   if (trace != nullptr) DT_TRY_VOID(trace->finish());
   if (std::optional<Error> failure = shard->failure()) return tl::unexpected(*failure);
-  const kvstore::ShardCounts counts = shard->counts();
-  process.log.info(
-      "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
-      "messages refused",
-      reply.rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
-  if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
-  return write_metrics(process, reply.rank, counts.staleness);
+  return reported;
 }
 
 }  // namespace

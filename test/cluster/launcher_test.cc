@@ -89,6 +89,7 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
   CHECK(job.record_is_gone());
   CHECK(checkpoint_count(job.run_dir()) > 0);
   CHECK(broken_files(job.run_dir()).empty());
+  CHECK(contains(read_file(job.run_dir() + "/metrics.jsonl").value_or(""), R"("role":"server","rank":0,"epoch":null)"));
 }
 
 TEST_CASE("a launcher that is killed takes its job with it", "[launcher]") {
