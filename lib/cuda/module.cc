@@ -55,9 +55,22 @@ class CudaModule final : public exec::DeviceModule {
 
   Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<exec::Executor* const> executors,
                                                               const comm::Processes& processes) override {
-    std::vector<CudaExecutor*> of_devices;
-    for (exec::Executor* executor : executors) of_devices.push_back(&dynamic_cast<CudaExecutor&>(*executor));
-    return join_devices(of_devices, processes);
+    return join_devices(of_module(executors), processes);
+  }
+
+  Result<> sum_gradients(std::span<exec::Executor* const> executors) override {
+    const std::vector<CudaExecutor*> all = of_module(executors);
+    DT_TRY(std::vector<std::unique_ptr<comm::Collective>> group, join_devices(all, {}));
+    for (size_t i = 0; i < all.size(); i++) all[i]->sum_gradients_over(std::move(group[i]));
+    return {};
+  }
+
+ private:
+  static std::vector<CudaExecutor*> of_module(std::span<exec::Executor* const> executors) {
+    std::vector<CudaExecutor*> all;
+    all.reserve(executors.size());
+    for (exec::Executor* executor : executors) all.push_back(&dynamic_cast<CudaExecutor&>(*executor));
+    return all;
   }
 };
 

@@ -38,6 +38,11 @@ class DeviceModule {
   // process. Code::kStartup, kDevice: they did not come together; what the exchange returned.
   virtual Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<Executor* const> executors,
                                                                       const comm::Processes& processes) = 0;
+  // For executors for training of this process whose parameters are on the host: from now on their devices sum a step's
+  // gradients before these leave them, and only the first executor's host has the sum; the others' gradients are of no
+  // meaning. All of them go backward in every step, each in a thread of its own. An Error
+  // of one's backward is also that of the others that still wait for it. Errors: join's.
+  virtual Result<> sum_gradients(std::span<Executor* const> executors) = 0;
 };
 
 // The module's one entry, by this name and with C linkage: a new object, which the caller owns.

@@ -119,13 +119,24 @@ kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
           .samples_differ = leaves_out_steps(setup.spec.flags)};
 }
 
+std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
+  std::vector<exec::Executor*> all;
+  for (size_t i = 0; i < executors.size(); i++) all.push_back(&executors.executor(i));
+  return all;
+}
+
+// dist_device_*: only a sum is to leave the devices. Those without memory of their own have it in the host's.
+bool sums_on_devices(const StoreSetup& setup, const Devices& devices) {
+  const job::Store store = job::store_of(setup.spec.flags);
+  return devices.module() != nullptr && store.servers && store.sum == job::Sum::kDevice;
+}
+
 Result<std::unique_ptr<kvstore::Store>> store_on_devices(const StoreSetup& setup, const Devices& devices,
                                                          exec::DeviceGroup& executors) {
-  std::vector<exec::Executor*> all;
+  const std::vector<exec::Executor*> all = all_of(executors);
   kvstore::DeviceStore::Optimizers optimizers;
-  for (size_t i = 0; i < executors.size(); i++) {
-    all.push_back(&executors.executor(i));
-    DT_TRY(optimizers.emplace_back(), devices.module()->make_optimizer(*all.back(), optimizer_spec(setup.spec.flags)));
+  for (exec::Executor* executor : all) {
+    DT_TRY(optimizers.emplace_back(), devices.module()->make_optimizer(*executor, optimizer_spec(setup.spec.flags)));
   }
   DT_TRY(Group group, join_on_devices(setup, *devices.module(), all), "joining the GPUs");
   DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
@@ -143,8 +154,13 @@ Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, co
   if (executors.parameters_on_device()) return store_on_devices(setup, devices, executors);
   DT_TRY(Group group, join_on_host(setup));
   if (servers != nullptr && group.empty()) return servers;
+  kvstore::DeviceStoreOptions options = store_options(setup);
+  options.gradients_are_summed = sums_on_devices(setup, devices);
+  if (options.gradients_are_summed) {
+    DT_TRY_VOID(devices.module()->sum_gradients(all_of(executors)), "joining the GPUs");
+  }
   DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
-         kvstore::DeviceStore::create(store_options(setup), std::move(group), std::move(servers), setup.waits));
+         kvstore::DeviceStore::create(std::move(options), std::move(group), std::move(servers), setup.waits));
   return store;
 }
 

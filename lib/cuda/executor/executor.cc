@@ -71,8 +71,8 @@ void CudaExecutor::make_streams() {
   for (CudaStream* stream : {&compute_, &copy_, &batch_}) *stream = make_stream();
   for (CudaEvent* event : {&order_, &uploaded_, &results_}) *event = make_event();
   for (size_t b = 0; b < options_.bucket_begin.size(); b++) downloaded_.push_back(make_event());
-  if (!on_device()) return;
   store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_);
+  if (!on_device()) return;
   if (owner_ == nullptr) store_->set_drop_graphs([this] { step_ = RecordedWork(); });
   const ParameterView view = parameters_->device_view(owner_ != nullptr ? &owner_->arrays_ : &arrays_);
   device_view_ = training() ? view : without_gradients(view);
@@ -203,35 +203,63 @@ void CudaExecutor::finish_results() {
   results_pending_ = false;
 }
 
-void CudaExecutor::queue_backward() {
+void CudaExecutor::sum_gradients_over(std::unique_ptr<comm::Collective> group) {
+  DT_CHECK(training() && !on_device() && owner_ == nullptr, "gradients that do not go to the host");
+  group_ = std::move(group);
+}
+
+// compute_ has been given all that these buckets need. Returns when it is queued; copy_ waits for it.
+Result<> CudaExecutor::sum_gradients(std::span<const size_t> buckets) {
+  follow(compute_.get(), store_->get());
+  for (const size_t bucket : buckets) {
+    const DeviceParameters::Piece own = parameters_->gradients(options_.bucket_begin[bucket], bucket_end(bucket));
+    DT_TRY_VOID(group_->reduce({own.data, static_cast<size_t>(own.count)}, 0));
+  }
+  follow(store_->get(), copy_.get());
+  return {};
+}
+
+Result<> CudaExecutor::queue_backward() {
+  const bool gives_gradients = group_ == nullptr || group_->rank() == 0;
   for (Part& part : backward_) {
     part.segment.run(compute_.get());
     if (part.buckets.empty()) continue;
     follow(compute_.get(), copy_.get());
+    if (group_ != nullptr) DT_TRY_VOID(sum_gradients(part.buckets));
     for (const size_t bucket : part.buckets) {
-      parameters_->download_gradients(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
+      if (gives_gradients) {
+        parameters_->download_gradients(options_.bucket_begin[bucket], bucket_end(bucket), copy_.get());
+      }
       if (bucket == 0 && loss_scale_ != nullptr) loss_scale_->download(copy_.get());
       DT_CUDA(cudaEventRecord(downloaded_[bucket].get(), copy_.get()));
     }
   }
   follow(compute_.get(), copy_.get());  // steps behind the last bucket, if there are any
   parameters_->end_use(copy_.get());
+  return {};
 }
 
 // All of the pass is queued before the host waits for its first part, so that the device never waits for the host.
+Result<> CudaExecutor::backward_to_host(const exec::GradientReady& ready) {
+  DT_TRY_VOID(queue_backward());
+  for (size_t bucket = downloaded_.size(); bucket-- > 0;) {
+    DT_TRY_VOID(store_->wait(downloaded_[bucket].get()));
+    DT_TRY_VOID(ready(bucket));
+  }
+  results_pending_ = false;  // copied before the gradients, in the same stream
+  return {};
+}
+
 Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
   DT_CHECK(training(), "backward of an executor for inference");
   DT_CUDA(cudaSetDevice(device_));
   if (on_device()) return is_staged_ ? run_step(ready) : run_backward(ready);
-  queue_backward();
-  Result<> result;
-  for (size_t bucket = downloaded_.size(); bucket-- > 0;) {
-    // After an error too: copies into the host's gradients do not outlast this call.
-    DT_CUDA(cudaEventSynchronize(downloaded_[bucket].get()));
-    if (result) result = ready(bucket);
-  }
-  results_pending_ = false;  // copied before the gradients, in the same stream
-  return result;
+  Result<> outcome = backward_to_host(ready);
+  if (outcome) return outcome;
+  // The other devices would wait for this one's gradients; and copies to the host do not outlast this call.
+  if (group_ != nullptr) group_->cancel(outcome.error());
+  cudaStreamSynchronize(copy_.get());
+  return outcome;
 }
 
 void CudaExecutor::set_loss_scale(double scale) {

@@ -2,8 +2,8 @@
 // that the rest of the program sees.
 //
 // Streams: `compute` runs the program, `copy` moves weights, gradients and statistics, `batch` the images, and in that
-// of the store a store works on the device. What one does before another is said by events; the host waits only for
-// what it is to read, and where its callers say so.
+// of the store a store works on the device, or a group that sums gradients before `copy` takes them to the host. What
+// one does before another is said by events; the host waits only for what it is to read, and where its callers say so.
 //
 // With parameters_on_device (on_device.cc) no learned tensor travels. forward only stages the batch: if nobody asks for
 // its results before backward, both passes and what the store does in between are one piece of work, one CUDA graph
@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/collective.h"
 #include "cuda/executor/convolution_runner.h"
 #include "cuda/executor/device_parameters.h"
 #include "cuda/executor/lower.h"
@@ -47,10 +48,12 @@ class CudaExecutor final : public exec::Executor {
   std::vector<float> node_gradient(graph::NodeId node) override;
   [[nodiscard]] size_t memory_bytes() const override;
 
-  // With parameters_on_device, in training, for the store's group and optimizer: where they work; and, in the device's
-  // memory, what says that a sum of gradients is not finite.
+  // Where a group, and with parameters_on_device the store's optimizer, works.
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
+  // With parameters_on_device, in training: what says in the device's memory that a sum of gradients is not finite.
   [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
+  // DeviceModule::sum_gradients, for this rank of the group, which works in store_stream().
+  void sum_gradients_over(std::unique_ptr<comm::Collective> group);
 
  private:
   // Copies for those who see device_parameters().
@@ -81,7 +84,9 @@ class CudaExecutor final : public exec::Executor {
   void upload_bucket(size_t bucket);
   void download_results();
   void finish_results();
-  void queue_backward();
+  Result<> queue_backward();
+  Result<> sum_gradients(std::span<const size_t> buckets);
+  Result<> backward_to_host(const exec::GradientReady& ready);
 
   // The passes with parameters_on_device. `queue`: how a segment is queued.
   using Queue = void (*)(Segment& segment, cudaStream_t stream);
@@ -126,11 +131,12 @@ class CudaExecutor final : public exec::Executor {
   CudaEvent order_, uploaded_, results_;
   std::vector<CudaEvent> downloaded_;  // by bucket
   bool results_pending_ = false;
+  std::shared_ptr<StoreStream> store_;       // the owner's
+  std::unique_ptr<comm::Collective> group_;  // over whose ranks gradients are summed on their way to the host
 
   // With parameters_on_device:
   Arrays arrays_{*this};
   ParameterView device_view_;
-  std::shared_ptr<StoreStream> store_;  // the owner's
   RecordedWork step_;
   bool is_staged_ = false;  // the batch of a forward that has not run
 };

@@ -204,7 +204,7 @@ Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
   const std::span<float> weights = device.view.all_weights.subspan(where.begin, where.count);
   comm::Collective& group = *device.group;
   if (options_.update_at == UpdateAt::kServers) {
-    DT_TRY_VOID(group.reduce(gradients, kFirst));
+    if (!options_.gradients_are_summed) DT_TRY_VOID(group.reduce(gradients, kFirst));
     return group.rank() == kFirst ? servers_->gradient_ready(bucket, device.step, device.samples) : Result<>{};
   }
   if (options_.update_at == UpdateAt::kReplicas) {

@@ -31,7 +31,7 @@ enum class UpdateAt {
   kOwner,        // device: each bucket has a device that does this, chosen so that all have the same work
   kShards,       // nccl: reduce-scatter, each device updates its part, all-gather
   kReplicas,     // nccl_allreduce, allreduce: all-reduce, each device updates all of its own weights
-  kServers,      // dist_*: the sum goes to device 0, which pushes and pulls, then to all
+  kServers,      // dist_*: the sum goes to device 0, which pushes and pulls; new weights to all
 };
 
 struct DeviceStoreOptions {
@@ -43,6 +43,8 @@ struct DeviceStoreOptions {
   // Whether workers of one group may differ in the samples of a step: one that has left out its own gives none. Then
   // their number is summed in every step, before the gradients.
   bool samples_differ = true;
+  // With kServers: the first device's gradients are the sum over all, which the devices have made by themselves.
+  bool gradients_are_summed = false;
 };
 
 class DeviceStore final : public Store {

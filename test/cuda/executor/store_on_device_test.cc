@@ -67,13 +67,18 @@ Group make_group(size_t ranks) {
   return comm::make_shared_memory_group(static_cast<uint32_t>(ranks), {.wait_limit_s = 60});
 }
 
+cuda::CudaExecutor& cuda_executor(exec::DeviceGroup& executors, size_t device) {
+  return dynamic_cast<cuda::CudaExecutor&>(executors.executor(device));
+}
+
+std::unique_ptr<comm::Collective> queued(std::unique_ptr<comm::Collective> end, const cuda::CudaExecutor& executor) {
+  return std::make_unique<QueuedCollective>(std::move(end), executor.store_stream());
+}
+
 // The ends where the executors' arrays are.
 Group placed(Group ends, exec::DeviceGroup& executors) {
   if (!executors.parameters_on_device()) return ends;
-  for (size_t i = 0; i < ends.size(); i++) {
-    const auto& executor = dynamic_cast<cuda::CudaExecutor&>(executors.executor(i));
-    ends[i] = std::make_unique<QueuedCollective>(std::move(ends[i]), executor.store_stream());
-  }
+  for (size_t i = 0; i < ends.size(); i++) ends[i] = queued(std::move(ends[i]), cuda_executor(executors, i));
   return ends;
 }
 
@@ -162,6 +167,125 @@ TEST_CASE("a store on devices trains with the bits of one over the host", "[cuda
       if (count == 1) break;  // alone there is nobody to update for
     }
   }
+}
+
+namespace {
+
+// What sum_gradients of a module does.
+void sum_gradients(exec::DeviceGroup& executors) {
+  Group ends = make_group(executors.size());
+  for (size_t i = 0; i < ends.size(); i++) {
+    cuda::CudaExecutor& executor = cuda_executor(executors, i);
+    executor.sum_gradients_over(queued(std::move(ends[i]), executor));
+  }
+}
+
+// Devices whose sums go to servers, which here are a store for one device.
+ToyOptions before_servers(size_t count, bool sum_on_devices) {
+  ToyOptions options = devices(count, UpdateAt::kServers, false);
+  options.make_store = [=](exec::DeviceGroup& executors, DeviceStoreOptions store, Waits& waits) {
+    store.update_at = UpdateAt::kFirstDevice;
+    std::unique_ptr<kvstore::Store> servers = must(DeviceStore::create(store, {}, nullptr, waits));
+    store.update_at = UpdateAt::kServers;
+    store.gradients_are_summed = sum_on_devices;
+    if (sum_on_devices) sum_gradients(executors);
+    return must(DeviceStore::create(store, make_group(count), std::move(servers), waits));
+  };
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("gradients that are summed on devices train with the bits of sums on the host", "[cuda][kvstore]") {
+  for (const size_t count : {2, 4}) {
+    const Ended on_host(before_servers(count, false)), on_device(before_servers(count, true));
+    CHECK(on_host.error.empty());
+    CHECK(on_host.files.find("none") == std::string::npos);
+    check_same(on_device, on_host);
+  }
+}
+
+namespace {
+
+// Two devices with a share of a batch each, which have gone forward and backward.
+struct TwoDevices {
+  exec::DeviceGroup executors;
+
+  explicit TwoDevices(bool sum) : executors(compile(), {2, 3}) {
+    if (sum) sum_gradients(executors);
+    for (size_t device = 0; device < 2; device++) {
+      const ParameterView& view = executors.parameters(device);
+      for (size_t i = 0; i < view.all_weights.size(); i++)
+        view.all_weights[i] = 0.01F * static_cast<float>(i % 17) - 0.1F;
+      std::ranges::fill(view.all_gradients, -1.0F);
+    }
+  }
+  Result<> run(const exec::DeviceGroup::DeviceCall& ready = exec::no_device_wait) {
+    std::vector<float> pixels(static_cast<size_t>(kToyBatch) * 36), labels(static_cast<size_t>(kToyBatch), 1);
+    for (size_t i = 0; i < pixels.size(); i++) pixels[i] = static_cast<float>(i % 7) - 3;
+    DT_TRY_VOID(executors.forward({.data = pixels, .labels = labels}, exec::no_device_wait));
+    return executors.backward(ready);
+  }
+  [[nodiscard]] std::vector<float> gradients(size_t device) {
+    std::vector<float> all;
+    for (const ParameterSpan& p : executors.parameters(device).parameters) {
+      all.insert(all.end(), p.gradient.begin(), p.gradient.end());
+    }
+    return all;
+  }
+
+ private:
+  static std::vector<std::unique_ptr<exec::Executor>> compile() {
+    const auto backend = cuda::test::emulated_backend();
+    std::vector<std::unique_ptr<exec::Executor>> executors;
+    for (const int64_t batch : {2, 3}) {
+      executors.push_back(
+          must(backend->compile(toy_network(), {.batch_size = batch, .image = {1, 6, 6}, .bucket_begin = {0, 2, 4}})));
+    }
+    return executors;
+  }
+};
+
+// Whose other ranks never come.
+class LonelyEnd final : public comm::Collective {
+ public:
+  explicit LonelyEnd(std::vector<std::string>& called_off) : called_off_(called_off) {}
+  [[nodiscard]] uint32_t rank() const override { return 0; }
+  [[nodiscard]] uint32_t size() const override { return 2; }
+  Result<> all_reduce(std::span<float>) override { return {}; }
+  Result<> reduce_scatter(std::span<float>) override { return {}; }
+  Result<> all_gather(std::span<float>) override { return {}; }
+  Result<> reduce(std::span<float>, uint32_t) override { return {}; }
+  Result<> broadcast(std::span<float>, uint32_t) override { return {}; }
+  void cancel(Error error) override { called_off_.push_back(error.message); }
+
+ private:
+  std::vector<std::string>& called_off_;
+};
+
+}  // namespace
+
+TEST_CASE("gradients that are summed on devices leave the first one alone", "[cuda][kvstore]") {
+  TwoDevices apart(false), together(true);
+  REQUIRE(apart.run());
+  REQUIRE(together.run());
+  std::vector<float> sum = apart.gradients(0);
+  const std::vector<float> other = apart.gradients(1);
+  for (size_t i = 0; i < sum.size(); i++) sum[i] += other[i];
+  CHECK(together.gradients(0) == sum);
+  CHECK(together.gradients(1) == std::vector<float>(sum.size(), -1.0F));
+}
+
+TEST_CASE("a device that waits in vain for others' gradients says so and calls the sum off", "[cuda][kvstore]") {
+  TwoDevices two(false);
+  std::vector<std::string> called_off;
+  cuda::CudaExecutor& first = cuda_executor(two.executors, 0);
+  first.sum_gradients_over(std::make_unique<LonelyEnd>(called_off));
+  first.store_stream()->set_watch([](auto) -> Result<> { return fail(Code::kPeerLost, "a rank did not come"); });
+  const Result<> outcome = two.run();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Code::kPeerLost);
+  CHECK(called_off == std::vector<std::string>{"a rank did not come"});
 }
 
 TEST_CASE("a run with the parameters on devices goes on from its checkpoint with the same bits", "[cuda][kvstore]") {
