@@ -16,13 +16,13 @@
 #include "tool.h"
 #include "tools/speed_log.h"
 
-namespace dtrain::tools {
+namespace dtrain::sync {
 
 constexpr std::array<job::Named<GroupingOptions::Criterion>, 2> names_of(GroupingOptions::Criterion) {
   return {{{"tolerance", GroupingOptions::Criterion::kTolerance}, {"vrc", GroupingOptions::Criterion::kVrc}}};
 }
 
-}  // namespace dtrain::tools
+}  // namespace dtrain::sync
 
 namespace dtrain::cmd {
 

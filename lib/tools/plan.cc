@@ -47,7 +47,7 @@ SimulateOptions simulation_of(const Plan& plan, const PlanOptions& options) {
           .backup = job.backup};
 }
 
-Result<std::vector<data::Share>> shares_of(const PlannedJob& job, const Grouping& grouping) {
+Result<std::vector<data::Share>> shares_of(const PlannedJob& job, const sync::Grouping& grouping) {
   std::vector<double> speeds;
   for (const sync::Group group : grouping.group_of) speeds.push_back(grouping.speeds[group]);
   std::vector<data::Share> shares = data::shares_by_speed(job.records, speeds);
@@ -59,7 +59,7 @@ Result<std::vector<data::Share>> shares_of(const PlannedJob& job, const Grouping
   return shares;
 }
 
-std::string vrc_text(const Partition& partition) {
+std::string vrc_text(const sync::Partition& partition) {
   if (!partition.vrc) return "-";
   return std::isinf(*partition.vrc) ? "inf" : fmt::format("{:.1f}", *partition.vrc);
 }
@@ -76,9 +76,9 @@ std::string speeds_table(const Plan& plan) {
   return text;
 }
 
-std::string partitions_table(const Grouping& grouping) {
+std::string partitions_table(const sync::Grouping& grouping) {
   std::string text = fmt::format("\n{:>6}  {:>17}{:>13}\n", "groups", "(max-min)/mean", "VRC");
-  for (const Partition& partition : grouping.by_k) {
+  for (const sync::Partition& partition : grouping.by_k) {
     if (partition.k > std::max(kPartitionsShown, grouping.chosen_k)) break;
     text += fmt::format("{:>6}  {:>17.3f}{:>13}{}\n", partition.k, partition.spread, vrc_text(partition),
                         partition.k == grouping.chosen_k ? "  chosen" : "");
@@ -184,7 +184,7 @@ std::string Plan::json() const {
   object["group_speeds"] = grouping.speeds;
   auto& borders = object["shares"] = nlohmann::ordered_json::array();
   for (const data::Share& share : shares) borders.push_back({share.begin, share.end});
-  for (const Partition& partition : grouping.by_k) {
+  for (const sync::Partition& partition : grouping.by_k) {
     const bool finite = partition.vrc && std::isfinite(*partition.vrc);
     object["partitions"].push_back({{"groups", partition.k},
                                     {"spread", partition.spread},
@@ -200,7 +200,7 @@ std::string Plan::json() const {
 Result<Plan> make_plan(const PlannedJob& job, const PlanOptions& options) {
   Plan plan;
   plan.job = job;
-  DT_TRY(plan.grouping, group_by_speed(job.speeds, options.grouping));
+  DT_TRY(plan.grouping, sync::group_by_speed(job.speeds, options.grouping));
   DT_TRY(plan.shares, shares_of(job, plan.grouping));
   const SimulateOptions simulation = simulation_of(plan, options);
   DT_TRY(plan.simulated, simulate(simulation, [](std::string_view) {}), "simulating the planned job");

@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "data/share.h"
 #include "job/groups.h"
-#include "tools/grouping.h"
+#include "sync/grouping.h"
 #include "tools/simulate.h"
 
 namespace dtrain::tools {
 
 struct PlanOptions {
-  GroupingOptions grouping = {};
+  sync::GroupingOptions grouping = {};
   double latency_ms = 0.1;  // of the simulated network
   double bandwidth = 10;    // Gbit/s of a host each way; 0: endless
 };
@@ -36,7 +36,7 @@ struct PlannedJob {
 
 struct Plan {
   PlannedJob job;
-  Grouping grouping;
+  sync::Grouping grouping;
   std::vector<data::Share> shares;  // by rank
   SimulateResult simulated;         // of a part of an epoch, see epoch_s
   double epochs_simulated = 1;      // that part

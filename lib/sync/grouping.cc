@@ -1,15 +1,14 @@
-#include "tools/grouping.h"
+#include "sync/grouping.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-namespace dtrain::tools {
+namespace dtrain::sync {
 namespace {
 
-constexpr size_t kWorkersMax = 2000;  // as many groups, by --group-criterion vrc, take seconds
-constexpr size_t kShown = 10;         // partitions that a report has in any case
+constexpr size_t kShown = 10;  // partitions that a report has in any case
 
 // Of the sorted speeds: [begin, end).
 struct Interval {
@@ -127,8 +126,8 @@ Result<> check(const std::vector<double>& speeds, const GroupingOptions& options
     if (std::isfinite(speeds[rank]) && speeds[rank] > 0) continue;
     return fail(Code::kData, "the speed of worker {} is {}, which is no number above 0", rank, speeds[rank]);
   }
-  if (speeds.size() > kWorkersMax) return fail(Code::kUsage, "{} workers: at most {}", speeds.size(), kWorkersMax);
   const auto workers = static_cast<int64_t>(speeds.size());
+  if (workers > kGroupingWorkersMax) return fail(Code::kUsage, "{} workers: at most {}", workers, kGroupingWorkersMax);
   if (options.count > workers) return fail(Code::kUsage, "{} groups of {} workers", options.count, workers);
   return {};
 }
@@ -142,6 +141,7 @@ Result<Grouping> group_by_speed(const std::vector<double>& speeds, const Groupin
   std::iota(ranks.begin(), ranks.end(), 0);
   std::stable_sort(ranks.begin(), ranks.end(), [&](size_t a, size_t b) { return speeds[a] < speeds[b]; });
   std::vector<double> ascending;
+  ascending.reserve(workers);
   for (const size_t rank : ranks) ascending.push_back(speeds[rank]);
 
   Partitions partitions(ascending);
@@ -161,11 +161,11 @@ Result<Grouping> group_by_speed(const std::vector<double>& speeds, const Groupin
   grouping.group_of.resize(workers);
   for (const Interval& group : groups) {
     for (size_t i = group.begin; i < group.end; i++) {
-      grouping.group_of[ranks[i]] = static_cast<sync::Group>(grouping.speeds.size());
+      grouping.group_of[ranks[i]] = static_cast<Group>(grouping.speeds.size());
     }
     grouping.speeds.push_back(ascending[group.begin]);
   }
   return grouping;
 }
 
-}  // namespace dtrain::tools
+}  // namespace dtrain::sync

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "sync/machine.h"
 
-namespace dtrain::tools {
+namespace dtrain::sync {
 
 struct GroupingOptions {
   enum class Criterion {
@@ -32,14 +32,16 @@ struct Partition {
 };
 
 struct Grouping {
-  std::vector<sync::Group> group_of;  // by rank; 0 is the fastest one
+  std::vector<Group> group_of;  // by rank; 0 is the fastest one
   std::vector<double> speeds;         // by group: of the slowest member, which the others wait for
   std::vector<Partition> by_k;        // of 1 group, 2, ...: as many as were looked at, ten if there are so many
   int64_t chosen_k = 1;               // before small groups were merged
 };
 
+inline constexpr int64_t kGroupingWorkersMax = 2000;  // as many groups, by kVrc, take seconds
+
 // `speeds` by rank, of any unit. O(n^2 k). Code::kData names the worker whose speed is no number above 0; kUsage: more
-// groups than workers, more than 2,000 workers.
+// groups than workers, too many workers.
 Result<Grouping> group_by_speed(const std::vector<double>& speeds, const GroupingOptions& options);
 
-}  // namespace dtrain::tools
+}  // namespace dtrain::sync

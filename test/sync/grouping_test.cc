@@ -1,4 +1,4 @@
-#include "tools/grouping.h"
+#include "sync/grouping.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -8,13 +8,13 @@
 #include "support/must.h"
 
 using namespace dtrain;
-using namespace dtrain::tools;
+using namespace dtrain::sync;
 using Catch::Matchers::Contains;
 using dtrain::test::must;
 
 namespace {
 
-using Groups = std::vector<sync::Group>;
+using Groups = std::vector<Group>;
 
 Grouping grouping_of(const std::vector<double>& speeds, const GroupingOptions& options = {}) {
   return must(group_by_speed(speeds, options));
@@ -27,7 +27,7 @@ std::string error_of(const std::vector<double>& speeds, const GroupingOptions& o
 
 double ssw(const std::vector<double>& speeds, const Groups& group_of) {
   double sum_of_all = 0;
-  for (sync::Group group = 0; group < speeds.size(); group++) {
+  for (Group group = 0; group < speeds.size(); group++) {
     double sum = 0, count = 0;
     for (size_t i = 0; i < speeds.size(); i++) {
       if (group_of[i] == group) sum += speeds[i], count++;
@@ -45,7 +45,7 @@ double least_ssw(const std::vector<double>& ascending, size_t k) {
   for (uint32_t cuts = 0; cuts < 1U << (ascending.size() - 1); cuts++) {
     if (static_cast<size_t>(__builtin_popcount(cuts)) != k - 1) continue;
     Groups group_of;
-    sync::Group group = 0;
+    Group group = 0;
     for (size_t i = 0; i < ascending.size(); i++) {
       group_of.push_back(group);
       if ((cuts >> i & 1U) != 0) group++;
