@@ -51,6 +51,7 @@ struct SchemeFlags {
   Ungrouped ungrouped = Ungrouped::kError;
   GspWeight gsp_weight = {};
   std::optional<int64_t> group_staleness = {};  // GSP's bound between groups, in their rounds; nothing: none
+  int64_t regroup_every = 0;                    // epochs after which GSP's groups are those of like speed; 0: never
   int64_t backup = 0;                           // workers that a round of BSP does not wait for
   bool data_allocator = false;                  // shares from LaunchFlags::data_sharding_file
   bool allow_gaps = false;                      // which may leave records out

@@ -36,8 +36,6 @@ std::vector<RefusedFlag> of_the_originals() {
 std::vector<std::string> later_spellings() {
   return {// 3
           "--roles", "--num-attempt", "--local-num-attempt", "--queue", "--jobname",
-          // 4
-          "--regroup-every",
           // 5
           "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--replicas", "--inflight-bytes",
           "--p3", "--slice-elements", "--gc-type", "--gc-threshold", "--wire-dtype", "--uds",

@@ -37,6 +37,7 @@ constexpr Reader kReaders[] = {
     {"ungrouped", has_groups, kOfGsp},
     {"gsp-weight", has_groups, kOfGsp},
     {"group-staleness", has_groups, kOfGsp},
+    {"regroup-every", has_groups, kOfGsp},
     {"backup", has_rounds_on_servers, "dist_sync and dist_device_sync do"},
     {"trace-events", [](const Flags&, const Store& store) { return store.servers; }, "stores with servers do"},
     {"data-sharding-file", has_sharding_file, kOfShares},
@@ -82,7 +83,12 @@ Result<> check_backup(const JobFlags& job) {
 
 Result<> check_deterministic(const JobFlags& job, const Store& store) {
   const bool by_arrival = store.scheme == Scheme::kAsp || store.scheme == Scheme::kSsp;
-  if (!job.scheme.deterministic || !by_arrival || job.num_workers == 1) return {};
+  if (!job.scheme.deterministic || job.num_workers == 1) return {};
+  if (job.scheme.regroup_every > 0) {
+    return fail(Code::kUsage, "--deterministic with --regroup-every {}: who goes with whom is a matter of time",
+                job.scheme.regroup_every);
+  }
+  if (!by_arrival) return {};
   return fail(Code::kUsage, "--deterministic: {} applies the gradients of {} workers in order of arrival",
               job.scheme.kv_store, job.num_workers);
 }

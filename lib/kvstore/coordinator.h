@@ -29,7 +29,13 @@ class Coordinator {
   virtual Result<bool> may_begin(uint64_t step) = 0;
   // A barrier that carries numbers: all workers call it with the same name and count; each gets the sums, added in
   // rank order. An empty span makes it a plain barrier.
-  virtual Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) = 0;
+  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) {
+    return meet(name, values, {});
+  }
+  // The same, and from its end on workers with the same number in `stops_with`, by rank, stop before the same step. All
+  // bring the same; empty: as before.
+  virtual Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
+                                           std::span<const uint32_t> stops_with) = 0;
   // Carried by the next heartbeat.
   virtual void report(const Progress& progress) = 0;
 };

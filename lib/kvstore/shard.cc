@@ -119,6 +119,7 @@ void Shard::dispatch(ShardSlice& slice, const std::shared_ptr<Pipe>& peer, const
     case Kind::kAssign: return slice.assign(request, payload);
     case Kind::kPullState: return slice.pull_state(request);
     case Kind::kRefresh: return slice.refresh(request);
+    case Kind::kRegroup: return slice.regroup(request, payload);
     case Kind::kAnswer: return;  // nobody asked
   }
 }

@@ -51,11 +51,16 @@ ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t s
       receipts_(options.policy.group_of.size()) {
   for (size_t i = 0; i < slot_count && !is_statistic(); i++) state_.emplace_back(slice.count);
   for (Buffer<float>& slot : state_) state_spans_.push_back(slot.span());
-  // Kept apart too where a round may end without one of which a part has come.
-  const bool by_rank = options.deterministic || is_statistic() || policy_.backup > 0;
-  const auto order = by_rank ? Accumulator::Order::kRank : Accumulator::Order::kArrival;
-  for (size_t i = 0; i < sync::group_count(policy_); i++) groups_.push_back({Accumulator(slice.count, order), {}});
+  make_groups();
   if (reports) record_.emplace(groups_.size(), Clock::now());
+}
+
+void ShardSlice::make_groups() {
+  // Kept apart too where a round may end without one of which a part has come.
+  const bool by_rank = options_.deterministic || is_statistic() || policy_.backup > 0;
+  const auto order = by_rank ? Accumulator::Order::kRank : Accumulator::Order::kArrival;
+  groups_.clear();
+  for (size_t i = 0; i < sync::group_count(policy_); i++) groups_.push_back({Accumulator(slice_.count, order), {}});
 }
 
 bool ShardSlice::fits(const Header& header) const {
@@ -312,6 +317,41 @@ void ShardSlice::begin_rounds(uint64_t version) {
   }
   for (Receipt& receipt : receipts_) receipt = {};
   for (const uint32_t rank : absent_) feed(sync::Leave{rank});
+}
+
+namespace {
+
+// By rank; empty: no group has a number that is its workers' number or more.
+std::vector<sync::Group> read_groups(const Header& header, Pieces payload) {
+  std::vector<float> words(header.element_count);
+  copy_floats(payload, words);
+  std::vector<sync::Group> group_of(words.size());
+  std::transform(words.begin(), words.end(), group_of.begin(),
+                 [](float word) { return std::bit_cast<uint32_t>(word); });
+  const bool fits = std::ranges::all_of(group_of, [&](sync::Group group) { return group < group_of.size(); });
+  return fits ? group_of : std::vector<sync::Group>{};
+}
+
+}  // namespace
+
+// The sums of rounds that are under way would be lost, and nobody who waits in one would be answered: there is none
+// while all stand still.
+void ShardSlice::regroup(const Request& request, Pieces payload) {
+  const Header& header = request.header;
+  const std::lock_guard lock(mutex_);
+  if (!machine_) return refuse(request, Status::kUnknownKey);
+  if (header.rank != 0 || is_statistic() || !payload_intact(header, payload)) return refuse(request, Status::kRejected);
+  if (header.element_count != receipts_.size()) return refuse(request, Status::kBadSize);
+  if (header.step > regroup_count_) {
+    std::vector<sync::Group> group_of = read_groups(header, payload);
+    if (group_of.empty() || !waiting_.empty()) return refuse(request, Status::kRejected);
+    regroup_count_ = header.step;
+    policy_.group_of = std::move(group_of);
+    make_groups();
+    if (record_) record_->begin_groups(groups_.size(), Clock::now());
+    begin_rounds(version());
+  }
+  answer_without_values(request, options_.server, Status::kOk, version());
 }
 
 void ShardSlice::pull_state(const Request& request) {

@@ -39,6 +39,7 @@ class ShardSlice {
   void assign(const Request& request, Pieces payload);
   void pull_state(const Request& request);
   void refresh(const Request& request);
+  void regroup(const Request& request, Pieces payload);
 
   Result<> leave(uint32_t rank);
   void join(uint32_t rank, uint64_t step);
@@ -87,19 +88,21 @@ class ShardSlice {
 
   void assign_values(const Request& request, Pieces payload);
   void finish_assign(const Request& request);
+  void make_groups();
   void begin_rounds(uint64_t version);
   [[nodiscard]] std::string describe(const Waiting& waiting) const;
 
   const ShardOptions& options_;
   const Slice slice_;
   const optim::Multipliers multipliers_;
-  const sync::Policy policy_;  // the scheme's; of statistics BSP: their rounds are the meetings of all workers
+  sync::Policy policy_;  // the scheme's; of statistics BSP: their rounds are the meetings of all workers
 
   mutable std::mutex mutex_;
   std::optional<sync::Machine> machine_;       // once it is assigned
   uint64_t assign_count_ = 0;                  // of the sender: the last that was completed
   Receipt assigning_;                          // the one under way
   uint64_t assigning_by_ = 0;                  // its sender's incarnation
+  uint64_t regroup_count_ = 0;                 // of rank 0: the last that was done
   VersionedArray weights_;                     // sums_only: after the first round the last one's sum
   uint32_t samples_in_sum_ = 0;                // sums_only: of that sum
   std::vector<Buffer<float>> state_;           // by slot

@@ -14,7 +14,7 @@ namespace dtrain::kvstore {
 // Of the last kReportUpdates updates of a group.
 struct GroupReport {
   sync::Group group = 0;
-  uint64_t updates = 0;  // since the start
+  uint64_t updates = 0;  // since the group began
   double staleness_mean = 0;
   uint64_t staleness_max = 0;
   double first_wait_s = 0;  // on average: from a round's first gradient to its update
@@ -29,7 +29,10 @@ class StalenessRecord {
   // The last place of the histogram counts all that is staler.
   static constexpr size_t kLargest = 1000;
 
-  StalenessRecord(size_t groups, Clock::time_point begin) : groups_(groups, {.window_begin = begin}) {}
+  StalenessRecord(size_t groups, Clock::time_point begin) { begin_groups(groups, begin); }
+
+  // From now on there are other groups. The histogram goes on.
+  void begin_groups(size_t groups, Clock::time_point now) { groups_.assign(groups, {.window_begin = now}); }
 
   void on_add(sync::Group group, Clock::time_point now);
   // staleness: sync::Apply's, 1 and up. A report after every kReportUpdates-th update of the group.
@@ -42,7 +45,7 @@ class StalenessRecord {
   struct Window {
     std::optional<Clock::time_point> first_add = {};  // of the open round
     Clock::time_point window_begin;
-    uint64_t updates = 0;  // since the start; what follows: in the window
+    uint64_t updates = 0;  // of the group since it began; what follows: in the window
     uint64_t staleness_sum = 0, staleness_max = 0;
     double wait_s = 0;
   };

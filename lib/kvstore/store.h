@@ -62,6 +62,13 @@ class Store {
   virtual Result<> share_statistics(uint64_t samples) = 0;
   // The same weights for everybody: the newest.
   virtual Result<> refresh() = 0;
+  // New groups of workers, by rank, where workers are in groups (GSP): rank 0 calls it when all have the newest
+  // weights. It returns the number of the step that comes next for everybody, which the others' stores are then told.
+  virtual Result<uint64_t> regroup(std::span<const uint32_t> group_of) {
+    DT_CHECK(false, "{} workers in groups, in a store without groups", group_of.size());
+    return uint64_t{0};
+  }
+  virtual void go_on_with(uint64_t step) { DT_CHECK(false, "step {} of new groups, in a store without groups", step); }
   // The state that belongs to the weights: rank 0 calls it between steps, with no gradient on its way.
   virtual Result<TrainingState> state() = 0;
 

@@ -15,14 +15,15 @@ static_assert(std::endian::native == std::endian::little, "the wire's numbers ar
 constexpr uint32_t kPayloadMax = 64u << 20;
 
 bool known(Kind kind) {
-  return kind >= Kind::kPush && kind <= Kind::kRefresh;
+  return kind >= Kind::kPush && kind <= Kind::kRegroup;
 }
 
 bool carries_values(const Header& header) {
   switch (header.kind) {
     case Kind::kPush:
     case Kind::kPushPull:
-    case Kind::kAssign: return true;
+    case Kind::kAssign:
+    case Kind::kRegroup: return true;
     case Kind::kPull:
     case Kind::kPullState:
     case Kind::kRefresh: return false;

@@ -21,6 +21,9 @@ enum class Kind : uint8_t {
   kAssign = 5,
   kPullState = 6,  // wants slot `samples` of the optimiser's state as it is after `version`
   kRefresh = 7,    // when all workers stand still: wants the newest weights, whatever its own group's are
+  // When all workers stand still: rank 0 sets who goes with whom, a uint32 a worker, the number of its group. Rounds
+  // begin anew, with the step that the answer has as its version. `step` counts up: what came before is recognised.
+  kRegroup = 8,
 };
 
 // Holds no slice of an array but Counters, as 16 bytes of payload and element_count 4.

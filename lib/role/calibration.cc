@@ -57,7 +57,8 @@ class Probe final : public kvstore::Coordinator {
 
   [[nodiscard]] uint32_t rank() const override { return job_.rank(); }
   [[nodiscard]] uint32_t workers() const override { return job_.workers(); }
-  Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
+  Result<std::vector<double>> meet(const std::string&, std::span<const double> values,
+                                   std::span<const uint32_t>) override {
     return std::vector<double>(values.begin(), values.end());
   }
   void report(const kvstore::Progress& progress) override { job_.report(progress); }

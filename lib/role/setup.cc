@@ -13,6 +13,7 @@
 #include "job/augmentation.h"
 #include "job/data_set.h"
 #include "kvstore/buckets.h"
+#include "sync/grouping.h"
 
 namespace dtrain::role {
 
@@ -82,9 +83,11 @@ sync::Policy policy_of(const job::JobSpec& spec) {
   return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
 }
 
-bool has_same_weights(const sync::Policy& policy) {
+bool has_same_weights(const job::JobSpec& spec) {
+  const sync::Policy policy = policy_of(spec);
   const auto& groups = policy.group_of;
-  return policy.backup == 0 && std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
+  const bool stays = policy.backup == 0 && spec.flags.scheme.regroup_every == 0;
+  return stays && std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
 }
 
 std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
@@ -281,6 +284,10 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const st
 
 Result<> complete_spec(int64_t records_train, int64_t records_val, const std::vector<data::Fraction>& sharding,
                        job::JobSpec& spec) {
+  if (spec.flags.scheme.regroup_every > 0 && spec.flags.num_workers > sync::kGroupingWorkersMax) {
+    return fail(Code::kUsage, "--regroup-every: at most {} workers can be grouped by their speeds, the job has {}",
+                sync::kGroupingWorkersMax, spec.flags.num_workers);
+  }
   spec.records_train = records_train;
   spec.records_val = records_val;
   DT_TRY(PassPlan plan, plan_passes(spec, records_train, sharding));

@@ -38,8 +38,8 @@ optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
 kvstore::UpdateRule update_rule(const job::JobSpec& spec);
 // Who waits for whom. Of GSP the groups must be known.
 sync::Policy policy_of(const job::JobSpec& spec);
-// Whether all workers begin a step with the same weights: BSP that waits for all of them.
-bool has_same_weights(const sync::Policy& policy);
+// Whether all workers begin every step of the job with the same weights: BSP that waits for all of them.
+bool has_same_weights(const job::JobSpec& spec);
 // Workers that stop after the same number of steps, as sync/membership.h's Ready has it: those that wait for each
 // other.
 std::vector<uint32_t> stop_sets(const sync::Policy& policy);

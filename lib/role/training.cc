@@ -21,7 +21,7 @@ train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank) {
   const sync::Policy policy = policy_of(spec);
   const std::vector<sync::Group>& groups = policy.group_of;
   const auto in_update = std::count(groups.begin(), groups.end(), groups[rank]) - ptrdiff_t{policy.backup};
-  const bool is_bsp = has_same_weights(policy);
+  const bool is_bsp = has_same_weights(spec);
   const auto batch = static_cast<uint64_t>(spec.flags.batch_size);
   return {.in_step = is_bsp || policy.lead_max,
           .same_weights = is_bsp,
@@ -122,6 +122,10 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.num_epochs = flags.job.num_epochs;
   spec.batch_size = flags.job.batch_size;
   spec.epoch = epoch_rule(setup_.spec, setup_.coordinator.rank());
+  const sync::Policy policy = policy_of(setup_.spec);
+  spec.regroup = {.every = setup_.spec.flags.scheme.regroup_every,
+                  .group_of = policy.group_of,
+                  .is_bounded = policy.lead_max.has_value()};
   spec.metrics = {.top_k = flags.job.top_k, .losses = flags.job.loss};
   spec.on_nan = flags.job.optimizer.on_nan;
   spec.loss_scale = loss_scale;

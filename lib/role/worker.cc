@@ -37,9 +37,8 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const job::JobSpec& 
   options.rule = update_rule(spec);
   options.sums_only = servers_only_sum(spec.flags);
   options.update_threads = update_threads;
-  const sync::Policy policy = policy_of(spec);
-  options.skips_steps = policy.backup > 0;
-  options.workers_differ = !has_same_weights(policy);
+  options.skips_steps = policy_of(spec).backup > 0;
+  options.workers_differ = !has_same_weights(spec);
   return kvstore::DistStore::create(std::move(options), connection.waits);
 }
 

@@ -98,8 +98,10 @@ class Client final : public ControlClient {
   }
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
 
-  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
+  Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
+                                   std::span<const uint32_t> stops_with) override {
     proto::BarrierRequest request;
+    request.mutable_stops_with()->Assign(stops_with.begin(), stops_with.end());
     request.set_incarnation(options_.incarnation);
     request.set_name(name);
     request.set_seq(barriers_);

@@ -240,8 +240,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (member && request.seq() == barrier_seq_) {
       barrier_values_[member->rank] = {request.values().begin(), request.values().end()};
     }
-    on(membership::BarrierEnter{incarnation, request.name(), request.seq(),
-                                static_cast<uint32_t>(request.values_size())});
+    on(membership::BarrierEnter{incarnation,
+                                request.name(),
+                                request.seq(),
+                                static_cast<uint32_t>(request.values_size()),
+                                {request.stops_with().begin(), request.stops_with().end()}});
   }
 
   void open_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) {

@@ -76,7 +76,8 @@ grpc::ServerUnaryReactor* SchedulerService::Join(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* SchedulerService::Barrier(grpc::CallbackServerContext* context,
                                                     const proto::BarrierRequest* request, proto::BarrierReply* reply) {
   if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-  if (request->values_size() > kBarrierValuesMax || request->name().size() > kBarrierNameMax) {
+  if (request->values_size() > kBarrierValuesMax || request->stops_with_size() > kBarrierValuesMax ||
+      request->name().size() > kBarrierNameMax) {
     return refuse(context, malformed("a barrier's name or list of numbers is too long"));
   }
   const Incarnation incarnation = request->incarnation();

@@ -33,9 +33,9 @@ struct Partition {
 
 struct Grouping {
   std::vector<Group> group_of;  // by rank; 0 is the fastest one
-  std::vector<double> speeds;         // by group: of the slowest member, which the others wait for
-  std::vector<Partition> by_k;        // of 1 group, 2, ...: as many as were looked at, ten if there are so many
-  int64_t chosen_k = 1;               // before small groups were merged
+  std::vector<double> speeds;   // by group: of the slowest member, which the others wait for
+  std::vector<Partition> by_k;  // of 1 group, 2, ...: as many as were looked at, ten if there are so many
+  int64_t chosen_k = 1;         // before small groups were merged
 };
 
 inline constexpr int64_t kGroupingWorkersMax = 2000;  // as many groups, by kVrc, take seconds

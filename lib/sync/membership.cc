@@ -312,7 +312,7 @@ void Machine::look_for_missing(Out& out) {
   }
   if (barrier_ && now_ms_ >= barrier_->log_ms) {
     barrier_->log_ms = now_ms_ + settings_.log_missing_every_ms;
-    LogMissing missing{fmt::format("barrier '{}'", barrier_->name), {}, now_ms_ - barrier_->since_ms};
+    LogMissing missing{fmt::format("barrier '{}'", barrier_->first.name), {}, now_ms_ - barrier_->since_ms};
     for (const auto& [incarnation, process] : processes_) {
       if (process.join.role == Role::kWorker && !process.gone && !barrier_->ranks.contains(process.rank)) {
         missing.missing.push_back(member_of(process));
@@ -342,6 +342,28 @@ void Machine::handle(const Tick&, Out& out) {
 
 // ---- Agreeing.
 
+// Why the worker cannot enter the open barrier with this; empty: it can.
+std::string Machine::objection(const Process& process, const BarrierEnter& event) const {
+  const std::string who = to_text(member_of(process));
+  if (event.seq != barriers_released_) {
+    return fmt::format("{} is at barrier {} ('{}') while the job is at {}", who, event.seq, event.name,
+                       barriers_released_);
+  }
+  if (!event.stops_with.empty() && event.stops_with.size() != settings_.workers) {
+    return fmt::format("{} says of {} workers who stops with whom, the job has {}", who, event.stops_with.size(),
+                       settings_.workers);
+  }
+  if (!barrier_) return "";
+  const BarrierEnter& first = barrier_->first;
+  if (first.name != event.name || first.count != event.count) {
+    return fmt::format("{} enters barrier '{}' with {} numbers, others '{}' with {}", who, event.name, event.count,
+                       first.name, first.count);
+  }
+  if (first.stops_with == event.stops_with) return "";
+  return fmt::format("{} enters barrier '{}' with other sets of workers that stop together than others do", who,
+                     event.name);
+}
+
 void Machine::handle(const BarrierEnter& event, Out& out) {
   const Process* process = known(event.incarnation);
   if (process != nullptr && phase_ == Phase::kFailing) {
@@ -356,21 +378,9 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
     out.push_back(RepeatBarrier{event.incarnation, event.seq});
     return;
   }
-  if (event.seq != barriers_released_) {
-    return fail_job(Code::kInternal,
-                    fmt::format("{} is at barrier {} ('{}') while the job is at {}", to_text(member_of(*process)),
-                                event.seq, event.name, barriers_released_),
-                    out);
-  }
-  if (!barrier_) {
-    barrier_ = Barrier{event.name, event.count, {}, now_ms_, now_ms_ + settings_.log_missing_first_ms};
-  }
-  if (barrier_->name != event.name || barrier_->count != event.count) {
-    return fail_job(Code::kInternal,
-                    fmt::format("{} enters barrier '{}' with {} numbers, others '{}' with {}",
-                                to_text(member_of(*process)), event.name, event.count, barrier_->name, barrier_->count),
-                    out);
-  }
+  const std::string why = objection(*process, event);
+  if (!why.empty()) return fail_job(Code::kInternal, why, out);
+  if (!barrier_) barrier_ = Barrier{event, {}, now_ms_, now_ms_ + settings_.log_missing_first_ms};
   barrier_->ranks.insert(process->rank);
   settle(out);
 }
@@ -380,6 +390,9 @@ void Machine::settle_barrier(Out& out) {
   for (const auto& [incarnation, process] : processes_) {
     if (process.join.role == Role::kWorker && !process.gone && !barrier_->ranks.contains(process.rank)) return;
   }
+  // Once it is known where to stop, that is a step before this barrier: nobody begins a later one.
+  const std::vector<uint32_t>& stops_with = barrier_->first.stops_with;
+  if (!stops_with.empty() && phase_ != Phase::kStopping) stops_with_ = stops_with;
   barrier_.reset();
   out.push_back(ReleaseBarrier{barriers_released_++});
 }

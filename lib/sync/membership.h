@@ -91,6 +91,8 @@ struct BarrierEnter {
   std::string name;
   uint64_t seq = 0;    // this worker's barriers so far: the n-th of one worker is the n-th of all
   uint32_t count = 0;  // numbers it brings
+  // Ready's, from the end of this barrier on; empty: as before. All bring the same.
+  std::vector<uint32_t> stops_with = {};
 };
 // A signal reached "worker 1" or "the scheduler".
 struct StopRequested {
@@ -221,8 +223,7 @@ class Machine {
     uint64_t steps_begun = 0;         // of one that is done
   };
   struct Barrier {
-    std::string name;
-    uint32_t count = 0;
+    BarrierEnter first;  // the others' are the same
     std::set<uint32_t> ranks;
     Millis since_ms = 0;
     Millis log_ms = 0;
@@ -243,6 +244,7 @@ class Machine {
   void handle(const Tick& event, Out& out);
 
   [[nodiscard]] std::optional<Refuse> objection(const Join& join) const;
+  [[nodiscard]] std::string objection(const Process& process, const BarrierEnter& event) const;
   [[nodiscard]] std::set<uint32_t> wanted_ranks(Role role) const;
   [[nodiscard]] uint32_t expected(Role role) const;
   [[nodiscard]] uint32_t joined(Role role) const;

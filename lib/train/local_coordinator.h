@@ -21,7 +21,8 @@ class LocalCoordinator : public kvstore::Coordinator {
   [[nodiscard]] uint32_t rank() const override { return 0; }
   [[nodiscard]] uint32_t workers() const override { return 1; }
   Result<bool> may_begin(uint64_t) override { return !stop_.load(std::memory_order_relaxed); }
-  Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
+  Result<std::vector<double>> meet(const std::string&, std::span<const double> values,
+                                   std::span<const uint32_t>) override {
     return std::vector<double>(values.begin(), values.end());
   }
   void report(const kvstore::Progress& progress) override {

@@ -47,6 +47,7 @@ class Trainer::Impl {
   Result<> end_epoch();
   Result<> report_epoch();
   Result<> evaluate();
+  Result<> regroup();
   Result<> stop();
 
   Result<> save(const CheckpointName& name, Position position, std::vector<std::vector<double>> metric_sums);
@@ -66,6 +67,7 @@ class Trainer::Impl {
   Pace pace_;
   MetricsFile metrics_file_;
   AccuracyTimes training_times_, validation_times_;
+  Regrouper regrouper_;
 
   Position position_;                   // steps: this worker's
   uint64_t own_steps_ = 0;              // since the start of the run, earlier processes included
@@ -79,8 +81,8 @@ class Trainer::Impl {
   double rate_ = 0;
   SteadyTime began_;  // when everybody had the initial weights
   SteadyTime last_save_;
-  PaceTotals at_window_;      // of pace_, when the last window began
-  double epoch_seconds_ = 0;  // of pace_, when the epoch began
+  PaceTotals at_window_;  // of pace_, when the last window began
+  PaceTotals at_epoch_;   // of pace_, when the epoch began
   TrainOutcome outcome_;
 };
 
@@ -101,7 +103,8 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
       speedometer_(spec_.disp_batches, spec_.batch_size),
       pace_(spec_.batch_size),
       training_times_(spec_.log_time_to),
-      validation_times_(spec_.log_time_to) {}
+      validation_times_(spec_.log_time_to),
+      regrouper_(spec_.regroup, parts_.store, parts_.coordinator, parts_.log) {}
 
 // R-D9: by the samples that will have been applied, this update's included.
 double Trainer::Impl::rate_of_next_update() const {
@@ -199,8 +202,7 @@ Result<bool> Trainer::Impl::train_epoch() {
   if (position_.step == 0) training_metrics_.start_epoch();
   training_metrics_.start_window();
   speedometer_ = Speedometer(spec_.disp_batches, spec_.batch_size);
-  epoch_seconds_ = pace_.totals().seconds;
-  at_window_ = pace_.totals();
+  at_epoch_ = at_window_ = pace_.totals();
   for (;;) {
     DT_TRY(const bool over, epoch_is_over());
     if (over) return true;
@@ -348,7 +350,7 @@ Result<> Trainer::Impl::report_epoch() {
   for (const MetricValue& metric : training_metrics_.epoch()) {
     parts_.log.info("{}", metric_line(position_.epoch, "Train", metric));
   }
-  parts_.log.info("{}", time_line(position_.epoch, pace_.totals().seconds - epoch_seconds_));
+  parts_.log.info("{}", time_line(position_.epoch, pace_.totals().seconds - at_epoch_.seconds));
   outcome_.train_accuracy = training_metrics_.epoch_accuracy();
   DT_TRY_VOID(write_metrics({{"train_accuracy", training_metrics_.epoch_accuracy()},
                              {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},
@@ -367,7 +369,18 @@ Result<> Trainer::Impl::end_epoch() {
   const bool due = spec_.save_period > 0 && finished % spec_.save_period == 0;
   if (due && saves()) DT_TRY_VOID(save({spec_.save_prefix, finished}, {finished, 0}, {}));
   DT_TRY_VOID(evaluate());
+  if (regrouper_.is_due(finished) && finished < spec_.num_epochs) DT_TRY_VOID(regroup());
   position_ = {finished, 0};
+  return {};
+}
+
+// By how fast this worker has been without the others.
+Result<> Trainer::Impl::regroup() {
+  const PaceTotals& totals = pace_.totals();
+  const double samples = static_cast<double>((totals.steps - at_epoch_.steps) * spec_.batch_size);
+  const double seconds = totals.seconds - at_epoch_.seconds - (totals.wait_network_s - at_epoch_.wait_network_s);
+  DT_TRY(const bool changed, regrouper_.run(seconds > 0 ? samples / seconds : 0), "after epoch {}", position_.epoch);
+  if (changed) spec_.epoch.samples_per_update = static_cast<uint64_t>(regrouper_.members() * spec_.batch_size);
   return {};
 }
 

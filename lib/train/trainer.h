@@ -23,6 +23,7 @@
 #include "train/checkpoint_header.h"
 #include "train/loss_scale.h"
 #include "train/metrics.h"
+#include "train/regroup.h"
 #include "train/start.h"
 #include "train/time_to_accuracy.h"
 
@@ -50,6 +51,7 @@ struct TrainSpec {
   int64_t num_epochs = 1;  // epochs begin .. num_epochs - 1
   int64_t batch_size = 1;  // of this worker
   EpochRule epoch;
+  RegroupSpec regroup = {};
   MetricSpec metrics;
   job::OnNan on_nan = job::OnNan::kFail;
   LossScale loss_scale = {};

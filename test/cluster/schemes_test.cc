@@ -2,6 +2,7 @@
 // down can be replayed and keeps the bound, and that faults of the network change nothing.
 #include <catch2/catch.hpp>
 
+#include <csignal>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -119,6 +120,60 @@ TEST_CASE("with one worker all schemes make the weights of a lone process", "[sc
     flags.insert(flags.end(), scheme.flags.begin(), scheme.flags.end());
     CHECK(same_bits(train(flags), alone));
   }
+}
+
+// R-G11. Worker 1, which is four times slower, begins in a group with worker 0.
+TEST_CASE("groups change to those of like speed, and a job stops with the ones it has", "[schemes]") {
+  const TempDir dir;
+  write_mnist(dir.path("data"), numbers(240));
+  must(write_file_atomic(dir.path("groups"), "#0 #1\n#2\n"));
+  const auto command = [&](const std::string& epochs, const std::string& run_dir) {
+    std::vector<std::string> words = {dtrain_program(),
+                                      "-n",
+                                      "3",
+                                      "-s",
+                                      "2",
+                                      "--network",
+                                      "lenet",
+                                      "--data-dir",
+                                      dir.path("data"),
+                                      "--threads",
+                                      "1",
+                                      "--lr",
+                                      "0.02",
+                                      "--batch-size",
+                                      "10",
+                                      "--kv-store",
+                                      "dist_gsync",
+                                      "--regroup-every",
+                                      "1",
+                                      "--inject",
+                                      "step-ms=20,step-ms=80@worker:1",
+                                      "--trace-events",
+                                      dir.path("events"),
+                                      "--num-epochs",
+                                      epochs,
+                                      "--run-dir",
+                                      run_dir};
+    return words;
+  };
+  const Ended end = run(command("3", "run"), {.deadline_s = 120, .directory = dir.path(), .environment = {}});
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  CHECK_THAT(end.output, Catch::Contains("New groups: #0 ") && Catch::Contains(", #1 ("));
+  for (const char* server : {"0", "1"}) {
+    const std::string path = dir.path("events.") + server;
+    const Ended replay = run_dtrain(dir, {"simulate", "--replay", path});
+    CHECK(replay.code == 0);
+    CHECK(replay.output.starts_with(must(read_file(path))));
+  }
+
+  Process endless(command("1000", "endless"), {.directory = dir.path(), .environment = {}});
+  REQUIRE(endless.wait_for_output("New groups: ", 60));
+  endless.signal(SIGTERM);
+  const Ended stopped = endless.wait(30);
+  INFO(stopped.output);
+  CHECK(stopped.code == 75);
 }
 
 // V9.

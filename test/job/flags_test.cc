@@ -138,7 +138,7 @@ TEST_CASE("flags of the originals are refused with what replaces them", "[job]")
 
 TEST_CASE("flags and values of later versions are refused by name", "[job]") {
   CHECK_THAT(refused({"--queue", "q"}), Contains("--queue: is not in this version of dtrain"));
-  CHECK_THAT(refused({"--regroup-every", "3"}), Contains("--regroup-every: is not in this version"));
+  CHECK_THAT(refused({"--rejoin-timeout", "3"}), Contains("--rejoin-timeout: is not in this version"));
   CHECK_THAT(refused({"--launcher", "mpi"}),
              Contains("--launcher: 'mpi' is not in this version of dtrain; there are: local"));
   CHECK_THAT(refused({"--dtype", "float16"}), Contains("float32") && Contains("bfloat16"));
@@ -180,7 +180,7 @@ TEST_CASE("a config file is read strictly", "[job]") {
   CHECK_THAT(refused(with("lr = \n")), Contains("c.toml:1"));
   CHECK_THAT(refused(with("config = 'other.toml'\n")), Contains("cannot name another"));
   CHECK_THAT(refused(with("batch-size = 0\n")), Contains("c.toml") && Contains("--batch-size"));
-  CHECK_THAT(refused(with("regroup-every = 1\n")), Contains("not in this version"));
+  CHECK_THAT(refused(with("rejoin-timeout = 1\n")), Contains("not in this version"));
   CHECK_THAT(refused({"--config", dir.path("none.toml")}, Code::kNotFound), Contains("none.toml"));
 }
 

@@ -44,6 +44,7 @@ TEST_CASE("a scheme reads its own flags", "[job]") {
   CHECK(scheme_of("dist_gsync", {"--ungrouped", "own"}).ungrouped == Ungrouped::kOwn);
   CHECK(scheme_of("dist_gsync", {"--group-staleness", "2", "--ssp-warn", "1s"}).group_staleness == 2);
   CHECK_FALSE(scheme_of("dist_gsync", {"--group-staleness", "unbounded"}).group_staleness);
+  CHECK(scheme_of("dist_gsync", {"--regroup-every", "2"}).regroup_every == 2);
   CHECK(scheme_of("dist_sync", {"--backup", "1"}).backup == 1);
   CHECK(scheme_of("dist_device_sync", {"--backup", "3"}).backup == 3);
   CHECK(scheme_of("dist_async", {"--data-allocator", "1", "--allow-gaps", "--data-sharding-file", "f"}).allow_gaps);
@@ -76,7 +77,8 @@ TEST_CASE("a flag that the store does not read is refused with both", "[job]") {
   CHECK_THAT(refused(with_store("dist_gsync", {"--staleness", "3"})), Contains("the store dist_gsync"));
   CHECK_THAT(refused(with_store("dist_gsync", {"--ssp-warn", "3s"})), Contains("with --group-staleness"));
   CHECK_THAT(refused({"--ssp-warn", "3s"}), Contains("the store device does not read it"));
-  for (const char* flag : {"--groups-file=g", "--ungrouped=own", "--gsp-weight=none", "--group-staleness=1"}) {
+  for (const char* flag :
+       {"--groups-file=g", "--ungrouped=own", "--gsp-weight=none", "--group-staleness=1", "--regroup-every=1"}) {
     CHECK_THAT(refused(with_store("dist_ssync", {flag})),
                Contains("the store dist_ssync does not read it; dist_gsync and dist_device_gsync do"));
   }
@@ -96,6 +98,8 @@ TEST_CASE("what a scheme cannot keep is refused", "[job]") {
   CHECK_THAT(refused(with_store("dist_async", {"--deterministic"})),
              Contains("--deterministic: dist_async applies the gradients of 4 workers in order of arrival"));
   CHECK_THAT(refused(with_store("dist_ssync", {"--deterministic"})), Contains("in order of arrival"));
+  CHECK_THAT(refused(with_store("dist_gsync", {"--deterministic", "--regroup-every", "2"})),
+             Contains("--regroup-every 2: who goes with whom is a matter of time"));
   CHECK(parsed({"-n", "1", "--kv-store", "dist_async", "--deterministic"}).job.scheme.deterministic);
   CHECK_THAT(refused({"-n", "2", "--data-allocator", "--allow-gaps", "--resplit-every", "1"}),
              Contains("--resplit-every 1 with --allow-gaps"));

@@ -1,5 +1,6 @@
 // What the schemes do to weights: a shard that is spoken to message by message, and whole jobs in this process. Who
 // waits for whom is tested in test/sync.
+#include <bit>
 #include <catch2/catch.hpp>
 #include <set>
 #include <thread>
@@ -111,6 +112,60 @@ TEST_CASE("a refresh gives everybody the newest weights, and staleness counts fr
   talk.push(0, 0, 1, kOnes);
   talk.push(1, 0, 1, kOnes);
   CHECK(talk.peers[0]->take().values[0] == Approx(0.75));  // Y = 1
+}
+
+namespace {
+
+void regroup(Conversation& talk, uint32_t rank, uint64_t count, const std::vector<uint32_t>& group_of,
+             uint32_t key = 0) {
+  std::vector<float> words;
+  for (const uint32_t group : group_of) words.push_back(std::bit_cast<float>(group));
+  talk.send(Conversation::header(Kind::kRegroup, rank, key, count, 0, 0), words);
+}
+
+}  // namespace
+
+// R-G11. A (two members) and B (one) have made an update each; then there are C of 0 and D of 1 and 2.
+TEST_CASE("new groups begin with the newest weights, all at the same step", "[kvstore][schemes]") {
+  Conversation talk(gsp_options(0));
+  talk.assign(0, kOnes);
+  for (const uint32_t worker : {0, 1, 2}) talk.push(worker, 0, 0, kOnes);
+  for (const auto& peer : talk.peers) peer->inbox.clear();
+  regroup(talk, 0, 1, {0, 1, 1});
+  const Peer::Received done = talk.peers[0]->take();
+  CHECK(done.header.status == Status::kOk);
+  CHECK(done.header.version == 2);
+
+  talk.push(0, 0, 2, kOnes);
+  CHECK(talk.peers[0]->take().values[0] == Approx(0.75));  // from 0.85, Y = 1
+  talk.push(1, 0, 2, kOnes);
+  CHECK(talk.peers[1]->inbox.empty());
+  regroup(talk, 0, 1, {0, 1, 1});  // once more, from before a connection broke: the sum under way stays
+  CHECK(talk.status_of(0) == Status::kOk);
+  talk.push(2, 0, 2, kOnes);
+  for (const uint32_t worker : {1, 2}) CHECK(talk.peers[worker]->take().values[0] == Approx(0.70));  // Y = 2
+  CHECK(talk.shard->counts().updates == 4);
+}
+
+TEST_CASE("groups that cannot be are refused, and so are new ones while somebody waits", "[kvstore][schemes]") {
+  Conversation talk(gsp_options(0));
+  regroup(talk, 0, 1, {0, 1, 1});
+  CHECK(talk.status_of(0) == Status::kUnknownKey);
+  talk.assign(0, kOnes);
+  talk.assign(2, kOnes);
+  regroup(talk, 1, 1, {0, 1, 1});
+  CHECK(talk.status_of(1) == Status::kRejected);
+  regroup(talk, 0, 1, {0, 1, 3});
+  CHECK(talk.status_of(0) == Status::kRejected);
+  regroup(talk, 0, 1, {0, 1});
+  CHECK(talk.status_of(0) == Status::kBadSize);
+  regroup(talk, 0, 1, {0, 1, 1}, 2);  // a statistic, whose rounds are of all workers
+  CHECK(talk.status_of(0) == Status::kRejected);
+  talk.push(1, 0, 0, kOnes);
+  regroup(talk, 0, 1, {0, 1, 1});
+  CHECK(talk.status_of(0) == Status::kRejected);
+  talk.push(0, 0, 0, kOnes);
+  CHECK(talk.peers[1]->take().values[0] == Approx(0.9));
 }
 
 // V6.

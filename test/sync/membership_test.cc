@@ -269,6 +269,38 @@ TEST_CASE("who is done counts in its set", "[sync][membership]") {
   CHECK(told[1].steps == 5);
 }
 
+TEST_CASE("workers stop with those that a meeting named last", "[sync][membership]") {
+  Conversation c(settings(3, 0));
+  c.start(3, 0, {0, 0, 1});
+  const auto meet = [&](uint32_t rank, std::vector<uint32_t> sets) {
+    return c.say(1, BarrierEnter{Conversation::worker(rank), "groups", 0, 0, std::move(sets)});
+  };
+  (void)meet(0, {0, 1, 1});
+  (void)meet(1, {0, 1, 1});
+  CHECK(all<ReleaseBarrier>(meet(2, {0, 1, 1})).size() == 1);
+  (void)c.say(10, StopRequested{"worker 0"});
+  (void)c.say(11, Held{Conversation::worker(0), 9});
+  (void)c.say(12, Held{Conversation::worker(1), 5});
+  const auto told = notices<StopAfter>(c.say(13, Held{Conversation::worker(2), 6}));
+  REQUIRE(told.size() == 3);
+  CHECK(told[0].steps == 9);
+  CHECK(told[1].steps == 6);
+  CHECK(told[2].steps == 6);
+}
+
+TEST_CASE("sets that workers do not agree on, or of other workers, end the job", "[sync][membership]") {
+  const std::vector<std::pair<std::vector<uint32_t>, std::string>> wrong = {
+      {{0, 0}, "other sets"}, {{}, "other sets"}, {{0, 1, 1}, "says of 3 workers who stops with whom, the job has 2"}};
+  for (const auto& [sets, why] : wrong) {
+    Conversation c(settings(2, 0));
+    c.start(2, 0, {0, 0});
+    (void)c.say(1, BarrierEnter{Conversation::worker(0), "groups", 0, 0, {0, 1}});
+    const auto stop = notices<StopJob>(c.say(2, BarrierEnter{Conversation::worker(1), "groups", 0, 0, sets}));
+    REQUIRE(stop.size() == 2);
+    CHECK_THAT(stop[0].message, Catch::Contains(why));
+  }
+}
+
 TEST_CASE("a worker's own failure ends the job with its code and text", "[sync][membership]") {
   Conversation c(settings(2, 1));
   c.start(2, 1);
@@ -295,6 +327,7 @@ struct Outcome {
   bool barrier_was_early = false;  // released while a live worker was not in it
   bool met_at_epochs_end = false;  // the stop found some workers waiting for an epoch's end
   uint64_t reconnects = 0;
+  uint64_t regrouped = 0;  // times
   std::string trace;
 };
 
@@ -309,6 +342,7 @@ class Simulation {
     stops_with_ = draw_sets();
     set_of_ = stops_with_.empty() ? std::vector<uint32_t>(workers_, 0) : stops_with_;
     waiting_.resize(workers_);
+    for (uint64_t epoch = 0; epoch < epochs_; epoch++) new_sets_.push_back(draw_new_sets());
     machine_ = std::make_unique<Machine>(settings);
     for (uint32_t i = 0; i < workers_ + servers_; i++) {
       processes_.push_back({.id = i, .step_ms_max = 20 + random_.below(150)});
@@ -430,6 +464,14 @@ class Simulation {
     return sets;
   }
 
+  // Those that a meeting brings; empty: they stay. Bounds hold for whatever groups there are.
+  std::vector<uint32_t> draw_new_sets() {
+    std::vector<uint32_t> sets(stops_with_.size());
+    if (random_.below(2) == 0) return {};
+    std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(workers_)); });
+    return sets;
+  }
+
   // A training step: begins when the gate lets it and all of its set have finished the one before.
   void try_begin(Process& p) {
     if (p.crashed || p.ended || p.in_barrier || p.failed) return;
@@ -466,7 +508,9 @@ class Simulation {
       if (!p.stopping) met_at_epochs_end_ = true;
       return leave(p, Code::kPreempted);
     }
-    if (barrier.name == kMeeting) return enter_barrier(p, fmt::format("validation {}", p.epoch));
+    if (barrier.name == kMeeting) {
+      return enter_barrier(p, fmt::format("validation {}", p.epoch), new_sets_[p.epoch]);
+    }
     p.epoch++;
     go_on(p);
   }
@@ -476,9 +520,9 @@ class Simulation {
     enter_barrier(p, kMeeting);
   }
 
-  void enter_barrier(Process& p, const std::string& name) {
+  void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stops_with = {}) {
     if (p.crashed || p.ended || p.failed) return;
-    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, 1};
+    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, 1, stops_with};
     ask_barrier(p);
   }
   void ask_barrier(Process& p) {
@@ -547,6 +591,12 @@ class Simulation {
   }
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
   void carry_out(const ReleaseBarrier& e) {
+    const auto inside = [](const Process& p) { return p.in_barrier && !p.in_barrier->stops_with.empty(); };
+    if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
+      set_of_ = one->in_barrier->stops_with;
+      for (const Process& p : processes_) begun_after_[e.seq] = std::max(begun_after_[e.seq], p.begun);
+      regrouped_++;
+    }
     for (Process& p : processes_) {
       if (!is_worker(p) || p.ended) continue;
       if (!p.in_barrier && !p.crashed) early_ = true;
@@ -558,6 +608,7 @@ class Simulation {
     answer_barrier(p, [this, &p, seq] {
       if (p.barriers != seq) early_ = true;
       p.barriers++;
+      if (const auto begun = begun_after_.find(seq); begun != begun_after_.end()) p.begun = begun->second;
       after_barrier(p, *std::exchange(p.in_barrier, std::nullopt));
     });
   }
@@ -579,6 +630,7 @@ class Simulation {
     result.stopping_ms = now_ - stop_ms_;
     result.met_at_epochs_end = met_at_epochs_end_;
     result.reconnects = reconnects_;
+    result.regrouped = regrouped_;
     result.steps_of_set.resize(workers_);
     result.trace = trace_;
     if (crashed_ != nullptr && !heard_.empty()) result.detection_ms = last_heard_ms_ - crashed_ms_;
@@ -594,8 +646,11 @@ class Simulation {
   Weather weather_;
   uint32_t workers_ = 1, servers_ = 0;
   uint64_t epochs_ = 0;
-  std::vector<uint32_t> stops_with_;  // as Ready's
-  std::vector<uint32_t> set_of_;      // the same, never empty
+  std::vector<uint32_t> stops_with_;             // as Ready's
+  std::vector<uint32_t> set_of_;                 // as it is now, never empty
+  std::vector<std::vector<uint32_t>> new_sets_;  // by epoch, from its end on
+  std::map<uint64_t, uint64_t> begun_after_;     // by barrier with new sets: the number of steps that all go on from
+  uint64_t regrouped_ = 0;
   std::unique_ptr<Machine> machine_;
   std::vector<Process> processes_;
   std::vector<std::vector<Process*>> waiting_;  // by set: have finished its step
@@ -672,7 +727,7 @@ TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][me
 // Whenever the signal comes, the workers of each set stop before the same step, and none waits for one that never
 // begins it, nor at an epoch's end for one that never comes.
 TEST_CASE("a stop finds the workers of each set before the same step", "[sync][membership][sim]") {
-  uint64_t stopped = 0, differed = 0, at_epochs_end = 0;
+  uint64_t stopped = 0, differed = 0, at_epochs_end = 0, regrouped = 0;
   for (uint64_t seed = 1; seed <= 2'000; seed++) {
     INFO("seed " << seed);
     const Outcome run = simulate(seed, Weather::kStop);
@@ -689,10 +744,12 @@ TEST_CASE("a stop finds the workers of each set before the same step", "[sync][m
     stopped++;
     if (workers_differ(run)) differed++;
     if (run.met_at_epochs_end) at_epochs_end++;
+    if (run.regrouped > 0) regrouped++;
   }
   CHECK(stopped > 100);
   CHECK(differed > 50);
   CHECK(at_epochs_end > 20);
+  CHECK(regrouped > 100);
 }
 
 }  // namespace dtrain::sync::membership

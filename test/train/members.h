@@ -56,10 +56,14 @@ class Member final : public kvstore::Coordinator {
   [[nodiscard]] uint32_t rank() const override { return rank_; }
   [[nodiscard]] uint32_t workers() const override { return meetings_.workers(); }
   Result<bool> may_begin(uint64_t step) override { return !stop_at_ || step < *stop_at_; }
-  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
+  Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
+                                   std::span<const uint32_t> sets) override {
+    if (!sets.empty()) stops_with.assign(sets.begin(), sets.end());
     return meetings_.sum(name, values);
   }
   void report(const kvstore::Progress&) override {}
+
+  std::vector<uint32_t> stops_with;  // as the last meeting with such sets had them
 
  private:
   Meetings& meetings_;

@@ -118,6 +118,28 @@ TEST_CASE("every scheme ends its epochs with one model for all", "[train][scheme
   }
 }
 
+// Which groups come of it is a matter of time here (regroup_test.cc), whatever they are.
+TEST_CASE("a job whose groups change after each epoch ends all of them with one model", "[train][schemes]") {
+  for (const Scheme& scheme : schemes()) {
+    if (scheme.name.rfind("gsp", 0) != 0) continue;
+    INFO(scheme.name);
+    const TempDir dir;
+    TrainSpec spec = toy_spec("", 6);
+    spec.regroup = {.every = 1, .group_of = scheme.policy.group_of, .is_bounded = scheme.epoch.in_step};
+    Job job(scheme, dir, spec);
+    const std::vector<Result<TrainOutcome>> outcomes = job.run();
+    for (uint32_t w = 0; w < kWorkers; w++) {
+      INFO("worker " << w << ": " << (outcomes[w] ? "" : outcomes[w].error().text()));
+      REQUIRE(outcomes[w]);
+      CHECK(outcomes[w]->position == Position{6, 0});
+      CHECK(outcomes[w]->samples >= 6 * kEpochSamples);
+      CHECK(outcomes[w]->samples == outcomes[0]->samples);
+      CHECK(job.values(w) == job.values(0));
+    }
+    CHECK(outcomes[0]->validation_accuracy > 0.8);
+  }
+}
+
 // Each worker is asked at a time of its own, some maybe while they wait for an epoch's end.
 TEST_CASE("a job whose workers do not go in step stops and goes on", "[train][schemes]") {
   const Scheme asp = schemes()[1];

@@ -38,7 +38,8 @@ class ThreadJob {
     [[nodiscard]] uint32_t rank() const override { return rank_; }
     [[nodiscard]] uint32_t workers() const override { return job_.workers_; }
     Result<bool> may_begin(uint64_t step) override { return step < stop_at; }
-    Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
+    Result<std::vector<double>> meet(const std::string&, std::span<const double> values,
+                                     std::span<const uint32_t>) override {
       job_.values_[rank_].assign(values.begin(), values.end());
       job_.barrier_.arrive_and_wait();
       std::vector<double> sums(values.size(), 0.0);

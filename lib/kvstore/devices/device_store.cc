@@ -308,6 +308,14 @@ Result<> DeviceStore::refresh() {
   return servers_ ? on_all<&DeviceStore::refresh_weights>("the newest weights") : Result<>{};
 }
 
+Result<uint64_t> DeviceStore::regroup(std::span<const uint32_t> group_of) {
+  return servers_ ? servers_->regroup(group_of) : Store::regroup(group_of);
+}
+
+void DeviceStore::go_on_with(uint64_t step) {
+  servers_ ? servers_->go_on_with(step) : Store::go_on_with(step);
+}
+
 Result<> DeviceStore::refresh_weights(Device& device, uint32_t, uint32_t) {
   if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->refresh());
   return device.group->broadcast(device.view.all_weights, kFirst);

@@ -72,6 +72,9 @@ class DeviceStore final : public Store {
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
+  // Of the servers behind; without them it has no groups.
+  Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
+  void go_on_with(uint64_t step) override;
   Result<TrainingState> state() override;
   void cancel(Error error) override;
   [[nodiscard]] StoreTimes times() const override;

@@ -150,6 +150,24 @@ Result<> DistStore::refresh() {
   return pull(Kind::kRefresh, &DistStore::is_parameter, next_step_);
 }
 
+Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
+  group_of_.assign(group_of.begin(), group_of.end());
+  const uint64_t request = next_request();
+  DT_TRY_VOID(ask("new groups", &DistStore::is_parameter,
+                  [&](Part& part) { begin(part, request_of(part, Kind::kRegroup, request, 0, 0), {}); }));
+  const std::lock_guard lock(mutex_);
+  std::optional<uint64_t> step;
+  for (const Part& part : parts_) {
+    if (!is_parameter(part)) continue;
+    if (part.version != step.value_or(part.version)) {
+      return fail(Code::kInternal, "new groups: key {} slice {} has {} updates, others have {}", part.slice.key,
+                  part.slice.part, part.version, *step);
+    }
+    step = part.version;
+  }
+  return step.value_or(next_step_);
+}
+
 // A step.
 
 Result<uint64_t> DistStore::next_step() {
@@ -305,6 +323,11 @@ void DistStore::send(const Part& part) {
       return send_values(pipe, part.request, is_statistic(part) ? part.value : part.gradient, nullptr,
                          options_.checksums);
     case Kind::kAssign: return send_assignment(part, pipe);
+    case Kind::kRegroup: {
+      Header header = part.request;
+      header.element_count = static_cast<uint32_t>(group_of_.size());
+      return pipe.send(make_message(header, std::as_bytes(std::span(group_of_)), nullptr, options_.checksums));
+    }
     default: return pipe.send({part.request, {}, nullptr});
   }
 }

@@ -55,6 +55,8 @@ class DistStore final : public Store, public ClientEvents {
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
+  Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
+  void go_on_with(uint64_t step) override { next_step_ = step; }
   Result<TrainingState> state() override;
   void cancel(Error error) override;
   [[nodiscard]] StoreTimes times() const override;
@@ -129,6 +131,7 @@ class DistStore final : public Store, public ClientEvents {
   std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last: statistics
   std::unordered_map<uint64_t, size_t> part_index_;  // by key << 32 | part
   Counters counters_;                                // that an assignment carries
+  std::vector<uint32_t> group_of_;                   // that a regrouping carries
   std::unique_ptr<Updater> updater_;                 // if this worker updates
   std::vector<Buffer<float>> sums_;                  // by parameter, if this worker updates
   std::vector<bool> sum_is_new_;                     // by bucket, if this worker updates: asked for and not yet applied

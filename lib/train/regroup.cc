@@ -1,0 +1,89 @@
+#include "train/regroup.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sync/grouping.h"
+
+namespace dtrain::train {
+namespace {
+
+using Groups = std::vector<sync::Group>;
+
+// With the numbers of groups in the order of their first members: equal for equal groups.
+Groups in_order(const Groups& group_of) {
+  std::map<sync::Group, sync::Group> numbers;
+  Groups ordered;
+  for (const sync::Group group : group_of) {
+    ordered.push_back(numbers.try_emplace(group, static_cast<sync::Group>(numbers.size())).first->second);
+  }
+  return ordered;
+}
+
+// "#0 #2 (31.5 to 32.0 samples/s), #1 (10.4 samples/s)": workers as in a groups file.
+std::string text(const Groups& group_of, const std::vector<double>& speeds) {
+  std::vector<std::string> groups;
+  for (sync::Group group = 0; std::ranges::find(group_of, group) != group_of.end(); group++) {
+    std::vector<std::string> members;
+    double slowest = 0, fastest = 0;
+    for (size_t rank = 0; rank < group_of.size(); rank++) {
+      if (group_of[rank] != group) continue;
+      slowest = members.empty() ? speeds[rank] : std::min(slowest, speeds[rank]);
+      fastest = std::max(fastest, speeds[rank]);
+      members.push_back(fmt::format("#{}", rank));
+    }
+    const std::string range =
+        members.size() == 1 ? fmt::format("{:.1f}", slowest) : fmt::format("{:.1f} to {:.1f}", slowest, fastest);
+    groups.push_back(fmt::format("{} ({} samples/s)", fmt::join(members, " "), range));
+  }
+  return fmt::format("{}", fmt::join(groups, ", "));
+}
+
+}  // namespace
+
+Regrouper::Regrouper(RegroupSpec spec, kvstore::Store& store, kvstore::Coordinator& coordinator, Log log)
+    : spec_(std::move(spec)), store_(store), coordinator_(coordinator), log_(std::move(log)) {
+  spec_.group_of = in_order(spec_.group_of);
+}
+
+int64_t Regrouper::members() const {
+  return std::ranges::count(spec_.group_of, spec_.group_of[coordinator_.rank()]);
+}
+
+// All know all speeds, so all come to the same groups by themselves.
+Result<bool> Regrouper::run(double samples_per_s) {
+  std::vector<double> own(coordinator_.workers(), 0.0);
+  own[coordinator_.rank()] = samples_per_s;
+  DT_TRY(const std::vector<double> speeds, coordinator_.sum("the workers' speeds", own));
+  const bool logs = coordinator_.rank() == 0;
+  const auto idle = std::ranges::find_if(speeds, [](double speed) { return !(speed > 0); });
+  if (idle != speeds.end()) {
+    if (logs) log_.info("Groups stay: worker {} has made no step in this epoch", idle - speeds.begin());
+    return false;
+  }
+  DT_TRY(const sync::Grouping grouping, sync::group_by_speed(speeds, {}), "grouping the workers anew");
+  const Groups group_of = in_order(grouping.group_of);
+  const bool stay = group_of == spec_.group_of;
+  if (logs) log_.info("{}: {}", stay ? "Groups stay" : "New groups", text(group_of, speeds));
+  if (stay) return false;
+  DT_TRY_VOID(hand_out(group_of));
+  spec_.group_of = group_of;
+  return true;
+}
+
+// Nobody begins a step before the servers know the groups, for rank 0 comes to the meeting after them.
+Result<> Regrouper::hand_out(const Groups& group_of) {
+  uint64_t step = 0;
+  if (coordinator_.rank() == 0) {
+    DT_TRY(step, store_.regroup(group_of), "telling the servers who goes with whom");
+  }
+  const double number = static_cast<double>(step);
+  const std::span<const sync::Group> stops_with = spec_.is_bounded ? std::span<const sync::Group>{} : group_of;
+  DT_TRY(const std::vector<double> agreed, coordinator_.meet("the new groups", {&number, 1}, stops_with));
+  store_.go_on_with(static_cast<uint64_t>(agreed.front()));
+  return {};
+}
+
+}  // namespace dtrain::train
