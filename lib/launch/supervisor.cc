@@ -364,24 +364,33 @@ class Mark {
   std::string path_;
 };
 
-// --sync-dst-dir (R-L8), several hosts at a time.
+// Why a copy did not end well, in its own words where it has any.
+std::string complaint(const Finished& copy) {
+  if (!copy.errors.empty()) return fmt::format("{}", fmt::join(copy.errors, "; "));
+  if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));
+  return fmt::format("it ended with code {}", WEXITSTATUS(copy.status));
+}
+
+// --sync-dst-dir (R-L8), several hosts at a time. The first that fails ends the others.
 Result<> copy_directory(const Job& job, Console& console, SignalQueue& signals) {
   std::vector<Command> commands;
+  std::vector<std::string> hosts;
   for (const Machine& machine : job.machines) {
     if (machine.copy.empty()) continue;
     commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = machine.copy});
+    hosts.push_back(machine.name);
   }
   if (commands.empty()) return {};
   console.line(fmt::format("dtrain: copying the current directory to {} hosts", commands.size()));
-  const RunAllOptions options{.host = {job.name, job.record_root, job.limits.kill_after},
-                              .goes_on = [](size_t, const Finished& copy) { return copy.ended_with(0); }};
+  std::optional<size_t> failed;
+  const auto goes_on = [&failed](size_t i, const Finished& copy) {
+    if (!failed && !copy.ended_with(0)) failed = i;
+    return !failed;
+  };
+  const RunAllOptions options{.host = {job.name, job.record_root, job.limits.kill_after}, .goes_on = goes_on};
   DT_TRY(const std::vector<Finished> copies, run_all(commands, options, signals), "copying the current directory");
-  for (size_t i = 0; i < copies.size(); i++) {
-    if (copies[i].status <= 0 || WIFSIGNALED(copies[i].status)) continue;
-    return fail(Code::kStartup, "--sync-dst-dir: copying to {} failed: {}", job.machines[i].name,
-                fmt::join(copies[i].errors, "; "));
-  }
-  return {};
+  if (!failed) return {};
+  return fail(Code::kStartup, "--sync-dst-dir: copying to {} failed: {}", hosts[*failed], complaint(copies[*failed]));
 }
 
 Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark) {

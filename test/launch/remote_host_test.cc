@@ -270,4 +270,22 @@ TEST_CASE("the current directory is copied once a host before anything starts", 
     CHECK(contains(launcher.output(), "error [start-up] --sync-dst-dir: copying to b failed: no space left"));
     CHECK_FALSE(std::filesystem::exists(dir.path("calls")));
   }
+  // As rsync does, the one that is ended for it says nothing and gives a code of its own.
+  SECTION("and the first that went wrong is named, not those that it ended") {
+    const std::string both_run = "cd ${0%/*}; : > $1.runs; while [ ! -e a.runs -o ! -e b.runs ]; do sleep 0.01; done; ";
+    write_script(dir.path("obey"), "#!/bin/sh\ntrap 'exit 20' TERM; " + both_run + "sleep 1000 & wait\n");
+    write_script(dir.path("fail"), "#!/bin/sh\n" + both_run + "echo no space left >&2; exit 11\n");
+    job.machines[0].copy = {dir.path("obey"), "a"};
+    job.machines[1].copy = {dir.path("fail"), "b"};
+    Launcher launcher(job);
+    CHECK(launcher.wait() == 98);
+    CHECK(contains(launcher.output(), "copying to b failed: no space left"));
+  }
+  SECTION("and a copy that is killed is named, also where another host needs none") {
+    write_script(dir.path("killed"), "#!/bin/sh\nkill -9 $$\n");
+    job.machines[1].copy = {dir.path("killed")};
+    Launcher launcher(job);
+    CHECK(launcher.wait() == 98);
+    CHECK(contains(launcher.output(), "copying to b failed: it was killed by signal 9"));
+  }
 }
