@@ -67,54 +67,22 @@ Result<> write_whole(const std::string& path, std::string_view bytes, const Atom
   return file.commit();
 }
 
-std::string backup_path(const CheckpointName& name) {
-  return name.states_path() + ".old";
+// Two files cannot be replaced in one step, so for a moment the states of the .params on disk may be here: the new ones
+// until the new .params are in place, or the old ones while a checkpoint without states replaces them. The checksum in
+// their header decides; a file here that belongs to other .params means nothing.
+std::string spare_path(const CheckpointName& name) {
+  return name.states_path() + ".new";
 }
 
-// Keeps the .states that belong to the .params on disk while both are replaced: two renames are not one. Unless done()
-// is called the old file comes back; if the process ends in between, read_checkpoint finds it by its checksum.
-class StatesBackup {
- public:
-  static Result<StatesBackup> make(const CheckpointName& name, const AtomicFile::Fault& fault) {
-    StatesBackup backup(name);
-    if (::access(backup.states_.c_str(), F_OK) != 0) return backup;
-    ::unlink(backup.old_.c_str());
-    errno = fault ? fault("link") : 0;
-    if (errno != 0 || ::link(backup.states_.c_str(), backup.old_.c_str()) != 0) {
-      const std::string reason = std::strerror(errno);
-      backup.done();  // nothing was replaced
-      return fail(Code::kData, "cannot write '{}': link: {}", backup.old_, reason);
-    }
-    backup.has_old_ = true;
-    return backup;
-  }
-  StatesBackup(StatesBackup&& other) noexcept
-      : states_(std::move(other.states_)),
-        old_(std::move(other.old_)),
-        has_old_(other.has_old_),
-        open_(std::exchange(other.open_, false)) {}
-  StatesBackup& operator=(StatesBackup&&) = delete;
-  ~StatesBackup() {
-    if (!open_) return;
-    if (has_old_) {
-      ::rename(old_.c_str(), states_.c_str());  // does nothing where both are still one file
-      ::unlink(old_.c_str());
-    } else {
-      ::unlink(states_.c_str());
-    }
-  }
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
 
-  void done() {
-    open_ = false;
-    if (has_old_) ::unlink(old_.c_str());
-  }
-
- private:
-  explicit StatesBackup(const CheckpointName& name) : states_(name.states_path()), old_(backup_path(name)) {}
-  std::string states_, old_;
-  bool has_old_ = false;
-  bool open_ = true;
-};
+Result<> rename_file(const std::string& from, const std::string& to, const AtomicFile::Fault& fault) {
+  errno = fault ? fault("rename") : 0;
+  if (errno == 0 && ::rename(from.c_str(), to.c_str()) == 0) return {};
+  return fail(Code::kData, "cannot write '{}': rename: {}", to, std::strerror(errno));
+}
 
 bool is_statistic(std::string_view name) {
   return name.ends_with("_moving_mean") || name.ends_with("_moving_var");
@@ -185,14 +153,48 @@ Result<std::optional<States>> read_states(const std::string& path) {
 Result<std::optional<States>> matching_states(const CheckpointName& name, uint32_t params_crc) {
   DT_TRY(std::optional<States> states, read_states(name.states_path()));
   if (states && states->header.params_crc == params_crc) return states;
-  // A process that ended between the two renames left the states of the old .params here.
-  DT_TRY(std::optional<States> old, read_states(backup_path(name)));
-  if (old && old->header.params_crc == params_crc) return old;
+  DT_TRY(std::optional<States> spare, read_states(spare_path(name)));
+  if (spare && spare->header.params_crc == params_crc) return spare;
   if (!states) return std::nullopt;
   return fail(Code::kData,
               "damaged checkpoint '{}': the checksum in '{}' is of another file; remove the latter to start from the "
               "weights alone",
               name.params_path(), name.states_path());
+}
+
+// An earlier save may have ended before its last rename. The states that it left must be in place before the spare name
+// is used again, or a second failure would lose them.
+Result<> finish_earlier_save(const CheckpointName& name, const AtomicFile::Fault& fault) {
+  if (!exists(spare_path(name))) return {};
+  const Result<std::string> params = read_file(name.params_path());
+  const Result<std::optional<States>> spare = read_states(spare_path(name));
+  const bool belongs = params && spare && *spare && (*spare)->header.params_crc == checksum(*params);
+  return belongs ? rename_file(spare_path(name), name.states_path(), fault) : Result<>{};
+}
+
+Result<> replace_both(const CheckpointName& name, std::string_view states, std::string_view params,
+                      const AtomicFile::Fault& fault) {
+  DT_TRY_VOID(write_whole(spare_path(name), states, fault));
+  const Result<> replaced = write_whole(name.params_path(), params, fault);
+  if (!replaced) {
+    ::unlink(spare_path(name).c_str());
+    return replaced;
+  }
+  return rename_file(spare_path(name), name.states_path(), fault);
+}
+
+Result<> replace_with_params_alone(const CheckpointName& name, std::string_view params,
+                                   const AtomicFile::Fault& fault) {
+  const bool had_states = exists(name.states_path());
+  if (had_states) DT_TRY_VOID(rename_file(name.states_path(), spare_path(name), fault));
+  const Result<> replaced = write_whole(name.params_path(), params, fault);
+  if (replaced) {
+    ::unlink(spare_path(name).c_str());
+  } else if (had_states) {
+    // If this fails too, read_checkpoint finds them under the spare name.
+    static_cast<void>(rename_file(spare_path(name), name.states_path(), fault));
+  }
+  return replaced;
 }
 
 // 12 of "<stem>-0012.params", nothing for other names.
@@ -232,16 +234,9 @@ Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& c
                           const AtomicFile::Fault& fault) {
   DT_TRY_VOID(write_whole(name.prefix + "-symbol.json", content.symbol, fault));
   const std::string params = params_bytes(content.view);
-  if (!content.with_states) {
-    DT_TRY_VOID(write_whole(name.params_path(), params, fault));
-    ::unlink(name.states_path().c_str());
-    return {};
-  }
-  DT_TRY(StatesBackup backup, StatesBackup::make(name, fault));
-  DT_TRY_VOID(write_whole(name.states_path(), states_bytes(content, checksum(params)), fault));
-  DT_TRY_VOID(write_whole(name.params_path(), params, fault));
-  backup.done();
-  return {};
+  DT_TRY_VOID(finish_earlier_save(name, fault));
+  if (!content.with_states) return replace_with_params_alone(name, params, fault);
+  return replace_both(name, states_bytes(content, checksum(params)), params, fault);
 }
 
 Result<Checkpoint> read_checkpoint(const CheckpointName& name) {

@@ -32,8 +32,9 @@ struct CheckpointContent {
   bool with_states = true;               // false: no .states, and none of an earlier run stays
 };
 
-// Each file appears whole or not at all, .params last; until it is there, an earlier checkpoint of that name stays
-// readable, whichever call fails and wherever the process ends. `fault`: see AtomicFile, and "link".
+// At every moment a complete checkpoint of that name is on disk, once there was one: the earlier or the new one, with
+// weights and states of the same step, whichever calls fail and wherever the process ends, also several times in a row.
+// `fault`: see AtomicFile; called for the renames of .states too.
 Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content,
                           const AtomicFile::Fault& fault = nullptr);
 

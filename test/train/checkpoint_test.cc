@@ -1,5 +1,8 @@
 #include "train/checkpoint.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -112,55 +115,126 @@ TEST_CASE("the files are those of the specification", "[train]") {
   const auto& bytes = std::get<std::vector<uint8_t>>((*states)[0].values);
   const std::string json(bytes.begin(), bytes.end());
   CHECK_THAT(json, Catch::Contains(R"("format":1)") && Catch::Contains(R"("job":"00ff")") &&
-                       Catch::Contains(R"("epoch":2,"step":17)") && Catch::Contains(R"("updates":{"fc_weight":40,)"));
+                       Catch::Contains(R"("epoch":2,"step":17)")  &&
+                       Catch::Contains(R"("updates":{"fc_weight":40,)"));
 }
 
 // Whatever call fails, what is on disk is the old checkpoint or the new one: weights and states of one another.
 TEST_CASE("a failed write leaves the checkpoint before it", "[train]") {
+  constexpr int kCalls = 19;  // three files of six calls, and the rename that puts the new states in their place
   for (const std::optional<int64_t> epoch : {std::optional<int64_t>(3), std::optional<int64_t>()}) {
-    const test::TempDir dir;
-    const CheckpointName name{dir.path("net"), epoch};
-    REQUIRE(write(name, 1));
-    int failures = 0;
-    for (int failing = 0;; failing++) {
+    for (int failing = 0; failing <= kCalls; failing++) {
       INFO("failing call " << failing);
+      const test::TempDir dir;
+      const CheckpointName name{dir.path("net"), epoch};
+      REQUIRE(write(name, 1));
       int call = 0;
       const Result<> written = write(name, 2, [&](const char*) { return call++ == failing ? ENOSPC : 0; });
-      CHECK(file_count(dir) == 3);
-      check_is(read_checkpoint(name), written ? 2 : 1);
-      if (written) break;
-      CHECK_THAT(written.error().message, Catch::Contains("No space left"));
-      failures++;
+      CHECK(written.has_value() == (failing == kCalls));
+      CHECK(file_count(dir) == (failing == kCalls - 1 ? 4 : 3));
+      check_is(read_checkpoint(name), failing < kCalls - 1 ? 1 : 2);
+      if (!written) CHECK_THAT(written.error().message, Catch::Contains("No space left"));
     }
-    CHECK(failures == 19);  // three files of six calls, and the link that keeps the old states
   }
 }
 
 TEST_CASE("a failed first write leaves no checkpoint", "[train]") {
   for (int failing = 0;; failing++) {
+    INFO("failing call " << failing);
     const test::TempDir dir;
     const CheckpointName name{dir.path("net"), 1};
+    std::string failed;
     int call = 0;
-    const Result<> written = write(name, 2, [&](const char*) { return call++ == failing ? EIO : 0; });
+    const Result<> written = write(name, 2, [&](const char* system_call) {
+      if (call++ != failing) return 0;
+      failed = system_call;
+      return EIO;
+    });
     if (written) break;
-    CHECK(read_checkpoint(name).error().code == Code::kNotFound);
+    const auto checkpoint = read_checkpoint(name);
+    if (checkpoint) {
+      CHECK(failed == "rename");  // the last one, of the states: all is there
+      check_is(checkpoint, 2);
+    } else {
+      CHECK(checkpoint.error().code == Code::kNotFound);
+    }
     CHECK_FALSE(std::filesystem::exists(name.states_path()));
   }
 }
 
-// A process that was killed between the two renames: new states beside the old weights, the old states kept aside.
-TEST_CASE("a kill between the renames loses nothing", "[train]") {
-  const test::TempDir dir;
-  const CheckpointName name{dir.path("net"), std::nullopt};
-  REQUIRE(write(name, 1));
-  std::filesystem::rename(name.states_path(), name.states_path() + ".old");
-  const test::TempDir other;
-  REQUIRE(write({other.path("net"), std::nullopt}, 2));
-  std::filesystem::copy_file(other.path("net-last.states"), name.states_path());
-  check_is(read_checkpoint(name), 1);
-  REQUIRE(write(name, 3));
-  check_is(read_checkpoint(name), 3);
-  CHECK(file_count(dir) == 3);
+// How a save ends early.
+enum class Failure { kOneCall, kAllCallsFrom, kProcessEnds };
+
+// Saves `value`; the system call number `call` fails. Returns how many calls there were, or nothing if it was cut
+// short.
+std::optional<int> save_with_failure(const CheckpointName& name, float value, bool with_states, Failure how, int call) {
+  int calls = 0;
+  const auto fault = [&](const char*) {
+    const int now = calls++;
+    if (how == Failure::kProcessEnds && now == call) ::_exit(1);
+    return now == call || (how == Failure::kAllCallsFrom && now > call) ? EIO : 0;
+  };
+  if (how != Failure::kProcessEnds) {
+    return write(name, value, fault, with_states) ? std::optional<int>(calls) : std::nullopt;
+  }
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(write(name, value, fault, with_states) ? 0 : 2);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status) == 0 ? std::optional<int>(0) : std::nullopt;
+}
+
+// The earlier checkpoint or one of the new ones, its weights and states of one another.
+void check_loads(const CheckpointName& name) {
+  const auto checkpoint = read_checkpoint(name);
+  REQUIRE(checkpoint);
+  check_is(checkpoint, checkpoint->parameters.at(0).values.at(0));
+}
+
+// Every pair of system calls of two saves after each other, with a checkpoint of before.
+TEST_CASE("two saves that fail in a row leave a complete checkpoint", "[train]") {
+  const Failure how = GENERATE(Failure::kOneCall, Failure::kAllCallsFrom, Failure::kProcessEnds);
+  INFO("how: " << static_cast<int>(how));
+  bool first_ended = false;
+  for (int first = 0; !first_ended; first++) {
+    bool second_ended = false;
+    for (int second = 0; !second_ended; second++) {
+      INFO("call " << first << " of the first save fails, call " << second << " of the second one");
+      const test::TempDir dir("/dev/shm");  // hundreds of saves, each with its fsyncs
+      const CheckpointName name{dir.path("net"), std::nullopt};
+      REQUIRE(write(name, 1));
+      first_ended = save_with_failure(name, 2, true, how, first).has_value();
+      check_loads(name);
+      second_ended = save_with_failure(name, 3, true, how, second).has_value();
+      check_loads(name);
+      REQUIRE(write(name, 4));
+      check_is(read_checkpoint(name), 4);
+      CHECK_FALSE(std::filesystem::exists(name.states_path() + ".new"));
+    }
+    REQUIRE(first < 30);
+  }
+}
+
+// The states go with the weights that they belong to, or there are none.
+TEST_CASE("a failed save without states leaves a checkpoint that loads", "[train]") {
+  const Failure how = GENERATE(Failure::kOneCall, Failure::kAllCallsFrom, Failure::kProcessEnds);
+  bool ended = false;
+  for (int call = 0; !ended; call++) {
+    INFO("how: " << static_cast<int>(how) << ", call " << call << " fails");
+    const test::TempDir dir("/dev/shm");
+    const CheckpointName name{dir.path("net"), 3};
+    REQUIRE(write(name, 1));
+    for (int save = 0; save < 2; save++) {
+      ended = save_with_failure(name, 2, false, how, call).has_value();
+      const auto checkpoint = read_checkpoint(name);
+      REQUIRE(checkpoint);
+      const float value = checkpoint->parameters.at(0).values.at(0);
+      if (value == 1) check_is(checkpoint, 1);
+      if (value == 2) CHECK_FALSE(checkpoint->header);
+    }
+    REQUIRE(call < 30);
+  }
 }
 
 TEST_CASE("weights and states of different checkpoints are refused", "[train]") {
