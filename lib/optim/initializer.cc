@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -89,6 +90,14 @@ void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, 
   }
 }
 
+// The initial value of a parameter that is not drawn; nothing for a suffix without one.
+std::optional<float> constant_of(std::string_view name) {
+  const auto ends = [name](std::string_view suffix) { return name.ends_with(suffix); };
+  if (ends("_bias") || ends("_beta") || ends("_moving_mean")) return 0.0F;
+  if (ends("_gamma") || ends("_moving_var")) return 1.0F;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<InitializerSpec> parse_initializer(std::string_view text) {
@@ -120,30 +129,38 @@ std::string to_string(const InitializerSpec& spec) {
                      kFactors[static_cast<int>(spec.factor)], spec.magnitude);
 }
 
-void initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed, uint64_t index,
-                std::span<float> values) {
+Result<> initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed,
+                    uint64_t index, std::span<float> values) {
   DT_CHECK(static_cast<int64_t>(values.size()) == element_count(shape), "'{}' has {} values and the shape {}", name,
            values.size(), dtrain::to_string(shape));
   if (name.ends_with("_weight")) {
     fill(spec, shape, RandomStream(seed, Use::kInit, index), values);
-  } else {
-    const bool one = name.ends_with("_gamma") || name.ends_with("_moving_var");
-    std::fill(values.begin(), values.end(), one ? 1.0F : 0.0F);
+    return {};
   }
+  const std::optional<float> constant = constant_of(name);
+  if (!constant) {
+    return fail(Code::kUsage,
+                "no initial value is known for the parameter '{}': its name ends in none of _weight, _bias, _beta, "
+                "_gamma, _moving_mean and _moving_var",
+                name);
+  }
+  std::fill(values.begin(), values.end(), *constant);
+  return {};
 }
 
-void initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed) {
+Result<> initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed) {
   uint64_t index = 0;
   for (const std::vector<ParameterSpan>* spans : {&view.parameters, &view.statistics}) {
     for (const ParameterSpan& p : *spans) {
       if (p.rule.initial) {
         fill(*p.rule.initial, p.shape, RandomStream(seed, Use::kInit, index), p.weight);
       } else {
-        initialize(spec, p.name, p.shape, seed, index, p.weight);
+        DT_TRY_VOID(initialize(spec, p.name, p.shape, seed, index, p.weight));
       }
       index++;
     }
   }
+  return {};
 }
 
 }  // namespace dtrain::optim

@@ -19,10 +19,10 @@ std::string to_string(const InitializerSpec& spec);
 
 // Fills `values` of the parameter `name` of `shape`: weights by the rule, biases, betas and moving means with 0, gammas
 // and moving variances with 1. The numbers depend on (seed, index) alone, index being the parameter's place in
-// canonical order.
-void initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed, uint64_t index,
-                std::span<float> values);
+// canonical order. Code::kUsage for a name with any other suffix: nobody has said how such a parameter begins.
+Result<> initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed,
+                    uint64_t index, std::span<float> values);
 // All of a network: parameters, then statistics, counted through. A rule of the network's own comes first.
-void initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed);
+Result<> initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed);
 
 }  // namespace dtrain::optim

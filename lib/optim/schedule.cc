@@ -8,6 +8,8 @@ namespace {
 
 // Progress is a quotient of whole numbers: a border that it reaches may look passed by the last bit.
 constexpr double kTolerance = 1e-9;
+// stop_factor_lr of MXNet's FactorScheduler. Its MultiFactorScheduler, with steps at given epochs, has no floor.
+constexpr double kFloor = 1e-8;
 
 double steps_passed(const ScheduleSpec& spec, double epochs) {
   if (spec.every_epochs > 0) return std::max(0.0, std::ceil(epochs / spec.every_epochs - kTolerance) - 1);
@@ -17,9 +19,11 @@ double steps_passed(const ScheduleSpec& spec, double epochs) {
 
 }  // namespace
 
+// A base below the floor stays what it is: no schedule raises the rate.
 double learning_rate(const ScheduleSpec& spec, double epochs) {
   if (spec.factor >= 1) return spec.base;
-  return spec.base * std::pow(spec.factor, steps_passed(spec, epochs));
+  const double rate = spec.base * std::pow(spec.factor, steps_passed(spec, epochs));
+  return spec.every_epochs > 0 ? std::max(rate, std::min(spec.base, kFloor)) : rate;
 }
 
 }  // namespace dtrain::optim

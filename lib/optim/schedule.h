@@ -13,7 +13,8 @@ struct ScheduleSpec {
   double base = 0.1;
   double factor = 1;                     // >= 1: constant
   std::vector<double> step_epochs = {};  // multiply by `factor` once past each of these
-  double every_epochs = 0;  // > 0: multiply by `factor` for every so many epochs gone by; then step_epochs is empty
+  // > 0: multiply by `factor` for every so many epochs gone by, down to 1e-8; then step_epochs is empty.
+  double every_epochs = 0;
 };
 
 // The rate of the update that brings the progress to `epochs` = (samples applied, this update's included) / (samples of

@@ -127,8 +127,7 @@ Result<InitializerSpec> initializer_spec(const job::JobFlags& flags) {
 
 Result<> initialize(const job::JobFlags& flags, const ParameterView& view) {
   DT_TRY(const InitializerSpec spec, initializer_spec(flags), "reading --initializer");
-  optim::initialize(spec, view, flags.seed.value());
-  return {};
+  return optim::initialize(spec, view, flags.seed.value());
 }
 
 namespace {

@@ -62,11 +62,10 @@ class Bench {
         compiled_(std::move(compiled)),
         executor_(std::move(executor)),
         store_(std::move(store)),
-        data_(random_data(options.batch_size, compiled_.image, classes)) {
-    optim::initialize({}, executor_->parameters(), kSeed);
-  }
+        data_(random_data(options.batch_size, compiled_.image, classes)) {}
 
   Result<BenchTrainResult> run() {
+    DT_TRY_VOID(optim::initialize({}, executor_->parameters(), kSeed));
     DT_TRY_VOID(store_->initialize({&executor_->parameters(), 1}, {}));
     DT_TRY_VOID(batches(options_.num_warmup_batches));
     seconds_.clear();

@@ -71,9 +71,9 @@ void set_fixed_gammas(const graph::Graph& graph, const ParameterView& view) {
   }
 }
 
-Start fresh(const StartSpec& spec, const ParameterView& view) {
-  optim::initialize(spec.initializer, view, spec.seed);
-  return {};
+Result<Start> fresh(const StartSpec& spec, const ParameterView& view) {
+  DT_TRY_VOID(optim::initialize(spec.initializer, view, spec.seed));
+  return Start{};
 }
 
 Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkpoint checkpoint, const Log& log) {

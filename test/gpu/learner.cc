@@ -15,7 +15,7 @@ Learner::Learner(std::unique_ptr<exec::Executor> executor, std::unique_ptr<optim
 }
 
 Result<> Learner::start() {
-  optim::initialize({}, executor_->parameters(), 1);
+  DT_TRY_VOID(optim::initialize({}, executor_->parameters(), 1));
   return copy_to_device(executor_->parameters(), executor_->device_parameters());
 }
 

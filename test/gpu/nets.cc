@@ -121,7 +121,7 @@ Result<Outcome> check_nodes(Shared& shared, const Network& network, const Mode& 
   Options options = mode.options(options_of(network));
   options.keep_all = true;
   DT_TRY(const std::unique_ptr<Executor> executor, shared.compile(graph, options));
-  optim::initialize({}, executor->parameters(), 1);
+  DT_TRY_VOID(optim::initialize({}, executor->parameters(), 1));
   DT_TRY(const CheckReport report, check_against_reference(graph, options, *executor, random_batch(network, 1).view()));
   const Json numbers = {{"error", report.worst.error}, {"tolerance", report.worst.tolerance}};
   return report.agrees() ? passed(report.worst.text(), numbers) : failed(report.text(), numbers);
@@ -181,7 +181,7 @@ Outcome verdict(const std::vector<Contender>& contenders) {
 Result<Outcome> check_steps(Shared& shared, const Network& network) {
   const graph::Graph graph = model(network);
   DT_TRY(const std::unique_ptr<Executor> truth, exec::make_reference_backend()->compile(graph, options_of(network)));
-  optim::initialize({}, truth->parameters(), 1);
+  DT_TRY_VOID(optim::initialize({}, truth->parameters(), 1));
   DT_TRY(std::vector<Contender> contenders, contenders_of(shared, network, graph));
   for (int step = 1; step <= kSteps; step++) {
     const exec::test::HostBatch batch = random_batch(network, static_cast<uint64_t>(step));

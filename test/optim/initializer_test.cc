@@ -14,7 +14,7 @@ namespace {
 std::vector<float> filled(const std::string& spec, const std::string& name, const Shape& shape, uint64_t seed = 1,
                           uint64_t index = 0) {
   std::vector<float> values(static_cast<size_t>(element_count(shape)), 99.0F);
-  initialize(*parse_initializer(spec), name, shape, seed, index, values);
+  REQUIRE(initialize(*parse_initializer(spec), name, shape, seed, index, values));
   return values;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("a network's own rule comes before the job's", "[optim]") {
   view.parameters.push_back({"proj_weight", {4, 2, 1, 3}, weight, {}, rule(Kind::kDiagonal, 0.25)});
   view.parameters.push_back({"fc_weight", {2, 3}, other, {}, {}});
   view.statistics.push_back({"bn_moving_var", {2}, variance, {}, rule(Kind::kConstant, 0)});
-  initialize(*parse_initializer("xavier"), view, 7);
+  REQUIRE(initialize(*parse_initializer("xavier"), view, 7));
   for (size_t i = 0; i < weight.size(); i++) {
     const size_t filter = i / 6, channel = i / 3 % 2;
     CHECK(weight[i] == (filter == channel ? 0.25F : 0.0F));
@@ -89,6 +89,17 @@ TEST_CASE("only weights are drawn", "[optim]") {
   CHECK(filled("xavier", "bn_moving_mean", {4}) == zeros);
   CHECK(filled("xavier", "bn_gamma", {4}) == ones);
   CHECK(filled("xavier", "bn_moving_var", {4}) == ones);
+}
+
+TEST_CASE("a parameter whose name says nothing of its kind is refused by name", "[optim]") {
+  std::vector<float> values(4);
+  for (const char* name : {"prelu_alpha", "embedding", "weight", "bn_moving_avg", ""}) {
+    const Result<> filled = initialize({}, name, {4}, 1, 0, values);
+    REQUIRE_FALSE(filled);
+    CHECK(filled.error().code == Code::kUsage);
+    CHECK_THAT(filled.error().message, Catch::Contains(fmt::format("'{}'", name)) && Catch::Contains("_weight") &&
+                                           Catch::Contains("_moving_var"));
+  }
 }
 
 TEST_CASE("the numbers depend on seed and index alone", "[optim]") {

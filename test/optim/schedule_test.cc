@@ -46,3 +46,12 @@ TEST_CASE("a factor of 1 and more keeps the rate", "[optim]") {
 TEST_CASE("before the first update the base holds", "[optim]") {
   CHECK(learning_rate({.base = 0.1, .factor = 0.5, .every_epochs = 1}, 0) == 0.1);
 }
+
+// As MXNet's FactorScheduler; its MultiFactorScheduler has no floor.
+TEST_CASE("a factor for every interval stops at 1e-8, steps at given epochs do not", "[optim]") {
+  CHECK(learning_rate({.base = 0.1, .factor = 0.1, .every_epochs = 1}, 7) == Approx(1e-7));
+  CHECK(learning_rate({.base = 0.1, .factor = 0.1, .every_epochs = 1}, 9) == 1e-8);
+  CHECK(learning_rate({.base = 0.1, .factor = 0.1, .every_epochs = 1}, 5000) == 1e-8);
+  CHECK(learning_rate({.base = 1e-9, .factor = 0.1, .every_epochs = 1}, 3) == 1e-9);
+  CHECK(learning_rate({.base = 1e-6, .factor = 0.1, .step_epochs = {1, 2, 3}}, 4) == Approx(1e-9));
+}

@@ -38,7 +38,7 @@ void check_steps(const Network& network, bool winograd) {
   const Options options{
       .batch_size = network.batch, .image = network.image, .threads = 2, .winograd = winograd, .keep_all = true};
   auto executor = make_cpu_backend()->compile(graph, options).value();
-  optim::initialize({}, executor->parameters(), 1);
+  REQUIRE(optim::initialize({}, executor->parameters(), 1));
   for (int step = 1; step <= network.steps; step++) {
     const Batches batch(network, static_cast<uint64_t>(step));
     const CheckReport report = check_against_reference(graph, options, *executor, batch.view()).value();
