@@ -1,6 +1,8 @@
 #include "job/data_set.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 
 namespace dtrain::job {
@@ -23,6 +25,22 @@ bool has(const std::string& directory, const char* file) {
   return std::filesystem::exists(std::filesystem::path(directory) / file, ignored);
 }
 
+// 20 of "resnet-v1-20@mxnet-g"; 0 if the name has none.
+int64_t depth_in_name(std::string_view network) {
+  network = network.substr(0, network.find('@'));
+  const std::string_view digits = network.substr(network.find_last_not_of("0123456789") + 1);
+  const bool is_depth = digits.size() < network.size() && network[network.size() - digits.size() - 1] == '-';
+  int64_t depth = 0;
+  if (is_depth) std::from_chars(digits.data(), digits.data() + digits.size(), depth);
+  return depth;
+}
+
+// Residual networks of other depths have three stages, for images of CIFAR.
+bool is_depth_for_large_images(int64_t depth) {
+  constexpr std::array<int64_t, 7> kDepths = {18, 34, 50, 101, 152, 200, 269};
+  return std::find(kDepths.begin(), kDepths.end(), depth) != kDepths.end();
+}
+
 }  // namespace
 
 const DataSet* find_data_set(std::string_view name) {
@@ -40,13 +58,19 @@ std::optional<std::string> recognise_data_set(const std::string& directory) {
   return std::nullopt;
 }
 
-std::string_view data_set_of_network(std::string_view network) {
+std::string_view data_set_of_network(std::string_view network, int64_t num_layers) {
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
   if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
   for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
     if (network.starts_with(family)) return "cifar10";  // whatever its depth and era
   }
-  return "imagenet";
+  const int64_t depth = num_layers > 0 ? num_layers : depth_in_name(network);
+  return network.starts_with("resnet") && depth > 0 && !is_depth_for_large_images(depth) ? "cifar10" : "imagenet";
+}
+
+std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers) {
+  if (network.starts_with("resnet-zscore")) return {3, 32, 32};
+  return find_data_set(data_set_of_network(network, num_layers))->image_shape;
 }
 
 Result<> apply_data_set(std::string_view name, JobFlags& flags) {
@@ -72,7 +96,9 @@ Result<> apply_own_data_set(Flags& flags) {
   const DataFlags& data = flags.data;
   std::string name = flags.job.augment.data_type;
   if (name.empty() && flags.job.augment.benchmark) {
-    name = data_set_of_network(flags.job.network.network);
+    NetworkFlags& network = flags.job.network;
+    name = data_set_of_network(network.network, network.num_layers);
+    if (network.image_shape.empty()) network.image_shape = image_of_network(network.network, network.num_layers);
   } else if (name.empty() && !data.data_dir.empty()) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(data.data_dir, ignored)) {

@@ -28,8 +28,10 @@ const DataSet* find_data_set(std::string_view name);
 // test.rec. Nothing if there are none (or no directory).
 std::optional<std::string> recognise_data_set(const std::string& directory);
 
-// The data set that a network is made for: its shape and classes, for synthetic data that nothing else describes.
-std::string_view data_set_of_network(std::string_view network);
+// The data set that a network is made for, and its images, for synthetic data that nothing else describes. `network` is
+// --network, whose depth counts unless `num_layers` is given (above 0).
+std::string_view data_set_of_network(std::string_view network, int64_t num_layers = 0);
+std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers = 0);
 
 // Fills what was left to the data set `name` (empty: unknown) and is still open: data_type, num_classes, image_shape,
 // rgb_mean, rgb_std, scale. Code::kUsage if the classes or the shape stay open, naming the flags.

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "graph/graph.h"
 #include "graph/models/models.h"
+#include "job/data_set.h"
 #include "kvstore/buckets.h"
 #include "rpc/security.h"
 
@@ -38,9 +39,13 @@ Result<> read_shapes(const std::string& path, const std::string& text, KvPlan& p
   return {};
 }
 
-// The network's learned arrays at 1000 classes of 224 pixels, as the networks of the image sets have them.
+// The network's learned arrays, with the classes and the images that it is made for.
 Result<> network_shapes(const std::string& network, KvPlan& plan) {
-  const graph::ModelOptions model{.network = network, .num_classes = 1000, .image = {3, 224, 224}};
+  const std::string data_type(job::data_set_of_network(network));
+  const graph::ModelOptions model{.network = network,
+                                  .num_classes = job::find_data_set(data_type)->classes,
+                                  .image = job::image_of_network(network),
+                                  .data_type = data_type};
   DT_TRY(const graph::Graph graph, graph::build_model(model), "looking for a file or a network '{}'", network);
   DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph, model.image));
   for (const graph::ParameterInfo& parameter : shapes.parameters) {

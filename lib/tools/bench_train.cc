@@ -12,6 +12,7 @@
 #include "exec/cpu/executor.h"
 #include "exec/cpu/isa.h"
 #include "graph/models/models.h"
+#include "job/data_set.h"
 #include "kvstore/devices/device_store.h"
 #include "optim/initializer.h"
 
@@ -24,19 +25,6 @@ using exec::cpu::CpuExecutor;
 
 constexpr uint64_t kSeed = 1;
 constexpr int kRounds = 3;  // in which batches and the bound take turns, so that both see the same noise of the machine
-
-bool contains(const std::string& name, const char* part) {
-  return name.find(part) != std::string::npos;
-}
-
-Shape usual_image(const std::string& network) {
-  if (network == "mlp" || contains(network, "lenet")) return {1, 28, 28};
-  if (contains(network, "zscore")) return {3, 32, 32};
-  const bool small = contains(network, "-28") || contains(network, "cross") || contains(network, "dfnmr") ||
-                     network == "3conv" || network == "resnet-20" || network == "resnet-56" ||
-                     network == "resnet-v1-20" || network == "resnet-v1-56";
-  return small ? Shape{3, 28, 28} : Shape{3, 224, 224};
-}
 
 // Random images and labels, as many as a batch.
 struct Data {
@@ -144,9 +132,12 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
   if (options.batch_size < 1 || options.num_batches < 1 || options.num_warmup_batches < 0) {
     return fail(Code::kUsage, "--batch-size and --num-batches begin at 1, --num-warmup-batches at 0");
   }
-  const Shape image = options.image.empty() ? usual_image(options.network) : options.image;
+  const Shape image = options.image.empty() ? job::image_of_network(options.network) : options.image;
   const int64_t classes = options.num_classes > 0 ? options.num_classes : (image.back() >= 224 ? 1000 : 10);
-  DT_TRY(graph::Graph graph, graph::build_model({.network = options.network, .num_classes = classes, .image = image}));
+  DT_TRY(graph::Graph graph, graph::build_model({.network = options.network,
+                                                 .num_classes = classes,
+                                                 .image = image,
+                                                 .data_type = std::string(job::data_set_of_network(options.network))}));
   using Purpose = exec::Options::Purpose;
   const exec::Options compiled{.purpose = training ? Purpose::kTraining : Purpose::kInference,
                                .batch_size = options.batch_size,

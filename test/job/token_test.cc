@@ -82,6 +82,30 @@ TEST_CASE("synthetic data are of the kind that the network is made for", "[job]"
   Flags flags = parsed({"--benchmark", "1", "--network", "inception-bn@v0.7"});
   REQUIRE(apply_own_data_set(flags));
   CHECK(flags.job.augment.data_type == "imagenet");
+
+  using Words = std::vector<std::string>;
+  const auto image = [](const Words& network) {
+    Words words = {"--benchmark", "1", "--network"};
+    words.insert(words.end(), network.begin(), network.end());
+    Flags synthetic = parsed(words);
+    REQUIRE(apply_own_data_set(synthetic));
+    return synthetic.job.network.image_shape;
+  };
+  const std::vector<int64_t> digits = {1, 28, 28}, cifar = {3, 28, 28}, large = {3, 224, 224};
+  for (const char* network : {"lenet", "mlp"}) CHECK(image({network}) == digits);
+  for (const char* network : {"3conv", "cross-110", "resnet-28-small-20", "resnet-20", "resnet-v1-110", "resnetv1-56",
+                              "resnet-20@mxnet-g", "resnet-164"}) {
+    INFO(network);
+    CHECK(image({network}) == cifar);
+  }
+  CHECK(image({"resnet", "--num-layers", "20"}) == cifar);
+  CHECK(image({"resnet-20", "--num-layers", "50"}) == large);
+  for (const char* network : {"resnet", "resnet-v1", "resnet-50", "resnet-v1-101", "resnet-18@mxnet-g"}) {
+    INFO(network);
+    CHECK(image({network}) == large);
+  }
+  CHECK(image({"resnet-zscore"}) == std::vector<int64_t>{3, 32, 32});
+  CHECK(image({"lenet", "--image-shape", "1,32,32"}) == std::vector<int64_t>{1, 32, 32});
 }
 
 TEST_CASE("a data set is recognised by its files", "[job]") {
