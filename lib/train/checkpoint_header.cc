@@ -103,6 +103,30 @@ Result<std::vector<uint64_t>> parse_worker_steps(const Json& header) {
   return steps->get<std::vector<uint64_t>>();
 }
 
+// Absent unless the loss scale is dynamic.
+Result<std::vector<LossScale::State>> parse_loss_scales(const Json& header) {
+  const auto ranks = header.find("loss_scale");
+  if (ranks == header.end()) return std::vector<LossScale::State>{};
+  if (!ranks->is_array()) return wrong("loss_scale", "an array");
+  std::vector<LossScale::State> states;
+  for (const Json& rank : *ranks) {
+    if (!rank.is_object()) return wrong("loss_scale", "an array of objects");
+    LossScale::State state;
+    DT_TRY(state.scale, real_number(rank, "scale"), "reading 'loss_scale' of the header");
+    DT_TRY(state.good_steps, counter(rank, "good_steps"), "reading 'loss_scale' of the header");
+    states.push_back(state);
+  }
+  return states;
+}
+
+Json loss_scales_json(const std::vector<LossScale::State>& states) {
+  Json ranks = Json::array();
+  for (const LossScale::State& state : states) {
+    ranks.push_back({{"scale", state.scale}, {"good_steps", state.good_steps}});
+  }
+  return ranks;
+}
+
 }  // namespace
 
 std::string to_json(const CheckpointHeader& header, const std::vector<std::string>& parameters) {
@@ -128,6 +152,7 @@ std::string to_json(const CheckpointHeader& header, const std::vector<std::strin
       {"slots_crc32c", header.slots_crc},
       {"spec", header.job_text},
   };
+  if (!header.loss_scales.empty()) json["loss_scale"] = loss_scales_json(header.loss_scales);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   json[kOwnChecksum] = checksum(json);
   return dump(json);
@@ -152,6 +177,7 @@ Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
   DT_TRY(header.learning_rate, real_number(json, "lr"));
   DT_TRY(header.seed, whole_number(json, "seed"));
   DT_TRY(header.metric_sums, parse_metrics(json));
+  DT_TRY(header.loss_scales, parse_loss_scales(json));
   DT_TRY(header.worker_steps, parse_worker_steps(json));
   DT_TRY(const uint64_t params_crc, whole_number(json, "params_crc32c"));
   header.params_crc = static_cast<uint32_t>(params_crc);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "optim/optimizer.h"
+#include "train/loss_scale.h"
 
 namespace dtrain::train {
 
@@ -29,8 +30,10 @@ struct CheckpointHeader {
   uint64_t updates = 0;
   double learning_rate = 0;  // of the next update: for the reader's eye
   uint64_t seed = 0;
-  // Metrics::sums() of the epoch begun, by rank; empty for a rank whose sums rank 0 did not know.
+  // Metrics::sums() of the epoch begun, by rank; empty at an epoch's end.
   std::vector<std::vector<double>> metric_sums;
+  // Of the workers with a dynamic loss scale, by rank; else empty.
+  std::vector<LossScale::State> loss_scales = {};
   // Of each worker since the start of the run, by rank, where they do not go in step; else empty.
   std::vector<uint64_t> worker_steps = {};
   uint32_t params_crc = 0;  // CRC-32C of the .params file that this one belongs to

@@ -22,6 +22,12 @@ Result<LossScale> LossScale::parse(std::string_view text) {
   return scale;
 }
 
+void LossScale::restore(const State& state) {
+  if (!dynamic_ || state.scale == 0) return;
+  value_ = std::clamp(state.scale, 1.0, job::kLossScaleMax);
+  good_steps_ = state.good_steps;
+}
+
 void LossScale::good_step() {
   if (!dynamic_ || ++good_steps_ < kGoodStepsToDouble) return;
   good_steps_ = 0;

@@ -1,5 +1,7 @@
 #include "train/pace.h"
 
+#include <algorithm>
+
 namespace dtrain::train {
 namespace {
 
@@ -41,6 +43,11 @@ std::optional<kvstore::Progress> Pace::report(uint64_t step, SteadyTime now) {
                            .samples_per_s = since.seconds > 0 ? samples / since.seconds : 0,
                            .wait_data_share = share(since.wait_data_s, since),
                            .wait_network_share = share(since.wait_network_s, since)};
+}
+
+uint64_t steps_within(double seconds, double seconds_per_step, uint64_t steps_done) {
+  const auto most = static_cast<double>(std::max<uint64_t>(steps_done, 1));
+  return static_cast<uint64_t>(seconds_per_step > 0 ? std::clamp(seconds / seconds_per_step, 1.0, most) : most);
 }
 
 double share(double wait_s, const PaceTotals& totals) {

@@ -38,6 +38,10 @@ class Pace {
   std::optional<SteadyTime> reported_at_;
 };
 
+// How many steps fit into `seconds`: at least 1, and at most `steps_done`, so that an estimate from few steps is soon
+// replaced by a better one.
+uint64_t steps_within(double seconds, double seconds_per_step, uint64_t steps_done);
+
 // Of the seconds that the steps took; 0 without any.
 double share(double wait_s, const PaceTotals& totals);
 

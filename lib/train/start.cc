@@ -94,6 +94,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   return Start{.position = header.position,
                .state = {.slots = std::move(slots), .samples = header.samples, .updates = header.updates},
                .metric_sums = header.metric_sums,
+               .loss_scales = header.loss_scales,
                .worker_steps = header.worker_steps};
 }
 
@@ -108,6 +109,7 @@ Start foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterV
                     .samples = epochs * spec.samples_per_epoch,
                     .updates = static_cast<uint64_t>(spec.steps_until(epoch))},
           .metric_sums = {},
+          .loss_scales = {},
           .worker_steps = {}};
 }
 

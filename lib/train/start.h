@@ -40,6 +40,7 @@ struct Start {
   Position position;
   kvstore::TrainingState state;
   std::vector<std::vector<double>> metric_sums;  // by rank; may be shorter than there are workers
+  std::vector<LossScale::State> loss_scales;     // likewise
   std::vector<uint64_t> worker_steps;            // CheckpointHeader's
 };
 

@@ -49,6 +49,10 @@ class StepRunner {
   // in a job the others' gradients count without it. Code::kInternal (--on-nan fail): the same; names step, rank and
   // layer.
   Result<bool> run(const data::LoadedBatch& batch, uint64_t step);
+  // Between steps.
+  [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }
+  // Whether run() may return false.
+  [[nodiscard]] bool may_leave_out_steps() const { return holds_back(); }
   // Until the weights are those after the last step.
   Result<> wait_for_weights();
 

@@ -21,6 +21,13 @@ SteadyTime now() {
 
 }  // namespace
 
+// What each worker alone knows of its own, by rank, and what was added up beside it.
+struct Gathered {
+  std::vector<std::vector<double>> metric_sums;
+  std::vector<LossScale::State> loss_scales;
+  std::vector<double> sums;
+};
+
 class Trainer::Impl {
  public:
   Impl(TrainSpec spec, TrainParts parts);
@@ -32,6 +39,7 @@ class Trainer::Impl {
   [[nodiscard]] bool saves() const { return is_rank_0() && !spec_.save_prefix.empty(); }
   [[nodiscard]] int64_t batches() const { return parts_.training_data.batches(); }  // of a pass
   [[nodiscard]] double rate_of_next_update() const;
+  [[nodiscard]] bool store_counts_samples() const;
 
   Result<> begin();
   Result<Start> own_start();
@@ -50,9 +58,11 @@ class Trainer::Impl {
   Result<> regroup();
   Result<> stop();
 
-  Result<> save(const CheckpointName& name, Position position, std::vector<std::vector<double>> metric_sums);
+  Result<> save(const CheckpointName& name, Position position, Gathered gathered);
   Result<> save_last_if_due();
-  Result<std::vector<std::vector<double>>> all_metric_sums();
+  [[nodiscard]] double seconds_to_next_save() const;
+  [[nodiscard]] uint64_t next_save_meeting() const;
+  Result<Gathered> gather(const std::string& why, std::vector<double> more = {});
   void note_rate();
   void report_progress();
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(now() - began_).count(); }
@@ -71,6 +81,7 @@ class Trainer::Impl {
 
   Position position_;                   // steps: this worker's
   uint64_t own_steps_ = 0;              // since the start of the run, earlier processes included
+  uint64_t own_steps_at_begin_ = 0;     // of this process
   std::vector<uint64_t> worker_steps_;  // of all, when they last met; empty: all have done the same
   uint64_t updates_ = 0;                // the store's next step
   uint64_t samples_ = 0;                // since the start of the run, of all workers
@@ -81,8 +92,12 @@ class Trainer::Impl {
   double rate_ = 0;
   SteadyTime began_;  // when everybody had the initial weights
   SteadyTime last_save_;
-  PaceTotals at_window_;  // of pace_, when the last window began
-  PaceTotals at_epoch_;   // of pace_, when the epoch began
+  uint64_t save_meeting_ =
+      0;  // after so many own steps all meet, to see whether a mid-epoch checkpoint is due; 0: never
+  SteadyTime last_save_meeting_;
+  uint64_t steps_at_save_meeting_ = 0;  // of this process, at the last one
+  PaceTotals at_window_;                // of pace_, when the last window began
+  PaceTotals at_epoch_;                 // of pace_, when the epoch began
   TrainOutcome outcome_;
 };
 
@@ -112,6 +127,12 @@ double Trainer::Impl::rate_of_next_update() const {
   return optim::learning_rate(spec_.schedule, samples / static_cast<double>(spec_.epoch.samples));
 }
 
+// Where all steps of all workers count, each worker knows the sum by itself and need not wait for the weights. A step
+// that one worker leaves out is known to the store alone.
+bool Trainer::Impl::store_counts_samples() const {
+  return !spec_.epoch.in_step || (parts_.coordinator.workers() > 1 && step_runner_.may_leave_out_steps());
+}
+
 Result<Start> Trainer::Impl::own_start() {
   if (!is_rank_0()) return Start{};
   return make_start({.from = spec_.start_from,
@@ -126,35 +147,44 @@ Result<Start> Trainer::Impl::own_start() {
                     parts_.graph, parts_.training.parameters(), parts_.log);
 }
 
-// Only rank 0 has read the checkpoint: adding its numbers to the others' zeros hands them out.
+// Only rank 0 has read the checkpoint: adding its numbers to the others' zeros hands them out. First what all share,
+// then for each rank its steps, its loss scale (two numbers) and its sums.
 Result<> Trainer::Impl::agree_on(Start& start) {
+  constexpr size_t kShared = 5;
   const size_t workers = parts_.coordinator.workers();
-  const size_t width = training_metrics_.sums().size();
-  std::vector<double> numbers(4 + workers * (width + 1), 0.0);
+  const size_t sums = training_metrics_.sums().size();
+  const size_t width = 3 + sums;
+  std::vector<double> numbers(kShared + workers * width, 0.0);
   if (is_rank_0()) {
     numbers[0] = static_cast<double>(start.position.epoch);
     numbers[1] = static_cast<double>(start.position.step);
     numbers[2] = static_cast<double>(start.state.samples);
     numbers[3] = static_cast<double>(start.state.updates);
-    const auto steps = numbers.end() - static_cast<ptrdiff_t>(workers);
+    numbers[4] = saves() && spec_.save_every_s > 0 ? 1 : 0;
     const int64_t steps_of_each = spec_.epoch.steps_until(start.position.epoch) + start.position.step;
-    std::fill(steps, numbers.end(), static_cast<double>(steps_of_each));
-    if (start.worker_steps.size() == workers) std::copy(start.worker_steps.begin(), start.worker_steps.end(), steps);
-    for (size_t rank = 0; rank < std::min(workers, start.metric_sums.size()); rank++) {
-      const std::vector<double>& sums = start.metric_sums[rank];
-      if (sums.size() != width) continue;  // other metrics than then: theirs begin here
-      std::copy(sums.begin(), sums.end(), numbers.begin() + static_cast<ptrdiff_t>(4 + rank * width));
+    for (size_t rank = 0; rank < workers; rank++) {
+      const std::span<double> of_rank = std::span(numbers).subspan(kShared + rank * width, width);
+      const bool has_own_steps = start.worker_steps.size() == workers;
+      of_rank[0] = static_cast<double>(has_own_steps ? start.worker_steps[rank] : static_cast<uint64_t>(steps_of_each));
+      if (rank < start.loss_scales.size()) {
+        of_rank[1] = start.loss_scales[rank].scale;
+        of_rank[2] = static_cast<double>(start.loss_scales[rank].good_steps);
+      }
+      const bool fits = rank < start.metric_sums.size() && start.metric_sums[rank].size() == sums;
+      if (fits) std::ranges::copy(start.metric_sums[rank], of_rank.begin() + 3);  // else: other metrics than then
     }
   }
   DT_TRY(const std::vector<double> agreed, parts_.coordinator.sum("the start of training", numbers));
   position_ = {static_cast<int64_t>(agreed[0]), static_cast<int64_t>(agreed[1])};
   samples_ = samples_at_begin_ = static_cast<uint64_t>(agreed[2]);
   updates_ = static_cast<uint64_t>(agreed[3]);
-  own_steps_ = static_cast<uint64_t>(agreed[agreed.size() - workers + parts_.coordinator.rank()]);
   start.state.samples = samples_;
   start.state.updates = updates_;
-  const size_t own = 4 + parts_.coordinator.rank() * width;
-  return training_metrics_.set_sums(std::span(agreed).subspan(own, width));
+  const std::span own = std::span(agreed).subspan(kShared + parts_.coordinator.rank() * width, width);
+  own_steps_ = own_steps_at_begin_ = static_cast<uint64_t>(own[0]);
+  if (agreed[4] > 0) save_meeting_ = own_steps_ + 1;
+  step_runner_.loss_scale().restore({own[1], static_cast<int64_t>(own[2])});
+  return training_metrics_.set_sums(own.subspan(3));
 }
 
 Result<> Trainer::Impl::begin() {
@@ -179,7 +209,7 @@ Result<> Trainer::Impl::begin() {
   if (samples_ > 0 && rate_ != spec_.schedule.base && is_rank_0()) {
     parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, position_.epoch);
   }
-  began_ = last_save_ = now();
+  began_ = last_save_ = last_save_meeting_ = now();
   return {};
 }
 
@@ -219,8 +249,10 @@ Result<bool> Trainer::Impl::epoch_is_over() {
   const int64_t next = position_.epoch + 1;
   const SteadyTime begin = now();
   DT_TRY(updates_, parts_.store.next_step());
+  if (store_counts_samples()) {
+    DT_TRY(samples_, parts_.store.samples_applied());
+  }
   if (spec_.epoch.in_step) return own_steps_ >= static_cast<uint64_t>(spec_.epoch.steps_until(next));
-  DT_TRY(samples_, parts_.store.samples_applied());
   // Both may have waited for the last step's weights, which belongs to the steps.
   pace_.wait(begin, now(), parts_.store.times().wait_s);
   return samples_ >= static_cast<uint64_t>(next) * spec_.epoch.samples;
@@ -243,7 +275,7 @@ Result<bool> Trainer::Impl::meet(bool stopping) {
 Result<> Trainer::Impl::share_weights() {
   DT_TRY_VOID(step_runner_.wait_for_weights());
   DT_TRY_VOID(parts_.store.refresh(), "fetching the newest weights");
-  if (!spec_.epoch.in_step) {
+  if (store_counts_samples()) {
     DT_TRY(samples_, parts_.store.samples_applied());
   }
   DT_TRY_VOID(parts_.store.share_statistics(std::exchange(unshared_samples_, 0)), "sharing the moving statistics");
@@ -286,7 +318,7 @@ Result<> Trainer::Impl::step() {
   DT_TRY(const bool applied, step_runner_.run(*batch, updates_));
   unshared_samples_ += static_cast<uint64_t>(batch->count);
   if (applied) {
-    if (spec_.epoch.in_step) samples_ += spec_.epoch.samples_per_step;
+    if (!store_counts_samples()) samples_ += spec_.epoch.samples_per_step;
     DT_TRY_VOID(training_metrics_.add(parts_.training.probabilities(), batch->labels, batch->count));
   }
   // A step that the others made without this worker is an update all the same.
@@ -367,7 +399,12 @@ Result<> Trainer::Impl::end_epoch() {
   DT_TRY_VOID(share_weights(), "ending epoch {}", position_.epoch);
   const int64_t finished = position_.epoch + 1;
   const bool due = spec_.save_period > 0 && finished % spec_.save_period == 0;
-  if (due && saves()) DT_TRY_VOID(save({spec_.save_prefix, finished}, {finished, 0}, {}));
+  Gathered gathered;
+  if (step_runner_.loss_scale().is_dynamic()) {
+    DT_TRY(gathered, gather("the loss scales"));
+  }
+  gathered.metric_sums.clear();  // the next epoch begins with none
+  if (due && saves()) DT_TRY_VOID(save({spec_.save_prefix, finished}, {finished, 0}, std::move(gathered)));
   DT_TRY_VOID(evaluate());
   if (regrouper_.is_due(finished) && finished < spec_.num_epochs) DT_TRY_VOID(regroup());
   position_ = {finished, 0};
@@ -399,42 +436,70 @@ Result<> Trainer::Impl::evaluate() {
   return note_accuracy(true, accuracy);
 }
 
-// Each worker's sums of the epoch begun, for a checkpoint in mid-epoch.
-Result<std::vector<std::vector<double>>> Trainer::Impl::all_metric_sums() {
+// For a checkpoint: every worker's sums of the epoch begun and its loss scale. `more` is added up beside them.
+Result<Gathered> Trainer::Impl::gather(const std::string& why, std::vector<double> more) {
   const size_t workers = parts_.coordinator.workers();
   const std::vector<double>& own = training_metrics_.sums();
-  std::vector<double> numbers(workers * own.size(), 0.0);
-  std::copy(own.begin(), own.end(), numbers.begin() + static_cast<ptrdiff_t>(parts_.coordinator.rank() * own.size()));
-  DT_TRY(const std::vector<double> all, parts_.coordinator.sum("metrics for the last checkpoint", numbers));
-  std::vector<std::vector<double>> by_rank;
+  const LossScale& loss_scale = step_runner_.loss_scale();
+  const size_t width = 2 + own.size();
+  const size_t shared = more.size();
+  std::vector<double> numbers = std::move(more);
+  numbers.resize(shared + workers * width, 0.0);
+  const std::span<double> own_place = std::span(numbers).subspan(shared + parts_.coordinator.rank() * width, width);
+  own_place[0] = loss_scale.state().scale;
+  own_place[1] = static_cast<double>(loss_scale.state().good_steps);
+  std::ranges::copy(own, own_place.begin() + 2);
+  DT_TRY(const std::vector<double> all, parts_.coordinator.sum(why, numbers));
+  Gathered gathered;
+  gathered.sums.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(shared));
   for (size_t rank = 0; rank < workers; rank++) {
-    const auto begin = all.begin() + static_cast<ptrdiff_t>(rank * own.size());
-    by_rank.emplace_back(begin, begin + static_cast<ptrdiff_t>(own.size()));
+    const std::span of_rank = std::span(all).subspan(shared + rank * width, width);
+    if (loss_scale.is_dynamic()) gathered.loss_scales.push_back({of_rank[0], static_cast<int64_t>(of_rank[1])});
+    gathered.metric_sums.emplace_back(of_rank.begin() + 2, of_rank.end());
   }
-  return by_rank;
+  return gathered;
 }
 
 Result<> Trainer::Impl::stop() {
   outcome_.stopped = true;
-  DT_TRY(std::vector<std::vector<double>> metric_sums, all_metric_sums(), "stopping on request");
+  DT_TRY(Gathered gathered, gather("metrics for the last checkpoint"), "stopping on request");
   DT_TRY_VOID(share_weights(), "stopping on request");
   if (!saves()) return {};
-  return save({spec_.save_prefix, std::nullopt}, position_, std::move(metric_sums));
+  return save({spec_.save_prefix, std::nullopt}, position_, std::move(gathered));
 }
 
-// Nobody else knows that this is the moment, so of the sums of metrics only rank 0's are kept.
+double Trainer::Impl::seconds_to_next_save() const {
+  return spec_.save_every_s - std::chrono::duration<double>(now() - last_save_).count();
+}
+
+// Of rank 0: by the pace since the last meeting, and soon as long as the pace is hardly known.
+uint64_t Trainer::Impl::next_save_meeting() const {
+  const uint64_t steps = own_steps_ - own_steps_at_begin_;
+  const double seconds = std::chrono::duration<double>(now() - last_save_meeting_).count();
+  const double left = seconds_to_next_save() > 0 ? seconds_to_next_save() : spec_.save_every_s;
+  return own_steps_ + steps_within(left, seconds / static_cast<double>(steps - steps_at_save_meeting_), steps);
+}
+
+// --save-every is a time, which each worker sees pass at another step. So rank 0, which writes, looks at its clock, and
+// all agree on the step after which they meet next. Only where all have the same weights (BSP).
 Result<> Trainer::Impl::save_last_if_due() {
-  const bool due =
-      spec_.save_every_s > 0 && std::chrono::duration<double>(now() - last_save_).count() >= spec_.save_every_s;
-  if (!due || !saves()) return {};
+  if (save_meeting_ == 0 || own_steps_ < save_meeting_) return {};
   DT_TRY(const bool over, epoch_is_over());
   if (over) return {};
-  DT_TRY_VOID(step_runner_.wait_for_weights());
-  return save({spec_.save_prefix, std::nullopt}, position_, {training_metrics_.sums()});
+  std::vector<double> from_rank_0(2, 0.0);
+  if (is_rank_0()) from_rank_0 = {seconds_to_next_save() <= 0 ? 1.0 : 0.0, static_cast<double>(next_save_meeting())};
+  DT_TRY(Gathered gathered, gather("a checkpoint within an epoch", std::move(from_rank_0)));
+  const bool due = gathered.sums[0] > 0;
+  save_meeting_ = static_cast<uint64_t>(gathered.sums[1]);
+  steps_at_save_meeting_ = own_steps_ - own_steps_at_begin_;
+  last_save_meeting_ = now();
+  if (!due) return {};
+  DT_TRY_VOID(share_weights(), "writing a checkpoint within an epoch");
+  if (!saves()) return {};
+  return save({spec_.save_prefix, std::nullopt}, position_, std::move(gathered));
 }
 
-Result<> Trainer::Impl::save(const CheckpointName& name, Position position,
-                             std::vector<std::vector<double>> metric_sums) {
+Result<> Trainer::Impl::save(const CheckpointName& name, Position position, Gathered gathered) {
   DT_TRY(const kvstore::TrainingState state, parts_.store.state(), "fetching the optimizer's state for '{}'",
          name.stem());
   const CheckpointHeader header{.job_hash = spec_.job_hash,
@@ -445,7 +510,8 @@ Result<> Trainer::Impl::save(const CheckpointName& name, Position position,
                                 .updates = state.updates,
                                 .learning_rate = rate_of_next_update(),
                                 .seed = spec_.seed,
-                                .metric_sums = std::move(metric_sums),
+                                .metric_sums = std::move(gathered.metric_sums),
+                                .loss_scales = std::move(gathered.loss_scales),
                                 .worker_steps = worker_steps_};
   DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
   const std::string symbol = graph::symbol_json(parts_.graph);

@@ -42,7 +42,8 @@ CheckpointHeader some_header() {
           .updates = 40,
           .learning_rate = 0.0883600000000001,
           .seed = 0xffffffffffffffffULL,
-          .metric_sums = {{10, 7, 0.1}, {}}};
+          .metric_sums = {{10, 7, 0.1}, {}},
+          .loss_scales = {{32768, 1999}, {0.5, 0}}};
 }
 
 Result<> write(const CheckpointName& name, float value, AtomicFile::Fault fault = nullptr, bool with_states = true) {
@@ -97,6 +98,7 @@ TEST_CASE("a checkpoint comes back as it was written", "[train]") {
   CHECK(header.learning_rate == expected.learning_rate);
   CHECK(header.seed == expected.seed);
   CHECK(header.metric_sums == expected.metric_sums);
+  CHECK(header.loss_scales == expected.loss_scales);
 }
 
 TEST_CASE("the files are those of the specification", "[train]") {
@@ -115,7 +117,8 @@ TEST_CASE("the files are those of the specification", "[train]") {
   const auto& bytes = std::get<std::vector<uint8_t>>((*states)[0].values);
   const std::string json(bytes.begin(), bytes.end());
   CHECK_THAT(json, Catch::Contains(R"("format":1)") && Catch::Contains(R"("job":"00ff")") &&
-                       Catch::Contains(R"("epoch":2,"step":17)")  &&
+                       Catch::Contains(R"("epoch":2,"step":17)") &&
+                       Catch::Contains(R"("loss_scale":[{"scale":32768.0,"good_steps":1999},)") &&
                        Catch::Contains(R"("updates":{"fc_weight":40,)"));
 }
 

@@ -104,6 +104,22 @@ TEST_CASE("a run that was killed continues from its last mid-epoch checkpoint", 
   check_same_checkpoint(whole, parts, 2);
 }
 
+// Float16's: a run that goes on must not begin again with the first scale, whose overflows cost steps.
+TEST_CASE("a resumed run goes on with its loss scale", "[train]") {
+  const TempDir dir;
+  TrainSpec spec = toy_spec(dir.path("net"), 2);
+  spec.loss_scale = *LossScale::parse("dynamic");
+  spec.loss_scale.restore({512, 7});
+  REQUIRE(ToyRun(spec).run());
+  using States = std::vector<LossScale::State>;
+  CHECK(must(read_checkpoint({dir.path("net"), 2})).header->loss_scales == States{{512, 7 + 16}});
+  TrainSpec rest = resuming(dir, 3);
+  rest.loss_scale = *LossScale::parse("dynamic");
+  StoppingCoordinator coordinator(kNever, 18);
+  REQUIRE(ToyRun(rest, {}, &coordinator).run());
+  CHECK(must(read_checkpoint({dir.path("net"), std::nullopt})).header->loss_scales == States{{512, 7 + 18}});
+}
+
 TEST_CASE("without a checkpoint a resumed run begins at the beginning and says so", "[train]") {
   const TempDir whole;
   const TempDir empty;

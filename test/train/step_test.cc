@@ -155,6 +155,31 @@ TEST_CASE("the loss scale doubles after 2000 good steps, between 1 and 2^24", "[
   CHECK_FALSE(LossScale::parse("128")->is_dynamic());
 }
 
+TEST_CASE("a loss scale goes on from its state", "[train]") {
+  LossScale before = *LossScale::parse("dynamic");
+  for (int step = 0; step < 3; step++) CHECK(before.lower());
+  for (int step = 0; step < 1500; step++) before.good_step();
+  const LossScale::State state = before.state();
+  CHECK(state == LossScale::State{before.value(), 1500});
+  LossScale after = *LossScale::parse("dynamic");
+  after.restore(state);
+  for (int step = 0; step < 499; step++) after.good_step();
+  CHECK(after.value() == before.value());
+  after.good_step();
+  CHECK(after.value() == 2 * before.value());
+
+  const double first = LossScale::parse("dynamic")->value();
+  LossScale unknown = *LossScale::parse("dynamic");
+  unknown.restore({});
+  CHECK(unknown.value() == first);
+  LossScale fixed = *LossScale::parse("128");
+  fixed.restore(state);
+  CHECK(fixed.value() == 128);
+  CHECK(fixed.state() == LossScale::State{});
+  unknown.restore({1e30, 0});
+  CHECK(unknown.value() == 1 << 24);
+}
+
 TEST_CASE("a peer lost while waiting ends the step", "[train]") {
   Setting s;
   s.store.lost = true;
