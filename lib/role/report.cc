@@ -38,6 +38,7 @@ train::Summary summary_of(const job::JobSpec& spec, const job::DeviceFlags& devi
   summary.best_validation_accuracy = outcome.best_validation_accuracy;
   summary.time_to_train_accuracy = outcome.time_to_train_accuracy;
   summary.time_to_validation_accuracy = outcome.time_to_validation_accuracy;
+  summary.epochs_at_chance = outcome.epochs_at_chance;
   summary.samples = outcome.samples;
   summary.samples_per_s = outcome.samples_per_s;
   summary.seconds = seconds_since(started);

@@ -145,6 +145,7 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;
   spec.metrics_path = setup_.run_dir + "/metrics.jsonl";
+  spec.data_can_be_learned = !flags.job.augment.benchmark;
   spec.log_time_to = flags.loop.log_time_to;
   return spec;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace dtrain::train {
 namespace {
@@ -57,6 +56,7 @@ Result<> Metrics::add(std::span<const float> probabilities, std::span<const floa
   DT_CHECK(!labels.empty() && probabilities.size() % labels.size() == 0, "{} probabilities for {} labels",
            probabilities.size(), labels.size());
   const size_t classes = probabilities.size() / labels.size();
+  chance_ = std::log(static_cast<double>(classes));
   const auto rows = static_cast<size_t>(count);
   DT_CHECK(rows <= labels.size(), "{} rows of {}", rows, labels.size());
   for (size_t i = 0; i < rows; i++) {

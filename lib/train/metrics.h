@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,8 @@ class Metrics {
   // These two are there whether shown or not.
   [[nodiscard]] double epoch_accuracy() const { return mean(epoch_, 1); }
   [[nodiscard]] double epoch_cross_entropy() const { return mean(epoch_, 2); }
+  // The cross-entropy of a guess: ln of the number of classes of the last add(); not a number before it.
+  [[nodiscard]] double chance_cross_entropy() const { return chance_; }
   [[nodiscard]] double window_accuracy() const { return mean(window_, 1); }
   [[nodiscard]] double window_cross_entropy() const { return mean(window_, 2); }
 
@@ -71,6 +74,7 @@ class Metrics {
   std::vector<Item> items_;     // accuracy, cross-entropy, then the rest
   std::vector<double> epoch_;   // rows, then by item
   std::vector<double> window_;  // likewise
+  double chance_ = std::numeric_limits<double>::quiet_NaN();
 };
 
 }  // namespace dtrain::train

@@ -42,6 +42,7 @@ std::string to_json(const Summary& summary) {
       {"best_validation_accuracy", or_null(summary.best_validation_accuracy)},
       {"time_to_accuracy",
        {{"train", times(summary.time_to_train_accuracy)}, {"validation", times(summary.time_to_validation_accuracy)}}},
+      {"epochs_at_chance", summary.epochs_at_chance},
       {"samples", summary.samples},
       {"samples_per_s", summary.samples_per_s},
       {"seconds", summary.seconds},

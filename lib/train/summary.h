@@ -23,8 +23,9 @@ struct Summary {
   // Nothing: there was none, or it was not a number.
   std::optional<double> train_accuracy, validation_accuracy, best_validation_accuracy;
   std::vector<TimeToAccuracy> time_to_train_accuracy, time_to_validation_accuracy;  // --log-time-to
-  uint64_t samples = 0;                                                             // of the whole job, in this run
-  double samples_per_s = 0;  // of the whole job, without validation
+  int64_t epochs_at_chance = 0;  // whose training loss was no better than a guess
+  uint64_t samples = 0;          // of the whole job, in this run
+  double samples_per_s = 0;      // of the whole job, without validation
   double seconds = 0;
   double wait_data_share = 0, wait_network_share = 0;
   std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"

@@ -15,6 +15,10 @@
 namespace dtrain::train {
 namespace {
 
+// A network that predicts the shares of the classes, whatever the picture, comes to a loss a little below that of a
+// guess; one that learns at all is well below it on the mean of an epoch.
+constexpr double kNotLearned = 0.99;
+
 SteadyTime now() {
   return std::chrono::steady_clock::now();
 }
@@ -63,6 +67,7 @@ class Trainer::Impl {
   [[nodiscard]] double seconds_to_next_save() const;
   [[nodiscard]] uint64_t next_save_meeting() const;
   Result<Gathered> gather(const std::string& why, std::vector<double> more = {});
+  void warn_if_at_chance();
   void note_rate();
   void report_progress();
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(now() - began_).count(); }
@@ -378,11 +383,26 @@ Result<> Trainer::Impl::write_metrics(std::vector<std::pair<std::string, double>
   return metrics_file_.append({.epoch = position_.epoch, .step = updates_, .values = std::move(values)});
 }
 
+// Rank 0 says so for all: they have the same weights, or soon will.
+void Trainer::Impl::warn_if_at_chance() {
+  const double loss = training_metrics_.epoch_cross_entropy();
+  const double chance = training_metrics_.chance_cross_entropy();
+  if (!spec_.data_can_be_learned || !(loss >= kNotLearned * chance)) return;
+  outcome_.epochs_at_chance++;
+  if (!is_rank_0()) return;
+  parts_.log.warn(
+      "the training loss of epoch {} is {:.4f}, no better than a guess ({:.4f}): the network does not learn at the "
+      "rate "
+      "{:g}; try a lower one (--lr {:g}), another --initializer or another --seed",
+      position_.epoch, loss, chance, rate_, rate_ / 5);
+}
+
 Result<> Trainer::Impl::report_epoch() {
   for (const MetricValue& metric : training_metrics_.epoch()) {
     parts_.log.info("{}", metric_line(position_.epoch, "Train", metric));
   }
   parts_.log.info("{}", time_line(position_.epoch, pace_.totals().seconds - at_epoch_.seconds));
+  warn_if_at_chance();
   outcome_.train_accuracy = training_metrics_.epoch_accuracy();
   DT_TRY_VOID(write_metrics({{"train_accuracy", training_metrics_.epoch_accuracy()},
                              {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},

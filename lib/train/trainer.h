@@ -71,8 +71,9 @@ struct TrainSpec {
 
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;
-  std::string metrics_path;  // metrics.jsonl, appended to; empty: none
-  double log_time_to = 0;    // rank 0: the first time at each multiple of it as accuracy is noted; 0: off
+  std::string metrics_path;         // metrics.jsonl, appended to; empty: none
+  bool data_can_be_learned = true;  // false: labels are drawn (--benchmark), so nobody wonders at a loss at chance
+  double log_time_to = 0;           // rank 0: the first time at each multiple of it as accuracy is noted; 0: off
 };
 
 // All borrowed; they outlive the trainer.
@@ -99,8 +100,9 @@ struct TrainOutcome {
   std::optional<double> train_accuracy, validation_accuracy,
       best_validation_accuracy;                                                     // of whole epochs, the last ones
   std::vector<TimeToAccuracy> time_to_train_accuracy, time_to_validation_accuracy;  // rank 0's
-  uint64_t samples = 0;                                                             // by the whole job, in this run
-  double samples_per_s = 0;  // of the whole job, without validation
+  int64_t epochs_at_chance = 0;  // of this run: the training loss was no better than a guess
+  uint64_t samples = 0;          // by the whole job, in this run
+  double samples_per_s = 0;      // of the whole job, without validation
   double wait_data_share = 0, wait_network_share = 0;
   int64_t bad_records = 0;
 };

@@ -45,6 +45,7 @@ TEST_CASE("summary.json has the keys of the specification", "[train]") {
                           "validation_accuracy",
                           "best_validation_accuracy",
                           "time_to_accuracy",
+                          "epochs_at_chance",
                           "samples",
                           "samples_per_s",
                           "seconds",
@@ -56,7 +57,7 @@ TEST_CASE("summary.json has the keys of the specification", "[train]") {
     INFO(key);
     CHECK(json.contains(key));
   }
-  CHECK(json.size() == 21);
+  CHECK(json.size() == 22);
   CHECK(json["train_accuracy"] == 0.5);
   CHECK(json["validation_accuracy"].is_null());
   CHECK(json["best_validation_accuracy"].is_null());
@@ -105,6 +106,15 @@ TEST_CASE("several processes may append to one metrics file", "[train]") {
   CHECK(lines[2]["step"] == 2);
   CHECK(MetricsFile::open(dir.path("no/such/dir"), "worker", 0).error().code == Code::kUsage);
   CHECK(MetricsFile().append({}));
+}
+
+TEST_CASE("the steps to the next look at the clock fit the pace, once it is known", "[train]") {
+  CHECK(steps_within(60, 0.1, 0) == 1);
+  CHECK(steps_within(60, 0.1, 8) == 8);
+  CHECK(steps_within(60, 0.1, 1'000'000) == 600);
+  CHECK(steps_within(0, 0.1, 1'000'000) == 1);
+  CHECK(steps_within(-5, 0.1, 1'000'000) == 1);
+  CHECK(steps_within(60, 0, 100) == 100);
 }
 
 TEST_CASE("the pace tells waiting from working", "[train]") {

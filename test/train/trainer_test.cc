@@ -246,6 +246,27 @@ TEST_CASE("skip changes nothing where all is finite", "[train]") {
   CHECK(must(read_file(a.path("net-0001.params"))) == must(read_file(b.path("net-0001.params"))));
 }
 
+// A loss at chance is said aloud, with the rate: an exit code of 0 does not tell it.
+TEST_CASE("an epoch whose training loss is no better than a guess is named with the rate", "[train]") {
+  TrainSpec spec = toy_spec("", 2);
+  spec.schedule = {.base = 1e-9};
+  ToyRun idle(spec);
+  const auto outcome = idle.run();
+  REQUIRE(outcome);
+  CHECK(outcome->epochs_at_chance == 2);
+  CHECK_THAT(idle.log_text(), Catch::Contains("the training loss of epoch 0 is") && Catch::Contains("(1.3863)") &&
+                                  Catch::Contains("the rate 1e-09") && Catch::Contains("--lr 2e-10"));
+
+  spec.data_can_be_learned = false;  // --benchmark 1 draws its labels
+  ToyRun drawn(spec);
+  CHECK(must(drawn.run()).epochs_at_chance == 0);
+  CHECK_THAT(drawn.log_text(), !Catch::Contains("guess"));
+
+  ToyRun learns(toy_spec("", 2));
+  CHECK(must(learns.run()).epochs_at_chance == 0);
+  CHECK_THAT(learns.log_text(), !Catch::Contains("guess"));
+}
+
 // Two workers, two shares: each says what it saw in training, rank 0 alone what both saw in validation. Stopped and
 // resumed, both continue at rank 0's position with their own sums.
 TEST_CASE("workers agree on the start and add up what they validate", "[train]") {
