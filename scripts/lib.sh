@@ -35,5 +35,8 @@ compile() {
   fi
 }
 
+# minutes SECONDS: "1.5".
+minutes() { awk -v s="$1" 'BEGIN { printf "%.1f", s / 60 }'; }
+
 # "1.5" minutes since SECONDS was $1.
-minutes_since() { awk -v s="$((SECONDS - $1))" 'BEGIN { printf "%.1f", s / 60 }'; }
+minutes_since() { minutes $((SECONDS - $1)); }

@@ -1,0 +1,68 @@
+// One whole job of real processes, small enough for programs that a sanitizer watches: the suites asan and tsan run it.
+#include <catch2/catch.hpp>
+
+#include "base/file.h"
+#include "cluster/loopback_job.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+
+namespace {
+
+constexpr double kJobSeconds = 400;  // under ThreadSanitizer on a busy machine
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+// A sanitizer's verdict ends a process with a code of its own, and the job with it.
+TEST_CASE("a launcher, a scheduler, a server and a worker train lenet, and a resume goes on", "[one-job]") {
+  const TempDir dir;
+  const ProcessOptions options{.deadline_s = kJobSeconds, .directory = dir.path(), .environment = {}};
+  const Ended made =
+      run({dtrain_program(), "data", "synth", "--out", dir.path("data"), "--count", "60", "--size", "28"}, options);
+  INFO(made.output);
+  REQUIRE(made.code == 0);
+  std::vector<std::string> train = {dtrain_program(),
+                                    "-n",
+                                    "1",
+                                    "-s",
+                                    "1",
+                                    "--network",
+                                    "lenet",
+                                    "--image-shape",
+                                    "3,28,28",
+                                    "--data-dir",
+                                    dir.path("data"),
+                                    "--batch-size",
+                                    "20",
+                                    "--lr",
+                                    "0.01",
+                                    "--threads",
+                                    "1",
+                                    "--kv-store",
+                                    "dist_sync",
+                                    "--run-dir",
+                                    "run",
+                                    "--start-timeout",
+                                    "120",
+                                    "--heartbeat-timeout",
+                                    "60"};
+  const auto train_to_epoch = [&](const std::string& epochs, const std::vector<std::string>& more) {
+    std::vector<std::string> command = train;
+    command.insert(command.end(), {"--num-epochs", epochs});
+    command.insert(command.end(), more.begin(), more.end());
+    const Ended end = run(command, options);
+    INFO(end.output);
+    CHECK(end.code == 0);
+    CHECK_FALSE(contains(end.output, "Sanitizer"));
+    CHECK(contains(end.output, "Validation-accuracy="));
+  };
+  train_to_epoch("1", {});
+  train_to_epoch("2", {"--resume", "run"});
+  CHECK(checkpoint_count(dir.path("run")) == 2);
+  CHECK(broken_files(dir.path("run")).empty());
+}

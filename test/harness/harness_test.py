@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""The harness is red whenever a suite did not run as it should: scripts/report-tests on crafted logs, scripts/test on
+fake builds, scripts/check-tidy without time, scripts/check-links and scripts/check-shell on broken files.
+
+    harness_test.py SCRIPTS      the folder scripts; the last line is "N passed, N failed"
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SCRIPTS = pathlib.Path(sys.argv[1]).resolve()
+PASSED_3 = "All tests passed (7 assertions in 3 test cases)\n"
+
+# Stands for Meson: makes a build folder, lists the tests of a suite, writes a log. FAKE names a folder: the file `setup`
+# in it makes meson setup fail, `names` holds the tests, `log` is what a run leaves, and without it a run leaves none.
+FAKE_MESON = """#!/bin/bash
+case $1 in
+  setup)
+    [ ! -e "$FAKE/setup" ] || { echo "ERROR: Dependency not found"; exit 1; }
+    mkdir -p "$2/meson-logs" && touch "$2/build.ninja" ;;
+  configure) ;;
+  test)
+    shift 2
+    build=$1
+    case " $* " in
+      *' --list '*) sed 's|^|dtrain:x / |' "$FAKE/names" ;;
+      *) for word; do case $word in testlog-*) name=$word ;; esac; done
+         [ ! -e "$FAKE/log" ] || cp "$FAKE/log" "$build/meson-logs/$name.json"
+         exit 3 ;;
+    esac ;;
+esac
+"""
+FAKE_NINJA = """#!/bin/bash
+[ ! -e "$FAKE/broken" ] || { echo "FAILED: a.o"; exit 1; }
+"""
+
+
+def entry(name="base", result="OK", text=PASSED_3, **more):
+    return json.dumps({"name": f"dtrain:fast / {name}", "result": result, "duration": 1.0, "stdout": text, **more}) + "\n"
+
+
+class Tree:
+    """A folder with the scripts, expectations and a fake build, but without the project."""
+
+    def __init__(self):
+        self.holder = tempfile.TemporaryDirectory(prefix="dtrain harness ")  # a path with blanks
+        self.path = pathlib.Path(self.holder.name)
+        shutil.copytree(SCRIPTS, self.path / "scripts", symlinks=True)
+        self.write("scripts/setup", "#!/bin/bash\n", 0o755)
+        self.write("bin/meson", FAKE_MESON, 0o755)
+        self.write("bin/ninja", FAKE_NINJA, 0o755)
+        self.write("fake/names", "base\n")
+        self.expect("", "")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.holder.cleanup()
+
+    def write(self, name, text, mode=0o644):
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    def expect(self, tests, skips):
+        self.write("test/expected/tests.txt", "# a head\n" + tests)
+        self.write("test/expected/skips.txt", "# a head\n" + skips)
+        self.write("test/expected/minutes.txt", "# a head\nfast 5\nstyle 2\nasan 3\n")
+
+    def run(self, *command, **environment):
+        path = f"{self.path}/bin:{os.environ['PATH']}"
+        without = {name: value for name, value in os.environ.items() if name not in ("DTRAIN_TEST_DATA", "DTRAIN_EXPECTED")}
+        return subprocess.run([str(word) for word in command], cwd=self.path, capture_output=True, text=True,
+                              env={**without, "PATH": path, "FAKE": str(self.path / "fake"), **environment})
+
+    def report(self, log, *names, suite="fast", **environment):
+        """(passed, failed, skipped) for a log with this text; None: there is no log."""
+        path = self.path / "log.json"
+        path.unlink(missing_ok=True)
+        if log is not None:
+            path.write_text(log)
+        ended = self.run("scripts/report-tests", suite, path, *names, **environment)
+        self.errors = ended.stderr
+        return tuple(int(n) for n in ended.stdout.split())
+
+    def git(self):
+        """Makes the tree a repository, with one commit."""
+        who = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+        for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "all"]):
+            assert self.run("git", *words).returncode == 0
+
+
+def test_counts_what_catch_and_scripts_say():
+    with Tree() as tree:
+        assert tree.report(entry(), "base") == (3, 0, 0)
+        one_failed = "test cases:  4 | 3 passed | 1 failed\nassertions: 9 | 8 passed | 1 failed\n"
+        assert tree.report(entry(result="FAIL", text=one_failed)) == (3, 1, 0)
+        as_expected = "test cases: 4 | 3 passed | 1 failed as expected\n"
+        assert tree.report(entry(text=as_expected)) == (4, 0, 0)
+        assert tree.report(entry(text="chatter\n5 passed, 0 failed\n")) == (5, 0, 0)
+        assert tree.report(entry() + entry("rpc kill")) == (6, 0, 0)
+
+
+def test_a_log_that_cannot_be_used_is_a_failure():
+    with Tree() as tree:
+        for log in (None, "", "no json\n", entry() + entry()[:40], '{"result": "OK"}\n'):
+            assert tree.report(log, "base") == (0, 1, 0), log
+            assert "cannot be used" in tree.errors
+
+
+def test_a_test_that_did_not_run_is_a_failure():
+    with Tree() as tree:
+        assert tree.report(entry(), "base", "rpc") == (3, 1, 0)
+        assert "rpc did not run" in tree.errors
+        tree.expect("fast rpc kill 2\nslow learning 1\n", "")
+        assert tree.report(entry()) == (3, 1, 0)
+        assert "rpc kill did not run" in tree.errors
+
+
+def test_a_program_without_test_cases_is_a_failure():
+    with Tree() as tree:
+        for text in ("No test cases matched '[typo]'\nNo tests ran\n", "", "0 passed, 0 failed\n",
+                     "All tests passed (0 assertions in 0 test cases)\n"):
+            assert tree.report(entry(text=text)) == (0, 1, 0), text
+            assert "ran no test cases" in tree.errors
+
+
+def test_a_bad_end_without_a_failed_case_is_a_failure():
+    with Tree() as tree:
+        for result in ("FAIL", "TIMEOUT", "ERROR", "INTERRUPT", "UNEXPECTEDPASS"):
+            assert tree.report(entry(result=result)) == (3, 1, 0), result
+        assert tree.report(entry(result="FAIL", text="")) == (0, 1, 0)
+
+
+def test_fewer_test_cases_than_recorded_are_a_failure():
+    with Tree() as tree:
+        tree.expect("fast base 4\n", "")
+        assert tree.report(entry()) == (3, 1, 0)
+        assert "3 test cases instead of at least 4" in tree.errors
+        tree.expect("fast base 3\nslow base 9\n", "")
+        assert tree.report(entry()) == (3, 0, 0)
+
+
+def test_only_allowed_skips_pass():
+    skip = entry(text="skipped: no data\n" + PASSED_3)
+    with Tree() as tree:
+        assert tree.report(skip) == (2, 1, 1)
+        assert "an unexpected skip" in tree.errors and "no data" in tree.errors
+        tree.expect("", "always no data\n")
+        assert tree.report(skip) == (2, 0, 1)
+        tree.expect("", "always no dat\n")  # the whole cause must match
+        assert tree.report(skip) == (2, 1, 1)
+        tree.expect("fast base 3\n", "no-data no data\n")  # a skipped test case is one that is there
+        assert tree.report(skip) == (2, 0, 1)
+        assert tree.report(skip, DTRAIN_TEST_DATA="/data") == (2, 1, 1)
+        assert tree.report(entry(result="SKIP", text="")) == (0, 1, 1) or tree.errors
+
+
+def test_recorded_numbers_can_be_updated():
+    with Tree() as tree:
+        program = tree.write("base_test", "#!/bin/bash\n[ \"$*\" = '~[slow] --list-test-names-only' ]\nprintf 'a\\nb, c\\n'\nexit 2\n", 0o755)
+        tests = [{"name": "base", "cmd": [str(program), "~[slow]"]}, {"name": "script", "cmd": ["/bin/false"]}]
+        tree.write("bin/meson", f"#!/bin/bash\necho '{json.dumps(tests)}'\n", 0o755)
+        tree.expect("fast base 7\nfast gone 2\nfast script 3\nslow learning 1\n", "")
+        ended = tree.run("scripts/report-tests", "--update", "build", "fast", "base", "script", "rpc kill")
+        assert ended.returncode == 0, ended
+        text = (tree.path / "test/expected/tests.txt").read_text()
+        assert text == "# a head\nfast base 2\nfast rpc kill 1\nfast script 3\nslow learning 1\n", text
+
+
+def last_line(ended):
+    return ended.stdout.splitlines()[-1]
+
+
+def test_the_last_line_is_the_total():
+    with Tree() as tree:
+        tree.write("fake/log", entry())
+        ended = tree.run("scripts/test", "fast")
+        assert (last_line(ended), ended.returncode) == ("3 passed, 0 failed", 0), ended
+        assert "minutes of at most 5" in ended.stdout
+        tree.expect("", "always no data\n")
+        tree.write("fake/log", entry(text="skipped: no data\n" + PASSED_3))
+        assert last_line(tree.run("scripts/test", "fast")) == "2 passed, 0 failed, 1 skipped"
+
+
+def test_a_suite_that_was_not_built_or_run_is_red():
+    def red(spoil, suite="fast"):
+        with Tree() as tree:
+            tree.write("fake/log", entry())
+            spoil(tree)
+            ended = tree.run("scripts/test", suite)
+            assert ended.returncode != 0 and last_line(ended).endswith("0 passed, 1 failed"), ended
+
+    red(lambda tree: tree.write("fake/setup", ""))
+    red(lambda tree: tree.write("fake/setup", ""), "style")
+    red(lambda tree: tree.write("fake/setup", ""), "asan")
+    red(lambda tree: tree.write("fake/broken", ""))
+    red(lambda tree: tree.write("fake/names", ""))
+    red(lambda tree: (tree.path / "fake/log").unlink())
+    red(lambda tree: tree.write("scripts/setup", "#!/bin/bash\nexit 1\n", 0o755))
+
+
+def test_a_program_that_meson_has_and_the_log_has_not_is_red():
+    with Tree() as tree:
+        tree.write("fake/log", entry())
+        tree.write("fake/names", "base\nrpc kill\n")
+        ended = tree.run("scripts/test", "fast")
+        assert (last_line(ended), ended.returncode) == ("3 passed, 1 failed", 1)
+
+
+def test_each_check_of_the_style_is_a_test():
+    with Tree() as tree:
+        for path in (tree.path / "scripts").glob("check-*"):
+            tree.write(f"scripts/{path.name}", "#!/bin/bash\necho fine\n", 0o755)
+        total = len(list((tree.path / "scripts").glob("check-*")))
+        assert last_line(tree.run("scripts/test", "style")) == f"{total} passed, 0 failed"
+        tree.write("scripts/check-format", "#!/bin/bash\necho 'a.cc: ugly'\nexit 1\n", 0o755)
+        tree.write("scripts/check-kernels", "#!/bin/bash\necho 'skipped: tired'\nexit 77\n", 0o755)
+        ended = tree.run("scripts/test", "style")
+        assert last_line(ended) == f"{total - 2} passed, 2 failed, 1 skipped", ended
+        assert "a.cc: ugly" in ended.stderr and "tired" in ended.stderr
+
+
+def test_an_unknown_suite_is_refused():
+    with Tree() as tree:
+        ended = tree.run("scripts/test", "fsat")
+        assert ended.returncode == 1 and "unknown suite 'fsat'" in ended.stderr
+
+
+def test_tidy_that_looked_at_nothing_is_red():
+    with Tree() as tree:
+        tree.write("lib/a.cc", "int a;\n")
+        tree.write("bin/clang-tidy", "#!/bin/bash\n", 0o755)
+        tree.write("build/compile_commands.json", "[]\n")
+        tree.git()
+        ended = tree.run("scripts/check-tidy", DTRAIN_TIDY_SECONDS="0")
+        assert ended.returncode != 0 and "0 of 1 changed files looked at" in ended.stdout, ended
+        ended = tree.run("scripts/check-tidy", DTRAIN_TIDY_SECONDS="60")
+        assert ended.returncode == 0 and "1 of 1 changed files looked at" in ended.stdout, ended
+        tree.write("bin/clang-tidy", "#!/bin/bash\nexit 1\n", 0o755)
+        assert tree.run("scripts/check-tidy").returncode != 0
+
+
+def test_a_broken_link_or_name_is_red():
+    with Tree() as tree:
+        tree.write("docs/b.md", "# A head\n")
+        tree.write("docs/a.md", "[b](b.md#a-head), `scripts/{test,setup}`, docs/*.md, docs/SOMETHING.md\n")
+        tree.git()
+        ended = tree.run("scripts/check-links")
+        assert ended.returncode == 0, ended
+        for text in ("[b](c.md)", "[b](b.md#no-head)", "`scripts/absent`", "scripts/{test,absent}", "docs/c*.md"):
+            tree.write("docs/a.md", text + "\n")
+            ended = tree.run("scripts/check-links")
+            assert ended.returncode == 1 and "docs/a.md:1" in ended.stdout, (text, ended)
+
+
+def test_a_finding_of_shellcheck_is_red():
+    with Tree() as tree:
+        shutil.rmtree(tree.path / "bin")
+        tree.git()
+        ended = tree.run("scripts/check-shell")
+        assert ended.returncode == 0, ended
+        tree.write("scripts/bad", "#!/bin/bash\nrm -rf $1/*\n", 0o755)
+        tree.run("git", "add", "-A")
+        ended = tree.run("scripts/check-shell")
+        assert ended.returncode == 1 and "SC2086" in ended.stdout, ended
+
+
+def main():
+    failed = 0
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    for name, test in tests:
+        try:
+            test()
+        except Exception as error:  # whatever it is, the other tests run
+            failed += 1
+            line = error.__traceback__.tb_next and error.__traceback__.tb_next.tb_lineno
+            print(f"FAILED {name}, line {line}: {type(error).__name__}: {error}")
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main())
