@@ -12,10 +12,10 @@ namespace {
 const std::array<DataSet, 4>& all() {
   static const std::vector<double> kImageMean = {123.68, 116.779, 103.939};
   static const std::array<DataSet, 4> sets = {{
-      {"mnist", 10, {1, 28, 28}, 60000, 10000, {0}, 1.0 / 255},
-      {"cifar10", 10, {3, 28, 28}, 50000, 10000, kImageMean, 1},
-      {"cifar100", 100, {3, 28, 28}, 50000, 10000, kImageMean, 1},
-      {"imagenet", 1000, {3, 224, 224}, 1281167, 50000, kImageMean, 1},
+      {"mnist", 10, {1, 28, 28}, 60000, 10000, {0}, 1.0 / 255, 0.05},
+      {"cifar10", 10, {3, 28, 28}, 50000, 10000, kImageMean, 1, 0.05},
+      {"cifar100", 100, {3, 28, 28}, 50000, 10000, kImageMean, 1, 0.05},
+      {"imagenet", 1000, {3, 224, 224}, 1281167, 50000, kImageMean, 1, 0.1},
   }};
   return sets;
 }
@@ -71,6 +71,11 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers) {
   if (network.starts_with("resnet-zscore")) return {3, 32, 32};
   return find_data_set(data_set_of_network(network, num_layers))->image_shape;
+}
+
+double rate_of_network(std::string_view network, int64_t num_layers) {
+  if (network.starts_with("resnet-zscore")) return 0.1;  // its script is one of its own
+  return find_data_set(data_set_of_network(network, num_layers))->learning_rate;
 }
 
 Result<> apply_data_set(std::string_view name, JobFlags& flags) {

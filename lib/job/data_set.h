@@ -19,6 +19,7 @@ struct DataSet {
   int64_t records_train = 0, records_val = 0;
   std::vector<double> rgb_mean;
   double scale = 1;
+  double learning_rate = 0.1;  // of MXNet 1.x's script for it
 };
 
 // nullptr: no such data set.
@@ -32,6 +33,8 @@ std::optional<std::string> recognise_data_set(const std::string& directory);
 // --network, whose depth counts unless `num_layers` is given (above 0).
 std::string_view data_set_of_network(std::string_view network, int64_t num_layers = 0);
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers = 0);
+// The learning rate that MXNet's script for it begins with: the default of --lr.
+double rate_of_network(std::string_view network, int64_t num_layers = 0);
 
 // Fills what was left to the data set `name` (empty: unknown) and is still open: data_type, num_classes, image_shape,
 // rgb_mean, rgb_std, scale. Code::kUsage if the classes or the shape stay open, naming the flags.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "job/augmentation.h"
+#include "job/data_set.h"
 #include "job/rows.h"
 #include "job/scheme.h"
 #include "job/value.h"
@@ -302,6 +303,8 @@ Result<> choose_companion(Flags& flags) {
 
 Result<> resolve_schedule(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
+  const NetworkFlags& network = flags.job.network;
+  if (!flags.given("lr")) optimizer.lr = rate_of_network(network.network, network.num_layers);
   DT_TRY_VOID(choose_companion(flags));
   if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
     return fail(Code::kUsage, "--lr-factor {}: must be above 0", *optimizer.lr_factor);

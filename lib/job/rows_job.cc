@@ -260,6 +260,7 @@ std::vector<Row> optimizer_rows() {
        .value = "X",
        .help = "learning rate",
        .bind = DT_FIELD(Flags, job.optimizer.lr),
+       .default_text = "by network: .05 for those of MNIST and CIFAR, .1 for others",
        .least = 0,
        .scope = Scope::kJob},
       {.name = "mom",

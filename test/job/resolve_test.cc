@@ -259,6 +259,25 @@ TEST_CASE("the companion of --lr-factor that was given more directly counts", "[
   CHECK(steps.lr_step_epochs == std::vector<double>{5});
 }
 
+// One rate for all networks made lenet stay at chance from one seed in seven.
+TEST_CASE("the default rate is that of the network's script", "[job]") {
+  const auto rate = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--data-dir", "."});
+    return parsed(std::move(words)).job.optimizer.lr;
+  };
+  for (const char* network : {"lenet", "mlp", "3conv", "resnet-20", "inception-bn-28-small", "cross-20"}) {
+    INFO(network);
+    CHECK(rate({"--network", network}) == 0.05);
+    CHECK(rate({"--network", network, "--lr", "0.1"}) == 0.1);
+  }
+  CHECK(rate({"--network", "resnet", "--num-layers", "110"}) == 0.05);
+  for (const char* network : {"resnet", "resnet-50", "resnet-v1-18", "inception-bn", "resnet-zscore"}) {
+    INFO(network);
+    CHECK(rate({"--network", network}) == 0.1);
+  }
+  CHECK(rate({"--preset", "mxnet-g-mnist", "--network", "lenet"}) == 0.1);  // a script keeps its own
+}
+
 TEST_CASE("the presets of this version hold flags.md section 13", "[job]") {
   const Result<Parsed> mnist = parse_flags({"--preset", "mnist"}, variables({}));
   REQUIRE(mnist);
