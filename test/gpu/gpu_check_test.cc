@@ -1,5 +1,8 @@
 // gpu_check over the emulator, as a process: what it writes down, how it goes on, how it ends. And the script.
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -94,21 +97,31 @@ TEST_CASE("gpu-check goes on where a run broke off", "[gpu]") {
   }
 }
 
-TEST_CASE("gpu-check refuses a report that is none or of something else", "[gpu]") {
+TEST_CASE("gpu-check sets aside a report that is none or of something else, and begins its own", "[gpu]") {
   const Check check;
   REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
   const std::string whole = must(read_file(check.path()));
-  for (const char* text : {"", "{", "[]", "{\"format\": 2}", "{\"format\": 1, \"stages\": {\"ops\": 3}}"}) {
-    INFO(text);
-    must(write_file_atomic(check.path(), text));
-    const Ended end = check.run({"table"});
-    CHECK(end.code == 7);
-    CHECK_THAT(end.output, Catch::Contains(check.path()));
-  }
   json other = json::parse(whole);
   other["device"]["cudnn"] = "9.0.0";
-  must(write_file_atomic(check.path(), other.dump()));
-  CHECK_THAT(check.run({"table"}).output, Catch::Contains("another driver, library or commit"));
+  for (const std::string& text : {std::string(), std::string("{"), std::string("[]"), std::string("{\"format\": 2}"),
+                                  std::string("{\"format\": 1, \"stages\": {\"ops\": 3}}"), other.dump()}) {
+    INFO(text);
+    const Check anew;
+    must(make_directories(anew.dir.path("a")));
+    must(write_file_atomic(anew.path(), text));
+    must(write_file_atomic(anew.path(kName + ".txt"), "table"));
+    REQUIRE(anew.run({"table"}).code == 0);
+    CHECK(anew.report()["stages"].empty());
+    CHECK(anew.report()["device"]["cudnn"] == "none");
+    size_t kept = 0;
+    for (const auto& file : std::filesystem::directory_iterator(anew.dir.path("a"))) {
+      const std::string name = file.path().filename();
+      if (!name.starts_with(kName + ".until-")) continue;
+      CHECK(must(read_file(file.path())) == (name.ends_with(".json") ? text : "table"));
+      kept++;
+    }
+    CHECK(kept == 2);
+  }
 }
 
 TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
@@ -117,8 +130,21 @@ TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
     const Ended end = check.run({"nets", "--only", "inception-bn-28-small 28x28: 3 steps", "--part-seconds", "0.1"});
     CHECK(end.code == 9);
     const json part = check.part("nets", "inception-bn-28-small 28x28: 3 steps");
-    CHECK(part["status"] == "failed");
+    CHECK(part["status"] == "killed");
     CHECK_THAT(part["text"].get<std::string>(), Catch::StartsWith("no end after 0.1 s"));
+    CHECK_THAT(check.run({"table"}).output, Catch::Contains("1 killed"));
+    // It would take as long another time.
+    CHECK_THAT(check.run({"held", "nets"}).output, Catch::Contains("3 steps"));
+  }
+  SECTION("what was killed from outside is written down, and begun once more") {
+    REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
+    for (const int begun : {1, 2}) {
+      check.change("ops", kRelu, {{"status", "running"}, {"begun", begun}});
+      REQUIRE(check.run({"killed", "ops"}).code == 0);
+      CHECK(check.part("ops", kRelu)["status"] == "killed");
+      CHECK(check.run({"ops", "--only", kRelu}).code == (begun == 1 ? 0 : 1));
+      CHECK(check.part("ops", kRelu)["status"] == (begun == 1 ? "passed" : "killed"));
+    }
   }
   SECTION("what the time did not reach is said") {
     CHECK(check.run({"ops", "--only", kRelu, "--seconds", "1e-9"}).code == 1);
@@ -132,16 +158,19 @@ TEST_CASE("gpu-check takes parts that other programs found", "[gpu]") {
   const std::string lines =
       R"({"name": "a", "status": "passed", "text": "7 images/s", "images_per_s": 7}
 not a part
-{"name": "b", "status": "missing", "text": "no PyTorch"})";
+{"name": "b", "status": "missing", "text": "no PyTorch"}
+{"name": "c", "status": "killed", "text": "its time was over"})";
   must(write_file_atomic(check.dir.path("lines"), lines));
   const std::string record = std::string(DTRAIN_GPU_CHECK) + " record peers --results " + check.dir.path("a") +
                              " --commit 0123456789abcdef --driver 1.2 < " + check.dir.path("lines");
   const Ended end = test::run({"sh", "-c", record});
-  CHECK(end.code == 0);
+  CHECK(end.code == 1);
   CHECK(end.output == "not a part\n");
   CHECK(check.part("peers", "a")["images_per_s"] == 7);
   CHECK(check.part("peers", "b")["status"] == "missing");
   CHECK(check.run({"held", "peers"}).output == "a\nb\n");
+  CHECK(test::run({"sh", "-c", record}).code == 1);  // killed a second time
+  CHECK(check.run({"held", "peers"}).output == "a\nb\nc\n");
 }
 
 TEST_CASE("gpu-check says what it does not know", "[gpu]") {
@@ -153,6 +182,40 @@ TEST_CASE("gpu-check says what it does not know", "[gpu]") {
                                                 {"ops", "--threads", "0"}}) {
     CHECK(check.run(words).code == 2);
   }
+}
+
+// The way of the product: its loader, its trainer, and the module that it loads, which here is over the emulator.
+TEST_CASE("gpu-check quick takes the way of the product", "[gpu]") {
+  const Check check;
+  const Ended pixels = check.run({"quick", "--only", "pixels"});
+  INFO(pixels.output);
+  REQUIRE(pixels.code == 0);
+  CHECK(check.part("quick", "a step from pixels, by the loaded module")["float16_error"].get<double>() > 0);
+  REQUIRE(check.run({"quick", "--only", "convolution 1x1"}).code == 0);
+  CHECK(check.part("quick", "convolution 1x1")["status"] == "passed");
+}
+
+TEST_CASE("gpu-check times the calls of a step", "[gpu]") {
+  const Check check;
+  const std::string name = "calls of a step: lenet float16 batch 8";
+  REQUIRE(check.run({"quick", "--only", name}).code == 0);
+  const json part = check.part("quick", name);
+  double ms = 0;
+  bool convolution = false;
+  for (const json& call : part["calls"]) {
+    ms += call["ms"].get<double>();
+    convolution = convolution || (call["name"] == "convolution1" && call["bytes"] > 0);
+  }
+  CHECK(part["calls"].size() > 20);
+  CHECK(convolution);
+  CHECK(ms == Approx(part["ms"].get<double>()));
+  CHECK_THAT(check.run({"table"}).output, Catch::Contains("GB/s") && Catch::Contains("convolution1"));
+}
+
+TEST_CASE("gpu-check says without a device what it would run", "[gpu]") {
+  const Ended end = test::run({DTRAIN_GPU_CHECK, "plan"});
+  CHECK(end.code == 0);
+  CHECK_THAT(end.output, Catch::Contains("quick") && Catch::Contains("resnet-50 float16 batch 256"));
 }
 
 TEST_CASE("gpu-check compares networks with the reference", "[gpu]") {
@@ -178,6 +241,21 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
     CHECK(end.code == 1);
     CHECK_THAT(end.output, Catch::Contains("gpu-check on emulated device") && Catch::Contains("not done: ") &&
                                Catch::Contains("== report: " + dir.path()));
+  }
+  SECTION("quick, with what is installed and PyTorch beside it") {
+    // One of its parts: the others take too long on the host.
+    const std::string program = dir.path("program");
+    must(write_file_atomic(program, "#!/bin/sh\nexec " DTRAIN_GPU_CHECK " \"$@\" --only \"by the trainer\"\n"));
+    REQUIRE(::chmod(program.c_str(), 0755) == 0);
+    const Ended end = script({"quick"}, program);
+    INFO(end.output);
+    CHECK_THAT(end.output, Catch::Contains("== preflight") && Catch::Contains("passed  mlp by the trainer") &&
+                               Catch::Contains("missing pytorch") && Catch::Contains("pytorch"));
+  }
+  SECTION("plan, without a device") {
+    const Ended end = script({"plan"}, DTRAIN_GPU_CHECK);
+    CHECK(end.code == 0);
+    CHECK_THAT(end.output, Catch::Contains("expected") && Catch::Contains("compiled") && Catch::Contains("120 s"));
   }
   SECTION("without a GPU it says what to do") {
     if (std::ifstream("/dev/nvidiactl")) {

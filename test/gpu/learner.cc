@@ -1,5 +1,6 @@
 #include "learner.h"
 
+#include "cuda/executor/executor.h"
 #include "cuda/optimizer.h"
 
 namespace dtrain::gpu {
@@ -30,13 +31,22 @@ Result<std::unique_ptr<Learner>> Learner::create(exec::Backend& backend, const C
   return learner;
 }
 
-Result<> Learner::step(double learning_rate) {
-  DT_TRY_VOID(executor_->backward([&](size_t) -> Result<> {
+exec::GradientReady Learner::updates(double learning_rate) {
+  return [this, learning_rate](size_t) -> Result<> {
     optimizer_->update(0, {.learning_rate = learning_rate, .gradient_scale = 1.0 / static_cast<double>(batch_)});
     return {};
-  }));
+  };
+}
+
+Result<> Learner::step(double learning_rate) {
+  DT_TRY_VOID(executor_->backward(updates(learning_rate)));
   if (executor_->left_out_update()) return fail(Code::kInternal, "a gradient is not finite");
   return {};
+}
+
+Result<std::vector<cuda::TimedCall>> Learner::time_calls(const exec::Batch& batch, int steps) {
+  constexpr double kRate = 1e-3;
+  return dynamic_cast<cuda::CudaExecutor&>(*executor_).time_calls(batch, updates(kRate), steps);
 }
 
 }  // namespace dtrain::gpu

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "cuda/executor/timing.h"
 #include "exec/executor.h"
 #include "optim/array_optimizer.h"
 #include "optim/initializer.h"
@@ -28,8 +29,11 @@ class Learner {
   Result<> stage(const exec::Batch& batch) { return executor_->forward(batch, exec::no_wait); }
   Result<> step(double learning_rate);
   exec::Executor& executor() { return *executor_; }
+  // The calls of a step and their times (cuda/executor/timing.h). Learns at a rate of nearly nothing.
+  Result<std::vector<cuda::TimedCall>> time_calls(const exec::Batch& batch, int steps);
 
  private:
+  [[nodiscard]] exec::GradientReady updates(double learning_rate);
   Learner(std::unique_ptr<exec::Executor> executor, std::unique_ptr<optim::ArrayOptimizer> optimizer, int64_t batch);
   Result<> start();
 

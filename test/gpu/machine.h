@@ -43,6 +43,10 @@ class Machine {
   // A group of one rank: every operation leaves its array as it is, twice as plain calls and once as a replayed graph.
   virtual Result<> nccl_alone() = 0;
   virtual Result<CopyRates> copy_rates() = 0;
+  // All is a thousand times slower: what does not ask for a size is to be small.
+  [[nodiscard]] virtual bool emulated() const { return false; }
+  // The module that a dtrain beside this program would load for --gpus.
+  virtual std::string module_path() = 0;
 };
 
 // plan_cache: a file, or empty (cuda/executor/dnn_runner.h). Code::kDevice, with what to do about it.

@@ -14,6 +14,7 @@
 #include "cuda/nccl_collective.h"
 #include "cuda/runtime/memory.h"
 #include "cuda/runtime/nccl_error.h"
+#include "role/device_loader.h"
 
 namespace dtrain::gpu {
 
@@ -135,6 +136,8 @@ class CudaMachine final : public Machine {
     if (received != sent) return fail(Code::kDevice, "a group of one rank changed its array");
     return {};
   }
+
+  std::string module_path() override { return role::device_module_path().value_or("dtrain_cuda.so"); }
 
   // 2 GiB, or a quarter of what is free: far larger than any cache.
   Result<CopyRates> copy_rates() override {

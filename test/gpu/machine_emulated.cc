@@ -15,6 +15,8 @@ class EmulatedMachine final : public Machine {
   MemoryUse memory() override { return {int64_t{1} << 30, int64_t{1} << 30}; }
   Result<> nccl_alone() override { return fail(Code::kNotFound, "no NCCL in the emulator"); }
   Result<CopyRates> copy_rates() override { return fail(Code::kNotFound, "no device in the emulator"); }
+  [[nodiscard]] bool emulated() const override { return true; }
+  std::string module_path() override { return DTRAIN_EMULATED_MODULE; }
 
  private:
   Facts facts_{.name = "emulated device",

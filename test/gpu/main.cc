@@ -1,7 +1,10 @@
 // gpu_check: what scripts/gpu-check runs on a machine with a GPU. It needs CUDA's driver, cuDNN and NCCL, nothing else.
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
+#include <stdexcept>
 #include <thread>
 
 #include "report.h"
@@ -12,10 +15,12 @@ namespace dtrain::gpu {
 namespace {
 
 constexpr const char* kUsage = R"(usage: gpu_check COMMAND --results DIR [--results DIR...] [OPTIONS]
-  ops | nets | train | copies   runs a stage: the parts that the report does not hold yet
+  quick | train | nets | ops | copies   runs a stage: the parts that the report does not hold yet
+  plan                          prints the stages and how many parts each has; needs no GPU and no report
   small                         runs a few operators, for compute-sanitizer; no report
   record STAGE                  takes parts from stdin, a JSON object a line: name, status, text, numbers
-  held STAGE                    prints the names of the parts that the report holds
+  held STAGE                    prints the names of the parts that are not to be begun again
+  killed STAGE                  writes down that the part that was running was killed
   table                         prints the report
   --results DIR       where the report is: read from the first that has it, written to all
   --commit HASH       whose program this is; --driver VERSION the device's
@@ -76,7 +81,9 @@ Result<Arguments> parse(std::vector<std::string> words) {
       (a.command.empty() ? a.command : a.stage) = words[i];
     }
   }
-  if (a.command.empty() || (a.results.empty() && a.command != "small")) return fail(Code::kUsage, "what, and where?");
+  if (a.command.empty() || (a.results.empty() && a.command != "small" && a.command != "plan")) {
+    return fail(Code::kUsage, "what, and where?");
+  }
   if (a.settings.threads < 1 || a.settings.seconds <= 0 || a.settings.part_seconds <= 0) {
     return fail(Code::kUsage, "--threads, --seconds and --part-seconds are above 0");
   }
@@ -85,6 +92,7 @@ Result<Arguments> parse(std::vector<std::string> words) {
 
 std::vector<Part> parts_of(const std::string& stage, Machine& machine, const Settings& settings) {
   std::vector<Part> all;
+  if (stage == "quick") all = quick_parts(machine, settings);
   if (stage == "ops") all = ops_parts(machine);
   if (stage == "nets") all = nets_parts(machine);
   if (stage == "train") all = train_parts(machine, settings);
@@ -106,12 +114,16 @@ Result<int> run_stage(const Arguments& a, Machine& machine, Report& report) {
   return report.all_passed(a.command) ? 0 : 1;
 }
 
+bool is_one_of(const std::string& text, std::initializer_list<const char*> all) {
+  return std::ranges::any_of(all, [&](const char* one) { return text == one; });
+}
+
 // Parts that other programs found, one a line.
 Result<int> record(const Arguments& a, Report& report) {
   for (std::string line; std::getline(std::cin, line);) {
     Json part = Json::parse(line, nullptr, false);
     const std::string status = part.is_object() ? part.value("status", "") : "";
-    if (!part.contains("name") || (status != "passed" && status != "failed" && status != "missing")) {
+    if (!part.contains("name") || !is_one_of(status, {"passed", "failed", "missing", "killed"})) {
       std::cout << line << "\n";  // not for us: for whoever reads along
       continue;
     }
@@ -120,7 +132,6 @@ Result<int> record(const Arguments& a, Report& report) {
     for (const char* known : {"name", "status", "text", "seconds"}) part.erase(known);
     DT_TRY_VOID(report.end(a.stage, name, status, seconds, text, part));
   }
-  DT_TRY_VOID(report.end_stage(a.stage, 0, a.settings.seconds, {}));
   return report.all_passed(a.stage) ? 0 : 1;
 }
 
@@ -135,11 +146,42 @@ Result<int> run_small(Machine& machine) {
   return code;
 }
 
+// What of a stage can be said without a device.
+class AbsentMachine final : public Machine {
+ public:
+  [[nodiscard]] const Facts& facts() const override { return facts_; }
+  exec::Backend& backend() override { throw std::logic_error("a device is wanted where only names are"); }
+  void use() override {}
+  Result<> synchronise() override { return {}; }
+  MemoryUse memory() override { return {}; }
+  Result<> nccl_alone() override { return {}; }
+  Result<CopyRates> copy_rates() override { return CopyRates{}; }
+  std::string module_path() override { return ""; }
+
+ private:
+  Facts facts_;
+};
+
+int print_plan(const Settings& settings) {
+  AbsentMachine machine;
+  for (const char* stage : {"quick", "train", "copies", "nets", "ops"}) {
+    const std::vector<Part> parts = parts_of(stage, machine, settings);
+    std::cout << fmt::format("{:8} {:4} parts, from '{}' to '{}'\n", stage, parts.size(), parts.front().name,
+                             parts.back().name);
+  }
+  return 0;
+}
+
 Result<int> run(const Arguments& a) {
+  if (a.command == "plan") return print_plan(a.settings);
   DT_TRY(const std::unique_ptr<Machine> machine, open_machine(a.plans, Log::to_stderr("gpu-check")));
   if (a.command == "small") return run_small(*machine);
   DT_TRY(Report report, Report::open(a.results, {.device = machine->facts(), .driver = a.driver, .commit = a.commit}));
   if (a.command == "record") return record(a, report);
+  if (a.command == "killed") {
+    DT_TRY_VOID(report.kill_running(a.stage, "killed: its time was over"));
+    return 0;
+  }
   if (a.command == "held") {
     for (const std::string& part : report.ended(a.stage)) std::cout << part << "\n";
     return 0;

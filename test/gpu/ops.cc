@@ -99,6 +99,23 @@ bool is_small(const Case& c) {
 
 }  // namespace
 
+std::vector<Part> convolution_parts(Machine& machine) {
+  static constexpr const char* kNames[] = {"first convolution 7x7 stride 2, resnet conv0", "convolution 1x1",
+                                           "convolution 1x1 stride 2, a projection of even size",
+                                           "convolution 3x3, 64 channels", "convolution 3x3 stride 2, even size"};
+  const Mode mode = mode_of("float16");
+  std::vector<Part> parts;
+  for (const Case& c : exec::test::operator_cases()) {
+    if (std::ranges::find(kNames, c.name) == std::end(kNames)) continue;
+    parts.push_back({c.name, [&machine, mode, c]() -> Result<Outcome> {
+                       DT_TRY(const Outcome compared, reference_part(machine, mode, c).run());
+                       if (compared.status != Outcome::Status::kPassed) return compared;
+                       return fused_part(machine, mode, c).run();
+                     }});
+  }
+  return parts;
+}
+
 std::vector<Part> ops_parts(Machine& machine) {
   const std::vector<Case> cases = exec::test::operator_cases();
   std::vector<Part> parts;

@@ -67,8 +67,10 @@ class Watchdog {
     while (!changed_.wait_for(lock, std::chrono::milliseconds(200), [this] { return over_; })) {
       for (const auto& [part, since] : begun_) {
         if (seconds_since(since) <= part_s_) continue;
-        const auto written = report_.end(stage_, part, "failed", seconds_since(since),
-                                         fmt::format("no end after {} s: the process was ended", part_s_));
+        // Not begun again: it would take as long another time.
+        const auto written =
+            report_.end(stage_, part, "killed", seconds_since(since),
+                        fmt::format("no end after {} s: the process was ended", part_s_), {{"begun", kAttempts}});
         _exit(written ? code_ : 1);
       }
     }
@@ -122,8 +124,10 @@ class Runner {
 
   Result<> run_one(const Part& part) {
     const std::string status = report_.status(stage_, part.name);
-    if (!status.empty() && status != "running") return {};
-    if (report_.broken_off(stage_, part.name) >= 2) {
+    const int broken_off = report_.broken_off(stage_, part.name);
+    if (!status.empty() && broken_off == 0) return {};
+    if (broken_off >= kAttempts && status == "killed") return {};
+    if (broken_off >= kAttempts) {
       return report_.end(stage_, part.name, "failed", 0, "began twice and did not end: it took the program with it");
     }
     if (seconds_since(start_) > limits_.stage_s) return {};
@@ -142,8 +146,9 @@ class Runner {
   std::vector<std::string> not_done() const {
     std::vector<std::string> names;
     for (const Part& part : parts_) {
-      const std::string status = report_.status(stage_, part.name);
-      if (status.empty() || status == "running") names.push_back(part.name);
+      const int broken_off = report_.broken_off(stage_, part.name);
+      const bool begins_again = 0 < broken_off && broken_off < kAttempts;
+      if (report_.status(stage_, part.name).empty() || begins_again) names.push_back(part.name);
     }
     return names;
   }

@@ -37,8 +37,8 @@ enum class StageEnd {
 };
 
 // Runs the parts that the report does not hold yet, in their order. A part that took the program with it twice counts
-// as failed. While a part hangs nothing can be done in this process: it is written down and the process ends with
-// `hung`. Code::kData: the report cannot be written.
+// as failed. While a part hangs nothing can be done in this process: it is written down as killed and the process ends
+// with `hung`. Code::kData: the report cannot be written.
 Result<StageEnd> run_parts(Report& report, Machine& machine, const std::string& stage, const std::vector<Part>& parts,
                            const PartLimits& limits, int hung);
 

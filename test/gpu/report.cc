@@ -71,19 +71,39 @@ bool is_report(const Json& content) {
   });
 }
 
-// The report of an earlier run, null where there is none.
-Result<Json> read_report(const std::string& path, const Identity& identity) {
-  const Result<std::string> text = read_file(path);
+// Whether a run with this identity may go on with the report. Another driver or library on the same device may answer
+// otherwise. The order of keys tells nothing.
+bool is_of(const Json& content, const Identity& identity) {
+  const nlohmann::json device = content["device"], here = device_json(identity);
+  return device == here && content.value("commit", "") == identity.commit;
+}
+
+// Renames what lies at `stem`.json and .txt, so that this run can begin a report of its own: time on a device is too
+// short to end a run over a file.
+Result<> set_aside(const std::string& stem) {
+  std::string now = now_utc();
+  std::erase_if(now, [](char c) { return c == ':' || c == '-'; });
+  std::string to = fmt::format("{}.until-{}", stem, now);
+  for (int i = 2; std::filesystem::exists(to + ".json"); i++) to = fmt::format("{}.until-{}-{}", stem, now, i);
+  for (const char* ending : {".json", ".txt"}) {
+    std::error_code error;
+    if (!std::filesystem::exists(stem + ending)) continue;
+    std::filesystem::rename(stem + ending, to + ending, error);
+    if (error)
+      return fail(Code::kData, "{}{}: cannot be renamed to {}{}: {}", stem, ending, to, ending, error.message());
+  }
+  return {};
+}
+
+// The report of an earlier run of the same identity; null where there is none. Any other file of that name is set
+// aside.
+Result<Json> read_report(const std::string& stem, const Identity& identity) {
+  const Result<std::string> text = read_file(stem + ".json");
   if (!text) return Json();
   Json content = Json::parse(*text, nullptr, false);
-  if (!is_report(content)) return fail(Code::kData, "{} is no report of gpu-check: remove it", path);
-  // Another driver or library on the same device may answer otherwise: not the same run. The order of keys tells
-  // nothing.
-  const nlohmann::json device = content["device"], here = device_json(identity);
-  if (device != here || content.value("commit", "") != identity.commit) {
-    return fail(Code::kData, "{} was made with another driver, library or commit: move it away", path);
-  }
-  return content;
+  if (is_report(content) && is_of(content, identity)) return content;
+  DT_TRY_VOID(set_aside(stem));
+  return Json();
 }
 
 // A rename is whole for every reader; no fsync: hundreds of parts, and a machine that loses power loses the folder too.
@@ -96,6 +116,11 @@ Result<> replace_file(const std::string& path, const std::string& content) {
   if (file) std::filesystem::rename(temporary, path, error);
   if (!file || error) return fail(Code::kData, "{}: cannot be written", path);
   return {};
+}
+
+// The part was begun, and the end of its process was the end of it.
+bool is_broken_off(const Json& part) {
+  return part["status"] == "running" || part["status"] == "killed";
 }
 
 }  // namespace
@@ -118,7 +143,7 @@ Result<Report> Report::open(std::vector<std::string> folders, const Identity& id
   for (const std::string& folder : folders) {
     DT_TRY_VOID(make_directories(folder));
     if (content.is_null()) {
-      DT_TRY(content, read_report(folder + "/" + name + ".json", identity));
+      DT_TRY(content, read_report(folder + "/" + name, identity));
     }
   }
   if (content.is_null()) content = empty_report(identity);
@@ -153,7 +178,7 @@ std::string Report::status(const std::string& stage, const std::string& part) co
 int Report::broken_off(const std::string& stage, const std::string& part) const {
   const std::lock_guard lock(mutex_);
   const Json* known = find(stage, part);
-  return known == nullptr || (*known)["status"] != "running" ? 0 : known->value("begun", 1);
+  return known == nullptr || !is_broken_off(*known) ? 0 : known->value("begun", 1);
 }
 
 std::vector<std::string> Report::ended(const std::string& stage) const {
@@ -162,7 +187,8 @@ std::vector<std::string> Report::ended(const std::string& stage) const {
   const auto found = content_["stages"].find(stage);
   if (found == content_["stages"].end()) return names;
   for (const Json& part : (*found)["parts"]) {
-    if (part["status"] != "" && part["status"] != "running") names.push_back(part["name"]);
+    const bool again = part["status"] == "" || (is_broken_off(part) && part.value("begun", 1) < kAttempts);
+    if (!again) names.push_back(part["name"]);
   }
   return names;
 }
@@ -178,7 +204,7 @@ bool Report::all_passed(const std::string& stage) const {
 Result<> Report::begin(const std::string& stage, const std::string& part) {
   const std::lock_guard lock(mutex_);
   Json& entry = *part_of(stage, part);
-  entry["begun"] = (entry["status"] == "running" ? entry.value("begun", 1) : 0) + 1;
+  entry["begun"] = (is_broken_off(entry) ? entry.value("begun", 1) : 0) + 1;
   entry["status"] = "running";
   return save();
 }
@@ -187,9 +213,24 @@ Result<> Report::end(const std::string& stage, const std::string& part, const st
                      const std::string& text, const Json& numbers) {
   const std::lock_guard lock(mutex_);
   Json& entry = *part_of(stage, part);
+  const int begun = is_broken_off(entry) ? entry.value("begun", 1) : 0;
   entry = {{"name", part}, {"status", status}, {"seconds", std::round(seconds * 1000) / 1000}, {"date", now_utc()}};
+  if (status == "killed") entry["begun"] = begun + 1;
   if (!text.empty()) entry["text"] = text;
   entry.update(numbers);
+  return save();
+}
+
+Result<> Report::kill_running(const std::string& stage, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const auto found = content_["stages"].find(stage);
+  if (found == content_["stages"].end()) return {};
+  for (Json& part : (*found)["parts"]) {
+    if (part["status"] != "running") continue;
+    part["status"] = "killed";
+    part["text"] = why;
+    part["date"] = now_utc();
+  }
   return save();
 }
 

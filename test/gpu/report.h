@@ -4,7 +4,8 @@
 //   {"format": 1, "commit", "device": {...}, "stages": {"ops": {"limit_s", "seconds", "not_done": [...],
 //     "parts": [{"name", "status", "seconds", "text", "date", ...numbers}]}}}
 //
-// A part's status: passed, failed, missing (what it needs is not on the machine), or running while it does.
+// A part's status: passed, failed, missing (what it needs is not on the machine), running while it does, or killed (its
+// process was ended from outside, by a limit of time).
 #pragma once
 
 #include <mutex>
@@ -19,6 +20,9 @@ namespace dtrain::gpu {
 
 using Json = nlohmann::ordered_json;
 
+// A part whose process ended before it did is begun once more, in case it was not to blame.
+inline constexpr int kAttempts = 2;
+
 struct Identity {
   Facts device;
   std::string driver;  // "580.159.04": the driver's own version, which CUDA does not tell
@@ -32,16 +36,17 @@ std::string report_name(const Identity& identity);
 // Any thread may call it.
 class Report {
  public:
-  // Reads NAME.json of the first folder that has it and is of this device and commit; writes NAME.json and NAME.txt in
-  // all of them, which it makes. Code::kData: a file of this name that is none.
+  // Reads NAME.json of the first folder that has it and is of this device, driver and commit; writes NAME.json and
+  // NAME.txt in all of them, which it makes. A file of this name that is no report, or of another driver or library, is
+  // set aside: renamed to NAME.until-DATE.json. Code::kData: a folder in which nothing can be written.
   static Result<Report> open(std::vector<std::string> folders, const Identity& identity);
   Report(Report&& other) noexcept;
 
   // How a part stands: "" if it was never begun.
   [[nodiscard]] std::string status(const std::string& stage, const std::string& part) const;
-  // A part that was begun and never ended took the program with it, or was broken off: how often.
+  // A part that was begun and never ended took the program with it, or was killed: how often it was begun.
   [[nodiscard]] int broken_off(const std::string& stage, const std::string& part) const;
-  // The parts that ended, whichever way.
+  // The parts that are not to be begun again.
   [[nodiscard]] std::vector<std::string> ended(const std::string& stage) const;
   // No part failed, none was left out.
   [[nodiscard]] bool all_passed(const std::string& stage) const;
@@ -50,6 +55,8 @@ class Report {
   // `numbers`: an object whose members are put into the part's.
   Result<> end(const std::string& stage, const std::string& part, const std::string& status, double seconds,
                const std::string& text, const Json& numbers = Json::object());
+  // What still runs was killed, with its process: for whoever ended that.
+  Result<> kill_running(const std::string& stage, const std::string& why);
   Result<> end_stage(const std::string& stage, double seconds, double limit_s,
                      const std::vector<std::string>& not_done);
   Result<> forget(const std::string& stage);

@@ -8,12 +8,6 @@
 
 namespace dtrain::gpu {
 
-namespace {
-
-struct Images {
-  std::vector<float> data, labels;
-};
-
 Images random_images(const Course& course, int64_t classes) {
   RandomStream random(1, Use::kSynthetic);
   Images images;
@@ -28,6 +22,8 @@ Images random_images(const Course& course, int64_t classes) {
   }
   return images;
 }
+
+namespace {
 
 using Clock = std::chrono::steady_clock;
 

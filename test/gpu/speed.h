@@ -14,6 +14,12 @@ struct Speed {
   int64_t planned_bytes = 0;        // of them, by the executor's plan (exec::Executor::memory_bytes)
 };
 
+// Numbers and labels for a batch of the course, drawn.
+struct Images {
+  std::vector<float> data, labels;
+};
+Images random_images(const Course& course, int64_t classes);
+
 struct SpeedOptions {
   int warm_up = 10, steps = 40;
 };

@@ -30,7 +30,7 @@ std::string head(const Json& report) {
 }
 
 struct Counts {
-  size_t all = 0, passed = 0, failed = 0, missing = 0;
+  size_t all = 0, passed = 0, failed = 0, missing = 0, killed = 0;
   double worst = 0;  // error over tolerance
 
   void add(const Json& part) {
@@ -39,6 +39,7 @@ struct Counts {
     passed += status == "passed" ? 1 : 0;
     failed += status == "failed" ? 1 : 0;
     missing += status == "missing" ? 1 : 0;
+    killed += status == "killed" ? 1 : 0;
     const double tolerance = number_of(part, "tolerance");
     if (tolerance > 0) worst = std::max(worst, number_of(part, "error") / tolerance);
   }
@@ -46,6 +47,7 @@ struct Counts {
     std::string result = fmt::format("{} of {} passed", passed, all);
     if (failed > 0) result += fmt::format(", {} failed", failed);
     if (missing > 0) result += fmt::format(", {} missing", missing);
+    if (killed > 0) result += fmt::format(", {} killed", killed);
     return result;
   }
 };
@@ -57,7 +59,8 @@ std::string group_of(const std::string& part) {
 
 std::string line_of(const Json& part) {
   return fmt::format("  {:7} {:45} {:6.1f} s  {}\n", text_of(part, "status"), text_of(part, "name"),
-                     number_of(part, "seconds"), part.value("text", ""));
+                     number_of(part, "seconds"), part.value("text", "")) +
+         part.value("table", "");
 }
 
 // Groups, and each part that did not pass.

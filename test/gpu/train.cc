@@ -46,10 +46,6 @@ constexpr Race kRaces[] = {
     {"inception-bn", "float16", 192},  {"resnet-50", "bfloat16", 256},   {"resnet-50", "tf32", 256},
     {"inception-bn", "bfloat16", 256}, {"inception-bn", "tf32", 256}};
 
-Mode mode_of(const std::string& name) {
-  return *std::ranges::find_if(kModes, [&](const Mode& mode) { return name == mode.name; });
-}
-
 Result<Outcome> race(Machine& machine, const Race& race) {
   const Shape image = {3, 224, 224};
   DT_TRY(graph::Graph graph, graph::build_model({.network = race.network, .num_classes = 1000, .image = image}));
@@ -69,14 +65,23 @@ Result<Outcome> race(Machine& machine, const Race& race) {
 
 }  // namespace
 
+Part rate_part(Machine& machine, const std::string& network) {
+  return {network + " float16 batch 256", [&machine, network] {
+            return race(machine, {network.c_str(), "float16", 256});
+          }};
+}
+
 std::vector<Part> train_parts(Machine& machine, const Settings& settings) {
-  std::vector<Part> parts;
-  for (const Mode& mode : kModes) parts.push_back(teach_part(machine, settings, "mnist", mnist_lesson(), mode));
-  for (const Mode& mode : kModes) parts.push_back(teach_part(machine, settings, "cifar10", cifar_lesson(), mode));
+  std::vector<Part> rates, others, parts;
   for (const Race& r : kRaces) {
-    parts.push_back(
+    std::vector<Part>& of_mode = std::string(r.mode) == "float16" ? rates : others;
+    of_mode.push_back(
         {fmt::format("{} {} batch {}", r.network, r.mode, r.batch), [&machine, r] { return race(machine, r); }});
   }
+  for (const Part& part : rates) parts.push_back(part);
+  for (const Mode& mode : kModes) parts.push_back(teach_part(machine, settings, "mnist", mnist_lesson(), mode));
+  for (const Mode& mode : kModes) parts.push_back(teach_part(machine, settings, "cifar10", cifar_lesson(), mode));
+  for (const Part& part : others) parts.push_back(part);
   return parts;
 }
 

@@ -33,6 +33,13 @@ class DeviceParameters {
   [[nodiscard]] float* weight(size_t parameter) const { return weights_at(place_of(parameter)); }
   [[nodiscard]] float* gradient(size_t parameter) const;
   [[nodiscard]] float* statistic(size_t index) const;
+  // Of the canonical tensors, and of their gradients.
+  [[nodiscard]] size_t weight_bytes(size_t parameter) const {
+    return host_.view().parameters[parameter].weight.size_bytes();
+  }
+  [[nodiscard]] size_t statistic_bytes(size_t index) const {
+    return host_.view().statistics[index].weight.size_bytes();
+  }
   // What the network computes with: the canonical tensor where its form is that.
   [[nodiscard]] void* stored(size_t parameter) const;
   // The host's view, of the device's memory. `arrays`: who copies.

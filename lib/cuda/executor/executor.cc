@@ -112,17 +112,21 @@ void CudaExecutor::bind(const Lowered& lowered) {
   arena_ = DeviceMemory(plan.arena_bytes);
   scratch_ = DeviceMemory(program.scratch_bytes());
   const Addresses at = program.addresses(plan, arena_.at(0), scratch_.at(0));
-  const auto parts_of = [&](const std::vector<StepRange>& ranges) {
+  const auto parts_of = [&](const std::vector<StepRange>& ranges, bool backward) {
     std::vector<Part> parts;
     for (const StepRange& range : ranges) {
       std::vector<Call> calls;
-      for (size_t s = range.begin; s < range.end; s++) calls.push_back(program.steps()[s].bind(at));
+      for (size_t s = range.begin; s < range.end; s++) {
+        const Step& step = program.steps()[s];
+        calls.push_back(step.bind(at));
+        call_names_.push_back({.name = graph_.node(step.node).name, .backward = backward, .bytes = program.bytes_of(step)});
+      }
       parts.push_back({Segment(std::move(calls)), range.buckets});
     }
     return parts;
   };
-  forward_ = parts_of(lowered.forward);
-  backward_ = parts_of(lowered.backward);
+  forward_ = parts_of(lowered.forward, false);
+  backward_ = parts_of(lowered.backward, true);
   outputs_ = lowered.outputs;
   gradients_ = lowered.gradients;
   output_at_ = addresses_of(outputs_, at);

@@ -20,6 +20,7 @@
 #include "cuda/executor/pass_memory.h"
 #include "cuda/executor/recorded_work.h"
 #include "cuda/executor/segment.h"
+#include "cuda/executor/timing.h"
 #include "cuda/runtime/store_stream.h"
 #include "exec/executor.h"
 
@@ -52,6 +53,9 @@ class CudaExecutor final : public exec::Executor {
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
   // With parameters_on_device, in training: what says in the device's memory that a sum of gradients is not finite.
   [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
+  // With parameters_on_device, in training: takes `steps` steps of the batch call by call, never as a graph, and returns
+  // the calls in their order with their times. Errors: backward's.
+  Result<std::vector<TimedCall>> time_calls(const exec::Batch& batch, const exec::GradientReady& ready, int steps);
   // DeviceModule::sum_gradients, for this rank of the group, which works in store_stream().
   void sum_gradients_over(std::unique_ptr<comm::Collective> group);
 
@@ -100,6 +104,7 @@ class CudaExecutor final : public exec::Executor {
   Result<> run_backward(const exec::GradientReady& ready);
   Result<> run_step(const exec::GradientReady& ready);
   Result<> settle();
+  Result<> queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark);
 
   // [n, c, h, w], times a factor.
   std::vector<float> read(const Map& map, const void* address, float factor);
@@ -125,6 +130,7 @@ class CudaExecutor final : public exec::Executor {
   DeviceMemory arena_, scratch_, read_memory_;
   PinnedMemory probabilities_;
   std::vector<Part> forward_, backward_;
+  std::vector<TimedCall> call_names_;  // of their calls, in order
   std::vector<Map> outputs_, gradients_;
   std::vector<void*> output_at_, gradient_at_;  // by node: addresses of the maps
   CudaStream compute_, copy_, batch_;

@@ -66,17 +66,17 @@ std::optional<size_t> Lowering::parameter(NodeId id, Role role) const {
 
 ValueId Lowering::weight(NodeId id, Role role) {
   const auto p = parameter(id, role);
-  return p ? program_.fixed(parameters_.weight(*p)) : kNoValue;
+  return p ? program_.fixed(parameters_.weight(*p), parameters_.weight_bytes(*p)) : kNoValue;
 }
 
 ValueId Lowering::stored_weight(NodeId id, Role role) {
   const auto p = parameter(id, role);
-  return p ? program_.fixed(parameters_.stored(*p)) : kNoValue;
+  return p ? program_.fixed(parameters_.stored(*p), parameters_.form(*p).stored_bytes()) : kNoValue;
 }
 
 ValueId Lowering::statistic(NodeId id, Role role) {
   const auto s = parameter(id, role);
-  return s ? program_.fixed(parameters_.statistic(*s)) : kNoValue;
+  return s ? program_.fixed(parameters_.statistic(*s), parameters_.statistic_bytes(*s)) : kNoValue;
 }
 
 namespace {
@@ -93,7 +93,8 @@ ValueId Lowering::gradient_of(NodeId id, Role role) {
   const auto p = parameter(id, role);
   if (!p) return kNoValue;
   const WeightForm form = gradient_form(shapes_.parameters[*p], parameters_.form(*p));
-  if (form.is_canonical() && input_.loss_scale == nullptr) return program_.fixed(parameters_.gradient(*p));
+  if (form.is_canonical() && input_.loss_scale == nullptr)
+    return program_.fixed(parameters_.gradient(*p), parameters_.weight_bytes(*p));
   gradient_values_[*p] = program_.bytes(form.stored_bytes());
   return gradient_values_[*p];
 }

@@ -13,13 +13,15 @@ ValueId Program::add(const Value& value) {
 
 Map Program::map(Type type, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t zeros) {
   const int64_t pitch = channels + zeros;
-  const ValueId value = bytes(static_cast<size_t>(n * h * w * pitch * bytes_of(type)));
+  const ValueId value = bytes(static_cast<size_t>(n * h * w * pitch * dtrain::bytes_of(type)));
   return {value, type, n, h, w, channels, pitch, zeros};
 }
 
 Map Program::slice(const Map& whole, int64_t begin, int64_t count) {
   Map part = whole;
-  part.value = add(Value{.alias_of = whole.value, .offset = static_cast<size_t>(begin * bytes_of(whole.type))});
+  part.value = add(Value{.bytes = static_cast<size_t>(whole.rows() * count * dtrain::bytes_of(whole.type)),
+                         .alias_of = whole.value,
+                         .offset = static_cast<size_t>(begin * dtrain::bytes_of(whole.type))});
   part.channels = count;
   return part;
 }
@@ -39,6 +41,15 @@ size_t Program::scratch_bytes() const {
   size_t most = 0;
   for (const Value& value : values_) most = std::max(most, value.scratch ? value.bytes : 0);
   return most;
+}
+
+int64_t Program::bytes_of(const Step& step) const {
+  int64_t bytes = 0;
+  for (const std::vector<ValueId>* values : {&step.uses.reads, &step.uses.writes}) {
+    for (const ValueId value : *values)
+      bytes += values_[value].scratch ? 0 : static_cast<int64_t>(values_[value].bytes);
+  }
+  return bytes;
 }
 
 exec::MemoryPlan Program::plan_memory(bool share) const {

@@ -61,7 +61,7 @@ class Program {
   ValueId floats(int64_t count) { return bytes(static_cast<size_t>(count) * sizeof(float)); }
   // For the kernels' and plans' workspaces: steps run one after the other, so all share one piece of memory.
   ValueId scratch(size_t count) { return add(Value{.bytes = count, .scratch = true}); }
-  ValueId fixed(void* memory) { return add(Value{.fixed = memory}); }
+  ValueId fixed(void* memory, size_t bytes) { return add(Value{.bytes = bytes, .fixed = memory}); }
 
   // Maps of their own memory, dense unless there are zeros.
   Map map(Type type, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t zeros = 0);
@@ -83,6 +83,8 @@ class Program {
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   [[nodiscard]] size_t scratch_bytes() const;
+  // Of the values that a step reads and writes, scratch left out.
+  [[nodiscard]] int64_t bytes_of(const Step& step) const;
   // share: as exec/memory_plan.h says.
   [[nodiscard]] exec::MemoryPlan plan_memory(bool share) const;
   // By value: in the arena and the scratch memory, which are of the plan's and scratch_bytes' size, and aligned.

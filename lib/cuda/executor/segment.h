@@ -1,6 +1,7 @@
 // Calls that are queued together, one after the other.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "cuda/executor/program.h"
@@ -16,6 +17,8 @@ class Segment {
   void run(cudaStream_t stream);
   // Queues the calls as they are: for work that is recorded as a whole.
   void queue(cudaStream_t stream) const;
+  // Likewise, with after_each() behind each of them.
+  void queue_each(cudaStream_t stream, const std::function<void()>& after_each) const;
 
  private:
   std::vector<Call> calls_;

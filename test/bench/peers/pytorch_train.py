@@ -5,19 +5,25 @@ The networks are the ones that dtrain trains under the same names, layer by laye
 the pre-activation form, resnet-v1-50 the post-activation one with the stride on the first 1x1. Images lie on the device
 before the first step, channels_last; autocast to float16 (with GradScaler) or bfloat16, or float32 with TF32; fused SGD
 with momentum; cudnn.benchmark. Each step is timed by CUDA events; the median after the warm-up counts. Variants: eager,
-and torch.compile in its mode "max-autotune", which also makes CUDA graphs.
+and torch.compile in its modes "reduce-overhead" (CUDA graphs; a minute a network) and "max-autotune" (several minutes).
 
-A line of JSON a measurement goes to stdout, as gpu_check record takes them; all else to stderr. Exit code 1: not all
-were begun.
-  --seconds N   no measurement begins later       --done FILE   names, one a line, of those to leave out
+A line of JSON a measurement goes to stdout, as gpu_check record takes them; all else to stderr. Exit code 1: the time
+was over before all were done.
+  --set NAME    quick: two networks, eager; peers: all of them, eager and reduce-overhead; compiled: max-autotune
+  --seconds N   then the measurement under way is reported as killed, and the program ends
+  --done FILE   names, one a line, of those to leave out
   --smoke       tiny images and batches, on the CPU, one step each: does the script run?
 """
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import sys
+import threading
 import time
+
+START = time.monotonic()  # importing PyTorch takes its time
 
 try:
     import torch
@@ -151,19 +157,25 @@ NETWORKS = {
     "resnet-v1-50": (resnet_v1_50, 25_557_032),
     "inception-bn": (inception_bn, 11_295_240),
 }
-# What is measured, in the order of how much it tells: network, mode, batch, torch.compile.
-RUNS = [
-    ("resnet-50", "float16", 256, False), ("inception-bn", "float16", 256, False),
-    ("resnet-v1-50", "float16", 256, False),
-    ("resnet-50", "float16", 256, True), ("inception-bn", "float16", 256, True),
-    ("resnet-50", "float16", 128, False), ("inception-bn", "float16", 128, False),
-    ("resnet-50", "float16", 192, False), ("inception-bn", "float16", 192, False),
-    ("resnet-50", "bfloat16", 256, False), ("inception-bn", "bfloat16", 256, False),
-    ("resnet-50", "tf32", 256, False), ("inception-bn", "tf32", 256, False),
-    ("resnet-v1-50", "float16", 256, True),
-    ("resnet-50", "float16", 128, True), ("inception-bn", "float16", 128, True),
-    ("resnet-50", "float16", 192, True), ("inception-bn", "float16", 192, True),
-]
+# What is measured, by --set, in the order of how much it tells: network, mode, batch, torch.compile's mode or None.
+FAST, SLOW = "reduce-overhead", "max-autotune"
+SETS = {
+    "quick": [("resnet-50", "float16", 256, None), ("resnet-v1-50", "float16", 256, None)],
+    "peers": [
+        ("resnet-50", "float16", 256, None), ("inception-bn", "float16", 256, None),
+        ("resnet-v1-50", "float16", 256, None),
+        ("resnet-50", "float16", 256, FAST), ("resnet-v1-50", "float16", 256, FAST),
+        ("inception-bn", "float16", 256, FAST),
+        ("resnet-50", "float16", 128, None), ("inception-bn", "float16", 128, None),
+        ("resnet-50", "float16", 192, None), ("inception-bn", "float16", 192, None),
+        ("resnet-50", "bfloat16", 256, None), ("inception-bn", "bfloat16", 256, None),
+        ("resnet-50", "tf32", 256, None), ("inception-bn", "tf32", 256, None),
+        ("resnet-50", "float16", 128, FAST), ("inception-bn", "float16", 128, FAST),
+        ("resnet-50", "float16", 192, FAST), ("inception-bn", "float16", 192, FAST),
+    ],
+    "compiled": [("resnet-50", "float16", 256, SLOW), ("resnet-v1-50", "float16", 256, SLOW),
+                 ("inception-bn", "float16", 256, SLOW)],
+}
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "tf32": None}
 
 
@@ -182,7 +194,7 @@ class Training:
         fused = {"fused": True} if device == "cuda" else {}
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4, **fused)
         self.scaler = torch.amp.GradScaler(device) if mode == "float16" else None
-        self.forward = torch.compile(self.loss, mode="max-autotune") if compiled else self.loss
+        self.forward = torch.compile(self.loss, mode=compiled) if compiled else self.loss
         # CUDA graphs give out the same memory in every step: what the last one left may go.
         self.begin = torch.compiler.cudagraph_mark_step_begin if compiled else lambda: None
         images = torch.randn(batch, 3, size, size, device=device)
@@ -241,15 +253,34 @@ def copy_rate():
 
 
 def name_of(network, mode, batch, compiled):
-    return f"pytorch {network} {mode} batch {batch}{' compiled' if compiled else ''}"
+    return f"pytorch {network} {mode} batch {batch}{f' {compiled}' if compiled else ''}"
 
 
 def report(name, status, seconds, text, **numbers):
     print(json.dumps({"name": name, "status": status, "seconds": seconds, "text": text, **numbers}), flush=True)
 
 
-def run(name, work):
+class Limit:
+    """Ends the process when the time is over, whatever it is doing: compilers and kernels do not come back for that."""
+
+    def __init__(self, seconds):
+        self.under_way, self.begun = None, 0
+        timer = threading.Timer(seconds, self.end)
+        timer.daemon = True
+        timer.start()
+
+    def begin(self, name):
+        self.under_way, self.begun = name, time.monotonic()
+
+    def end(self):
+        if self.under_way is not None:
+            report(self.under_way, "killed", time.monotonic() - self.begun, "its time was over")
+        os._exit(1)
+
+
+def run(name, work, limit):
     begun = time.monotonic()
+    limit.begin(name)
     try:
         numbers, text = work()
         report(name, "passed", time.monotonic() - begun, text, **numbers)
@@ -277,7 +308,7 @@ def measured_copies():
 def smoke():
     for network in NETWORKS:
         for mode in ("tf32", "bfloat16"):
-            training = Training(network, mode, 2, False, "cpu", 224)
+            training = Training(network, mode, 2, None, "cpu", 224)
             before = [p.detach().clone() for p in training.model.parameters()]
             training.step()
             changed = sum(not torch.equal(a, b) for a, b in zip(before, training.model.parameters()))
@@ -287,6 +318,7 @@ def smoke():
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--set", choices=SETS, default="peers")
     parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--done")
     parser.add_argument("--smoke", action="store_true")
@@ -299,19 +331,16 @@ def main():
     done = set(open(arguments.done).read().splitlines()) if arguments.done else set()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
-    begun, left_out = time.monotonic(), 0
-    if "pytorch copies" not in done:
-        run("pytorch copies", measured_copies)
-    for one in RUNS:
+    limit = Limit(max(1.0, arguments.seconds - (time.monotonic() - START)))
+    if arguments.set == "peers" and "pytorch copies" not in done:
+        run("pytorch copies", measured_copies, limit)
+    for one in SETS[arguments.set]:
         name = name_of(*one)
         if name in done:
             continue
-        if time.monotonic() - begun > arguments.seconds:
-            print(f"{name}: not begun, the time is over", file=sys.stderr)
-            left_out = 1
-            continue
-        run(name, lambda one=one: measured(*one))
-    return left_out
+        run(name, lambda one=one: measured(*one), limit)
+    limit.under_way = None
+    return None
 
 
 sys.exit(main())

@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -40,6 +41,8 @@ struct CUstream_st {
 
 // What a stream had queued when the event was recorded, on it or, while it was captured, into the graph.
 struct CUevent_st {
+  bool timing = false;
+  std::chrono::steady_clock::time_point reached_at = {};  // with timing: when the stream came to it
   CUstream_st* stream = nullptr;
   size_t queued = 0;
   std::weak_ptr<CUgraph_st> capture = {};
@@ -212,15 +215,19 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return outcome();
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
-  *event = new CUevent_st;
+  *event = new CUevent_st{.timing = (flags & cudaEventDisableTiming) == 0};
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const PauseCounting pause;
   if (stream == nullptr) return outcome();
-  *event = {.stream = stream, .queued = stream->queued()};
+  if (event->timing) queue(stream, [event] { event->reached_at = std::chrono::steady_clock::now(); });
+  *event = {.timing = event->timing,
+            .reached_at = event->reached_at,
+            .stream = stream,
+            .queued = stream->queued()};
   if (stream->capture != nullptr) {
     event->captured = true;
     event->capture = stream->capture;
@@ -257,6 +264,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (event->stream == nullptr) return outcome();
   if (stream->capture != nullptr) return cudaErrorStreamCaptureIsolation;
   queue(stream, [from = event->stream, queued = event->queued] { run(from, queued); });
+  return outcome();
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  if (!begin->timing || !end->timing) return cudaErrorInvalidValue;
+  *ms = std::chrono::duration<float, std::milli>(end->reached_at - begin->reached_at).count();
   return outcome();
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {

@@ -1,0 +1,86 @@
+// CudaExecutor::time_calls: a step of plain calls, with an event between any two of them.
+#include "cuda/executor/timing.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "cuda/executor/executor.h"
+#include "cuda/kernels/layout.h"
+
+namespace dtrain::cuda {
+
+namespace {
+
+// Events in a stream, and the milliseconds between them.
+class Marks {
+ public:
+  void set(cudaStream_t stream) {
+    if (next_ == events_.size()) events_.push_back(make_event(true));
+    DT_CUDA(cudaEventRecord(events_[next_++].get(), stream));
+  }
+  // From each mark to the next. The stream has done all of them.
+  std::vector<float> take() {
+    std::vector<float> ms(next_ == 0 ? 0 : next_ - 1);
+    for (size_t i = 0; i < ms.size(); i++) {
+      DT_CUDA(cudaEventElapsedTime(&ms[i], events_[i].get(), events_[i + 1].get()));
+    }
+    next_ = 0;
+    return ms;
+  }
+
+ private:
+  std::vector<CudaEvent> events_;
+  size_t next_ = 0;
+};
+
+double median(std::vector<float> values) {
+  std::ranges::sort(values);
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+}  // namespace
+
+Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch, const exec::GradientReady& ready,
+                                                        int steps) {
+  DT_CHECK(training() && on_device() && steps > 0, "only a step on the device can be timed");
+  Marks marks;
+  std::vector<std::vector<float>> times;  // by call, by step
+  for (int step = 0; step < steps; step++) {
+    DT_TRY_VOID(forward(batch, exec::no_wait));
+    is_staged_ = false;
+    begin_pass();
+    take_batch();
+    marks.set(compute_.get());
+    DT_TRY_VOID(queue_marked(ready, [&] { marks.set(compute_.get()); }));
+    end_pass();
+    finish_results();
+    const std::vector<float> ms = marks.take();
+    times.resize(ms.size());
+    for (size_t call = 0; call < ms.size(); call++) times[call].push_back(ms[call]);
+  }
+  std::vector<TimedCall> calls = call_names_;
+  calls.insert(calls.begin(), {.name = "weights in the form of the convolutions"});
+  calls.push_back({.name = "update", .backward = true});
+  DT_CHECK(calls.size() == times.size(), "{} calls, {} times", calls.size(), times.size());
+  for (size_t call = 0; call < calls.size(); call++) calls[call].ms = median(times[call]);
+  return calls;
+}
+
+// forward_on_device and backward_on_device in one stream, with `mark` behind the weights, each call, and the update.
+Result<> CudaExecutor::queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark) {
+  for (const DeviceTable<WeightTensor>& table : upload_tables_) {
+    if (!table.empty()) store_weights(table.table(), compute_.get());
+  }
+  mark();
+  for (const std::vector<Part>* parts : {&forward_, &backward_}) {
+    for (const Part& part : *parts) part.segment.queue_each(compute_.get(), mark);
+  }
+  follow(compute_.get(), store_->get());
+  for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
+  follow(store_->get(), compute_.get());
+  mark();
+  return {};
+}
+
+}  // namespace dtrain::cuda

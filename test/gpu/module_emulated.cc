@@ -1,0 +1,36 @@
+// A module for devices (exec/device_module.h) over the emulator: what a program loads where there is no GPU, in tests.
+#include "cuda/executor/plain_runner.h"
+#include "cuda/optimizer.h"
+#include "exec/device_module.h"
+
+namespace dtrain::gpu {
+
+namespace {
+
+class EmulatedModule final : public exec::DeviceModule {
+ public:
+  Result<int> device_count() override { return 1; }
+  Result<std::string> describe(int) override { return std::string("emulated device"); }
+  Result<std::unique_ptr<exec::Backend>> make_backend(int, const std::string&, const Log&) override {
+    return cuda::test::emulated_backend();
+  }
+  Result<std::unique_ptr<optim::ArrayOptimizer>> make_optimizer(exec::Executor& executor,
+                                                                const optim::OptimizerSpec& spec) override {
+    return cuda::make_device_optimizer(executor, spec);
+  }
+  Result<std::vector<std::unique_ptr<comm::Collective>>> join(std::span<exec::Executor* const>,
+                                                              const comm::Processes&) override {
+    return fail(Code::kDevice, "no NCCL in the emulator");
+  }
+  Result<> sum_gradients(std::span<exec::Executor* const>) override {
+    return fail(Code::kDevice, "no NCCL in the emulator");
+  }
+};
+
+}  // namespace
+
+}  // namespace dtrain::gpu
+
+extern "C" dtrain::exec::DeviceModule* dtrain_make_device_module() {
+  return new dtrain::gpu::EmulatedModule;
+}
