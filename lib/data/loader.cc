@@ -28,6 +28,7 @@ class Loader::Impl {
 
   void start(int64_t epoch, int64_t first);
   Result<const LoadedBatch*> next();
+  const LoadedBatch* peek();
   [[nodiscard]] int64_t bad_records() const;
   [[nodiscard]] int64_t batches() const { return options_.batches; }
 
@@ -84,6 +85,7 @@ class Loader::Impl {
   std::vector<int64_t> order_;  // record numbers in this epoch's order
   int64_t epoch_ = -1;
   int64_t next_ = 0;       // the batch that next() returns
+  uint64_t serial_ = 0;    // of the batch that next() returned last
   Run cursor_;             // the next run begins at row `begin` of `batch`
   bool running_ = false;   // runs may be taken
   bool over_ = false;      // an error was returned
@@ -157,6 +159,7 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
     make_order();
   }
   next_ = first;
+  serial_++;  // what peek() returned is not what comes
   cursor_ = {.batch = first};
   prepare(first);
   over_ = false;
@@ -343,6 +346,19 @@ Result<const LoadedBatch*> Loader::Impl::next() {
   lock.unlock();
   work_.notify_all();
   close_ranks(slot);
+  slot.batch.serial = ++serial_;
+  return &slot.batch;
+}
+
+// With one slot to spare it would be the one that next() returned last.
+const LoadedBatch* Loader::Impl::peek() {
+  const std::lock_guard lock(mutex_);
+  DT_CHECK(options_.mode == LoaderOptions::Mode::kTraining, "the rows of a validation batch move when it is returned");
+  if (next_ >= options_.batches || cursor_.batch <= next_) return nullptr;
+  Slot& slot = slot_of(next_);
+  if (slot.missing > 0 || slot.error) return nullptr;
+  close_ranks(slot);
+  slot.batch.serial = serial_ + 1;
   return &slot.batch;
 }
 
@@ -357,7 +373,7 @@ void Loader::Impl::close_ranks(Slot& slot) {
       count++;
     }
   }
-  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored}, count};
+  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored}, count, 0};
 }
 
 int64_t Loader::Impl::bad_records() const {
@@ -373,6 +389,9 @@ void Loader::start(int64_t epoch, int64_t first) {
 }
 Result<const LoadedBatch*> Loader::next() {
   return impl_->next();
+}
+const LoadedBatch* Loader::peek() {
+  return impl_->peek();
 }
 int64_t Loader::bad_records() const {
   return impl_->bad_records();

@@ -66,7 +66,8 @@ struct LoaderOptions {
 
 // batch_size images.
 struct LoadedBatch : Batch {
-  int64_t count = 0;  // training: batch_size. Validation: the records that count, the rest is padding
+  int64_t count = 0;    // training: batch_size. Validation: the records that count, the rest is padding
+  uint64_t serial = 0;  // counts the batches that the loader has given out: no two have the same
 };
 
 // One thread calls it; its own threads decode. Equal options give equal batches whatever `threads` is.
@@ -83,6 +84,9 @@ class Loader {
   // The next batch, valid until the next call; nullptr at the end of the epoch. Waits for the decoders. Code::kData:
   // too many broken records, a label out of range, a share without a record; the epoch is over then.
   Result<const LoadedBatch*> next();
+  // In training: the batch that the next call of next() will return, if it is there already and start() is not called
+  // before; else nullptr. It stays as it is until that call, and what next() returned last stays valid.
+  const LoadedBatch* peek();
   [[nodiscard]] int64_t bad_records() const;  // skipped so far
   [[nodiscard]] int64_t batches() const;      // per epoch
 

@@ -101,8 +101,18 @@ Result<> DeviceGroup::on_devices(const std::function<Result<>(size_t device)>& w
   return on_each(std::ref(on_one));  // a reference: no memory is taken
 }
 
-void DeviceGroup::set_loss_scale(double scale) {
-  for (const auto& executor : executors_) executor->set_loss_scale(scale);
+void DeviceGroup::set_loss_scale(double scale, uint32_t good_steps) {
+  for (const auto& executor : executors_) {
+    executor->set_loss_scale(scale);
+    executor->set_good_steps(good_steps);
+  }
+}
+
+void DeviceGroup::announce(const Batch& batch) {
+  for (size_t device = 0; device < size(); device++) {
+    const Share& share = shares_[device];
+    executors_[device]->announce(batch.part(batch_size_, share.begin, share.count));
+  }
 }
 
 bool DeviceGroup::overflowed() {

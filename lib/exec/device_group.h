@@ -44,7 +44,9 @@ class DeviceGroup {
   // work(device) in each device's thread, at the same time. The first device's Error counts.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
   // Executor's, on all devices; overflowed and left_out_update: on any.
-  void set_loss_scale(double scale);
+  void set_loss_scale(double scale, uint32_t good_steps = 0);
+  // Of the whole batch; {}: none.
+  void announce(const Batch& batch);
   bool overflowed();
   bool left_out_update();
   // Of the whole batch, in its order; the devices' threads stand still.

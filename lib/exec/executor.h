@@ -62,6 +62,7 @@ class Executor {
 
   // Computes the outputs. In training, also the batch's statistics and what backward needs. Fails as `wait` does, and
   // with Code::kData for a label that is no class of the network (contract.h); for inference there need be no labels.
+  // In training with parameters_on_device the batch stays as it is until backward, or probabilities(), has returned.
   virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
   // Computes all gradients of the last forward's batch: sums over the batch, not means. Gradients are overwritten. With
   // parameters_on_device it returns when all that the store has queued is done too: Errors are those of the store's
@@ -73,6 +74,20 @@ class Executor {
   // overflowed on the way are not finite: then the step is to be left out and the scale lowered (models.md 7.4). Other
   // types need no scale, and executors in them ignore it.
   virtual void set_loss_scale(double scale) { static_cast<void>(scale); }
+  // With parameters_on_device, for an executor whose gradients nobody else adds to: from now on the device itself
+  // leaves out a step that has a gradient which is not finite. Weights, the optimizer's state and statistics stay as
+  // they were, has_bad_gradient() tells, and the store may be given the gradients before anybody has looked at them.
+  // With `dynamic_scale` it also halves the loss scale then, and doubles it after enough good steps (kernels/update.h);
+  // the scale that the caller sets counts where it differs. false: the caller has to look for itself.
+  virtual bool leave_out_bad_steps(bool dynamic_scale) {
+    static_cast<void>(dynamic_scale);
+    return false;
+  }
+  // The good steps since a dynamic scale last changed, for a device that counts on from there.
+  virtual void set_good_steps(uint32_t steps) { static_cast<void>(steps); }
+  // The batch that the next forward but one will most likely be given: its copy to the device may run beside the step
+  // that comes next. It stays as it is until that forward, or until another batch is announced. {}: none.
+  virtual void announce(const Batch& batch) { static_cast<void>(batch); }
   // Whether a gradient of the last backward is not finite. Of float16 alone: elsewhere that is no overflow, and false.
   virtual bool overflowed() { return false; }
 

@@ -48,6 +48,9 @@ class Store {
   // The bucket's gradients of `step`, the next one, are complete on the device (executor's GradientReady). Returns at
   // once. `samples`: of this worker's step, on all its devices together.
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
+  // The device has left out the last step by itself, of which all buckets were given: it counts for nothing. Only of a
+  // worker that is alone and has one device.
+  virtual void take_back(uint32_t samples) { DT_CHECK(false, "{} samples that others have added already", samples); }
   // Returns when the bucket's weights on the device are those that the step after the last pushed one begins with
   // (WeightsWait).
   virtual Result<> weights_wait(DeviceBucket at) = 0;

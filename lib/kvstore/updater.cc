@@ -90,6 +90,11 @@ void Updater::update(size_t bucket, uint32_t samples) {
   counters.updates++;
 }
 
+void Updater::take_back(size_t bucket, uint32_t samples) {
+  counters_[bucket].samples -= samples;
+  counters_[bucket].updates--;
+}
+
 TrainingState Updater::empty_state() const {
   TrainingState state;
   for (const ParameterSpan& parameter : view_.parameters) {

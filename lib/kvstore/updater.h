@@ -39,6 +39,9 @@ class Updater {
   // New weights from the bucket's gradients, the sum over `samples` samples. Takes no memory.
   void update(size_t bucket, uint32_t samples);
 
+  // The last update of the bucket has changed nothing, and counts for nothing.
+  void take_back(size_t bucket, uint32_t samples);
+
   // What it owns of the state is copied into arrays made by empty_state. The counters are of the first bucket.
   Result<> read_state(TrainingState& state) const;
   [[nodiscard]] TrainingState empty_state() const;

@@ -8,7 +8,7 @@
 namespace dtrain::train {
 namespace {
 
-constexpr double kFirst = 1 << 16;
+constexpr double kFirst = 1 << 15;
 constexpr int kGoodStepsToDouble = 2000;
 
 }  // namespace
@@ -35,8 +35,9 @@ void LossScale::good_step() {
 }
 
 bool LossScale::lower() {
-  if (!dynamic_ || value_ <= 1) return false;
+  if (!dynamic_) return false;
   good_steps_ = 0;
+  if (value_ <= 1) return false;
   value_ /= 2;
   return true;
 }

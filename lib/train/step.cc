@@ -7,9 +7,20 @@
 
 namespace dtrain::train {
 
+namespace {
+
+bool lets_device_decide(const StepParts& parts) {
+  const bool leaves_out = parts.on_nan == job::OnNan::kSkip || parts.loss_scale.is_dynamic();
+  return leaves_out && parts.workers == 1 && parts.devices.size() == 1 &&
+         parts.devices.executor(0).leave_out_bad_steps(parts.loss_scale.is_dynamic());
+}
+
+}  // namespace
+
 StepRunner::StepRunner(StepParts parts)
     : parts_(std::move(parts)),
       on_device_(parts_.devices.parameters_on_device()),
+      device_decides_(lets_device_decide(parts_)),
       wait_([this](size_t device, size_t bucket) {
         return parts_.store.weights_wait({bucket, device});
       }),
@@ -68,6 +79,10 @@ bool StepRunner::overflowed() {
 
 Result<> StepRunner::leave_out(const std::string& why) {
   if (!why.empty()) parts_.log.warn("step {}: the {} is not finite: left out", step_, why);
+  if (device_decides_) {
+    parts_.store.take_back(samples_);
+    return {};
+  }
   DT_TRY_VOID(restore_statistics());
   return hand_over_nothing();
 }
@@ -125,19 +140,22 @@ Result<> StepRunner::hand_over_nothing() {
   return hand_over_all();
 }
 
-Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step) {
+Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next) {
   step_ = step;
   samples_ = static_cast<uint32_t>(batch.count);
   for (std::string& bad : bad_gradient_) bad.clear();
   if (holds_back()) DT_TRY_VOID(keep_statistics());
-  parts_.devices.set_loss_scale(parts_.loss_scale.value());
+  parts_.devices.set_loss_scale(parts_.loss_scale.value(), static_cast<uint32_t>(parts_.loss_scale.state().good_steps));
+  if (announced_ != batch.serial) parts_.devices.announce({});
+  DT_TRY_VOID(parts_.devices.forward(batch, wait_));
+  if (on_device_ && next != nullptr) parts_.devices.announce(*next);
+  announced_ = next == nullptr ? 0 : next->serial;
   DT_TRY_VOID(compute(batch));
-  return holds_back() ? conclude() : true;
+  return may_leave_out_steps() ? conclude() : true;
 }
 
 Result<> StepRunner::compute(const exec::Batch& input) {
   bad_loss_ = false;
-  DT_TRY_VOID(parts_.devices.forward(input, wait_));
   if (!on_device_) DT_TRY_VOID(check_loss(input));
   if (!bad_loss_) DT_TRY_VOID(parts_.devices.backward(ready_));
   if (!on_device_) return {};
@@ -170,7 +188,7 @@ Result<> StepRunner::check_devices() {
     DT_TRY(bad_gradient_[device], bad_gradient_on(device));
   }
   const std::string* bad = first_bad_gradient();
-  return bad == nullptr || holds_back() ? Result<>{} : tl::unexpected(not_finite("gradient", *bad));
+  return bad == nullptr || may_leave_out_steps() ? Result<>{} : tl::unexpected(not_finite("gradient", *bad));
 }
 
 // Takes the time of a copy of all gradients. Never "": the sum that the device looked at may have been elsewhere.
@@ -187,7 +205,7 @@ Result<bool> StepRunner::conclude() {
   const std::string* bad = first_bad_gradient();
   if (!bad_loss_ && bad == nullptr) {
     parts_.loss_scale.good_step();
-    DT_TRY_VOID(hand_over_all());
+    if (holds_back()) DT_TRY_VOID(hand_over_all());
     return true;
   }
   if (!bad_loss_ && overflowed()) {

@@ -320,7 +320,7 @@ Result<> Trainer::Impl::step() {
   const SteadyTime data_ready = now();
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", batches(), own_steps_);
   note_rate();
-  DT_TRY(const bool applied, step_runner_.run(*batch, updates_));
+  DT_TRY(const bool applied, step_runner_.run(*batch, updates_, parts_.training_data.peek()));
   unshared_samples_ += static_cast<uint64_t>(batch->count);
   if (applied) {
     if (!store_counts_samples()) samples_ += spec_.epoch.samples_per_step;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "data/image_dataset.h"
 #include "data/record_source.h"
@@ -198,6 +199,37 @@ TEST_CASE("starting anew drops what was loaded ahead", "[data]") {
     for (int k = 0; k < i % 5; k++) must(loader.next());
     REQUIRE(epoch_rows(loader, 1) == expected);
   }
+}
+
+TEST_CASE("a look ahead shows the batch that comes next, and leaves the last one as it is", "[data]") {
+  const auto numbers = std::make_shared<Numbers>(12);
+  Loader loader(numbers, training(12, 4), Log::silent());
+  loader.start(0);
+  const LoadedBatch* last = must(loader.next());
+  std::set<uint64_t> serials = {last->serial};
+  for (int batch = 1; batch < 3; batch++) {
+    const std::vector<float> before(last->data.begin(), last->data.end());
+    const LoadedBatch* seen = nullptr;
+    while ((seen = loader.peek()) == nullptr) std::this_thread::yield();
+    const uint64_t serial = seen->serial;
+    const std::vector<float> data(seen->data.begin(), seen->data.end());
+    CHECK(std::ranges::equal(before, last->data));
+    last = must(loader.next());
+    CHECK(last == seen);
+    CHECK(last->serial == serial);
+    CHECK(std::ranges::equal(data, last->data));
+    CHECK(serials.insert(serial).second);
+  }
+  CHECK(loader.peek() == nullptr);  // the end of the epoch
+
+  // What was seen and did not come is told apart from what came instead.
+  loader.start(1);
+  must(loader.next());
+  const LoadedBatch* seen = nullptr;
+  while ((seen = loader.peek()) == nullptr) std::this_thread::yield();
+  const uint64_t serial = seen->serial;
+  loader.start(2);
+  CHECK(must(loader.next())->serial != serial);
 }
 
 TEST_CASE("a loader ends at any time", "[data]") {

@@ -108,7 +108,7 @@ TEST_CASE("weights that are not finite are named", "[train]") {
 // warning; a gradient that is not finite at a scale of 1 is the network's own.
 TEST_CASE("a step whose float16 gradients overflow is left out and the loss scale halved", "[train]") {
   Setting s;
-  s.executor.overflows_above_ = 1 << 14;
+  s.executor.overflows_above_ = 1 << 13;
   s.executor.g2_[0] = kNan;
   StepRunner runner({.graph = s.graph,
                      .image = {1, 6, 6},
@@ -124,7 +124,7 @@ TEST_CASE("a step whose float16 gradients overflow is left out and the loss scal
   };
   const std::vector<std::string> nothing = {"wait 0", "wait 1", "bucket 1 step 0 samples 0",
                                             "bucket 0 step 0 samples 0"};
-  for (const double scale : {1 << 16, 1 << 15}) {
+  for (const double scale : {1 << 15, 1 << 14}) {
     s.executor.g2_[0] = kNan;
     CHECK_FALSE(*step());
     CHECK(s.executor.loss_scale_ == scale);
@@ -132,7 +132,7 @@ TEST_CASE("a step whose float16 gradients overflow is left out and the loss scal
   }
   s.executor.g2_[0] = 1;
   CHECK(*step());
-  CHECK(s.executor.loss_scale_ == 1 << 14);
+  CHECK(s.executor.loss_scale_ == 1 << 13);
   CHECK(s.store.told.back() == "bucket 0 step 0 samples 1");
   s.executor.g2_[0] = kNan;
   CHECK_THAT(step().error().message, Catch::Contains("gradient") && Catch::Contains("not finite"));
@@ -140,11 +140,11 @@ TEST_CASE("a step whose float16 gradients overflow is left out and the loss scal
 
 TEST_CASE("the loss scale doubles after 2000 good steps, between 1 and 2^24", "[train]") {
   LossScale scale = *LossScale::parse("dynamic");
-  CHECK(scale.value() == 1 << 16);
+  CHECK(scale.value() == 1 << 15);
   for (int step = 0; step < 1999; step++) scale.good_step();
-  CHECK(scale.value() == 1 << 16);
+  CHECK(scale.value() == 1 << 15);
   scale.good_step();
-  CHECK(scale.value() == 1 << 17);
+  CHECK(scale.value() == 1 << 16);
   for (int step = 0; step < 2000 * 20; step++) scale.good_step();
   CHECK(scale.value() == 1 << 24);
   for (int step = 0; step < 24; step++) CHECK(scale.lower());

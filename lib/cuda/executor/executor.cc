@@ -52,7 +52,7 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   const ParameterView& view = parameters_->host().view();
   owner_ = owner;
   view_ = training() ? view : without_gradients(view);
-  batch_memory_ = std::make_unique<BatchMemory>(options_);
+  batch_memory_ = std::make_unique<BatchMemory>(options_, training() && on_device());
   if (scales_loss() || (training() && on_device())) loss_scale_ = std::make_unique<LossScaleMemory>();
   make_streams();
   make_upload_tables();
@@ -69,7 +69,7 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
 
 void CudaExecutor::make_streams() {
   for (CudaStream* stream : {&compute_, &copy_, &batch_}) *stream = make_stream();
-  for (CudaEvent* event : {&order_, &uploaded_, &results_}) *event = make_event();
+  for (CudaEvent* event : {&order_, &uploaded_, &results_, &taken_}) *event = make_event();
   for (size_t b = 0; b < options_.bucket_begin.size(); b++) downloaded_.push_back(make_event());
   store_ = owner_ != nullptr ? owner_->store_ : std::make_shared<StoreStream>(device_);
   if (!on_device()) return;
@@ -119,7 +119,8 @@ void CudaExecutor::bind(const Lowered& lowered) {
       for (size_t s = range.begin; s < range.end; s++) {
         const Step& step = program.steps()[s];
         calls.push_back(step.bind(at));
-        call_names_.push_back({.name = graph_.node(step.node).name, .backward = backward, .bytes = program.bytes_of(step)});
+        call_names_.push_back(
+            {.name = graph_.node(step.node).name, .backward = backward, .bytes = program.bytes_of(step)});
       }
       parts.push_back({Segment(std::move(calls)), range.buckets});
     }
@@ -272,7 +273,7 @@ void CudaExecutor::set_loss_scale(double scale) {
 }
 
 bool CudaExecutor::overflowed() {
-  return scales_loss() && loss_scale_->nonfinite();
+  return scales_loss() && has_nonfinite();
 }
 
 const ParameterView& CudaExecutor::parameters() {

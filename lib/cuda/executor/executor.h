@@ -7,7 +7,8 @@
 //
 // With parameters_on_device (on_device.cc) no learned tensor travels. forward only stages the batch: if nobody asks for
 // its results before backward, both passes and what the store does in between are one piece of work, one CUDA graph
-// from the third step on.
+// from the third step on. With leave_out_bad_steps that graph also decides whether the step counts, and moves the loss
+// scale. The host waits once a step, for its results; a batch that was announced is copied in the meantime.
 #pragma once
 
 #include <memory>
@@ -39,6 +40,9 @@ class CudaExecutor final : public exec::Executor {
   Result<> forward(const exec::Batch& batch, const exec::WeightsWait& wait) override;
   Result<> backward(const exec::GradientReady& ready) override;
   void set_loss_scale(double scale) override;
+  bool leave_out_bad_steps(bool dynamic_scale) override;
+  void set_good_steps(uint32_t steps) override;
+  void announce(const exec::Batch& batch) override;
   bool overflowed() override;
   const ParameterView& parameters() override;
   const ParameterView& device_parameters() override;
@@ -53,8 +57,8 @@ class CudaExecutor final : public exec::Executor {
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
   // With parameters_on_device, in training: what says in the device's memory that a sum of gradients is not finite.
   [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
-  // With parameters_on_device, in training: takes `steps` steps of the batch call by call, never as a graph, and returns
-  // the calls in their order with their times. Errors: backward's.
+  // With parameters_on_device, in training: takes `steps` steps of the batch call by call, never as a graph, and
+  // returns the calls in their order with their times. Errors: backward's.
   Result<std::vector<TimedCall>> time_calls(const exec::Batch& batch, const exec::GradientReady& ready, int steps);
   // DeviceModule::sum_gradients, for this rank of the group, which works in store_stream().
   void sum_gradients_over(std::unique_ptr<comm::Collective> group);
@@ -95,6 +99,11 @@ class CudaExecutor final : public exec::Executor {
   // The passes with parameters_on_device. `queue`: how a segment is queued.
   using Queue = void (*)(Segment& segment, cudaStream_t stream);
   void stage(const exec::Batch& batch);
+  void copy_ahead(const exec::Batch& batch);
+  void copy_announced();
+  void take_batch();
+  [[nodiscard]] bool has_nonfinite() const;
+  Result<> update_unless_bad(const exec::GradientReady& ready);
   void begin_pass();
   void end_pass();
   void forward_on_device(Queue queue);
@@ -144,7 +153,14 @@ class CudaExecutor final : public exec::Executor {
   Arrays arrays_{*this};
   ParameterView device_view_;
   RecordedWork step_;
-  bool is_staged_ = false;  // the batch of a forward that has not run
+  bool is_staged_ = false;    // the batch of a forward that has not run
+  exec::Batch announced_;     // empty: none
+  bool is_copied_ = false;    // the announced batch, or it is on its way
+  CudaEvent taken_;           // the last batch: the place for the next one is free
+  bool leaves_out_ = false;   // leave_out_bad_steps
+  LossScaleRule scale_rule_;  // then
+  uint64_t skipped_ = 0;      // steps, before the last one
+  DeviceMemory kept_statistics_;
 };
 
 }  // namespace dtrain::cuda

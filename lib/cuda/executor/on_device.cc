@@ -3,16 +3,71 @@
 
 #include "cuda/executor/executor.h"
 #include "cuda/kernels/layout.h"
+#include "cuda/kernels/update.h"
 
 namespace dtrain::cuda {
 
-// What the last pass reads is not to change before its end.
+namespace {
+
+bool same_memory(const exec::Batch& a, const exec::Batch& b) {
+  return a.data.data() == b.data.data() && a.pixels.data() == b.pixels.data() &&
+         a.mirrored.data() == b.mirrored.data() && a.labels.data() == b.labels.data();
+}
+
+}  // namespace
+
 void CudaExecutor::stage(const exec::Batch& batch) {
-  follow(compute_.get(), batch_.get());
-  batch_memory_->stage(batch, batch_.get());
-  if (loss_scale_ != nullptr) loss_scale_->upload(batch_.get());
-  batch_memory_->await();  // the caller's memory is its own again when forward returns
   is_staged_ = true;
+  if (!training()) {
+    follow(compute_.get(), batch_.get());  // what the last pass reads is not to change before its end
+    batch_memory_->stage(batch, batch_.get());
+    batch_memory_->await();  // the caller's memory is its own again when forward returns
+    return;
+  }
+  if (!is_copied_ || !same_memory(batch, announced_)) copy_ahead(batch);
+  announce({});
+}
+
+void CudaExecutor::announce(const exec::Batch& batch) {
+  announced_ = batch;
+  is_copied_ = false;
+}
+
+// Beside the pass that may run: it has taken its own batch.
+void CudaExecutor::copy_ahead(const exec::Batch& batch) {
+  DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
+  batch_memory_->stage(batch, batch_.get());
+}
+
+void CudaExecutor::copy_announced() {
+  if (announced_.labels.empty() || is_copied_ || !training()) return;
+  copy_ahead(announced_);
+  is_copied_ = true;
+}
+
+// compute_ has waited for the batch, and for the store, which reads the scale of the sums.
+void CudaExecutor::take_batch() {
+  batch_memory_->take(compute_.get());
+  DT_CUDA(cudaEventRecord(taken_.get(), compute_.get()));
+  if (loss_scale_ == nullptr) return;
+  if (!leaves_out_ || loss_scale_->differs()) loss_scale_->upload(compute_.get());
+}
+
+bool CudaExecutor::leave_out_bad_steps(bool dynamic_scale) {
+  if (!on_device() || !training()) return false;
+  leaves_out_ = true;
+  scale_rule_.dynamic = dynamic_scale && scales_loss();
+  kept_statistics_ = DeviceMemory(device_view_.all_statistics.size_bytes());
+  step_ = RecordedWork();
+  return true;
+}
+
+void CudaExecutor::set_good_steps(uint32_t steps) {
+  if (leaves_out_ && scale_rule_.dynamic) loss_scale_->set_good_steps(steps);
+}
+
+bool CudaExecutor::has_nonfinite() const {
+  return leaves_out_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
 }
 
 // After the staged batch, the store's last work, and the passes of executors that share the tensors.
@@ -31,6 +86,10 @@ void CudaExecutor::end_pass() {
 
 // The results go to the host beside what comes then: whoever queues this has compute_ wait for copy_ at the end.
 void CudaExecutor::forward_on_device(Queue queue) {
+  if (kept_statistics_.bytes() > 0) {
+    DT_CUDA(cudaMemcpyAsync(kept_statistics_.at(0), device_view_.all_statistics.data(), kept_statistics_.bytes(),
+                            cudaMemcpyDeviceToDevice, compute_.get()));
+  }
   for (const DeviceTable<WeightTensor>& table : upload_tables_) {
     if (!table.empty()) store_weights(table.table(), compute_.get());
   }
@@ -43,14 +102,34 @@ void CudaExecutor::forward_on_device(Queue queue) {
 Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queue queue) {
   for (Part& part : backward_) {
     queue(part.segment, compute_.get());
-    if (part.buckets.empty()) continue;
+    if (part.buckets.empty() || leaves_out_) continue;
     follow(compute_.get(), store_->get());
     for (const size_t bucket : part.buckets) DT_TRY_VOID(ready(bucket));
   }
+  if (leaves_out_) DT_TRY_VOID(update_unless_bad(ready));
   follow(compute_.get(), copy_.get());
   follow(store_->get(), copy_.get());
   loss_scale_->download(copy_.get());
   follow(copy_.get(), compute_.get());
+  return {};
+}
+
+// Nothing is updated before all gradients were searched, so the store's work comes behind the whole pass.
+Result<> CudaExecutor::update_unless_bad(const exec::GradientReady& ready) {
+  const cudaStream_t stream = store_->get();
+  follow(compute_.get(), stream);
+  loss_scale_->mark_sums(stream);
+  for (size_t bucket = options_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(ready(bucket));
+  const std::span<float> statistics = device_view_.all_statistics;
+  if (!statistics.empty()) {
+    restore_if_nonfinite({.kept = static_cast<const float*>(kept_statistics_.at(0)),
+                          .values = statistics.data(),
+                          .count = static_cast<int64_t>(statistics.size()),
+                          .loss_scale = loss_scale_->device()},
+                         stream);
+  }
+  adjust_loss_scale(scale_rule_, loss_scale_->device(), stream);
+  loss_scale_->clear_sums(stream);
   return {};
 }
 
@@ -76,6 +155,7 @@ void CudaExecutor::run_staged() {
   is_staged_ = false;
   if (owner_ != nullptr && owner_->is_staged_) owner_->run_staged();
   begin_pass();
+  take_batch();
   forward_on_device(queue_recorded);
   follow(copy_.get(), compute_.get());
   end_pass();
@@ -83,8 +163,10 @@ void CudaExecutor::run_staged() {
 
 Result<> CudaExecutor::run_backward(const exec::GradientReady& ready) {
   begin_pass();
+  skipped_ = loss_scale_->skipped();
   DT_TRY_VOID(backward_on_device(ready, queue_recorded));
   end_pass();
+  copy_announced();
   results_pending_ = false;
   return store_->wait(results_.get());
 }
@@ -92,12 +174,15 @@ Result<> CudaExecutor::run_backward(const exec::GradientReady& ready) {
 Result<> CudaExecutor::run_step(const exec::GradientReady& ready) {
   is_staged_ = false;
   begin_pass();
+  take_batch();
+  skipped_ = loss_scale_->skipped();
   DT_TRY_VOID(step_.run(compute_.get(), [&](QueueMode mode) -> Result<> {
     if (mode == QueueMode::kReplay) return announce_all(ready);
     forward_on_device(queue_plainly);
     return backward_on_device(ready, queue_plainly);
   }));
   end_pass();
+  copy_announced();
   results_pending_ = false;
   return store_->wait(results_.get());
 }
@@ -107,7 +192,7 @@ const ParameterView& CudaExecutor::device_parameters() {
 }
 
 bool CudaExecutor::has_bad_gradient() {
-  return on_device() && training() && loss_scale_->nonfinite();
+  return on_device() && training() && has_nonfinite();
 }
 
 bool CudaExecutor::left_out_update() {

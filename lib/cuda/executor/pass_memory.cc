@@ -23,15 +23,16 @@ void upload(std::span<const T> values, const DeviceMemory& to, cudaStream_t stre
 
 }  // namespace
 
-BatchMemory::BatchMemory(const exec::Options& options)
-    : of_pixels_(options.normalisation != nullptr),
-      labels_(static_cast<size_t>(options.batch_size) * sizeof(float)),
-      copied_(make_event()) {
+BatchMemory::BatchMemory(const exec::Options& options, bool ahead)
+    : of_pixels_(options.normalisation != nullptr), ahead_(ahead), copied_(make_event()) {
   const auto images = static_cast<size_t>(options.batch_size);
   const size_t elements = images * static_cast<size_t>(element_count(options.image));
-  images_ = DeviceMemory(elements * (of_pixels_ ? 1 : sizeof(float)));
+  const auto place = [&] {
+    return Place(elements * (of_pixels_ ? 1 : sizeof(float)), of_pixels_ ? images : 0, images * sizeof(float));
+  };
+  current_ = place();
+  if (ahead_) next_ = place();
   if (!of_pixels_) return;
-  mirrored_ = DeviceMemory(images);
   const Normalisation& normalisation = *options.normalisation;
   factor_ = device_copy(normalisation.factor());
   if (normalisation.mean_image() != nullptr) {
@@ -42,11 +43,23 @@ BatchMemory::BatchMemory(const exec::Options& options)
 }
 
 void BatchMemory::stage(const Batch& batch, cudaStream_t stream) {
-  upload(batch.data, images_, stream);
-  upload(batch.pixels, images_, stream);
-  upload(batch.mirrored, mirrored_, stream);
-  upload(batch.labels, labels_, stream);
+  const Place& to = ahead_ ? next_ : current_;
+  upload(batch.data, to.images, stream);
+  upload(batch.pixels, to.images, stream);
+  upload(batch.mirrored, to.mirrored, stream);
+  upload(batch.labels, to.labels, stream);
   DT_CUDA(cudaEventRecord(copied_.get(), stream));
+}
+
+void BatchMemory::take(cudaStream_t stream) {
+  if (!ahead_) return;
+  const auto copy = [&](const DeviceMemory& from, const DeviceMemory& to) {
+    if (from.bytes() == 0) return;
+    DT_CUDA(cudaMemcpyAsync(to.at(0), from.at(0), from.bytes(), cudaMemcpyDeviceToDevice, stream));
+  };
+  copy(next_.images, current_.images);
+  copy(next_.mirrored, current_.mirrored);
+  copy(next_.labels, current_.labels);
 }
 
 void BatchMemory::await() const {
@@ -54,9 +67,9 @@ void BatchMemory::await() const {
 }
 
 DeviceImages BatchMemory::images() const {
-  if (!of_pixels_) return {.numbers = pointer<float>(images_)};
-  return {.pixels = pointer<uint8_t>(images_),
-          .mirrored = pointer<uint8_t>(mirrored_),
+  if (!of_pixels_) return {.numbers = pointer<float>(current_.images)};
+  return {.pixels = pointer<uint8_t>(current_.images),
+          .mirrored = pointer<uint8_t>(current_.mirrored),
           .mean = pointer<float>(mean_),
           .mean_image = pointer<float>(mean_image_),
           .factor = pointer<float>(factor_)};
@@ -64,10 +77,10 @@ DeviceImages BatchMemory::images() const {
 
 size_t BatchMemory::bytes() const {
   size_t bytes = 0;
-  for (const DeviceMemory* memory : {&images_, &mirrored_, &labels_, &mean_, &mean_image_, &factor_}) {
-    bytes += memory->bytes();
+  for (const Place* place : {&current_, &next_}) {
+    bytes += place->images.bytes() + place->mirrored.bytes() + place->labels.bytes();
   }
-  return bytes;
+  return bytes + mean_.bytes() + mean_image_.bytes() + factor_.bytes();
 }
 
 LossScaleMemory::LossScaleMemory() : host_(3 * sizeof(LossScale)), device_(2 * sizeof(LossScale)) {
@@ -77,8 +90,24 @@ LossScaleMemory::LossScaleMemory() : host_(3 * sizeof(LossScale)), device_(2 * s
   DT_CUDA(cudaStreamSynchronize(stream.get()));
 }
 
+LossScale LossScaleMemory::wished() const {
+  return {.scale = static_cast<float>(scale_),
+          .inverse = static_cast<float>(1 / scale_),
+          .good_steps = good_steps_,
+          .skipped = host()[1].skipped};
+}
+
+void LossScaleMemory::mark_sums(cudaStream_t stream) {
+  DT_CUDA(
+      cudaMemcpyAsync(&of_sums()->nonfinite, &device()->nonfinite, sizeof(uint32_t), cudaMemcpyDeviceToDevice, stream));
+}
+
+void LossScaleMemory::clear_sums(cudaStream_t stream) {
+  DT_CUDA(cudaMemsetAsync(&of_sums()->nonfinite, 0, sizeof(uint32_t), stream));
+}
+
 void LossScaleMemory::upload(cudaStream_t stream) {
-  host()[0] = {.scale = static_cast<float>(scale_), .inverse = static_cast<float>(1 / scale_)};
+  host()[0] = wished();
   DT_CUDA(cudaMemcpyAsync(device(), &host()[0], sizeof(LossScale), cudaMemcpyHostToDevice, stream));
 }
 

@@ -119,12 +119,22 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
   if (!finite) loss_scale->nonfinite = 1;
 }
 
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin) restore_kernel(const Restore a) {
+  if (a.loss_scale->nonfinite == 0) return;
+  const int64_t step = int64_t{gridDim.x} * kBlockThreads;
+  for (int64_t at = int64_t{blockIdx.x} * kBlockThreads + threadIdx.x; at < a.count; at += step) {
+    a.values[at] = a.kept[at];
+  }
+}
+
 __global__ void adjust_loss_scale_kernel(const LossScaleRule rule, LossScale* loss_scale) {
   LossScale s = *loss_scale;
-  if (s.nonfinite != 0) {
+  if (s.nonfinite != 0) s.skipped++;
+  if (!rule.dynamic) {
+    s.good_steps = 0;
+  } else if (s.nonfinite != 0) {
     s.scale = fmaxf(s.scale / 2, 1.0f);
     s.good_steps = 0;
-    s.skipped++;
   } else if (++s.good_steps >= rule.growth_steps) {
     s.scale = fminf(s.scale * 2, rule.scale_max);
     s.good_steps = 0;
@@ -161,6 +171,17 @@ void update(const Update& s, cudaStream_t stream) {
 
 void find_nonfinite(const Table<UpdateTensor>& table, LossScale* loss_scale, cudaStream_t stream) {
   launch(launch_of("find_nonfinite", table, stream), find_nonfinite_kernel, table.tensors, table.chunks, loss_scale);
+}
+
+void restore_if_nonfinite(const Restore& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.count > 0 && s.loss_scale != nullptr, "nothing to restore");
+  const Grid grid = flat_grid(s.count);
+  launch({.name = "restore_if_nonfinite",
+          .grid = grid.grid,
+          .block = grid.block,
+          .bytes = 2 * s.count * int64_t{sizeof(float)},
+          .stream = stream},
+         restore_kernel, s);
 }
 
 void adjust_loss_scale(const LossScaleRule& rule, LossScale* loss_scale, cudaStream_t stream) {

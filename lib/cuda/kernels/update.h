@@ -75,10 +75,20 @@ inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// The end of a step: after one that overflowed the scale halves (not below 1) and the step counts as skipped; after
-// `growth_steps` good ones in a row it doubles, up to scale_max. nonfinite becomes 0. One thread.
-// Source: Micikevicius et al., "Mixed precision training", arXiv:1710.03740, and its automatic form in Apex.
+// values <- kept, if loss_scale->nonfinite: what a step changed that is left out. Bytes: 8 per element.
+struct Restore {
+  const float* kept = nullptr;
+  float* values = nullptr;
+  int64_t count = 0;
+  const LossScale* loss_scale = nullptr;
+};
+void restore_if_nonfinite(const Restore& restore, cudaStream_t stream);
+
+// The end of a step: one that overflowed counts as skipped. A dynamic scale halves after it (not below 1), and doubles
+// after `growth_steps` good ones in a row, up to scale_max; another one stays as it is. nonfinite becomes 0. One
+// thread. Source: Micikevicius et al., "Mixed precision training", arXiv:1710.03740, and its automatic form in Apex.
 struct LossScaleRule {
+  bool dynamic = true;
   uint32_t growth_steps = 2000;
   float scale_max = 65536.0f * 256;
 };

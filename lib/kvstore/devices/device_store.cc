@@ -237,6 +237,13 @@ void DeviceStore::close(Device& device, size_t bucket) {
   changed_.notify_all();
 }
 
+void DeviceStore::take_back(uint32_t samples) {
+  DT_CHECK(is_alone() && on_devices_, "a step that others have added already");
+  const std::lock_guard lock(mutex_);
+  next_step_--;
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) devices_.front().updater->take_back(bucket, samples);
+}
+
 Result<> DeviceStore::weights_wait(DeviceBucket at) {
   const Device& device = devices_[at.device];
   std::unique_lock lock(mutex_);

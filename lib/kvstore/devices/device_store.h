@@ -67,6 +67,7 @@ class DeviceStore final : public Store {
   // With several devices the views must have their arrays in one piece (tensor/parameters.h).
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
+  void take_back(uint32_t samples) override;
   Result<> weights_wait(DeviceBucket at) override;
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;

@@ -63,6 +63,9 @@ class LateStreams {
   ~LateStreams();
 };
 
+// How often this thread has called what waits for the device: synchronisations of an event, a stream or the device.
+uint64_t host_waits();
+
 // The next call of the runtime that can fail in this thread does so, with this cudaError_t.
 void fail_next_call(int error);
 

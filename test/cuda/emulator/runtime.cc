@@ -56,6 +56,7 @@ thread_local cudaError_t next_error = cudaSuccess;
 thread_local bool late = false;
 thread_local uint64_t late_seed = 0, streams_made = 0;
 thread_local int captures = 0;
+thread_local uint64_t waits = 0;
 thread_local std::set<CUstream_st*> streams;
 
 bool is_late(const CUstream_st& stream) {
@@ -109,6 +110,10 @@ namespace dtrain::cuda::emulator {
 
 void fail_next_call(int error) {
   next_error = static_cast<cudaError_t>(error);
+}
+
+uint64_t host_waits() {
+  return waits;
 }
 
 void queue(cudaStream_t stream, Work work) {
@@ -187,13 +192,16 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t 
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   const PauseCounting pause;
-  const char* name = kind == cudaMemcpyHostToDevice ? "copy to device" : "copy to host";
+  const char* name = kind == cudaMemcpyHostToDevice   ? "copy to device"
+                     : kind == cudaMemcpyDeviceToHost ? "copy to host"
+                                                      : "copy in device";
   record({name, {}, {}, static_cast<int64_t>(bytes)});
   queue(stream, [=] { std::memcpy(to, from, bytes); });
   return outcome();
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  waits++;
   return synchronise();
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -204,6 +212,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  waits++;
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   if (stream == nullptr) return synchronise();
   run(stream, stream->queued());
@@ -224,10 +233,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const PauseCounting pause;
   if (stream == nullptr) return outcome();
   if (event->timing) queue(stream, [event] { event->reached_at = std::chrono::steady_clock::now(); });
-  *event = {.timing = event->timing,
-            .reached_at = event->reached_at,
-            .stream = stream,
-            .queued = stream->queued()};
+  *event = {.timing = event->timing, .reached_at = event->reached_at, .stream = stream, .queued = stream->queued()};
   if (stream->capture != nullptr) {
     event->captured = true;
     event->capture = stream->capture;
@@ -238,9 +244,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->captured) return cudaErrorCapturedEvent;
-  return cudaEventSynchronize(event);
+  if (event->stream != nullptr) run(event->stream, event->queued);
+  return outcome();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  waits++;
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   if (event->captured) return cudaErrorCapturedEvent;
   if (event->stream != nullptr) run(event->stream, event->queued);

@@ -351,11 +351,21 @@ TEST_CASE("steps that are not finite are left out on devices as on the host", "[
   }
 }
 
+namespace {
+
+// So large that gradients overflow until the scale has halved some times.
+void overflow_float16(int64_t index, std::span<float> image) {
+  if (index % 5 == 0) std::ranges::fill(image, 60.0F);
+}
+
+}  // namespace
+
 TEST_CASE("the loss scale moves on devices as over the host", "[cuda][kvstore]") {
   for (const size_t count : {1, 2}) {
     const auto run = [&](bool on_device) {
       ToyOptions options = devices(count, UpdateAt::kShards, on_device);
       options.dtype = Type::kFloat16;
+      options.change = overflow_float16;
       return Ended(std::move(options),
                    [](train::TrainSpec& spec) { spec.loss_scale = *train::LossScale::parse("dynamic"); });
     };
@@ -462,6 +472,108 @@ TEST_CASE("a store on a device trains with the same bits as late as streams may 
     const Ended on_host = run(false);
     const cuda::emulator::LateStreams late;
     check_same(run(true), on_host);
+  }
+}
+
+namespace {
+
+// Steps of a lone worker with one device, batch after batch, as the trainer makes them.
+class DeviceSteps {
+ public:
+  static constexpr int64_t kBatches = 4;
+
+  DeviceSteps(Type type, job::OnNan on_nan, const std::string& loss_scale)
+      : devices_(
+            must(cuda::test::emulated_backend()->compile(
+                graph_, {.batch_size = kToyBatch, .image = {1, 6, 6}, .dtype = type, .parameters_on_device = true})),
+            kToyBatch),
+        store_(make_store({}, {}, devices_, {.update_at = UpdateAt::kOwner}, waits_)),
+        runner_({.graph = graph_,
+                 .image = {1, 6, 6},
+                 .devices = devices_,
+                 .bucket_begin = {0},
+                 .store = *store_,
+                 .on_nan = on_nan,
+                 .loss_scale = must(train::LossScale::parse(loss_scale)),
+                 .log = Log::silent()}) {
+    must(store_->initialize({&devices_.device_parameters(), 1}, {}));
+    for (uint64_t b = 0; b < kBatches; b++) {
+      images_[b].assign(static_cast<size_t>(kToyBatch) * 36, 0.1F * static_cast<float>(b));
+      labels_[b].assign(static_cast<size_t>(kToyBatch), static_cast<float>(b));
+      batches_[b] = {{.data = images_[b], .labels = labels_[b]}, kToyBatch, b + 1};
+    }
+  }
+
+  Result<bool> run(uint64_t step, bool announces) {
+    const data::LoadedBatch* next = announces ? &batches_[(step + 1) % kBatches] : nullptr;
+    return runner_.run(batches_[step % kBatches], step, next);
+  }
+  [[nodiscard]] std::vector<float> probabilities() {
+    const std::span<const float> all = devices_.probabilities();
+    return {all.begin(), all.end()};
+  }
+  [[nodiscard]] size_t image_bytes() const { return images_[0].size() * sizeof(float); }
+
+ private:
+  const graph::Graph graph_ = toy_network();
+  exec::DeviceGroup devices_;
+  Waits waits_;
+  std::unique_ptr<kvstore::Store> store_;
+  std::array<std::vector<float>, kBatches> images_, labels_;
+  std::array<data::LoadedBatch, kBatches> batches_;
+  train::StepRunner runner_;
+};
+
+size_t copies_to_device(const cuda::emulator::Session& session, size_t bytes) {
+  return static_cast<size_t>(std::ranges::count_if(session.records(), [&](const cuda::emulator::Record& record) {
+    return record.name == "copy to device" && record.bytes == static_cast<int64_t>(bytes);
+  }));
+}
+
+size_t graphs(const cuda::emulator::Session& session) {
+  return static_cast<size_t>(std::ranges::count(session.records(), "graph", &cuda::emulator::Record::name));
+}
+
+}  // namespace
+
+// The default of float16, and the others: the device decides whether the step counts, and moves the loss scale.
+TEST_CASE("a step on one device is one graph for which the host waits once", "[cuda][kvstore]") {
+  struct Way {
+    Type type;
+    job::OnNan on_nan;
+    const char* loss_scale;
+  };
+  for (const Way& way : {Way{Type::kFloat16, job::OnNan::kFail, "dynamic"},
+                         {Type::kFloat16, job::OnNan::kSkip, "dynamic"},
+                         {Type::kFloat16, job::OnNan::kFail, "128"},
+                         {Type::kFloat32, job::OnNan::kSkip, "none"},
+                         {Type::kFloat32, job::OnNan::kFail, "none"}}) {
+    INFO(way.loss_scale << ", on nan " << static_cast<int>(way.on_nan));
+    DeviceSteps steps(way.type, way.on_nan, way.loss_scale);
+    for (uint64_t step = 0; step < 5; step++) {
+      const cuda::emulator::Session session;
+      const uint64_t before = cuda::emulator::host_waits();
+      REQUIRE(steps.run(step, true));
+      CHECK(cuda::emulator::host_waits() - before == 1);
+      CHECK(graphs(session) == (step == 0 ? 0 : 1));
+    }
+  }
+}
+
+TEST_CASE("an announced batch is copied beside the step before it", "[cuda][kvstore]") {
+  DeviceSteps apart(Type::kFloat16, job::OnNan::kFail, "dynamic"), beside(Type::kFloat16, job::OnNan::kFail, "dynamic");
+  for (uint64_t step = 0; step < 6; step++) {
+    const cuda::emulator::Session session;
+    REQUIRE(apart.run(step, false));
+    CHECK(copies_to_device(session, apart.image_bytes()) == 1);
+    const std::vector<float> expected = apart.probabilities();
+    const cuda::emulator::LateStreams late;
+    const cuda::emulator::Session of_beside;
+    REQUIRE(beside.run(step, step != 3));
+    // The first batch, and after step 3 the one that nobody announced, come with their own step.
+    const size_t own = step == 0 || step == 4 ? 1 : 0, next = step != 3 ? 1 : 0;
+    CHECK(copies_to_device(of_beside, beside.image_bytes()) == own + next);
+    CHECK(beside.probabilities() == expected);
   }
 }
 

@@ -237,4 +237,25 @@ TEST_CASE("updates say the bytes that they move", "[cuda]") {
   CHECK(gradient_bytes(tensors) == 10 * 4 + 100 * 2);
 }
 
+TEST_CASE("a scale that is not dynamic stays as it is", "[cuda]") {
+  const LossScaleRule rule{.dynamic = false, .growth_steps = 2};
+  LossScale scale{.scale = 128, .inverse = 1.0F / 128};
+  for (const uint32_t nonfinite : {0U, 0U, 0U, 1U}) {
+    scale.nonfinite = nonfinite;
+    adjust_loss_scale(rule, &scale, nullptr);
+    CHECK(scale.scale == 128);
+    CHECK(scale.nonfinite == 0);
+  }
+  CHECK(scale.skipped == 1);
+}
+
+TEST_CASE("what a step changed comes back if it is left out", "[cuda]") {
+  for (const uint32_t nonfinite : {0U, 1U}) {
+    const Array kept = floats({1, 2, 3, 4, 5}), values = floats({6, 7, 8, 9, 10});
+    const LossScale scale{.nonfinite = nonfinite};
+    restore_if_nonfinite({.kept = kept.floats(), .values = values.floats(), .count = 5, .loss_scale = &scale}, nullptr);
+    CHECK(values.get() == (nonfinite == 0 ? Floats{6, 7, 8, 9, 10} : Floats{1, 2, 3, 4, 5}));
+  }
+}
+
 }  // namespace dtrain::cuda::test
