@@ -108,6 +108,23 @@ TEST_CASE("all one-host stores end with the same bits on all devices", "[kvstore
 }
 
 // Shards and owners hold parts of the state: what is saved from one store must start any other.
+// As float16 kernels may give them; their largest number is 65504.
+TEST_CASE("two devices' gradients of 60000 are summed without overflow", "[kvstore][devices]") {
+  for (const UpdateAt at : kOneHost) {
+    Devices devices(at, 2);
+    require(devices.initialize());
+    for (size_t d = 0; d < 2; d++) {
+      for (size_t k = 0; k < kPlainShapes.size(); k++) fill(devices.arrays(d).gradient(k), 60000);
+    }
+    require(devices.exchange(0));
+    for (size_t d = 0; d < 2; d++) {
+      for (size_t k = 0; k < kPlainShapes.size(); k++) {
+        CHECK(devices.arrays(d).weight(k)[0] == Approx(-momentum_rule().schedule.base * 120000 / kBatch));
+      }
+    }
+  }
+}
+
 TEST_CASE("a training goes on in another store with the same bits", "[kvstore][devices]") {
   Devices through(UpdateAt::kFirstDevice, 3);
   require(through.initialize());
