@@ -176,6 +176,54 @@ TEST_CASE("groups change to those of like speed, and a job stops with the ones i
   CHECK(stopped.code == 75);
 }
 
+// Worker 1 needs three times as long for a step. The others come to the bound and wait for it: the trace has pulls that
+// were parked for it, the servers' warning names it, and a worker that is asked what it waits for says so.
+TEST_CASE("ssp with a slow worker: the lead is reached and the log says who holds back", "[schemes]") {
+  const TempDir dir;
+  write_mnist(dir.path("data"), numbers(240));
+  Process job({dtrain_program(),
+               "-n",
+               "4",
+               "-s",
+               "1",
+               "--network",
+               "lenet",
+               "--data-dir",
+               dir.path("data"),
+               "--threads",
+               "1",
+               "--lr",
+               "0.02",
+               "--batch-size",
+               "10",
+               "--kv-store",
+               "dist_ssync",
+               "--staleness",
+               "2",
+               "--ssp-warn",
+               "50ms",
+               "--inject",
+               "step-ms=100,step-ms=300@worker:1",
+               "--num-epochs",
+               "2",
+               "--trace-events",
+               dir.path("events"),
+               "--run-dir",
+               dir.path("run")},
+              {.directory = dir.path(), .environment = {}});
+  const bool warned = job.wait_for_output("missing: worker 1", 60);
+  job.signal(SIGUSR2);
+  const bool listed = job.wait_for_output("open wait: ", 30);
+  const Ended end = job.wait(120);
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  CHECK(warned);
+  CHECK(listed);
+  const std::string trace = must(read_file(dir.path("events")));
+  CHECK(trace.find("waits for 1") != std::string::npos);
+  CHECK(largest_lead(trace) == 2);
+}
+
 // V9.
 TEST_CASE("lost, repeated and late messages do not change a bit of a BSP job", "[schemes]") {
   const TempDir dir;
