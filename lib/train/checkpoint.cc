@@ -175,7 +175,7 @@ Result<> finish_earlier_save(const CheckpointName& name, const AtomicFile::Fault
 Result<> replace_both(const CheckpointName& name, std::string_view states, std::string_view params,
                       const AtomicFile::Fault& fault) {
   DT_TRY_VOID(write_whole(spare_path(name), states, fault));
-  const Result<> replaced = write_whole(name.params_path(), params, fault);
+  Result<> replaced = write_whole(name.params_path(), params, fault);
   if (!replaced) {
     ::unlink(spare_path(name).c_str());
     return replaced;
@@ -187,7 +187,7 @@ Result<> replace_with_params_alone(const CheckpointName& name, std::string_view 
                                    const AtomicFile::Fault& fault) {
   const bool had_states = exists(name.states_path());
   if (had_states) DT_TRY_VOID(rename_file(name.states_path(), spare_path(name), fault));
-  const Result<> replaced = write_whole(name.params_path(), params, fault);
+  Result<> replaced = write_whole(name.params_path(), params, fault);
   if (replaced) {
     ::unlink(spare_path(name).c_str());
   } else if (had_states) {
