@@ -37,9 +37,10 @@ std::string format_duration(double seconds) {
 
 std::string machine_line(const Progress& progress) {
   return fmt::format(
-      "live step={} steps={} samples_per_s={:.1f} wait_data={:.3f} wait_network={:.3f} eta_s={:.0f} epoch={}",
+      "live step={} steps={} samples_per_s={:.1f} wait_data={:.3f} wait_network={:.3f} eta_s={:.0f} epoch={} "
+      "epochs={}",
       progress.step, progress.steps, progress.samples_per_s, progress.wait_data, progress.wait_network, progress.eta_s,
-      progress.epoch);
+      progress.epoch, progress.epochs);
 }
 
 std::optional<Progress> parse_progress(std::string_view line) {
@@ -54,16 +55,26 @@ std::optional<Progress> parse_progress(std::string_view line) {
   return Progress{.step = count("step"),
                   .steps = count("steps"),
                   .epoch = count("epoch"),
+                  .epochs = count("epochs"),
                   .samples_per_s = number("samples_per_s", 0),
                   .wait_data = number("wait_data", 0),
                   .wait_network = number("wait_network", 0),
                   .eta_s = number("eta_s", -1)};
 }
 
+Progress completed(Progress progress) {
+  progress.step = progress.steps;
+  progress.epoch = std::max(progress.epoch, progress.epochs);
+  progress.eta_s = -1;
+  return progress;
+}
+
 std::string format_progress(const Progress& progress) {
-  std::string text = fmt::format("epoch {}  step {}/{}  {:.0f} samples/s  waiting: data {:.0f} %, network {:.0f} %",
-                                 progress.epoch, progress.step, progress.steps, progress.samples_per_s,
-                                 100 * progress.wait_data, 100 * progress.wait_network);
+  std::string text = fmt::format("epoch {}  step {}/{}", progress.epoch, progress.step, progress.steps);
+  if (progress.samples_per_s > 0) {
+    text += fmt::format("  {:.0f} samples/s  waiting: data {:.0f} %, network {:.0f} %", progress.samples_per_s,
+                        100 * progress.wait_data, 100 * progress.wait_network);
+  }
   if (progress.eta_s >= 0) text += "  ETA " + format_duration(progress.eta_s);
   return text;
 }

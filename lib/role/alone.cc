@@ -41,7 +41,12 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                         const job::JobSpec& spec) {
   const Clock::time_point started = Clock::now();
   Waits waits;
-  train::LocalCoordinator coordinator(process.signals.stop, live_line_of(process, spec));
+  job::Progress progress;
+  const auto show = [&] { process.log.live(job::format_progress(progress)); };
+  train::LocalCoordinator coordinator(process.signals.stop, [&](const kvstore::Progress& report) {
+    progress = job_progress(spec, {report});
+    show();
+  });
   const SignalWatcher watcher(process.signals, waits, process.log, [] {});
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
@@ -63,6 +68,10 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                            return join_devices(store_setup, devices, executors);
                          }));
   const Result<train::TrainOutcome> outcome = training->run();
+  if (outcome && !outcome->stopped) {
+    progress = job::completed(progress);
+    show();
+  }
   return conclude(process, spec, training->outcome(), outcome, started);
 }
 

@@ -60,6 +60,7 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
   const int64_t of_job = of_epoch * spec.flags.num_epochs;
   job::Progress progress;
   progress.steps = of_job / spec.flags.num_workers;
+  progress.epochs = spec.flags.num_epochs;
   if (workers.empty()) return progress;
   int64_t done = 0;
   for (const kvstore::Progress& worker : workers) {
@@ -73,12 +74,6 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
   const auto left = static_cast<double>((of_job - done) * spec.flags.batch_size);
   progress.eta_s = progress.samples_per_s > 0 ? std::max(0.0, left) / progress.samples_per_s : -1;
   return progress;
-}
-
-std::function<void(const kvstore::Progress&)> live_line_of(const Process& process, const job::JobSpec& spec) {
-  return [log = process.log, &spec](const kvstore::Progress& report) {
-    log.live(job::format_progress(job_progress(spec, {report})));
-  };
 }
 
 Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,

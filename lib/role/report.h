@@ -19,9 +19,6 @@ using Clock = std::chrono::steady_clock;
 // The whole job's progress from one report of each worker. Steps are those of a worker on average.
 job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers);
 
-// Shows each report of a process alone as the live line.
-std::function<void(const kvstore::Progress&)> live_line_of(const Process& process, const job::JobSpec& spec);
-
 // Writes summary.json of the run, complete but for what only the launcher knows, and says how the run ended. Returns
 // the exit code of a run that trained (0), or was stopped (75); hands on the Error of one that failed.
 Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,

@@ -10,11 +10,18 @@ TEST_CASE("the scheduler's line of progress is read and shown in words", "[job]"
   REQUIRE(progress);
   CHECK(format_progress(*progress) ==
         "epoch 3  step 120/4690  5400 samples/s  waiting: data 2 %, network 10 %  ETA 1m20s");
-  CHECK(format_progress(*parse_progress("live step=0 steps=10")) ==
-        "epoch 0  step 0/10  0 samples/s  waiting: data 0 %, network 0 %");
+  CHECK(format_progress(*parse_progress("live step=0 steps=10")) == "epoch 0  step 0/10");  // no speed is known yet
   CHECK(format_progress(*parse_progress("live eta_s=7260")).ends_with("ETA 2h01m"));
   CHECK_FALSE(parse_progress("lively step=1"));
   CHECK_FALSE(parse_progress("dtrain scheduler 127.0.0.1:9091"));
+}
+
+TEST_CASE("the progress of a job that has ended well is complete", "[job]") {
+  const auto last =
+      parse_progress("live step=4600 steps=4690 samples_per_s=5400 wait_data=0 eta_s=3 epoch=9 epochs=10");
+  REQUIRE(last);
+  CHECK(format_progress(completed(*last)) ==
+        "epoch 10  step 4690/4690  5400 samples/s  waiting: data 0 %, network 0 %");
 }
 
 // The scheduler is a process like others: what it prints may be cut, doubled or nonsense.
@@ -29,8 +36,14 @@ TEST_CASE("a broken line of progress does no harm", "[job]") {
 }
 
 TEST_CASE("the machine's line of progress is read back as it was", "[job]") {
-  const Progress progress{
-      .step = 7, .steps = 90, .epoch = 2, .samples_per_s = 5400, .wait_data = 0.25, .wait_network = 0.5, .eta_s = 80};
+  const Progress progress{.step = 7,
+                          .steps = 90,
+                          .epoch = 2,
+                          .epochs = 3,
+                          .samples_per_s = 5400,
+                          .wait_data = 0.25,
+                          .wait_network = 0.5,
+                          .eta_s = 80};
   const auto back = parse_progress(machine_line(progress));
   REQUIRE(back);
   CHECK(machine_line(*back) == machine_line(progress));
