@@ -140,6 +140,8 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_job(resumed, flags));
   DT_TRY_VOID(apply_layer(command_line, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
+  // A launcher that has read a configuration's file gives its processes the token, and other hosts lack the file.
+  if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
   DT_TRY(flags.launch.host_roles, environment_host_roles(environment));
   flags.launch.cache_dir = cache_dir(environment);
   if (!flags.given("rank")) {
@@ -168,9 +170,12 @@ std::string help_text() {
 }
 
 std::string describe(const Flags& flags) {
+  const Flags defaults;
   std::string text;
   for (const Row& row : training_flags().rows()) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", row.name, row.bind.get(flags));
+    const std::string value = row.bind.get(flags);
+    if (value == row.bind.get(defaults)) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", row.name, value);
   }
   return text;
 }

@@ -253,7 +253,7 @@ std::vector<std::string> without_flags(const std::vector<std::string>& arguments
 // --help: all flags with their defaults, grouped as flags.md.
 std::string help_text();
 
-// All flags as "name=value, name=value": the log's "start with arguments ..." (formats.md 7.2).
+// The flags that differ from their defaults, as "name=value, name=value": the log's "start with arguments ...".
 std::string describe(const Flags& flags);
 
 // The store that the job uses.

@@ -12,7 +12,8 @@ namespace dtrain::job {
 // 32 hexadecimal digits from the system's random numbers.
 std::string make_token();
 
-// The token of this process: --token-file, else DTRAIN_TOKEN, else empty. kNotFound or kUsage if the file cannot be
+// The token of this process: --token-file on the command line, else DTRAIN_TOKEN, else the token-file of --config, else
+// empty. kNotFound or kUsage if the file cannot be
 // used.
 Result<std::string> token_of(const LaunchFlags& flags);
 

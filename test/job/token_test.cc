@@ -30,6 +30,11 @@ TEST_CASE("the token comes from its file, else from the environment", "[job]") {
   CHECK(token_of(parsed({}, environment).launch) == "fromenv");
   CHECK(token_of(parsed({"--token-file", dir.path("token")}, environment).launch) == "abc123");
   CHECK(token_of(parsed({}).launch) == "");
+  // A launcher gives its processes the token by the environment; on other hosts the file may be missing.
+  REQUIRE(write_file_atomic(dir.path("job.toml"), "token-file = '" + dir.path("token") + "'\n"));
+  const std::vector<std::string> config = {"--config", dir.path("job.toml")};
+  CHECK(token_of(parsed(config).launch) == "abc123");
+  CHECK(token_of(parsed(config, environment).launch) == "fromenv");
   REQUIRE(write_file_atomic(dir.path("token"), "\n"));
   CHECK_FALSE(token_of(parsed({"--token-file", dir.path("token")}).launch));
   CHECK(token_of(parsed({"--token-file", dir.path("none")}).launch).error().code == Code::kNotFound);
