@@ -14,10 +14,17 @@ namespace dtrain::cmd {
 
 namespace {
 
+// nohup ignores HUP, so that a process outlives its terminal.
+bool hangup_is_ignored() {
+  struct sigaction now {};
+  return sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 sigset_t taken_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT}) sigaddset(&set, signal);
+  if (!hangup_is_ignored()) sigaddset(&set, SIGHUP);
   return set;
 }
 

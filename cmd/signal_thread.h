@@ -1,5 +1,5 @@
-// Turns signals into a Signals: TERM, USR1 and INT ask to stop, USR2 for the open waits; a second INT ends the process
-// at once, as if nobody listened.
+// Turns signals into a Signals: TERM, USR1, INT and HUP (unless it is ignored: nohup) ask to stop, USR2 for the open
+// waits; a second INT ends the process at once, as if nobody listened.
 //
 // A thread takes them out of a descriptor, so no handler and no global is needed. Made by the main thread before any
 // other thread, which then inherit that these signals are blocked.

@@ -6,7 +6,7 @@
 namespace dtrain {
 
 struct Signals {
-  std::atomic<bool> stop{false};   // TERM, USR1, INT: at the next step checkpoint and end with 75
+  std::atomic<bool> stop{false};   // TERM, HUP, USR1, INT: at the next step checkpoint and end with 75
   std::atomic<int> interrupts{0};  // INT so far: at the second one a launcher kills its job at once
   std::atomic<int> dump_waits{0};  // USR2 so far: print the open waits once for each (R-F9)
 };

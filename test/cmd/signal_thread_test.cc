@@ -24,8 +24,8 @@ bool soon(const std::function<bool()>& holds) {
 
 }  // namespace
 
-TEST_CASE("TERM, USR1 and INT ask to stop, USR2 for the waits", "[cmd]") {
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+TEST_CASE("TERM, USR1, INT and HUP ask to stop, USR2 for the waits", "[cmd]") {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP}) {
     const SignalThread thread;
     CHECK_FALSE(thread.signals().stop);
     kill(getpid(), signal);
@@ -37,6 +37,19 @@ TEST_CASE("TERM, USR1 and INT ask to stop, USR2 for the waits", "[cmd]") {
   kill(getpid(), SIGUSR2);
   CHECK(soon([&] { return thread.signals().dump_waits == 2; }));
   CHECK_FALSE(thread.signals().stop);
+}
+
+// nohup ignores it, so that a process outlives the terminal it was started from.
+TEST_CASE("a hangup that is ignored stays so", "[cmd]") {
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const SignalThread thread;
+    kill(getpid(), SIGHUP);
+    kill(getpid(), SIGUSR2);
+    CHECK(soon([&] { return thread.signals().dump_waits == 1; }));
+    CHECK_FALSE(thread.signals().stop);
+  }
+  std::signal(SIGHUP, SIG_DFL);
 }
 
 // In a child: it is killed. INT is ignored there at first, as in the background of a shell.
