@@ -1,5 +1,6 @@
 #include "dry_run.h"
 
+#include <filesystem>
 #include <map>
 #include <tuple>
 
@@ -125,10 +126,20 @@ std::string scheme_text(const job::JobFlags& job) {
                            : "BSP, all workers wait for each other";
 }
 
-Result<std::string> groups_text(const job::Flags& flags) {
-  DT_TRY(const std::optional<job::GroupsFile> file, role::read_groups(flags));
+Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string>& missing) {
+  const bool gsp = job::store_of(flags.job).scheme == job::Scheme::kGsp;
+  const Result<std::optional<job::GroupsFile>> read = role::read_groups(flags);
+  if (!read && gsp && !std::filesystem::exists(flags.launch.groups_file)) {
+    missing.push_back(read.error().message);
+    return std::string();
+  }
+  DT_TRY(const std::optional<job::GroupsFile> file, read);
   if (!file) return std::string();
-  DT_TRY(const auto places, role::places_to_be(flags));
+  // Without its host file the job's places are not known either.
+  const bool seated = flags.launch.hostfile.empty() || std::filesystem::exists(flags.launch.hostfile);
+  const Result<std::optional<std::vector<job::WorkerPlace>>> found =
+      seated ? role::places_to_be(flags) : std::optional<std::vector<job::WorkerPlace>>();
+  DT_TRY(const auto places, found);
   const std::string later = fmt::format("groups: those of '{}', once the workers have said where they are", file->name);
   if (!places) return later + "\n";
   const Result<std::vector<int64_t>> parsed = job::parse_groups(*file, *places, flags.job.scheme.ungrouped);
@@ -146,8 +157,13 @@ Result<std::string> groups_text(const job::Flags& flags) {
   return text;
 }
 
-Result<std::string> shares_text(const job::Flags& flags) {
-  DT_TRY(const std::vector<data::Fraction> fractions, role::read_sharding(flags));
+Result<std::string> shares_text(const job::Flags& flags, std::vector<std::string>& missing) {
+  const Result<std::vector<data::Fraction>> read = role::read_sharding(flags);
+  if (!read && !std::filesystem::exists(flags.launch.data_sharding_file)) {
+    missing.push_back(read.error().message + "; `dtrain plan` writes it");
+    return std::string();
+  }
+  DT_TRY(const std::vector<data::Fraction> fractions, read);
   const int64_t every = flags.job.scheme.resplit_every;
   const std::string rotate = every > 0 ? fmt::format("shares go on to the next rank every {} epochs\n", every) : "";
   if (fractions.empty())
@@ -161,24 +177,26 @@ Result<std::string> shares_text(const job::Flags& flags) {
 }
 
 // Who waits for whom, and for which records; nothing for one process.
-Result<std::string> job_text(const job::Flags& flags) {
+Result<std::string> job_text(const job::Flags& flags, std::vector<std::string>& missing) {
   if (!flags.distributed()) return std::string();
-  DT_TRY(const std::string groups, groups_text(flags));
-  DT_TRY(const std::string shares, shares_text(flags));
+  DT_TRY(const std::string groups, groups_text(flags, missing));
+  DT_TRY(const std::string shares, shares_text(flags, missing));
   const std::string hint = job::learning_rate_hint(flags.job);
   return fmt::format("scheme: {}\n{}{}{}{}\n", scheme_text(flags.job), groups, shares, hint, hint.empty() ? "" : "\n");
 }
 
 }  // namespace
 
-Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table) {
+Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table, std::vector<std::string> missing) {
   DT_TRY_VOID(job::apply_own_data_set(flags));
   DT_TRY(const std::string network, network_text(flags.job));
   DT_TRY(const std::string memory, memory_text(flags));
-  DT_TRY(const std::string job, job_text(flags));
-  return fmt::format("{}\n{}{}{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
-                     process_table.empty() ? "" : "\n", network, rate_text(flags.job), job, memory,
-                     role::update_text(flags));
+  DT_TRY(const std::string job, job_text(flags, missing));
+  std::string text;
+  for (const std::string& one : missing) text += fmt::format("missing here: {}\n", one);
+  return text + fmt::format("{}\n{}{}{}{}{}{}weights are updated {}\n", job::text(job::requested(flags)), process_table,
+                            process_table.empty() ? "" : "\n", network, rate_text(flags.job), job, memory,
+                            role::update_text(flags));
 }
 
 }  // namespace dtrain::cmd

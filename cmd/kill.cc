@@ -10,8 +10,6 @@
 namespace dtrain::cmd {
 namespace {
 
-constexpr auto kKillAfter = std::chrono::seconds(10);
-
 struct Options {
   HostsOptions hosts;
 };
@@ -39,11 +37,22 @@ struct Outcome {
   int code = job::kExitOk;
 };
 
+void print_wait(const std::vector<launch::RecordedProcess>& left, std::chrono::seconds until_kill) {
+  std::vector<std::string> names;
+  names.reserve(left.size());
+  for (const launch::RecordedProcess& process : left) {
+    names.push_back(fmt::format("{} {} (pid {})", process.role, process.rank, process.pid));
+  }
+  fmt::print("waiting for {} to end; what is left in {} s is killed\n", fmt::join(names, ", "), until_kill.count());
+  std::fflush(stdout);
+}
+
 Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::string& job) {
   std::erase_if(processes, [&](const launch::RecordedProcess& process) { return process.job != job; });
   if (processes.empty()) return {};
   const size_t count = processes.size();
-  const std::vector<launch::RecordedProcess> left = launch::end_processes(std::move(processes), kKillAfter);
+  const std::vector<launch::RecordedProcess> left =
+      launch::end_processes(std::move(processes), launch::kStopTime, print_wait);
   const std::string host = launch::this_host();
   fmt::print("{}: ended {} of {} processes of job '{}'\n", host, count - left.size(), count, job);
   for (const launch::RecordedProcess& process : left) {
@@ -73,10 +82,10 @@ Result<int> kill(const Call& call) {
   if (line.help) return 0;
   const std::string& name = line.positionals.front();
   DT_TRY_VOID(check_name(name));
-  const std::string root = launch::record_root(call.environment("XDG_RUNTIME_DIR").value_or(""));
+  const std::string root = launch::record_root(call.environment);
   DT_TRY(const std::vector<launch::RecordedProcess> processes, launch::recorded_processes(root));
   Outcome outcome = end_here(processes, name);  // first: a scheduler that is asked to stop lets the whole job save
-  DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, {"kill", name}));
+  DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, {"kill", name}, kAnswerTime + launch::kStopTime));
   for (size_t i = 0; i < asked.answers.size(); i++) {
     const Outcome there = report(asked.hosts[i], asked.answers[i]);
     outcome.found = outcome.found || there.found;

@@ -11,9 +11,8 @@ namespace dtrain::cmd {
 
 Result<int> launch_agent(const Call& call) {
   if (!call.arguments.empty()) return fail(Code::kUsage, "launch-agent is started by a launcher, without flags");
-  DT_TRY_VOID(
-      launch::run_agent({.build_id = std::string(job::build_id()),
-                         .record_root = launch::record_root(call.environment("XDG_RUNTIME_DIR").value_or(""))}));
+  DT_TRY_VOID(launch::run_agent(
+      {.build_id = std::string(job::build_id()), .record_root = launch::record_root(call.environment)}));
   return job::kExitOk;
 }
 

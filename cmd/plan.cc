@@ -7,6 +7,7 @@
 #include "base/console.h"
 #include "base/nearest.h"
 #include "job/data_set.h"
+#include "launch/foreground.h"
 #include "launch/supervisor.h"
 #include "role/calibration.h"
 #include "role/membership.h"
@@ -143,16 +144,18 @@ std::string calibration_dir(const job::Flags& flags) {
   return (parent / ("plan-" + usual.filename().string())).string();
 }
 
-Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const Options& options) {
+Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const Options& options,
+                                        Missing missing = nullptr) {
   std::vector<std::string> arguments = call.arguments;
   arguments.insert(arguments.begin(), "plan");
   // The servers of the real job have their part of the hosts' cores and places, even if none is started.
   if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
-  DT_TRY(std::optional<job::Seating> hosts, job::read_seating(flags));
+  DT_TRY(std::optional<job::Seating> hosts, seats_of(flags, missing));
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
                                                      .flags = role::calibration_flags(flags, options.calibration),
                                                      .hosts = std::move(hosts),
-                                                     .run_dir = calibration_dir(flags)}));
+                                                     .run_dir = calibration_dir(flags),
+                                                     .missing = missing}));
   calibration.processes.stopped_hint = "stopped; no plan was written";
   return calibration;
 }
@@ -161,8 +164,11 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
 Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& options, tools::PlannedJob& job) {
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
   Console console = Console::to_stderr();
-  DT_TRY(const launch::JobEnd end, launch::supervise(calibration.processes, console));
-  if (end.exit_code != 0) return end.exit_code;
+  DT_TRY(const int code, launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
+           DT_TRY(const launch::JobEnd end, launch::supervise(calibration.processes, screen));
+           return end.exit_code;
+         }));
+  if (code != 0) return code;
   const std::string& run_dir = calibration.run_dir;
   DT_TRY(job.speeds, tools::read_speeds(run_dir, flags.job.num_workers), "reading what the workers measured");
   job.speeds_from = fmt::format("measured: the median of {} batches of {}; logs are in {}", options.calibration.batches,
@@ -265,7 +271,9 @@ Result<int> plan(const Call& call) {
   }
   for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
   if (!flags.launch.dry_run) return plan_job(call, options, flags);
-  DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
+  std::vector<std::string> missing;
+  DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options, &missing));
+  for (const std::string& one : missing) fmt::print("missing here: {}\n", one);
   std::fputs(launch::dry_run_text(calibration.processes).c_str(), stdout);
   return 0;
 }

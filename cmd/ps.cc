@@ -36,9 +36,9 @@ void sort_and_merge(std::vector<launch::RecordedProcess>& processes) {
 Result<int> ps(const Call& call) {
   DT_TRY(const ToolLine<Options> line, read_tool_line(flags(), "dtrain ps [FLAGS]", call, 0, 0));
   if (line.help) return 0;
-  const std::string root = launch::record_root(call.environment("XDG_RUNTIME_DIR").value_or(""));
+  const std::string root = launch::record_root(call.environment);
   DT_TRY(std::vector<launch::RecordedProcess> processes, launch::recorded_processes(root));
-  DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, {"ps", "--plain"}));
+  DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, {"ps", "--plain"}, kAnswerTime));
   int code = job::kExitOk;
   for (size_t i = 0; i < asked.answers.size(); i++) {
     const launch::Finished& answer = asked.answers[i];

@@ -7,7 +7,8 @@
 
 namespace dtrain::cmd {
 
-Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::string> arguments) {
+Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::string> arguments,
+                               std::chrono::seconds limit) {
   HostsAnswers all;
   if (options.hostfile.empty()) return all;
   const Result<std::string> text = read_file(options.hostfile);
@@ -17,7 +18,7 @@ Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::str
   DT_TRY(const std::string executable, launch::this_executable());
   arguments.insert(arguments.begin(), launch::remote_executable(executable, std::filesystem::current_path().string(),
                                                                 options.sync_dst_dir));
-  DT_TRY(all.answers, launch::ask_hosts(all.hosts, arguments));
+  DT_TRY(all.answers, launch::ask_hosts(all.hosts, arguments, limit));
   return all;
 }
 

@@ -29,7 +29,10 @@ struct HostsAnswers {
   std::vector<launch::Finished> answers;
 };
 
-// Runs `dtrain ARGUMENTS` on all hosts of the file.
-Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::string> arguments);
+constexpr std::chrono::seconds kAnswerTime{60};
+
+// Runs `dtrain ARGUMENTS` on all hosts of the file, for `limit` at most.
+Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::string> arguments,
+                               std::chrono::seconds limit);
 
 }  // namespace dtrain::cmd

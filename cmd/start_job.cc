@@ -4,6 +4,7 @@
 
 #include "job/process_environment.h"
 #include "job/token.h"
+#include "launch/job_record.h"
 #include "role/addresses.h"
 
 namespace dtrain::cmd {
@@ -19,21 +20,40 @@ Result<launch::Variables> variables_of(const Call& call, const job::LaunchFlags&
   return variables;
 }
 
+constexpr const char* kUnknownHost = "HOST";
+
 // How the hosts of a job reach its scheduler, which runs here; nothing to say without other hosts.
-Result<std::string> scheduler_address(const job::Flags& flags, const std::optional<job::Seating>& seating) {
+Result<std::string> scheduler_address(const job::Flags& flags, const std::optional<job::Seating>& seating,
+                                      Missing missing) {
   if (flags.launch.launcher != "ssh" || !seating) return std::string();
   std::vector<std::string> hosts;
   for (const job::SshAddress& host : launch::distinct_hosts(*seating)) hosts.push_back(host.host);
-  return role::launcher_address(flags.launch, hosts);
+  Result<std::string> address = fail(Code::kNotFound, "the hosts of the job are not known");
+  if (hosts != std::vector<std::string>{kUnknownHost}) address = role::launcher_address(flags.launch, hosts);
+  if (address || missing == nullptr) return address;
+  missing->push_back(
+      fmt::format("the scheduler's address: {}; {} stands for it", address.error().message, kUnknownHost));
+  return std::string(kUnknownHost);
 }
 
 }  // namespace
+
+Result<std::optional<job::Seating>> seats_of(const job::Flags& flags, Missing missing) {
+  const std::string& file = flags.launch.hostfile;
+  if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_seating(flags);
+  missing->push_back(fmt::format("the host file '{}' (a host a line): {} stands for the hosts", file, kUnknownHost));
+  const job::Seat seat{.host = kUnknownHost, .gpus = {}, .ssh = {.host = kUnknownHost}};
+  job::Seating seating;
+  seating.servers.assign(static_cast<size_t>(flags.job.num_servers), seat);
+  seating.workers.assign(static_cast<size_t>(flags.job.num_workers), seat);
+  return seating;
+}
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
   DT_TRY(const std::string executable, launch::this_executable());
   DT_TRY(const std::string token, job::token_of(setting.flags.launch));
   DT_TRY(launch::Variables variables, variables_of(call, setting.flags.launch));
-  DT_TRY(const std::string address, scheduler_address(setting.flags, setting.hosts));
+  DT_TRY(const std::string address, scheduler_address(setting.flags, setting.hosts, setting.missing));
   const launch::JobSetting job{.executable = executable,
                                .arguments = std::move(setting.arguments),
                                .flags = setting.flags,
@@ -41,7 +61,7 @@ Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
                                .hosts = std::move(setting.hosts),
                                .run_dir = setting.run_dir,
                                .token = token,
-                               .runtime_directory = call.environment("XDG_RUNTIME_DIR").value_or(""),
+                               .record_root = launch::record_root(call.environment),
                                .variables = std::move(variables),
                                .address = address,
                                .directory = std::filesystem::current_path().string()};

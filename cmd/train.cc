@@ -9,6 +9,7 @@
 #include "dry_run.h"
 #include "job/build_id.h"
 #include "job/data_set.h"
+#include "launch/foreground.h"
 #include "launch/make_job.h"
 #include "launch/supervisor.h"
 #include "role/membership.h"
@@ -36,7 +37,7 @@ Result<> check_early(job::Flags flags) {
   return {};
 }
 
-Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags) {
+Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, Missing missing = nullptr) {
   DT_TRY(const std::optional<role::Resumed> resumed, role::find_resumed(flags));
   std::vector<std::string> arguments = call.arguments;
   // Looked for once: under runs/ every process would soon find the new run itself.
@@ -46,30 +47,33 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags) {
       arguments.push_back(word);
     }
   }
-  DT_TRY(std::optional<job::Seating> hosts, job::read_seating(flags));
+  DT_TRY(std::optional<job::Seating> hosts, seats_of(flags, missing));
   return job_to_start(call, {.arguments = std::move(arguments),
                              .flags = flags,
                              .hosts = std::move(hosts),
-                             .run_dir = role::choose_run_dir(flags, resumed)});
+                             .run_dir = role::choose_run_dir(flags, resumed),
+                             .missing = missing});
 }
 
-// The launcher: its signals are the supervisor's, which has no other threads.
 Result<int> launch_job(const Call& call, const job::Flags& flags) {
   DT_TRY(const JobToStart job, job_to_start(call, flags));
   Console console = Console::to_stderr();
-  DT_TRY(launch::JobEnd end, launch::supervise(job.processes, console));
-  DT_TRY_VOID(
-      role::complete_summary(job.run_dir, flags, {end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
-  return end.exit_code;
+  return launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
+    DT_TRY(launch::JobEnd end, launch::supervise(job.processes, screen));
+    DT_TRY_VOID(role::complete_summary(job.run_dir, flags,
+                                       {end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
+    return end.exit_code;
+  });
 }
 
 Result<int> print_dry_run(const Call& call, const job::Flags& flags) {
   std::string table;
+  std::vector<std::string> missing;
   if (flags.distributed()) {
-    DT_TRY(const JobToStart job, job_to_start(call, flags));
+    DT_TRY(const JobToStart job, job_to_start(call, flags, &missing));
     table = launch::dry_run_text(job.processes);
   }
-  DT_TRY(const std::string text, dry_run_text(flags, table));
+  DT_TRY(const std::string text, dry_run_text(flags, table, std::move(missing)));
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -1,15 +1,17 @@
 #include "base/console.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 namespace dtrain {
 namespace {
 
 constexpr auto kPlainInterval = std::chrono::seconds(10);
-constexpr std::string_view kWipe = "\r\x1b[K";  // to the first column, erase to the end of the line
 constexpr int kColumnsUnknown = 80;
 
 void write_stderr(std::string_view bytes) {
@@ -26,40 +28,60 @@ int terminal_columns(int fd) {
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kColumnsUnknown;
 }
 
+// Read here, though a program's flags know the environment: as with isatty, it is about this process's terminal alone.
+bool terminal_can_redraw() {
+  const char* name = std::getenv("TERM");
+  return name != nullptr && *name != '\0' && std::string_view(name) != "dumb";
+}
+
 }  // namespace
 
 Console Console::to_stderr() {
-  return {write_stderr, terminal_columns(STDERR_FILENO)};
+  const bool can_redraw = terminal_can_redraw();
+  return {write_stderr, [can_redraw] { return can_redraw ? terminal_columns(STDERR_FILENO) : 0; }};
 }
 
 void Console::line(std::string_view text) {
-  std::string bytes;
-  if (columns_ > 0 && !live_.empty()) bytes = kWipe;
-  bytes += text;
-  bytes += '\n';
-  write_(bytes);
-  draw();
+  write_(fmt::format("{}{}\n", wipe(), text));
+  drawn_ = 0;
+  if (columns_() > 0) draw();
 }
 
 void Console::live(std::string_view text, Time now) {
   live_ = text;
-  if (columns_ > 0) {
-    draw();
-  } else if (!printed_ || now - *printed_ >= kPlainInterval) {
-    printed_ = now;
-    write_(live_ + "\n");
-  }
+  if (columns_() > 0) return draw();
+  unprinted_ = printed_ && now - *printed_ < kPlainInterval;
+  if (unprinted_) return;
+  printed_ = now;
+  write_(live_ + "\n");
+}
+
+void Console::resized() {
+  if (columns_() > 0) draw();
 }
 
 void Console::finish() {
-  if (columns_ > 0 && !live_.empty()) write_("\n");
+  if (drawn_ > 0 || unprinted_) write_(wipe() + live_ + "\n");
   live_.clear();
+  drawn_ = 0;
+  unprinted_ = false;
 }
 
-// One column stays free: a line as wide as the terminal would wrap, and then a wipe would leave its first part.
-void Console::draw() const {
-  if (columns_ == 0 || live_.empty()) return;
-  write_(std::string(kWipe) + live_.substr(0, static_cast<size_t>(columns_ - 1)));
+// To the first column of the live line, and erase to the end of the screen. A window that has become narrower has
+// wrapped the line, so that it begins some rows higher.
+std::string Console::wipe() const {
+  if (drawn_ == 0) return "";
+  const int columns = columns_();
+  const size_t rows_above = columns > 0 ? (drawn_ - 1) / static_cast<size_t>(columns) : 0;
+  return rows_above > 0 ? fmt::format("\r\x1b[{}A\x1b[J", rows_above) : "\r\x1b[K";
+}
+
+// One column stays free: a line as wide as the terminal would wrap.
+void Console::draw() {
+  if (live_.empty()) return;
+  const std::string shown = live_.substr(0, static_cast<size_t>(std::max(1, columns_() - 1)));
+  write_((drawn_ > 0 ? wipe() : "\r\x1b[K") + shown);
+  drawn_ = shown.size();
 }
 
 }  // namespace dtrain

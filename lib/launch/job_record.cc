@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -15,6 +17,7 @@
 namespace dtrain::launch {
 namespace {
 
+namespace fs = std::filesystem;
 constexpr mode_t kOwnerOnly = 0700;
 
 Result<> make_private_directory(const std::string& path) {
@@ -29,21 +32,62 @@ Result<> make_private_directory(const std::string& path) {
   return {};
 }
 
+std::string own_prefix() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return fmt::format("processes-{}-", name.data());
+}
+
+// It names processes, and none of them runs.
+bool has_ended(const fs::path& record) {
+  std::istringstream lines(read_file(record.string()).value_or(""));
+  std::string role;
+  int64_t rank = 0, pid = 0;
+  uint64_t start = 0;
+  size_t count = 0;
+  for (; lines >> role >> rank >> pid >> start; count++) {
+    if (process_start_time(static_cast<pid_t>(pid)) == start) return false;
+  }
+  return count > 0;
+}
+
+void remove_ended(const std::string& root) {
+  std::error_code error;
+  for (const fs::directory_entry& job : fs::directory_iterator(root, error)) {
+    for (const fs::directory_entry& file : fs::directory_iterator(job.path(), error)) {
+      if (!is_own_record(file.path().filename().string()) || !has_ended(file.path())) continue;
+      ::unlink(file.path().c_str());
+      ::rmdir(job.path().c_str());
+    }
+  }
+}
+
 }  // namespace
 
-std::string record_root(const std::string& runtime_directory) {
-  // The variable outlives the directory in containers and after su.
-  if (!runtime_directory.empty() && std::filesystem::is_directory(runtime_directory)) {
-    return runtime_directory + "/dtrain";
-  }
+std::string record_root(const job::Environment& environment) {
+  const std::string state = environment("XDG_STATE_HOME").value_or("");
+  if (state.starts_with('/')) return state + "/dtrain";
+  const std::string home = environment("HOME").value_or("");
+  if (home.starts_with('/') && ::access(home.c_str(), W_OK) == 0) return home + "/.local/state/dtrain";
   return fmt::format("/tmp/dtrain-{}", ::getuid());
 }
 
+bool is_own_record(const std::string& file) {
+  const std::string prefix = own_prefix();
+  return file.starts_with(prefix) && file.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+}
+
 Result<JobRecord> JobRecord::create(const std::string& root, const std::string& job) {
+  DT_TRY_VOID(make_directories(fs::path(root).parent_path().string()), "recording the processes of job '{}'", job);
   DT_TRY_VOID(make_private_directory(root), "recording the processes of job '{}'", job);
+  remove_ended(root);
   const std::string directory = root + "/" + job;
   DT_TRY_VOID(make_private_directory(directory), "recording the processes of job '{}'", job);
   return JobRecord(directory);
+}
+
+std::string JobRecord::file() const {
+  return fmt::format("{}/{}{}", directory_, own_prefix(), ::getpid());
 }
 
 JobRecord::~JobRecord() {
@@ -53,6 +97,7 @@ JobRecord::~JobRecord() {
 }
 
 Result<> JobRecord::add(const std::string& role, int rank, pid_t pid) const {
+  DT_TRY_VOID(make_private_directory(directory_));  // remove_ended of another launcher may have found it empty
   const UniqueFd fd(::open(file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   const std::string line = fmt::format("{} {} {} {}\n", role, rank, pid, process_start_time(pid).value_or(0));
   if (!fd.open() || ::write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {

@@ -1,6 +1,7 @@
-// Which processes belong to a job, written down where `dtrain ps` and `dtrain kill` find it: files `processes-PID` in
-// $XDG_RUNTIME_DIR/dtrain/JOB/ or /tmp/dtrain-UID/JOB/ (R-L4), PID being the launcher's or its agent's: a job may have
-// several of them on one machine.
+// Which processes belong to a job, written down where `dtrain ps` and `dtrain kill` find it: files `processes-HOST-PID`
+// in $XDG_STATE_HOME/dtrain/JOB/, by default ~/.local/state/dtrain/JOB/. (A runtime directory would be removed when the
+// user logs out, while the job runs on.) HOST is there because hosts may share a home; PID is the launcher's or its
+// agent's, of which a job may have several on one machine.
 //
 // A line a process: "role rank pid start". `start` is the process's start time in clock ticks after boot (field 22 of
 // /proc/PID/stat): with the pid it names a process for good, while a pid alone is given out again.
@@ -13,16 +14,20 @@
 #include <string>
 
 #include "base/error.h"
+#include "job/flags.h"
 
 namespace dtrain::launch {
 
-// `runtime_directory`: $XDG_RUNTIME_DIR; if it is empty or not there: /tmp/dtrain-UID.
-std::string record_root(const std::string& runtime_directory);
+// $XDG_STATE_HOME/dtrain or ~/.local/state/dtrain; for a user without a home to write to /tmp/dtrain-UID.
+std::string record_root(const job::Environment& environment);
+
+// If `file`, the last part of a path, is a record of this host.
+bool is_own_record(const std::string& file);
 
 class JobRecord {
  public:
   // Makes ROOT/JOB for the user alone. An existing ROOT that is another user's, or open to others, is refused: who
-  // could write there could choose what `dtrain kill` ends.
+  // could write there could choose what `dtrain kill` ends. Removes records that this host left when it went down.
   static Result<JobRecord> create(const std::string& root, const std::string& job);
   JobRecord(JobRecord&& other) noexcept : directory_(std::move(other.directory_)) { other.directory_.clear(); }
   JobRecord& operator=(JobRecord&&) = delete;
@@ -30,7 +35,7 @@ class JobRecord {
 
   Result<> add(const std::string& role, int rank, pid_t pid) const;
 
-  [[nodiscard]] std::string file() const { return fmt::format("{}/processes-{}", directory_, ::getpid()); }
+  [[nodiscard]] std::string file() const;
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:

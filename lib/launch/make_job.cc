@@ -10,7 +10,6 @@
 #include <filesystem>
 
 #include "job/token.h"
-#include "launch/job_record.h"
 
 namespace dtrain::launch {
 namespace {
@@ -178,12 +177,18 @@ Limits limits_of(const job::WireFlags& wire) {
 }
 
 // "lenet-20261121-101500-4f9ac01b" of "runs/lenet-20261121-101500". Drawn, for jobs that others start on the same hosts
-// may have a run directory of the same name.
+// may have a run directory of the same name. Characters that a shell would not leave alone become '-': the name is
+// typed after `dtrain kill`, and is part of command lines on other hosts.
 std::string job_name(const std::string& run_dir) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
   const std::filesystem::path path(run_dir);
-  const std::string name = path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
-  return fmt::format("{}-{}", name.empty() || name == "." || name == ".." ? "job" : name,
-                     job::make_token().substr(0, 8));
+  std::string name = path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+  if (name == "." || name == "..") name.clear();
+  for (char& c : name) {
+    if (kPlain.find(c) == std::string_view::npos) c = '-';
+  }
+  name.erase(0, name.find_first_not_of('-'));
+  return fmt::format("{}-{}", name.empty() ? "job" : name, job::make_token().substr(0, 8));
 }
 
 // The names of a command's variables.
@@ -205,7 +210,7 @@ Job make_job(const JobSetting& setting) {
   job.scheduler = command_for(common, "scheduler", 0, 0, "");
   job.others = [=](const std::string& scheduler) { return others(common, workers, servers, scheduler); };
   job.limits = limits_of(setting.flags.wire);
-  job.record_root = record_root(setting.runtime_directory);
+  job.record_root = setting.record_root;
   job.log_hint = "logs are in " + setting.run_dir;
   job.stopped_hint = fmt::format("stopped; '--resume {}' goes on from the last checkpoint", setting.run_dir);
   job.machines = machines_of(common, setting);

@@ -27,7 +27,7 @@ struct JobSetting {
   std::optional<job::Seating> hosts;   // of the host file: where, or under what names, and who has which GPUs
   std::string run_dir;                 // exists, or will be made by the processes
   std::string token;                   // empty: one is drawn
-  std::string runtime_directory;       // $XDG_RUNTIME_DIR, may be empty
+  std::string record_root;             // job_record.h
   Variables variables = {};
   // With ssh:
   std::string address = {};    // of this machine, by which the hosts reach its scheduler

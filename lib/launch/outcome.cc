@@ -53,6 +53,10 @@ int code_of(const Ended& ended) {
   return ended.role == "scheduler" && !ended.stopped ? job::kExitSchedulerLost : job::kExitPeerLost;
 }
 
+bool was_killed(const Ended& ended) {
+  return ended.lost || (ended.signal != 0 && !is_crash(ended.signal));
+}
+
 std::string describe(const Ended& ended) {
   if (ended.lost) return "was lost with its host";
   if (ended.signal == 0) return fmt::format("ended with code {} ({})", ended.code, class_of(ended.code));

@@ -22,6 +22,9 @@ struct Ended {
 // the rest of the job lost, and 5 for whomever the launcher had to kill.
 int code_of(const Ended& ended);
 
+// A signal ended it that is no crash of its own, or its host was lost.
+bool was_killed(const Ended& ended);
+
 // "ended with code 7 (data)", "was killed by signal 9 (Killed)"
 std::string describe(const Ended& ended);
 

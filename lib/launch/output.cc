@@ -48,8 +48,4 @@ void FirstError::line(const std::string& line) {
   if (last_.size() > kLastLines) last_.pop_front();
 }
 
-std::vector<std::string> FirstError::lines() const {
-  return error_.empty() ? std::vector<std::string>(last_.begin(), last_.end()) : error_;
-}
-
 }  // namespace dtrain::launch

@@ -31,12 +31,13 @@ class LineSplitter {
 void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
 inline constexpr int kReadsPerTurn = 16;  // who prints without end does not starve the others
 
-// Keeps the first error that a process reports (base/error.h: "error [...] ..." and its lines "  while ..."), or else
-// the last lines that it printed: it died without a word of its own.
+// Keeps the first error that a process reports (base/error.h: "error [...] ..." and its lines "  while ..."), and the
+// last lines that it printed, for a process that ends without reporting one.
 class FirstError {
  public:
   void line(const std::string& line);
-  [[nodiscard]] std::vector<std::string> lines() const;
+  [[nodiscard]] const std::vector<std::string>& error() const { return error_; }  // empty: it reported none
+  [[nodiscard]] std::vector<std::string> last_lines() const { return {last_.begin(), last_.end()}; }
 
  private:
   std::vector<std::string> error_;

@@ -17,17 +17,6 @@ namespace {
 
 constexpr int kNotExecutable = 127;  // as shells say it; nobody reads it, the errno comes through a pipe
 
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Code::kStartup, "cannot make a pipe: {}", std::strerror(errno));
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 // True when the other ends of `fd` have closed within the time; negative: no limit.
 bool closes(int fd, int milliseconds) {
   pollfd watched{.fd = fd, .events = 0, .revents = 0};
@@ -126,6 +115,12 @@ void reap(pid_t pid) {
 }
 
 }  // namespace
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Code::kStartup, "cannot make a pipe: {}", std::strerror(errno));
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
 
 Result<ProcessGroup> ProcessGroup::create(std::chrono::milliseconds kill_after, const std::string& leftover_file,
                                           const std::string& leftover_directory) {

@@ -16,6 +16,13 @@
 
 namespace dtrain::launch {
 
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+// Neither end is inherited by programs. Code::kStartup: there are no more descriptors.
+Result<Pipe> make_pipe();
+
 class ProcessGroup {
  public:
   // Starts the guard. It waits `kill_after` between TERM and KILL, and last removes the files `leftovers` and the

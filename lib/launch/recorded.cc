@@ -22,7 +22,7 @@ namespace dtrain::launch {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr auto kAskTime = std::chrono::seconds(60);
+constexpr auto kReminderInterval = std::chrono::seconds(10);
 constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process in the kernel's hands can outlast even KILL
 
 // glibc 2.36 declares them for C alone.
@@ -92,22 +92,29 @@ void signal(const std::vector<Held>& held, int number) {
   for (const Held& one : held) pidfd_send_signal(one.fd.get(), number);
 }
 
+void drop_ended(std::vector<Held>& held) {
+  std::erase_if(held, [](const Held& one) {
+    pollfd ended{.fd = one.fd.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&ended, 1, 0) > 0;
+  });
+}
+
 // Drops those that have ended; true when none is left within the time.
-bool all_end(std::vector<Held>& held, std::chrono::milliseconds time) {
+bool all_end(std::vector<Held>& held, std::chrono::milliseconds time, const OnWait& on_wait) {
   const auto deadline = Clock::now() + time;
-  while (!held.empty()) {
+  auto reminder = Clock::now() + kReminderInterval;
+  drop_ended(held);
+  while (!held.empty() && Clock::now() < deadline) {
     pollfd watched{.fd = held.back().fd.get(), .events = POLLIN, .revents = 0};
-    if (poll_until({&watched, 1}, deadline) > 0) {
-      held.pop_back();
-    } else if (Clock::now() >= deadline) {
-      std::erase_if(held, [](const Held& one) {
-        pollfd ended{.fd = one.fd.get(), .events = POLLIN, .revents = 0};
-        return ::poll(&ended, 1, 0) > 0;
-      });
-      return held.empty();
-    }
+    poll_until({&watched, 1}, std::min(deadline, reminder));
+    drop_ended(held);
+    if (held.empty() || Clock::now() < reminder) continue;
+    std::vector<RecordedProcess> left;
+    for (const Held& one : held) left.push_back(one.process);
+    if (on_wait) on_wait(left, std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now()));
+    reminder = Clock::now() + kReminderInterval;
   }
-  return true;
+  return held.empty();
 }
 
 }  // namespace
@@ -118,7 +125,7 @@ Result<std::vector<RecordedProcess>> recorded_processes(const std::string& root)
   std::error_code error;
   for (const fs::directory_entry& job : fs::directory_iterator(root, error)) {
     for (const fs::directory_entry& file : fs::directory_iterator(job.path(), error)) {
-      if (file.path().filename().string().starts_with("processes-")) {
+      if (is_own_record(file.path().filename().string())) {
         read_record(file.path(), job.path().filename().string(), processes);
       }
     }
@@ -126,13 +133,13 @@ Result<std::vector<RecordedProcess>> recorded_processes(const std::string& root)
   return processes;
 }
 
-std::vector<RecordedProcess> end_processes(std::vector<RecordedProcess> processes,
-                                           std::chrono::milliseconds kill_after) {
+std::vector<RecordedProcess> end_processes(std::vector<RecordedProcess> processes, std::chrono::milliseconds kill_after,
+                                           const OnWait& on_wait) {
   std::vector<Held> held = hold(std::move(processes));
   signal(held, SIGTERM);
-  if (!all_end(held, kill_after)) {
+  if (!all_end(held, kill_after, on_wait)) {
     signal(held, SIGKILL);
-    all_end(held, kReapAfterKill);
+    all_end(held, kReapAfterKill, {});
   }
   std::vector<RecordedProcess> left;
   left.reserve(held.size());
@@ -178,7 +185,7 @@ std::vector<RecordedProcess> parse_plain(const std::vector<std::string>& lines) 
 }
 
 Result<std::vector<Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
-                                        const std::vector<std::string>& arguments) {
+                                        const std::vector<std::string>& arguments, std::chrono::seconds limit) {
   std::vector<Command> commands;
   commands.reserve(hosts.size());
   for (const job::SshAddress& host : hosts) {
@@ -188,16 +195,14 @@ Result<std::vector<Finished>> ask_hosts(const std::vector<job::SshAddress>& host
                         .arguments = ssh_command(host, "exec " + shell_line(arguments))});
   }
   SignalQueue signals;
-  return run_all(
-      commands,
-      {.host = {"", "", std::chrono::seconds(1)}, .at_once = commands.size(), .limit = kAskTime, .goes_on = {}},
-      signals);
+  return run_all(commands,
+                 {.host = {"", "", std::chrono::seconds(1)}, .at_once = commands.size(), .limit = limit, .goes_on = {}},
+                 signals);
 }
 
 std::string complaint(const job::SshAddress& host, const Finished& answer) {
   const std::string words = answer.errors.empty() ? "" : fmt::format(": {}", fmt::join(answer.errors, "; "));
-  if (answer.timed_out)
-    return fmt::format("{} has not answered within {} s{}", host_name(host), kAskTime.count(), words);
+  if (answer.timed_out) return fmt::format("{} has not answered in time{}", host_name(host), words);
   if (answer.ended_with(kNoExecutable)) {
     return fmt::format("{} has no such executable{}: --sync-dst-dir says where the job's is", host_name(host), words);
   }

@@ -6,11 +6,12 @@ namespace dtrain::launch {
 namespace {
 
 // A host that is off answers within seconds or not at all; a connection that went dead is noticed after 15 s. No
-// terminal; no master that outlives the launcher and holds its streams open.
+// terminal. The user's shared connections (ControlMaster) are neither made nor used: a master outlives the launcher and
+// holds its streams open, and one that went dead would take the job with it.
 std::vector<std::string> ssh_with_options(const job::SshAddress& address) {
   std::vector<std::string> words = {"ssh"};
   for (const char* word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o",
-                           "ServerAliveCountMax=3", "-o", "ControlMaster=no"}) {
+                           "ServerAliveCountMax=3", "-o", "ControlMaster=no", "-o", "ControlPath=none"}) {
     words.emplace_back(word);
   }
   if (address.port != 0) words.insert(words.end(), {"-p", std::to_string(address.port)});

@@ -38,6 +38,26 @@ struct Member {
   std::ofstream log;  // of what it prints, where it cannot write one here itself
 };
 
+// How long the job's steps take, as far as the scheduler's reports show it.
+class StepTimes {
+ public:
+  void at(int64_t step, Clock::time_point now) {
+    if (since_ && step == step_) return;
+    longest_ = longest(now);
+    step_ = step;
+    since_ = now;
+  }
+  // Until now; the step that is under way counts.
+  [[nodiscard]] Clock::duration longest(Clock::time_point now) const {
+    return since_ ? std::max(longest_, now - *since_) : longest_;
+  }
+
+ private:
+  int64_t step_ = 0;
+  std::optional<Clock::time_point> since_;
+  Clock::duration longest_{0};
+};
+
 enum class Phase {
   kStarting,  // until the scheduler has said its address
   kRunning,
@@ -48,8 +68,8 @@ enum class Phase {
 
 class Supervisor {
  public:
-  Supervisor(const Job& job, Console& console, SignalQueue& signals, std::vector<std::unique_ptr<Host>> hosts)
-      : job_(job), console_(console), signals_(signals), hosts_(std::move(hosts)) {}
+  Supervisor(const Job& job, Screen& screen, SignalQueue& signals, std::vector<std::unique_ptr<Host>> hosts)
+      : job_(job), screen_(screen), signals_(signals), hosts_(std::move(hosts)) {}
 
   Result<JobEnd> run();
 
@@ -70,13 +90,16 @@ class Supervisor {
   void on_deadline();
 
   void enter(Phase phase, Limits::Duration time);
-  void stop();
+  void remind();
+  [[nodiscard]] Limits::Duration time_to_stop() const;
+  void stop(Limits::Duration time);
   void kill();
   void start_failed(Error error);
   JobEnd report();
   std::string report_failure(const Ended& ended, const Member& member);
+  std::string report_killed(const Ended& ended, const std::string& what);
 
-  void say(std::string_view text) { console_.line(fmt::format("dtrain: {}", text)); }
+  void say(std::string_view text) { screen_.line(fmt::format("dtrain: {}", text)); }
   [[nodiscard]] int count_running() const {
     return static_cast<int>(std::count_if(members_.begin(), members_.end(), [](const Member& m) { return m.running; }));
   }
@@ -84,7 +107,7 @@ class Supervisor {
   [[nodiscard]] bool workers_done() const;
 
   const Job& job_;
-  Console& console_;
+  Screen& screen_;
   SignalQueue& signals_;
   std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine
   std::deque<Member> members_;  // the scheduler first; a deque: members are referred to while others are added
@@ -95,7 +118,9 @@ class Supervisor {
   Phase phase_ = Phase::kStarting;
   std::optional<Clock::time_point> deadline_;
   bool others_started_ = false;
-  bool job_ran_ = false;  // the scheduler has said that all had joined
+  std::optional<job::Progress> progress_;  // the scheduler has said that all had joined, and how far they are
+  StepTimes step_times_;
+  std::optional<Clock::time_point> reminder_;
 };
 
 Result<JobEnd> Supervisor::run() {
@@ -110,6 +135,7 @@ Result<JobEnd> Supervisor::run() {
       if (phase_ == Phase::kKilled) break;
       on_deadline();
     }
+    if (reminder_ && Clock::now() >= *reminder_) remind();
   }
   take_events();
   for (Member& member : members_) {
@@ -141,18 +167,21 @@ void Supervisor::launch_others(const std::string& address) {
 
 void Supervisor::start_failed(Error error) {
   start_error_ = std::move(error);
-  stop();
+  stop(job_.limits.kill_after);
 }
 
 void Supervisor::wait_for_events() {
   std::vector<pollfd> watched{{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+  screen_.watch(watched);
   std::optional<Clock::time_point> wake = deadline_;
+  if (reminder_ && (!wake || *reminder_ < *wake)) wake = reminder_;
   for (const auto& host : hosts_) {
     host->watch(watched);
     const std::optional<Clock::time_point> wakes_at = host->wakes_at();
     if (wakes_at && (!wake || *wakes_at < *wake)) wake = wakes_at;
   }
   poll_until(watched, wake);
+  screen_.flush();
 }
 
 void Supervisor::take_events() {
@@ -168,7 +197,7 @@ void Supervisor::take_events() {
                               on_end(member, ended_by(member, end.status));
                             },
                             [&](const Words& words) {
-                              console_.line(fmt::format("[{}] {}", job_.machines[machine - 1].name, words.text));
+                              screen_.line(fmt::format("[{}] {}", job_.machines[machine - 1].name, words.text));
                             },
                             [&](const Lost& lost) { on_lost(machine, lost.error); }},
                  event);
@@ -179,7 +208,7 @@ void Supervisor::take_events() {
 void Supervisor::on_line(Member& member, const Line& line) {
   if (line.is_stdout && member.command.role == "scheduler" && on_scheduler_line(line.text)) return;
   member.first_error.line(line.text);
-  console_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line.text));
+  screen_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line.text));
   if (!hosts_[member.command.machine]->shares_run_dir()) keep_line(member, line.text);
 }
 
@@ -198,8 +227,9 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
   }
   const std::optional<job::Progress> progress = job::parse_progress(line);
   if (progress) {
-    job_ran_ = true;
-    console_.live(job::format_progress(*progress), Clock::now());
+    progress_ = *progress;
+    step_times_.at(progress->step, Clock::now());
+    screen_.live(job::format_progress(*progress));
   }
   return progress.has_value();
 }
@@ -217,9 +247,29 @@ void Supervisor::on_signal(int signal) {
     default: break;
   }
   if (phase_ >= Phase::kStopping) return;
-  say(fmt::format("stopping the job ({}); what still runs in {} s is killed", strsignal(signal),
-                  std::chrono::duration_cast<std::chrono::seconds>(job_.limits.kill_after).count()));
-  stop();
+  const Limits::Duration time = progress_ ? time_to_stop() : job_.limits.kill_after;
+  say(fmt::format(
+      "stopping the job ({}): {}; what still runs in {:.0f} s is killed, and a second Ctrl-C kills at once",
+      strsignal(signal),
+      progress_ ? "each process ends its step, and worker 0 writes a checkpoint" : "it has not begun to train",
+      std::chrono::duration<double>(time).count()));
+  stop(time);
+  reminder_ = Clock::now() + job_.limits.remind;
+}
+
+// A process may have just begun a step when TERM comes, and wait in it for others that have, too.
+Limits::Duration Supervisor::time_to_stop() const {
+  constexpr int kSteps = 3;
+  const auto steps = std::chrono::duration_cast<Limits::Duration>(kSteps * step_times_.longest(Clock::now()));
+  return job_.limits.stop + steps;
+}
+
+void Supervisor::remind() {
+  reminder_.reset();
+  if (phase_ != Phase::kStopping) return;
+  say(fmt::format("waiting for {} to end ({:.0f} s left; Ctrl-C kills at once)", running_names(),
+                  std::chrono::duration<double>(*deadline_ - Clock::now()).count()));
+  reminder_ = Clock::now() + job_.limits.remind;
 }
 
 Ended Supervisor::ended_by(const Member& member, int status) const {
@@ -247,7 +297,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
 
 // Before the job runs it is the cause of a failed start; later a failure of whatever ran there.
 void Supervisor::on_lost(size_t machine, const Error& error) {
-  if (!job_ran_ && phase_ < Phase::kStopping) start_failed(error);
+  if (!progress_ && phase_ < Phase::kStopping) start_failed(error);
   for (Member& member : members_) {
     if (!member.running || member.command.machine != machine) continue;
     member.first_error.line(fmt::format("error [{}] {}", code_name(error.code), error.message));
@@ -260,7 +310,7 @@ void Supervisor::on_lost(size_t machine, const Error& error) {
 
 void Supervisor::on_failure(const Ended& ended) {
   if (phase_ >= Phase::kStopping) return;
-  if (!job_ran_) return stop();
+  if (!progress_) return stop(job_.limits.kill_after);
   const bool known_before = phase_ == Phase::kSettling && !workers_done();
   if (known_before) return;
   enter(Phase::kSettling,
@@ -276,7 +326,9 @@ void Supervisor::on_deadline() {
                     {}});
       return;
     case Phase::kRunning: return deadline_.reset();
-    case Phase::kSettling: say(fmt::format("still running, stopped now: {}", running_names())); return stop();
+    case Phase::kSettling:
+      say(fmt::format("still running, stopped now: {}", running_names()));
+      return stop(job_.limits.kill_after);
     case Phase::kStopping: say(fmt::format("did not stop, killed now: {}", running_names())); return kill();
     case Phase::kKilled: return;
   }
@@ -287,10 +339,10 @@ void Supervisor::enter(Phase phase, Limits::Duration time) {
   deadline_ = Clock::now() + time;
 }
 
-void Supervisor::stop() {
+void Supervisor::stop(Limits::Duration time) {
   if (phase_ >= Phase::kStopping) return;
   for (const auto& host : hosts_) host->signal(SIGTERM);
-  enter(Phase::kStopping, job_.limits.kill_after);
+  enter(Phase::kStopping, time);
 }
 
 void Supervisor::kill() {
@@ -313,11 +365,12 @@ bool Supervisor::workers_done() const {
 
 // The cause comes last: it is what the user reads.
 JobEnd Supervisor::report() {
-  console_.finish();
   const std::optional<size_t> root = root_cause(ended_);
+  if (!root && !start_error_ && progress_) screen_.live(job::format_progress(job::completed(*progress_)));
+  screen_.finish();
   if (start_error_ && (!root || ended_[*root].stopped)) {
     if (!job_.log_hint.empty()) say(job_.log_hint);
-    console_.line(start_error_->text());
+    screen_.line(start_error_->text());
     return {job::exit_code(start_error_->code), start_error_->text(), peak_rss_bytes_};
   }
   if (!root) return {job::kExitOk, "", peak_rss_bytes_};
@@ -331,12 +384,37 @@ JobEnd Supervisor::report() {
 // Returns the error that it printed.
 std::string Supervisor::report_failure(const Ended& ended, const Member& member) {
   if (!job_.log_hint.empty()) say(job_.log_hint);
-  std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
-  std::string error = fmt::format("{}", fmt::join(member.first_error.lines(), "\n"));
-  say(error.empty() ? what + " without a word" : what + "; its first error:");
-  if (error.empty()) return what;
-  console_.line(error);
-  return error;
+  const std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
+  const bool reported = !member.first_error.error().empty();
+  if (!reported && was_killed(ended)) return report_killed(ended, what);
+  const std::string words =
+      fmt::format("{}", fmt::join(reported ? member.first_error.error() : member.first_error.last_lines(), "\n"));
+  if (words.empty()) {
+    say(what + " and printed nothing");
+    return what;
+  }
+  say(fmt::format("{}; its {}:", what, reported ? "first error" : "last lines"));
+  screen_.line(words);
+  return words;
+}
+
+// A process that was killed could not say anything about it; the others say what they noticed.
+std::string Supervisor::report_killed(const Ended& ended, const std::string& what) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> seen;
+  for (const Member& member : members_) {
+    if (member.command.name() == ended.name || member.first_error.error().empty()) continue;
+    seen.push_back(fmt::format("  {}: {}", member.command.name(), member.first_error.error().front()));
+  }
+  const size_t more = seen.size() > kShown ? seen.size() - kShown : 0;
+  seen.resize(seen.size() - more);
+  if (more > 0) seen.push_back(fmt::format("  and {} more; their logs have it", more));
+  const std::string cause = ended.signal == SIGKILL && !ended.stopped
+                                ? ": by a kill -9, or by the system because memory ran out (dmesg says so)"
+                                : "";
+  say(fmt::format("{}{}{}", what, cause, seen.empty() ? "" : "; what the others saw:"));
+  for (const std::string& line : seen) screen_.line(line);
+  return what;
 }
 
 }  // namespace
@@ -372,7 +450,7 @@ std::string complaint(const Finished& copy) {
 }
 
 // --sync-dst-dir (R-L8), several hosts at a time. The first that fails ends the others.
-Result<> copy_directory(const Job& job, Console& console, SignalQueue& signals) {
+Result<> copy_directory(const Job& job, Screen& screen, SignalQueue& signals) {
   std::vector<Command> commands;
   std::vector<std::string> hosts;
   for (const Machine& machine : job.machines) {
@@ -381,7 +459,7 @@ Result<> copy_directory(const Job& job, Console& console, SignalQueue& signals) 
     hosts.push_back(machine.name);
   }
   if (commands.empty()) return {};
-  console.line(fmt::format("dtrain: copying the current directory to {} hosts", commands.size()));
+  screen.line(fmt::format("dtrain: copying the current directory to {} hosts", commands.size()));
   std::optional<size_t> failed;
   const auto goes_on = [&failed](size_t i, const Finished& copy) {
     if (!failed && !copy.ended_with(0)) failed = i;
@@ -395,12 +473,12 @@ Result<> copy_directory(const Job& job, Console& console, SignalQueue& signals) 
 
 Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark) {
   std::vector<std::unique_ptr<Host>> hosts;
-  DT_TRY(auto here, LocalHost::create({job.name, job.record_root, job.limits.kill_after}));
+  DT_TRY(auto here, LocalHost::create({job.name, job.record_root, job.limits.stop}));
   hosts.push_back(std::move(here));
   for (const Machine& machine : job.machines) {
     DT_TRY(auto there, RemoteHost::create({.machine = machine,
                                            .job = job.name,
-                                           .kill_after = job.limits.kill_after,
+                                           .kill_after = job.limits.stop,
                                            .greet = job.limits.greet,
                                            .mark = mark,
                                            .build_id = std::string(job::build_id()),
@@ -412,16 +490,16 @@ Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std:
 
 }  // namespace
 
-Result<JobEnd> supervise(const Job& job, Console& console) {
+Result<JobEnd> supervise(const Job& job, Screen& screen) {
   SignalQueue signals;
-  DT_TRY_VOID(copy_directory(job, console, signals));
+  DT_TRY_VOID(copy_directory(job, screen, signals));
   std::optional<Mark> mark;  // made after the copying, or every host would have one
   if (!job.machines.empty()) {
     DT_TRY(Mark made, Mark::create(job));
     mark.emplace(std::move(made));
   }
   DT_TRY(auto hosts, make_hosts(job, mark ? mark->path() : ""));
-  return Supervisor(job, console, signals, std::move(hosts)).run();
+  return Supervisor(job, screen, signals, std::move(hosts)).run();
 }
 
 }  // namespace dtrain::launch

@@ -17,12 +17,15 @@
 #include <string>
 #include <vector>
 
-#include "base/console.h"
 #include "base/error.h"
 #include "launch/command.h"
+#include "launch/screen.h"
 #include "launch/ssh.h"
 
 namespace dtrain::launch {
+
+// From TERM to KILL for processes of a job that runs: a step of a large network, and a checkpoint on a slow disk.
+inline constexpr std::chrono::seconds kStopTime{120};
 
 struct Limits {
   using Duration = std::chrono::milliseconds;
@@ -31,7 +34,9 @@ struct Limits {
   Duration settle = std::chrono::seconds(15);            // for the others to end after one has failed
   Duration settle_scheduler = std::chrono::seconds(45);  // the same after the scheduler has: they retry for its grace
   Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers after the last worker has ended
-  Duration kill_after = std::chrono::seconds(10);        // between TERM and KILL
+  Duration stop = kStopTime;                             // between TERM and KILL of a job that runs, beside three steps
+  Duration remind = std::chrono::seconds(10);            // between lines that say whom a stopped job waits for
+  Duration kill_after = std::chrono::seconds(10);        // the same after a failure, or before the job runs
 };
 
 struct Job {
@@ -58,13 +63,10 @@ struct JobEnd {
 // A host that cannot be reached, or lacks the executable, is a failed start (Code::kStartup); one that is lost later
 // takes its processes with it.
 //
-// Blocks until all have ended. TERM, INT, USR1 and HUP stop the job: TERM to all, KILL after `kill_after`; a second INT
-// kills at once. USR2 is passed on. The first error of the process that failed first is the last thing it prints. An
-// Error only when nothing could be started. The process has one thread.
-Result<JobEnd> supervise(const Job& job, Console& console);
-inline Result<int> run(const Job& job, Console& console) {
-  DT_TRY(const JobEnd end, supervise(job, console));
-  return end.exit_code;
-}
+// Blocks until all have ended. TERM, INT, USR1 and HUP stop the job: TERM to all, then the time for each to end its
+// step and for rank 0 to write a checkpoint, then KILL; a second INT kills at once. USR2 is passed on. What ended the
+// job is the last thing that is printed: the first error of the process that failed first, or which process was killed
+// and what the others saw of it. An Error only when nothing could be started. The process has one thread.
+Result<JobEnd> supervise(const Job& job, Screen& screen);
 
 }  // namespace dtrain::launch

@@ -6,34 +6,58 @@ using namespace dtrain;
 using namespace std::chrono_literals;
 
 namespace {
-const Console::Time kStart{};
-}
 
-TEST_CASE("on a terminal the live line stays below all other output", "[base]") {
+const Console::Time kStart{};
+
+// What a console writes when it is used so, on a terminal of this width.
+std::string written(int columns, const std::function<void(Console&, int& columns)>& use) {
   std::string bytes;
   {
-    Console console([&](std::string_view text) { bytes += text; }, 20);
-    console.line("one");
-    console.live("step 1", kStart);
-    console.line("two");
-    console.live("a text that is wider than the terminal", kStart);
+    Console console([&](std::string_view text) { bytes += text; }, [&] { return columns; });
+    use(console, columns);
   }
-  CHECK(bytes ==
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("on a terminal the live line stays below all other output, and ends in full", "[base]") {
+  CHECK(written(20,
+                [](Console& console, int&) {
+                  console.line("one");
+                  console.live("step 1", kStart);
+                  console.line("two");
+                  console.live("a text that is wider than the terminal", kStart);
+                }) ==
         "one\n"
         "\r\x1b[Kstep 1"
         "\r\x1b[Ktwo\n\r\x1b[Kstep 1"
-        "\r\x1b[Ka text that is wide\n");
+        "\r\x1b[Ka text that is wide"
+        "\r\x1b[Ka text that is wider than the terminal\n");
 }
 
-TEST_CASE("without a terminal the live line is plain text, at most every 10 s", "[base]") {
-  std::string bytes;
-  {
-    Console console([&](std::string_view text) { bytes += text; }, 0);
-    console.live("step 1", kStart);
-    console.live("step 2", kStart + 9s);
-    console.line("one");
-    console.live("step 3", kStart + 10s);
-    console.live("step 4", kStart + 19s);
-  }
-  CHECK(bytes == "step 1\none\nstep 3\n");
+TEST_CASE("the live line is as wide as the window is now", "[base]") {
+  CHECK(written(20,
+                [](Console& console, int& columns) {
+                  console.live("0123456789", kStart);
+                  columns = 5;  // now it covers two rows
+                  console.resized();
+                  columns = 20;
+                  console.resized();
+                }) ==
+        "\r\x1b[K0123456789"
+        "\r\x1b[1A\x1b[J0123"
+        "\r\x1b[K0123456789"
+        "\r\x1b[K0123456789\n");
+}
+
+TEST_CASE("without a terminal the live line is plain text, at most every 10 s and at the end", "[base]") {
+  CHECK(written(0, [](Console& console, int&) {
+          console.live("step 1", kStart);
+          console.live("step 2", kStart + 9s);
+          console.line("one");
+          console.live("step 3", kStart + 10s);
+          console.live("step 4", kStart + 19s);
+        }) == "step 1\none\nstep 3\nstep 4\n");
+  CHECK(written(0, [](Console& console, int&) { console.live("step 1", kStart); }) == "step 1\n");
 }

@@ -146,7 +146,7 @@ std::string Hosts::gateway() const {
 
 ProcessOptions Hosts::options(const std::string& directory) const {
   return {.directory = directory,
-          .environment = {"PATH=" + dir_.path("bin") + ":" + std::getenv("PATH"), "XDG_RUNTIME_DIR=" + directory,
+          .environment = {"PATH=" + dir_.path("bin") + ":" + std::getenv("PATH"), "XDG_STATE_HOME=" + directory,
                           "DMLC_INTERFACE", "DMLC_NODE_HOST", "DTRAIN_TOKEN"}};
 }
 

@@ -21,8 +21,12 @@ class LaunchedJob {
     std::vector<std::string> command = {
         dtrain_program(), "-n", std::to_string(workers), "-s", std::to_string(servers), "--run-dir", run_dir()};
     command.insert(command.end(), flags.begin(), flags.end());
-    launcher_ = std::make_unique<Process>(
-        command, ProcessOptions{.directory = dir_.path(), .environment = {"XDG_RUNTIME_DIR=" + dir_.path()}});
+    start(command);
+  }
+  // Goes on with the run as its user would, once the launcher has ended.
+  Process& resume() {
+    start({dtrain_program(), "--resume", run_dir()});
+    return *launcher_;
   }
   Process& launcher() { return *launcher_; }
   [[nodiscard]] std::string run_dir() const { return dir_.path("run"); }
@@ -43,6 +47,11 @@ class LaunchedJob {
   [[nodiscard]] bool record_is_gone() const { return std::filesystem::is_empty(dir_.path("dtrain")); }
 
  private:
+  void start(const std::vector<std::string>& command) {
+    launcher_ = std::make_unique<Process>(
+        command, ProcessOptions{.directory = dir_.path(), .environment = {"XDG_STATE_HOME=" + dir_.path()}});
+  }
+
   TempDir dir_;
   std::unique_ptr<Process> launcher_;
 };
@@ -66,6 +75,15 @@ bool all_gone(const std::vector<pid_t>& pids, double seconds) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// The last line that begins so behind "dtrain: ", and all behind it.
+std::vector<std::string> lines_after(const std::string& text, const std::string& beginning) {
+  const size_t at = text.rfind("\ndtrain: " + beginning);
+  std::istringstream rest(at == std::string::npos ? "" : text.substr(at + 1));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(rest, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace
@@ -104,20 +122,45 @@ TEST_CASE("a launcher that is killed takes its job with it", "[launcher]") {
   CHECK(all_gone(pids, kStopSeconds));
 }
 
-TEST_CASE("a job whose worker dies ends with 5, names it last and leaves nothing running", "[launcher]") {
+// The victim's own log says nothing of its death: what the survivors report is what a user can go by.
+TEST_CASE("after kill -9 of a process every survivor names it, the checkpoints load and the job resumes", "[kills]") {
+  struct Victim {
+    std::string name;
+    size_t position;  // in the record: the scheduler, servers, workers
+    int code;         // of the job
+  };
+  const Victim victim = GENERATE(Victim{"worker 1", 4, 5}, Victim{"server 0", 1, 5}, Victim{"scheduler", 0, 4});
+  INFO("killed: " << victim.name);
   LaunchedJob job(endless_training());
-  const bool started = job.launcher().wait_for_output("samples/s", kStartSeconds);
+  const bool saved = job.launcher().wait_for_output("Saved checkpoint", kStartSeconds);
   INFO(job.launcher().output());
-  REQUIRE(started);
+  REQUIRE(saved);
   const std::vector<pid_t> pids = job.processes();
   REQUIRE(pids.size() == 5);
-  ::kill(pids[4], SIGKILL);
-  const Ended end = job.launcher().wait(kStopSeconds);
+  ::kill(pids[victim.position], SIGKILL);
+  const Ended end = job.launcher().wait(2 * kStopSeconds);
   INFO("now:\n" << end.output);
-  CHECK(end.code == 5);
-  CHECK(contains(end.output, "worker 1"));
-  CHECK(contains(end.output, "was killed by signal 9"));
+  CHECK(end.code == victim.code);
   CHECK(all_gone(pids, 0));
+
+  const std::vector<std::string> last = lines_after(end.output, victim.name + " on ");
+  REQUIRE(last.size() == 5);  // it, and four survivors
+  CHECK(contains(last[0], "was killed by signal 9 (Killed)"));
+  for (size_t i = 1; i < last.size(); i++) {
+    INFO(last[i]);
+    CHECK(last[i].starts_with("  "));
+    CHECK(contains(last[i], ": error ["));
+    CHECK(contains(last[i].substr(last[i].find(": error [")), victim.name));
+  }
+  CHECK_FALSE(contains(end.output, "its first error"));
+
+  CHECK(checkpoint_count(job.run_dir()) > 0);
+  CHECK(broken_files(job.run_dir()).empty());
+  const bool resumed = job.resume().wait_for_output("samples/s", kStartSeconds);
+  INFO("resumed:\n" << job.launcher().output());
+  REQUIRE(resumed);
+  job.launcher().signal(SIGTERM);
+  CHECK(job.launcher().wait(kStopSeconds).code == 75);
 }
 
 TEST_CASE("every role leaves its log and the job its summary in the run directory", "[launcher]") {

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 
 #include "base/file.h"
 #include "support/temp_dir.h"
@@ -14,8 +15,7 @@ using namespace dtrain::launch;
 
 TEST_CASE("the processes of a job are on record while it runs, for its user alone", "[launch]") {
   const test::TempDir dir;
-  const std::string root = record_root(dir.path());
-  CHECK(root == dir.path("dtrain"));
+  const std::string root = dir.path("a/b/dtrain");  // its parents are made
   {
     Result<JobRecord> record = JobRecord::create(root, "lenet-1");
     REQUIRE(record);
@@ -42,9 +42,46 @@ TEST_CASE("a place that others may write to is refused for the record", "[launch
   }
 }
 
-TEST_CASE("without a runtime directory the record lies in /tmp", "[launch]") {
-  CHECK(record_root("") == fmt::format("/tmp/dtrain-{}", ::getuid()));
-  CHECK(record_root("/no/such/directory") == record_root(""));
+// Not in the runtime directory, which is removed when the user logs out while the job runs on.
+TEST_CASE("the record lies in the user's state directory", "[launch]") {
+  using Variables = std::map<std::string, std::string>;
+  const auto root = [](const Variables& variables) {
+    return record_root([&](const std::string& name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  const test::TempDir home;
+  CHECK(root({{"XDG_STATE_HOME", "/state"}, {"HOME", home.path()}}) == "/state/dtrain");
+  CHECK(root({{"HOME", home.path()}, {"XDG_RUNTIME_DIR", "/run/user/1"}}) == home.path(".local/state/dtrain"));
+  for (const char* none : {"", "relative", "/no/such/directory"}) {
+    CHECK(root({{"HOME", none}}) == fmt::format("/tmp/dtrain-{}", ::getuid()));
+  }
+  CHECK(root({}) == fmt::format("/tmp/dtrain-{}", ::getuid()));
+}
+
+// Hosts that share a home, and a host that went down with a job on it.
+TEST_CASE("records of other hosts are left alone, those of ended processes of this one are removed", "[launch]") {
+  const test::TempDir dir;
+  const std::string root = dir.path("dtrain");
+  std::string own;
+  {
+    Result<JobRecord> record = JobRecord::create(root, "mine");
+    REQUIRE(record);
+    own = std::filesystem::path(record->file()).filename().string();
+  }
+  CHECK(is_own_record(own));
+  CHECK_FALSE(is_own_record("processes-elsewhere-12"));
+  CHECK_FALSE(is_own_record(own + "-12"));
+  for (const char* job : {"gone", "other", "running"}) REQUIRE(std::filesystem::create_directory(root + "/" + job));
+  REQUIRE(write_file_atomic(root + "/gone/" + own, "worker 0 1 1\n"));  // the first process started at another time
+  REQUIRE(write_file_atomic(root + "/other/processes-elsewhere-12", "worker 0 1 1\n"));
+  const std::string self = fmt::format("{} {}", ::getpid(), process_start_time(::getpid()).value());
+  REQUIRE(write_file_atomic(root + "/running/" + own, "worker 0 1 1\nworker 1 " + self + "\n"));
+  REQUIRE(JobRecord::create(root, "next"));
+  CHECK_FALSE(std::filesystem::exists(root + "/gone"));
+  CHECK(std::filesystem::exists(root + "/other/processes-elsewhere-12"));
+  CHECK(std::filesystem::exists(root + "/running/" + own));
 }
 
 TEST_CASE("the start time tells a process from a later one with its pid", "[launch]") {

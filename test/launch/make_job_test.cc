@@ -26,7 +26,7 @@ Job job_with(const job::Flags& flags, const std::string& token = "secret",
                    .hosts = std::move(hosts),
                    .run_dir = "runs/x",
                    .token = token,
-                   .runtime_directory = ""});
+                   .record_root = ""});
 }
 
 bool has(const std::vector<std::string>& list, const std::string& what) {
@@ -76,7 +76,7 @@ Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
                    .hosts = hosts,
                    .run_dir = "runs/x",
                    .token = "secret",
-                   .runtime_directory = "",
+                   .record_root = "",
                    .variables = {.scheduler = {"A=1"},
                                  .server = {"A=1"},
                                  .worker = {"A=1", "OMP_NUM_THREADS=3"},
@@ -115,7 +115,7 @@ TEST_CASE("by ssh servers and workers go to their hosts and the scheduler stays 
   CHECK(job.machines[0].copy.empty());
   CHECK(shell_line(job.machines[0].ssh) ==
         "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
-        "ControlMaster=no -p 2222 -l me -- a 'exec sh -s'");
+        "ControlMaster=no -o ControlPath=none -p 2222 -l me -- a 'exec sh -s'");
   CHECK(starter_script(job.machines[0]) ==
         "LD_LIBRARY_PATH='/opt/my lib'; export LD_LIBRARY_PATH\n"
         "cd /work || exit 125; [ -x /work/build/dtrain ] || exit 127; exec /work/build/dtrain launch-agent\n");
@@ -147,9 +147,31 @@ TEST_CASE("what is copied to other hosts runs there", "[launch]") {
   CHECK(job.scheduler.arguments[0] == "/work/build/dtrain");
   CHECK(shell_line(job.machines[0].copy) ==
         "rsync -az --mkpath --timeout=60 --exclude runs --exclude '*.o' -e 'ssh -T -o BatchMode=yes -o "
-        "ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ControlMaster=no -p 2222 -l me' ./ "
+        "ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ControlMaster=no -o ControlPath=none "
+        "-p 2222 -l me' ./ "
         "a:/tmp/copy/");
   CHECK(remote_executable("/usr/bin/dtrain", "/work", "/tmp/copy") == "/usr/bin/dtrain");
+}
+
+// It is typed after `dtrain kill`, and is part of command lines.
+TEST_CASE("a job's name is one plain word whatever its run directory is called", "[launch]") {
+  const job::Flags flags = two_by_one();
+  const auto name = [&](const std::string& run_dir) {
+    const std::string all = make_job({.executable = "/opt/dtrain",
+                                      .arguments = {},
+                                      .flags = flags,
+                                      .host = "node",
+                                      .hosts = std::nullopt,
+                                      .run_dir = run_dir,
+                                      .token = "secret",
+                                      .record_root = ""})
+                                .name;
+    return all.substr(0, all.rfind('-'));
+  };
+  CHECK(name("runs/lenet-1/") == "lenet-1");
+  CHECK(name("my runs/first try, lr=0.1") == "first-try--lr-0.1");
+  CHECK(name("runs/-n 'x'") == "n--x-");
+  for (const char* none : {"", ".", "..", "runs/---", "/"}) CHECK(name(none) == "job");
 }
 
 // V17.
@@ -169,9 +191,9 @@ TEST_CASE("--dry-run of a job by ssh is what would be run, and shows no secret",
         "\n"
         "once a host, before the processes start:\n"
         "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
-        "ControlMaster=no -p 2222 -l me -- a 'exec sh -s'\n"
+        "ControlMaster=no -o ControlPath=none -p 2222 -l me -- a 'exec sh -s'\n"
         "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
-        "ControlMaster=no -- b 'exec sh -s'\n"
+        "ControlMaster=no -o ControlPath=none -- b 'exec sh -s'\n"
         "\n"
         "variables, through the standard input of ssh:\n"
         "server 0: OMP_NUM_THREADS LD_LIBRARY_PATH DTRAIN_HOST_ROLES A DTRAIN_TOKEN DMLC_NUM_WORKER DMLC_NUM_SERVER "

@@ -30,13 +30,14 @@ TEST_CASE("the first error of a process is kept with its context", "[launch]") {
                            "more", "  while nothing", "error [peer lost] server 0", "  while waiting"}) {
     first.line(line);
   }
-  CHECK(first.lines() ==
+  CHECK(first.error() ==
         std::vector<std::string>{"error [data] a.rec: broken", "  while reading a.rec", "  while training"});
 }
 
 TEST_CASE("of a process that reports no error the last lines are kept", "[launch]") {
   FirstError first;
-  CHECK(first.lines().empty());
+  CHECK(first.last_lines().empty());
   for (const char* line : {"1", "2", "3", "4"}) first.line(line);
-  CHECK(first.lines() == std::vector<std::string>{"2", "3", "4"});
+  CHECK(first.error().empty());
+  CHECK(first.last_lines() == std::vector<std::string>{"2", "3", "4"});
 }

@@ -13,6 +13,8 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "launch/message.h"
+#include "launch/output.h"
 #include "launch/supervisor.h"
 #include "launch/unique_fd.h"
 #include "support/temp_dir.h"
@@ -74,6 +76,12 @@ inline void write_out(int fd, std::string_view bytes) {
   }
 }
 
+inline std::string host_name() {
+  std::array<char, 256> name{};
+  REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
+  return name.data();
+}
+
 class Launcher {
  public:
   // `directory`: to run in; empty: the test's own.
@@ -87,10 +95,10 @@ class Launcher {
       ::fcntl(ends[1], F_SETFD, FD_CLOEXEC);
       int code = 99;
       {
-        Console console([&](std::string_view bytes) { write_out(ends[1], bytes); }, 0);
-        const Result<JobEnd> end = launch::supervise(job, console);
-        console.line(end ? fmt::format("END {} of {}", end->error.size(), end->peak_rss_bytes.size())
-                         : end.error().text());
+        Screen screen{UniqueFd(ends[1])};
+        const Result<JobEnd> end = launch::supervise(job, screen);
+        screen.line(end ? fmt::format("END {} of {}", end->error.size(), end->peak_rss_bytes.size())
+                        : end.error().text());
         code = end ? end->exit_code : 98;
       }
       ::_exit(code);
@@ -130,7 +138,7 @@ class Launcher {
 
   [[nodiscard]] const std::string& output() const { return output_; }
   [[nodiscard]] std::string record(const TempDir& dir) const {
-    return dir.path(fmt::format("record/job/processes-{}", pid_));
+    return dir.path(fmt::format("record/job/processes-{}-{}", test::host_name(), pid_));
   }
 
  private:
@@ -145,13 +153,17 @@ class Launcher {
     if (left <= 0 || ::poll(&watched, 1, static_cast<int>(left)) <= 0) return false;
     std::array<char, 4096> buffer;
     const ssize_t got = ::read(output_fd_.get(), buffer.data(), buffer.size());
-    if (got > 0) output_.append(buffer.data(), static_cast<size_t>(got));
-    return got > 0;
+    if (got <= 0) return false;
+    messages_.add({buffer.data(), static_cast<size_t>(got)},
+                  [this](const std::string& message) { REQUIRE(show(message, console_)); });
+    return true;
   }
 
   pid_t pid_ = 0;
   UniqueFd output_fd_;
   std::string output_;
+  LineSplitter messages_{kMessageMax};
+  Console console_{[this](std::string_view text) { output_ += text; }, [] { return 0; }};
 };
 
 // A zombie has ended; whoever inherited it has not looked yet.
@@ -190,11 +202,12 @@ inline bool contains(const std::string& text, const std::string& part) {
 
 // Short, so that cases that reach a limit are quick; the cases that must not reach one set it high.
 inline const Limits kQuick{
-    .start = 300ms, .settle = 500ms, .settle_scheduler = 500ms, .wind_down = 500ms, .kill_after = 300ms};
+    .start = 300ms, .settle = 500ms, .settle_scheduler = 500ms, .wind_down = 500ms, .stop = 300ms, .kill_after = 300ms};
 inline const Limits kPatient{.start = kPatience,
                              .settle = kPatience,
                              .settle_scheduler = kPatience,
                              .wind_down = kPatience,
+                             .stop = kPatience,
                              .kill_after = kPatience};
 
 }  // namespace dtrain::launch::test

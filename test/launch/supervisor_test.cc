@@ -171,6 +171,61 @@ TEST_CASE("after a failure those who do not end by themselves are stopped", "[la
   CHECK(all_gone(dir));
 }
 
+// Its own log says nothing of its death, and would be taken for the cause.
+TEST_CASE("the last lines say which process was killed and what the others saw", "[launch]") {
+  const TempDir dir;
+  const std::string saw = "await dead; echo 'error [peer lost] worker 0 is silent'; echo '  while training'; exit 5";
+  Launcher launcher(
+      job_of(dir,
+             {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=1; mark live; await dead; exit 5",
+              .workers = {"await live; echo all is well; (sleep 0.1; mark dead) & kill -9 $$", saw}},
+             kPatient));
+  CHECK(launcher.wait() == 5);
+  const std::string& output = launcher.output();
+  INFO(output);
+  CHECK(contains(
+      output,
+      "dtrain: logs are in runs/x\n"
+      "dtrain: worker 0 on here was killed by signal 9 (Killed): by a kill -9, or by the system because memory "
+      "ran out (dmesg says so); what the others saw:\n"
+      "  worker 1: error [peer lost] worker 0 is silent\n"
+      "END 48 of 3\n"));
+  CHECK_FALSE(contains(output, "its first error"));
+}
+
+TEST_CASE("a process that ends without an error of its own is shown with its last lines", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(job_of(dir, {.scheduler = "echo one; echo two; echo three; echo four; exit 1"}, kPatient));
+  CHECK(launcher.wait() == 1);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "ended with code 1 (internal error); its last lines:\ntwo\nthree\nfour\n"));
+}
+
+// A step and a checkpoint may take long; whom it waits for is said, and the time grows with the steps that were seen.
+TEST_CASE("a job that is stopped has time for its step, and a second interrupt does not wait", "[launch]") {
+  const TempDir dir;
+  Limits limits = kPatient;
+  limits.kill_after = 0ms;
+  limits.stop = 100s;
+  limits.remind = 50ms;
+  Launcher launcher(job_of(
+      dir,
+      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=0; await done",
+       .workers = {"trap 'mark asked' TERM; echo ready; while [ ! -e asked ]; do sleep 0.02; done; mark done; exit 75",
+                   Scripts::kStubborn}},
+      limits));
+  launcher.await("] ready");
+  launcher.await("] stubborn");
+  launcher.await("step 0");
+  launcher.signal(SIGTERM);
+  launcher.await("each process ends its step, and worker 0 writes a checkpoint; what still runs in 10");
+  launcher.await("waiting for worker 1 to end (");
+  launcher.signal(SIGINT);
+  CHECK(launcher.wait() == 5);
+  CHECK(contains(launcher.output(), "a second interrupt: killing the job"));
+  CHECK(all_gone(dir));
+}
+
 TEST_CASE("servers that do not end after the last worker are stopped and count as failed", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(dir, {.workers = {"mark done"}, .servers = {Scripts::kStubborn}}, kQuick));

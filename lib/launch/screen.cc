@@ -1,0 +1,94 @@
+#include "launch/screen.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "launch/message.h"
+#include "launch/poll_until.h"
+
+namespace dtrain::launch {
+namespace {
+
+constexpr const char* kLineWord = "line";
+constexpr const char* kLiveWord = "live";
+constexpr const char* kFinishWord = "finish";
+
+}  // namespace
+
+Screen::Screen(UniqueFd out, size_t bytes_max) : out_(std::move(out)), bytes_max_(bytes_max) {
+  ::fcntl(out_.get(), F_SETFL, ::fcntl(out_.get(), F_GETFL) | O_NONBLOCK);
+}
+
+Screen::~Screen() {
+  flush();
+  while (out_.open() && !empty()) {
+    std::vector<pollfd> watched;
+    watch(watched);
+    poll_until(watched, std::nullopt);
+    flush();
+  }
+}
+
+void Screen::watch(std::vector<pollfd>& watched) const {
+  if (out_.open() && !empty()) watched.push_back({.fd = out_.get(), .events = POLLOUT, .revents = 0});
+}
+
+void Screen::add(Entry entry) {
+  const bool replaces = entry.kind == Kind::kLive && !queue_.empty() && queue_.back().kind == Kind::kLive;
+  if (replaces) {
+    bytes_ -= queue_.back().text.size() + 1;
+    queue_.pop_back();
+  }
+  bytes_ += entry.text.size() + 1;
+  queue_.push_back(std::move(entry));
+  while (bytes_ > bytes_max_ && queue_.size() > 1) leave_out_oldest();
+  flush();
+}
+
+void Screen::leave_out_oldest() {
+  if (queue_.front().kind == Kind::kLine) left_out_++;
+  bytes_ -= queue_.front().text.size() + 1;
+  queue_.pop_front();
+}
+
+std::string Screen::next_message() {
+  if (left_out_ > 0) {
+    return to_message({kLineWord, fmt::format("dtrain: {} lines are left out here, because the terminal was held up "
+                                              "(the logs in the run directory have them)",
+                                              std::exchange(left_out_, 0))});
+  }
+  const Entry entry = std::move(queue_.front());
+  queue_.pop_front();
+  bytes_ -= entry.text.size() + 1;
+  if (entry.kind == Kind::kFinish) return to_message({kFinishWord});
+  return to_message({entry.kind == Kind::kLine ? kLineWord : kLiveWord, entry.text});
+}
+
+void Screen::flush() {
+  while (out_.open() && !empty()) {
+    if (sending_.empty()) sending_ = next_message();
+    const ssize_t put = ::write(out_.get(), sending_.data(), sending_.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EAGAIN) return;
+    if (put <= 0) return out_.close();  // nobody reads it any more
+    sending_.erase(0, static_cast<size_t>(put));
+  }
+}
+
+Result<> show(std::string_view message, Console& console) {
+  DT_TRY(const std::vector<std::string> words, parse_message(message));
+  const std::string kind = words.empty() ? "" : words[0];
+  if (kind == kLineWord && words.size() == 2) {
+    console.line(words[1]);
+  } else if (kind == kLiveWord && words.size() == 2) {
+    console.live(words[1], Console::Time::clock::now());
+  } else if (kind == kFinishWord) {
+    console.finish();
+  } else {
+    return fail(Code::kUsage, "'{}' is no message for a terminal", kind);
+  }
+  return {};
+}
+
+}  // namespace dtrain::launch

@@ -1,0 +1,314 @@
+// A launcher on a terminal: a pseudo-terminal whose other end the test holds, with a shell that does job control.
+#include "launch/foreground.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+
+#include "launch/signal_queue.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::launch;
+using namespace std::chrono_literals;
+using dtrain::test::TempDir;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Work = std::function<Result<int>(Screen&)>;
+constexpr auto kPatience = 20s;  // far above what any case needs: a machine may be busy
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+template <class Holds>
+bool soon(Holds&& holds) {
+  const auto deadline = Clock::now() + kPatience;
+  while (!holds()) {
+    if (Clock::now() > deadline) return false;
+    ::poll(nullptr, 0, 5);
+  }
+  return true;
+}
+
+// Files by which processes tell each other how far they are.
+class Marks {
+ public:
+  void set(const std::string& name) const { UniqueFd(::open(dir_.path(name).c_str(), O_CREAT | O_WRONLY, 0600)); }
+  [[nodiscard]] bool wait(const std::string& name) const {
+    return soon([&] { return std::filesystem::exists(dir_.path(name)); });
+  }
+  [[nodiscard]] bool is_set(const std::string& name) const { return std::filesystem::exists(dir_.path(name)); }
+
+ private:
+  TempDir dir_;
+};
+
+struct Setting {
+  Marks& marks;
+  Work work;
+  bool ignore_hangup = false;  // as nohup does
+  const char* kind = "xterm";  // TERM
+};
+
+// Shell and launcher, in one session on a terminal of 40 columns. The shell sets the mark "stopped" when the launcher
+// is suspended, and lets it go on after the mark "fg".
+class Terminal {
+ public:
+  explicit Terminal(const Setting& setting) {
+    const winsize size{.ws_row = 24, .ws_col = 40, .ws_xpixel = 0, .ws_ypixel = 0};
+    int master = -1;
+    shell_ = ::forkpty(&master, nullptr, nullptr, &size);
+    REQUIRE(shell_ >= 0);
+    if (shell_ == 0) be_shell(setting);
+    master_ = UniqueFd(master);
+    ::fcntl(master, F_SETFL, O_NONBLOCK);
+  }
+  ~Terminal() {
+    if (shell_ > 0) ::kill(shell_, SIGKILL);
+    if (shell_ > 0) ::waitpid(shell_, nullptr, 0);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void type(const std::string& keys) const {
+    REQUIRE(::write(master_.get(), keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
+  }
+  void resize(uint16_t columns) const {
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    REQUIRE(::ioctl(master_.get(), TIOCSWINSZ, &size) == 0);
+  }
+  bool shows(const std::string& text) {
+    return soon([&] {
+      read();
+      return contains(output_, text);
+    });
+  }
+  const std::string& output() const { return output_; }
+
+  // The launcher's exit code, or 128 + its signal.
+  int wait() {
+    int status = 0;
+    const bool ended = soon([&] {
+      read();
+      return ::waitpid(shell_, &status, WNOHANG) == shell_;
+    });
+    read();
+    INFO(output_);
+    REQUIRE(ended);
+    shell_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  [[noreturn]] static void be_shell(const Setting& setting) {
+    ::signal(SIGTTOU, SIG_IGN);
+    const pid_t launcher = ::fork();
+    if (launcher == 0) be_launcher(setting);
+    ::setpgid(launcher, launcher);
+    ::tcsetpgrp(0, launcher);
+    int status = 0;
+    while (::waitpid(launcher, &status, WUNTRACED) == launcher && WIFSTOPPED(status)) {
+      setting.marks.set("stopped");
+      if (!setting.marks.wait("fg")) ::_exit(96);
+      ::kill(-launcher, SIGCONT);
+    }
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  }
+  [[noreturn]] static void be_launcher(const Setting& setting) {
+    ::setpgid(0, 0);
+    ::tcsetpgrp(0, ::getpid());
+    ::signal(SIGTTOU, SIG_DFL);
+    ::setenv("TERM", setting.kind, 1);
+    if (setting.ignore_hangup) ::signal(SIGHUP, SIG_IGN);
+    int code = 97;
+    {
+      Console console = Console::to_stderr();
+      const Result<int> ended = run_in_background(console, setting.work);
+      code = ended.value_or(98);
+      if (!ended) console.line(ended.error().text());
+    }
+    ::_exit(code);
+  }
+  void read() {
+    std::array<char, 4096> buffer;
+    ssize_t got = 0;
+    while ((got = ::read(master_.get(), buffer.data(), buffer.size())) > 0) {
+      output_.append(buffer.data(), static_cast<size_t>(got));
+    }
+  }
+
+  pid_t shell_ = 0;
+  UniqueFd master_;
+  std::string output_;
+};
+
+// Until one of the signals that a launcher takes has come.
+int await_signal(SignalQueue& signals) {
+  const auto deadline = Clock::now() + kPatience;
+  while (Clock::now() < deadline) {
+    pollfd watched{.fd = signals.fd(), .events = POLLIN, .revents = 0};
+    ::poll(&watched, 1, 100);
+    for (const int signal : signals.take()) return signal;
+  }
+  return 0;
+}
+
+constexpr const char* kCtrlC = "\x03";
+constexpr const char* kCtrlZ = "\x1a";
+constexpr const char* kCtrlS = "\x13";
+constexpr const char* kCtrlQ = "\x11";
+
+}  // namespace
+
+TEST_CASE("what a launcher says is shown, and its exit code is the work's", "[launch]") {
+  Marks marks;
+  SECTION("the work ends") {
+    Terminal terminal({marks, [](Screen& screen) -> Result<int> {
+                         screen.line("hello");
+                         screen.live("step 1 of a text that is wider than the terminal");
+                         return 7;
+                       }});
+    CHECK(terminal.wait() == 7);
+    CHECK(contains(terminal.output(), "hello\r\n\r\x1b[Kstep 1 of a text that is wider than the\r"));
+    CHECK(terminal.output().ends_with("wider than the terminal\r\n"));
+  }
+  SECTION("it fails") {
+    Terminal terminal({marks, [](Screen&) -> Result<int> { return fail(Code::kData, "a.rec: broken"); }});
+    CHECK(terminal.wait() == 7);
+    CHECK(contains(terminal.output(), "error [data] a.rec: broken"));
+  }
+  SECTION("a check fails") {
+    Terminal terminal({marks, [](Screen&) -> Result<int> { DT_CHECK(false, "never"); }});
+    CHECK(terminal.wait() == 1);
+    CHECK(contains(terminal.output(), "never"));
+  }
+  SECTION("it is killed") {
+    Terminal terminal({marks, [](Screen&) -> Result<int> { return ::raise(SIGKILL); }});
+    CHECK(terminal.wait() == 98);
+    CHECK(contains(terminal.output(), "ended by signal 9"));
+  }
+}
+
+TEST_CASE("Ctrl-S holds up what is shown and not the job", "[launch]") {
+  Marks marks;
+  Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
+                       screen.line("begun");
+                       if (!marks.wait("held up")) return 1;
+                       for (int i = 0; i < 200'000; i++) screen.line(fmt::format("line {}", i));
+                       marks.set("all said");
+                       return 0;
+                     }});
+  REQUIRE(terminal.shows("begun"));
+  terminal.type(kCtrlS);
+  marks.set("held up");
+  CHECK(marks.wait("all said"));
+  CHECK_FALSE(contains(terminal.output(), "line 199999"));
+  terminal.type(kCtrlQ);
+  CHECK(terminal.wait() == 0);
+  CHECK(contains(terminal.output(), "lines are left out here"));
+  CHECK(terminal.output().ends_with("line 199999\r\n"));
+}
+
+TEST_CASE("Ctrl-Z gives the shell back and the job goes on", "[launch]") {
+  Marks marks;
+  Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
+                       screen.line("begun");
+                       if (!marks.wait("stopped")) return 1;
+                       screen.line("while stopped");
+                       marks.set("went on");
+                       return marks.wait("fg") ? 75 : 2;
+                     }});
+  REQUIRE(terminal.shows("begun"));
+  terminal.type(kCtrlZ);
+  REQUIRE(marks.wait("stopped"));
+  CHECK(marks.wait("went on"));
+  CHECK(terminal.shows("the job goes on; fg shows it again"));
+  CHECK_FALSE(contains(terminal.output(), "while stopped"));
+  marks.set("fg");
+  CHECK(terminal.wait() == 75);
+  CHECK(contains(terminal.output(), "while stopped"));
+}
+
+TEST_CASE("Ctrl-C reaches the launcher's work once, even while the terminal is held up", "[launch]") {
+  Marks marks;
+  Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
+                       SignalQueue signals;
+                       for (int i = 0; i < 20'000; i++) screen.line("more than a terminal takes");
+                       screen.line("begun");
+                       marks.set("begun");
+                       return await_signal(signals);
+                     }});
+  REQUIRE(marks.wait("begun"));  // nobody has read a byte
+  terminal.type(kCtrlC);
+  CHECK(terminal.wait() == SIGINT);
+}
+
+TEST_CASE("a hangup stops the job, but not under nohup", "[launch]") {
+  Marks marks;
+  const Work work = [&](Screen& screen) -> Result<int> {
+    SignalQueue signals;
+    screen.line(fmt::format("launcher {}", ::getppid()));
+    marks.set("ready");
+    return await_signal(signals);
+  };
+  const bool nohup = GENERATE(false, true);
+  INFO("nohup " << nohup);
+  Terminal terminal({marks, work, nohup});
+  REQUIRE(marks.wait("ready"));
+  REQUIRE(terminal.shows("\r\n"));
+  const pid_t launcher = std::atoi(terminal.output().c_str() + std::string("launcher ").size());
+  ::kill(launcher, SIGHUP);
+  if (nohup) ::kill(launcher, SIGTERM);
+  CHECK(terminal.wait() == (nohup ? SIGTERM : SIGHUP));
+}
+
+TEST_CASE("a launcher that is killed leaves its work with a hangup", "[launch]") {
+  Marks marks;
+  Terminal terminal({marks, [&](Screen&) -> Result<int> {
+                       SignalQueue signals;
+                       ::kill(::getppid(), SIGKILL);
+                       if (await_signal(signals) == SIGHUP) marks.set("hung up");
+                       return 0;
+                     }});
+  CHECK(terminal.wait() == 128 + SIGKILL);
+  CHECK(marks.wait("hung up"));
+}
+
+TEST_CASE("a dumb terminal is sent plain text", "[launch]") {
+  Marks marks;
+  Terminal terminal({.marks = marks,
+                     .work = [](Screen& screen) -> Result<int> {
+                       screen.live("step 1");
+                       screen.line("hello");
+                       screen.live("step 2");
+                       return 0;
+                     },
+                     .kind = "dumb"});
+  CHECK(terminal.wait() == 0);
+  CHECK(terminal.output() == "step 1\r\nhello\r\nstep 2\r\n");
+}
+
+TEST_CASE("the live line follows the width of the window", "[launch]") {
+  Marks marks;
+  Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
+                       screen.live("0123456789abcdefghijklmnopqrstuvwxyz");
+                       return marks.wait("seen") ? 0 : 1;
+                     }});
+  REQUIRE(terminal.shows("\r\x1b[K0123456789abcdefghijklmnopqrstuvwxyz"));
+  terminal.resize(20);
+  CHECK(terminal.shows("\r\x1b[1A\x1b[J0123456789abcdefghi"));
+  terminal.resize(15);
+  CHECK(terminal.shows("\r\x1b[1A\x1b[J0123456789abcd"));
+  marks.set("seen");
+  CHECK(terminal.wait() == 0);
+}
