@@ -146,7 +146,9 @@ class Reader {
 
 Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
                                           Ungrouped ungrouped) {
-  return Reader(file, workers).read(ungrouped);
+  DT_TRY(std::vector<int64_t> groups, Reader(file, workers).read(ungrouped),
+         "reading the groups of {} workers (`dtrain plan` with the flags of this job writes them)", workers.size());
+  return groups;
 }
 
 std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers) {

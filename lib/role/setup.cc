@@ -225,8 +225,12 @@ Result<std::vector<data::Fraction>> read_sharding(const job::Flags& flags) {
   const std::string& name = flags.launch.data_sharding_file;
   const Result<std::string> text = read_file(name);
   if (!text) return fail(Code::kUsage, "--data-allocator 1: --data-sharding-file: {}", text.error().message);
-  return data::parse_sharding_file(
-      *text, {.name = name, .workers = flags.job.num_workers, .allow_gaps = flags.job.scheme.allow_gaps});
+  DT_TRY(std::vector<data::Fraction> shares,
+         data::parse_sharding_file(
+             *text, {.name = name, .workers = flags.job.num_workers, .allow_gaps = flags.job.scheme.allow_gaps}),
+         "reading the shares of {} workers (`dtrain plan` with the flags of this job writes them)",
+         flags.job.num_workers);
+  return shares;
 }
 
 Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags) {

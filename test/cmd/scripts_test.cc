@@ -165,6 +165,50 @@ TEST_CASE("flags given to a script win, and its hosts stay out of a local job", 
   CHECK(line_after(companion, "learning rate by epoch: ") == "0.05, 0.005 from 4, 0.0005 from 8; 10 epochs");
 }
 
+// As on the machine on which a user looks at a script before taking it to the cluster.
+TEST_CASE("--dry-run in an empty folder says what is missing and goes on", "[scripts]") {
+  const test::TempDir empty;
+  const auto dry = [&](const std::string& script, std::vector<std::string> flags = {}) {
+    flags.insert(flags.begin(), std::string(DTRAIN_SCRIPTS) + "/" + script);
+    flags.insert(flags.end(), {"--cpus", "1", "--dry-run"});
+    const Ended ended = test::run(flags, {.deadline_s = 60,
+                                          .directory = empty.path(),
+                                          .environment = {std::string("DTRAIN=") + DTRAIN_EXE, "DMLC_ROLE"}});
+    INFO(script << "\n" << ended.output);
+    REQUIRE(ended.code == 0);
+    return ended.output;
+  };
+  for (const char* script : {"gsp_cifar10_inception_small.sh", "gsp_cifar10_inception_small_withPretrain.sh"}) {
+    const std::string output = dry(script);
+    INFO(output);
+    CHECK_THAT(output,
+               Contains("missing here: the host file 'hosts'") && Contains("missing here: the scheduler's address"));
+    CHECK_THAT(output, Contains("groups: no such file") && Contains("data_sharding: no such file"));
+    CHECK_THAT(output, Contains("0     server     HOST  ") && Contains("network: inception-bn-28-small"));
+  }
+  CHECK_THAT(dry("pretrain.sh"),
+             Contains("missing here: the host file 'hosts'") && Contains("0     worker     HOST  "));
+  CHECK_THAT(dry("bsp_cifar10_3conv.sh", {"-H", "elsewhere"}), Contains("the host file 'elsewhere'"));
+  REQUIRE(write_file_atomic(empty.path("hosts"), "10.0.0.1\n"));
+  CHECK_THAT(dry("bsp_cifar10_3conv.sh"), !Contains("the host file") && Contains("no interface 'eth1'"));
+  CHECK_THAT(dry("bsp_mnist_lenet.sh"), !Contains("missing here"));
+  CHECK(std::distance(std::filesystem::directory_iterator(empty.path()), {}) == 1);
+}
+
+// Whatever number of workers was measured.
+TEST_CASE("gsp_mnist_lenet.sh takes the workers for which a plan was written", "[scripts]") {
+  const Folder folder;
+  const std::string three[] = {"#0 #2\n#1\n", "# shares\n0 0.3\n0.3 0.5\n\n0.5 1\n"};
+  REQUIRE(write_file_atomic(folder.path("groups"), three[0]));
+  REQUIRE(write_file_atomic(folder.path("data_sharding"), three[1]));
+  const std::string output = folder.dry("gsp_mnist_lenet.sh");
+  CHECK(line_after(output, "num-workers = ") == "3");
+  CHECK_THAT(output, Contains("workers: 3, as in the file data_sharding") && Contains("group 1: workers 1"));
+  const Ended two = folder.run("gsp_mnist_lenet.sh", {"-n", "2", "--cpus", "1", "--dry-run"});
+  CHECK(two.code == 2);
+  CHECK_THAT(two.output, Contains("there is no worker #2: the job has 2") && Contains("`dtrain plan`"));
+}
+
 TEST_CASE("the first line says which devices are used, and GPUs given by hand must be there", "[scripts]") {
   const Folder folder;
   const Ended chosen = folder.run("train_mnist.sh", {"--dry-run"});
