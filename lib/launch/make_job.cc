@@ -212,7 +212,8 @@ Job make_job(const JobSetting& setting) {
   job.limits = limits_of(setting.flags.wire);
   job.record_root = setting.record_root;
   job.log_hint = "logs are in " + setting.run_dir;
-  job.stopped_hint = fmt::format("stopped; --resume {} goes on from the last checkpoint", shell_line({setting.run_dir}));
+  job.stopped_hint =
+      fmt::format("stopped; --resume {} goes on from the last checkpoint", shell_line({setting.run_dir}));
   job.machines = machines_of(common, setting);
   job.run_dir = setting.run_dir;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
