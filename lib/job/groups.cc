@@ -154,6 +154,7 @@ Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vec
 std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers) {
   std::map<std::string_view, size_t> on_host;
   std::vector<size_t> slots;
+  slots.reserve(workers.size());
   for (const WorkerPlace& worker : workers) slots.push_back(on_host[worker.host]++);
   const auto word = [&](size_t rank) {
     const std::string& host = workers[rank].host;
