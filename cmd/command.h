@@ -32,4 +32,7 @@ Result<int> launch_agent(const Call& call);
 // mean train. Code::kUsage for one that does not exist, or not in this version.
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment);
 
+// Whether that sub-command trains or infers in this process, or may do so.
+bool computes(const std::vector<std::string>& arguments);
+
 }  // namespace dtrain::cmd

@@ -10,19 +10,20 @@ namespace {
 struct SubCommand {
   std::vector<std::string> words;
   Result<int> (*run)(const Call&);  // nullptr: a later version has it
+  bool computes = false;            // on the threads of a team
 };
 
 // The grammar of flags.md section 1.
 const std::vector<SubCommand>& grammar() {
   static const std::vector<SubCommand> commands = {
-      {{"train"}, train},
+      {{"train"}, train, true},
       {{"launch-agent"}, launch_agent},
       {{"im2rec"}, im2rec},
       {{"data", "synth"}, data_synth},
       {{"data", "index"}, data_index},
       {{"data", "get"}, nullptr},
       {{"data", "stat"}, nullptr},
-      {{"bench", "train"}, bench_train},
+      {{"bench", "train"}, bench_train, true},
       {{"bench", "kv"}, bench_kv},
       {{"bench", "input"}, nullptr},
       {{"bench", "dlbs"}, nullptr},
@@ -42,6 +43,14 @@ const std::vector<SubCommand>& grammar() {
 
 bool begins_with(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
   return arguments.size() >= words.size() && std::equal(words.begin(), words.end(), arguments.begin());
+}
+
+// nullptr: none is named.
+const SubCommand* named_by(const std::vector<std::string>& arguments) {
+  for (const SubCommand& command : grammar()) {
+    if (begins_with(arguments, command.words)) return &command;
+  }
+  return nullptr;
 }
 
 // "data" alone, or with a word that is none of its own.
@@ -65,14 +74,18 @@ Result<> check_first_word(const std::string& word) {
 
 }  // namespace
 
+bool computes(const std::vector<std::string>& arguments) {
+  const SubCommand* command = named_by(arguments);
+  return command == nullptr || command->computes;
+}
+
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment) {
-  for (const SubCommand& command : grammar()) {
-    if (!begins_with(arguments, command.words)) continue;
-    if (command.run == nullptr) {
-      return fail(Code::kUsage, "dtrain {} is not in this version of dtrain", fmt::join(command.words, " "));
+  if (const SubCommand* command = named_by(arguments)) {
+    if (command->run == nullptr) {
+      return fail(Code::kUsage, "dtrain {} is not in this version of dtrain", fmt::join(command->words, " "));
     }
-    arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command.words.size()));
-    return command.run({std::move(arguments), environment});
+    arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command->words.size()));
+    return command->run({std::move(arguments), environment});
   }
   if (!arguments.empty() && !arguments[0].empty() && arguments[0][0] != '-') {
     DT_TRY_VOID(check_group(arguments));

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "brief_waits.h"
 #include "command.h"
 #include "job/exit_code.h"
 
@@ -25,10 +26,12 @@ std::optional<std::string> environment(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (dtrain::cmd::computes(arguments)) dtrain::cmd::wait_briefly(argv);
   keep_freed_memory();
   int code = dtrain::job::kExitOk;
   const dtrain::Result<> result = dtrain::catching([&]() -> dtrain::Result<> {
-    DT_TRY(code, dtrain::cmd::dispatch({argv + 1, argv + argc}, environment));
+    DT_TRY(code, dtrain::cmd::dispatch(arguments, environment));
     return {};
   });
   if (result) return code;

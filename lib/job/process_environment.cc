@@ -69,8 +69,8 @@ Result<std::vector<std::string>> process_environment(const LaunchFlags& flags, R
 
 std::vector<std::string> forwarded_environment(const Environment& environment) {
   std::vector<std::string> all;
-  for (const char* name : {"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "AWS_ACCESS_KEY_ID",
-                           "AWS_SECRET_ACCESS_KEY", "DMLC_INTERFACE"}) {
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_AFFINITY", "LD_LIBRARY_PATH",
+                           "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DMLC_INTERFACE"}) {
     if (const std::optional<std::string> value = environment(name)) all.push_back(std::string(name) + "=" + *value);
   }
   return all;

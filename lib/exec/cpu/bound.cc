@@ -312,7 +312,7 @@ double Bound::best_s() const {
 
 Result<Bound> measure_bound(const graph::Graph& graph, const Options& options) {
   DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph, options.image));
-  prepare_threads(options.threads);
+  const Team team(options.threads);
   return Meter(graph, shapes, options).run();
 }
 

@@ -39,7 +39,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& gr
 
 void CpuExecutor::build() {
   // oneDNN divides the work of a primitive among the threads that it sees when the primitive is made.
-  prepare_threads(options_.threads);
+  const Team team(options_.threads);
   Lowered lowered = lower({graph_, shapes_, options_, *store_, &batch_});
   schedule_ = schedule_buckets(lowered.program, options_.bucket_begin);
   forward_count_ = lowered.program.forward_count();
@@ -51,12 +51,13 @@ void CpuExecutor::build() {
 
 Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {
   DT_TRY_VOID(check_batch(batch, options_, shapes_.classes));
-  prepare_threads(options_.threads);
+  const Team team(options_.threads);
   batch_ = batch;
   const std::vector<size_t>& due = schedule_.wait_before;
   size_t bucket = 0;
   for (size_t step = 0; step < forward_count_; step++) {
     for (; bucket < due.size() && due[bucket] == step; bucket++) DT_TRY_VOID(wait(bucket));
+    team.keep_apart();
     runner_->run(step);
   }
   for (; bucket < due.size(); bucket++) DT_TRY_VOID(wait(bucket));
@@ -66,10 +67,11 @@ Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {
 
 Result<> CpuExecutor::backward(const GradientReady& ready) {
   DT_CHECK(training(), "backward of an executor for inference");
-  prepare_threads(options_.threads);
+  const Team team(options_.threads);
   const std::vector<size_t>& done = schedule_.ready_after;
   size_t left = done.size();
   for (size_t step = forward_count_; step < runner_->size(); step++) {
+    team.keep_apart();
     runner_->run(step);
     for (; left > 0 && done[left - 1] == step; left--) DT_TRY_VOID(ready(left - 1));
   }

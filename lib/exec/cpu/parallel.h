@@ -2,6 +2,7 @@
 #pragma once
 
 #include <omp.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,9 +10,30 @@
 
 namespace dtrain::exec::cpu {
 
-// Makes parallel regions that the calling thread starts use `threads` threads, all with denormals flushed. Cheap:
-// called at each pass, since passes may come from different threads.
-void prepare_threads(int threads);
+// Made at the beginning of a pass: parallel regions that the calling thread starts use `threads` threads from then on,
+// all with denormals flushed.
+//
+// If the team has a thread for each CPU that the calling thread may use, each thread gets a CPU of its own. Beside
+// other busy processes the kernel otherwise moves the threads of a team, which wake each other all the time, to one CPU
+// and leaves them there: a step then takes three to five times as long as its share of the processor allows. A smaller
+// team shares the host with others, so the kernel places it. So it does if the user has bound the threads
+// (OMP_PROC_BIND, GOMP_CPU_AFFINITY).
+class Team {
+ public:
+  explicit Team(int threads);
+
+  // Brings the calling thread back to its own CPU if the kernel has moved it. It is never bound there, for the threads
+  // that it starts (loaders', gRPC's) would inherit that. Costs some 20 ns: called before each piece of work.
+  void keep_apart() const {
+    if (home_ >= 0 && sched_getcpu() != home_) go_home();
+  }
+
+ private:
+  void go_home() const;
+
+  int home_ = -1;    // the CPU of the calling thread; -1: any
+  cpu_set_t all_{};  // the CPUs of the calling thread
+};
 
 // The items that thread `index` of `count` takes of `n`, in contiguous shares that differ by one at most.
 inline std::pair<int64_t, int64_t> share_of(int64_t n, int64_t index, int64_t count) {

@@ -9,6 +9,71 @@
 using namespace dtrain;
 using namespace dtrain::exec;
 
+namespace {
+
+cpu_set_t own_cpus() {
+  cpu_set_t cpus;
+  REQUIRE(sched_getaffinity(0, sizeof(cpus), &cpus) == 0);
+  return cpus;
+}
+
+// The CPUs that each thread of the current team may use.
+std::vector<cpu_set_t> cpus_of_team(int threads) {
+  std::vector<cpu_set_t> cpus(static_cast<size_t>(threads));
+#pragma omp parallel
+  sched_getaffinity(0, sizeof(cpu_set_t), &cpus[static_cast<size_t>(omp_get_thread_num())]);
+  return cpus;
+}
+
+}  // namespace
+
+// Asked of the kernel in the team, and for a team of another size made of the same threads. The calling thread is put
+// on another's CPU, and goes back to its own.
+TEST_CASE("a team of as many threads as CPUs has one for each thread, and others roam", "[exec][cpu]") {
+  const cpu_set_t all = own_cpus();
+  const int count = CPU_COUNT(&all);
+  if (count < 2) {
+    WARN("skipped: one CPU only");
+    return;
+  }
+  const cpu::Team team(count);
+  const std::vector<cpu_set_t> cpus = cpus_of_team(count);
+  CHECK(CPU_EQUAL(&cpus[0], &all));
+  cpu_set_t home = all;
+  for (size_t i = 1; i < cpus.size(); i++) {
+    CHECK(CPU_COUNT(&cpus[i]) == 1);
+    CPU_XOR(&home, &home, &cpus[i]);
+  }
+  CHECK(CPU_COUNT(&home) == 1);
+
+  REQUIRE(sched_setaffinity(0, sizeof(cpu_set_t), &cpus[1]) == 0);
+  team.keep_apart();
+  const cpu_set_t after = own_cpus();
+  CHECK(CPU_EQUAL(&after, &all));
+  CHECK(CPU_ISSET(sched_getcpu(), &home));
+
+  const cpu::Team larger(count + 1);
+  for (const cpu_set_t& one : cpus_of_team(count + 1)) CHECK(CPU_EQUAL(&one, &all));
+}
+
+// Data loaders and gRPC start threads when they are first needed.
+TEST_CASE("what a pass calls does not run bound to a CPU", "[exec][cpu]") {
+  const cpu_set_t all = own_cpus();
+  const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();
+  const Options options{.batch_size = 2, .image = {1, 28, 28}, .threads = CPU_COUNT(&all)};
+  auto executor = make_cpu_backend()->compile(graph, options).value();
+  const std::vector<float> data(2 * 784, 0.5f), labels(2, 0.0f);
+  int called = 0;
+  const auto look = [&](size_t) -> Result<> {
+    const cpu_set_t here = own_cpus();
+    called += CPU_EQUAL(&here, &all) ? 1 : 0;
+    return {};
+  };
+  REQUIRE(executor->forward({data, labels}, look));
+  REQUIRE(executor->backward(look));
+  CHECK(called == 2);
+}
+
 // A denormal times one is 0 on every thread of the team, after a pass that came from this thread.
 TEST_CASE("every compute thread flushes denormals", "[exec][cpu]") {
   const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();

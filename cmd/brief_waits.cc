@@ -1,0 +1,27 @@
+#include "brief_waits.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "launch/make_job.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+// 0.1 to 0.3 ms by processor. Measured on two cores with bench train: from 1,000 on an idle machine is as fast as with
+// the library's 300,000; beside two busy processes 5,000 is best, since a thread that sleeps gets its CPU back only at
+// the next tick of the kernel's clock.
+constexpr const char* kSpinCount = "5000";
+
+}  // namespace
+
+void wait_briefly(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  const Result<std::string> executable = launch::this_executable();
+  if (!executable || setenv("GOMP_SPINCOUNT", kSpinCount, 1) != 0) return;
+  execv(executable->c_str(), argv);
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,36 @@
+// How long the OpenMP library lets threads spin, as it says itself when the program starts.
+#include <catch2/catch.hpp>
+
+#include "support/process.h"
+
+namespace dtrain {
+
+namespace {
+
+// What the last start of the program that `arguments` lead to has read from the environment; "" if it said nothing.
+std::string spin_count(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
+  arguments.insert(arguments.begin(), DTRAIN_EXE);
+  environment.emplace_back("OMP_DISPLAY_ENV=verbose");
+  const test::Ended end = test::run(arguments, {.deadline_s = 10, .directory = "", .environment = environment});
+  CHECK(end.code == 0);
+  const std::string key = "GOMP_SPINCOUNT = '";
+  const size_t begin = end.output.rfind(key);
+  if (begin == std::string::npos) return "";
+  const size_t value = begin + key.size();
+  return end.output.substr(value, end.output.find('\'', value) - value);
+}
+
+const std::vector<std::string> kBench = {"bench", "train", "--network", "mlp", "--num-batches", "3"};
+const std::vector<std::string> kUnset = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
+
+}  // namespace
+
+TEST_CASE("what computes waits briefly, unless the user says how", "[cmd]") {
+  CHECK(spin_count(kBench, kUnset) == "5000");
+  CHECK(spin_count({"--version"}, kUnset) == "5000");  // of train
+  CHECK(spin_count({"ps"}, kUnset) == "300000");       // the library's own: nothing is started anew
+  CHECK(spin_count(kBench, {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT=70"}) == "70");
+  CHECK(spin_count(kBench, {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT"}) == "0");
+}
+
+}  // namespace dtrain
