@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/file.h"
@@ -18,12 +19,31 @@ std::string make_token() {
   return token;
 }
 
+namespace {
+
+constexpr size_t kTokenMax = 1024;
+
+// A token travels as the value of a header, which holds printable ASCII alone. The message must not show it.
+Result<std::string> checked(std::string token, const std::string& from) {
+  if (token.size() > kTokenMax) {
+    return fail(Code::kUsage, "{}: the token is longer than {} characters", from, kTokenMax);
+  }
+  const auto is_printable = [](char c) { return c >= 0x20 && c < 0x7f; };
+  const auto bad = std::ranges::find_if_not(token, is_printable);
+  if (bad == token.end()) return token;
+  return fail(Code::kUsage,
+              "{}: byte {} of the token is not a printable ASCII character; make a token of letters and digits", from,
+              bad - token.begin() + 1);
+}
+
+}  // namespace
+
 Result<std::string> token_of(const LaunchFlags& flags) {
-  if (flags.token_file.empty()) return flags.token;
+  if (flags.token_file.empty()) return checked(flags.token, "DTRAIN_TOKEN");
   DT_TRY(std::string token, read_file(flags.token_file), "reading --token-file");
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
   if (token.empty()) return fail(Code::kUsage, "--token-file {}: the file is empty", flags.token_file);
-  return token;
+  return checked(std::move(token), fmt::format("--token-file {}", flags.token_file));
 }
 
 bool same_token(std::string_view a, std::string_view b) {

@@ -40,6 +40,24 @@ TEST_CASE("the token comes from its file, else from the environment", "[job]") {
   CHECK(token_of(parsed({"--token-file", dir.path("none")}).launch).error().code == Code::kNotFound);
 }
 
+// gRPC would end the process with an assertion, and print the token.
+TEST_CASE("a token that no header can carry is refused by its source, and not shown", "[job]") {
+  const test::TempDir dir;
+  for (const std::string& bad : {std::string("secr\x01t"), std::string("sécret"), std::string("secr\nt"),
+                                 std::string("secr\0t", 6), std::string("\x7fsecr"), std::string(1025, 's')}) {
+    REQUIRE(write_file_atomic(dir.path("token"), bad));
+    const auto from_file = token_of(parsed({"--token-file", dir.path("token")}).launch);
+    const auto from_environment = token_of(parsed({}, {{"DTRAIN_TOKEN", bad}}).launch);
+    REQUIRE_FALSE(from_file);
+    REQUIRE_FALSE(from_environment);
+    CHECK(exit_code(from_file.error().code) == 2);
+    CHECK(exit_code(from_environment.error().code) == 2);
+    CHECK_THAT(from_file.error().text(), Contains("--token-file") && !Contains("secr") && !Contains("sss"));
+    CHECK_THAT(from_environment.error().text(), Contains("DTRAIN_TOKEN") && !Contains("secr") && !Contains("sss"));
+  }
+  CHECK(token_of(parsed({}, {{"DTRAIN_TOKEN", "with blanks ~!"}}).launch) == "with blanks ~!");
+}
+
 TEST_CASE("without a token only loopback is served", "[job]") {
   for (const char* address :
        {"127.0.0.1", "127.0.0.1:9091", "localhost", "localhost:1", "::1", "[::1]:9091", "unix:/a"}) {
