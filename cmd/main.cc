@@ -1,6 +1,8 @@
 // dtrain: reads the command line, runs what it names, prints the error, returns the exit code.
 #include <malloc.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -18,6 +20,16 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
+// A scheduler needs a descriptor for each connection, and whoever connects takes one. Systems give 1,024 by default and
+// allow many times that. Not more than 65,536, for other programs close all that they might have inherited, one by one.
+void allow_many_descriptors() {
+  constexpr rlim_t kEnough = 65'536;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kEnough) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kEnough);
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // it may be forbidden: then 1,024 have to do
+}
+
 std::optional<std::string> environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
@@ -29,6 +41,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (dtrain::cmd::computes(arguments)) dtrain::cmd::wait_briefly(argv);
   keep_freed_memory();
+  allow_many_descriptors();
   int code = dtrain::job::kExitOk;
   const dtrain::Result<> result = dtrain::catching([&]() -> dtrain::Result<> {
     DT_TRY(code, dtrain::cmd::dispatch(arguments, environment));

@@ -1,4 +1,9 @@
 // The scheduler's service and its clients: what sync/membership.h decides, over real calls.
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "rpc/job.h"
@@ -12,6 +17,17 @@ Error refusal(Process& process) {
   auto reply = within(process.join());
   REQUIRE_FALSE(reply.has_value());
   return reply.error();
+}
+
+// A TCP connection over which nothing is said.
+int connect_silently(uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0);
+  return fd;
 }
 
 }  // namespace
@@ -56,6 +72,22 @@ TEST_CASE("a caller with another token, build or none is refused and the job doe
   CHECK(error.code == Code::kDenied);
   CHECK_THAT(error.message, Contains("build-0") && Contains("--allow-mixed-builds"));
   job.start(1, 0);
+}
+
+// Each holds a descriptor of the scheduler's. The system tells the other end when it is given up.
+TEST_CASE("connections that say nothing are closed, and the job starts beside them", "[rpc]") {
+  Job job(settings(1, 0));
+  std::vector<int> silent;
+  for (int i = 0; i < 100; i++) silent.push_back(connect_silently(job.scheduler->port()));
+  job.start(1, 0);
+  for (const int fd : silent) {
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    char bytes[256];
+    ssize_t got = 1;
+    while (got > 0 && poll(&entry, 1, 15'000) == 1) got = read(fd, bytes, sizeof(bytes));  // gRPC's settings come first
+    CHECK(got <= 0);
+    close(fd);
+  }
 }
 
 TEST_CASE("another build may join where mixed builds are allowed", "[rpc]") {
