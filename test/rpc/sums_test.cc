@@ -1,0 +1,64 @@
+// The sums of MXNet's nightly tests, over gRPC: all devices of all workers push, servers add up, all pull.
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "exchange.h"
+
+namespace dtrain::rpc {
+
+namespace {
+
+// Small, cut (above the bound of 1,000,000 elements), and of an odd size.
+const std::vector<Shape> kShapes = {{2, 3}, {1200, 1200}, {1211, 1211}};
+
+// Each device of worker w pushes w + 1, the servers do w += 2 * (sum of gradients). The rule divides by the samples
+// that contributed, so worker 0's first device alone says that it has one.
+void check_sums(const test::ExchangeOptions& options, uint64_t repeats) {
+  test::Exchange exchange(options);
+  exchange.on_each([&](uint32_t rank, test::ExchangeWorker& worker) -> Result<> {
+    for (const auto& arrays : worker.arrays) {
+      for (size_t k = 0; k < kShapes.size(); k++) dtrain::test::fill(arrays->weight(k), rank == 0 ? 1 : 9);
+    }
+    return worker.store->initialize(worker.views, {});
+  });
+  for (uint64_t i = 0; i < repeats; i++) {
+    exchange.on_each([&](uint32_t rank, test::ExchangeWorker& worker) -> Result<> {
+      for (const auto& arrays : worker.arrays) {
+        for (size_t k = 0; k < kShapes.size(); k++) {
+          dtrain::test::fill(arrays->gradient(k), static_cast<float>(rank + 1));
+        }
+      }
+      return worker.step(i, rank == 0 ? 1 : 0);
+    });
+    const uint64_t sum = (options.workers + 1) * options.workers / 2 * options.devices;
+    const auto expected = static_cast<float>(2 * sum * (i + 1) + 1);
+    for (const auto& worker : exchange.workers) {
+      for (const auto& arrays : worker->arrays) {
+        for (size_t k = 0; k < kShapes.size(); k++) CHECK(dtrain::test::all_equal(arrays->weight(k), expected));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+// value = (W + 1) W rate/2 D (i + 1) + 1 after repeat i, exactly, on every device. An idle machine takes some
+// 5 seconds for all.
+TEST_CASE("servers add up the gradients of all devices of all workers exactly, over gRPC", "[rpc]") {
+  for (const uint32_t devices : {1U, 2U}) {
+    for (const uint32_t workers : {1U, 2U, 4U, 7U}) {
+      for (const uint32_t servers : {1U, 2U, 3U}) {
+        INFO("devices " << devices << " workers " << workers << " servers " << servers);
+        test::ExchangeOptions options;
+        options.workers = workers;
+        options.servers = servers;
+        options.devices = devices;
+        options.shapes = kShapes;
+        options.rule = dtrain::test::plain_rule(2);
+        check_sums(options, workers == 7 && servers == 3 ? 7 : 2);
+      }
+    }
+  }
+}
+
+}  // namespace dtrain::rpc
