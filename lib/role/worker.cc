@@ -87,6 +87,13 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
   return lines;
 }
 
+void log_faults(const Lines& lines, const Log& log) {
+  if (lines.faults == nullptr) return;
+  const kvstore::FaultCounts counts = lines.faults->counts();
+  log.info("--inject: of {} messages {} were lost and {} were doubled; {} times all that had no answer was sent again",
+           counts.messages, counts.lost, counts.doubled, counts.breaks);
+}
+
 // A group of workers notices at once that one of them is gone; but by then those that noticed first are gone from it
 // too. Who was lost the scheduler knows, within the time of R-F1.
 Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
@@ -138,6 +145,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   DT_TRY(const Lines lines, connect_to_servers(process, connection, reply, servers));
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
   if (lines.pipes) lines.pipes->close();
+  log_faults(lines, process.log);
   if (reply.rank != 0) {
     if (!outcome) return tl::unexpected(outcome.error());
     return outcome->stopped ? job::kExitPreempted : job::kExitOk;

@@ -224,7 +224,25 @@ TEST_CASE("ssp with a slow worker: the lead is reached and the log says who hold
   CHECK(largest_lead(trace) == 2);
 }
 
-// V9.
+namespace {
+
+// The sum of the numbers that stand before `words` in the logs of a role's processes.
+uint64_t logged(const std::string& run_dir, const std::string& role, int processes, const std::string& words) {
+  uint64_t sum = 0;
+  for (int rank = 0; rank < processes; rank++) {
+    const std::string log = must(read_file(run_dir + "/" + role + "-" + std::to_string(rank) + ".log"));
+    const size_t end = log.rfind(" " + words);
+    INFO(log);
+    REQUIRE(end != std::string::npos);
+    const size_t begin = log.rfind(' ', end - 1) + 1;
+    sum += std::stoull(log.substr(begin, end - begin));
+  }
+  return sum;
+}
+
+}  // namespace
+
+// The logs show that messages were lost and came twice, and that servers recognised gradients that they already had.
 TEST_CASE("lost, repeated and late messages do not change a bit of a BSP job", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(320));
@@ -234,5 +252,10 @@ TEST_CASE("lost, repeated and late messages do not change a bit of a BSP job", "
     return train_lenet(dir, "data", flags);
   };
   const std::vector<NamedArray> undisturbed = train({});
+  const std::string run_dir = dir.path("data/run");
+  CHECK(logged(run_dir, "server", 2, "repeats dropped") == 0);
   CHECK(same_bits(train({"--inject", "drop=0.1,dup=0.1,delay=0..50ms,seed=3"}), undisturbed));
+  CHECK(logged(run_dir, "worker", 4, "were lost") > 20);
+  CHECK(logged(run_dir, "worker", 4, "were doubled") > 20);
+  CHECK(logged(run_dir, "server", 2, "repeats dropped") > 20);
 }
