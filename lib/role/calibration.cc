@@ -109,7 +109,7 @@ void log_speeds(const Process& process, const Probe& probe, int64_t batches) {
     process.log.info("{}",
                      train::speed_line({.epoch = 0,
                                         .count = end,
-                                        .frequent = end - begin,
+                                        .batches = end - begin,
                                         .samples_per_s = static_cast<double>(process.flags.job.batch_size) / step_s,
                                         .values = {}},
                                        process.flags.loop.log_format));

@@ -4,23 +4,25 @@
 
 namespace dtrain::train {
 
-std::optional<double> Speedometer::tick(int64_t count, SteadyTime now) {
+std::optional<Speed> Speedometer::tick(int64_t count, SteadyTime now) {
   const bool first = !since_ || count < last_count_;
   last_count_ = count;
-  if (first) {
-    since_ = now;
-    return std::nullopt;
+  if (!first && count % frequent_ != 0) return std::nullopt;
+  std::optional<Speed> speed;
+  if (!first) {
+    const int64_t batches = count - since_count_;
+    const double seconds = std::chrono::duration<double>(now - *since_).count();
+    speed = {batches, static_cast<double>(batches * batch_size_) / seconds};  // 0 s: inf, as MXNet prints it
   }
-  if (count % frequent_ != 0) return std::nullopt;
-  const double seconds = std::chrono::duration<double>(now - *since_).count();
   since_ = now;
-  return static_cast<double>(frequent_ * batch_size_) / seconds;  // 0 s: inf, as MXNet prints it
+  since_count_ = count;
+  return speed;
 }
 
 std::string speed_line(const SpeedLine& line, job::LogFormat format) {
   const std::string batches = format == job::LogFormat::kLegacy
                                   ? fmt::format("{}", line.count)
-                                  : fmt::format("{}-{}", line.count - line.frequent, line.count);
+                                  : fmt::format("{}-{}", line.count - line.batches, line.count);
   std::string text =
       fmt::format("Epoch[{}] Batch [{}]\tSpeed: {:.2f} samples/sec", line.epoch, batches, line.samples_per_s);
   for (const MetricValue& metric : line.values) text += fmt::format("\t{}={:f}", metric.name, metric.value);

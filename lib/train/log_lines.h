@@ -14,23 +14,31 @@
 
 namespace dtrain::train {
 
-// The speed between lines. Counting starts at 0 in every epoch; the first batch starts the clock alone, so the first
-// window has one batch more in its metrics than in its time.
+// What was measured between two lines.
+struct Speed {
+  int64_t batches;  // fewer than --disp-batches in the first window of an epoch that was resumed in its middle
+  double samples_per_s;
+};
+
+// The speed between lines. Counting starts at 0 in every epoch, or where a resumed epoch goes on; the first batch starts
+// the clock alone, so the first window has one batch more in its metrics than in its time.
 class Speedometer {
  public:
   Speedometer(int64_t frequent, int64_t batch_size) : frequent_(frequent), batch_size_(batch_size) {}
-  // After each batch: samples per second since the last line, if one is due now.
-  std::optional<double> tick(int64_t count, SteadyTime now);
+  // After each batch: the speed since the last line, if a line is due now.
+  std::optional<Speed> tick(int64_t count, SteadyTime now);
 
  private:
   int64_t frequent_;
   int64_t batch_size_;
   std::optional<SteadyTime> since_;
+  int64_t since_count_ = 0;  // the batch that ended at since_
   int64_t last_count_ = 0;
 };
 
 struct SpeedLine {
-  int64_t epoch, count, frequent;
+  int64_t epoch, count;  // `count`: the last batch of the window
+  int64_t batches;       // of the window
   double samples_per_s;
   std::span<const MetricValue> values;
 };

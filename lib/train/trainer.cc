@@ -198,9 +198,6 @@ Result<> Trainer::Impl::begin() {
   flush_denormals();  // the store may update in this thread
   DT_TRY(training_metrics_, Metrics::create(spec_.metrics));
   validation_metrics_ = training_metrics_;
-  if (!spec_.metrics_path.empty()) {
-    DT_TRY(metrics_file_, MetricsFile::open(spec_.metrics_path, "worker", parts_.coordinator.rank()));
-  }
   if (parts_.coordinator.workers() > 1) {
     parts_.log.info("Resizing training data to {} batches per machine", batches());
   }
@@ -213,6 +210,10 @@ Result<> Trainer::Impl::begin() {
   rate_ = rate_of_next_update();
   if (samples_ > 0 && rate_ != spec_.schedule.base && is_rank_0()) {
     parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, position_.epoch);
+  }
+  // Last: the file says that training has begun.
+  if (!spec_.metrics_path.empty()) {
+    DT_TRY(metrics_file_, MetricsFile::open(spec_.metrics_path, "worker", parts_.coordinator.rank()));
   }
   began_ = last_save_ = last_save_meeting_ = now();
   return {};
@@ -340,20 +341,20 @@ void Trainer::Impl::report_progress() {
 // `count`: of the batch just done, from 0.
 Result<> Trainer::Impl::after_step(int64_t count) {
   report_progress();
-  const std::optional<double> speed = speedometer_.tick(count, now());
+  const std::optional<Speed> speed = speedometer_.tick(count, now());
   if (speed) {
     const std::vector<MetricValue> values = training_metrics_.window();
     parts_.log.info("{}", speed_line({.epoch = position_.epoch,
                                       .count = count,
-                                      .frequent = spec_.disp_batches,
-                                      .samples_per_s = *speed,
+                                      .batches = speed->batches,
+                                      .samples_per_s = speed->samples_per_s,
                                       .values = values},
                                      spec_.log_format));
     const PaceTotals& totals = pace_.totals();
     DT_TRY_VOID(write_metrics({{"train_accuracy", training_metrics_.window_accuracy()},
                                {"train_cross_entropy", training_metrics_.window_cross_entropy()},
                                {"lr", rate_},
-                               {"samples_per_s", *speed},
+                               {"samples_per_s", speed->samples_per_s},
                                {"wait_data_s", totals.wait_data_s - at_window_.wait_data_s},
                                {"wait_network_s", totals.wait_network_s - at_window_.wait_network_s}}));
     DT_TRY_VOID(note_accuracy(false, training_metrics_.epoch_accuracy()));

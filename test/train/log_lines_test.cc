@@ -20,7 +20,7 @@ TEST_CASE("the speed is that of the batches since the last line", "[train]") {
   std::vector<std::pair<int64_t, double>> lines;
   for (int64_t count = 0; count <= 60; count++) {
     const auto speed = speedometer.tick(count, at(100 + 0.1 * static_cast<double>(count)));
-    if (speed) lines.emplace_back(count, *speed);
+    if (speed) lines.emplace_back(count, speed->samples_per_s);
   }
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].first == 20);
@@ -33,12 +33,23 @@ TEST_CASE("a lower count starts the clock anew", "[train]") {
   CHECK_FALSE(speedometer.tick(0, at(0)));
   CHECK(speedometer.tick(2, at(2)));
   CHECK_FALSE(speedometer.tick(0, at(100)));
-  CHECK(*speedometer.tick(2, at(101)) == Approx(2));
+  CHECK(speedometer.tick(2, at(101))->samples_per_s == Approx(2));
+}
+
+TEST_CASE("the first line of an epoch resumed in its middle counts the batches since then", "[train]") {
+  Speedometer speedometer(20, 10);
+  CHECK_FALSE(speedometer.tick(13, at(1)));
+  CHECK_FALSE(speedometer.tick(19, at(7)));
+  const std::optional<Speed> speed = speedometer.tick(20, at(8));
+  REQUIRE(speed);
+  CHECK(speed->batches == 7);
+  CHECK(speed->samples_per_s == Approx(10));
+  CHECK(speedometer.tick(40, at(28))->batches == 20);
 }
 
 TEST_CASE("lines have the forms of MXNet", "[train]") {
   const std::vector<MetricValue> values = {{"accuracy", 0.1015625}, {"top_k_accuracy_5", 0.498}};
-  const SpeedLine line{.epoch = 0, .count = 20, .frequent = 20, .samples_per_s = 1234.567, .values = values};
+  const SpeedLine line{.epoch = 0, .count = 20, .batches = 20, .samples_per_s = 1234.567, .values = values};
   CHECK(speed_line(line, job::LogFormat::kNew) ==
         "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562\ttop_k_accuracy_5=0.498000");
   CHECK(speed_line(line, job::LogFormat::kLegacy) ==
