@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/thread.h"
 #include "data/image_dataset.h"
 #include "tensor/ndarray_file.h"
@@ -68,6 +69,8 @@ Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, co
 
 Result<> make_mean_image(const std::string& path, const AugmentOptions& cut, std::shared_ptr<const ImageSource> source,
                          int threads, const Log& log) {
+  // Tried before all pictures are read.
+  if (const Result<AtomicFile> trial = AtomicFile::create(path); !trial) return tl::unexpected(trial.error());
   log.info("Cannot find {}: create mean image, this will take some time...", path);
   DT_TRY(std::vector<float> mean, compute_mean(*augmented(std::move(source), cut), threads, log));
   const NamedArray array{"mean_img", cut.image, std::move(mean)};

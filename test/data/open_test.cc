@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <stdexcept>
 
 #include "data/augment.h"
 #include "data/idx_source.h"
@@ -366,6 +367,21 @@ TEST_CASE("a mean image of another shape is refused", "[data]") {
   const Error error = mean_image(dir.path("mean.bin"), {3, 32, 32}, {}, source, 1, Log::silent()).error();
   CHECK(error.code == Code::kData);
   CHECK(mentions(error, "(3, 28, 28)"));
+}
+
+TEST_CASE("a mean image that cannot be written is refused before a picture is read", "[data]") {
+  class Unreadable : public ImageSource {
+   public:
+    [[nodiscard]] int64_t size() const override { return 100; }
+    [[nodiscard]] int channels() const override { return 3; }
+    Result<float> read(int64_t, ReadScratch&) const override { throw std::logic_error("a picture was read"); }
+    [[nodiscard]] std::string describe(int64_t) const override { return "none"; }
+  };
+  const test::TempDir dir;
+  const auto source = std::make_shared<const Unreadable>();
+  const Error error = mean_image(dir.path("absent/mean.bin"), {3, 28, 28}, {}, source, 1, Log::silent()).error();
+  CHECK(mentions(error, "absent/mean.bin"));
+  CHECK(mentions(error, "No such file or directory"));
 }
 
 TEST_CASE("synthetic data repeat one batch, other ranks have another", "[data]") {
