@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 
 #include "base/console.h"
 #include "command.h"
 #include "dry_run.h"
 #include "job/build_id.h"
 #include "job/data_set.h"
+#include "job/exit_code.h"
 #include "launch/foreground.h"
 #include "launch/make_job.h"
 #include "launch/supervisor.h"
@@ -37,45 +37,54 @@ Result<> check_early(job::Flags flags) {
   return {};
 }
 
-Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, Missing missing = nullptr) {
-  DT_TRY(const std::optional<role::Resumed> resumed, role::find_resumed(flags));
-  std::vector<std::string> arguments = call.arguments;
-  // Looked for once: under runs/ every process would soon find the new run itself.
-  if (!flags.loop.resume.empty()) {
-    for (const std::string& word :
-         {std::string("--retrain=0"), std::string("--resume"), resumed ? resumed->directory : "none"}) {
-      arguments.push_back(word);
-    }
+// The flags that a resumed run has not had to be given go to its processes spelled out, before those of the user.
+Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const std::string& run_dir,
+                                Missing missing = nullptr) {
+  std::vector<std::string> arguments = job::recalled_arguments(flags);
+  arguments.insert(arguments.end(), call.arguments.begin(), call.arguments.end());
+  const bool resumes = flags.given("resume") || flags.given("retrain");
+  if (resumes) {
+    const std::string& directory = flags.loop.resume;
+    arguments.insert(arguments.end(), {"--retrain=0", "--resume", directory.empty() ? "none" : directory});
   }
   DT_TRY(std::optional<job::Seating> hosts, seats_of(flags, missing));
   return job_to_start(call, {.arguments = std::move(arguments),
                              .flags = flags,
                              .hosts = std::move(hosts),
-                             .run_dir = role::choose_run_dir(flags, resumed),
+                             .run_dir = run_dir,
                              .missing = missing});
 }
 
-Result<int> launch_job(const Call& call, const job::Flags& flags) {
-  DT_TRY(const JobToStart job, job_to_start(call, flags));
+Result<int> launch_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
+  DT_TRY(const role::RunDir run_dir, role::RunDir::claim(flags, resumed));
+  DT_TRY(JobToStart job, job_to_start(call, flags, run_dir.path()));
+  job.processes.log_hint = [&run_dir] { return run_dir.has_begun() ? "logs are in " + run_dir.path() : ""; };
   Console console = Console::to_stderr();
   return launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
     DT_TRY(launch::JobEnd end, launch::supervise(job.processes, screen));
-    DT_TRY_VOID(role::complete_summary(job.run_dir, flags,
-                                       {end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
+    if (!run_dir.has_begun()) return end.exit_code;
+    DT_TRY_VOID(role::complete_summary(
+        run_dir.path(), flags,
+        {job.processes.name, end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
     return end.exit_code;
   });
 }
 
-Result<int> print_dry_run(const Call& call, const job::Flags& flags) {
+Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
   std::string table;
   std::vector<std::string> missing;
   if (flags.distributed()) {
-    DT_TRY(const JobToStart job, job_to_start(call, flags, &missing));
+    DT_TRY(const JobToStart job, job_to_start(call, flags, role::choose_run_dir(flags, resumed), &missing));
     table = launch::dry_run_text(job.processes);
   }
   DT_TRY(const std::string text, dry_run_text(flags, table, std::move(missing)));
   std::fputs(text.c_str(), stdout);
   return 0;
+}
+
+Result<int> run_process(const job::Flags& flags) {
+  const SignalThread signals;
+  return role::run_process(flags, signals.signals());
 }
 
 }  // namespace
@@ -86,15 +95,18 @@ Result<int> train(const Call& call) {
     std::fputs((parsed.help ? job::help_text() : fmt::format("dtrain {}\n", job::build_id())).c_str(), stdout);
     return 0;
   }
-  const job::Flags& flags = parsed.flags;
+  job::Flags flags = parsed.flags;
   for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
-  if (flags.launch.dry_run) return print_dry_run(call, flags);
-  if (flags.launch.role == job::Role::kNone) {
-    DT_TRY_VOID(check_early(flags));
-    if (flags.distributed()) return launch_job(call, flags);
-  }
-  const SignalThread signals;
-  return role::run_process(flags, signals.signals());
+  if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
+  DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
+  for (const std::string& note : search.notes) fmt::print(stderr, "note: {}\n", note);
+  // Looked for once: the next search would find the new run itself.
+  flags.loop.resume = search.run ? search.run->directory : "";
+  flags.loop.retrain = false;
+  if (flags.launch.dry_run) return print_dry_run(call, flags, search.run);
+  if (search.is_finished) return job::kExitOk;
+  DT_TRY_VOID(check_early(flags));
+  return flags.distributed() ? launch_job(call, flags, search.run) : run_process(flags);
 }
 
 }  // namespace dtrain::cmd

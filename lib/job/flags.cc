@@ -8,6 +8,7 @@
 #include "job/job_spec.h"
 #include "job/presets.h"
 #include "job/resolve.h"
+#include "job/resume.h"
 #include "job/rows.h"
 #include "job/toml_file.h"
 
@@ -85,17 +86,14 @@ Result<> apply_layer(const Layer& layer, Flags& flags) {
   return {};
 }
 
-// What defined the job that --resume DIR continues is not to be said again.
-Result<> take_resumed_job(const std::string& directory, Flags& flags) {
-  DT_TRY(const JobSpec spec, read_job_spec(directory), "resuming the run in '{}'", directory);
-  flags.job = spec.flags;
-  const Flags defaults;
-  for (const Row& row : training_flags().rows()) {
-    if (row.scope != Scope::kJob) continue;
-    flags.sources.erase(row.name);
-    if (row.bind.get(flags) != row.bind.get(defaults)) flags.sources[row.name] = Source::kResumed;
-  }
-  return {};
+// --resume DIR: the run's flags lie under those of the command line.
+Result<> take_resumed_run(const Layer& command_line, const std::string& directory, Flags& flags) {
+  std::vector<std::string> given;
+  for (const Setting& setting : command_line.settings) given.push_back(training_flags().rows()[setting.row].name);
+  const bool has_role =
+      flags.launch.role != Role::kNone || std::find(given.begin(), given.end(), "role") != given.end();
+  DT_TRY(const JobSpec run, read_resumed(directory));
+  return take_resumed(run, !has_role, given, flags);
 }
 
 Error no_positionals(const std::string& first) {
@@ -137,7 +135,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   DT_TRY(const std::vector<Layer> layers, layers_below(command_line.settings, environment));
   for (const Layer& layer : layers) DT_TRY_VOID(apply_layer(layer, flags));
   const std::string resumed = last_value(command_line.settings, "resume");
-  if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_job(resumed, flags));
+  if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_run(command_line, resumed, flags));
   DT_TRY_VOID(apply_layer(command_line, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
   // A launcher that has read a configuration's file gives its processes the token, and other hosts lack the file.

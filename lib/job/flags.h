@@ -159,8 +159,9 @@ struct LaunchFlags {
   std::string env_file;
   std::string sync_dst_dir;  // empty: nothing is copied
   std::vector<std::string> exclude;
-  std::string run_dir;    // empty: default_run_dir
-  std::string cache_dir;  // of what was found out about this machine's devices; empty: none is kept
+  std::string run_dir;     // empty: default_run_dir
+  bool overwrite = false;  // the run that run_dir holds is removed
+  std::string cache_dir;   // of what was found out about this machine's devices; empty: none is kept
   int64_t verbose = 0;
   int64_t threads = 0;     // of this role; 0: its part of the host's cores
   int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: servers and workers on this host; 0: nobody says

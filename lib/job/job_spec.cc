@@ -97,6 +97,28 @@ Entries entries_of(const JobSpec& spec) {
   return entries;
 }
 
+constexpr std::string_view kDirectoryKey = "working-directory";
+
+// Takes the flags of the process out of `entries`.
+Result<Remembered> take_remembered(Entries& entries) {
+  Remembered remembered;
+  Flags holder;
+  for (const Row& row : training_flags().rows()) {
+    const auto entry = entries.find(row.name);
+    if (entry == entries.end() || !is_remembered(row.name)) continue;
+    std::string value = entry->second;
+    const Result<> valid = row.bind.set(holder, value);
+    if (!valid) return fail(Code::kUsage, "JobSpec: {}: {}", row.name, valid.error().message);
+    remembered.values[row.name] = std::move(value);
+    entries.erase(entry);
+  }
+  const auto directory = entries.find(std::string(kDirectoryKey));
+  if (directory == entries.end()) return remembered;
+  remembered.directory = directory->second;
+  entries.erase(directory);
+  return remembered;
+}
+
 Result<Entries> read_lines(std::string_view text) {
   Entries entries;
   for (size_t begin = 0, line = 1; begin < text.size(); line++) {
@@ -157,6 +179,13 @@ std::string text(const JobSpec& spec) {
   return lines;
 }
 
+std::string file_text(const JobSpec& spec) {
+  std::string lines = text(spec);
+  for (const auto& [flag, value] : spec.remembered.values) lines += fmt::format("{} = {}\n", flag, value);
+  if (spec.remembered.directory.empty()) return lines;
+  return lines + fmt::format("{} = {}\n", kDirectoryKey, spec.remembered.directory);
+}
+
 Result<JobSpec> parse_job_spec(std::string_view text) {
   DT_TRY(Entries entries, read_lines(text));
   JobSpec spec;
@@ -168,6 +197,7 @@ Result<JobSpec> parse_job_spec(std::string_view text) {
   for (const FilledKey& key : filled_keys()) {
     DT_TRY_VOID(take(entries, std::string(key.name), [&](const std::string& value) { return key.set(spec, value); }));
   }
+  DT_TRY(spec.remembered, take_remembered(entries));
   if (!entries.empty()) return fail(Code::kUsage, "JobSpec: unknown key '{}'", entries.begin()->first);
   spec.flags = holder.job;
   // The one text that others rely on to name something: the rest are numbers and enumerations.
@@ -180,6 +210,10 @@ Result<JobSpec> read_job_spec(const std::string& run_dir) {
   DT_TRY(const std::string text, read_file(run_dir + "/" + kJobSpecFile));
   DT_TRY(JobSpec spec, parse_job_spec(text), "reading '{}/{}'", run_dir, kJobSpecFile);
   return spec;
+}
+
+Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec) {
+  return write_file_atomic(run_dir + "/" + kJobSpecFile, file_text(spec));
 }
 
 uint64_t hash(const JobSpec& spec) {
@@ -196,11 +230,11 @@ std::vector<std::string> differing_keys(std::string_view a, std::string_view b) 
   return differing_keys(read_lines(a).value_or(Entries{}), read_lines(b).value_or(Entries{}));
 }
 
-std::string describe_differences(const JobSpec& job, const JobSpec& here) {
-  const Entries of_job = entries_of(job), of_here = entries_of(here);
+std::string describe_differences(const JobSpec& run, const JobSpec& here) {
+  const Entries of_run = entries_of(run), of_here = entries_of(here);
   std::string text;
-  for (const std::string& key : differences(job, here)) {
-    text += fmt::format("{}{} (job {}, here {})", text.empty() ? "" : ", ", key, of_job.at(key), of_here.at(key));
+  for (const std::string& key : differences(run, here)) {
+    text += fmt::format("{}{} (run {}, here {})", text.empty() ? "" : ", ", key, of_run.at(key), of_here.at(key));
   }
   return text;
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "job/flags.h"
+#include "job/remembered.h"
 
 namespace dtrain::job {
 
@@ -29,6 +30,12 @@ struct JobSpec {
   std::vector<Interval> shares = {};             // by rank
   std::vector<int64_t> batches = {};             // in which a worker goes round its share once, by rank (R-F13)
   std::string placement = {};                    // kvstore/placement.h: to_text
+
+  // Only in the file of a run directory: not part of text(), hash() and differences().
+  Remembered remembered = {};
+
+  // Whether the scheduler has filled in its part: all processes had joined, and the run had begun.
+  [[nodiscard]] bool is_complete() const { return !shares.empty(); }
 };
 
 // What the flags ask for, nothing filled in.
@@ -36,20 +43,23 @@ JobSpec requested(const Flags& flags);
 
 // Lines "key = value\n", sorted by key; keys are names of flags. Equal specs have equal texts and the other way round.
 std::string text(const JobSpec& spec);
-// Back. Code::kUsage names the line: unknown, missing or repeated key, bad value; a list that is not one of all
-// workers.
+// The same with the remembered flags behind it: what a run directory holds.
+std::string file_text(const JobSpec& spec);
+// Back, of either. Code::kUsage names the line: unknown, missing or repeated key, bad value; a list that is not one of
+// all workers.
 Result<JobSpec> parse_job_spec(std::string_view text);
 
 // The spec that lies in a run directory. Code::kNotFound: none does.
 inline constexpr const char* kJobSpecFile = "jobspec";
 Result<JobSpec> read_job_spec(const std::string& run_dir);
+Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec);
 
 uint64_t hash(const JobSpec& spec);
 // The keys that differ, sorted.
 std::vector<std::string> differences(const JobSpec& a, const JobSpec& b);
 // The same of texts, which may come from another version: keys that only one has differ too.
 std::vector<std::string> differing_keys(std::string_view a, std::string_view b);
-// The same with values, for a message: "batch-size (job 64, here 128), lr (job 0.1, here 0.05)".
-std::string describe_differences(const JobSpec& job, const JobSpec& here);
+// The same with values, for a message: "batch-size (run 64, here 128), lr (run 0.1, here 0.05)".
+std::string describe_differences(const JobSpec& run, const JobSpec& here);
 
 }  // namespace dtrain::job

@@ -278,8 +278,11 @@ Result<> resolve_data(Flags& flags) {
   DT_TRY_VOID(in_data_dir(flags, data.mean_img, "mean-img"));
   const bool reads = flags.launch.role == Role::kNone || flags.launch.role == Role::kWorker;
   if (reads && data.data_dir.empty() && data.data_train.empty() && !flags.job.augment.benchmark) {
-    return fail(Code::kUsage,
-                "nothing to train on: give --data-dir, --data-train or --benchmark 1 (--help lists all flags)");
+    const bool searches = flags.loop.resume == "auto" || flags.loop.retrain;
+    return fail(Code::kUsage, "nothing to train on: give --data-dir, --data-train or --benchmark 1 ({})",
+                searches ? "--resume auto looks for a run with the flags that are given; --resume DIR takes the flags "
+                           "from the run in DIR"
+                         : "--help lists all flags");
   }
   return resolve_augmentation(flags);
 }
@@ -336,6 +339,21 @@ Result<> check_metrics(const JobFlags& job) {
   return {};
 }
 
+// What is to be removed must be named, and must not be what is continued.
+Result<> check_overwrite(const Flags& flags) {
+  if (flags.launch.run_dir.empty()) {
+    return fail(Code::kUsage, "--overwrite removes the run that --run-dir holds, but --run-dir is missing");
+  }
+  if (!flags.loop.resume.empty()) {
+    return fail(Code::kUsage, "--overwrite removes a run and --resume continues it: give one of them");
+  }
+  if (flags.loop.load_epoch && flags.loop.model_prefix.empty()) {
+    return fail(Code::kUsage, "--overwrite would remove the checkpoint that --load-epoch {} reads from --run-dir {}",
+                *flags.loop.load_epoch, flags.launch.run_dir);
+  }
+  return {};
+}
+
 // MXNet-G's --retrain and --model-load-epoch become --load-epoch or --resume auto.
 Result<> resolve_loop(Flags& flags) {
   LoopFlags& loop = flags.loop;
@@ -350,6 +368,10 @@ Result<> resolve_loop(Flags& flags) {
   if (loop.log_time_to > 1) {
     return fail(Code::kUsage, "--log-time-to {}: a step of accuracy, which ends at 1", loop.log_time_to);
   }
+  for (std::string* directory : {&loop.resume, &flags.launch.run_dir}) {
+    while (directory->size() > 1 && directory->ends_with('/')) directory->pop_back();  // files are joined to it
+  }
+  if (flags.launch.overwrite) DT_TRY_VOID(check_overwrite(flags));
   if (loop.load_epoch && !loop.resume.empty()) {
     return fail(Code::kUsage, "--load-epoch and --resume exclude each other");
   }

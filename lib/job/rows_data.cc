@@ -177,10 +177,11 @@ std::vector<Row> loop_rows() {
        .least = 0},
       {.name = "resume",
        .value = "auto|DIR",
-       .help = "continue a run: the newest one of this job under runs/, or DIR",
+       .help = "continue a run: DIR needs no other flag; auto is the newest run of this job under runs/ (or in "
+               "--run-dir), and a new one if there is none",
        .bind = DT_FIELD(Flags, loop.resume, "none")},
       {.name = "retrain",
-       .help = "alone: as --resume auto; with --model-load-epoch: as --load-epoch",
+       .help = "alone: as --resume auto, but an error if there is no run; with --model-load-epoch: as --load-epoch",
        .bind = DT_FIELD(Flags, loop.retrain)},
       {.name = "save-period",
        .aliases = {Alias(

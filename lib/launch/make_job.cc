@@ -191,6 +191,11 @@ std::string job_name(const std::string& run_dir) {
   return fmt::format("{}-{}", name.empty() ? "job" : name, job::make_token().substr(0, 8));
 }
 
+// What a resumed job has to be told again.
+std::string copied_again(const job::LaunchFlags& launch) {
+  return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + shell_line({launch.sync_dst_dir});
+}
+
 // The names of a command's variables.
 std::string names_of(const std::vector<std::string>& environment) {
   std::vector<std::string> names;
@@ -211,9 +216,9 @@ Job make_job(const JobSetting& setting) {
   job.others = [=](const std::string& scheduler) { return others(common, workers, servers, scheduler); };
   job.limits = limits_of(setting.flags.wire);
   job.record_root = setting.record_root;
-  job.log_hint = "logs are in " + setting.run_dir;
-  job.stopped_hint =
-      fmt::format("stopped; --resume {} goes on from the last checkpoint", shell_line({setting.run_dir}));
+  job.log_hint = [run_dir = setting.run_dir] { return "logs are in " + run_dir; };
+  job.stopped_hint = fmt::format("stopped; dtrain --resume {}{} goes on from the last checkpoint",
+                                 shell_line({setting.run_dir}), copied_again(setting.flags.launch));
   job.machines = machines_of(common, setting);
   job.run_dir = setting.run_dir;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;

@@ -96,6 +96,7 @@ class Supervisor {
   void kill();
   void start_failed(Error error);
   JobEnd report();
+  void say_log_hint();
   std::string report_failure(const Ended& ended, const Member& member);
   std::string report_killed(const Ended& ended, const std::string& what);
 
@@ -363,13 +364,18 @@ bool Supervisor::workers_done() const {
                       [](const Member& m) { return m.command.role == "worker" && m.running; });
 }
 
+void Supervisor::say_log_hint() {
+  const std::string hint = job_.log_hint ? job_.log_hint() : "";
+  if (!hint.empty()) say(hint);
+}
+
 // The cause comes last: it is what the user reads.
 JobEnd Supervisor::report() {
   const std::optional<size_t> root = root_cause(ended_);
   if (!root && !start_error_ && progress_) screen_.live(job::format_progress(job::completed(*progress_)));
   screen_.finish();
   if (start_error_ && (!root || ended_[*root].stopped)) {
-    if (!job_.log_hint.empty()) say(job_.log_hint);
+    say_log_hint();
     screen_.line(start_error_->text());
     return {job::exit_code(start_error_->code), start_error_->text(), peak_rss_bytes_};
   }
@@ -383,7 +389,7 @@ JobEnd Supervisor::report() {
 
 // Returns the error that it printed.
 std::string Supervisor::report_failure(const Ended& ended, const Member& member) {
-  if (!job_.log_hint.empty()) say(job_.log_hint);
+  say_log_hint();
   const std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
   const bool reported = !member.first_error.error().empty();
   if (!reported && was_killed(ended)) return report_killed(ended, what);

@@ -44,12 +44,12 @@ struct Job {
   Command scheduler;  // on this machine
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
-  std::string record_root;             // job_record.h
-  std::string log_hint;                // printed before the error of a job that failed: where to look
-  std::string stopped_hint;            // printed when a job was stopped with 75: how to go on
-  std::vector<Machine> machines = {};  // other hosts on which commands are to run
-  std::string run_dir = {};            // made if there are any: what processes print on hosts that do not have it comes
-                                       // to ROLE-RANK.log in it (R-L5)
+  std::string record_root;                // job_record.h
+  std::function<std::string()> log_hint;  // printed before the error of a job that failed: where to look; may be ""
+  std::string stopped_hint;               // printed when a job was stopped with 75: how to go on
+  std::vector<Machine> machines = {};     // other hosts on which commands are to run
+  std::string run_dir = {};  // made if there are any: what processes print on hosts that do not have it comes
+                             // to ROLE-RANK.log in it (R-L5)
   bool allow_mixed_builds = false;
   std::string scheduler_address = {};  // as far as it is known before the scheduler runs: "10.0.0.1:PORT"
 };

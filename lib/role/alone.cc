@@ -60,7 +60,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                           .data = data,
                           .bucket_begin = bucket_begin,
                           .coordinator = coordinator,
-                          .run_dir = process.run_dir,
+                          .run_dir = process.run_dir.path(),
                           .resumed = process.resumed,
                           .log = process.log,
                           .pacer = &pacer},
@@ -90,7 +90,7 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const std::vector<data::Fraction> sharding, read_sharding(process.flags));
   DT_TRY_VOID(
       complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
-  DT_TRY_VOID(process.write_spec(spec));
+  DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
   return train_alone(process, network, data, spec);
 }
 

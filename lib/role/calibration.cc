@@ -137,7 +137,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
                           .data = data,
                           .bucket_begin = plan_buckets(process.flags, network),
                           .coordinator = probe,
-                          .run_dir = process.run_dir,
+                          .run_dir = process.run_dir.path(),
                           .resumed = std::nullopt,
                           .log = process.log,
                           .pacer = &pacer,

@@ -51,8 +51,9 @@ Result<JoinedJob> join(Process& process, rpc::ControlClient& control) {
   request.records_train = static_cast<uint64_t>(joined.data.train->size());
   request.records_val = joined.data.validation == nullptr ? 0 : static_cast<uint64_t>(joined.data.validation->size());
   DT_TRY(joined.reply, control.join(request), "joining the job");
-  DT_TRY_VOID(process.take_rank(joined.reply.rank));
   DT_TRY(joined.spec, job::parse_job_spec(joined.reply.job_text), "reading the job's description");
+  DT_TRY_VOID(adopt_spec(process.flags, joined.spec, process.run_dir.path(), process.resumed));
+  DT_TRY_VOID(process.take_rank(joined.reply.rank));
   process.flags = job_flags(process, joined.spec);
   process.log.info("start with arguments {}", job::describe(process.flags));
   if (joined.spec.flags.augment.benchmark) {  // drawn from the job's seed and the rank, which are known only now

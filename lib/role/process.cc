@@ -1,30 +1,25 @@
 #include "role/process.h"
 
 #include <random>
-
-#include "base/file.h"
-
 namespace dtrain::role {
 
 Result<Process> Process::open(const job::Flags& flags, const Signals& signals, const std::string& name) {
-  Process process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose)), name);
-  DT_TRY(process.resumed, find_resumed(flags));
-  process.run_dir = choose_run_dir(flags, process.resumed);
-  DT_TRY_VOID(make_directories(process.run_dir), "making the run directory");
-  return process;
+  DT_TRY(ResumeSearch search, find_resumed(flags));
+  const bool is_alone = flags.launch.role == job::Role::kNone;
+  DT_TRY(RunDir run_dir, is_alone ? RunDir::claim(flags, search.run) : RunDir::share(flags, search.run));
+  return Process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose)), std::move(search.run),
+                 std::move(run_dir), name);
 }
 
 Result<> Process::take_rank(uint32_t rank) {
   log = log.named(name_ == "worker"   ? fmt::format("{}", rank)
                   : name_ == "server" ? fmt::format("server {}", rank)
                                       : name_);
-  DT_TRY_VOID(log.add_file(fmt::format("{}/{}-{}.log", run_dir, name_, rank)));
-  if (!flags.loop.log_file.empty()) DT_TRY_VOID(log.add_file(run_dir + "/" + flags.loop.log_file));
+  const std::string file = fmt::format("{}/{}-{}.log", run_dir.path(), name_, rank);
+  DT_TRY_VOID(log.add_file(file));
+  run_dir.owns_log(file);
+  if (!flags.loop.log_file.empty()) DT_TRY_VOID(log.add_file(run_dir.path() + "/" + flags.loop.log_file));
   return {};
-}
-
-Result<> Process::write_spec(const job::JobSpec& spec) const {
-  return write_file_atomic(run_dir + "/" + job::kJobSpecFile, job::text(spec));
 }
 
 uint64_t choose_seed(const Process& process) {

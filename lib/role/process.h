@@ -15,24 +15,23 @@ namespace dtrain::role {
 
 class Process {
  public:
-  // Makes the run directory. `name` as in the log's prefix and in the log's file name: "worker", "scheduler".
+  // Finds the run to resume and makes the run directory. `name` as in the log's prefix and in the log's file name:
+  // "worker", "scheduler".
   static Result<Process> open(const job::Flags& flags, const Signals& signals, const std::string& name);
 
   // The rank is known: the log's prefix becomes Node[RANK] for a worker, Node[server RANK] for a server, and the log is
   // copied to <run-dir>/<role>-<rank>.log and to --log-file from here on.
   Result<> take_rank(uint32_t rank);
-  // Writes <run-dir>/jobspec.
-  Result<> write_spec(const job::JobSpec& spec) const;
 
   job::Flags flags;
   const Signals& signals;
   Log log;
   std::optional<Resumed> resumed;
-  std::string run_dir;
+  RunDir run_dir;
 
  private:
-  Process(const job::Flags& f, const Signals& s, Log l, std::string name)
-      : flags(f), signals(s), log(std::move(l)), name_(std::move(name)) {}
+  Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)
+      : flags(f), signals(s), log(std::move(l)), resumed(std::move(r)), run_dir(std::move(d)), name_(std::move(name)) {}
   std::string name_;
 };
 

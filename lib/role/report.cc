@@ -17,11 +17,12 @@ double seconds_since(Clock::time_point time) {
   return std::chrono::duration<double>(Clock::now() - time).count();
 }
 
-train::Summary summary_of(const job::JobSpec& spec, const job::DeviceFlags& device, const train::TrainOutcome& outcome,
-                          Clock::time_point started) {
+train::Summary summary_of(const std::string& job, const job::JobSpec& spec, const job::DeviceFlags& device,
+                          const train::TrainOutcome& outcome, Clock::time_point started) {
   const job::JobFlags& flags = spec.flags;
   train::Summary summary;
-  summary.job = fmt::format("{:016x}", job::hash(spec));
+  summary.job = job;
+  summary.job_hash = fmt::format("{:016x}", job::hash(spec));
   summary.build = job::build_id();
   summary.network = flags.network.network;
   summary.store = flags.scheme.kv_store;
@@ -78,15 +79,20 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
 
 Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
                      const Result<train::TrainOutcome>& result, Clock::time_point started) {
-  train::Summary summary = summary_of(spec, process.flags.device, outcome, started);
+  train::Summary summary = summary_of(run_name(process.run_dir.path()), spec, process.flags.device, outcome, started);
   summary.exit_code = !result           ? job::exit_code(result.error().code)
                       : outcome.stopped ? job::kExitPreempted
                                         : job::kExitOk;
   if (!result) summary.error = result.error().text();
-  DT_TRY_VOID(train::write_summary(summary_path(process.run_dir), summary), "writing the summary");
+  DT_TRY_VOID(train::write_summary(summary_path(process.run_dir.path()), summary), "writing the summary");
   if (!result) return tl::unexpected(result.error());
+  const std::string& run_dir = process.run_dir.path();
   process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome.stopped ? "Stopped as asked" : "Finished",
-                   summary.epochs, summary.seconds, process.run_dir);
+                   summary.epochs, summary.seconds, run_dir);
+  // In a job of several processes the launcher says so.
+  if (outcome.stopped && process.flags.launch.role == job::Role::kNone) {
+    process.log.info("'dtrain --resume {}' goes on from the checkpoint", run_dir);
+  }
   return summary.exit_code;
 }
 
@@ -98,9 +104,10 @@ Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, c
   if (!summary.is_object()) {
     job::JobSpec spec;
     spec.flags = flags.job;
-    summary = nlohmann::json::parse(train::to_json(summary_of(spec, flags.device, {}, Clock::now())));
+    summary = nlohmann::json::parse(train::to_json(summary_of(end.job, spec, flags.device, {}, Clock::now())));
     summary["peak_rss_bytes"] = nlohmann::json::object();
   }
+  summary["job"] = end.job;
   summary["exit_code"] = end.exit_code;
   if (!end.error.empty()) summary["error"] = end.error;
   for (const auto& [role, bytes] : end.peak_rss_bytes) summary["peak_rss_bytes"][role] = bytes;

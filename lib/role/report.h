@@ -24,9 +24,10 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
 Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
                      const Result<train::TrainOutcome>& result, Clock::time_point started);
 
-// What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's exit code, its first error, and
-// the processes' memory. Makes the file where no worker got so far.
+// What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
+// error, and the processes' memory. Makes the file where no worker got so far.
 struct JobEnd {
+  std::string job;  // its name, as dtrain ps has it
   int exit_code = 0;
   std::string error;                               // the first one; empty: none
   std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"

@@ -1,75 +1,227 @@
 #include "role/run_dir.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <vector>
+#include <tuple>
+#include <utility>
+
+#include "base/file.h"
 
 namespace dtrain::role {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Is `spec` a run of the job that `flags` describe? Its length may differ: going on for longer is what resuming is for.
-bool same_job(const job::JobSpec& spec, const job::Flags& flags) {
-  job::JobSpec here = job::requested(flags);
-  job::JobSpec there;
-  there.flags = spec.flags;
-  there.mean_image = spec.mean_image;
-  here.flags.num_epochs = there.flags.num_epochs;
-  if (!here.flags.seed) here.flags.seed = there.flags.seed;
-  return job::differences(there, here).empty();
+std::string spec_path(const std::string& run_dir) {
+  return run_dir + "/" + job::kJobSpecFile;
 }
 
-std::vector<std::string> runs_newest_first(const std::string& parent) {
-  std::vector<std::pair<fs::file_time_type, std::string>> found;
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::optional<fs::file_time_type> written_at(const std::string& path) {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(parent, error)) {
-    const fs::file_time_type time = fs::last_write_time(entry.path() / job::kJobSpecFile, error);
-    if (!error) found.emplace_back(time, entry.path().string());
+  const fs::file_time_type time = fs::last_write_time(path, error);
+  return error ? std::nullopt : std::optional(time);
+}
+
+bool is_same(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error) && !error;
+}
+
+// Whether files of a run that has begun lie there.
+bool holds_run(const std::string& directory) {
+  if (exists(directory + "/" + kMetricsFile)) return true;
+  const Result<job::JobSpec> spec = job::read_job_spec(directory);
+  return spec ? spec->is_complete() : spec.error().code != Code::kNotFound;
+}
+
+bool is_log(std::string_view name) {
+  const bool of_role = name.starts_with("worker-") || name.starts_with("server-") || name.starts_with("scheduler-");
+  return of_role && name.ends_with(".log");
+}
+
+// PREFIX-symbol.json, PREFIX-NNNN.params, PREFIX-last.states and the like.
+bool is_checkpoint(std::string_view name, const std::string& network) {
+  if (!name.starts_with(network + "-")) return false;
+  return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states") ||
+         name.ends_with(".states.old");
+}
+
+// What dtrain has written of a run; other files stay.
+void remove_run(const std::string& directory) {
+  const Result<job::JobSpec> spec = job::read_job_spec(directory);
+  const std::string network = spec ? spec->flags.network.network : "";
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool known = name == job::kJobSpecFile || name == kMetricsFile || name == "summary.json";
+    if (known || is_log(name) || (spec && is_checkpoint(name, network))) files.push_back(entry.path());
   }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<std::string> directories;
-  directories.reserve(found.size());
-  for (auto& [time, path] : found) directories.push_back(std::move(path));
-  return directories;
+  for (const fs::path& file : files) fs::remove(file, ignored);
+}
+
+// Whether the run of the flags goes on with what lies in the directory.
+bool continues(const std::string& directory, const job::Flags& flags, const std::optional<Resumed>& resumed) {
+  if (resumed) return is_same(resumed->directory, directory);
+  return flags.loop.load_epoch && flags.loop.model_prefix.empty();
+}
+
+Result<> refuse_other_run(const std::string& directory, const job::Flags& flags,
+                          const std::optional<Resumed>& resumed) {
+  if (continues(directory, flags, resumed) || !holds_run(directory)) return {};
+  if (flags.launch.overwrite) {
+    remove_run(directory);
+    return {};
+  }
+  return fail(Code::kUsage,
+              "--run-dir {}: that directory holds a run already. --resume {} continues it, --overwrite removes it, and "
+              "another --run-dir keeps both",
+              directory, directory);
+}
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+// Checkpoints are written hours later.
+Result<> try_to_write(const std::string& prefix) {
+  DT_TRY(AtomicFile file, AtomicFile::create(prefix + "-symbol.json"));
+  return file.write(" ");
 }
 
 }  // namespace
-
-Result<std::optional<Resumed>> find_resumed(const job::Flags& flags) {
-  const std::string& resume = flags.loop.resume;
-  if (resume.empty()) return std::nullopt;
-  if (resume != "auto") {
-    DT_TRY(job::JobSpec spec, job::read_job_spec(resume), "resuming the run in '{}'", resume);
-    return Resumed{resume, std::move(spec)};
-  }
-  const std::string parent = fs::path(job::default_run_dir(flags, {})).parent_path().string();
-  for (const std::string& directory : runs_newest_first(parent)) {
-    Result<job::JobSpec> spec = job::read_job_spec(directory);
-    if (spec && same_job(*spec, flags)) return Resumed{directory, std::move(*spec)};
-  }
-  return std::nullopt;
-}
 
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed) {
   if (!flags.launch.run_dir.empty()) return flags.launch.run_dir;
   return resumed ? resumed->directory : job::default_run_dir(flags, std::chrono::system_clock::now());
 }
 
-namespace {
-std::string own_prefix(const job::Flags& flags, const std::string& run_dir) {
-  return run_dir + "/" + flags.job.network.network;
+std::string run_name(const std::string& run_dir) {
+  std::error_code ignored;
+  const fs::path path = fs::absolute(run_dir, ignored).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
+
+// Makes the directory and those above it that are missing; each is remembered.
+Result<> RunDir::make(const std::string& directory) {
+  std::vector<std::string> missing;
+  for (fs::path path(directory); !path.empty() && !exists(path.string()); path = path.parent_path()) {
+    missing.push_back(path.string());
+  }
+  DT_TRY_VOID(make_directories(directory));
+  made_.insert(made_.end(), missing.rbegin(), missing.rend());
+  return {};
+}
+
+Result<> RunDir::write_early_spec(const job::Flags& flags, const std::optional<Resumed>& resumed) {
+  job::JobSpec spec = resumed && is_same(resumed->directory, path_) ? resumed->spec : job::requested(flags);
+  spec.remembered = job::remember(flags, fs::current_path().string());
+  before_ = read_file(spec_path(path_)).value_or("");
+  metrics_before_ = written_at(path_ + "/" + kMetricsFile);
+  DT_TRY_VOID(job::write_job_spec(path_, spec));
+  wrote_spec_ = true;
+  return {};
+}
+
+namespace {
+
+// A directory that was not there, with a number behind its name if another run began in the same second.
+Result<std::string> make_new(const std::string& wanted) {
+  constexpr int kTries = 1000;
+  DT_TRY_VOID(make_directories(parent_of(wanted)));
+  for (int i = 1; i <= kTries; i++) {
+    std::string path = i == 1 ? wanted : fmt::format("{}-{}", wanted, i);
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    if (error) return fail(Code::kUsage, "cannot create the directory '{}': {}", path, error.message());
+  }
+  return fail(Code::kUsage, "cannot create the directory '{}': {} of that name exist", wanted, kTries);
+}
+
 }  // namespace
 
-std::string save_prefix(const job::Flags& flags, const std::string& run_dir) {
-  if (!flags.loop.save_model_prefix.empty()) return flags.loop.save_model_prefix;
-  return flags.loop.model_prefix.empty() ? own_prefix(flags, run_dir) : flags.loop.model_prefix;
+Result<RunDir> RunDir::claim(const job::Flags& flags, const std::optional<Resumed>& resumed) {
+  RunDir dir(choose_run_dir(flags, resumed), flags.launch.launcher == "ssh");
+  dir.is_claimed_ = true;
+  if (flags.launch.run_dir.empty() && !resumed) {
+    DT_TRY_VOID(dir.make(parent_of(dir.path_)), "making the run directory");
+    DT_TRY(dir.path_, make_new(dir.path_), "making the run directory");
+    dir.made_.push_back(dir.path_);
+  } else {
+    DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
+    DT_TRY_VOID(dir.make(dir.path_), "making the run directory");
+  }
+  DT_TRY_VOID(dir.write_early_spec(flags, resumed), "trying to write in the run directory");
+  if (dir.is_remote_) return dir;
+  const std::string prefix = save_prefix(flags, dir.path_);
+  DT_TRY_VOID(dir.make(parent_of(prefix)), "making the directory of the checkpoints");
+  DT_TRY_VOID(try_to_write(prefix), "trying whether checkpoints can be written");
+  return dir;
 }
 
-std::string load_prefix(const job::Flags& flags, const std::string& run_dir, const std::optional<Resumed>& resumed) {
-  if (!flags.loop.model_prefix.empty()) return flags.loop.model_prefix;
-  return own_prefix(flags, resumed ? resumed->directory : run_dir);
+Result<RunDir> RunDir::share(const job::Flags& flags, const std::optional<Resumed>& resumed) {
+  RunDir dir(choose_run_dir(flags, resumed), false);
+  if (flags.launch.role == job::Role::kScheduler) DT_TRY_VOID(refuse_other_run(dir.path_, flags, resumed));
+  DT_TRY_VOID(dir.make(dir.path_), "making the run directory");
+  return dir;
+}
+
+RunDir::RunDir(RunDir&& other) noexcept
+    : path_(std::exchange(other.path_, "")),
+      is_remote_(other.is_remote_),
+      is_claimed_(other.is_claimed_),
+      made_(std::move(other.made_)),
+      logs_(std::move(other.logs_)),
+      wrote_spec_(other.wrote_spec_),
+      before_(std::move(other.before_)),
+      metrics_before_(other.metrics_before_) {}
+
+RunDir::~RunDir() {
+  if (!path_.empty() && !has_begun()) give_back();
+}
+
+bool RunDir::has_begun() const {
+  const std::optional<fs::file_time_type> metrics = written_at(path_ + "/" + kMetricsFile);
+  if (metrics && metrics != metrics_before_) return true;
+  if (is_claimed_ && !is_remote_) return false;
+  const Result<job::JobSpec> spec = job::read_job_spec(path_);
+  return spec && spec->is_complete();
+}
+
+void RunDir::give_back() {
+  std::error_code ignored;
+  const bool made = std::find(made_.begin(), made_.end(), path_) != made_.end();
+  if (wrote_spec_ && before_.empty()) fs::remove(spec_path(path_), ignored);
+  if (wrote_spec_ && !before_.empty()) std::ignore = write_file_atomic(spec_path(path_), before_);
+  if (made && is_claimed_) {
+    remove_run(path_);  // logs of other processes, too
+  } else if (made) {
+    for (const std::string& log : logs_) fs::remove(log, ignored);
+  }
+  for (auto path = made_.rbegin(); path != made_.rend(); ++path) ::rmdir(path->c_str());
+}
+
+Result<> write_complete_spec(const job::Flags& flags, job::JobSpec spec, const std::string& run_dir) {
+  const Result<job::JobSpec> there = job::read_job_spec(run_dir);
+  spec.remembered = there && !there->remembered.directory.empty() ? there->remembered
+                                                                  : job::remember(flags, fs::current_path().string());
+  return job::write_job_spec(run_dir, spec);
+}
+
+Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std::string& run_dir,
+                    const std::optional<Resumed>& resumed) {
+  const Result<job::JobSpec> there = job::read_job_spec(run_dir);
+  if (there && job::text(*there) == job::text(spec)) return {};
+  DT_TRY_VOID(refuse_other_run(run_dir, flags, resumed));
+  return write_complete_spec(flags, spec, run_dir);
 }
 
 }  // namespace dtrain::role

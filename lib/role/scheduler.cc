@@ -121,7 +121,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
     DT_TRY_VOID(complete(joined, files, spec));
     warn(process.log, unequal_shares(spec));
-    DT_TRY_VOID(process.write_spec(spec));
+    DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
     process.log.verbose(1, "table {}", spec.placement);
     return rpc::CompleteJob{.text = job::text(spec), .stops_with = stop_sets(policy_of(spec))};
   };

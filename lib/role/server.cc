@@ -50,7 +50,7 @@ Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<
     sum += staleness[i] * (i + 1);
   }
   if (updates == 0) return {};
-  DT_TRY(train::MetricsFile file, train::MetricsFile::open(process.run_dir + "/metrics.jsonl", "server", rank));
+  DT_TRY(train::MetricsFile file, train::MetricsFile::open(process.run_dir.path() + "/" + kMetricsFile, "server", rank));
   return file.append({.epoch = std::nullopt,
                       .step = updates,
                       .values = {{"staleness_mean", static_cast<double>(sum) / static_cast<double>(updates)},
@@ -111,6 +111,7 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
   DT_TRY_VOID(process.take_rank(reply.rank));
   DT_TRY(const job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
+  DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));
   DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
          "opening --trace-events");
   DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec, trace.get()));

@@ -135,7 +135,7 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.seed = setup_.spec.flags.seed.value();
   spec.job_text = job::text(setup_.spec);
   spec.job_hash = fmt::format("{:016x}", job::hash(setup_.spec));
-  if (flags.loop.load_epoch || !flags.loop.resume.empty()) {
+  if (flags.loop.load_epoch || setup_.resumed) {
     spec.start_from = train::StartFrom{load_prefix(flags, setup_.run_dir, setup_.resumed), flags.loop.load_epoch};
   }
   if (setup_.saves) spec.save_prefix = save_prefix(flags, setup_.run_dir);
@@ -144,7 +144,7 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.save_optimizer_states = flags.loop.save_optimizer_states;
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;
-  spec.metrics_path = setup_.run_dir + "/metrics.jsonl";
+  spec.metrics_path = setup_.run_dir + "/" + kMetricsFile;
   spec.data_can_be_learned = !flags.job.augment.benchmark;
   spec.log_time_to = flags.loop.log_time_to;
   return spec;

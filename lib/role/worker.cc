@@ -130,7 +130,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
                           .data = data,
                           .bucket_begin = bucket_begin,
                           .coordinator = *connection.control,
-                          .run_dir = process.run_dir,
+                          .run_dir = process.run_dir.path(),
                           .resumed = process.resumed,
                           .log = process.log,
                           .pacer = &pacer},

@@ -82,7 +82,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
     return fail(Code::kUsage, "its optimizer is '{}', this job's is '{}'", header.optimizer.name, spec.optimizer.name);
   }
   if (header.job_hash != spec.job_hash) {
-    log.warn("the checkpoint is of another job ({}, this one is {}); other are: {}", header.job_hash, spec.job_hash,
+    log.warn("the checkpoint was written with other values of: {}",
              fmt::join(job::differing_keys(header.job_text, spec.job_text), ", "));
   }
   const int64_t epoch = header.position.epoch;
@@ -137,8 +137,10 @@ Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const
   if (!name.epoch) {
     DT_TRY(const std::optional<CheckpointName> newest, newest_checkpoint(name.prefix));
     if (!newest) {
-      log.info("there is no checkpoint {}-NNNN.params: starting at the beginning", name.prefix);
-      return fresh(spec, view);
+      return fail(Code::kNotFound,
+                  "the run to resume has no checkpoint on this host ({0}-NNNN.params, {0}-last.params): start it again "
+                  "without --resume",
+                  name.prefix);
     }
     name = *newest;
   }

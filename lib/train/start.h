@@ -20,8 +20,7 @@ namespace dtrain::train {
 
 struct StartFrom {
   std::string prefix;
-  // --load-epoch: this one must be there. Nothing (--resume): the newest of the prefix, and if there is none the run
-  // begins at the beginning and says so.
+  // --load-epoch: this one. Nothing (--resume): the newest of the prefix.
   std::optional<int64_t> epoch;
 };
 
@@ -49,7 +48,7 @@ struct Start {
 // A checkpoint without .states is foreign: its optimizer begins with empty slots, its schedule at the beginning of the
 // epoch, and the gammas that the graph fixes to 1 are set to 1 (models.md 2.1). One of dtrain's own continues bit by
 // bit. Code::kData: damaged, or of another network (names the first array that is missing or has another shape);
-// kUsage: of another optimizer; kNotFound: not there. Another job: a warning that lists the keys that differ.
+// kUsage: of another optimizer; kNotFound: there is none. Another job: a warning that lists the keys that differ.
 Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log);
 
 }  // namespace dtrain::train

@@ -29,6 +29,7 @@ Json times(const std::vector<TimeToAccuracy>& levels) {
 std::string to_json(const Summary& summary) {
   const Json json = {
       {"job", summary.job},
+      {"job_hash", summary.job_hash},
       {"build", summary.build},
       {"network", summary.network},
       {"store", summary.store},

@@ -13,8 +13,9 @@
 namespace dtrain::train {
 
 struct Summary {
-  std::string job;    // hash of the JobSpec
-  std::string build;  // build id
+  std::string job;       // its name: of the run directory; as dtrain ps has it in a job of several processes
+  std::string job_hash;  // of the JobSpec
+  std::string build;     // build id
   std::string network, store;
   int64_t workers = 1, servers = 0;
   std::vector<std::string> devices;  // "cpu(0)", by worker

@@ -44,6 +44,10 @@ class LaunchedJob {
     }
     return pids;
   }
+  // The job's name, as `dtrain ps` has it.
+  [[nodiscard]] std::string name() const {
+    return std::filesystem::directory_iterator(dir_.path("dtrain"))->path().filename().string();
+  }
   [[nodiscard]] bool record_is_gone() const { return std::filesystem::is_empty(dir_.path("dtrain")); }
 
  private:
@@ -95,6 +99,7 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
   REQUIRE(started);
   const std::vector<pid_t> pids = job.processes();
   REQUIRE(pids.size() == 5);
+  const std::string name = job.name();
   const int signal = GENERATE(SIGINT, SIGTERM);
   INFO("signal " << signal);
   job.launcher().signal(signal);
@@ -106,6 +111,7 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
   CHECK(all_gone(pids, 0));
   CHECK(job.record_is_gone());
   CHECK(checkpoint_count(job.run_dir()) > 0);
+  CHECK(contains(read_file(job.run_dir() + "/summary.json").value_or(""), "\"job\": \"" + name + "\""));
   CHECK(broken_files(job.run_dir()).empty());
   CHECK(contains(read_file(job.run_dir() + "/metrics.jsonl").value_or(""), R"("role":"server","rank":0,"epoch":null)"));
 }
@@ -189,6 +195,8 @@ TEST_CASE("a launched job that cannot start ends at once with the cause as its l
     INFO(end.output);
     CHECK(end.code == 3);
     CHECK(contains(end.output, std::to_string(port)));
+    CHECK_FALSE(contains(end.output, "logs are in"));
+    CHECK_FALSE(std::filesystem::exists(job.run_dir()));
   }
   SECTION("the data is not there") {
     LaunchedJob job({"--network", "lenet", "--data-dir", "/no/such/folder", "--num-epochs", "1"});

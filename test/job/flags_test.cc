@@ -64,7 +64,7 @@ TEST_CASE("a run that is resumed by name brings its job's flags, under the comma
   CHECK(again.source("lr") == Source::kResumed);
   CHECK(again.source("num-epochs") == Source::kCommandLine);
   CHECK_FALSE(again.given("bn-mom"));
-  CHECK_THAT(refused({"--resume", dir.path("none")}, Code::kNotFound), Contains("resuming the run in"));
+  CHECK_THAT(refused({"--resume", dir.path("none")}, Code::kNotFound), Contains("none: there is no such directory"));
 }
 
 TEST_CASE("of a flag given twice the last one counts, under whatever name", "[job]") {

@@ -113,7 +113,7 @@ TEST_CASE("jobs that differ say in which keys", "[job]") {
   const JobSpec b = requested(parsed({"-n", "2", "--lr", "0.05", "--batch-size", "64"}));
   CHECK(hash(a) != hash(b));
   CHECK(differences(a, b) == std::vector<std::string>{"batch-size", "lr"});
-  CHECK(describe_differences(a, b) == "batch-size (job 128, here 64), lr (job 0.1, here 0.05)");
+  CHECK(describe_differences(a, b) == "batch-size (run 128, here 64), lr (run 0.1, here 0.05)");
 }
 
 TEST_CASE("different ways to ask for one job make one JobSpec", "[job]") {

@@ -63,7 +63,7 @@ inline Job job_of(const TempDir& dir, const Scripts& scripts, const Limits& limi
   };
   job.limits = limits;
   job.record_root = dir.path("record");
-  job.log_hint = "logs are in runs/x";
+  job.log_hint = [] { return std::string("logs are in runs/x"); };
   job.stopped_hint = "stopped; go on";
   return job;
 }

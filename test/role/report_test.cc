@@ -46,13 +46,13 @@ TEST_CASE("the launcher completes the summary, and makes it where there is none"
   const test::TempDir dir;
   job::Flags flags;
   flags.job.network.network = "lenet";
-  REQUIRE(complete_summary(dir.path(), flags, {7, "error [data] no such file", {{"scheduler", 5}}}));
+  REQUIRE(complete_summary(dir.path(), flags, {"lenet-1", 7, "error [data] no such file", {{"scheduler", 5}}}));
   auto summary = nlohmann::json::parse(*read_file(dir.path("summary.json")));
   CHECK(summary["exit_code"] == 7);
   CHECK(summary["error"] == "error [data] no such file");
   CHECK(summary["network"] == "lenet");
   CHECK(summary["peak_rss_bytes"] == nlohmann::json{{"scheduler", 5}});
-  REQUIRE(complete_summary(dir.path(), flags, {0, "", {{"worker 0", 9}}}));
+  REQUIRE(complete_summary(dir.path(), flags, {"lenet-1", 0, "", {{"worker 0", 9}}}));
   summary = nlohmann::json::parse(*read_file(dir.path("summary.json")));
   CHECK(summary["exit_code"] == 0);
   CHECK(summary["peak_rss_bytes"]["worker 0"] == 9);

@@ -1,86 +1,172 @@
 #include "role/run_dir.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "base/file.h"
-#include "support/temp_dir.h"
+#include "role/runs.h"
 
 using namespace dtrain;
 using namespace dtrain::role;
+using Catch::Matchers::Contains;
+using dtrain::test::must;
 
 namespace {
 
-job::Flags lenet(const std::string& resume) {
-  job::Flags flags;
-  flags.job.network.network = "lenet";
-  flags.job.scheme.kv_store = "device";
-  flags.loop.resume = resume;
-  return flags;
+namespace fs = std::filesystem;
+
+void write(const std::string& path, const std::string& text = "x") {
+  std::ofstream(path) << text;
 }
 
-// The run that a process of these flags would leave behind in `directory`.
-void leave_run(const std::string& directory, job::Flags flags, uint64_t seed) {
-  flags.job.seed = seed;
-  REQUIRE(make_directories(directory));
-  REQUIRE(write_file_atomic(directory + "/" + job::kJobSpecFile, job::text(job::requested(flags))));
+// What training does first.
+void begin(const RunDir& dir) {
+  write(dir.path() + "/metrics.jsonl");
 }
 
-// Default run directories are relative to the working directory.
-class InDirectory {
- public:
-  explicit InDirectory(const std::string& path) : before_(std::filesystem::current_path()) {
-    std::filesystem::current_path(path);
-  }
-  ~InDirectory() { std::filesystem::current_path(before_); }
-
- private:
-  std::filesystem::path before_;
-};
+std::string refused(const job::Flags& flags) {
+  const Result<RunDir> dir = RunDir::claim(flags, std::nullopt);
+  REQUIRE_FALSE(dir);
+  CHECK(dir.error().code == Code::kUsage);
+  return dir.error().text();
+}
 
 }  // namespace
 
-TEST_CASE("auto resumes the newest run of the same job, however long it was meant to be", "[role]") {
-  const test::TempDir dir;
-  const InDirectory here(dir.path());
-  job::Flags other = lenet("");
-  other.job.batch_size = 7;
-  leave_run("runs/a", lenet(""), 5);
-  leave_run("runs/b", lenet(""), 6);
-  leave_run("runs/c", other, 7);
-  const auto now = std::filesystem::file_time_type::clock::now();
-  std::filesystem::last_write_time("runs/a/jobspec", now - std::chrono::hours(2));
-  std::filesystem::last_write_time("runs/b/jobspec", now - std::chrono::hours(1));
-
-  job::Flags longer = lenet("auto");
-  longer.job.num_epochs += 2;
-  const auto found = find_resumed(longer);
-  REQUIRE((found && *found));
-  CHECK((*found)->directory == "runs/b");
-  CHECK((*found)->spec.flags.seed == 6);
-  CHECK(choose_run_dir(longer, *found) == "runs/b");
-  CHECK(load_prefix(longer, "elsewhere", *found) == "runs/b/lenet");
-
-  longer.job.seed = 5;
-  CHECK((*find_resumed(longer))->directory == "runs/a");
-  longer.job.seed = 99;
-  CHECK(!*find_resumed(longer));
+TEST_CASE("runs that start in one second get a directory each", "[role]") {
+  const test::InTempDir here;
+  const job::Flags flags = test::lenet({});
+  std::vector<std::string> paths;
+  for (int i = 0; i < 3; i++) {
+    const RunDir dir = must(RunDir::claim(flags, std::nullopt));
+    CHECK(std::find(paths.begin(), paths.end(), dir.path()) == paths.end());
+    CHECK(fs::is_directory(dir.path()));
+    paths.push_back(dir.path());
+    begin(dir);
+  }
+  CHECK_THAT(paths[0], Catch::StartsWith("runs/lenet-"));
 }
 
-TEST_CASE("a directory that holds no run is refused by name", "[role]") {
-  const test::TempDir dir;
-  const auto found = find_resumed(lenet(dir.path("absent")));
-  REQUIRE(!found);
-  CHECK(found.error().code == Code::kNotFound);
-  CHECK_THAT(found.error().text(), Catch::Contains("absent/jobspec"));
+TEST_CASE("a start that fails leaves nothing behind", "[role]") {
+  const test::InTempDir here;
+  {
+    const RunDir dir = must(RunDir::claim(test::lenet({"--save-model-prefix", "models/deep/m"}), std::nullopt));
+    CHECK(fs::exists(dir.path() + "/jobspec"));
+    CHECK(fs::is_directory("models/deep"));
+    write(dir.path() + "/worker-0.log");
+    write(dir.path() + "/summary.json");
+  }
+  CHECK_FALSE(fs::exists("runs"));
+  CHECK_FALSE(fs::exists("models"));
+  { const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "a/b"}), std::nullopt)); }
+  CHECK_FALSE(fs::exists("a"));
 }
 
-TEST_CASE("prefixes follow the flags, then the run directory", "[role]") {
-  job::Flags flags = lenet("");
-  CHECK(save_prefix(flags, "runs/x") == "runs/x/lenet");
-  flags.loop.model_prefix = "models/m";
-  CHECK(save_prefix(flags, "runs/x") == "models/m");
-  CHECK(load_prefix(flags, "runs/x", std::nullopt) == "models/m");
-  flags.loop.save_model_prefix = "models/s";
-  CHECK(save_prefix(flags, "runs/x") == "models/s");
+TEST_CASE("a start that fails leaves what it did not make", "[role]") {
+  const test::InTempDir here;
+  fs::create_directories("mine");
+  write("mine/notes.txt");
+  { const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "mine"}), std::nullopt)); }
+  CHECK(fs::exists("mine/notes.txt"));
+  CHECK_FALSE(fs::exists("mine/jobspec"));
+  {
+    const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "new"}), std::nullopt));
+    write("new/notes.txt");
+  }
+  CHECK(fs::exists("new/notes.txt"));
+}
+
+TEST_CASE("a run that has begun keeps its directory", "[role]") {
+  const test::InTempDir here;
+  {
+    const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "a"}), std::nullopt));
+    CHECK_FALSE(dir.has_begun());
+    begin(dir);
+    CHECK(dir.has_begun());
+  }
+  CHECK(fs::exists("a/jobspec"));
+}
+
+TEST_CASE("a directory with another run is refused, or emptied of that run", "[role]") {
+  const test::InTempDir here;
+  test::leave_run("a", test::lenet({}), 7);
+  for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/notes.txt", "a/lenet.txt"}) {
+    write(file);
+  }
+  const std::string error = refused(test::lenet({"--run-dir", "a"}));
+  CHECK_THAT(error, Contains("--run-dir a") && Contains("--resume a") && Contains("--overwrite"));
+  CHECK(fs::exists("a/lenet-0007.params"));
+  {
+    const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "a", "--overwrite"}), std::nullopt));
+    for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/lenet-0007.params"}) {
+      CHECK_FALSE(fs::exists(file));
+    }
+    CHECK(fs::exists("a/notes.txt"));
+    CHECK(fs::exists("a/lenet.txt"));
+  }
+  // --load-epoch goes on from a checkpoint of that directory.
+  test::leave_run("b", test::lenet({}), 7);
+  CHECK(RunDir::claim(test::lenet({"--run-dir", "b", "--load-epoch", "7"}), std::nullopt));
+}
+
+TEST_CASE("a resumed run keeps its JobSpec if the start fails", "[role]") {
+  const test::InTempDir here;
+  test::leave_run("a", test::lenet({}), 1);
+  const std::string before = must(read_file("a/jobspec"));
+  const job::Flags flags = test::lenet({"--cpus", "2", "--run-dir", "a"});
+  const Resumed run{"a", must(job::read_job_spec("a"))};
+  { const RunDir dir = must(RunDir::claim(flags, run)); }
+  CHECK(must(read_file("a/jobspec")) == before);
+  {
+    const RunDir dir = must(RunDir::claim(flags, run));
+    begin(dir);
+  }
+  CHECK(must(job::read_job_spec("a")).remembered.values.at("cpus") == "2");
+  CHECK(must(job::read_job_spec("a")).is_complete());
+}
+
+TEST_CASE("what cannot be written is said before the first step", "[role]") {
+  const test::InTempDir here;
+  write("file");
+  CHECK_THAT(refused(test::lenet({"--run-dir", "file/run"})), Contains("file/run"));
+  CHECK_THAT(refused(test::lenet({"--save-model-prefix", "file/m"})), Contains("'file'"));
+  CHECK_FALSE(fs::exists("runs"));
+}
+
+TEST_CASE("processes of one job share a directory that their launcher has claimed", "[role]") {
+  const test::InTempDir here;
+  const RunDir launcher = must(RunDir::claim(test::lenet({"--run-dir", "a", "-n", "2"}), std::nullopt));
+  {
+    const job::Flags flags =
+        test::lenet({"--run-dir", "a", "--role", "scheduler", "-n", "2", "--save-period", "3", "--port", "0"});
+    const RunDir scheduler = must(RunDir::share(flags, std::nullopt));
+    job::JobSpec spec = job::requested(flags);
+    spec.shares = {{0, 1}, {1, 2}};
+    spec.batches = {1, 1};
+    must(write_complete_spec(flags, spec, scheduler.path()));
+  }
+  const job::JobSpec spec = must(job::read_job_spec("a"));
+  CHECK(spec.is_complete());
+  CHECK(spec.remembered.values.contains("data-dir"));
+  CHECK_FALSE(spec.remembered.values.contains("save-period"));  // the launcher's flags, not the scheduler's
+}
+
+TEST_CASE("a worker does not take another run's directory on its host", "[role]") {
+  const test::InTempDir here;
+  test::leave_run("a", test::lenet({"--wd", "0.3"}), 1);
+  const job::Flags flags = test::lenet({"--run-dir", "a"});
+  job::JobSpec spec = job::requested(flags);
+  CHECK_FALSE(adopt_spec(flags, spec, "a", std::nullopt));
+  const Resumed run{"a", must(job::read_job_spec("a"))};
+  REQUIRE(adopt_spec(flags, spec, "a", run));
+  CHECK(must(job::read_job_spec("a")).flags.optimizer.weight_decay == 1e-4);
+}
+
+TEST_CASE("a run is named after its directory", "[role]") {
+  CHECK(run_name("runs/lenet-1") == "lenet-1");
+  CHECK(run_name("/a/b/") == "b");
+  CHECK(run_name(".") == fs::current_path().filename().string());
 }

@@ -24,7 +24,8 @@ SteadyTime at(double seconds) {
 TEST_CASE("summary.json has the keys of the specification", "[train]") {
   const dtrain::test::TempDir dir;
   Summary summary;
-  summary.job = "12ab";
+  summary.job = "lenet-1";
+  summary.job_hash = "12ab";
   summary.train_accuracy = 0.5;
   summary.best_validation_accuracy = std::numeric_limits<double>::quiet_NaN();
   summary.peak_rss_bytes = {{"worker 0", peak_rss_bytes()}};
@@ -33,6 +34,7 @@ TEST_CASE("summary.json has the keys of the specification", "[train]") {
   must(write_summary(dir.path("summary.json"), summary));
   const auto json = nlohmann::json::parse(must(read_file(dir.path("summary.json"))));
   for (const char* key : {"job",
+                          "job_hash",
                           "build",
                           "network",
                           "store",
@@ -57,7 +59,7 @@ TEST_CASE("summary.json has the keys of the specification", "[train]") {
     INFO(key);
     CHECK(json.contains(key));
   }
-  CHECK(json.size() == 22);
+  CHECK(json.size() == 23);
   CHECK(json["train_accuracy"] == 0.5);
   CHECK(json["validation_accuracy"].is_null());
   CHECK(json["best_validation_accuracy"].is_null());

@@ -1,0 +1,144 @@
+// A run that is stopped in the middle of an epoch and resumed as a user does it ends with the bytes of one that was
+// not stopped: in one process, and in a job of 2 workers and 2 servers.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "base/file.h"
+#include "cluster/loopback_job.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr double kRunSeconds = 120;
+constexpr int kEpochs = 3;
+
+class Runs {
+ public:
+  explicit Runs(const std::vector<std::string>& processes) : processes_(processes) {
+    make_pictures(dir_.path("data"));
+    std::filesystem::create_directory(dir_.path("elsewhere"));
+  }
+
+  // Real pictures, shuffled, cropped and mirrored: the random streams are part of what must continue.
+  [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = {dtrain_program(),
+                                    "--network",
+                                    "lenet",
+                                    "--data-dir",
+                                    "data",
+                                    "--seed",
+                                    "7",
+                                    "--threads",
+                                    "1",
+                                    "--lr",
+                                    "0.01",
+                                    "--num-epochs",
+                                    std::to_string(kEpochs),
+                                    "--batch-size",
+                                    "4",
+                                    "--random-crop",
+                                    "1",
+                                    "--random-mirror",
+                                    "1",
+                                    "--pad-size",
+                                    "2",
+                                    "--disp-batches",
+                                    "2"};
+    all.insert(all.end(), processes_.begin(), processes_.end());
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  [[nodiscard]] Ended run(const std::vector<std::string>& command, const std::string& directory = "") const {
+    return test::run(command,
+                     {.deadline_s = kRunSeconds, .directory = dir_.path(directory), .environment = environment()});
+  }
+  // Starts a run and sends TERM in its second epoch.
+  [[nodiscard]] Ended stopped(const std::vector<std::string>& more) const {
+    Process process(command(more), {.directory = dir_.path(), .environment = environment()});
+    const bool trains = process.wait_for_output("Epoch[1] Batch [", kRunSeconds);
+    process.signal(SIGTERM);
+    Ended end = process.wait(kRunSeconds);
+    INFO(end.output);
+    REQUIRE(trains);
+    return end;
+  }
+  [[nodiscard]] std::string weights(const std::string& run_dir) const {
+    return read_file(dir_.path(run_dir) + "/lenet-000" + std::to_string(kEpochs) + ".params").value_or("none");
+  }
+  // The directory of the only run under runs/.
+  [[nodiscard]] std::string newest() const {
+    const std::filesystem::directory_iterator entry(dir_.path("runs"));
+    return "runs/" + entry->path().filename().string();
+  }
+  [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
+
+ private:
+  [[nodiscard]] std::vector<std::string> environment() const { return {"XDG_RUNTIME_DIR=" + dir_.path()}; }
+
+  TempDir dir_;
+  std::vector<std::string> processes_;
+};
+
+void check_both_ways(const Runs& runs) {
+  const Ended whole = runs.run(runs.command({"--run-dir", "whole"}));
+  INFO(whole.output);
+  REQUIRE(whole.code == 0);
+
+  const Ended first = runs.stopped({});
+  INFO(first.output);
+  REQUIRE(first.code == 75);
+  const Ended by_auto = runs.run(runs.command({"--resume", "auto"}));
+  INFO(by_auto.output);
+  REQUIRE(by_auto.code == 0);
+  CHECK_THAT(by_auto.output, Contains("resuming the run in " + runs.newest() + " at epoch "));
+  CHECK((runs.weights(runs.newest()) == runs.weights("whole")));  // not printed
+
+  const Ended second = runs.stopped({"--run-dir", "parts"});
+  INFO(second.output);
+  REQUIRE(second.code == 75);
+  const Ended by_name = runs.run({dtrain_program(), "--resume", "../parts/"}, "elsewhere");
+  INFO(by_name.output);
+  REQUIRE(by_name.code == 0);
+  CHECK((runs.weights("parts") == runs.weights("whole")));
+  CHECK(std::filesystem::is_empty(runs.path("elsewhere")));
+
+  const Ended finished = runs.run({dtrain_program(), "--resume", "parts"});
+  INFO(finished.output);
+  CHECK(finished.code == 0);
+  CHECK_THAT(finished.output, Contains("is finished"));
+}
+
+}  // namespace
+
+TEST_CASE("a process stopped in mid-epoch and resumed ends with the bytes of a whole run", "[resume]") {
+  check_both_ways(Runs({}));
+}
+
+TEST_CASE("a job of 2+2 stopped in mid-epoch and resumed ends with the bytes of a whole one", "[resume]") {
+  check_both_ways(Runs({"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"}));
+}
+
+TEST_CASE("resuming with a mistake says what is wrong and leaves the run as it was", "[resume]") {
+  const Runs runs({});
+  const Ended first = runs.stopped({"--run-dir", "a"});
+  REQUIRE(first.code == 75);
+  const std::string spec = must(read_file(runs.path("a/jobspec")));
+  const auto refused = [&](const std::vector<std::string>& command, int code, const std::string& part) {
+    const Ended end = runs.run(command);
+    INFO(end.output);
+    CHECK(end.code == code);
+    CHECK_THAT(end.output, Contains(part));
+  };
+  refused({dtrain_program(), "--resume", "a", "--network", "mlp"}, 2, "--network mlp (the run has lenet)");
+  refused({dtrain_program(), "--resume", "b"}, 7, "--resume b: there is no such directory");
+  refused({dtrain_program(), "--resume", "a", "--data-dir", "absent"}, 7, "absent");
+  refused(runs.command({"--run-dir", "a"}), 2, "holds a run already");
+  refused(runs.command({"--retrain"}), 7, "there is no run in runs");
+  refused({dtrain_program(), "-n", "2", "--resume", "auto"}, 2, "--resume DIR takes the flags from the run");
+  CHECK(must(read_file(runs.path("a/jobspec"))) == spec);
+  CHECK_FALSE(std::filesystem::exists(runs.path("runs")));
+}

@@ -1,0 +1,195 @@
+#include "job/resume.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "base/file.h"
+#include "job/data_set.h"
+#include "job/parse.h"
+#include "job/rows.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+namespace dtrain::job {
+
+using Catch::Matchers::Contains;
+using test::must;
+
+namespace {
+
+std::string here() {
+  return std::filesystem::current_path().string();
+}
+
+// The JobSpec that a run with these flags leaves behind.
+JobSpec run_of(const std::vector<std::string>& arguments, const std::string& directory) {
+  Flags flags = parsed(arguments);
+  must(apply_data_set("mnist", flags.job));
+  JobSpec spec = requested(flags);
+  spec.flags.seed = 5;
+  spec.shares = {{0, 10}};
+  spec.batches = {1};
+  spec.remembered = remember(flags, directory);
+  return spec;
+}
+
+// The flags that `dtrain --resume DIR ARGUMENTS` has.
+Result<Flags> resumed(const std::string& directory, std::vector<std::string> arguments = {}) {
+  arguments.insert(arguments.begin(), {"--resume", directory});
+  DT_TRY(const Parsed result, parse_flags(arguments, variables({})));
+  return result.flags;
+}
+
+}  // namespace
+
+TEST_CASE("a flag of the process is remembered unless it belongs to one start or one process", "[job]") {
+  std::set<std::string> others;
+  for (const Row& row : training_flags().rows()) {
+    if (row.scope == Scope::kProcess && !is_remembered(row.name)) others.insert(row.name);
+    if (row.scope == Scope::kJob) CHECK_FALSE(is_remembered(row.name));
+  }
+  CHECK(others == std::set<std::string>{"allow-mixed-builds",
+                                        "check",
+                                        "config",
+                                        "dry-run",
+                                        "env",
+                                        "env-file",
+                                        "env-server",
+                                        "env-worker",
+                                        "exclude",
+                                        "inject",
+                                        "load-epoch",
+                                        "model-load-epoch",
+                                        "overwrite",
+                                        "preset",
+                                        "rank",
+                                        "resume",
+                                        "retrain",
+                                        "role",
+                                        "run-dir",
+                                        "scheduler",
+                                        "sync-dst-dir",
+                                        "token-file",
+                                        "verbose"});
+}
+
+TEST_CASE("what a run remembers reads back from its file, whatever the paths", "[job]") {
+  JobSpec spec = run_of({"--cpus", "2", "--save-period", "3"}, "/work/a b");
+  spec.remembered.values["data-dir"] = " a b = back\\slash ";
+  const JobSpec again = must(parse_job_spec(file_text(spec)));
+  CHECK(again.remembered.directory == "/work/a b");
+  CHECK(again.remembered.values == spec.remembered.values);
+  CHECK(again.remembered.values.at("cpus") == "2");
+  CHECK(file_text(again) == file_text(spec));
+  CHECK(text(again) == text(spec));
+  CHECK_THAT(text(spec), !Contains("cpus") && !Contains("working-directory"));  // not compared when peers join
+  CHECK_THAT(parse_job_spec(file_text(spec) + "prefetch-buffer = some\n").error().text(), Contains("prefetch-buffer"));
+}
+
+TEST_CASE("a resumed run needs no flag but its directory", "[job]") {
+  const test::TempDir dir;
+  must(write_job_spec(dir.path(), run_of({"-n", "1", "-s", "1", "--network", "lenet", "--cpus", "2"}, here())));
+  const Flags flags = must(resumed(dir.path()));
+  CHECK(flags.job.network.network == "lenet");
+  CHECK(flags.distributed());
+  CHECK(flags.data.data_dir == "data/some");  // as it was given: the process runs where the first one ran
+  CHECK(flags.device.cpus == 2);
+  CHECK(recalled_arguments(flags) == std::vector<std::string>{"--cpus=2", "--data-dir=data/some"});
+
+  const Flags other = must(resumed(dir.path(), {"--data-dir", "moved", "--cpus", "3", "--num-epochs", "7"}));
+  CHECK(other.data.data_dir == "moved");
+  CHECK(other.device.cpus == 3);
+  CHECK(other.job.num_epochs == 7);
+}
+
+TEST_CASE("a run that is resumed from another directory finds its files", "[job]") {
+  const test::TempDir dir;
+  must(write_job_spec(dir.path(), run_of({"--model-prefix", "models/m", "--mean-img", "{data-dir}/mean.bin",
+                                          "--data-train", "/elsewhere/train.rec", "--tls-ca", "../ca.pem"},
+                                         "/home/user/project")));
+  const Flags flags = must(resumed(dir.path()));
+  CHECK(flags.data.data_dir == "/home/user/project/data/some");
+  CHECK(flags.loop.model_prefix == "/home/user/project/models/m");
+  CHECK(flags.data.mean_img == "/home/user/project/data/some/mean.bin");
+  CHECK(flags.data.data_train == "/elsewhere/train.rec");
+  CHECK(flags.launch.tls_ca == "/home/user/ca.pem");
+  CHECK(must(resumed(dir.path(), {"--data-dir", "/new"})).data.mean_img == "/new/mean.bin");
+}
+
+TEST_CASE("the devices of the command line replace those of the run", "[job]") {
+  const test::TempDir dir;
+  must(write_job_spec(dir.path(), run_of({"--gpus", "0,1", "--work-load-list", "1,3"}, here())));
+  CHECK(must(resumed(dir.path())).device.gpus == std::vector<int64_t>{0, 1});
+  const Flags flags = must(resumed(dir.path(), {"--cpus", "3"}));
+  CHECK(flags.device.gpus.empty());
+  CHECK(flags.device.count() == 3);
+}
+
+TEST_CASE("a process with a role takes the job alone from the run, its own flags from its command line", "[job]") {
+  const test::TempDir dir;
+  must(write_job_spec(dir.path(), run_of({"-n", "1", "-s", "1", "--cpus", "2", "--port", "7000"}, here())));
+  const Flags flags =
+      must(resumed(dir.path(), {"--role", "worker", "--scheduler", "h:1", "-n", "1", "--data-dir", "d"}));
+  CHECK(flags.device.cpus == 1);
+  CHECK(flags.launch.port == 0);
+  CHECK(flags.job.num_servers == 1);
+}
+
+TEST_CASE("flags that a run cannot change are refused by name", "[job]") {
+  const JobSpec run = run_of({"--network", "mlp", "--lr", "0.05"}, here());
+  const test::TempDir dir;
+  must(write_job_spec(dir.path(), run));
+  const auto error = [&](const std::vector<std::string>& arguments) {
+    const Result<> checked = check_resumed(run, must(resumed(dir.path(), arguments)), "runs/x");
+    return checked ? std::string() : checked.error().text();
+  };
+  CHECK_THAT(error({"--network", "lenet"}),
+             Contains("--resume runs/x") && Contains("--network lenet (the run has mlp)"));
+  CHECK_THAT(error({"--network", "resnet"}), Contains("--network resnet"));  // the default, but not the run's
+  CHECK_THAT(error({"--seed", "6", "--num-classes", "3"}),
+             Contains("--seed 6 (the run has 5)") && Contains("--num-classes 3"));
+  CHECK(error({"--network", "mlp", "--seed", "5"}).empty());
+  CHECK(error({"--lr", "0.01", "--num-epochs", "200", "--batch-size", "32"}).empty());
+}
+
+TEST_CASE("a run is of the job that flags ask for, whatever the data set filled in", "[job]") {
+  const JobSpec run = run_of({"--network", "lenet"}, here());
+  const auto differences = [&](const std::vector<std::string>& arguments) {
+    Flags flags = parsed(arguments);
+    must(apply_data_set("mnist", flags.job));
+    return differences_from_run(run, flags, here());
+  };
+  CHECK(differences({"--network", "lenet"}).empty());
+  CHECK(differences({"--network", "lenet", "--num-epochs", "300", "--seed", "5", "--disp-batches", "3"}).empty());
+  CHECK(differences({"--network", "lenet", "--data-dir", here() + "/data/other/../some"}).empty());
+  CHECK(differences({"--network", "lenet", "--wd", "0.3"}) == "wd (run 0.0001, here 0.3)");
+  CHECK(differences({"--network", "lenet", "--seed", "6"}) == "seed (run 5, here 6)");
+  CHECK_THAT(differences({"--network", "lenet", "--data-dir", "data/fashion"}),
+             Contains("data-dir (run " + here() + "/data/some, here " + here() + "/data/fashion)"));
+}
+
+TEST_CASE("a directory that is no run says what to give instead", "[job]") {
+  const test::TempDir dir;
+  const auto error = [](const std::string& directory) { return resumed(directory).error().text(); };
+  CHECK_THAT(error(dir.path("absent")), Contains("absent: there is no such directory"));
+  CHECK_THAT(error(dir.path()), Contains("no run has begun in that directory: it has no file 'jobspec'"));
+  must(make_directories(dir.path("runs/lenet-1")));
+  must(write_job_spec(dir.path("runs/lenet-1"), run_of({}, here())));
+  CHECK_THAT(error(dir.path("runs")), Contains("give one of " + dir.path("runs/lenet-1")));
+  must(write_file_atomic(dir.path("runs/lenet-1/lenet-0001.params"), "x"));
+  CHECK_THAT(error(dir.path("runs/lenet-1/lenet-0001.params")),
+             Contains("that is a file; give the run directory, '" + dir.path("runs/lenet-1") + "'"));
+}
+
+TEST_CASE("what --overwrite removes is named, and not what a run goes on from", "[job]") {
+  CHECK_THAT(refused({"--overwrite"}), Contains("--run-dir is missing"));
+  CHECK_THAT(refused({"--overwrite", "--run-dir", "x", "--resume", "auto"}), Contains("give one of them"));
+  CHECK_THAT(refused({"--overwrite", "--run-dir", "x", "--load-epoch", "2"}), Contains("--load-epoch 2"));
+  CHECK(parsed({"--overwrite", "--run-dir", "x"}).launch.overwrite);
+  const Result<Parsed> nothing = parse_flags({"--resume", "auto"}, variables({}));
+  REQUIRE_FALSE(nothing);
+  CHECK_THAT(nothing.error().text(), Contains("--resume DIR takes the flags from the run in DIR"));
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,124 @@
+#include "role/resume.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "base/file.h"
+#include "job/data_set.h"
+#include "role/runs.h"
+#include "support/must.h"
+
+using namespace dtrain;
+using namespace dtrain::role;
+using Catch::Matchers::Contains;
+using dtrain::test::must;
+
+TEST_CASE("auto resumes the newest run of the same job, however long it was meant to be", "[role]") {
+  const test::InTempDir here;
+  test::leave_run("runs/a", test::lenet({"--seed", "5"}), 1);
+  test::leave_run("runs/b", test::lenet({"--seed", "6"}), 2);
+  test::leave_run("runs/c", test::lenet({"--batch-size", "7"}), 3);
+  const auto now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time("runs/a/jobspec", now - std::chrono::hours(2));
+  std::filesystem::last_write_time("runs/b/jobspec", now - std::chrono::hours(1));
+
+  const job::Flags longer = test::lenet({"--resume", "auto", "--num-epochs", "102"});
+  const ResumeSearch found = must(find_resumed(longer));
+  REQUIRE(found.run);
+  CHECK(found.run->directory == "runs/b");
+  CHECK(found.run->spec.flags.seed == 6);
+  CHECK_FALSE(found.is_finished);
+  REQUIRE(found.notes.size() == 1);
+  CHECK(found.notes[0] == "resuming the run in runs/b at epoch 2, step 0");
+  CHECK(load_prefix(longer, "elsewhere", found.run) == "runs/b/lenet");
+
+  CHECK(must(find_resumed(test::lenet({"--resume", "auto", "--seed", "5"}))).run->directory == "runs/a");
+  CHECK(must(find_resumed(test::lenet({"--retrain"}))).run->directory == "runs/b");
+}
+
+TEST_CASE("auto says which runs it has looked at and what differs", "[role]") {
+  const test::InTempDir here;
+  const job::Flags flags = test::lenet({"--resume", "auto"});
+  CHECK(must(find_resumed(flags)).notes ==
+        std::vector<std::string>{
+            "--resume auto: no run of this job can be continued, so a new one begins: there is no run "
+            "in runs"});
+  test::leave_run("runs/a", test::lenet({"--wd", "0.3"}), 1);
+  test::leave_run("runs/b", test::lenet({}), std::nullopt);
+  const ResumeSearch search = must(find_resumed(flags));
+  CHECK_FALSE(search.run);
+  REQUIRE(search.notes.size() == 1);
+  CHECK_THAT(search.notes[0],
+             Contains("runs/a is another job: wd (run 0.3, here 0.0001)") && Contains("runs/b has no checkpoint"));
+  const auto retrain = find_resumed(test::lenet({"--retrain"}));
+  REQUIRE_FALSE(retrain);
+  CHECK(retrain.error().code == Code::kNotFound);
+  CHECK_THAT(retrain.error().text(), Contains("runs/a is another job") && Contains("--resume DIR"));
+}
+
+TEST_CASE("with --run-dir auto looks there alone", "[role]") {
+  const test::InTempDir here;
+  test::leave_run("runs/a", test::lenet({}), 1);
+  CHECK_FALSE(must(find_resumed(test::lenet({"--resume", "auto", "--run-dir", "mine"}))).run);
+  test::leave_run("mine", test::lenet({}), 1);
+  CHECK(must(find_resumed(test::lenet({"--resume", "auto", "--run-dir", "mine"}))).run->directory == "mine");
+}
+
+TEST_CASE("a run is resumed where it saved, whatever prefix it loaded from", "[role]") {
+  const test::InTempDir here;
+  const std::vector<std::string> prefixes = {"--model-prefix", "models/m", "--save-model-prefix", "saved/s"};
+  test::leave_run("runs/a", test::lenet(prefixes), std::nullopt);
+  test::leave_checkpoint("models/m", 9);
+  test::leave_checkpoint("models/n", 4);
+  test::leave_checkpoint("saved/s", 1);
+  std::vector<std::string> again = prefixes;
+  again.insert(again.end(), {"--resume", "auto"});
+  const job::Flags flags = test::lenet(again);
+  const ResumeSearch found = must(find_resumed(flags));
+  REQUIRE(found.run);
+  CHECK(load_prefix(flags, "runs/a", found.run) == "saved/s");
+  CHECK(save_prefix(flags, "runs/a") == "saved/s");
+
+  const job::Flags alone = must(job::parse_flags({"--resume", "runs/a"}, [](auto&) { return std::nullopt; })).flags;
+  CHECK(load_prefix(alone, "runs/a", must(find_resumed(alone)).run) == "saved/s");
+  CHECK(save_prefix(alone, "runs/a") == "saved/s");
+  const job::Flags other = must(job::parse_flags({"--resume", "runs/a", "--model-prefix", "models/n"}, [](auto&) {
+                             return std::nullopt;
+                           })).flags;
+  CHECK(load_prefix(other, "runs/a", must(find_resumed(other)).run) == "models/n");
+}
+
+TEST_CASE("a finished run has nothing to resume, and says how it goes on", "[role]") {
+  const test::InTempDir here;
+  test::leave_run("runs/a", test::lenet({"--num-epochs", "3"}), 3);
+  const ResumeSearch finished = must(find_resumed(test::lenet({"--num-epochs", "3", "--resume", "auto"})));
+  CHECK(finished.is_finished);
+  CHECK_THAT(finished.notes[0], Contains("it has done 3 of 3 epochs") && Contains("--num-epochs"));
+  CHECK_FALSE(must(find_resumed(test::lenet({"--num-epochs", "4", "--resume", "auto"}))).is_finished);
+}
+
+TEST_CASE("a directory that holds no run or no checkpoint is refused by name", "[role]") {
+  const test::InTempDir here;
+  job::Flags flags = test::lenet({});
+  flags.loop.resume = "absent";
+  const auto absent = find_resumed(flags);
+  REQUIRE_FALSE(absent);
+  CHECK(absent.error().code == Code::kNotFound);
+  CHECK_THAT(absent.error().text(), Contains("--resume absent: there is no such directory"));
+  test::leave_run("runs/a", test::lenet({}), std::nullopt);
+  flags.loop.resume = "runs/a";
+  const auto empty = find_resumed(flags);
+  REQUIRE_FALSE(empty);
+  CHECK_THAT(empty.error().text(), Contains("no checkpoint") && Contains("runs/a/lenet-NNNN.params"));
+}
+
+TEST_CASE("prefixes follow the flags, then the run directory", "[role]") {
+  const test::InTempDir here;
+  job::Flags flags = test::lenet({});
+  CHECK(save_prefix(flags, "runs/x") == "runs/x/lenet");
+  flags.loop.model_prefix = "models/n";
+  CHECK(save_prefix(flags, "runs/x") == "models/n");
+  CHECK(load_prefix(flags, "runs/x", std::nullopt) == "models/n");
+  flags.loop.save_model_prefix = "models/s";
+  CHECK(save_prefix(flags, "runs/x") == "models/s");
+}

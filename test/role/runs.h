@@ -1,0 +1,58 @@
+// Run directories as runs of lenet on MNIST leave them behind.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job/data_set.h"
+#include "job/flags.h"
+#include "job/job_spec.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+#include "tensor/ndarray_file.h"
+
+namespace dtrain::test {
+
+// Default run directories are relative to the working directory.
+class InTempDir {
+ public:
+  InTempDir() : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(dir_.path());
+    std::filesystem::create_directory("mnist");
+  }
+  ~InTempDir() { std::filesystem::current_path(before_); }
+  [[nodiscard]] std::string path(const std::string& name) const { return dir_.path(name); }
+
+ private:
+  TempDir dir_;
+  std::filesystem::path before_;
+};
+
+inline job::Flags lenet(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--network", "lenet", "--data-dir", "mnist", "--data-type", "mnist"});
+  return must(job::parse_flags(arguments, [](const std::string&) { return std::nullopt; })).flags;
+}
+
+// One without states: the file of weights of `epoch`.
+inline void leave_checkpoint(const std::string& prefix, int64_t epoch) {
+  std::filesystem::create_directories(std::filesystem::path(prefix).parent_path());
+  const NamedArray array{"arg:w", {1}, {0}};
+  must(write_ndarray_file(fmt::format("{}-{:04}.params", prefix, epoch), {&array, 1}));
+}
+
+// The run of a process with these flags, which has begun; `epoch`: of its checkpoint.
+inline void leave_run(const std::string& directory, job::Flags flags, std::optional<int64_t> epoch) {
+  must(job::apply_own_data_set(flags));
+  job::JobSpec spec = job::requested(flags);
+  if (!spec.flags.seed) spec.flags.seed = 99;
+  spec.shares = {{0, 100}};
+  spec.batches = {1};
+  spec.remembered = job::remember(flags, std::filesystem::current_path().string());
+  std::filesystem::create_directories(directory);
+  must(job::write_job_spec(directory, spec));
+  if (epoch) leave_checkpoint(directory + "/lenet", *epoch);
+}
+
+}  // namespace dtrain::test
