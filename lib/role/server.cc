@@ -50,7 +50,8 @@ Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<
     sum += staleness[i] * (i + 1);
   }
   if (updates == 0) return {};
-  DT_TRY(train::MetricsFile file, train::MetricsFile::open(process.run_dir.path() + "/" + kMetricsFile, "server", rank));
+  DT_TRY(train::MetricsFile file,
+         train::MetricsFile::open(process.run_dir.path() + "/" + kMetricsFile, "server", rank));
   return file.append({.epoch = std::nullopt,
                       .step = updates,
                       .values = {{"staleness_mean", static_cast<double>(sum) / static_cast<double>(updates)},

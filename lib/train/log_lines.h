@@ -20,8 +20,8 @@ struct Speed {
   double samples_per_s;
 };
 
-// The speed between lines. Counting starts at 0 in every epoch, or where a resumed epoch goes on; the first batch starts
-// the clock alone, so the first window has one batch more in its metrics than in its time.
+// The speed between lines. Counting starts at 0 in every epoch, or where a resumed epoch goes on; the first batch
+// starts the clock alone, so the first window has one batch more in its metrics than in its time.
 class Speedometer {
  public:
   Speedometer(int64_t frequent, int64_t batch_size) : frequent_(frequent), batch_size_(batch_size) {}
