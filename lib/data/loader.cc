@@ -174,7 +174,7 @@ void Loader::Impl::make_order() {
                         static_cast<uint64_t>(share.begin));
     order_ = permutation(share.size(), random);
     for (int64_t& record : order_) record += share.begin;
-  } else if (order_.empty()) {
+  } else {
     order_.resize(static_cast<size_t>(share.size()));
     std::iota(order_.begin(), order_.end(), share.begin);
   }

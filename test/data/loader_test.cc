@@ -148,16 +148,20 @@ TEST_CASE("a share's loader stays inside its share", "[data]") {
   for (const auto& [record, count] : counts) CHECK((record >= 4 && record < 9 && count <= 2));
 }
 
-TEST_CASE("a share may be another one in another epoch", "[data]") {
+TEST_CASE("a share may be another one in another epoch, shuffled or not", "[data]") {
   auto numbers = std::make_shared<Numbers>(12);
   LoaderOptions options = training(12, 4);
   options.share = {0, 4};
   options.share_in = [](int64_t epoch) { return Share{4 * (epoch % 3), 4 * (epoch % 3) + 4}; };
-  Loader loader(numbers, options, Log::silent());
-  for (const int64_t epoch : {0, 1, 2, 1}) {
-    const auto counts = count_records(epoch_rows(loader, epoch));
-    CHECK(counts.size() == 4);
-    CHECK(counts.begin()->first == static_cast<float>(4 * epoch));
+  for (const bool shuffle : {true, false}) {
+    INFO("shuffle " << shuffle);
+    options.shuffle = shuffle;
+    Loader loader(numbers, options, Log::silent());
+    for (const int64_t epoch : {0, 1, 2, 1}) {
+      const auto counts = count_records(epoch_rows(loader, epoch));
+      CHECK(counts.size() == 4);
+      CHECK(counts.begin()->first == static_cast<float>(4 * epoch));
+    }
   }
 }
 
