@@ -30,4 +30,14 @@ std::vector<WordLine> word_lines(std::string_view text) {
   return lines;
 }
 
+std::string without_comments(std::string_view text) {
+  std::string kept;
+  bool in_comment = false;
+  for (const char c : text) {
+    in_comment = c != '\n' && (in_comment || c == '#');
+    if (!in_comment) kept += c;
+  }
+  return kept;
+}
+
 }  // namespace dtrain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,5 +15,8 @@ struct WordLine {
 
 // The lines that are not blank, cut at blanks and tabs. They point into `text`.
 std::vector<WordLine> word_lines(std::string_view text);
+
+// The same lines, each without what follows its first '#'.
+std::string without_comments(std::string_view text);
 
 }  // namespace dtrain

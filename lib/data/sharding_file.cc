@@ -31,9 +31,9 @@ std::optional<int> take_exponent(std::string_view& text) {
   int exponent = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
   text = text.substr(0, e);
-  if (error != std::errc() || end != digits.data() + digits.size() || std::abs(exponent) > int{kDigitsMax}) {
-    return std::nullopt;
-  }
+  constexpr int kMax = int{kDigitsMax};
+  const bool is_whole = error == std::errc() && end == digits.data() + digits.size();
+  if (!is_whole || exponent < -kMax || exponent > kMax) return std::nullopt;
   return exponent;
 }
 
@@ -116,7 +116,8 @@ double Decimal::value() const {
 }
 
 Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const ShardingOptions& options) {
-  const std::vector<WordLine> lines = word_lines(text);
+  const std::string plain = without_comments(text);
+  const std::vector<WordLine> lines = word_lines(plain);
   if (std::ssize(lines) != options.workers) {
     return fail(Code::kUsage, "{}: {} lines for {} workers; line r is the share of rank r", options.name, lines.size(),
                 options.workers);

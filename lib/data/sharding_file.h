@@ -1,4 +1,5 @@
 // The file data_sharding of MXNet-G (--data-allocator 1): one line a rank, "BEGIN END" as fractions of the records.
+// Blank lines and what follows a '#' do not count.
 // distributed.md 2.6, R-G8.
 #pragma once
 

@@ -109,17 +109,6 @@ Result<HostLine> parse_line(const WordLine& words) {
   return line;
 }
 
-// What stands behind a #, on each line, is gone.
-std::string without_comments(std::string_view text) {
-  std::string kept;
-  bool in_comment = false;
-  for (const char c : text) {
-    in_comment = c != '\n' && (in_comment || c == '#');
-    if (!in_comment) kept += c;
-  }
-  return kept;
-}
-
 // Hands out the places of the lines one by one.
 class Places {
  public:

@@ -18,3 +18,9 @@ TEST_CASE("lines are cut into words, and blank ones are counted only", "[base]")
   CHECK(word_lines("").empty());
   CHECK(word_lines("\n\n").empty());
 }
+
+TEST_CASE("a comment reaches from its # to the end of its line", "[base]") {
+  CHECK(without_comments("a # b\n#c\nd#\n") == "a \n\nd\n");
+  CHECK(without_comments("#") == "");
+  CHECK(without_comments("a") == "a");
+}

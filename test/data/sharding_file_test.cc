@@ -82,6 +82,12 @@ TEST_CASE("what is written as the same border to six decimals is one", "[data]")
         std::vector<Share>{{0, 50000000}, {50000000, 100000000}});
 }
 
+TEST_CASE("comments and blank lines are no shares, and errors name the line of the file", "[data]") {
+  CHECK(shares_in("# two workers\n\n0 0.3  # the slow one\n#0 1\n0.3 1\n", 2, 10) ==
+        std::vector<Share>{{0, 3}, {3, 10}});
+  CHECK_THAT(refused_file("# shares\n0 0.3\n0.4 1\n", 2), Contains("data_sharding:3: nobody has"));
+}
+
 TEST_CASE("borders that leave records out or give them twice are refused by line", "[data]") {
   CHECK_THAT(refused_file("0 0.3\n0.4 1\n", 2),
              Contains("data_sharding:2: nobody has the records from 0.3 to 0.4") && Contains("--allow-gaps"));
@@ -100,8 +106,26 @@ TEST_CASE("a sharding file has a line a rank and two numbers a line", "[data]") 
   CHECK_THAT(refused_file("", 1), Contains("0 lines for 1 workers"));
   CHECK_THAT(refused_file("0 0.5 1\n", 1), Contains("data_sharding:1: 3 words"));
   CHECK_THAT(refused_file("0\n", 1), Contains("data_sharding:1: 1 words"));
-  for (const char* text : {"x", "0.5x", "-0", "+1", "1.1", "2", "10", ".", "", "1e", "e1", "1e99", "1e-99999999999",
-                           "nan", "inf", "0x1", "1..2", "1 "}) {
+  for (const char* text : {"x",
+                           "0.5x",
+                           "-0",
+                           "+1",
+                           "1.1",
+                           "2",
+                           "10",
+                           ".",
+                           "",
+                           "1e",
+                           "e1",
+                           "1e99",
+                           "1e-99999999999",
+                           "1e-2147483648",
+                           "1e2147483647",
+                           "nan",
+                           "inf",
+                           "0x1",
+                           "1..2",
+                           "1 "}) {
     INFO(text);
     CHECK_FALSE(Decimal::parse(text));
   }
