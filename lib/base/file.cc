@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <system_error>
 
 namespace dtrain {
@@ -14,6 +15,13 @@ namespace {
 std::string directory_of(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
   return directory.empty() ? "." : directory;
+}
+
+// A name beside `path` that nobody else uses: no other thread, no other process and no process of another host that
+// shares the directory. (A process number is unique on one host only.)
+std::string temporary_name(const std::string& path) {
+  std::random_device random;
+  return fmt::format("{}.tmp-{:08x}{:08x}", path, random(), random());
 }
 
 }  // namespace
@@ -62,11 +70,11 @@ Error AtomicFile::error(const char* call) const {
 }
 
 Result<> AtomicFile::open() {
-  temporary_ = fmt::format("{}.tmp-{}", path_, ::getpid());
+  temporary_ = temporary_name(path_);
   if (injected("open")) return tl::unexpected(error("open"));
   fd_ = ::open(directory_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
   if (fd_ >= 0) return {};
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd_ < 0) return tl::unexpected(error("open"));
   is_named_ = true;
   return {};
@@ -74,7 +82,6 @@ Result<> AtomicFile::open() {
 
 Result<> AtomicFile::give_name() {
   if (is_named_) return {};
-  ::unlink(temporary_.c_str());  // of a process that had this number once
   const std::string nameless = fmt::format("/proc/self/fd/{}", fd_);
   if (injected("link") || ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
     return tl::unexpected(error("link"));

@@ -47,6 +47,25 @@ TEST_CASE("an atomic file that is being written has no name", "[base]") {
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
 }
 
+// As two hosts do that share a directory, where even the process numbers may be the same: the second writes and commits
+// while the first is about to rename.
+TEST_CASE("writers of one file do not disturb each other, the last one wins", "[base]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("file");
+  const auto write_another = [&](const char* call) {
+    if (std::string_view(call) == "rename") REQUIRE(write_file_atomic(path, "second"));
+    return 0;
+  };
+  Result<AtomicFile> first = AtomicFile::create(path, write_another);
+  REQUIRE(first);
+  REQUIRE(first->write("first"));
+  const Result<> committed = first->commit();
+  INFO((committed ? "" : committed.error().text()));
+  CHECK(committed);
+  CHECK(*read_file(path) == "first");
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
+}
+
 TEST_CASE("a file that is not there is told from one that cannot be read", "[base]") {
   const test::TempDir dir;
   CHECK(read_file(dir.path("absent")).error().code == Code::kNotFound);
