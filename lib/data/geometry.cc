@@ -7,6 +7,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "data/mat.h"
+#include "data/picture_header.h"
 
 namespace dtrain::data {
 namespace {
@@ -43,10 +44,8 @@ AffineDraw draw_affine(const Distortion& distortion, RandomStream& random) {
 Result<> warp(const Distortion& distortion, Picture& picture, RandomStream& random) {
   const Image& in = picture.image();
   AffineMap map = affine_map(in.height, in.width, draw_affine(distortion, random), distortion);
-  if (map.height * map.width > ImageDecoder::kPixelsMax) {
-    return fail(Code::kData, "an image of {} x {} would have to become one of {} x {}", in.height, in.width, map.height,
-                map.width);
-  }
+  DT_TRY_VOID(check_picture_size("transformed", map.height, map.width), "transforming an image of {} x {}", in.height,
+              in.width);
   const Interpolation method = choose(distortion.interpolation, in, map.height, map.width, random);
   Image& out = picture.next();
   out.resize(static_cast<int>(map.height), static_cast<int>(map.width), in.channels);

@@ -6,20 +6,10 @@
 
 #include "data/jpeg.h"
 #include "data/mat.h"
+#include "data/picture_header.h"
 
 namespace dtrain::data {
 namespace {
-
-uint32_t load_big_u32(const uint8_t* p) {
-  return __builtin_bswap32(load_u32(p));
-}
-
-// PNG says its size in its first bytes: looked at before OpenCV takes memory for it.
-bool is_huge_png(Bytes file) {
-  constexpr uint8_t kSignature[] = {0x89, 'P', 'N', 'G'};
-  if (file.size() < 24 || !std::equal(std::begin(kSignature), std::end(kSignature), file.begin())) return false;
-  return uint64_t{load_big_u32(file.data() + 16)} * load_big_u32(file.data() + 20) > uint64_t{ImageDecoder::kPixelsMax};
-}
 
 int opencv_flag(int color) {
   if (color < 0) return cv::IMREAD_UNCHANGED;
@@ -30,12 +20,11 @@ int opencv_flag(int color) {
 
 Result<> decode_with_opencv(Bytes file, int color, Image& out) {
   if (file.empty()) return fail(Code::kData, "no image: 0 bytes");
-  if (is_huge_png(file)) return fail(Code::kData, "PNG: too many pixels");
   try {
     const cv::Mat encoded(1, static_cast<int>(file.size()), CV_8U, const_cast<uint8_t*>(file.data()));
     const cv::Mat decoded = cv::imdecode(encoded, opencv_flag(color));
-    if (decoded.empty()) return fail(Code::kData, "not an image that can be decoded ({} bytes)", file.size());
-    if (decoded.depth() != CV_8U) return fail(Code::kData, "an image of more than 8 bits a channel");
+    if (decoded.empty()) return fail(Code::kData, "the file is damaged: it cannot be decoded ({} bytes)", file.size());
+    if (decoded.depth() != CV_8U) return fail(Code::kData, "a picture of more than 8 bits a channel");
     out.resize(decoded.rows, decoded.cols, decoded.channels());
     decoded.copyTo(view(out));
     return {};
@@ -52,14 +41,29 @@ ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 ImageDecoder::~ImageDecoder() = default;
 
 Result<> ImageDecoder::decode(Bytes file, int channels, Image& out) {
-  if (channels != 4 && is_jpeg(file)) {
-    DT_TRY(const JpegDecoder::Outcome outcome, jpeg_->decode(file, channels, out));
-    if (outcome == JpegDecoder::Outcome::kDecoded) return {};
+  if (channels == 4) {
+    DT_TRY_VOID(decode_as_stored(file, out));
+  } else if (is_jpeg(file)) {
+    DT_TRY_VOID(jpeg_->decode(file, channels, out));
+  } else {
+    DT_TRY(const PictureHeader header, read_picture_header(file));
+    DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
+    DT_TRY_VOID(decode_with_opencv(file, channels == 1 ? 0 : 1, out));
   }
-  DT_TRY_VOID(decode_with_opencv(file, channels == 4 ? -1 : channels == 1 ? 0 : 1, out));
   if (out.channels != channels)
     return fail(Code::kData, "an image of {} channels where {} are needed", out.channels, channels);
   return {};
+}
+
+Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
+  if (is_jpeg(file)) return jpeg_->decode(file, 0, out);
+  DT_TRY(const PictureHeader header, read_picture_header(file));
+  DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
+  if (header.bits > 8) {
+    return fail(Code::kData, "{}: {} bits a channel cannot be kept as they are stored, pictures here have 8",
+                header.format, header.bits);
+  }
+  return decode_with_opencv(file, -1, out);
 }
 
 Interpolation choose(Interpolation method, const Image& from, int64_t height, int64_t width, RandomStream& random) {
@@ -71,12 +75,7 @@ Interpolation choose(Interpolation method, const Image& from, int64_t height, in
 }
 
 Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out, Interpolation method) {
-  // Each edge first: their product may not be a number any more.
-  constexpr int64_t kMax = ImageDecoder::kPixelsMax;
-  if (height < 1 || width < 1 || height > kMax || width > kMax || height * width > kMax) {
-    return fail(Code::kData, "an image of {} x {} would have to become one of {} x {}", in.height, in.width, height,
-                width);
-  }
+  DT_TRY_VOID(check_picture_size("resized", height, width), "resizing an image of {} x {}", in.height, in.width);
   out.resize(static_cast<int>(height), static_cast<int>(width), in.channels);
   cv::Mat target = view(out);
   try {

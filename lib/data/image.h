@@ -32,27 +32,28 @@ struct Image {
   }
 };
 
-// Decodes with libjpeg-turbo what both libraries decode to the same pixels (JPEG to 1 or 3 channels, but for CMYK), and
-// with OpenCV the rest. One thread at a time.
+// Decodes JPEGs with libjpeg-turbo, to the same pixels as OpenCV, and other formats (picture_header.h) with OpenCV. One
+// thread at a time. A picture's size is known, and limited, before memory is taken for it.
 class ImageDecoder {
  public:
-  static constexpr int64_t kPixelsMax = int64_t{1} << 27;  // a larger picture is refused before memory is taken for it
-
   ImageDecoder();
   ImageDecoder(ImageDecoder&&) noexcept;
   ImageDecoder& operator=(ImageDecoder&&) noexcept;
   ~ImageDecoder();
 
-  // 1: to gray. 3: to colour. 4: as stored, which must then be 8 bits and 4 channels. Code::kData with the reason;
-  // a JPEG whose data end early or do not decode is an error, garbage between its segments is not.
+  // 1: to gray. 3: to colour. 4: as stored, which must then be 4 channels. Code::kData with the reason; a file whose
+  // data end early or do not decode is an error, garbage between a JPEG's segments is not.
   Result<> decode(Bytes file, int channels, Image& out);
+  // With the channels that it has, 1, 3 or 4. Code::kData also if these have more than 8 bits.
+  Result<> decode_as_stored(Bytes file, Image& out);
 
  private:
   class Jpeg;
   std::unique_ptr<Jpeg> jpeg_;
 };
 
-// OpenCV's imdecode with its flag: 1 colour, 0 gray, -1 as stored (then 8 bits a channel, else Code::kData).
+// OpenCV's imdecode with its flag: 1 colour, 0 gray, -1 as stored (then 8 bits a channel, else Code::kData). Takes the
+// memory that the file asks for: ImageDecoder looks at its header first.
 Result<> decode_with_opencv(Bytes file, int color, Image& out);
 
 // What lies between pixels: OpenCV's methods by their numbers, and two that choose one (formats.md 3.2).
@@ -61,7 +62,7 @@ enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto 
 // kRandom: one of OpenCV's five, drawn.
 Interpolation choose(Interpolation method, const Image& from, int64_t height, int64_t width, RandomStream& random);
 
-// As cv::resize; `method` is one of OpenCV's. Code::kData if the result had no or more than kPixelsMax pixels.
+// As cv::resize; `method` is one of OpenCV's. Code::kData if the result had no or too many pixels.
 Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out,
                       Interpolation method = Interpolation::kBilinear);
 struct ImageSize {

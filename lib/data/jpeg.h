@@ -11,15 +11,17 @@ namespace dtrain::data {
 // Keeps the library's memory from picture to picture. One thread at a time.
 class JpegDecoder {
  public:
-  enum class Outcome { kDecoded, kNotOurs };  // kNotOurs: CMYK and YCCK, where OpenCV's conversion is the truth
+  // A file of more scans is refused: each goes over all pixels. Encoders write about ten.
+  static constexpr int kScansMax = 100;
 
   JpegDecoder();
   ~JpegDecoder();
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // `channels` is 1 or 3. Code::kData as ImageDecoder says.
-  Result<Outcome> decode(Bytes file, int channels, Image& out);
+  // `channels` is 1, 3, or 0: as stored, which is 3 for CMYK. CMYK and YCCK are converted with OpenCV's formula.
+  // Code::kData as ImageDecoder says.
+  Result<> decode(Bytes file, int channels, Image& out);
 
  private:
   struct State;

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <iostream>
 
+#include "data/picture_header.h"
 #include "make_images.h"
+#include "make_jpeg.h"
 #include "support/must.h"
 
 using namespace dtrain;
@@ -79,18 +81,24 @@ TEST_CASE("an image with other channels than needed is an error, where decoding 
 }
 
 TEST_CASE("a JPEG that ends early is an error, a decoder goes on after it", "[data]") {
-  const auto jpeg = must(encode_image(test::gradient_image(24, 24, 3, 1), ".jpg", 95));
   ImageDecoder decoder;
-  Image decoded, whole;
-  must(decoder.decode(jpeg, 3, whole));
-  for (size_t length = 0; length + 2 < jpeg.size(); length++) {
-    INFO("length " << length);
-    const auto result = decoder.decode(Bytes(jpeg).first(length), 3, decoded);
-    REQUIRE(!result);
-    REQUIRE(result.error().code == Code::kData);
+  for (const test::JpegKind& kind :
+       {test::JpegKind{}, test::JpegKind{.from = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE},
+        test::JpegKind{.progressive = true}, test::JpegKind{.from = JCS_CMYK, .stored = JCS_CMYK},
+        test::JpegKind{.from = JCS_CMYK, .stored = JCS_YCCK}}) {
+    INFO("stored as " << kind.stored << (kind.progressive ? ", progressive" : ""));
+    const auto jpeg = test::make_jpeg(24, 24, kind);
+    Image decoded, whole;
+    must(decoder.decode(jpeg, 3, whole));
+    for (size_t length = 0; length + 2 < jpeg.size(); length++) {
+      INFO("length " << length);
+      const auto result = decoder.decode(Bytes(jpeg).first(length), 3, decoded);
+      REQUIRE(!result);
+      REQUIRE(result.error().code == Code::kData);
+    }
+    must(decoder.decode(jpeg, 3, decoded));
+    CHECK(decoded.pixels == whole.pixels);
   }
-  must(decoder.decode(jpeg, 3, decoded));
-  CHECK(decoded.pixels == whole.pixels);
 }
 
 // Most flips change a coefficient and nobody can tell; none may crash, hang or take the memory of a huge picture.
@@ -106,7 +114,7 @@ TEST_CASE("a JPEG with any bit flipped is a picture or an error", "[data]") {
     if (!result) refused++;
   }
   CHECK(refused > 100);
-  CHECK(decoded.pixels.capacity() < static_cast<size_t>(ImageDecoder::kPixelsMax) * 3 + 1);
+  CHECK(decoded.pixels.capacity() < static_cast<size_t>(kPicturePixelsMax) * 3 + 1);
 }
 
 // A step of 37 bits and 5 bytes: libpng prints a line for each.
@@ -126,19 +134,24 @@ TEST_CASE("a PNG truncated or damaged is a picture or an error", "[data]") {
   CHECK(refused > 10);
 }
 
-TEST_CASE("pictures that announce too many pixels are refused before memory is taken", "[data]") {
-  ImageDecoder decoder;
-  Image decoded;
-  auto png = must(encode_image(test::gradient_image(6, 6, 3, 1), ".png", 95));
-  png[16] = 0x7f;
-  CHECK(decoder.decode(png, 3, decoded).error().message.find("pixels") != std::string::npos);
-  auto jpeg = must(encode_image(test::gradient_image(16, 16, 3, 1), ".jpg", 95));
-  for (size_t i = 0; i + 9 < jpeg.size(); i++) {
-    if (jpeg[i] != 0xff || jpeg[i + 1] != 0xc0) continue;
-    for (size_t k = i + 5; k < i + 9; k++) jpeg[k] = 0xff;  // 65535 x 65535
+TEST_CASE("JPEGs of inks decode to the pixels that OpenCV gives", "[data]") {
+  for (const J_COLOR_SPACE stored : {JCS_CMYK, JCS_YCCK}) {
+    for (const bool progressive : {false, true}) {
+      const auto jpeg = test::make_jpeg(37, 50, {.from = JCS_CMYK, .stored = stored, .progressive = progressive});
+      check_equal_to_opencv(jpeg, 3);
+      check_equal_to_opencv(jpeg, 1);
+    }
   }
-  CHECK(decoder.decode(jpeg, 3, decoded).error().message.find("pixels") != std::string::npos);
-  CHECK(decoded.pixels.empty());
+}
+
+TEST_CASE("a JPEG of many scans is refused, one of ten is not", "[data]") {
+  ImageDecoder decoder;
+  Image image;
+  must(decoder.decode(test::make_jpeg(40, 40, {.progressive = true}), 3, image));
+  const auto refused = decoder.decode(test::make_jpeg(40, 40, {.scan_for_each_coefficient = true}), 3, image);
+  REQUIRE(!refused);
+  CHECK(refused.error().message == "JPEG: more than 100 scans are too many");
+  must(decoder.decode(test::make_jpeg(40, 40, {}), 3, image));  // and the decoder goes on
 }
 
 // The examples of formats.md 2.5.

@@ -1,0 +1,178 @@
+#include "data/picture_header.h"
+
+#include <cctype>
+#include <cstdlib>
+#include <optional>
+
+namespace dtrain::data {
+namespace {
+
+using namespace std::string_view_literals;
+
+bool has_at(Bytes file, size_t at, std::string_view text) {
+  if (file.size() < at + text.size()) return false;
+  const Bytes part = file.subspan(at, text.size());
+  return std::string_view(reinterpret_cast<const char*>(part.data()), part.size()) == text;
+}
+
+// Reads numbers at places of a header. A place behind the file's end reads as 0 and is remembered.
+class Fields {
+ public:
+  explicit Fields(Bytes file) : file_(file) {}
+
+  int64_t u16(size_t at) { return little(at, 2); }
+  int64_t u24(size_t at) { return little(at, 3); }
+  int64_t u32(size_t at) { return little(at, 4); }
+  int64_t i32(size_t at) { return static_cast<int32_t>(u32(at)); }
+  int64_t big_u32(size_t at) { return __builtin_bswap32(static_cast<uint32_t>(u32(at))); }
+  int64_t u8(size_t at) { return little(at, 1); }
+  [[nodiscard]] bool cut() const { return cut_; }
+
+ private:
+  int64_t little(size_t at, size_t bytes) {
+    if (at + bytes > file_.size()) {
+      cut_ = true;
+      return 0;
+    }
+    int64_t value = 0;
+    for (size_t i = 0; i < bytes; i++) value |= int64_t{file_[at + i]} << (8 * i);
+    return value;
+  }
+
+  Bytes file_;
+  bool cut_ = false;
+};
+
+// W3C PNG, section 11.2.2: IHDR comes first.
+PictureHeader png_header(Fields& fields) {
+  return {"PNG", fields.big_u32(20), fields.big_u32(16), static_cast<int>(fields.u8(24))};
+}
+
+// BITMAPCOREHEADER has 12 bytes and 16-bit numbers; in the longer headers the height is below 0 if the top row is
+// first.
+PictureHeader bmp_header(Fields& fields) {
+  if (fields.u32(14) == 12) return {"BMP", fields.u16(20), fields.u16(18)};
+  return {"BMP", std::abs(fields.i32(22)), fields.i32(18)};
+}
+
+// RFC 9649: a lossy or a lossless picture, or a canvas whose size libwebp compares with the picture's.
+PictureHeader webp_header(Bytes file, Fields& fields) {
+  PictureHeader header{"WebP"};
+  if (has_at(file, 12, "VP8X")) {
+    header.width = fields.u24(24) + 1;
+    header.height = fields.u24(27) + 1;
+  } else if (has_at(file, 12, "VP8L")) {
+    const int64_t sizes = fields.u32(21);
+    header.width = (sizes & 0x3fff) + 1;
+    header.height = (sizes >> 14 & 0x3fff) + 1;
+  } else if (has_at(file, 12, "VP8 ")) {
+    header.width = fields.u16(26) & 0x3fff;
+    header.height = fields.u16(28) & 0x3fff;
+  }
+  return header;
+}
+
+// The numbers of a PNM header, with blanks and comments between them; nothing: there is no number there.
+class PnmNumbers {
+ public:
+  explicit PnmNumbers(Bytes file) : rest_(file.subspan(2)) {}
+
+  std::optional<int64_t> next() {
+    skip_blanks();
+    if (rest_.empty() || std::isdigit(rest_.front()) == 0) return std::nullopt;
+    int64_t value = 0;
+    for (; !rest_.empty() && std::isdigit(rest_.front()) != 0; rest_ = rest_.subspan(1)) {
+      value = 10 * value + (rest_.front() - '0');
+      if (value > INT32_MAX) return std::nullopt;
+    }
+    return value;
+  }
+
+ private:
+  void skip_blanks() {
+    bool in_comment = false;
+    for (; !rest_.empty(); rest_ = rest_.subspan(1)) {
+      const uint8_t c = rest_.front();
+      if (in_comment) {
+        in_comment = c != '\n' && c != '\r';
+      } else if (c == '#') {
+        in_comment = true;
+      } else if (std::isspace(c) == 0) {
+        return;
+      }
+    }
+  }
+
+  Bytes rest_;
+};
+
+bool is_pnm(Bytes file) {
+  return file.size() > 2 && file[0] == 'P' && file[1] >= '1' && file[1] <= '6' &&
+         (file[2] == '#' || std::isspace(file[2]) != 0);
+}
+
+PictureHeader pnm_header(Bytes file) {
+  PnmNumbers numbers(file);
+  PictureHeader header{"PNM"};
+  header.width = numbers.next().value_or(0);
+  header.height = numbers.next().value_or(0);
+  const bool has_largest_value = file[1] != '1' && file[1] != '4';
+  if (has_largest_value && numbers.next().value_or(0) > 255) header.bits = 16;
+  return header;
+}
+
+// The name of a format that OpenCV may know and that is not read here; empty: none of them.
+std::string_view unread_format(Bytes file) {
+  const struct {
+    std::string_view name;
+    size_t at;
+    std::string_view signature;
+  } formats[] = {{"TIFF", 0, "II*\0"sv},
+                 {"TIFF", 0, "MM\0*"sv},
+                 {"TIFF", 0, "II+\0"sv},
+                 {"TIFF", 0, "MM\0+"sv},
+                 {"JPEG 2000", 0, "\0\0\0\x0cjP  "sv},
+                 {"JPEG 2000", 0, "\xff\x4f\xff\x51"sv},
+                 {"GIF", 0, "GIF8"sv},
+                 {"OpenEXR", 0, "\x76\x2f\x31\x01"sv},
+                 {"Radiance HDR", 0, "#?R"sv},
+                 {"HEIF or AVIF", 4, "ftyp"sv},
+                 {"DICOM", 128, "DICM"sv}};
+  for (const auto& format : formats) {
+    if (has_at(file, format.at, format.signature)) return format.name;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PictureHeader> read_picture_header(Bytes file) {
+  Fields fields(file);
+  PictureHeader header;
+  if (has_at(file, 0, "\x89PNG\r\n\x1a\n")) {
+    header = png_header(fields);
+  } else if (has_at(file, 0, "BM")) {
+    header = bmp_header(fields);
+  } else if (has_at(file, 0, "RIFF") && has_at(file, 8, "WEBP")) {
+    header = webp_header(file, fields);
+  } else if (is_pnm(file)) {
+    header = pnm_header(file);
+  } else if (const std::string_view name = unread_format(file); !name.empty()) {
+    return fail(Code::kData, "a {} file: JPEG, PNG, BMP, WebP and PNM are read, convert it to one of them", name);
+  } else {
+    return fail(Code::kData, "not a picture that can be read ({} bytes; JPEG, PNG, BMP, WebP and PNM are)",
+                file.size());
+  }
+  if (fields.cut()) return fail(Code::kData, "{}: the file ends in its header", header.format);
+  return header;
+}
+
+Result<> check_picture_size(std::string_view format, int64_t height, int64_t width) {
+  if (height < 1 || width < 1) return fail(Code::kData, "{}: a picture of {} x {} pixels", format, height, width);
+  // Each edge first: their product may not be a number any more.
+  if (height <= kPicturePixelsMax && width <= kPicturePixelsMax && height * width <= kPicturePixelsMax) return {};
+  return fail(Code::kData, "{}: {} x {} pixels are more than the limit of {}", format, height, width,
+              kPicturePixelsMax);
+}
+
+}  // namespace dtrain::data

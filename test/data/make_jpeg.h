@@ -1,0 +1,77 @@
+// JPEG files of kinds that OpenCV does not write.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+// jpeglib.h wants stdio.h before it.
+#include <jpeglib.h>
+
+#include <vector>
+
+namespace dtrain::test {
+
+struct JpegKind {
+  J_COLOR_SPACE from = JCS_RGB;      // of the pixels: JCS_GRAYSCALE, JCS_RGB or JCS_CMYK
+  J_COLOR_SPACE stored = JCS_YCbCr;  // JCS_GRAYSCALE, JCS_YCbCr, JCS_CMYK or JCS_YCCK
+  bool progressive = false;
+  bool scan_for_each_coefficient = false;  // of three components: 1 + 3 x 63 scans
+};
+
+inline std::vector<jpeg_scan_info> scan_for_each_coefficient() {
+  std::vector<jpeg_scan_info> scans = {{3, {0, 1, 2, 0}, 0, 0, 0, 0}};
+  for (int component = 0; component < 3; component++) {
+    for (int k = 1; k < 64; k++) scans.push_back({1, {component, 0, 0, 0}, k, k, 0, 0});
+  }
+  return scans;
+}
+
+// A smooth picture.
+inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kind) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* memory = nullptr;
+  unsigned long bytes = 0;
+  jpeg_mem_dest(&info, &memory, &bytes);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.in_color_space = kind.from;
+  info.input_components = kind.from == JCS_GRAYSCALE ? 1 : kind.from == JCS_RGB ? 3 : 4;
+  jpeg_set_defaults(&info);
+  jpeg_set_colorspace(&info, kind.stored);
+  if (kind.progressive) jpeg_simple_progression(&info);
+  const std::vector<jpeg_scan_info> scans = scan_for_each_coefficient();
+  if (kind.scan_for_each_coefficient) {
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  }
+  jpeg_start_compress(&info, TRUE);
+  std::vector<uint8_t> row(static_cast<size_t>(width) * static_cast<size_t>(info.input_components));
+  for (int y = 0; y < height; y++) {
+    for (size_t i = 0; i < row.size(); i++)
+      row[i] = static_cast<uint8_t>(40 + (3 * i + 5 * static_cast<size_t>(y)) % 200);
+    JSAMPROW line = row.data();
+    jpeg_write_scanlines(&info, &line, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::vector<uint8_t> file(memory, memory + bytes);
+  jpeg_destroy_compress(&info);
+  std::free(memory);
+  return file;
+}
+
+// Changes the size that the file announces.
+inline void announce_size(std::vector<uint8_t>& jpeg, int height, int width) {
+  for (size_t i = 0; i + 9 < jpeg.size(); i++) {
+    if (jpeg[i] != 0xff || (jpeg[i + 1] != 0xc0 && jpeg[i + 1] != 0xc2)) continue;
+    jpeg[i + 5] = static_cast<uint8_t>(height >> 8);
+    jpeg[i + 6] = static_cast<uint8_t>(height);
+    jpeg[i + 7] = static_cast<uint8_t>(width >> 8);
+    jpeg[i + 8] = static_cast<uint8_t>(width);
+    return;
+  }
+}
+
+}  // namespace dtrain::test
