@@ -106,6 +106,7 @@ class Walker {
 
   Result<PartHeader> header(int64_t at) {
     if (at < begin_ || at + PartHeader::kBytes > end_) DT_TRY_VOID(fill(at));
+    DT_TRY_VOID(spend(PartHeader::kBytes, at));
     return parse_part_header(Bytes(window_).subspan(static_cast<size_t>(at - begin_)));
   }
   // The first record start at or after `at`, or the file's size.
@@ -124,12 +125,23 @@ class Walker {
     begin_ = at;
     end_ = std::min(at + kWindowBytes, file_.size());
     window_.resize(static_cast<size_t>(end_ - begin_));
+    DT_TRY_VOID(spend(end_ - begin_, at));
     return file_.read_at(begin_, window_);
+  }
+
+  // After a broken place the walk begins again behind the record's start. A file can be made so that each start leads
+  // through the same parts once more; a file that a writer made and a disk damaged needs far less than this.
+  Result<> spend(int64_t bytes, int64_t at) {
+    budget_ -= bytes;
+    if (budget_ >= 0) return {};
+    return fail(Code::kData, "{}: not a record file, or damaged beyond use: given up at offset {} of {}", file_.path(),
+                at, file_.size());
   }
 
   const RecordFile& file_;
   std::vector<uint8_t> window_;
   int64_t begin_ = 0, end_ = 0;
+  int64_t budget_ = 8 * file_.size() + (int64_t{256} << 20);  // bytes still to be looked at
 };
 
 struct Step {

@@ -46,6 +46,7 @@ struct RecordScan {
   std::vector<Broken>
       broken;  // places where a record should begin or end and does not; the walk goes on at the next start
 };
+// Takes time in proportion to the file's size. Code::kData: too damaged for that.
 Result<RecordScan> scan_records(const RecordFile& file);
 
 // `.idx`: a line "key TAB offset" a record. The keys are of no use to a reader.

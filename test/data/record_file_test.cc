@@ -86,3 +86,40 @@ TEST_CASE("broken places are in the scanned order, so that readers count them, a
   CHECK(must(record_offsets(file, "", Log::silent())) == offsets);
   CHECK(!std::filesystem::exists(dir.path("train.idx")));
 }
+
+namespace {
+
+void put_part(std::vector<uint8_t>& out, uint32_t flag, uint32_t length) {
+  const size_t at = out.size();
+  out.resize(at + 8);
+  store_u32(out.data() + at, kRecordMagic);
+  store_u32(out.data() + at + 4, flag << 29 | length);
+}
+
+}  // namespace
+
+// Every start in the first half leads through all parts of the second half, where a last part is missing: without a
+// limit that is 125,000 x 125,000 steps.
+TEST_CASE("a file made to be walked again and again is given up in time", "[data]") {
+  const test::TempDir dir;
+  std::vector<uint8_t> bytes;
+  constexpr uint32_t kParts = 125'000;
+  for (uint32_t i = 0; i < kParts; i++) put_part(bytes, 1, 8 * (kParts - i - 1));
+  for (uint32_t i = 0; i < kParts; i++) put_part(bytes, 2, 0);
+  test::write_bytes(dir.path("a.rec"), bytes);
+  const auto scan = scan_records(must(RecordFile::open(dir.path("a.rec"))));
+  REQUIRE(!scan);
+  CHECK(scan.error().code == Code::kData);
+  CHECK(scan.error().message.find("a.rec: not a record file, or damaged beyond use: given up at offset") !=
+        std::string::npos);
+}
+
+TEST_CASE("a file of broken places alone is scanned to its end", "[data]") {
+  const test::TempDir dir;
+  std::vector<uint8_t> bytes;
+  for (int i = 0; i < 100'000; i++) put_part(bytes, 1, 0);
+  test::write_bytes(dir.path("a.rec"), bytes);
+  const RecordScan scan = must(scan_records(must(RecordFile::open(dir.path("a.rec")))));
+  CHECK(scan.offsets.empty());
+  CHECK(scan.broken.size() == 100'000);
+}
