@@ -25,39 +25,46 @@ struct Column {
   std::string title;
 };
 
-// The last '=' with a digit or point behind it: the expression's second ".*" takes all it can.
-std::optional<double> last_value(std::string_view rest) {
-  for (size_t at = rest.rfind('='); at != std::string_view::npos;
-       at = at == 0 ? std::string_view::npos : rest.rfind('=', at - 1)) {
-    const std::string_view tail = rest.substr(at + 1);
-    const std::string_view number = tail.substr(0, tail.find_first_not_of(".0123456789"));
+// The last '=' of a line with a digit or point behind it: the expression's second ".*" takes all it can.
+struct LastValue {
+  size_t at = 0;                // of the '='
+  std::optional<double> value;  // nothing: "1.2.3", "." are no numbers
+};
+
+std::optional<LastValue> last_value(std::string_view line) {
+  constexpr std::string_view kNumber = ".0123456789";
+  for (size_t at = line.rfind('='); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : line.rfind('=', at - 1)) {
+    const std::string_view tail = line.substr(at + 1);
+    const std::string_view number = tail.substr(0, tail.find_first_not_of(kNumber));
     if (number.empty()) continue;
     double value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error == std::errc() && end == number.data() + number.size()) return value;
-    return std::nullopt;  // "1.2.3", ".": no number
+    const bool is_number = error == std::errc() && end == number.data() + number.size();
+    return LastValue{at, is_number ? std::optional(value) : std::nullopt};
   }
   return std::nullopt;
 }
 
-std::optional<Match> match_at(std::string_view line, size_t at, std::string_view prefix) {
+std::optional<int64_t> epoch_at(std::string_view line, size_t at, std::string_view prefix, const LastValue& last) {
   const std::string_view rest = line.substr(at + kEpoch.size());
   const std::string_view digits = rest.substr(0, rest.find_first_not_of(kDigits));
-  Match match{};
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), match.epoch).ec != std::errc()) return std::nullopt;
+  int64_t epoch = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), epoch).ec != std::errc()) return std::nullopt;
   const std::string_view after = rest.substr(digits.size());
   if (!after.starts_with("] ") || !after.substr(2).starts_with(prefix)) return std::nullopt;
-  const std::optional<double> value = last_value(after.substr(2 + prefix.size()));
-  if (!value) return std::nullopt;
-  match.value = *value;
-  return match;
+  const size_t prefix_end = at + kEpoch.size() + digits.size() + 2 + prefix.size();
+  if (last.at < prefix_end) return std::nullopt;
+  return epoch;
 }
 
 // A regular expression would do; std::regex recurses by the length of the line, which the file decides.
 std::optional<Match> match_line(std::string_view line, std::string_view prefix) {
+  const std::optional<LastValue> last = last_value(line);
+  if (!last || !last->value) return std::nullopt;
   for (size_t at = line.rfind(kEpoch); at != std::string_view::npos;
        at = at == 0 ? std::string_view::npos : line.rfind(kEpoch, at - 1)) {
-    if (const std::optional<Match> match = match_at(line, at, prefix)) return match;
+    if (const std::optional<int64_t> epoch = epoch_at(line, at, prefix, *last)) return Match{*epoch, *last->value};
   }
   return std::nullopt;
 }
@@ -115,7 +122,7 @@ class Table {
     }
     text += markdown ? " |\n" : "\n";
     for (const Row& row : rows_) {
-      text += fmt::format("{}{:2}", markdown ? "| " : "", row.epoch + 1);
+      text += fmt::format("{}{:2}", markdown ? "| " : "", static_cast<uint64_t>(row.epoch) + 1);
       for (size_t i = 0; i < columns_.size(); i++) {
         const double mean = row.means[i].value();
         text += separator + (i + 1 == columns_.size() ? fmt::format("{:.1f}", mean) : fmt::format("{:f}", mean));

@@ -83,3 +83,18 @@ TEST_CASE("only whole expressions match", "[tools]") {
   CHECK(parse_log(noise + "Epoch[1] Epoch[0] Train-accuracy=0.1 x=0.5", {.format = ParseLogOptions::Format::kNone})
             ->ends_with(" 1\t0.500000\tnan\tnan\n"));
 }
+
+// Without care each "Epoch[" looks through all of the line's '=': 100,000 x 100,000 steps.
+TEST_CASE("a line of many beginnings and many values takes no longer than its length", "[tools]") {
+  std::string line;
+  for (int i = 0; i < 100'000; i++) line += "Epoch[0] Train-accuracy=";
+  CHECK_FALSE(parse_log(line, ParseLogOptions{}));
+  CHECK_FALSE(parse_log(line, LogFamily::kFrom12, ParseLogOptions{}));
+  CHECK(parse_log(line + "0.5", ParseLogOptions{})->find("0.500000") != std::string::npos);
+}
+
+TEST_CASE("the largest epoch is a row", "[tools]") {
+  CHECK(
+      parse_log("Epoch[9223372036854775807] Train-accuracy=0.5", ParseLogOptions{})->find("| 9223372036854775808 |") !=
+      std::string::npos);
+}
