@@ -1,7 +1,10 @@
 #include "tensor/ndarray_file.h"
 
 #include <cstring>
+#include <iterator>
 #include <type_traits>
+
+#include "base/file_kind.h"
 
 namespace dtrain {
 namespace {
@@ -39,6 +42,23 @@ void put_array(std::string& out, const StoredArrayView& array) {
              array.values);
 }
 
+// mshadow's types by number; empty: unknown.
+std::string_view type_name_of(int32_t type) {
+  constexpr std::string_view kNames[] = {"float32", "float64", "float16", "uint8",  "int32",  "int8",    "int64",
+                                         "bool",    "int16",   "uint16",  "uint32", "uint64", "bfloat16"};
+  return type >= 0 && type < std::ssize(kNames) ? kNames[type] : std::string_view();
+}
+
+// What the bytes are instead, and why somebody may have taken them for an NDArray file.
+std::string other_kind(std::string_view bytes) {
+  const std::string_view kind = file_kind(bytes.substr(0, 512));
+  if (kind != "a pickled Python object") return std::string(kind);
+  return fmt::format(
+      "{}, as MXNet's Python writes the states of an optimizer: they cannot be read here; without that file training "
+      "goes on from the weights (.params) alone",
+      kind);
+}
+
 // Walks through bytes from outside: never past the end, and nothing is reserved because a file says so.
 class Reader {
  public:
@@ -46,7 +66,7 @@ class Reader {
 
   Result<std::vector<StoredArray>> list() {
     DT_TRY(const uint64_t magic, number<uint64_t>());
-    if (magic != kListMagic) return fail(Code::kData, "not an NDArray file: it begins with {:#x}", magic);
+    if (magic != kListMagic) return fail(Code::kData, "not an NDArray file but {}", other_kind(bytes_));
     DT_TRY_VOID(number<uint64_t>());  // reserved
     DT_TRY(const uint64_t count, number<uint64_t>());
     std::vector<StoredArray> arrays;
@@ -123,7 +143,11 @@ class Reader {
   Result<> values(int32_t type, StoredArray& array) {
     if (type == kFloat32) return fill(array.values.emplace<std::vector<float>>(), array.shape);
     if (type == kUint8) return fill(array.values.emplace<std::vector<uint8_t>>(), array.shape);
-    return fail(Code::kData, "its type is {}: only float32 (0) and uint8 (3) are read", type);
+    const std::string_view name = type_name_of(type);
+    return fail(Code::kData,
+                "its type is {}: only float32 and uint8 are read (in MXNet, net.cast('float32') or "
+                "array.astype('float32') before saving)",
+                name.empty() ? fmt::format("unknown ({})", type) : name);
   }
 
   template <class T>

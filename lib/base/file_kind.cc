@@ -1,0 +1,50 @@
+#include "base/file_kind.h"
+
+#include <algorithm>
+
+namespace dtrain {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Kind {
+  std::string_view name;
+  std::string_view signature;
+};
+constexpr Kind kKinds[] = {
+    {"a RecordIO file", "\x0a\x23\xd7\xce"sv},
+    {"an NDArray file of MXNet", "\x12\x01\0\0\0\0\0\0"sv},
+    {"an idx file of images, as MNIST's", "\0\0\x08\x03"sv},
+    {"an idx file of labels, as MNIST's", "\0\0\x08\x01"sv},
+    {"a JPEG picture", "\xff\xd8\xff"sv},
+    {"a PNG picture", "\x89PNG"sv},
+    {"a gzip file", "\x1f\x8b"sv},
+    {"a zip archive", "PK\x03\x04"sv},
+    {"a numpy array", "\x93NUMPY"sv},
+    {"an HDF5 file", "\x89HDF"sv},
+};
+
+// Protocols 2 to 5 begin with their number.
+bool is_pickle(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+}
+
+// Also of UTF-8; control characters but for blanks are in no text.
+bool is_text(std::string_view bytes) {
+  return !bytes.empty() && std::ranges::all_of(bytes, [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';
+  });
+}
+
+}  // namespace
+
+std::string_view file_kind(std::string_view first_bytes) {
+  for (const Kind& kind : kKinds) {
+    if (first_bytes.starts_with(kind.signature)) return kind.name;
+  }
+  if (is_pickle(first_bytes)) return "a pickled Python object";
+  if (first_bytes.empty()) return "an empty file";
+  return is_text(first_bytes) ? "a text file" : "a file of another kind";
+}
+
+}  // namespace dtrain
