@@ -52,8 +52,12 @@ job::FlagTable<Options> flags() {
            .help = "of the records",
            .bind = DT_FIELD(Options, pack.encoding)},
           {.name = "pass-through", .help = "keep the files' bytes", .bind = DT_FIELD(Options, pack.pass_through)},
+          {.name = "pack-label",
+           .aliases = {"--pack_label"},
+           .help = "pack all labels of an image, not only the first",
+           .bind = DT_FIELD(Options, pack.pack_label)},
       },
-      {later({"--chunks", "--train-ratio", "--train_ratio", "--test-ratio", "--pack-label"})}};
+      {later({"--chunks", "--train-ratio", "--train_ratio", "--test-ratio"})}};
 }
 
 constexpr const char* kUsage = "dtrain im2rec PREFIX ROOT [FLAGS], or dtrain im2rec LIST ROOT OUT [key=value ...]";

@@ -23,6 +23,15 @@ Result<> check(const PackOptions& options) {
   if (options.resize < 0 || options.resize > kEdgeMax) {
     return fail(Code::kUsage, "resize {}: needed is 0 (off) to {}", options.resize, kEdgeMax);
   }
+  const PackOptions usual;
+  const bool changes_pictures = options.resize > 0 || options.center_crop || options.color != usual.color ||
+                                options.quality != usual.quality || options.encoding != usual.encoding;
+  if (options.pass_through && changes_pictures) {
+    return fail(
+        Code::kUsage,
+        "the files' bytes are kept as they are (--pass-through, unchanged=1): resize, center-crop, color, quality "
+        "and encoding have no effect then, leave them out");
+  }
   if (options.threads < 1) return fail(Code::kUsage, "{} threads: needed is at least 1", options.threads);
   return {};
 }
@@ -31,10 +40,12 @@ namespace {
 
 Result<Image> decode(Bytes file, int color) {
   Image image;
+  ImageDecoder decoder;
   if (color < 0) {
-    DT_TRY_VOID(decode_with_opencv(file, color, image));
+    DT_TRY_VOID(decoder.decode_as_stored(file, image),
+                "keeping its colours as stored (color -1; 1 and 0 convert them)");
   } else {
-    DT_TRY_VOID(ImageDecoder().decode(file, color == 0 ? 1 : 3, image));
+    DT_TRY_VOID(decoder.decode(file, color == 0 ? 1 : 3, image));
   }
   return image;
 }
@@ -54,14 +65,22 @@ Result<std::vector<uint8_t>> make_payload(const ListEntry& entry, const std::str
   DT_TRY(const std::string file, read_file(path));
   if (file.empty()) return fail(Code::kData, "{}: an empty file", path);
   std::vector<uint8_t> payload;
-  const std::span label(entry.labels.data(), 1);
+  const std::span<const float> labels(entry.labels.data(), options.pack_label ? entry.labels.size() : 1);
   if (options.pass_through) {
-    append_image_record(payload, entry.id, label, as_bytes(file));
+    append_image_record(payload, entry.id, labels, as_bytes(file));
   } else {
     DT_TRY(const std::vector<uint8_t> encoded, encode_again(as_bytes(file), options), "packing '{}'", path);
-    append_image_record(payload, entry.id, label, encoded);
+    append_image_record(payload, entry.id, labels, encoded);
   }
   return payload;
+}
+
+void warn_of_labels(const std::vector<ListEntry>& entries, const PackOptions& options, const Log& log) {
+  if (options.pack_label) return;
+  const auto several = std::ranges::count_if(entries, [](const ListEntry& entry) { return entry.labels.size() > 1; });
+  if (several == 0) return;
+  log.warn("{} of {} images have more than one label: only the first is packed (--pack-label, pack_label=1: all)",
+           several, entries.size());
 }
 
 class Progress {
@@ -88,6 +107,7 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
                                const PackOptions& options, const Log& log) {
   DT_TRY_VOID(check(options));
   use_own_threads_only();
+  warn_of_labels(entries, options, log);
   DT_TRY(RecordWriter writer, RecordWriter::create(out));
   ThreadPool pool(options.threads, "im2rec");
   Progress progress(static_cast<int64_t>(entries.size()), log);

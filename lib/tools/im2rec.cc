@@ -110,6 +110,8 @@ Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options) {
     DT_TRY(options.pack.pass_through, parse_switch(key, value));
   } else if (key == "center_crop") {
     DT_TRY(options.pack.center_crop, parse_switch(key, value));
+  } else if (key == "pack_label") {
+    DT_TRY(options.pack.pack_label, parse_switch(key, value));
   } else if (key == "color") {
     DT_TRY(options.pack.color, parse_int(key, value));
   } else if (key == "quality") {
@@ -120,10 +122,11 @@ Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options) {
     DT_TRY(const int edge, parse_int(key, value));
     options.pack.resize = std::max(edge, 0);  // im2rec.cc says -1 for off
   } else {
-    return fail(
-        Code::kUsage,
-        "'{}': known are color, resize, center_crop, quality, encoding, unchanged and num_thread, each with =VALUE",
-        key_value);
+    return fail(Code::kUsage,
+                "'{}': known are color, resize, center_crop, quality, encoding, unchanged, pack_label and num_thread, "
+                "each with "
+                "=VALUE",
+                key_value);
   }
   return data::check(options.pack);
 }

@@ -30,8 +30,8 @@ Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const
 Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
                      const Im2recOptions& options, const Log& log);
 
-// Sets what "resize=256" says: color, resize, center_crop, quality, encoding, unchanged, num_thread. Code::kUsage for
-// other keys and for values that are no numbers.
+// Sets what "resize=256" says: color, resize, center_crop, quality, encoding, unchanged, pack_label, num_thread.
+// Code::kUsage for other keys and for values that are no numbers.
 Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options);
 
 }  // namespace dtrain::tools

@@ -54,6 +54,18 @@ Image decode(Bytes file, int channels = 3) {
   return image;
 }
 
+// Packs into out.rec; what the log says meanwhile.
+std::string log_of_packing(const test::TempDir& dir, const std::vector<ListEntry>& entries,
+                           const PackOptions& options) {
+  Log log = Log::silent();
+  must(log.add_file(dir.path("log")));
+  must(pack_images(entries, dir.path(), dir.path("out.rec"), options, log));
+  log.flush();
+  const auto text = test::read_bytes(dir.path("log"));
+  std::filesystem::remove(dir.path("log"));
+  return {text.begin(), text.end()};
+}
+
 }  // namespace
 
 TEST_CASE("packing keeps the list's order for any number of threads", "[data]") {
@@ -85,6 +97,46 @@ TEST_CASE("pass-through keeps the files' bytes", "[data]") {
   must(pack_images(entries, dir.path() + "/", dir.path("out.rec"), options, Log::silent()));
   const auto all = read_all(dir.path("out.rec"));
   for (size_t i = 0; i < 3; i++) CHECK(all[i].image == test::read_bytes(dir.path(entries[i].path)));
+}
+
+TEST_CASE("all labels are packed on request, else the first, and a warning counts the others", "[data]") {
+  const test::TempDir dir;
+  auto entries = write_images(dir, 3);
+  entries[1].labels = {4, 5, 6};
+  PackOptions options;
+  CHECK_THAT(log_of_packing(dir, entries, options),
+             Catch::Contains("1 of 3 images have more than one label: only the first is packed"));
+  CHECK(read_all(dir.path("out.rec"))[1].label == 4.0f);
+  options.pack_label = true;
+  CHECK_THAT(log_of_packing(dir, entries, options), !Catch::Contains("label"));
+  const RecordFile file = must(RecordFile::open(dir.path("out.rec")));
+  const auto offsets = must(scan_records(file)).offsets;
+  std::vector<uint8_t> buffer;
+  const ImageRecord record = must(parse_image_record(must(file.read(offsets[1], 0, buffer))));
+  REQUIRE(record.flag == 3);
+  CHECK(record.label_at(0) == 4.0f);
+  CHECK(record.label_at(2) == 6.0f);
+  CHECK(decode(record.image).width == 14);
+}
+
+TEST_CASE("the central square is cut without resizing too", "[data]") {
+  const test::TempDir dir;
+  const auto entries = write_images(dir, 1);
+  must(pack_images(entries, dir.path(), dir.path("out.rec"), {.center_crop = true}, Log::silent()));
+  const Image image = decode(read_all(dir.path("out.rec"))[0].image);
+  CHECK(image.height == 10);
+  CHECK(image.width == 10);
+}
+
+TEST_CASE("pictures of 16 bits are left out by name when their colours are to be kept", "[data]") {
+  const test::TempDir dir;
+  auto entries = write_images(dir, 1);
+  test::write_text(dir.path("deep.pgm"), "P5 2 1 65535\n\x80\x01\x40\x02");
+  entries.push_back({7, {0}, "deep.pgm"});
+  CHECK(must(pack_images(entries, dir.path(), dir.path("out.rec"), {}, Log::silent())).packed == 2);
+  CHECK_THAT(log_of_packing(dir, entries, {.color = -1}),
+             Catch::Contains("deep.pgm") && Catch::Contains("16 bits a channel cannot be kept as they are"));
+  CHECK(read_all(dir.path("out.rec")).size() == 1);
 }
 
 TEST_CASE("images are cut, resized, grayed and encoded as asked", "[data]") {
@@ -136,6 +188,8 @@ TEST_CASE("values out of range are usage errors", "[data]") {
   const auto refused = [](PackOptions options) { return check(options).error().code == Code::kUsage; };
   CHECK(refused({.color = 2}));
   CHECK(refused({.resize = -1}));
+  CHECK(refused({.pass_through = true, .resize = 256}));
+  CHECK(refused({.pass_through = true, .center_crop = true}));
   CHECK(refused({.encoding = ".gif"}));
   CHECK(refused({.quality = 101}));
   CHECK(refused({.threads = 0}));
