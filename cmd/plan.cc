@@ -6,6 +6,7 @@
 
 #include "base/console.h"
 #include "base/nearest.h"
+#include "data/open.h"
 #include "job/data_set.h"
 #include "launch/foreground.h"
 #include "launch/supervisor.h"
@@ -225,7 +226,7 @@ Result<> conclude(const tools::Plan& plan, const tools::PlanFiles& files, bool j
 Result<int> plan_job(const Call& call, const Options& options, job::Flags flags) {
   const tools::PlanFiles files{flags.launch.groups_file, flags.launch.data_sharding_file};
   DT_TRY_VOID(tools::check_plan_files(files));
-  DT_TRY_VOID(job::apply_own_data_set(flags));
+  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
   DT_TRY_VOID(role::build_network(flags.job));
   tools::PlannedJob job;
   if (!options.from_log.empty()) {

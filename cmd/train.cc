@@ -5,6 +5,7 @@
 
 #include "base/console.h"
 #include "command.h"
+#include "data/open.h"
 #include "dry_run.h"
 #include "job/build_id.h"
 #include "job/data_set.h"
@@ -26,7 +27,7 @@ namespace {
 
 // What would fail in every process of the job alike is said once, before any is started or a run directory made.
 Result<> check_early(job::Flags flags) {
-  DT_TRY_VOID(job::apply_own_data_set(flags));
+  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
   DT_TRY_VOID(role::build_network(flags.job));
   DT_TRY_VOID(role::initializer_spec(flags.job));
   DT_TRY_VOID(role::read_sharding(flags));

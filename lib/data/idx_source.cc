@@ -3,37 +3,59 @@
 #include <zlib.h>
 
 #include <algorithm>
-
-#include "base/file.h"
+#include <cerrno>
+#include <cstring>
 
 namespace dtrain::data {
 namespace {
 
 using Content = std::vector<uint8_t>;
 
-Result<Content> gunzip(const std::string& path, Bytes compressed, int64_t bytes_max) {
-  z_stream stream{};
-  constexpr int kGzipOnly = 16 + MAX_WBITS;
-  if (inflateInit2(&stream, kGzipOnly) != Z_OK) return fail(Code::kInternal, "zlib does not start");
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
-  stream.next_in = const_cast<uint8_t*>(compressed.data());
-  stream.avail_in = static_cast<uInt>(compressed.size());
-  Content content;
-  int status = Z_OK;
-  while (status == Z_OK) {
-    constexpr size_t kStep = 1 << 20;
-    const size_t have = content.size();
-    content.resize(have + kStep);
-    stream.next_out = content.data() + have;
-    stream.avail_out = kStep;
-    status = inflate(&stream, Z_NO_FLUSH);
-    content.resize(have + kStep - stream.avail_out);
-    if (static_cast<int64_t>(content.size()) > bytes_max) return fail(Code::kData, "{}: larger than expected", path);
+// A file, plain or compressed with gzip, read from its beginning to its end.
+class GzipFile {
+ public:
+  static Result<GzipFile> open(const std::string& path) {
+    GzipFile opened(path, gzopen(path.c_str(), "rbe"));
+    if (opened.file_) return opened;
+    return fail(errno == ENOENT ? Code::kNotFound : Code::kData, "{}: {}", path,
+                errno == ENOENT ? "no such file" : std::strerror(errno));
   }
-  if (status != Z_STREAM_END)
-    return fail(Code::kData, "{}: damaged gzip file ({})", path, stream.msg ? stream.msg : "it ends early");
-  return content;
-}
+
+  // Appends up to `bytes` bytes to `content`; fewer at the end of the file.
+  Result<> read(uint64_t bytes, Content& content) {
+    constexpr uint64_t kStep = 1 << 20;
+    while (bytes > 0) {
+      const size_t have = content.size();
+      const uint64_t step = std::min(bytes, kStep);
+      content.resize(have + step);
+      const int got = gzread(file_.get(), content.data() + have, static_cast<unsigned>(step));
+      content.resize(have + static_cast<size_t>(std::max(got, 0)));
+      if (got < 0) return damaged();
+      if (got == 0) return check_end();
+      bytes -= static_cast<uint64_t>(got);
+    }
+    return {};
+  }
+
+ private:
+  GzipFile(std::string path, gzFile file) : path_(std::move(path)), file_(file, gzclose_r) {}
+
+  // At the end of a compressed file zlib tells only in this way that a part is missing.
+  Result<> check_end() {
+    int status = Z_OK;
+    gzerror(file_.get(), &status);
+    return status == Z_OK || status == Z_STREAM_END ? Result<>() : damaged();
+  }
+  tl::unexpected<Error> damaged() {
+    int status = Z_OK;
+    const char* const reason = gzerror(file_.get(), &status);
+    if (status == Z_ERRNO) return fail(Code::kData, "{}: {}", path_, std::strerror(errno));
+    return fail(Code::kData, "{}: damaged gzip file ({})", path_, status == Z_BUF_ERROR ? "it ends early" : reason);
+  }
+
+  std::string path_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+};
 
 uint32_t big_u32(Bytes bytes, size_t at) {
   return __builtin_bswap32(load_u32(bytes.data() + at));
@@ -43,7 +65,6 @@ constexpr uint32_t kImagesMagic = 0x803;
 constexpr uint32_t kLabelsMagic = 0x801;
 constexpr size_t kImagesHeader = 16;
 constexpr size_t kLabelsHeader = 8;
-constexpr int64_t kFileBytesMax = int64_t{1} << 31;  // MNIST has 47 million
 
 class IdxSource : public ImageSource {
  public:
@@ -75,52 +96,55 @@ class IdxSource : public ImageSource {
   int rows_, columns_;
 };
 
-Result<> check_images(const std::string& path, Bytes content) {
-  if (content.size() < kImagesHeader || big_u32(content, 0) != kImagesMagic) {
+// How many bytes of data follow the header of a file of images.
+Result<uint64_t> image_bytes(const std::string& path, Bytes header) {
+  if (header.size() < kImagesHeader || big_u32(header, 0) != kImagesMagic) {
     return fail(Code::kData, "{}: not an idx file of images (magic 0x00000803)", path);
   }
-  const uint64_t rows = big_u32(content, 8), columns = big_u32(content, 12);
+  const uint64_t rows = big_u32(header, 8), columns = big_u32(header, 12);
   const uint64_t pixels = rows * columns;  // 64 bits hold the product of two 32 bit numbers
   if (pixels == 0 || pixels > (uint64_t{1} << 24))
     return fail(Code::kData, "{}: images of {} x {} pixels", path, rows, columns);
-  const uint64_t bytes = big_u32(content, 4) * pixels + kImagesHeader;
-  if (content.size() != bytes) {
-    return fail(Code::kData, "{}: {} bytes where its header announces {}", path, content.size(), bytes);
-  }
-  return {};
+  return big_u32(header, 4) * pixels;
 }
 
-Result<> check_labels(const std::string& path, Bytes content) {
-  if (content.size() < kLabelsHeader || big_u32(content, 0) != kLabelsMagic) {
+Result<uint64_t> label_bytes(const std::string& path, Bytes header) {
+  if (header.size() < kLabelsHeader || big_u32(header, 0) != kLabelsMagic) {
     return fail(Code::kData, "{}: not an idx file of labels (magic 0x00000801)", path);
   }
-  const uint64_t bytes = uint64_t{big_u32(content, 4)} + kLabelsHeader;
-  if (content.size() != bytes) {
-    return fail(Code::kData, "{}: {} bytes where its header announces {}", path, content.size(), bytes);
+  return uint64_t{big_u32(header, 4)};
+}
+
+// A whole idx file. No more memory is taken than its header announces.
+Result<Content> read_idx(const std::string& path, size_t header_bytes,
+                         Result<uint64_t> (*data_bytes)(const std::string& path, Bytes header)) {
+  DT_TRY(GzipFile file, GzipFile::open(path));
+  Content content;
+  DT_TRY_VOID(file.read(header_bytes, content));
+  DT_TRY(const uint64_t announced, data_bytes(path, content));
+  if (announced > kIdxBytesMax) {
+    return fail(Code::kData, "{}: its header announces {} bytes, more than the limit of {}", path, announced,
+                kIdxBytesMax);
   }
-  return {};
+  const uint64_t whole = header_bytes + announced;
+  content.reserve(whole + 1);
+  DT_TRY_VOID(file.read(announced + 1, content));
+  if (content.size() == whole) return content;
+  return fail(Code::kData, "{}: {} where its header announces {} bytes", path,
+              content.size() > whole ? "more bytes follow" : fmt::format("{} bytes", content.size()), whole);
 }
 
 }  // namespace
 
-Result<std::vector<uint8_t>> read_maybe_gzip(const std::string& path, int64_t bytes_max) {
-  DT_TRY(const std::string text, read_file(path));
-  Content content(text.begin(), text.end());
-  if (content.size() >= 2 && content[0] == 0x1f && content[1] == 0x8b) return gunzip(path, content, bytes_max);
-  return content;
-}
-
 Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels) {
-  DT_TRY(Content image_bytes, read_maybe_gzip(images, kFileBytesMax));
-  DT_TRY_VOID(check_images(images, image_bytes));
-  DT_TRY(Content label_bytes, read_maybe_gzip(labels, kFileBytesMax));
-  DT_TRY_VOID(check_labels(labels, label_bytes));
-  if (big_u32(image_bytes, 4) != big_u32(label_bytes, 4)) {
-    return fail(Code::kData, "{} has {} images, {} has {} labels", images, big_u32(image_bytes, 4), labels,
-                big_u32(label_bytes, 4));
+  DT_TRY(Content pixels, read_idx(images, kImagesHeader, image_bytes));
+  DT_TRY(Content classes, read_idx(labels, kLabelsHeader, label_bytes));
+  if (big_u32(pixels, 4) != big_u32(classes, 4)) {
+    return fail(Code::kData, "{} has {} images, {} has {} labels", images, big_u32(pixels, 4), labels,
+                big_u32(classes, 4));
   }
-  if (big_u32(image_bytes, 4) == 0) return fail(Code::kData, "{}: no image", images);
-  return std::make_shared<const IdxSource>(images, std::move(image_bytes), std::move(label_bytes));
+  if (big_u32(pixels, 4) == 0) return fail(Code::kData, "{}: no image", images);
+  return std::make_shared<const IdxSource>(images, std::move(pixels), std::move(classes));
 }
 
 }  // namespace dtrain::data

@@ -6,6 +6,7 @@
 
 #include "data/idx_source.h"
 #include "data/image_dataset.h"
+#include "data/image_record.h"
 #include "data/mean_image.h"
 #include "data/record_source.h"
 
@@ -68,9 +69,9 @@ std::string find_idx(const std::string& directory, std::string_view name) {
 tl::unexpected<Error> missing(const std::string& directory, const std::vector<std::string>& names,
                               const std::string& type) {
   return fail(Code::kNotFound,
-              "{}: {} {} missing; 'dtrain data get {} --out {}' fetches the data set, --data-train and "
-              "--data-val name other files",
-              directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type, directory);
+              "{}: {} {} missing for the data set {}; --data-train and --data-val name other files, 'dtrain im2rec' "
+              "packs pictures",
+              directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type);
 }
 
 Result<Located> locate_mnist(const std::string& directory) {
@@ -102,21 +103,16 @@ Result<Located> locate_records(const DataOptions& options, const DataType& type)
   return located;
 }
 
-Result<Located> recognise(const DataOptions& options) {
-  const std::string& directory = options.data_dir;
-  if (!exists(directory)) return missing(directory, {"this directory"}, "mnist");
-  for (const std::string_view name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
-    if (!find_idx(directory, name).empty()) return locate_mnist(directory);
+// The data set of a folder whose type nobody named.
+Result<Located> locate_recognised(const DataOptions& options) {
+  const std::optional<std::string> name = recognise_data_set(options.data_dir);
+  if (!name) {
+    return fail(Code::kNotFound,
+                "{}: no data set that is known by its files; --data-type says what it is, --data-train and --data-val "
+                "name files",
+                options.data_dir);
   }
-  if (exists(join(directory, "val.rec"))) return locate_records(options, *find_data_type("imagenet"));
-  if (exists(join(directory, "train.rec")) || exists(join(directory, "test.rec"))) {
-    return locate_records(options, *find_data_type("cifar10"));
-  }
-  return fail(
-      Code::kNotFound,
-      "{}: no data set here: {}, {}, {}, {} (plain or .gz), or train.rec with test.rec or val.rec; 'dtrain data get "
-      "mnist --out {}' fetches one, 'dtrain im2rec' packs images, --data-train and --data-val name other files",
-      directory, kTrainImages, kTrainLabels, kTestImages, kTestLabels, directory);
+  return *name == "mnist" ? locate_mnist(options.data_dir) : locate_records(options, *find_data_type(*name));
 }
 
 // What a name that the user gave stands for: an idx file of images (its labels lie beside it), else record files.
@@ -147,7 +143,7 @@ Result<Located> locate(const DataOptions& options) {
     return located;
   }
   if (options.data_dir.empty()) return fail(Code::kUsage, "no training data: give --data-dir, or --data-train");
-  Result<Located> located = !type                   ? recognise(options)
+  Result<Located> located = !type                   ? locate_recognised(options)
                             : type->name == "mnist" ? locate_mnist(options.data_dir)
                                                     : locate_records(options, *type);
   if (!located) return located;
@@ -244,6 +240,42 @@ std::optional<DataType> find_data_type(const std::string& name) {
     if (type.name == name) return type;
   }
   return std::nullopt;
+}
+
+namespace {
+
+// The largest label of some records, taken evenly over the file; nothing if there is no record.
+std::optional<float> largest_label(const RecordFile& file) {
+  constexpr int64_t kSamples = 256, kWindowBytes = 32 << 10;
+  std::optional<float> largest;
+  std::vector<uint8_t> window;
+  for (int64_t i = 0; i < kSamples; i++) {
+    const int64_t at = file.size() / kSamples * i / 4 * 4;
+    window.resize(static_cast<size_t>(std::min(kWindowBytes, file.size() - at)));
+    if (!file.read_at(at, window)) return largest;
+    const int64_t payload = find_record_start(window, 0) + PartHeader::kBytes;
+    if (payload > std::ssize(window)) continue;
+    const auto record = parse_image_record(Bytes(window).subspan(static_cast<size_t>(payload)));
+    if (record) largest = std::max(largest.value_or(0), record->label_at(0));
+  }
+  return largest;
+}
+
+// The files of CIFAR's two sets have the same names; their labels tell them apart.
+std::optional<std::string> which_cifar(const std::string& path) {
+  const Result<RecordFile> file = RecordFile::open(path);
+  const float label = file ? largest_label(*file).value_or(0) : 0;
+  if (label < 10) return "cifar10";
+  return label < 100 ? std::optional<std::string>("cifar100") : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> recognise_data_set(const std::string& directory) {
+  if (!find_idx(directory, kTrainImages).empty()) return "mnist";
+  if (!exists(join(directory, "train.rec"))) return std::nullopt;
+  if (exists(join(directory, "val.rec"))) return "imagenet";
+  return exists(join(directory, "test.rec")) ? which_cifar(join(directory, "train.rec")) : std::nullopt;
 }
 
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {

@@ -45,6 +45,10 @@ struct DataType {
 // mnist, cifar10, cifar100, imagenet; nullopt for other names.
 std::optional<DataType> find_data_type(const std::string& name);
 
+// The data set whose files `directory` holds: mnist by its idx files (plain or .gz), imagenet by train.rec and val.rec,
+// cifar10 or cifar100 by train.rec and test.rec, whose labels are looked at. Nothing if it is none of these.
+std::optional<std::string> recognise_data_set(const std::string& directory);
+
 // Opens both sets. Code::kNotFound names the files that are missing and how to get them; kUsage what the flags lack.
 // Makes indexes and the mean image where they are missing.
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/file_kind.h"
 
 namespace dtrain::data {
 
@@ -95,6 +96,17 @@ Result<Bytes> RecordFile::read(int64_t offset, int64_t end, std::vector<uint8_t>
     filled += 4 + part.length;
   }
   return Bytes(buffer).subspan(PartHeader::kBytes, static_cast<size_t>(filled - PartHeader::kBytes));
+}
+
+Result<> check_is_record_file(const RecordFile& file) {
+  std::vector<uint8_t> begin(static_cast<size_t>(std::min<int64_t>(file.size(), 512)));
+  DT_TRY_VOID(file.read_at(0, begin));
+  const std::string_view kind = file_kind({reinterpret_cast<const char*>(begin.data()), begin.size()});
+  if (kind == "a RecordIO file" || kind == "a file of another kind") return {};
+  return fail(Code::kData,
+              "{}: not a RecordIO file but {}; 'dtrain im2rec LIST ROOT OUT.rec' packs the pictures of a list, "
+              "'dtrain im2rec --recursive PREFIX FOLDER' those of a folder",
+              file.path(), kind);
 }
 
 namespace {

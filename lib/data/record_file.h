@@ -36,6 +36,10 @@ class RecordFile {
   int64_t size_ = 0;
 };
 
+// Code::kData if the file is plainly something else: a text, a picture, empty. One that does not begin with a record
+// may still be a damaged record file.
+Result<> check_is_record_file(const RecordFile& file);
+
 // What a walk over all parts of a file found.
 struct RecordScan {
   struct Broken {

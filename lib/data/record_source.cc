@@ -64,6 +64,7 @@ Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOption
   auto source = std::make_shared<RecordSource>(options.channels);
   for (const std::string& path : options.paths) {
     DT_TRY(RecordFile file, RecordFile::open(path));
+    DT_TRY_VOID(check_is_record_file(file));
     DT_TRY(const std::vector<int64_t> offsets, record_offsets(file, options.index, log));
     source->add(std::move(file), offsets);
   }
@@ -80,7 +81,12 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
     if (entry.path().extension() == ".rec" && entry.is_regular_file()) paths.push_back(entry.path().string());
   }
   if (error) return fail(Code::kUsage, "{}: {}", directory, error.message());
-  if (paths.empty()) return fail(Code::kNotFound, "{}: no .rec file in this directory", directory);
+  if (paths.empty()) {
+    return fail(Code::kNotFound,
+                "{}: no .rec file in this directory; pictures are packed first: 'dtrain im2rec --recursive PREFIX {}' "
+                "writes PREFIX.rec, with a label for each folder",
+                directory, directory);
+  }
   std::sort(paths.begin(), paths.end());
   return paths;
 }

@@ -20,11 +20,6 @@ const std::array<DataSet, 4>& all() {
   return sets;
 }
 
-bool has(const std::string& directory, const char* file) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::path(directory) / file, ignored);
-}
-
 // 20 of "resnet-v1-20@mxnet-g"; 0 if the name has none.
 int64_t depth_in_name(std::string_view network) {
   network = network.substr(0, network.find('@'));
@@ -48,14 +43,6 @@ const DataSet* find_data_set(std::string_view name) {
     if (set.name == name) return &set;
   }
   return nullptr;
-}
-
-std::optional<std::string> recognise_data_set(const std::string& directory) {
-  if (has(directory, "train-images-idx3-ubyte") || has(directory, "train-images-idx3-ubyte.gz")) return "mnist";
-  if (!has(directory, "train.rec")) return std::nullopt;
-  if (has(directory, "val.rec")) return "imagenet";
-  if (has(directory, "test.rec")) return "cifar10";
-  return std::nullopt;
 }
 
 std::string_view data_set_of_network(std::string_view network, int64_t num_layers) {
@@ -97,7 +84,7 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
   return {};
 }
 
-Result<> apply_own_data_set(Flags& flags) {
+Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise) {
   const DataFlags& data = flags.data;
   std::string name = flags.job.augment.data_type;
   if (name.empty() && flags.job.augment.benchmark) {
@@ -109,12 +96,13 @@ Result<> apply_own_data_set(Flags& flags) {
     if (!std::filesystem::is_directory(data.data_dir, ignored)) {
       return fail(Code::kNotFound, "--data-dir {}: no such directory", data.data_dir);
     }
-    name = recognise_data_set(data.data_dir).value_or("");
+    name = recognise(data.data_dir).value_or("");
     if (name.empty() && data.data_train.empty()) {
       return fail(Code::kNotFound,
-                  "--data-dir {}: neither the idx files of MNIST nor train.rec with test.rec (CIFAR-10) or val.rec "
-                  "(ImageNet) are there; name the files with --data-train and --data-val",
-                  data.data_dir);
+                  "--data-dir {}: neither the idx files of MNIST nor train.rec with test.rec (CIFAR-10, CIFAR-100) or "
+                  "val.rec (ImageNet) are there. --data-train and --data-val name other files; a folder of pictures is "
+                  "packed into PREFIX.rec by 'dtrain im2rec --recursive PREFIX {}'",
+                  data.data_dir, data.data_dir);
     }
   }
   return apply_data_set(name, flags.job);

@@ -25,10 +25,6 @@ struct DataSet {
 // nullptr: no such data set.
 const DataSet* find_data_set(std::string_view name);
 
-// The data set whose files `directory` holds: mnist by its idx files (plain or .gz), imagenet by val.rec, cifar10 by
-// test.rec. Nothing if there are none (or no directory).
-std::optional<std::string> recognise_data_set(const std::string& directory);
-
 // The data set that a network is made for, and its images, for synthetic data that nothing else describes. `network` is
 // --network, whose depth counts unless `num_layers` is given (above 0).
 std::string_view data_set_of_network(std::string_view network, int64_t num_layers = 0);
@@ -40,8 +36,11 @@ double rate_of_network(std::string_view network, int64_t num_layers = 0);
 // rgb_mean, rgb_std, scale. Code::kUsage if the classes or the shape stay open, naming the flags.
 Result<> apply_data_set(std::string_view name, JobFlags& flags);
 
+// The name of the data set whose files a directory holds; nothing if there are none.
+using RecogniseDataSet = std::optional<std::string> (*)(const std::string& directory);
+
 // The same for one process that sees its files: by --data-type, else the files of --data-dir, else (synthetic data) the
 // network.
-Result<> apply_own_data_set(Flags& flags);
+Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise);
 
 }  // namespace dtrain::job

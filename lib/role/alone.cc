@@ -1,6 +1,7 @@
 #include "role/alone.h"
 
 #include "base/waits.h"
+#include "data/open.h"
 #include "exec/check.h"
 #include "job/build_id.h"
 #include "job/data_set.h"
@@ -80,7 +81,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
 Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "worker"));
   DT_TRY_VOID(process.take_rank(0));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
   DT_TRY(const Network network, build_network(process.flags.job));
@@ -90,6 +91,7 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const std::vector<data::Fraction> sharding, read_sharding(process.flags));
   DT_TRY_VOID(
       complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
+  for (const std::string& hint : data_hints(spec)) process.log.warn("{}", hint);
   DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
   return train_alone(process, network, data, spec);
 }

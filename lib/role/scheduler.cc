@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/step_faults.h"
+#include "data/open.h"
 #include "job/data_set.h"
 #include "job/exit_code.h"
 #include "job/host_file.h"
@@ -105,7 +106,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec, KillSwitch k
 Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "scheduler"));
   DT_TRY_VOID(process.take_rank(0));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
   warn(process.log, job::learning_rate_hint(process.flags.job));
@@ -120,7 +121,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                                 .finish_job = nullptr};
   options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
     DT_TRY_VOID(complete(joined, files, spec));
-    warn(process.log, unequal_shares(spec));
+    for (const std::string& hint : data_hints(spec)) process.log.warn("{}", hint);
     DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
     process.log.verbose(1, "table {}", spec.placement);
     return rpc::CompleteJob{.text = job::text(spec), .stops_with = stop_sets(policy_of(spec))};

@@ -335,6 +335,34 @@ std::string unequal_shares(const job::JobSpec& spec) {
          "descending order of IP strings";
 }
 
+namespace {
+
+// A line about the worker with the smallest share if that does not fill a batch.
+std::string small_share(const job::JobSpec& spec) {
+  const auto size_of = [](const job::Interval& share) { return share.end - share.begin; };
+  const auto smallest = std::ranges::min_element(spec.shares, {}, size_of);
+  const int64_t batch = spec.flags.batch_size;
+  if (smallest == spec.shares.end() || size_of(*smallest) >= batch) return {};
+  return fmt::format(
+      "a batch of {} is larger than the {} records of worker {}: a step takes records more than once, and an epoch is "
+      "one step or few; --batch-size {} fits",
+      batch, size_of(*smallest), smallest - spec.shares.begin(), size_of(*smallest));
+}
+
+std::string no_validation(const job::JobSpec& spec) {
+  if (spec.records_val > 0 || spec.flags.augment.benchmark) return {};
+  return "no validation data: the accuracy in the log is that of the training data; --data-val names records to "
+         "validate with";
+}
+
+}  // namespace
+
+std::vector<std::string> data_hints(const job::JobSpec& spec) {
+  std::vector<std::string> hints = {unequal_shares(spec), small_share(spec), no_validation(spec)};
+  std::erase(hints, "");
+  return hints;
+}
+
 job::Faults own_faults(const job::Flags& flags, uint32_t rank) {
   const job::Role role = flags.launch.role == job::Role::kNone ? job::Role::kWorker : flags.launch.role;
   return flags.wire.inject.of({role, rank});

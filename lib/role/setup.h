@@ -87,6 +87,9 @@ uint64_t samples_per_epoch(const job::JobSpec& spec);
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch);
 // A line about workers that wait for each other and have unequal shares (R-G8). Empty: there are none.
 std::string unequal_shares(const job::JobSpec& spec);
+// Lines about a job's data that its user may not have meant: unequal shares, a batch larger than a worker's share, no
+// validation data.
+std::vector<std::string> data_hints(const job::JobSpec& spec);
 
 // What --inject has this process do to itself: a worker, a server or the scheduler of that rank.
 job::Faults own_faults(const job::Flags& flags, uint32_t rank);

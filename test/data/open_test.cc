@@ -117,12 +117,48 @@ TEST_CASE("idx files with a wrong magic, size or count are refused", "[data]") {
 TEST_CASE("a damaged gzip file is an error", "[data]") {
   const test::TempDir dir;
   write_gzip(dir.path("a.gz"), idx_images(30, 28, 28));
+  test::write_text(dir.path("l"), idx_labels(30));
+  must(open_idx(dir.path("a.gz"), dir.path("l")));
   const auto whole = test::read_bytes(dir.path("a.gz"));
-  for (size_t length = 2; length < whole.size(); length++) {
-    test::write_bytes(dir.path("b.gz"), {whole.begin(), whole.begin() + static_cast<long>(length)});
-    REQUIRE(!read_maybe_gzip(dir.path("b.gz"), 1 << 20));
+  const auto open = [&](const std::vector<uint8_t>& bytes) {
+    test::write_bytes(dir.path("b.gz"), bytes);
+    return open_idx(dir.path("b.gz"), dir.path("l"));
+  };
+  for (size_t length = 0; length < whole.size(); length++) {
+    INFO("length " << length);
+    REQUIRE(!open({whole.begin(), whole.begin() + static_cast<long>(length)}));
   }
-  CHECK(!read_maybe_gzip(dir.path("a.gz"), 1000));  // larger than allowed
+  // A flip in the header's time or in a bit that only fills a byte changes nothing; all others are found by the
+  // checksum.
+  ReadScratch scratch;
+  size_t unharmed = 0;
+  for (size_t bit = 0; bit < 8 * whole.size(); bit++) {
+    std::vector<uint8_t> flipped = whole;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    const auto opened = open(flipped);
+    if (!opened) continue;
+    unharmed++;
+    REQUIRE(bit / 8 < whole.size() - 8);  // the checksum and the size
+    for (int64_t i = 0; i < 30; i++) {
+      must((*opened)->read(i, scratch));
+      REQUIRE(scratch.image.pixels == std::vector<uint8_t>(28 * 28, static_cast<uint8_t>(i)));
+    }
+  }
+  CHECK(unharmed < 4 * whole.size());
+}
+
+// 10 MB of zeros are 10 kB of gzip.
+TEST_CASE("no more of a gzip file is decompressed than its header announces", "[data]") {
+  const test::TempDir dir;
+  test::write_text(dir.path("l"), idx_labels(3));
+  write_gzip(dir.path("more.gz"), idx_images(3) + std::string(10'000'000, 'x'));
+  const auto more = open_idx(dir.path("more.gz"), dir.path("l"));
+  REQUIRE(!more);
+  CHECK(mentions(more.error(), "more bytes follow where its header announces 34 bytes"));
+  write_gzip(dir.path("huge.gz"), big_endian({0x803, 70'000, 128, 128}) + std::string(1000, 'x'));
+  const auto huge = open_idx(dir.path("huge.gz"), dir.path("l"));
+  REQUIRE(!huge);
+  CHECK(mentions(huge.error(), "huge.gz: its header announces 1146880000 bytes, more than the limit of 1073741824"));
 }
 
 TEST_CASE("a directory with the four idx files is mnist, scaled by 1/255", "[data]") {
@@ -142,7 +178,7 @@ TEST_CASE("a directory with the four idx files is mnist, scaled by 1/255", "[dat
   CHECK(load(*must(open_dataset(scaled, Log::silent())).train, 17).data[5] == 17.0f / 256);
 }
 
-TEST_CASE("files missing from the data directory are named, with what fetches them", "[data]") {
+TEST_CASE("files missing from the data directory are named, and nothing recommended that is not there", "[data]") {
   const test::TempDir dir;
   write_mnist(dir);
   std::filesystem::remove(dir.path("train-labels-idx1-ubyte.gz"));
@@ -150,17 +186,51 @@ TEST_CASE("files missing from the data directory are named, with what fetches th
   const Error error = open_dataset(in_directory(dir), Log::silent()).error();
   CHECK(error.code == Code::kNotFound);
   CHECK(mentions(error, "train-labels-idx1-ubyte[.gz], t10k-labels-idx1-ubyte[.gz] are missing"));
-  CHECK(mentions(error, "dtrain data get mnist"));
+  CHECK(!mentions(error, "data get"));
 
   DataOptions absent;
   absent.data_dir = dir.path("nowhere");
-  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "dtrain data get mnist"));
-  std::filesystem::create_directories(absent.data_dir);
   CHECK(open_dataset(absent, Log::silent()).error().code == Code::kNotFound);
+  std::filesystem::create_directories(absent.data_dir);
+  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "--data-type says what it is"));
   absent.data_type = "cifar10";
   CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, test.rec are missing"));
   absent.data_type = "imagenet";
   CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, val.rec are missing"));
+}
+
+TEST_CASE("a data set is recognised by its files, CIFAR's two by their labels", "[data]") {
+  const auto recognised = [](const std::vector<std::string>& files, int classes = 10) {
+    const test::TempDir dir;
+    for (const std::string& file : files) test::write_record_file(dir.path(file), 2 * classes, 4, 4, 3, classes);
+    return recognise_data_set(dir.path()).value_or("none");
+  };
+  CHECK(recognised({"train-images-idx3-ubyte"}) == "mnist");
+  CHECK(recognised({"train-images-idx3-ubyte.gz"}) == "mnist");
+  CHECK(recognised({"train.rec", "test.rec"}) == "cifar10");
+  CHECK(recognised({"train.rec", "test.rec"}, 100) == "cifar100");
+  CHECK(recognised({"train.rec", "test.rec"}, 200) == "none");
+  CHECK(recognised({"train.rec", "val.rec"}, 200) == "imagenet");
+  CHECK(recognised({"train.rec"}) == "none");
+  CHECK(recognised({"other.rec"}) == "none");
+  CHECK(!recognise_data_set("/nowhere/at/all"));
+}
+
+TEST_CASE("what is no record file is named as what it is, with what packs pictures", "[data]") {
+  const test::TempDir dir;
+  const auto refusal = [&](const std::string& content) {
+    test::write_text(dir.path("a.rec"), content);
+    return open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()).error().message;
+  };
+  CHECK_THAT(refusal("0\t1.000000\tcat.jpg\n"),
+             Catch::Contains("a.rec: not a RecordIO file but a text file; 'dtrain im2rec LIST ROOT OUT.rec' packs"));
+  CHECK_THAT(refusal("\xff\xd8\xff\xe0"), Catch::Contains("but a JPEG picture"));
+  CHECK_THAT(refusal(idx_images(3)), Catch::Contains("but an idx file of images"));
+  CHECK_THAT(refusal(""), Catch::Contains("but an empty file"));
+  CHECK(!std::filesystem::exists(dir.path("a.idx")));
+  std::filesystem::create_directories(dir.path("cats"));
+  CHECK_THAT(list_record_files(dir.path("cats")).error().message,
+             Catch::Contains("cats: no .rec file in this directory; pictures are packed first: 'dtrain im2rec"));
 }
 
 TEST_CASE("what the flags lack is a usage error", "[data]") {
@@ -324,7 +394,7 @@ TEST_CASE("a record that does not decode names file, offset and reason", "[data]
   CHECK(source->read(0, scratch));
   const Error error = source->read(1, scratch).error();
   CHECK(error.code == Code::kData);
-  CHECK(mentions(error, fmt::format("a.rec: record 1 at offset {}: not an image", offsets[1])));
+  CHECK(mentions(error, fmt::format("a.rec: record 1 at offset {}: not a picture", offsets[1])));
 }
 
 TEST_CASE("an empty record file is an error", "[data]") {

@@ -96,14 +96,20 @@ TEST_CASE("the build id names version and commit", "[job]") {
   CHECK(build_id().size() > version().size() + 1);
 }
 
+namespace {
+std::optional<std::string> knows_nothing(const std::string&) {
+  return std::nullopt;
+}
+}  // namespace
+
 TEST_CASE("synthetic data are of the kind that the network is made for", "[job]") {
   for (const char* network : {"cross-56", "dfnmr", "resnet-zscore", "inception-bn-28-small@v0.7", "small"}) {
     Flags flags = parsed({"--benchmark", "1", "--network", network});
-    REQUIRE(apply_own_data_set(flags));
+    REQUIRE(apply_own_data_set(flags, knows_nothing));
     CHECK(flags.job.augment.data_type == "cifar10");
   }
   Flags flags = parsed({"--benchmark", "1", "--network", "inception-bn@v0.7"});
-  REQUIRE(apply_own_data_set(flags));
+  REQUIRE(apply_own_data_set(flags, knows_nothing));
   CHECK(flags.job.augment.data_type == "imagenet");
 
   using Words = std::vector<std::string>;
@@ -111,7 +117,7 @@ TEST_CASE("synthetic data are of the kind that the network is made for", "[job]"
     Words words = {"--benchmark", "1", "--network"};
     words.insert(words.end(), network.begin(), network.end());
     Flags synthetic = parsed(words);
-    REQUIRE(apply_own_data_set(synthetic));
+    REQUIRE(apply_own_data_set(synthetic, knows_nothing));
     return synthetic.job.network.image_shape;
   };
   const std::vector<int64_t> digits = {1, 28, 28}, cifar = {3, 28, 28}, large = {3, 224, 224};
@@ -131,19 +137,16 @@ TEST_CASE("synthetic data are of the kind that the network is made for", "[job]"
   CHECK(image({"lenet", "--image-shape", "1,32,32"}) == std::vector<int64_t>{1, 32, 32});
 }
 
-TEST_CASE("a data set is recognised by its files", "[job]") {
-  const auto recognised = [](std::vector<std::string> files) {
-    const test::TempDir dir;
-    for (const std::string& file : files) REQUIRE(write_file_atomic(dir.path(file), "x"));
-    return recognise_data_set(dir.path()).value_or("none");
-  };
-  CHECK(recognised({"train-images-idx3-ubyte"}) == "mnist");
-  CHECK(recognised({"train-images-idx3-ubyte.gz"}) == "mnist");
-  CHECK(recognised({"train.rec", "test.rec"}) == "cifar10");
-  CHECK(recognised({"train.rec", "val.rec"}) == "imagenet");
-  CHECK(recognised({"other.rec"}) == "none");
+TEST_CASE("a directory without a known data set is refused, with what packs a folder of pictures", "[job]") {
   Flags flags = parsed({"--data-dir", "/nowhere/at/all"});
-  CHECK(apply_own_data_set(flags).error().code == Code::kNotFound);
+  CHECK(apply_own_data_set(flags, knows_nothing).error().code == Code::kNotFound);
+  const test::TempDir dir;
+  flags = parsed({"--data-dir", dir.path().c_str()});
+  const Error error = apply_own_data_set(flags, knows_nothing).error();
+  CHECK(error.code == Code::kNotFound);
+  CHECK(error.message.find("dtrain im2rec --recursive PREFIX " + dir.path()) != std::string::npos);
+  REQUIRE(apply_own_data_set(flags, [](const std::string&) { return std::optional<std::string>("cifar100"); }));
+  CHECK(flags.job.network.num_classes == 100);
 }
 
 }  // namespace dtrain::job

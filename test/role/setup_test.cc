@@ -222,6 +222,20 @@ TEST_CASE("unequal shares of workers that wait for each other are named", "[role
   CHECK(unequal_shares(equal).empty());
 }
 
+TEST_CASE("a batch larger than a share and missing validation data are said, with what helps", "[role]") {
+  job::JobSpec spec = spec_of("dist_sync", 3, 4);
+  REQUIRE(complete_spec(40, 10, {}, spec));
+  CHECK(data_hints(spec).empty());
+  REQUIRE(complete_spec(10, 0, {}, spec));
+  const std::vector<std::string> hints = data_hints(spec);
+  REQUIRE(hints.size() == 2);
+  CHECK_THAT(hints[0], Catch::Contains("a batch of 4 is larger than the 3 records of worker 0") &&
+                           Catch::Contains("--batch-size 3 fits"));
+  CHECK_THAT(hints[1], Catch::Contains("no validation data") && Catch::Contains("--data-val"));
+  spec.flags.augment.benchmark = true;
+  CHECK(data_hints(spec).size() == 1);
+}
+
 TEST_CASE("the files of groups and shares are read where the job needs them", "[role]") {
   const test::TempDir dir;
   job::Flags flags;
