@@ -110,6 +110,7 @@ bool all_end(std::vector<Held>& held, std::chrono::milliseconds time, const OnWa
     drop_ended(held);
     if (held.empty() || Clock::now() < reminder) continue;
     std::vector<RecordedProcess> left;
+    left.reserve(held.size());
     for (const Held& one : held) left.push_back(one.process);
     if (on_wait) on_wait(left, std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now()));
     reminder = Clock::now() + kReminderInterval;

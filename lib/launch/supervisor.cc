@@ -390,10 +390,10 @@ JobEnd Supervisor::report() {
 // Returns the error that it printed.
 std::string Supervisor::report_failure(const Ended& ended, const Member& member) {
   say_log_hint();
-  const std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
+  std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
   const bool reported = !member.first_error.error().empty();
   if (!reported && was_killed(ended)) return report_killed(ended, what);
-  const std::string words =
+  std::string words =
       fmt::format("{}", fmt::join(reported ? member.first_error.error() : member.first_error.last_lines(), "\n"));
   if (words.empty()) {
     say(what + " and printed nothing");
