@@ -174,14 +174,14 @@ TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
   for (const char* words :
        {"batch-size = 128\n", "kv-store = dist_sync\n", "num-classes = 10\n", "seed = auto\n", "scheduler", "server",
         "worker", "network: lenet, 10 classes, images 1,28,28: 431080 parameters in 8 arrays, 0 statistics in 0\n",
-        "learning rate by epoch: 0.1; 100 epochs\n", "memory of a worker", "weights are updated on the servers\n"}) {
+        "learning rate by epoch: 0.05; 100 epochs\n", "memory of a worker", "weights are updated on the servers\n"}) {
     INFO(words);
     CHECK(dry.output.find(words) != std::string::npos);
   }
   const Ended rates = dtrain(
       {"--network", "mlp", "--benchmark", "1", "--lr-factor", "0.5", "--num-epochs", "9", "--dry-run"}, {}, dir.path());
   CHECK(rates.output.find(
-            "learning rate by epoch: 0.1, 0.05 from 1, 0.025 from 2, 0.0125 from 3, ..., 0.000390625 from 8; "
+            "learning rate by epoch: 0.05, 0.025 from 1, 0.0125 from 2, 0.00625 from 3, ..., 0.000195313 from 8; "
             "9 epochs\n") != std::string::npos);
   const auto updates = [&](const std::vector<std::string>& flags) {
     std::vector<std::string> all = {"--network", "lenet", "--benchmark", "1", "--dry-run"};
