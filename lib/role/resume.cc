@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "data/open.h"
 #include "job/data_set.h"
 #include "job/resume.h"
 #include "train/checkpoint.h"
@@ -140,7 +141,7 @@ class Candidates {
 };
 
 Result<ResumeSearch> resume_newest(job::Flags flags) {
-  const Result<> data_is_here = job::apply_own_data_set(flags);
+  const Result<> data_is_here = job::apply_own_data_set(flags, data::recognise_data_set);
   if (!data_is_here && flags.launch.dry_run) return ResumeSearch{};  // on the machine where it will run it may be
   DT_TRY_VOID(data_is_here);
   const std::string& own = flags.launch.run_dir;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/open.h"
 #include "job/data_set.h"
 #include "job/flags.h"
 #include "job/job_spec.h"
@@ -44,7 +45,7 @@ inline void leave_checkpoint(const std::string& prefix, int64_t epoch) {
 
 // The run of a process with these flags, which has begun; `epoch`: of its checkpoint.
 inline void leave_run(const std::string& directory, job::Flags flags, std::optional<int64_t> epoch) {
-  must(job::apply_own_data_set(flags));
+  must(job::apply_own_data_set(flags, data::recognise_data_set));
   job::JobSpec spec = job::requested(flags);
   if (!spec.flags.seed) spec.flags.seed = 99;
   spec.shares = {{0, 100}};
