@@ -24,7 +24,7 @@ Result<int> parse_log(const Call& call) {
   });
   DT_TRY(const ToolLine<Options> line, read_tool_line(table, "dtrain parse-log FILE [FLAGS]", call, 1, 1));
   if (line.help) return 0;
-  DT_TRY(const std::string log, read_file(line.positionals[0]));
+  DT_TRY(const std::string log, read_file(line.positionals[0], kDataBytesMax));
   DT_TRY(const std::string text, tools::parse_log(log, line.options), "reading {}", line.positionals[0]);
   std::fputs(text.c_str(), stdout);
   return 0;

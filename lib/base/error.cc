@@ -1,6 +1,15 @@
 #include "base/error.h"
 
+#include "base/printable.h"
+
 namespace dtrain {
+
+namespace {
+
+// Messages quote what comes from outside, and that may be as long as a file.
+constexpr size_t kMessageBytesMax = 4000;
+
+}  // namespace
 
 std::string_view code_name(Code code) {
   switch (code) {
@@ -20,8 +29,8 @@ std::string_view code_name(Code code) {
 }
 
 std::string Error::text() const {
-  std::string text = fmt::format("error [{}] {}", code_name(code), message);
-  for (const std::string& frame : context) text += fmt::format("\n  while {}", frame);
+  std::string text = fmt::format("error [{}] {}", code_name(code), printable(message, kMessageBytesMax));
+  for (const std::string& frame : context) text += fmt::format("\n  while {}", printable(frame, kMessageBytesMax));
   return text;
 }
 

@@ -45,7 +45,7 @@ struct Error {
     context.push_back(std::move(what));
     return std::move(*this);
   }
-  // "error [not found] MESSAGE\n  while CONTEXT\n  while CONTEXT"
+  // "error [not found] MESSAGE\n  while CONTEXT\n  while CONTEXT", printable (base/printable.h).
   [[nodiscard]] std::string text() const;
 };
 

@@ -1,11 +1,14 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <random>
 #include <system_error>
 
@@ -24,21 +27,44 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.tmp-{:08x}{:08x}", path, random(), random());
 }
 
+tl::unexpected<Error> too_large(const std::string& path, uint64_t bytes_max) {
+  return fail(Code::kData, "{}: larger than {} MiB, the most that is read of such a file", path, bytes_max >> 20U);
+}
+
+Result<std::string> read_open_file(int fd, const std::string& path, uint64_t bytes_max) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return fail(Code::kData, "{}: {}", path, std::strerror(errno));
+  const bool regular = S_ISREG(status.st_mode);
+  if (!regular) bytes_max = std::min(bytes_max, kTextBytesMax);
+  if (regular && static_cast<uint64_t>(status.st_size) > bytes_max) return too_large(path, bytes_max);
+  std::string content;
+  try {
+    if (regular) content.reserve(static_cast<size_t>(status.st_size));
+    char buffer[1 << 16];
+    ssize_t got = 0;
+    while ((got = ::read(fd, buffer, sizeof buffer)) != 0) {
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return fail(Code::kData, "{}: {}", path, std::strerror(errno));
+      content.append(buffer, static_cast<size_t>(got));
+      if (content.size() > bytes_max) return too_large(path, bytes_max);
+    }
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kData, "{}: not enough memory for a file of {} MiB", path,
+                static_cast<uint64_t>(status.st_size) >> 20U);
+  }
+  return content;
+}
+
 }  // namespace
 
-Result<std::string> read_file(const std::string& path) {
+Result<std::string> read_file(const std::string& path, uint64_t bytes_max) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return fail(errno == ENOENT ? Code::kNotFound : Code::kData, "{}: {}", path,
                 errno == ENOENT ? "no such file" : std::strerror(errno));
   }
-  std::string content;
-  char buffer[1 << 16];
-  ssize_t got = 0;
-  while ((got = ::read(fd, buffer, sizeof buffer)) > 0) content.append(buffer, static_cast<size_t>(got));
-  const int error = errno;
+  Result<std::string> content = read_open_file(fd, path, bytes_max);
   ::close(fd);
-  if (got < 0) return fail(Code::kData, "{}: {}", path, std::strerror(error));
   return content;
 }
 

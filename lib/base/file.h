@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -11,8 +12,14 @@
 
 namespace dtrain {
 
-// The whole file. Code::kNotFound if it is not there, kData if it cannot be read.
-Result<std::string> read_file(const std::string& path);
+// The most that is read of a text file, and of anything that is not a regular file: /dev/zero has no end.
+inline constexpr uint64_t kTextBytesMax = uint64_t{64} << 20;
+// The most that is read of a file of weights, records, indexes or logs.
+inline constexpr uint64_t kDataBytesMax = uint64_t{1} << 40;
+
+// The whole file. Code::kNotFound if it is not there; kData if it cannot be read, is larger than `bytes_max` or does
+// not fit into memory.
+Result<std::string> read_file(const std::string& path, uint64_t bytes_max = kTextBytesMax);
 
 // Writes a file so that a reader sees the old content or the new one and never a part: a file without a name, fsync, a
 // temporary name in the same directory, rename, fsync of the directory. A failure leaves the old file and nothing else,

@@ -1,14 +1,21 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
 #include <mutex>
 
 #include "base/console.h"
+#include "base/printable.h"
 
 namespace dtrain {
 namespace {
@@ -19,6 +26,10 @@ class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
   void live(std::string_view text) {
     const std::lock_guard lock(mutex_);
     console_.live(text, Console::Time::clock::now());
+  }
+  void plain(std::string_view line) {
+    const std::lock_guard lock(mutex_);
+    console_.line(line);
   }
 
  private:
@@ -31,6 +42,41 @@ class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
 
   Console console_ = Console::to_stderr();
 };
+
+// A file that lines are appended to, until a write fails: `failed` then hears why, once.
+class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  FileSink(int fd, std::function<void(int error)> failed) : fd_(fd), failed_(std::move(failed)) {}
+  ~FileSink() override { ::close(fd_); }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (!failed_) return;
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    for (size_t done = 0; done < line.size();) {
+      const ssize_t put = ::write(fd_, line.data() + done, line.size() - done);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return std::exchange(failed_, nullptr)(errno);
+      done += static_cast<size_t>(put);
+    }
+  }
+  void flush_() override {}
+
+  int fd_;
+  std::function<void(int error)> failed_;
+};
+
+// Whether a line would find room. A full disk and /dev/full open like any other file.
+bool has_room(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return false;
+  if (S_ISCHR(status.st_mode)) return ::write(fd, "\n", 1) == 1;
+  return ::fallocate(fd, FALLOC_FL_KEEP_SIZE, status.st_size, 1) == 0 || errno == EOPNOTSUPP || errno == ESPIPE ||
+         errno == ENODEV;
+}
 
 // "," before the milliseconds, as Python's logging writes it.
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S,%e %v";
@@ -61,11 +107,19 @@ Log Log::silent() {
 }
 
 Result<> Log::add_file(const std::string& path) {
-  try {
-    sinks_->all->add_sink(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
-  } catch (const spdlog::spdlog_ex& e) {
-    return fail(Code::kUsage, "cannot write the log file '{}': {}", path, e.what());
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0 || !has_room(fd)) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    return fail(Code::kUsage, "cannot write the log file '{}': {}", path, std::strerror(error));
   }
+  // Straight to the console: the logger, which calls this, is locked.
+  const auto failed = [path, console = sinks_->console](int error) {
+    if (console == nullptr) return;
+    console->plain(fmt::format("cannot write the log file '{}': {}; it ends here, and the run goes on", printable(path),
+                               std::strerror(error)));
+  };
+  sinks_->all->add_sink(std::make_shared<FileSink>(fd, failed));
   sinks_->logger->set_pattern(kPattern);
   return {};
 }

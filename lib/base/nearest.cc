@@ -35,9 +35,11 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates) {
+  if (name.size() > kNameBytesMax) return std::nullopt;
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
+    if (candidate.size() >= name.size() + best) continue;  // that many insertions at least
     const size_t distance = edit_distance(name, candidate);
     if (distance >= best) continue;
     best = distance;

@@ -62,7 +62,7 @@ Result<std::vector<uint8_t>> encode_again(Bytes file, const PackOptions& options
 // The record's payload.
 Result<std::vector<uint8_t>> make_payload(const ListEntry& entry, const std::string& root, const PackOptions& options) {
   const std::string path = root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
-  DT_TRY(const std::string file, read_file(path));
+  DT_TRY(const std::string file, read_file(path, kDataBytesMax));
   if (file.empty()) return fail(Code::kData, "{}: an empty file", path);
   std::vector<uint8_t> payload;
   const std::span<const float> labels(entry.labels.data(), options.pack_label ? entry.labels.size() : 1);

@@ -226,7 +226,7 @@ std::string_view second_field(std::string_view line) {
 }  // namespace
 
 Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes) {
-  DT_TRY(const std::string text, read_file(path));
+  DT_TRY(const std::string text, read_file(path, kDataBytesMax));
   std::vector<int64_t> offsets;
   int64_t line_number = 0;
   for (std::string_view rest = text; !rest.empty();) {

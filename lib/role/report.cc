@@ -1,10 +1,10 @@
 #include "role/report.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "job/build_id.h"
 #include "job/exit_code.h"
 #include "role/devices.h"
@@ -99,7 +99,7 @@ Result<int> conclude(const Process& process, const job::JobSpec& spec, const tra
 Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end) {
   nlohmann::json summary;
   if (const Result<std::string> text = read_file(summary_path(run_dir))) {
-    summary = nlohmann::json::parse(*text, nullptr, false);
+    summary = parse_json(*text);
   }
   if (!summary.is_object()) {
     job::JobSpec spec;
@@ -111,7 +111,7 @@ Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, c
   summary["exit_code"] = end.exit_code;
   if (!end.error.empty()) summary["error"] = end.error;
   for (const auto& [role, bytes] : end.peak_rss_bytes) summary["peak_rss_bytes"][role] = bytes;
-  return write_file_atomic(summary_path(run_dir), summary.dump(2) + "\n");
+  return write_file_atomic(summary_path(run_dir), json_text(summary, 2) + "\n");
 }
 
 }  // namespace dtrain::role

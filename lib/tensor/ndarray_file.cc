@@ -194,7 +194,7 @@ Result<std::vector<StoredArray>> parse_ndarray_bytes(std::string_view bytes) {
 }
 
 Result<std::vector<StoredArray>> read_stored_arrays(const std::string& path) {
-  DT_TRY(const std::string bytes, read_file(path));
+  DT_TRY(const std::string bytes, read_file(path, kDataBytesMax));
   Result<std::vector<StoredArray>> arrays = parse_ndarray_bytes(bytes);
   if (!arrays) arrays.error().message = fmt::format("{}: {}", path, arrays.error().message);
   return arrays;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.h"
 #include "job/store.h"
 #include "rpc/baseline.h"
 #include "tools/bench_kv_devices.h"
@@ -171,7 +171,7 @@ std::string BenchKvResult::json() const {
     object["proto_bytes_ms"] = proto_bytes_ms;
     object["proto_echo_ms"] = proto_echo_ms;
   }
-  return object.dump();
+  return json_text(object);
 }
 
 std::string BenchKvResult::text() const {

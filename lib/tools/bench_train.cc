@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.h"
 #include "base/random.h"
 #include "exec/cpu/bound.h"
 #include "exec/cpu/executor.h"
@@ -159,7 +159,7 @@ std::string BenchTrainResult::json() const {
   object["samples_per_s"] = {{"median", samples_per_s.median}, {"min", samples_per_s.min}, {"max", samples_per_s.max}};
   object["peak_rss_bytes"] = peak_rss_bytes;
   if (bound) object["bound"] = {{"direct", bound->direct}, {"best", bound->best}};
-  return object.dump();
+  return json_text(object);
 }
 
 std::string BenchTrainResult::text() const {

@@ -58,7 +58,7 @@ Result<std::string> make_list(const std::string& prefix, const std::string& root
 
 Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
                      const Im2recOptions& options, const Log& log) {
-  DT_TRY(const std::string text, read_file(list));
+  DT_TRY(const std::string text, read_file(list, kDataBytesMax));
   const std::vector<data::ListEntry> entries = data::parse_list(text, list, log);
   if (entries.empty()) return fail(Code::kData, "{}: it lists no image", list);
   DT_TRY(const data::PackReport report, data::pack_images(entries, root, out, options.pack, log), "packing '{}'", list);

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/words.h"
 #include "data/sharding_file.h"
 
@@ -194,7 +194,7 @@ std::string Plan::json() const {
     object["schemes"].push_back({{"scheme", scheme.name}, {"epoch_s", epoch_s(scheme.name)}});
   }
   object["gain"] = epoch_s("bsp") / epoch_s("gsp");
-  return object.dump();
+  return json_text(object);
 }
 
 Result<Plan> make_plan(const PlannedJob& job, const PlanOptions& options) {

@@ -230,7 +230,7 @@ Result<SimulateResult> simulate(const SimulateOptions& options, const std::funct
 }
 
 Result<sync::Replay> replay_file(const std::string& path, const std::function<void(std::string_view)>& out) {
-  DT_TRY(const std::string trace, read_file(path));
+  DT_TRY(const std::string trace, read_file(path, kDataBytesMax));
   DT_TRY(sync::Replay replay, sync::replay(trace, out), "replaying {}", path);
   return replay;
 }

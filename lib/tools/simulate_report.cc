@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "tools/simulate.h"
 
 namespace dtrain::tools {
@@ -199,7 +199,7 @@ std::string SimulateResult::json() const {
                                    {"step_ms", step_ms}};
   if (options.loss > 0) object["loss"] = options.loss;
   for (const SchemeResult& scheme : schemes) object["schemes"].push_back(json_of(scheme, options.loss > 0));
-  return object.dump();
+  return json_text(object);
 }
 
 std::string SimulateResult::csv() const {

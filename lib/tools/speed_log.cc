@@ -133,7 +133,7 @@ Result<std::vector<double>> read_speeds(const std::string& path, int64_t workers
   DT_TRY(const std::vector<std::string> logs, logs_at(path));
   ByRank by_rank;
   for (const std::string& file : logs) {
-    DT_TRY(const std::string log, read_file(file));
+    DT_TRY(const std::string log, read_file(file, kDataBytesMax));
     DT_TRY_VOID(add_log(log, file, by_rank));
   }
   return medians(by_rank, path, workers);

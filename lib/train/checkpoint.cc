@@ -142,7 +142,7 @@ Result<T> in_file(const std::string& path, Result<T> result) {
 
 // Nothing if there is no such file.
 Result<std::optional<States>> read_states(const std::string& path) {
-  Result<std::string> bytes = read_file(path);
+  Result<std::string> bytes = read_file(path, kDataBytesMax);
   if (!bytes && bytes.error().code == Code::kNotFound) return std::nullopt;
   if (!bytes) return tl::unexpected(bytes.error());
   DT_TRY(States states, in_file(path, parse_states(*bytes)));
@@ -166,7 +166,7 @@ Result<std::optional<States>> matching_states(const CheckpointName& name, uint32
 // is used again, or a second failure would lose them.
 Result<> finish_earlier_save(const CheckpointName& name, const AtomicFile::Fault& fault) {
   if (!exists(spare_path(name))) return {};
-  const Result<std::string> params = read_file(name.params_path());
+  const Result<std::string> params = read_file(name.params_path(), kDataBytesMax);
   const Result<std::optional<States>> spare = read_states(spare_path(name));
   const bool belongs = params && spare && *spare && (*spare)->header.params_crc == checksum(*params);
   return belongs ? rename_file(spare_path(name), name.states_path(), fault) : Result<>{};
@@ -240,7 +240,7 @@ Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& c
 }
 
 Result<Checkpoint> read_checkpoint(const CheckpointName& name) {
-  DT_TRY(const std::string bytes, read_file(name.params_path()));
+  DT_TRY(const std::string bytes, read_file(name.params_path(), kDataBytesMax));
   Checkpoint checkpoint;
   DT_TRY_VOID(in_file(name.params_path(), parse_params(bytes, checkpoint)));
   DT_TRY(std::optional<States> states, matching_states(name, checksum(bytes)));

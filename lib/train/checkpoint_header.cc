@@ -1,10 +1,10 @@
 #include "train/checkpoint_header.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/crc32c.h"
+#include "base/json.h"
 
 namespace dtrain::train {
 namespace {
@@ -14,13 +14,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr const char* kOwnChecksum = "header_crc32c";
 
-// One line. What is not UTF-8 (a path in the job's text) must not end a run: it is replaced.
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 uint32_t checksum(const Json& json) {
-  return crc32c(std::as_bytes(std::span<const char>(dump(json))));
+  return crc32c(std::as_bytes(std::span<const char>(json_text(json))));
 }
 
 Result<const Json*> member(const Json& object, const char* key) {
@@ -155,11 +150,11 @@ std::string to_json(const CheckpointHeader& header, const std::vector<std::strin
   if (!header.loss_scales.empty()) json["loss_scale"] = loss_scales_json(header.loss_scales);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   json[kOwnChecksum] = checksum(json);
-  return dump(json);
+  return json_text(json);
 }
 
 Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
-  Json json = Json::parse(text_form, nullptr, false);
+  Json json = parse_json<Json>(text_form);
   if (!json.is_object()) return fail(Code::kData, "the header is not a JSON object");
   DT_TRY(const uint64_t format, whole_number(json, "format"));
   if (format != kFormat) return fail(Code::kData, "its format is {}: this version reads {}", format, kFormat);

@@ -6,7 +6,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace dtrain::train {
 
@@ -45,7 +46,7 @@ Result<> MetricsFile::append(const MetricsRecord& record) {
       {"time", now.count()}, {"role", role_}, {"rank", rank_}, {"epoch", nullptr}, {"step", record.step}};
   if (record.epoch) json["epoch"] = *record.epoch;
   for (const auto& [name, value] : record.values) json[name] = value;
-  const std::string line = json.dump() + "\n";
+  const std::string line = json_text(json) + "\n";
   if (::write(fd_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     return fail(Code::kData, "cannot write '{}': {}", path_, std::strerror(errno));
   }

@@ -3,9 +3,9 @@
 #include <sys/resource.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
 
 namespace dtrain::train {
 namespace {
@@ -53,7 +53,7 @@ std::string to_json(const Summary& summary) {
       {"exit_code", summary.exit_code},
       {"error", summary.error.empty() ? Json(nullptr) : Json(summary.error)},
   };
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 Result<> write_summary(const std::string& path, const Summary& summary) {

@@ -43,3 +43,9 @@ TEST_CASE("a failed check throws its condition and message, and a seam turns it 
   CHECK(result.error().code == Code::kInternal);
   CHECK_THAT(result.error().message, Catch::Contains("check '1 + 1 == 3' failed: sum is 2"));
 }
+
+TEST_CASE("an error shows what it quotes without control characters, and not all of it", "[base]") {
+  const Error error{Code::kData, "'a\nb\x1b[2J'", {"reading 'caf\xe9'"}};
+  CHECK(error.text() == "error [data] 'a\\x0ab\\x1b[2J'\n  while reading 'caf\\xe9'");
+  CHECK(Error{Code::kData, std::string(1 << 20, 'x'), {}}.text().size() < 5000);
+}

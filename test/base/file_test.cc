@@ -71,3 +71,26 @@ TEST_CASE("a file that is not there is told from one that cannot be read", "[bas
   CHECK(read_file(dir.path("absent")).error().code == Code::kNotFound);
   CHECK(read_file(dir.path()).error().code == Code::kData);
 }
+
+TEST_CASE("a file is read up to its limit", "[base]") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("file"), std::string(100, 'x')));
+  CHECK(read_file(dir.path("file"), 100)->size() == 100);
+  const Result<std::string> larger = read_file(dir.path("file"), 99);
+  REQUIRE_FALSE(larger);
+  CHECK(larger.error().code == Code::kData);
+  CHECK(read_file("/proc/self/stat")->size() > 10);  // whose size is given as 0
+}
+
+TEST_CASE("what has no end and what does not fit into memory is refused", "[base]") {
+  const test::TempDir dir;
+  const Result<std::string> endless = read_file("/dev/zero", kDataBytesMax);
+  REQUIRE_FALSE(endless);
+  CHECK_THAT(endless.error().message, Catch::Contains("/dev/zero: larger than 64 MiB"));
+  REQUIRE(write_file_atomic(dir.path("holes"), "x"));
+  std::filesystem::resize_file(dir.path("holes"), kTextBytesMax + 1);
+  CHECK_THAT(read_file(dir.path("holes")).error().message, Catch::Contains("larger than 64 MiB"));
+  std::filesystem::resize_file(dir.path("holes"), kDataBytesMax);
+  CHECK_THAT(read_file(dir.path("holes"), kDataBytesMax).error().message, Catch::Contains("not enough memory"));
+  CHECK_THAT(read_file(dir.path()).error().message, Catch::Contains("Is a directory"));
+}

@@ -30,3 +30,9 @@ TEST_CASE("the nearest name is offered, and none when none is near", "[base]") {
   CHECK(!nearest("", names));
   CHECK(!nearest("--network", {}));
 }
+
+TEST_CASE("a name of a megabyte is near to nothing, at once", "[base]") {
+  const std::vector<std::string> candidates(1000, "batch-size");
+  CHECK_FALSE(nearest(std::string(1 << 20, 'b'), candidates));
+  CHECK(nearest("batch-sise", std::vector<std::string>{std::string(1 << 20, 'b'), "batch-size"}) == "batch-size");
+}

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/json.h"
 
 namespace dtrain::cuda {
 
@@ -23,7 +23,7 @@ std::string checksum(const std::string& key, const std::string& plan) {
 
 Result<> PlanCache::read() {
   DT_TRY(const std::string text, read_file(path_));
-  const nlohmann::json file = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json file = parse_json(text);
   if (!file.is_object() || file.value("format", nlohmann::json()) != kFormat) {
     return fail(Code::kData, "{}: not a file of plans", path_);
   }
@@ -67,7 +67,7 @@ std::string PlanCache::text() const {
     if (all || entry.used) plans[key] = {checksum(key, entry.plan), entry.plan};
   }
   const nlohmann::ordered_json file = {{"format", kFormat}, {"plans", std::move(plans)}};
-  return file.dump(1) + "\n";
+  return json_text(file, 1) + "\n";
 }
 
 Result<> PlanCache::save() {

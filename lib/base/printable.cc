@@ -1,0 +1,68 @@
+#include "base/printable.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace dtrain {
+namespace {
+
+uint8_t byte_at(std::string_view text, size_t i) {
+  return static_cast<uint8_t>(text[i]);
+}
+
+// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none, or with one that is cut off.
+size_t character_bytes(std::string_view text) {
+  const uint8_t first = byte_at(text, 0);
+  if (first < 0x80) return 1;
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  uint32_t code = first & (0x7fU >> size);
+  for (size_t i = 1; i < size; i++) {
+    if ((byte_at(text, i) & 0xc0U) != 0x80U) return 0;
+    code = code << 6U | (byte_at(text, i) & 0x3fU);
+  }
+  const bool too_long = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
+  const bool no_character = code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff);
+  return too_long || no_character ? 0 : size;
+}
+
+bool is_control(std::string_view character) {
+  const uint8_t first = byte_at(character, 0);
+  return first < 0x20 || first == 0x7f || (first == 0xc2 && byte_at(character, 1) < 0xa0);
+}
+
+std::string escaped(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  while (!text.empty()) {
+    const size_t size = character_bytes(text);
+    const std::string_view taken = text.substr(0, size == 0 ? 1 : size);
+    if (size > 0 && !is_control(taken)) {
+      shown += taken;
+    } else {
+      for (size_t i = 0; i < taken.size(); i++) shown += fmt::format("\\x{:02x}", byte_at(taken, i));
+    }
+    text.remove_prefix(taken.size());
+  }
+  return shown;
+}
+
+// The largest position up to `at` that does not cut a character.
+size_t boundary(std::string_view text, size_t at) {
+  size_t begin = at;
+  while (begin > 0 && at - begin < 3 && (byte_at(text, begin) & 0xc0U) == 0x80U) begin--;
+  return begin;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return escaped(text);
+  const size_t head = boundary(text, bytes_max - bytes_max / 4);
+  const size_t tail = boundary(text, text.size() - bytes_max / 4);
+  return fmt::format("{} ... ({} bytes) ... {}", escaped(text.substr(0, head)), text.size(),
+                     escaped(text.substr(tail)));
+}
+
+}  // namespace dtrain
