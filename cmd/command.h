@@ -28,6 +28,9 @@ Result<int> kill(const Call& call);
 // Not for users: what a launcher starts on another host.
 Result<int> launch_agent(const Call& call);
 
+// What `dtrain --help` prints: all sub-commands, and all flags of training.
+std::string help_text();
+
 // Chooses the sub-command by the first words of `arguments` (without the program's name) and runs it; no such words
 // mean train. Code::kUsage for one that does not exist, or not in this version.
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment);

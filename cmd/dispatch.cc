@@ -2,6 +2,7 @@
 
 #include "base/nearest.h"
 #include "command.h"
+#include "job/command_line.h"
 
 namespace dtrain::cmd {
 
@@ -11,34 +12,48 @@ struct SubCommand {
   std::vector<std::string> words;
   Result<int> (*run)(const Call&);  // nullptr: a later version has it
   bool computes = false;            // on the threads of a team
+  std::string help = {};            // empty: not for users
 };
 
-// The grammar of flags.md section 1.
 const std::vector<SubCommand>& grammar() {
   static const std::vector<SubCommand> commands = {
-      {{"train"}, train, true},
+      {{"train"}, train, true, "[train] FLAGS: train; with -n start a whole job"},
       {{"launch-agent"}, launch_agent},
-      {{"im2rec"}, im2rec},
-      {{"data", "synth"}, data_synth},
-      {{"data", "index"}, data_index},
+      {{"im2rec"}, im2rec, false, "pack image files into record files"},
+      {{"data", "synth"}, data_synth, false, "draw a small data set to try things with"},
+      {{"data", "index"}, data_index, false, "make the index of a record file"},
       {{"data", "get"}, nullptr},
       {{"data", "stat"}, nullptr},
-      {{"bench", "train"}, bench_train, true},
-      {{"bench", "kv"}, bench_kv},
+      {{"bench", "train"}, bench_train, true, "measure the training of a network on synthetic data"},
+      {{"bench", "kv"}, bench_kv, false, "measure the exchange of gradients and weights"},
       {{"bench", "input"}, nullptr},
       {{"bench", "dlbs"}, nullptr},
-      {{"parse-log"}, parse_log},
-      {{"plan"}, plan},
-      {{"simulate"}, simulate},
+      {{"parse-log"}, parse_log, false, "print the log of a run as a table of epochs"},
+      {{"plan"}, plan, false, "measure a job's workers and write its groups and shares"},
+      {{"simulate"}, simulate, false, "run a job in virtual time under each scheme"},
       {{"score"}, nullptr},
       {{"predict"}, nullptr},
       {{"export"}, nullptr},
       {{"plot"}, nullptr},
       {{"doctor"}, nullptr},
-      {{"ps"}, ps},
-      {{"kill"}, kill},
+      {{"ps"}, ps, false, "list the processes of jobs, here and with -H on other hosts"},
+      {{"kill"}, kill, false, "end the processes of a job"},
   };
   return commands;
+}
+
+std::string name_of(const SubCommand& command) {
+  return fmt::format("{}", fmt::join(command.words, " "));
+}
+
+// A line for each sub-command that begins with `word`; all of them if it is empty.
+std::string commands_text(const std::string& word) {
+  std::string text;
+  for (const SubCommand& command : grammar()) {
+    if (command.help.empty() || (!word.empty() && command.words[0] != word)) continue;
+    text += fmt::format("  dtrain {:<14} {}\n", name_of(command), command.help);
+  }
+  return text;
 }
 
 bool begins_with(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
@@ -53,20 +68,30 @@ const SubCommand* named_by(const std::vector<std::string>& arguments) {
   return nullptr;
 }
 
-// "data" alone, or with a word that is none of its own.
-Result<> check_group(const std::vector<std::string>& arguments) {
+// The second words that may follow `word`.
+std::vector<std::string> second_words(const std::string& word) {
   std::vector<std::string> second;
   for (const SubCommand& command : grammar()) {
-    if (command.words.size() == 2 && command.words[0] == arguments[0]) second.push_back(command.words[1]);
+    if (command.words.size() == 2 && command.words[0] == word && command.run != nullptr) {
+      second.push_back(command.words[1]);
+    }
   }
-  if (second.empty()) return {};
-  return fail(Code::kUsage, "dtrain {} needs one of these behind it: {}", arguments[0], fmt::join(second, ", "));
+  return second;
+}
+
+Error not_yet(const SubCommand& command) {
+  const std::vector<std::string> second = second_words(command.words[0]);
+  const std::string instead =
+      second.empty() ? "dtrain --help lists what is there" : fmt::format("there are: {}", fmt::join(second, ", "));
+  return {Code::kUsage, fmt::format("dtrain {} is not in this version of dtrain; {}", name_of(command), instead), {}};
 }
 
 // A mistyped sub-command. Any other word is left to train, which knows what to say of words that are no flags.
 Result<> check_first_word(const std::string& word) {
   std::vector<std::string> names;
-  for (const SubCommand& command : grammar()) names.push_back(command.words[0]);
+  for (const SubCommand& command : grammar()) {
+    if (!command.help.empty()) names.push_back(command.words[0]);
+  }
   const std::optional<std::string> near = nearest(word, names);
   if (near) return fail(Code::kUsage, "there is no sub-command '{}', did you mean '{}'?", word, *near);
   return {};
@@ -79,16 +104,27 @@ bool computes(const std::vector<std::string>& arguments) {
   return command == nullptr || command->computes;
 }
 
+std::string help_text() {
+  return "dtrain trains image classifiers, on this machine or on a cluster. Each sub-command has its own --help "
+         "(-h).\n" +
+         commands_text("") + "\nFlags of dtrain train:\n" + job::help_text();
+}
+
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment) {
   if (const SubCommand* command = named_by(arguments)) {
-    if (command->run == nullptr) {
-      return fail(Code::kUsage, "dtrain {} is not in this version of dtrain", fmt::join(command->words, " "));
-    }
+    if (command->run == nullptr) return tl::unexpected(not_yet(*command));
     arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command->words.size()));
     return command->run({std::move(arguments), environment});
   }
   if (!arguments.empty() && !arguments[0].empty() && arguments[0][0] != '-') {
-    DT_TRY_VOID(check_group(arguments));
+    const std::vector<std::string> second = second_words(arguments[0]);
+    if (!second.empty() && job::asks_for_help(arguments)) {
+      fmt::print("{}", commands_text(arguments[0]));
+      return 0;
+    }
+    if (!second.empty()) {
+      return fail(Code::kUsage, "dtrain {} needs one of these behind it: {}", arguments[0], fmt::join(second, ", "));
+    }
     DT_TRY_VOID(check_first_word(arguments[0]));
   }
   return train({std::move(arguments), environment});

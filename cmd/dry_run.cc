@@ -13,6 +13,7 @@
 #include "job/value.h"
 #include "role/devices.h"
 #include "role/membership.h"
+#include "role/memory_need.h"
 #include "role/setup.h"
 #include "role/stores.h"
 #include "role/training.h"
@@ -38,6 +39,7 @@ struct WorkerMemory {
 
 Result<WorkerMemory> worker_memory(const job::Flags& flags, const role::Devices& devices) {
   DT_TRY(const role::Network network, role::build_network(flags.job));
+  DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
   DT_TRY(const std::vector<int64_t> batches, role::device_batches(flags));
   exec::Options options = role::executor_options(flags, exec::Options::Purpose::kTraining);
   WorkerMemory memory;
@@ -89,23 +91,48 @@ Result<std::string> network_text(const job::JobFlags& job) {
                      parameters.size(), elements_of(statistics), statistics.size());
 }
 
-// The rates that the first updates of epochs have, as far as they differ: the first ones and the last.
-std::string rate_text(const job::JobFlags& job) {
-  constexpr size_t kShown = 4;
-  constexpr double kFirstUpdate = 1e-6;  // of an epoch; a step at an epoch's end comes after the update that ends it
-  const optim::ScheduleSpec schedule = role::schedule_spec(job);
-  std::vector<std::string> changes;
-  double before = -1;
-  for (int64_t epoch = 0; epoch < job.num_epochs; epoch++) {
-    const double rate = optim::learning_rate(schedule, static_cast<double>(epoch) + kFirstUpdate);
-    if (rate != before)
-      changes.push_back(fmt::format("{:.6g}{}", rate, epoch > 0 ? fmt::format(" from {}", epoch) : ""));
-    before = rate;
+// The rate of the first update of an epoch; a step at an epoch's end comes after the update that ends it.
+double rate_of(const optim::ScheduleSpec& schedule, int64_t epoch) {
+  constexpr double kFirstUpdate = 1e-6;  // of an epoch
+  return optim::learning_rate(schedule, static_cast<double>(epoch) + kFirstUpdate);
+}
+
+// The first epoch after `epoch` and before `end` with another rate; `end` if there is none. Rates never rise, so it is
+// found by halving.
+int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t end) {
+  const double rate = rate_of(schedule, epoch);
+  while (end - epoch > 1) {
+    const int64_t middle = epoch + (end - epoch) / 2;
+    (rate_of(schedule, middle) == rate ? epoch : end) = middle;
   }
-  std::string text = "learning rate by epoch: " + changes.front();
-  for (size_t i = 1; i < changes.size(); i++) {
-    if (i < kShown || i + 1 == changes.size()) text += ", " + changes[i];
-    if (i == kShown && i + 1 < changes.size()) text += ", ...";
+  return end;
+}
+
+// The first epoch with the rate of the last one.
+int64_t last_change(const optim::ScheduleSpec& schedule, int64_t epochs) {
+  const double rate = rate_of(schedule, epochs - 1);
+  int64_t before = -1, from = epochs - 1;
+  while (from - before > 1) {
+    const int64_t middle = before + (from - before) / 2;
+    (rate_of(schedule, middle) == rate ? from : before) = middle;
+  }
+  return from;
+}
+
+// The learning rates by epoch, as far as they differ: the first ones and the last.
+std::string rate_text(const job::JobFlags& job) {
+  constexpr int kShown = 4;
+  const optim::ScheduleSpec schedule = role::schedule_spec(job);
+  const int64_t last = last_change(schedule, job.num_epochs);
+  std::string text = fmt::format("learning rate by epoch: {:.6g}", rate_of(schedule, 0));
+  int64_t epoch = 0;
+  for (int i = 1; i < kShown && epoch < last; i++) {
+    epoch = next_change(schedule, epoch, job.num_epochs);
+    text += fmt::format(", {:.6g} from {}", rate_of(schedule, epoch), epoch);
+  }
+  if (epoch < last) {
+    if (next_change(schedule, epoch, job.num_epochs) < last) text += ", ...";
+    text += fmt::format(", {:.6g} from {}", rate_of(schedule, last), last);
   }
   return fmt::format("{}; {} epoch{}\n", text, job.num_epochs, job.num_epochs == 1 ? "" : "s");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "brief_waits.h"
 #include "command.h"
@@ -44,7 +45,12 @@ int main(int argc, char** argv) {
   allow_many_descriptors();
   int code = dtrain::job::kExitOk;
   const dtrain::Result<> result = dtrain::catching([&]() -> dtrain::Result<> {
-    DT_TRY(code, dtrain::cmd::dispatch(arguments, environment));
+    try {
+      DT_TRY(code, dtrain::cmd::dispatch(arguments, environment));
+    } catch (const std::bad_alloc&) {
+      return dtrain::fail(dtrain::Code::kDevice,
+                          "not enough memory: a smaller --batch-size, image or network needs less");
+    }
     return {};
   });
   if (result) return code;

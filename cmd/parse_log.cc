@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "tool.h"
+#include "tools/speed_log.h"
 
 namespace dtrain::tools {
 
@@ -22,9 +23,15 @@ Result<int> parse_log(const Call& call) {
        .help = "a column for each",
        .bind = DT_FIELD(Options, metric_names)},
   });
-  DT_TRY(const ToolLine<Options> line, read_tool_line(table, "dtrain parse-log FILE [FLAGS]", call, 1, 1));
+  DT_TRY(const ToolLine<Options> line,
+         read_tool_line(table, "dtrain parse-log FILE|RUN-DIRECTORY [FLAGS]", call, 1, 1));
   if (line.help) return 0;
-  DT_TRY(const std::string log, read_file(line.positionals[0], kDataBytesMax));
+  DT_TRY(const std::vector<std::string> logs, tools::logs_at(line.positionals[0]));
+  std::string log;
+  for (const std::string& file : logs) {
+    DT_TRY(const std::string text, read_file(file, kDataBytesMax));
+    log += text + "\n";
+  }
   DT_TRY(const std::string text, tools::parse_log(log, line.options), "reading {}", line.positionals[0]);
   std::fputs(text.c_str(), stdout);
   return 0;

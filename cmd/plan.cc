@@ -50,7 +50,8 @@ std::vector<Row> speed_rows() {
        .value = "N",
        .help = "batches that each worker measures, after 10 to warm up: network and input, no servers",
        .bind = DT_FIELD(Options, calibration.batches),
-       .least = 1},
+       .least = 1,
+       .most = 100000},
   };
 }
 
@@ -60,7 +61,8 @@ std::vector<Row> group_rows() {
        .value = "X",
        .help = "as few groups as have (max-min)/mean of their speeds up to X",
        .bind = DT_FIELD(Options, plan.grouping.tolerance),
-       .least = 0},
+       .least = 0,
+       .most = 1000},
       {.name = "group-criterion",
        .value = "tolerance|vrc",
        .help = "vrc: as many groups as have the largest variance ratio",
@@ -69,12 +71,14 @@ std::vector<Row> group_rows() {
        .value = "N",
        .help = "so many groups",
        .bind = DT_FIELD(Options, plan.grouping.count, "auto"),
-       .least = 1},
+       .least = 1,
+       .most = job::kProcessesMax},
       {.name = "group-min-size",
        .value = "N",
        .help = "smaller groups join the neighbour that is nearer in speed",
        .bind = DT_FIELD(Options, plan.grouping.min_size),
-       .least = 1},
+       .least = 1,
+       .most = job::kProcessesMax},
   };
 }
 
@@ -84,12 +88,14 @@ std::vector<Row> output_rows() {
        .value = "MS",
        .help = "from host to host, for the prediction",
        .bind = DT_FIELD(Options, plan.latency_ms),
-       .least = 0},
+       .least = 0,
+       .most = 1e6},
       {.name = "bandwidth",
        .value = "GBPS",
        .help = "Gbit/s of a host each way, for the prediction; 0: endless",
        .bind = DT_FIELD(Options, plan.bandwidth),
-       .least = 0},
+       .least = 0,
+       .most = 1e6},
       {.name = "json", .help = "one line for machines instead of the tables", .bind = DT_FIELD(Options, json)},
   };
 }
@@ -101,8 +107,6 @@ job::FlagTable<Options> flags() {
   }
   return {std::move(all)};
 }
-
-constexpr int64_t kBatchesMax = 100'000;
 
 constexpr const char* kUsage =
     "dtrain plan FLAGS-OF-THE-JOB [FLAGS]\n"
@@ -246,9 +250,6 @@ Result<> check(const job::Flags& flags, const Options& options) {
   if (options.from_log.empty() && !flags.given("num-workers")) {
     return fail(Code::kUsage, "how many workers are to be measured? (-n; or --from-log FILE)");
   }
-  if (options.calibration.batches > kBatchesMax) {
-    return fail(Code::kUsage, "--probe-batches {}: at most {}", options.calibration.batches, kBatchesMax);
-  }
   return {};
 }
 
@@ -256,12 +257,12 @@ Result<> check(const job::Flags& flags, const Options& options) {
 
 Result<int> plan(const Call& call) {
   const job::FlagTable<Options> table = flags();
-  DT_TRY(const Asked asked, read_arguments(table, call.arguments));
-  DT_TRY(const job::Parsed parsed, job::parse_flags(asked.job, call.environment));
-  if (parsed.help) {
+  if (job::asks_for_help(call.arguments)) {
     std::fputs((kUsage + table.help()).c_str(), stdout);
     return 0;
   }
+  DT_TRY(const Asked asked, read_arguments(table, call.arguments));
+  DT_TRY(const job::Parsed parsed, job::parse_flags(asked.job, call.environment));
   const job::Flags& flags = parsed.flags;
   const Options& options = asked.options;
   DT_TRY_VOID(check(flags, options));

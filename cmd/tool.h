@@ -25,7 +25,8 @@ job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options
           .default_text = default_text,
           .choices = row.choices,
           .later = row.later,
-          .least = row.least};
+          .least = row.least,
+          .most = row.most};
 }
 
 // Flags that a later version of a tool has.
@@ -44,7 +45,7 @@ template <class Options>
 Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, const std::string& usage,
                                          const Call& call, size_t least, size_t most) {
   ToolLine<Options> line;
-  for (const std::string& argument : call.arguments) line.help = line.help || argument == "--help";
+  line.help = job::asks_for_help(call.arguments);
   if (line.help) {
     std::fputs((usage + "\n" + table.help()).c_str(), stdout);
     return line;

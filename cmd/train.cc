@@ -14,6 +14,7 @@
 #include "launch/make_job.h"
 #include "launch/supervisor.h"
 #include "role/membership.h"
+#include "role/memory_need.h"
 #include "role/report.h"
 #include "role/role.h"
 #include "role/run_dir.h"
@@ -28,7 +29,8 @@ namespace {
 // What would fail in every process of the job alike is said once, before any is started or a run directory made.
 Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
-  DT_TRY_VOID(role::build_network(flags.job));
+  DT_TRY(const role::Network network, role::build_network(flags.job));
+  if (flags.launch.launcher == "local") DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
   DT_TRY_VOID(role::initializer_spec(flags.job));
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
@@ -93,7 +95,7 @@ Result<int> run_process(const job::Flags& flags) {
 Result<int> train(const Call& call) {
   DT_TRY(const job::Parsed parsed, job::parse_flags(call.arguments, call.environment));
   if (parsed.help || parsed.version) {
-    std::fputs((parsed.help ? job::help_text() : fmt::format("dtrain {}\n", job::build_id())).c_str(), stdout);
+    std::fputs((parsed.help ? help_text() : fmt::format("dtrain {}\n", job::build_id())).c_str(), stdout);
     return 0;
   }
   job::Flags flags = parsed.flags;

@@ -24,8 +24,7 @@ class Log {
   // Discards everything below kError and counts the rest: what tests use. An unexpected error fails a test.
   static Log silent();
 
-  // A further copy of every line, appended to `path`. Creates the file; its directory must exist. Code::kUsage if
-  // nothing can be written there. If a write fails later (a full disk), stderr says so once and this copy ends.
+  // Appends a copy of every line to `path`, in a directory that exists, until a write fails, which stderr hears of once.
   Result<> add_file(const std::string& path);
   // The same sinks under another node name: a rank is known only after the join.
   [[nodiscard]] Log named(std::string node) const;

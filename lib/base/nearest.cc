@@ -7,6 +7,8 @@ namespace dtrain {
 
 namespace {
 
+constexpr size_t kNameBytesMax = 100;  // the time grows with both lengths
+
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }

@@ -12,10 +12,8 @@ namespace dtrain {
 // (optimal string alignment distance).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate with the smallest distance to `name`, the first of equals; nothing if even that differs in more than a
-// third of the name's letters (one letter always may), because a far-fetched guess confuses more than it helps. Nothing
-// for a name that is longer than any candidate could be (kNameBytesMax): the time grows with both lengths.
-inline constexpr size_t kNameBytesMax = 100;
+// The candidate with the smallest distance to `name`, the first of equals; nothing if that differs in more than a third
+// of the name's letters (one letter always may), which confuses more than it helps, or `name` has more than 100 letters.
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace dtrain

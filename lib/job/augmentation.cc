@@ -1,8 +1,6 @@
 #include "job/augmentation.h"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
 #include <utility>
 
 #include "job/rows.h"
@@ -67,33 +65,10 @@ Result<> unpack_bundles(Flags& flags) {
 }
 
 Result<> check_pixels(const AugmentFlags& augment) {
-  if (augment.fill_value > 255) return fail(Code::kUsage, "--fill-value {}: at most 255", augment.fill_value);
   if (augment.rgb_mean.size() > 4) return fail(Code::kUsage, "--rgb-mean: more than 4 channels");
   if (augment.rgb_std.size() > 4) return fail(Code::kUsage, "--rgb-std: more than 4 channels");
   if (std::any_of(augment.rgb_std.begin(), augment.rgb_std.end(), [](double x) { return x <= 0; })) {
     return fail(Code::kUsage, "--rgb-std {}: it divides, and so must be above 0", format_value(augment.rgb_std));
-  }
-  return {};
-}
-
-// Whole numbers that go into sums of pixels and degrees.
-Result<> check_limits(const AugmentFlags& augment) {
-  constexpr int64_t kEdgeMax = 8192, kShiftMax = 255, kAngleMax = 360;
-  const std::tuple<const char*, int64_t, int64_t> limits[] = {
-      {"resize", augment.resize, kEdgeMax},
-      {"val-resize", augment.val_resize, kEdgeMax},
-      {"max-crop-size", augment.max_crop_size, kEdgeMax},
-      {"max-random-h", augment.max_random_h, kShiftMax},
-      {"max-random-s", augment.max_random_s, kShiftMax},
-      {"max-random-l", augment.max_random_l, kShiftMax},
-      {"max-random-rotate-angle", augment.max_random_rotate_angle, kAngleMax},
-      {"rotate", augment.rotate, kAngleMax},
-  };
-  for (const auto& [flag, value, most] : limits) {
-    if (value > most) return fail(Code::kUsage, "--{} {}: at most {}", flag, value, most);
-  }
-  for (const int64_t angle : augment.rotate_list) {
-    if (std::abs(angle) > kAngleMax) return fail(Code::kUsage, "--rotate-list {}: at most {}", angle, kAngleMax);
   }
   return {};
 }
@@ -158,7 +133,6 @@ Result<> resolve_augmentation(Flags& flags) {
   DT_TRY_VOID(unpack_bundles(flags));
   const AugmentFlags& augment = flags.job.augment;
   DT_TRY_VOID(check_pixels(augment));
-  DT_TRY_VOID(check_limits(augment));
   DT_TRY_VOID(check_ranges(augment));
   DT_TRY_VOID(check_crops(augment));
   if (augment.num_batches > 0 && !augment.benchmark) return fail(Code::kUsage, "--num-batches goes with --benchmark 1");

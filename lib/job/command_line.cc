@@ -1,66 +1,93 @@
 #include "job/command_line.h"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
-#include <set>
+#include <optional>
 
 namespace dtrain::job {
 
 namespace {
 
-// Boolean flags with their value joined on: CLI11 cannot take a following word only if it is 0 or 1, and any other word
-// may be a positional.
-std::vector<std::string> join_booleans(const std::set<std::string>& booleans,
-                                       const std::vector<std::string>& arguments) {
-  std::vector<std::string> joined;
-  for (size_t i = 0; i < arguments.size(); i++) {
-    if (!booleans.contains(arguments[i])) {
-      joined.push_back(arguments[i]);
-      continue;
-    }
-    const bool has_value = i + 1 < arguments.size() && (arguments[i + 1] == "0" || arguments[i + 1] == "1");
-    joined.push_back(arguments[i] + "=" + (has_value ? arguments[i + 1] : "1"));
-    if (has_value) i++;
-  }
-  return joined;
-}
+struct Known {
+  size_t flag;
+  bool boolean;
+};
 
-// The values in the order of the command line: CLI11 keeps them option by option, and beside that the order of options.
-std::vector<GivenFlag> in_order(const CLI::App& app, const std::map<const CLI::Option*, GivenFlag>& flag_of) {
-  std::map<const CLI::Option*, size_t> taken;
-  std::vector<GivenFlag> given;
-  for (const CLI::Option* option : app.parse_order()) {
-    GivenFlag flag = flag_of.at(option);
-    flag.value = option->results().at(taken[option]++);
-    given.push_back(std::move(flag));
+class Reader {
+ public:
+  Reader(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments) : arguments_(arguments) {
+    for (size_t flag = 0; flag < flags.size(); flag++) {
+      for (const Spelling& spelling : flags[flag]) known_[spelling.text] = {flag, spelling.boolean};
+    }
   }
-  return given;
-}
+
+  Result<CommandLine> read() {
+    while (next_ < arguments_.size()) DT_TRY_VOID(read_one());
+    return std::move(line_);
+  }
+
+ private:
+  Result<> read_one() {
+    const std::string& argument = arguments_[next_];
+    if (const auto found = known_.find(argument); found != known_.end()) return read_flag(argument, found->second);
+    const std::optional<size_t> joined = joined_value(argument);
+    if (joined) {
+      const std::string spelling = argument.substr(0, *joined);
+      const size_t value = argument.compare(*joined, 1, "=") == 0 ? *joined + 1 : *joined;
+      line_.given.push_back({known_.at(spelling).flag, spelling, argument.substr(value), next_, 1});
+    } else {
+      line_.extras.push_back(argument);
+    }
+    next_++;
+    return {};
+  }
+
+  // A flag whose value, if it takes one, is the next word.
+  Result<> read_flag(const std::string& spelling, const Known& known) {
+    GivenFlag given{known.flag, spelling, "1", next_, 1};
+    const std::string* word = next_ + 1 < arguments_.size() ? &arguments_[next_ + 1] : nullptr;
+    if (!known.boolean && (word == nullptr || is_flag(*word))) {
+      return fail(Code::kUsage, "{}: the value is missing{}", spelling,
+                  word == nullptr ? "" : fmt::format("; '{}', which follows, is a flag", *word));
+    }
+    if (!known.boolean || (word != nullptr && (*word == "0" || *word == "1"))) {
+      given.value = *word;
+      given.words = 2;
+    }
+    next_ += given.words;
+    line_.given.push_back(std::move(given));
+    return {};
+  }
+
+  // Numbers below 0 are values.
+  [[nodiscard]] bool is_flag(const std::string& word) const {
+    return (word.size() > 2 && word.starts_with("--")) || known_.contains(word);
+  }
+
+  // Where the spelling of a known flag ends that has its value joined on: "--lr=1", "-n=2", "-n2".
+  [[nodiscard]] std::optional<size_t> joined_value(const std::string& argument) const {
+    const size_t equals = argument.find('=');
+    if (equals != std::string::npos && known_.contains(argument.substr(0, equals))) return equals;
+    const bool is_short = argument.size() > 2 && argument[0] == '-' && argument[1] != '-';
+    if (is_short && known_.contains(argument.substr(0, 2))) return 2;
+    return std::nullopt;
+  }
+
+  const std::vector<std::string>& arguments_;
+  std::map<std::string, Known> known_;
+  size_t next_ = 0;
+  CommandLine line_;
+};
 
 }  // namespace
 
 Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments) {
-  CLI::App app;
-  app.set_help_flag();
-  app.allow_extras();
-  std::set<std::string> booleans;
-  std::map<const CLI::Option*, GivenFlag> flag_of;
-  for (size_t flag = 0; flag < flags.size(); flag++) {
-    // One option for each spelling: a few rewrite the value that comes with them.
-    for (const Spelling& spelling : flags[flag]) {
-      CLI::Option* option = app.add_option(spelling.text)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-      flag_of[option] = {flag, spelling.text, ""};
-      if (spelling.boolean) booleans.insert(spelling.text);
-    }
-  }
-  std::vector<std::string> reversed = join_booleans(booleans, arguments);
-  std::reverse(reversed.begin(), reversed.end());  // as App::parse wants them
-  try {
-    app.parse(std::move(reversed));
-  } catch (const CLI::Error& error) {
-    return fail(Code::kUsage, "{}", error.what());
-  }
-  return CommandLine{in_order(app, flag_of), app.remaining()};
+  return Reader(flags, arguments).read();
+}
+
+bool asks_for_help(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
 }  // namespace dtrain::job

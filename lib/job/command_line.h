@@ -1,7 +1,11 @@
-// Arguments into flags and values. CLI11 does it and is seen by this file's .cc alone.
+// Arguments into flags and values.
+//
+// A flag is taken by its whole name: "--lr 0.1", "--lr=0.1", and for one letter also "-n2". What is joined on by "=" is
+// the value, even if it is empty.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -18,6 +22,7 @@ struct GivenFlag {
   size_t flag;
   std::string spelling;
   std::string value;
+  size_t first = 0, words = 1;  // the arguments that it was read from
 };
 
 struct CommandLine {
@@ -25,7 +30,10 @@ struct CommandLine {
   std::vector<std::string> extras;  // whatever belongs to no flag, in order: positionals and unknown flags
 };
 
-// Flags are taken by their whole names. Code::kUsage if a value is missing.
+// Code::kUsage if a value is missing: nothing follows, or another flag.
 Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments);
+
+// --help or -h is among them.
+bool asks_for_help(const std::vector<std::string>& arguments);
 
 }  // namespace dtrain::job

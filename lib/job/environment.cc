@@ -1,5 +1,7 @@
 #include "job/environment.h"
 
+#include "job/rows.h"
+
 namespace dtrain::job {
 
 namespace {
@@ -25,7 +27,8 @@ Result<std::optional<int64_t>> number(const Environment& environment, const char
   const std::optional<std::string> text = environment(name);
   if (!text || text->empty()) return std::nullopt;
   int64_t value = 0;
-  const Result<> parsed = parse_value(*text, value);
+  const Result<> parsed =
+      parse_value(*text, value).and_then([&] { return check_range(*text, *extremes(value), 0, 2 * kProcessesMax); });
   if (!parsed) return fail(Code::kUsage, "{}: {}", name, parsed.error().message);
   return value;
 }

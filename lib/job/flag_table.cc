@@ -1,6 +1,9 @@
 #include "job/flag_table.h"
 
+#include <algorithm>
+
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace dtrain::job {
 
@@ -16,19 +19,35 @@ bool matches(std::string_view pattern, std::string_view spelling) {
 
 }  // namespace
 
-std::optional<Error> refusal(std::string_view spelling, const std::vector<RefusedFlag>& refused) {
+bool RefusedFlag::accepts(std::string_view value) const {
+  double number = 0, other = 0;
+  const bool is_number = !value.empty() && parse_value(value, number).has_value();
+  return std::any_of(accepted.begin(), accepted.end(), [&](const std::string& text) {
+    return text == value || (is_number && !text.empty() && parse_value(text, other) && number == other);
+  });
+}
+
+const RefusedFlag* find_refused(std::string_view spelling, const std::vector<RefusedFlag>& refused) {
   for (const RefusedFlag& flag : refused) {
     for (const std::string& pattern : flag.spellings) {
-      if (matches(pattern, spelling)) return Error{flag.code, fmt::format("{}: {}", spelling, flag.message), {}};
+      if (matches(pattern, spelling)) return &flag;
     }
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value) {
+  if (!value || flag.accepted.empty()) return {flag.code, fmt::format("{}: {}", spelling, flag.message), {}};
+  return {flag.code,
+          fmt::format("{}: '{}' {}; there is only '{}'", spelling, printable(*value), flag.message,
+                      fmt::join(flag.accepted, "', '")),
+          {}};
 }
 
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings) {
   const std::optional<std::string> near = nearest(spelling, spellings);
   const std::string guess = near ? fmt::format(", did you mean '{}'?", *near) : "; --help lists all flags";
-  return Error{Code::kUsage, fmt::format("unknown flag '{}'{}", spelling, guess), {}};
+  return Error{Code::kUsage, fmt::format("unknown flag '{}'{}", printable(spelling), guess), {}};
 }
 
 std::string help_lines(const std::string& names, const std::string& help) {
@@ -60,10 +79,22 @@ std::string help_lines(const std::string& names, const std::string& help) {
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
                       const std::vector<std::string>& later) {
   if (std::find(later.begin(), later.end(), text) != later.end()) {
-    return fail(Code::kUsage, "'{}' is not in this version of dtrain; there are: {}", text, fmt::join(choices, ", "));
+    return fail(Code::kUsage, "'{}' is not in this version of dtrain; there are: {}", printable(text),
+                fmt::join(choices, ", "));
   }
   if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
     return unknown_choice(text, choices);
+  }
+  return {};
+}
+
+Result<> check_range(std::string_view text, const Extremes& numbers, std::optional<double> least,
+                     std::optional<double> most) {
+  if (least && numbers.least < *least) {
+    return fail(Code::kUsage, "{} is less than {}{}", printable(text), *least, numbers.unit);
+  }
+  if (most && numbers.most > *most) {
+    return fail(Code::kUsage, "{} is more than {}{}", printable(text), *most, numbers.unit);
   }
   return {};
 }

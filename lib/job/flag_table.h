@@ -38,8 +38,9 @@ template <class Options>
 struct Binding {
   std::function<Result<>(Options&, std::string_view)> set;
   std::function<std::string(const Options&)> get;
-  std::function<std::optional<double>(const Options&)> smallest_number;
+  std::function<std::optional<Extremes>(const Options&)> numbers = {};
   bool boolean = false;
+  bool numeric = false;  // has numbers, which need a range
 };
 
 // `word` stands for the member's empty value: nothing, 0, an empty list or text.
@@ -47,6 +48,7 @@ template <class Options, class Member>
 Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
   Binding<Options> binding;
   binding.boolean = std::is_same_v<Member, bool>;
+  binding.numeric = IsNumeric<Member>::value;
   binding.set = [access, word](Options& options, std::string_view text) -> Result<> {
     if (word.empty() || text != word) return parse_value(text, access(options));
     access(options) = Member{};
@@ -57,9 +59,7 @@ Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
     const Member& member = access(const_cast<Options&>(options));
     return !word.empty() && member == Member{} ? word : format_value(member);
   };
-  binding.smallest_number = [access](const Options& options) {
-    return smallest(access(const_cast<Options&>(options)));
-  };
+  binding.numbers = [access](const Options& options) { return extremes(access(const_cast<Options&>(options))); };
   return binding;
 }
 
@@ -74,11 +74,11 @@ struct FlagRow {
   std::string value = {};                     // what --help calls it: "N", "FILE"; booleans have none
   std::string help = {};
   Binding<Options> bind = {};
-  std::string default_text = {};          // for --help; empty: the value of Options{}
-  std::vector<std::string> choices = {};  // if not empty: the texts that exist
-  std::vector<std::string> later = {};    // texts that a later version has
-  std::optional<double> least = {};       // of each number
-  bool repeats = false;                   // given several times, all count
+  std::string default_text = {};                // for --help; empty: the value of Options{}
+  std::vector<std::string> choices = {};        // if not empty: the texts that exist
+  std::vector<std::string> later = {};          // texts that a later version has
+  std::optional<double> least = {}, most = {};  // of each number (seconds of a time); every numeric flag has both
+  bool repeats = false;                         // given several times, all count
   Scope scope = Scope::kProcess;
   std::string environment = {};  // the variable to fall back to
   std::string section = {};      // --help's heading
@@ -91,6 +91,12 @@ struct RefusedFlag {
   std::vector<std::string> spellings;
   std::string message;  // after "--flag: "
   Code code = Code::kUsage;
+  // The values that ask for nothing: at one of them the flag may stand in a command line that was made for another
+  // program. "0" also as "0.0".
+  std::vector<std::string> accepted = {};
+  bool boolean = false;  // may stand without a value, then it is 1
+
+  [[nodiscard]] bool accepts(std::string_view value) const;
 };
 
 // One value that somebody gave to a flag.
@@ -98,32 +104,49 @@ struct Setting {
   size_t row;
   std::string spelling;
   std::string value;
+  int64_t line = 0;  // of the file that says so
 };
 
-// The refusal of `spelling` if it is in the list.
-std::optional<Error> refusal(std::string_view spelling, const std::vector<RefusedFlag>& refused);
+// The flag of the list that `spelling` names; nullptr: none.
+const RefusedFlag* find_refused(std::string_view spelling, const std::vector<RefusedFlag>& refused);
+// "--gc-type: '2bit' is not in this version of dtrain; there is only 'none'"; with no value, of the flag as a whole.
+Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value = {});
 // "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
 // Lines of --help for one flag.
 std::string help_lines(const std::string& names, const std::string& help);
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
                       const std::vector<std::string>& later);
+// Code::kUsage: "4294967296 is more than 1048576".
+Result<> check_range(std::string_view text, const Extremes& numbers, std::optional<double> least,
+                     std::optional<double> most);
 
 template <class Options>
 class FlagTable {
  public:
   FlagTable(std::vector<FlagRow<Options>> rows, std::vector<RefusedFlag> refused = {})
-      : rows_(std::move(rows)), refused_(std::move(refused)) {}
+      : rows_(std::move(rows)), refused_(std::move(refused)) {
+    for (const FlagRow<Options>& row : rows_) {
+      DT_CHECK(!row.bind.numeric || (row.least && row.most), "--{}: its numbers have no range", row.name);
+      DT_CHECK(row.later.empty() || !row.choices.empty(), "--{}: only the values of later versions are listed",
+               row.name);
+    }
+  }
 
   [[nodiscard]] const std::vector<FlagRow<Options>>& rows() const { return rows_; }
 
-  // What reads a command line: flag i is row i.
+  // What reads a command line: flag i is row i; behind them stand the refused flags that take a value.
   [[nodiscard]] std::vector<Spellings> spellings() const {
     std::vector<Spellings> all;
     for (const FlagRow<Options>& row : rows_) {
       Spellings& own = all.emplace_back();
       own.push_back({row.spelling(), row.bind.boolean});
       for (const Alias& alias : row.aliases) own.push_back({alias.spelling, row.bind.boolean || alias.boolean});
+    }
+    for (const RefusedFlag& flag : refused_) {
+      if (flag.accepted.empty()) continue;
+      Spellings& own = all.emplace_back();
+      for (const std::string& spelling : flag.spellings) own.push_back({spelling, flag.boolean});
     }
     return all;
   }
@@ -138,8 +161,19 @@ class FlagTable {
           known.end())
         return i;
     }
-    if (std::optional<Error> refused = refusal(spelling, refused_)) return tl::unexpected(std::move(*refused));
+    if (const RefusedFlag* refused = find_refused(spelling, refused_)) {
+      return tl::unexpected(refusal(spelling, *refused));
+    }
     return tl::unexpected(unknown_flag(spelling, known));
+  }
+
+  // What it means to give `value` to the flag; nothing if that asks for nothing (RefusedFlag::accepted).
+  [[nodiscard]] Result<std::optional<Setting>> setting(const std::string& spelling, std::string value) const {
+    const RefusedFlag* refused = find_refused(spelling, refused_);
+    if (refused != nullptr && refused->accepts(value)) return std::nullopt;
+    if (refused != nullptr) return tl::unexpected(refusal(spelling, *refused, value));
+    DT_TRY(const size_t row, find(spelling));
+    return Setting{row, spelling, std::move(value), 0};
   }
 
   // Reads arguments; those that are no flags and no values of flags are the positionals.
@@ -154,8 +188,10 @@ class FlagTable {
       return tl::unexpected(std::move(find(extra.substr(0, extra.find('='))).error()));
     }
     std::vector<Setting> settings;
-    for (GivenFlag& given : line.given)
-      settings.push_back({given.flag, std::move(given.spelling), std::move(given.value)});
+    for (GivenFlag& given : line.given) {
+      DT_TRY(std::optional<Setting> one, setting(given.spelling, std::move(given.value)));
+      if (one) settings.push_back(*std::move(one));
+    }
     return settings;
   }
 
@@ -166,13 +202,17 @@ class FlagTable {
     for (const Alias& alias : row.aliases) {
       if (alias.spelling == setting.spelling && alias.rewrite) value = alias.rewrite(value);
     }
-    DT_TRY_VOID(named(setting.spelling, check_choice(value, row.choices, row.later)));
-    DT_TRY_VOID(named(setting.spelling, row.bind.set(options, value)));
-    const std::optional<double> smallest = row.bind.smallest_number(options);
-    if (row.least && smallest && *smallest < *row.least) {
-      return fail(Code::kUsage, "{}: {} is less than {}", setting.spelling, value, *row.least);
-    }
-    return {};
+    Result<> result = set(row, value, options);
+    if (!result) result.error().message = setting.spelling + ": " + result.error().message;
+    return result;
+  }
+
+  // Gives a flag the value that `text` is, if it is in the flag's range. The error does not name the flag.
+  static Result<> set(const FlagRow<Options>& row, std::string_view text, Options& options) {
+    DT_TRY_VOID(check_choice(text, row.choices, row.later));
+    DT_TRY_VOID(row.bind.set(options, text));
+    const std::optional<Extremes> numbers = row.bind.numbers ? row.bind.numbers(options) : std::nullopt;
+    return numbers ? check_range(text, *numbers, row.least, row.most) : Result<>{};
   }
 
   [[nodiscard]] std::string help() const {
@@ -191,11 +231,6 @@ class FlagTable {
   }
 
  private:
-  static Result<> named(const std::string& spelling, Result<> result) {
-    if (!result) result.error().message = spelling + ": " + result.error().message;
-    return result;
-  }
-
   std::vector<FlagRow<Options>> rows_;
   std::vector<RefusedFlag> refused_;
 };

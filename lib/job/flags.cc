@@ -22,13 +22,15 @@ Result<std::vector<Setting>> toml_settings(std::string_view text, const std::str
   for (const TomlSetting& entry : entries) {
     const std::string spelling = (entry.key.size() == 1 ? "-" : "--") + entry.key;
     const std::string place = fmt::format("{}:{}", name, entry.line);
-    DT_TRY(const size_t row, training_flags().find(spelling), "reading {}", place);
+    DT_TRY(std::optional<Setting> setting, training_flags().setting(spelling, entry.value), "reading {}", place);
+    if (!setting) continue;
+    setting->line = entry.line;
     if (entry.key == "config") return fail(Code::kUsage, "{}: a file of flags cannot name another one", place);
-    if (!training_flags().rows()[row].repeats) {
-      settings.push_back({row, spelling, entry.value});
+    if (!training_flags().rows()[setting->row].repeats) {
+      settings.push_back(*setting);
       continue;
     }
-    for (const std::string& element : entry.elements) settings.push_back({row, spelling, element});
+    for (const std::string& element : entry.elements) settings.push_back({setting->row, spelling, element, entry.line});
   }
   return settings;
 }
@@ -79,7 +81,10 @@ Result<std::vector<Layer>> layers_below(const std::vector<Setting>& command_line
 Result<> apply_layer(const Layer& layer, Flags& flags) {
   for (const Setting& setting : layer.settings) {
     Result<> applied = training_flags().apply(setting, flags);
-    if (!applied && !layer.where.empty()) applied.error().context.push_back("reading " + layer.where);
+    if (!applied && !layer.where.empty()) {
+      const std::string line = setting.line > 0 ? fmt::format(":{}", setting.line) : "";
+      applied.error().context.push_back("reading " + layer.where + line);
+    }
     DT_TRY_VOID(std::move(applied));
     flags.sources[training_flags().rows()[setting.row].name] = layer.source;
   }
@@ -104,10 +109,6 @@ Error no_positionals(const std::string& first) {
           {}};
 }
 
-bool asks_for(const std::vector<std::string>& arguments, std::string_view flag) {
-  return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
-}
-
 // The user's folder for what can be found out again.
 std::string cache_dir(const Environment& environment) {
   if (const std::string named = environment("XDG_CACHE_HOME").value_or(""); !named.empty()) return named + "/dtrain";
@@ -124,8 +125,8 @@ Source Flags::source(std::string_view name) const {
 
 Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment) {
   Parsed parsed;
-  parsed.help = asks_for(arguments, "--help");
-  parsed.version = asks_for(arguments, "--version");
+  parsed.help = asks_for_help(arguments);
+  parsed.version = std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
   if (parsed.help || parsed.version) return parsed;
   Flags& flags = parsed.flags;
   std::vector<std::string> positionals;
@@ -156,10 +157,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
 }
 
 std::string help_text() {
-  return "dtrain [train] FLAGS           trains; with -n it starts a whole job\n"
-         "dtrain im2rec | data synth | data index | bench train | bench kv | parse-log      tools, each with --help\n"
-         "dtrain ps | kill JOB           the processes of jobs, here and with -H on other hosts\n\n"
-         "A flag of the command line wins over the run that --resume DIR names, that over --config, that over "
+  return "A flag of the command line wins over the run that --resume DIR names, that over --config, that over "
          "--preset,\n"
          "that over the environment, that over the default in [brackets]. Flags without a value take 0 or 1, and are "
          "1\n"
@@ -178,43 +176,19 @@ std::string describe(const Flags& flags) {
   return text;
 }
 
-namespace {
-
-// The flag that `argument` is, alone or with its value joined on: "--env", "--env=A=1", "-ieth1".
-struct Recognised {
-  const Row* row = nullptr;
-  bool joined = false;
-};
-
-Recognised recognise(const std::string& argument) {
-  const std::string word = argument.substr(0, argument.find('='));
-  for (size_t i = 0; i < training_flags().rows().size(); i++) {
-    const Row& row = training_flags().rows()[i];
-    std::vector<std::string> spellings = {row.spelling()};
-    for (const Alias& alias : row.aliases) spellings.push_back(alias.spelling);
-    for (const std::string& spelling : spellings) {
-      if (argument == spelling) return {&row, false};
-      const bool is_short = spelling.size() == 2 && argument.starts_with(spelling);
-      if (word == spelling || is_short) return {&row, true};
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
 std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
                                        const std::vector<std::string>& names) {
+  const Result<CommandLine> line = read_command_line(training_flags().spellings(), arguments);
+  if (!line) return arguments;  // refused where they are read
+  std::vector<bool> dropped(arguments.size());
+  for (const GivenFlag& given : line->given) {
+    if (given.flag >= training_flags().rows().size()) continue;
+    const bool drop = std::find(names.begin(), names.end(), training_flags().rows()[given.flag].name) != names.end();
+    for (size_t i = 0; i < given.words; i++) dropped[given.first + i] = drop;
+  }
   std::vector<std::string> kept;
   for (size_t i = 0; i < arguments.size(); i++) {
-    const auto [row, joined] = recognise(arguments[i]);
-    const bool next_is_value = row != nullptr && !joined && i + 1 < arguments.size() &&
-                               (!row->bind.boolean || arguments[i + 1] == "0" || arguments[i + 1] == "1");
-    const bool dropped = row != nullptr && std::find(names.begin(), names.end(), row->name) != names.end();
-    if (!dropped) kept.push_back(arguments[i]);
-    if (!next_is_value) continue;
-    i++;
-    if (!dropped) kept.push_back(arguments[i]);
+    if (!dropped[i]) kept.push_back(arguments[i]);
   }
   return kept;
 }

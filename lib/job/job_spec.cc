@@ -12,6 +12,7 @@ namespace dtrain::job {
 
 namespace {
 
+using job::extremes;
 using job::format_value;
 using job::parse_value;
 
@@ -19,7 +20,20 @@ Result<> parse_value(std::string_view text, Interval& interval) {
   const size_t colon = std::min(text.find(':'), text.size());
   if (colon == text.size()) return fail(Code::kUsage, "'{}' is not BEGIN:END", text);
   DT_TRY_VOID(parse_value(text.substr(0, colon), interval.begin));
-  return parse_value(text.substr(colon + 1), interval.end);
+  DT_TRY_VOID(parse_value(text.substr(colon + 1), interval.end));
+  if (interval.begin > interval.end) return fail(Code::kUsage, "'{}' ends before it begins", text);
+  return {};
+}
+
+std::optional<Extremes> extremes(const Interval& interval) {
+  return Extremes{static_cast<double>(interval.begin), static_cast<double>(interval.end)};
+}
+
+// What is counted in records, steps and workers.
+template <class Value>
+Result<> parse_counted(std::string_view text, Value& value) {
+  DT_TRY_VOID(parse_value(text, value));
+  return check_range(text, *extremes(value), 0, kExamplesMax);
 }
 
 std::string format_value(const Interval& interval) {
@@ -37,7 +51,7 @@ FilledKey number_key(std::string_view name, int64_t JobSpec::*member) {
   const int64_t unknown = JobSpec{}.*member;
   return {name,
           [member, unknown](JobSpec& spec, std::string_view text) -> Result<> {
-            if (text != "auto") return parse_value(text, spec.*member);
+            if (text != "auto") return parse_counted(text, spec.*member);
             spec.*member = unknown;
             return {};
           },
@@ -54,7 +68,7 @@ FilledKey list_key(std::string_view name, std::vector<Value> JobSpec::*member) {
             (spec.*member).clear();
             if (text == "auto") return {};
             for (const std::string_view part : split_list(text)) {
-              DT_TRY_VOID(parse_value(part, (spec.*member).emplace_back()));
+              DT_TRY_VOID(parse_counted(part, (spec.*member).emplace_back()));
             }
             return {};
           },
@@ -192,7 +206,8 @@ Result<JobSpec> parse_job_spec(std::string_view text) {
   Flags holder;
   for (const Row& row : training_flags().rows()) {
     if (row.scope != Scope::kJob) continue;
-    DT_TRY_VOID(take(entries, row.name, [&](const std::string& value) { return row.bind.set(holder, value); }));
+    DT_TRY_VOID(
+        take(entries, row.name, [&](const std::string& value) { return FlagTable<Flags>::set(row, value, holder); }));
   }
   for (const FilledKey& key : filled_keys()) {
     DT_TRY_VOID(take(entries, std::string(key.name), [&](const std::string& value) { return key.set(spec, value); }));

@@ -24,8 +24,7 @@ Binding<Flags> port_range() {
               [](const Flags& flags) {
                 const LaunchFlags& launch = flags.launch;
                 return launch.port_last == 0 ? "none" : fmt::format("{}-{}", launch.port_first, launch.port_last);
-              },
-          .smallest_number = [](const Flags&) { return std::nullopt; }};
+              }};
 }
 
 std::string preset_names() {
@@ -46,8 +45,7 @@ Binding<Flags> word_of(Member member) {
               [member](const Flags& flags) {
                 const std::vector<std::string>& words = flags.launch.*member;
                 return words.empty() ? "none" : fmt::format("{}", fmt::join(words, " "));
-              },
-          .smallest_number = [](const Flags&) { return std::nullopt; }};
+              }};
 }
 
 // Its values may be secrets: shown are the names.
@@ -78,6 +76,8 @@ std::vector<Row> job_rows() {
        .help = "workers of the job",
        .bind = DT_FIELD(Flags, job.num_workers),
        .default_text = "none: one process",
+       .least = 1,
+       .most = kProcessesMax,
        .scope = Scope::kJob,
        .environment = "DMLC_NUM_WORKER"},
       {.name = "num-servers",
@@ -87,6 +87,7 @@ std::vector<Row> job_rows() {
        .bind = DT_FIELD(Flags, job.num_servers),
        .default_text = "= W",
        .least = 0,
+       .most = kProcessesMax,
        .scope = Scope::kJob,
        .environment = "DMLC_NUM_SERVER"},
       {.name = "hostfile",
@@ -158,12 +159,15 @@ std::vector<Row> job_rows() {
        .help = "threads of this role: compute, decode and network share them",
        .bind = DT_FIELD(Flags, launch.threads),
        .default_text = "cores of the host / roles on it",
-       .least = 0},
+       .least = 0,
+       .most = kThreadsMax},
       {.name = "verbose",
        .value = "0|1|2",
        .help = "1: connections, 2: every message",
        .bind = DT_FIELD(Flags, launch.verbose),
        .choices = {"0", "1", "2"},
+       .least = 0,
+       .most = 2,
        .environment = "PS_VERBOSE"},
   };
 }
@@ -184,7 +188,8 @@ std::vector<Row> node_rows() {
        .help = "this process's rank in its role",
        .bind = DT_FIELD(Flags, launch.rank),
        .default_text = "given out",
-       .least = 0},
+       .least = 0,
+       .most = kProcessesMax - 1},
       {.name = "interface",
        .aliases = {"-i", "--dmlc-interface"},
        .value = "NAME,...",
@@ -207,7 +212,8 @@ std::vector<Row> node_rows() {
        .value = "N",
        .help = "own port, 0 a free one",
        .bind = DT_FIELD(Flags, launch.port),
-       .least = 0},
+       .least = 0,
+       .most = 65535},
       {.name = "port-range", .value = "A-B", .help = "own port out of a range", .bind = port_range()},
       {.name = "token-file",
        .value = "FILE",
@@ -243,19 +249,27 @@ std::vector<Row> wire_rows() {
       {.name = "heartbeat-interval",
        .value = "TIME",
        .help = "between two signs of life, at least 100ms",
-       .bind = DT_FIELD(Flags, wire.heartbeat_interval)},
+       .bind = DT_FIELD(Flags, wire.heartbeat_interval),
+       .least = 0.1,
+       .most = kSecondsMax},
       {.name = "heartbeat-timeout",
        .value = "TIME",
        .help = "silence after which a peer is lost, at least 3 intervals",
-       .bind = DT_FIELD(Flags, wire.heartbeat_timeout)},
+       .bind = DT_FIELD(Flags, wire.heartbeat_timeout),
+       .least = 0.1,
+       .most = kSecondsMax},
       {.name = "start-timeout",
        .value = "TIME",
        .help = "until all have joined",
-       .bind = DT_FIELD(Flags, wire.start_timeout)},
+       .bind = DT_FIELD(Flags, wire.start_timeout),
+       .least = 0,
+       .most = kSecondsMax},
       {.name = "scheduler-grace",
        .value = "TIME",
        .help = "for a lost scheduler to come back",
-       .bind = DT_FIELD(Flags, wire.scheduler_grace)},
+       .bind = DT_FIELD(Flags, wire.scheduler_grace),
+       .least = 0,
+       .most = kSecondsMax},
       {.name = "on-worker-loss",
        .value = "POLICY",
        .help = "fail: the job ends with code 5, naming the lost one",

@@ -1,5 +1,6 @@
-// Section 12 of flags.md, and the flags of its other sections that a later version of dtrain has: none is accepted and
-// ignored.
+// Flags that are refused by name: those of the programs that dtrain replaces which have no meaning here, and those of
+// later versions. Where a flag has a value that asks for nothing, usually its default, it is accepted at that value,
+// because scripts made for MXNet pass such flags.
 #include "job/rows.h"
 
 namespace dtrain::job {
@@ -18,10 +19,12 @@ std::vector<RefusedFlag> of_the_originals() {
        "refused; use --data-allocator 1 and the file data_sharding"},
       {{"--workspace", "--conv-workspace"},
        "refused, there is nothing to set: compilation plans memory; --dry-run prints it"},
-      {{"--profile-worker-suffix", "--profile-server-suffix"}, "refused; use --trace"},
+      {.spellings = {"--profile-worker-suffix", "--profile-server-suffix"},
+       .message = "is refused: this version of dtrain writes no profile of operators",
+       .accepted = {""}},
       {{"--worker-cores", "--server-cores", "--worker-memory", "--server-memory", "--archives", "--files",
         "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},
-       "refused; edit the file that --launcher print writes"},
+       "refused: this version of dtrain starts no jobs of batch systems; use --launcher local or ssh"},
       {{"--cluster"}, "refused; use --launcher"},
       {{"--host-ip"}, "refused; use --advertise"},
       {{"--log-level"}, "refused; use --verbose"},
@@ -33,30 +36,43 @@ std::vector<RefusedFlag> of_the_originals() {
   };
 }
 
+// Flags of later versions, at whose accepted values a job is what this version makes it.
+std::vector<RefusedFlag> later_with_values() {
+  const auto later = [](std::vector<std::string> spellings, std::vector<std::string> accepted, bool boolean = false) {
+    return RefusedFlag{
+        .spellings = std::move(spellings), .message = kNotYet, .accepted = std::move(accepted), .boolean = boolean};
+  };
+  return {
+      later({"--num-attempt", "--local-num-attempt"}, {"1"}),
+      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--lr-warmup-epochs", "--lr-warmup-begin",
+             "--macrobatch-size", "--smooth-alpha", "--eval-batches-interval", "--monitor", "--trace"},
+            {"0"}),
+      later({"--p3", "--batch-norm", "--recompute", "--backward-mirror", "--memonger", "--add-stn", "--add_stn",
+             "--test-io"},
+            {"0"}, true),
+      later({"--gc-type", "--pretrained-model"}, {"none", ""}),
+      later({"--gc-threshold"}, {"0.5"}),
+      later({"--wire-dtype"}, {"float32"}),
+      later({"--num-group"}, {"32"}),
+      later({"--layer-before-fullc"}, {"flatten0"}),
+      later({"--path-imglist"}, {""}),
+      later({"--label-width"}, {"1"}),
+      later({"--synthetic-on"}, {"cpu"}),
+      later({"--warmup-epochs"}, {"5"}),
+      later({"--warmup-strategy"}, {"linear"}),
+  };
+}
+
 std::vector<std::string> later_spellings() {
-  return {// 3
-          "--roles", "--num-attempt", "--local-num-attempt", "--queue", "--jobname",
-          // 5
-          "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--replicas", "--inflight-bytes",
-          "--p3", "--slice-elements", "--gc-type", "--gc-threshold", "--wire-dtype", "--uds",
-          // 6
-          "--recompute", "--backward-mirror", "--memonger",
-          // 7
-          "--batch-norm", "--num-group", "--add-stn", "--add_stn", "--smooth-alpha", "--pretrained-model",
-          "--layer-before-fullc",
-          // 8
-          "--shuffle-chunk-size", "--path-imglist", "--label-width", "--synthetic-on", "--test-io",
-          // 9
-          "--lr-scheduler", "--lr-warmup-epochs", "--lr-warmup-begin", "--macrobatch-size", "--warmup-epochs",
-          "--warmup-strategy",
-          // 10
-          "--eval-batches-interval", "--monitor", "--trace", "--metrics-addr"};
+  return {"--roles",     "--queue",          "--jobname", "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds",
+          "--state-dir", "--inflight-bytes", "--uds",     "--lr-scheduler",   "--metrics-addr"};
 }
 
 }  // namespace
 
 std::vector<RefusedFlag> refused_flags() {
   std::vector<RefusedFlag> all = of_the_originals();
+  for (RefusedFlag& flag : later_with_values()) all.push_back(std::move(flag));
   all.push_back({later_spellings(), kNotYet});
   return all;
 }

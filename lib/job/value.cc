@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace dtrain::job {
 
@@ -25,6 +26,8 @@ std::optional<T> whole(std::string_view text) {
   return value;
 }
 
+constexpr size_t kTextValueMax = 4096;  // as long as a path can be
+
 struct Unit {
   std::string_view name;
   double factor;
@@ -44,7 +47,7 @@ double take_unit(std::string_view& text, std::initializer_list<Unit> units) {
 }  // namespace
 
 Result<> parse_value(std::string_view text, bool& value) {
-  if (text != "0" && text != "1") return fail(Code::kUsage, "'{}' is neither 0 nor 1", text);
+  if (text != "0" && text != "1") return fail(Code::kUsage, "'{}' is neither 0 nor 1", printable(text));
   value = text == "1";
   return {};
 }
@@ -54,7 +57,7 @@ Result<> parse_value(std::string_view text, int64_t& value) {
   const auto factor = static_cast<int64_t>(take_unit(digits, {{"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}}));
   const std::optional<int64_t> parsed = whole<int64_t>(digits);
   if (!parsed || std::abs(*parsed) > std::numeric_limits<int64_t>::max() / factor) {
-    return fail(Code::kUsage, "'{}' is not a whole number", text);
+    return fail(Code::kUsage, "'{}' is not a whole number", printable(text));
   }
   value = *parsed * factor;
   return {};
@@ -63,21 +66,21 @@ Result<> parse_value(std::string_view text, int64_t& value) {
 Result<> parse_value(std::string_view text, int& value) {
   int64_t wide = 0;
   DT_TRY_VOID(parse_value(text, wide));
-  if (wide != static_cast<int>(wide)) return fail(Code::kUsage, "'{}' is too large", text);
+  if (wide != static_cast<int>(wide)) return fail(Code::kUsage, "'{}' is too large", printable(text));
   value = static_cast<int>(wide);
   return {};
 }
 
 Result<> parse_value(std::string_view text, uint64_t& value) {
   const std::optional<uint64_t> parsed = whole<uint64_t>(trimmed(text));
-  if (!parsed) return fail(Code::kUsage, "'{}' is not a whole number from 0 on", text);
+  if (!parsed) return fail(Code::kUsage, "'{}' is not a whole number from 0 on", printable(text));
   value = *parsed;
   return {};
 }
 
 Result<> parse_value(std::string_view text, double& value) {
   const std::optional<double> parsed = whole<double>(trimmed(text));
-  if (!parsed || !std::isfinite(*parsed)) return fail(Code::kUsage, "'{}' is not a number", text);
+  if (!parsed || !std::isfinite(*parsed)) return fail(Code::kUsage, "'{}' is not a number", printable(text));
   value = *parsed;
   return {};
 }
@@ -86,6 +89,9 @@ Result<> parse_value(std::string_view text, std::string& value) {
   // A JobSpec holds a value a line.
   if (text.find_first_of("\n\r") != std::string_view::npos)
     return fail(Code::kUsage, "the value has more than one line");
+  if (text.size() > kTextValueMax) {
+    return fail(Code::kUsage, "the value has {} characters, which is more than {}", text.size(), kTextValueMax);
+  }
   value = text;
   return {};
 }
@@ -95,7 +101,7 @@ Result<> parse_value(std::string_view text, std::chrono::milliseconds& value) {
   const double seconds = take_unit(digits, {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}});
   const std::optional<double> parsed = whole<double>(digits);
   if (!parsed || !(*parsed >= 0) || *parsed * seconds > 1e9) {
-    return fail(Code::kUsage, "'{}' is not a time such as 500ms, 2s, 5m or 1h", text);
+    return fail(Code::kUsage, "'{}' is not a time such as 500ms, 2s, 5m or 1h", printable(text));
   }
   value = std::chrono::milliseconds(std::llround(*parsed * seconds * 1e3));
   return {};
@@ -109,11 +115,11 @@ Result<> parse_value(std::string_view text, GspWeight& value) {
   DT_TRY_VOID(parse_value(text.substr(0, colon), parsed.rule));
   const bool has_parameter = parsed.rule == Rule::kPower || parsed.rule == Rule::kFloor;
   if (has_parameter != (colon < text.size())) {
-    return fail(Code::kUsage, "'{}': the forms are inverse, none, power:A and floor:M", text);
+    return fail(Code::kUsage, "'{}': the forms are inverse, none, power:A and floor:M", printable(text));
   }
   if (has_parameter) DT_TRY_VOID(parse_value(text.substr(colon + 1), parsed.parameter));
   if (parsed.parameter < 0 || (parsed.rule == Rule::kFloor && parsed.parameter > 1)) {
-    return fail(Code::kUsage, "'{}': power:A is from 0 up, floor:M from 0 to 1", text);
+    return fail(Code::kUsage, "'{}': power:A is from 0 up, floor:M from 0 to 1", printable(text));
   }
   value = parsed;
   return {};
@@ -160,7 +166,7 @@ std::vector<std::string_view> split_list(std::string_view text) {
 
 tl::unexpected<Error> unknown_choice(std::string_view text, const std::vector<std::string>& choices) {
   const std::optional<std::string> near = nearest(text, choices);
-  return fail(Code::kUsage, "there is no '{}'{}; there are: {}", text,
+  return fail(Code::kUsage, "there is no '{}'{}; there are: {}", printable(text),
               near ? fmt::format(", did you mean '{}'?", *near) : "", fmt::join(choices, ", "));
 }
 

@@ -132,35 +132,48 @@ requires std::is_enum_v<Enum> std::string format_value(Enum value) {
   return {};
 }
 
-// The smallest number in a value, for limits; nothing where there are no numbers.
-inline std::optional<double> smallest(int64_t value) {
-  return static_cast<double>(value);
+// The smallest and the largest number in a value, in seconds if it is a time: for a flag's range.
+struct Extremes {
+  double least = 0, most = 0;
+  std::string_view unit = {};  // of them, for messages
+};
+template <class Number>
+concept HasRange = std::is_same_v<Number, int64_t> || std::is_same_v<Number, int> || std::is_same_v<Number, double>;
+
+template <HasRange Number>
+std::optional<Extremes> extremes(const Number& value) {
+  return Extremes{static_cast<double>(value), static_cast<double>(value)};
 }
-inline std::optional<double> smallest(int value) {
-  return value;
+inline std::optional<Extremes> extremes(const std::chrono::milliseconds& value) {
+  const double seconds = std::chrono::duration<double>(value).count();
+  return Extremes{seconds, seconds, " s"};
 }
-inline std::optional<double> smallest(double value) {
-  return value;
-}
-inline std::optional<double> smallest(std::chrono::milliseconds value) {
-  return std::chrono::duration<double>(value).count();
-}
+// All else has no numbers, or (uint64_t, of seeds) the range of its type.
 template <class T>
-std::optional<double> smallest(const T&) {
+std::optional<Extremes> extremes(const T&) {
   return std::nullopt;
 }
 template <class T>
-std::optional<double> smallest(const std::optional<T>& value) {
-  return value ? smallest(*value) : std::nullopt;
+std::optional<Extremes> extremes(const std::optional<T>& value) {
+  return value ? extremes(*value) : std::nullopt;
 }
 template <class T>
-std::optional<double> smallest(const std::vector<T>& values) {
-  std::optional<double> least;
+std::optional<Extremes> extremes(const std::vector<T>& values) {
+  std::optional<Extremes> all;
   for (const T& value : values) {
-    const std::optional<double> one = smallest(value);
-    if (one && (!least || *one < *least)) least = one;
+    const std::optional<Extremes> one = extremes(value);
+    if (!one) return std::nullopt;
+    all = all ? Extremes{std::min(all->least, one->least), std::max(all->most, one->most), one->unit} : *one;
   }
-  return least;
+  return all;
 }
+
+// Whether values of a type have numbers that a range must bound.
+template <class T>
+struct IsNumeric : std::bool_constant<HasRange<T> || std::is_same_v<T, std::chrono::milliseconds>> {};
+template <class T>
+struct IsNumeric<std::optional<T>> : IsNumeric<T> {};
+template <class T>
+struct IsNumeric<std::vector<T>> : IsNumeric<T> {};
 
 }  // namespace dtrain::job

@@ -1,5 +1,6 @@
 #include "role/process.h"
 
+#include <filesystem>
 #include <random>
 namespace dtrain::role {
 
@@ -18,7 +19,9 @@ Result<> Process::take_rank(uint32_t rank) {
   const std::string file = fmt::format("{}/{}-{}.log", run_dir.path(), name_, rank);
   DT_TRY_VOID(log.add_file(file));
   run_dir.owns_log(file);
-  if (!flags.loop.log_file.empty()) DT_TRY_VOID(log.add_file(run_dir.path() + "/" + flags.loop.log_file));
+  if (!flags.loop.log_file.empty()) {
+    DT_TRY_VOID(log.add_file(std::filesystem::path(run_dir.path()) / flags.loop.log_file));
+  }
   return {};
 }
 

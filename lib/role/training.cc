@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "role/memory_need.h"
+
 namespace dtrain::role {
 
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose) {
@@ -31,6 +33,7 @@ train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank) {
 }
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
+  DT_TRY_VOID(check_memory(setup.flags, setup.network, host_memory_bytes()));
   std::unique_ptr<Training> training(new Training(std::move(setup)));
   DT_TRY_VOID(training->compile());
   DT_TRY(training->store_, make_store(*training->devices_, *training->training_));

@@ -107,7 +107,8 @@ Result<std::vector<double>> medians(const ByRank& by_rank, const std::string& na
   return speeds;
 }
 
-// The logs at `path`: itself, or a run directory's.
+}  // namespace
+
 Result<std::vector<std::string>> logs_at(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
@@ -120,8 +121,6 @@ Result<std::vector<std::string>> logs_at(const std::string& path) {
   std::sort(logs.begin(), logs.end());
   return logs;
 }
-
-}  // namespace
 
 Result<std::vector<double>> speeds_in_log(std::string_view log, const std::string& name, int64_t workers) {
   ByRank by_rank;

@@ -21,4 +21,7 @@ Result<std::vector<double>> speeds_in_log(std::string_view log, const std::strin
 // The same of a file, or of all worker-*.log in a directory. Code::kNotFound: there is none.
 Result<std::vector<double>> read_speeds(const std::string& path, int64_t workers);
 
+// `path` itself, or all worker-*.log if it is a run directory, in order. Code::kNotFound: there is none.
+Result<std::vector<std::string>> logs_at(const std::string& path);
+
 }  // namespace dtrain::tools

@@ -36,7 +36,8 @@ Result<uint64_t> whole_number(const Json& object, const char* key) {
 
 Result<int64_t> counter(const Json& object, const char* key) {
   DT_TRY(const uint64_t value, whole_number(object, key));
-  if (value > INT64_MAX) return wrong(key, "a number in range");
+  constexpr uint64_t kCountMax = 1'000'000'000'000;  // of epochs or steps
+  if (value > kCountMax) return wrong(key, "a number in range");
   return static_cast<int64_t>(value);
 }
 

@@ -144,6 +144,22 @@ TEST_CASE("a text that is no JobSpec is refused, wherever it is cut or changed",
   CHECK_THAT(parse_job_spec("nonsense").error().text(), Contains("line 1"));
 }
 
+TEST_CASE("the numbers of a JobSpec have the ranges of flags", "[job]") {
+  const std::string good = text(filled());
+  const auto with = [&good](const std::string& key, const std::string& value) {
+    const size_t begin = good.find("\n" + key + " = ") + 1;
+    std::string bad = good;
+    return parse_job_spec(bad.replace(begin, bad.find('\n', begin) - begin, key + " = " + value)).error().text();
+  };
+  CHECK_THAT(with("batch-size", "-1"), Contains("batch-size: -1 is less than 1"));
+  CHECK_THAT(with("num-workers", "0"), Contains("num-workers: 0 is less than 1"));
+  CHECK_THAT(with("num-epochs", "9223372036854775807"), Contains("num-epochs: 9223372036854775807 is more than"));
+  CHECK_THAT(with("lr", "1e300"), Contains("lr: 1e300 is more than"));
+  CHECK_THAT(with("records-train", "-5"), Contains("records-train: -5 is less than 0"));
+  CHECK_THAT(with("shares", "0:5,9:7,9:10"), Contains("shares: '9:7' ends before it begins"));
+  CHECK_THAT(with("batches", "1,1,9223372036854775807"), Contains("batches: 9223372036854775807 is more than"));
+}
+
 TEST_CASE("data sets fill in what the flags left to them", "[job]") {
   Flags flags = parsed({"--num-classes", "7"});
   REQUIRE(apply_data_set("mnist", flags.job));

@@ -126,6 +126,10 @@ Result<> check_options(const ModelOptions& options) {
 }
 
 Result<> check_choices(const ModelOptions& options, const Family& family, int64_t depth) {
+  constexpr int64_t kDepthMax = 10000;
+  if (depth > kDepthMax) {
+    return fail(Code::kUsage, "network '{}' with {} layers: at most {} can be chosen", family.name, depth, kDepthMax);
+  }
   if (depth != 0 && !family.has_depths) {
     return fail(Code::kUsage, "network '{}' has one depth only: {} layers cannot be chosen", family.name, depth);
   }

@@ -1,0 +1,57 @@
+#include "role/memory_need.h"
+
+#include <unistd.h>
+
+#include <functional>
+#include <numeric>
+#include <variant>
+
+namespace dtrain::role {
+
+namespace {
+
+// As a floating-point number: a product of sizes that a user chose may be beyond 64 bits.
+double elements(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), 1.0,
+                         [](double product, int64_t size) { return product * static_cast<double>(size); });
+}
+
+bool is_product(const graph::Op& op) {
+  return std::holds_alternative<graph::Convolution>(op) || std::holds_alternative<graph::FullyConnected>(op);
+}
+
+std::string gibibytes(double bytes) {
+  return fmt::format("{:.1f} GiB", bytes / 0x1p30);
+}
+
+}  // namespace
+
+MemoryNeed memory_need(const Network& network) {
+  MemoryNeed need;
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
+    need.weights += 2 * sizeof(float) * elements(parameter.shape);
+  }
+  for (size_t node = 0; node < network.graph.nodes().size(); node++) {
+    const graph::Op& op = network.graph.nodes()[node].op;
+    if (!is_product(op) && !std::holds_alternative<graph::Input>(op)) continue;
+    need.activations += sizeof(float) * elements(network.shapes.output[node]);
+  }
+  return need;
+}
+
+Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes) {
+  const MemoryNeed need = memory_need(network);
+  const double bytes = need.bytes(flags.job.batch_size);
+  if (!flags.device.gpus.empty() || bytes <= host_bytes) return {};
+  return fail(Code::kUsage,
+              "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image), and this "
+              "host has {}: make the batch, the image or the network smaller",
+              flags.job.network.network, flags.job.batch_size, gibibytes(bytes), gibibytes(need.weights),
+              gibibytes(need.activations), gibibytes(host_bytes));
+}
+
+double host_memory_bytes() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+}
+
+}  // namespace dtrain::role

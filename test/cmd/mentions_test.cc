@@ -1,0 +1,116 @@
+// What messages and help texts tell the user to type: every flag, value and sub-command in them must exist.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "base/file.h"
+#include "job/rows.h"
+#include "support/process.h"
+
+namespace dtrain {
+
+namespace {
+
+const std::vector<std::vector<std::string>> kTools = {
+    {"im2rec"},      {"data", "synth"}, {"data", "index"}, {"bench", "train"},
+    {"bench", "kv"}, {"parse-log"},     {"plan"},          {"simulate"},
+    {"ps"},          {"kill"}};
+
+std::set<std::string> matches(const std::string& text, const std::string& expression) {
+  const std::regex pattern(expression);
+  std::set<std::string> all;
+  for (std::sregex_iterator i(text.begin(), text.end(), pattern), end; i != end; ++i) all.insert((*i)[1]);
+  return all;
+}
+
+std::string help_of(std::vector<std::string> words) {
+  words.insert(words.begin(), DTRAIN_EXE);
+  words.emplace_back("-h");
+  const test::Ended ended = test::run(words, {.deadline_s = 30});
+  INFO(ended.output);
+  REQUIRE(ended.code == 0);
+  return ended.output;
+}
+
+// Sentences of the sources: string literals with a blank in them.
+std::vector<std::string> sentences(const std::filesystem::path& source) {
+  const std::string text = *read_file(source);
+  std::vector<std::string> all;
+  bool in_literal = false;
+  std::string literal;
+  for (size_t i = 0; i < text.size(); i++) {
+    const bool in_comment = !in_literal && text.compare(i, 2, "//") == 0;
+    if (in_comment) i = std::min(text.find('\n', i), text.size());
+    if (!in_literal && text.compare(i, 3, "'\"'") == 0) i += 2;
+    if (i >= text.size()) break;
+    if (in_literal && text[i] == '\\') {
+      literal += text[++i];
+    } else if (text[i] == '"') {
+      if (in_literal && literal.find(' ') != std::string::npos) all.push_back(literal);
+      literal.clear();
+      in_literal = !in_literal;
+    } else if (in_literal) {
+      literal += text[i];
+    }
+  }
+  return all;
+}
+
+std::vector<std::filesystem::path> sources() {
+  std::vector<std::filesystem::path> all;
+  for (const char* folder : {"lib", "cmd"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::string(DTRAIN_SOURCES) + "/" + folder)) {
+      // Those speak to ssh and rsync, which have flags of their own.
+      const bool of_others = entry.path().string().find("/launch/") != std::string::npos;
+      const std::string type = entry.path().extension();
+      if (!of_others && (type == ".cc" || type == ".h")) all.push_back(entry.path());
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("each sub-command and each group of them has a help, and the first one lists them all", "[cmd]") {
+  const std::string all = help_of({});
+  for (const std::vector<std::string>& tool : kTools) {
+    const std::string name = tool.size() == 1 ? tool[0] : tool[0] + " " + tool[1];
+    INFO(name);
+    CHECK(all.find("  dtrain " + name + " ") != std::string::npos);
+    CHECK(help_of(tool).find("dtrain " + name) != std::string::npos);
+  }
+  CHECK(help_of({"data"}).find("dtrain data synth") != std::string::npos);
+  CHECK(help_of({"bench"}).find("dtrain bench kv") != std::string::npos);
+}
+
+TEST_CASE("messages name no flag, value or sub-command that does not exist", "[cmd]") {
+  constexpr const char* kFlag = "(--[a-z][a-z0-9-]*[a-z0-9])";
+  std::set<std::string> known = matches(help_of({}), kFlag);
+  for (const std::vector<std::string>& tool : kTools) known.merge(matches(help_of(tool), kFlag));
+  known.insert({"--help", "--version"});
+  std::set<std::string> not_there;
+  for (const job::Row& row : job::training_flags().rows()) {
+    for (const std::string& value : row.later) not_there.insert(row.spelling() + " " + value);
+  }
+  for (const char* command :
+       {"data get", "data stat", "bench input", "bench dlbs", "score", "predict", "export", "plot", "doctor"}) {
+    not_there.insert(std::string("dtrain ") + command);
+  }
+  size_t checked = 0;
+  for (const std::filesystem::path& source : sources()) {
+    for (const std::string& sentence : sentences(source)) {
+      INFO(source << ": " << sentence);
+      for (const std::string& flag : matches(sentence, kFlag)) {
+        INFO(flag);
+        CHECK(known.contains(flag));
+        checked++;
+      }
+      for (const std::string& words : not_there) CHECK(sentence.find(words) == std::string::npos);
+    }
+  }
+  CHECK(checked > 200);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,45 @@
+#include "role/memory_need.h"
+
+#include <catch2/catch.hpp>
+
+namespace dtrain::role {
+
+using Catch::Matchers::Contains;
+
+namespace {
+
+job::Flags lenet(int64_t batch_size) {
+  job::Flags flags;
+  flags.job.network.network = "lenet";
+  flags.job.network.num_classes = 10;
+  flags.job.network.image_shape = {1, 28, 28};
+  flags.job.batch_size = batch_size;
+  return flags;
+}
+
+}  // namespace
+
+TEST_CASE("a network that cannot fit is refused with what it would take", "[role]") {
+  const Result<Network> network = build_network(lenet(1).job);
+  REQUIRE(network);
+  const MemoryNeed need = memory_need(*network);
+  CHECK(need.weights == 8 * 431080);
+  // The image, two convolutions and two products.
+  CHECK(need.activations == 4 * (28 * 28 + 20 * 24 * 24 + 50 * 8 * 8 + 500 + 10));
+  CHECK(check_memory(lenet(1024), *network, 0x1p30));
+  const Result<> refused = check_memory(lenet(1 << 20), *network, 0x1p30);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Contains("--batch-size 1048576 needs at least") && Contains("has 1.0 GiB"));
+}
+
+TEST_CASE("sizes whose product is beyond 64 bits are refused too", "[role]") {
+  job::Flags flags = lenet(1 << 20);
+  flags.job.network.image_shape = {16384, 16384, 16384};
+  flags.job.network.num_classes = 10'000'000;
+  const Result<Network> network = build_network(flags.job);
+  REQUIRE(network);
+  CHECK_FALSE(check_memory(flags, *network, 0x1p50));
+}
+
+}  // namespace dtrain::role
