@@ -121,7 +121,7 @@ Result<Remembered> take_remembered(Entries& entries) {
     const auto entry = entries.find(row.name);
     if (entry == entries.end() || !is_remembered(row.name)) continue;
     std::string value = entry->second;
-    const Result<> valid = row.bind.set(holder, value);
+    const Result<> valid = FlagTable<Flags>::set(row, value, holder);
     if (!valid) return fail(Code::kUsage, "JobSpec: {}: {}", row.name, valid.error().message);
     remembered.values[row.name] = std::move(value);
     entries.erase(entry);

@@ -115,7 +115,7 @@ Result<> recall(const Remembered& run, const std::string& directory, const std::
     if (!is_remembered(flag) || is_replaced(flag, given)) continue;
     const std::string value =
         run.directory == directory ? text : absolute_value(flag, text, run.directory, run.path_of("data-dir"));
-    const Result<> set = row_of(flag)->bind.set(flags, value);
+    const Result<> set = FlagTable<Flags>::set(*row_of(flag), value, flags);
     if (!set) return fail(Code::kUsage, "{} = {}: {}", flag, value, set.error().message);
     flags.sources[flag] = Source::kResumed;
   }

@@ -20,8 +20,8 @@ bool is_product(const graph::Op& op) {
   return std::holds_alternative<graph::Convolution>(op) || std::holds_alternative<graph::FullyConnected>(op);
 }
 
-std::string gibibytes(double bytes) {
-  return fmt::format("{:.1f} GiB", bytes / 0x1p30);
+std::string size_text(double bytes) {
+  return bytes < 0x1p30 ? fmt::format("{:.1f} MiB", bytes / 0x1p20) : fmt::format("{:.1f} GiB", bytes / 0x1p30);
 }
 
 }  // namespace
@@ -46,8 +46,8 @@ Result<> check_memory(const job::Flags& flags, const Network& network, double ho
   return fail(Code::kUsage,
               "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image), and this "
               "host has {}: make the batch, the image or the network smaller",
-              flags.job.network.network, flags.job.batch_size, gibibytes(bytes), gibibytes(need.weights),
-              gibibytes(need.activations), gibibytes(host_bytes));
+              flags.job.network.network, flags.job.batch_size, size_text(bytes), size_text(need.weights),
+              size_text(need.activations), size_text(host_bytes));
 }
 
 double host_memory_bytes() {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <random>
+
 namespace dtrain::role {
 
 Result<Process> Process::open(const job::Flags& flags, const Signals& signals, const std::string& name) {
@@ -19,9 +20,8 @@ Result<> Process::take_rank(uint32_t rank) {
   const std::string file = fmt::format("{}/{}-{}.log", run_dir.path(), name_, rank);
   DT_TRY_VOID(log.add_file(file));
   run_dir.owns_log(file);
-  if (!flags.loop.log_file.empty()) {
+  if (!flags.loop.log_file.empty())
     DT_TRY_VOID(log.add_file(std::filesystem::path(run_dir.path()) / flags.loop.log_file));
-  }
   return {};
 }
 

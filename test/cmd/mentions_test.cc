@@ -27,7 +27,7 @@ std::set<std::string> matches(const std::string& text, const std::string& expres
 std::string help_of(std::vector<std::string> words) {
   words.insert(words.begin(), DTRAIN_EXE);
   words.emplace_back("-h");
-  const test::Ended ended = test::run(words, {.deadline_s = 30});
+  const test::Ended ended = test::run(words, {.deadline_s = 30, .directory = {}, .environment = {}});
   INFO(ended.output);
   REQUIRE(ended.code == 0);
   return ended.output;
@@ -86,10 +86,10 @@ TEST_CASE("each sub-command and each group of them has a help, and the first one
 }
 
 TEST_CASE("messages name no flag, value or sub-command that does not exist", "[cmd]") {
-  constexpr const char* kFlag = "(--[a-z][a-z0-9-]*[a-z0-9])";
+  constexpr const char* kFlag = "(--[a-z][a-z0-9-]*)";
   std::set<std::string> known = matches(help_of({}), kFlag);
   for (const std::vector<std::string>& tool : kTools) known.merge(matches(help_of(tool), kFlag));
-  known.insert({"--help", "--version"});
+  known.insert({"--help", "--version", "--shm-size"});  // the last one is docker's
   std::set<std::string> not_there;
   for (const job::Row& row : job::training_flags().rows()) {
     for (const std::string& value : row.later) not_there.insert(row.spelling() + " " + value);
@@ -104,7 +104,7 @@ TEST_CASE("messages name no flag, value or sub-command that does not exist", "[c
       INFO(source << ": " << sentence);
       for (const std::string& flag : matches(sentence, kFlag)) {
         INFO(flag);
-        CHECK(known.contains(flag));
+        if (!flag.ends_with('-')) CHECK(known.contains(flag));  // "--min-{0}" is made of parts
         checked++;
       }
       for (const std::string& words : not_there) CHECK(sentence.find(words) == std::string::npos);
