@@ -314,6 +314,7 @@ TEST_CASE("what is copied to the hosts runs there and its logs come back", "[hos
 
   SECTION("a copy that fails ends the start") {
     command[command.size() - 5] = "/proc/nowhere";
+    command.push_back("--overwrite");  // of the run before
     const Ended failed = run(command, options);
     INFO(failed.output);
     CHECK(failed.code == 3);

@@ -62,7 +62,7 @@ uint64_t largest_lead(const std::string& trace) {
       words >> worker >> word >> step;
       pushed[slice][worker] = std::max(pushed[slice][worker], step + 1);
     } else if (words >> word; word == "answer") {
-      words >> worker >> word >> word >> word >> word >> step;  // "answer W group G step S"
+      words >> worker >> word >> word >> word >> step;  // "answer W group G step S"
       for (const auto& [other, steps] : pushed[slice]) lead = std::max(lead, step > steps ? step - steps : 0);
     }
   }
