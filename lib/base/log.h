@@ -24,7 +24,8 @@ class Log {
   // Discards everything below kError and counts the rest: what tests use. An unexpected error fails a test.
   static Log silent();
 
-  // Appends a copy of every line to `path`, in a directory that exists, until a write fails, which stderr hears of once.
+  // Appends a copy of every line to `path`, in a directory that exists, until a write fails, which stderr hears of
+  // once.
   Result<> add_file(const std::string& path);
   // The same sinks under another node name: a rank is known only after the join.
   [[nodiscard]] Log named(std::string node) const;

@@ -13,7 +13,8 @@ namespace dtrain {
 size_t edit_distance(std::string_view a, std::string_view b);
 
 // The candidate with the smallest distance to `name`, the first of equals; nothing if that differs in more than a third
-// of the name's letters (one letter always may), which confuses more than it helps, or `name` has more than 100 letters.
+// of the name's letters (one letter always may), which confuses more than it helps, or `name` has more than 100
+// letters.
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace dtrain

@@ -115,6 +115,12 @@ std::vector<Row> job_rows() {
        .help = "of --sync-dst-dir: leave these files out; may be given again",
        .bind = word_of(&LaunchFlags::exclude),
        .repeats = true},
+  };
+}
+
+// What the started processes find, and what a run is given as a whole.
+std::vector<Row> run_rows() {
+  return {
       {.name = "env",
        .value = "NAME[=VALUE]",
        .help = "variable for the started processes, without a value the launcher's own; may be given again",
@@ -240,7 +246,9 @@ std::vector<Row> node_rows() {
 
 std::vector<Row> launch_rows() {
   std::vector<Row> rows = job_rows();
-  for (Row& row : node_rows()) rows.push_back(std::move(row));
+  for (std::vector<Row> part : {run_rows(), node_rows()}) {
+    for (Row& row : part) rows.push_back(std::move(row));
+  }
   return rows;
 }
 

@@ -144,10 +144,18 @@ TEST_CASE("the fused program classifies with small networks as the reference doe
 }
 
 TEST_CASE("the fused program agrees with the reference in all families of small networks", "[exec][cpu][slow]") {
-  for (const char* network : {"3conv", "resnet-20", "resnet-28-small-20", "cross-20", "resnet-164"}) {
+  for (const char* network : {"3conv", "resnet-20", "resnet-28-small-20", "cross-20"}) {
     check_whole_training({network, {3, 28, 28}, 2}, 1, kDeepTraining);
     check_whole_inference({network, {3, 28, 28}, 2}, kDeepInference);
   }
+}
+
+// In 164 layers the roundings add up to 0.07 of the first layers' gradients, with direct convolutions as with
+// Winograd's. So each node is compared too, from the inputs that the executor itself came to.
+TEST_CASE("a network of 164 layers agrees with the reference as a whole and node by node", "[exec][cpu][slow]") {
+  check_steps({"resnet-164", {3, 28, 28}, 2, 1}, true);
+  check_whole_training({"resnet-164", {3, 28, 28}, 2}, 1, 0.15);
+  check_whole_inference({"resnet-164", {3, 28, 28}, 2}, kDeepInference);
 }
 
 TEST_CASE("the fused program agrees with the reference on images of 224 pixels", "[exec][cpu][slow]") {
