@@ -49,7 +49,7 @@ struct Job {
   std::string stopped_hint;               // printed when a job was stopped with 75: how to go on
   std::vector<Machine> machines = {};     // other hosts on which commands are to run
   std::string run_dir = {};  // made if there are any: what processes print on hosts that do not have it comes
-                             // to ROLE-RANK.log in it (R-L5)
+                             // to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
   std::string scheduler_address = {};  // as far as it is known before the scheduler runs: "10.0.0.1:PORT"
 };
