@@ -67,9 +67,10 @@ Result<> write_whole(const std::string& path, std::string_view bytes, const Atom
   return file.commit();
 }
 
-// Two files cannot be replaced in one step, so for a moment the states of the .params on disk may be here: the new ones
-// until the new .params are in place, or the old ones while a checkpoint without states replaces them. The checksum in
-// their header decides; a file here that belongs to other .params means nothing.
+// The two files cannot be replaced in one step, so for a moment the states of the .params file on disk may be stored
+// under this name: the new states until the new .params is in place, or the old ones while a checkpoint without states
+// replaces them. The checksum in the header of the states says which .params they belong to; a file here that belongs
+// to another .params is ignored.
 std::string spare_path(const CheckpointName& name) {
   return name.states_path() + ".new";
 }
@@ -88,7 +89,8 @@ bool is_statistic(std::string_view name) {
   return name.ends_with("_moving_mean") || name.ends_with("_moving_var");
 }
 
-// formats.md 5.4: split at the first ':'; names without a prefix are told apart by their end.
+// Sorts an array by its prefix, "arg:" or "aux:". A name without a prefix is classified by its suffix; an array with
+// another prefix is ignored. See docs/formats.md, "Checkpoints".
 void sort_in(NamedArray array, Checkpoint& checkpoint) {
   const std::string_view name = array.name;
   const bool parameter = name.starts_with(kParameter);
@@ -133,14 +135,14 @@ Result<States> parse_states(std::string_view bytes) {
   return states;
 }
 
-// Adds the file's name to what is wrong with its bytes.
+// Adds the file's name to an error about its content.
 template <class T>
 Result<T> in_file(const std::string& path, Result<T> result) {
   if (!result) result.error().message = fmt::format("damaged checkpoint '{}': {}", path, result.error().message);
   return result;
 }
 
-// Nothing if there is no such file.
+// Returns nullopt if the file does not exist.
 Result<std::optional<States>> read_states(const std::string& path) {
   Result<std::string> bytes = read_file(path, kDataBytesMax);
   if (!bytes && bytes.error().code == Code::kNotFound) return std::nullopt;
@@ -149,7 +151,7 @@ Result<std::optional<States>> read_states(const std::string& path) {
   return states;
 }
 
-// The states that belong to the .params with this checksum; nothing if there are none at all.
+// Returns the states that belong to the .params file with this checksum, or nullopt if there are no states at all.
 Result<std::optional<States>> matching_states(const CheckpointName& name, uint32_t params_crc) {
   DT_TRY(std::optional<States> states, read_states(name.states_path()));
   if (states && states->header.params_crc == params_crc) return states;
@@ -162,7 +164,7 @@ Result<std::optional<States>> matching_states(const CheckpointName& name, uint32
               name.params_path(), name.states_path());
 }
 
-// An earlier save may have ended before its last rename. The states that it left must be in place before the spare name
+// An earlier save may have failed before its last rename. The states that it left must be renamed before the spare name
 // is used again, or a second failure would lose them.
 Result<> finish_earlier_save(const CheckpointName& name, const AtomicFile::Fault& fault) {
   if (!exists(spare_path(name))) return {};
@@ -191,13 +193,13 @@ Result<> replace_with_params_alone(const CheckpointName& name, std::string_view 
   if (replaced) {
     ::unlink(spare_path(name).c_str());
   } else if (had_states) {
-    // If this fails too, read_checkpoint finds them under the spare name.
+    // If this fails too, read_checkpoint finds the states under the spare name.
     static_cast<void>(rename_file(spare_path(name), name.states_path(), fault));
   }
   return replaced;
 }
 
-// 12 of "<stem>-0012.params", nothing for other names.
+// Returns 12 for "<stem>-0012.params", and nullopt for other names.
 std::optional<int64_t> epoch_of(std::string_view file, std::string_view stem) {
   constexpr std::string_view kEnd = ".params";
   if (!file.starts_with(stem) || !file.ends_with(kEnd) || file.size() < stem.size() + 1 + kEnd.size())
@@ -256,7 +258,7 @@ Result<std::optional<CheckpointName>> newest_checkpoint(const std::string& prefi
   const CheckpointName last{prefix, std::nullopt};
   if (::access(last.params_path().c_str(), F_OK) == 0) {
     DT_TRY(const Checkpoint read, read_checkpoint(last));
-    // Without states nobody knows how far it is.
+    // Without states the position of PREFIX-last is unknown.
     if (read.header && (!epoch || Position{*epoch, 0} < read.header->position)) return last;
   }
   if (!epoch) return std::nullopt;

@@ -1,5 +1,6 @@
-// Checkpoints: PREFIX-symbol.json, PREFIX-%04d.params, PREFIX-%04d.states (the number counts finished epochs), and in
-// mid-epoch PREFIX-last.params, PREFIX-last.states. formats.md 5.4, 5.5. Rank 0 alone writes and reads them.
+// Checkpoint files: PREFIX-symbol.json, PREFIX-%04d.params and PREFIX-%04d.states (the number is the count of finished
+// epochs), and within an epoch PREFIX-last.params and PREFIX-last.states. Only rank 0 writes and reads them. For the
+// formats see docs/formats.md, "Checkpoints" and "Optimizer states".
 #pragma once
 
 #include <optional>
@@ -13,44 +14,44 @@
 
 namespace dtrain::train {
 
-// One of the checkpoints of a prefix.
+// Names one checkpoint of a prefix.
 struct CheckpointName {
   std::string prefix;
-  std::optional<int64_t> epoch;  // nothing: PREFIX-last
+  std::optional<int64_t> epoch;  // nullopt: PREFIX-last
 
   [[nodiscard]] std::string params_path() const { return stem() + ".params"; }
   [[nodiscard]] std::string states_path() const { return stem() + ".states"; }
   [[nodiscard]] std::string stem() const;
 };
 
-// What is to be written, borrowed.
+// The content to write, borrowed.
 struct CheckpointContent {
   const std::string& symbol;             // the text of PREFIX-symbol.json
   const ParameterView& view;             // weights and statistics
-  const std::vector<NamedArray>& slots;  // "PARAMETER:SLOT", of the optimizer
-  const CheckpointHeader& header;        // its checksums are filled in here
-  bool with_states = true;               // false: no .states, and none of an earlier run stays
+  const std::vector<NamedArray>& slots;  // named "PARAMETER:SLOT": the optimizer's state
+  const CheckpointHeader& header;        // write_checkpoint fills in the checksums
+  bool with_states = true;               // false: writes no .states and removes that of an earlier run
 };
 
-// At every moment a complete checkpoint of that name is on disk, once there was one: the earlier or the new one, with
-// weights and states of the same step, whichever calls fail and wherever the process ends, also several times in a row.
-// `fault`: see AtomicFile; called for the renames of .states too.
+// Once a checkpoint of this name exists, a complete one is on disk at every moment: the earlier or the new one, with
+// weights and states of the same step. This holds whichever call fails and wherever the process ends, even several
+// times in a row. `fault`: see AtomicFile; it is also called for the renames of .states.
 Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content,
                           const AtomicFile::Fault& fault = nullptr);
 
 struct Checkpoint {
-  std::vector<NamedArray> parameters;      // "arg:", and names without a prefix
-  std::vector<NamedArray> statistics;      // "aux:", and names of moving statistics without a prefix
-  std::optional<CheckpointHeader> header;  // nothing: there was no .states (a foreign checkpoint)
+  std::vector<NamedArray> parameters;  // arrays with the prefix "arg:", and names without a prefix
+  std::vector<NamedArray> statistics;  // arrays with the prefix "aux:", and names of moving statistics without a prefix
+  std::optional<CheckpointHeader> header;  // nullopt: there is no .states (a foreign checkpoint)
   std::vector<NamedArray> slots;
 };
 
-// Code::kNotFound without a .params, kData for files that are damaged or do not belong together; named, with the
-// reason.
+// Code::kNotFound if there is no .params; kData if a file is damaged or the two files do not belong together. The error
+// names the file and the reason.
 Result<Checkpoint> read_checkpoint(const CheckpointName& name);
 
-// The checkpoint of `prefix` that is furthest in its run; nothing if there is none. Code::kData if PREFIX-last, which
-// must be read for that, is damaged.
+// Returns the most advanced checkpoint of `prefix`, or nullopt if there is none. Code::kData if PREFIX-last, which must
+// be read to compare positions, is damaged.
 Result<std::optional<CheckpointName>> newest_checkpoint(const std::string& prefix);
 
 }  // namespace dtrain::train

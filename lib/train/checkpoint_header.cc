@@ -63,7 +63,7 @@ Result<optim::OptimizerSpec> parse_optimizer(const Json& header) {
   return spec;
 }
 
-// {param: count}; num_update is the largest.
+// "updates" is an object {parameter: count}; returns the largest count.
 Result<uint64_t> parse_updates(const Json& header) {
   DT_TRY(const Json* object, member(header, "updates"));
   if (!object->is_object()) return wrong("updates", "an object");
@@ -88,7 +88,7 @@ Result<std::vector<std::vector<double>>> parse_metrics(const Json& header) {
   return sums;
 }
 
-// Absent where all workers have done the same.
+// Absent if all workers have made the same number of steps.
 Result<std::vector<uint64_t>> parse_worker_steps(const Json& header) {
   const auto steps = header.find("worker_steps");
   if (steps == header.end()) return std::vector<uint64_t>{};

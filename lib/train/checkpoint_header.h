@@ -1,4 +1,4 @@
-// The JSON object at the head of a `.states` file: where a run stood. formats.md 5.5.
+// The JSON object at the head of a `.states` file: how far the run had come. See docs/formats.md, "Optimizer states".
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace dtrain::train {
 
-// Between two steps: `epoch` epochs are finished, and `step` steps of the next one.
+// A position between two steps: `epoch` epochs are finished, and `step` steps of the next one.
 struct Position {
   int64_t epoch = 0;
   int64_t step = 0;
@@ -22,27 +22,27 @@ struct Position {
 };
 
 struct CheckpointHeader {
-  std::string job_hash;  // of the JobSpec that wrote it, and its text
+  std::string job_hash;  // hash of the JobSpec of the run that wrote the checkpoint
   std::string job_text;
   optim::OptimizerSpec optimizer;
   Position position;
-  uint64_t samples = 0;  // applied since the start: the position of the schedule
+  uint64_t samples = 0;  // applied since the start of the run: the position in the learning-rate schedule
   uint64_t updates = 0;
-  double learning_rate = 0;  // of the next update: for the reader's eye
+  double learning_rate = 0;  // of the next update; informative only
   uint64_t seed = 0;
-  // Metrics::sums() of the epoch begun, by rank; empty at an epoch's end.
+  // Metrics::sums() of the current epoch, by rank; empty at the end of an epoch.
   std::vector<std::vector<double>> metric_sums;
-  // Of the workers with a dynamic loss scale, by rank; else empty.
+  // States of the dynamic loss scales, by rank; empty if the loss scale is not dynamic.
   std::vector<LossScale::State> loss_scales = {};
-  // Of each worker since the start of the run, by rank, where they do not go in step; else empty.
+  // Steps of each worker since the start of the run, by rank; empty if all have made the same number.
   std::vector<uint64_t> worker_steps = {};
-  uint32_t params_crc = 0;  // CRC-32C of the .params file that this one belongs to
+  uint32_t params_crc = 0;  // CRC-32C of the .params file that these states belong to
   uint32_t slots_crc = 0;   // CRC-32C of the names and values of all slots
 };
 
-// `parameters`: the names that the updates are listed by.
+// `parameters`: the names under which the update count is listed.
 std::string to_json(const CheckpointHeader& header, const std::vector<std::string>& parameters);
-// Code::kData, naming the key that is missing or wrong; the text carries a checksum of itself.
+// Code::kData, naming the key that is missing or wrong. The text contains a checksum of itself, which is verified.
 Result<CheckpointHeader> parse_checkpoint_header(std::string_view json);
 
 }  // namespace dtrain::train

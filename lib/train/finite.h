@@ -1,4 +1,4 @@
-// Numbers that are not numbers any more, and where they came from. --on-nan.
+// Detects values that are not finite and finds the layer that they came from, for --on-nan.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace dtrain::train {
 
-// Neither infinite nor not-a-number.
+// True if no value is infinite or NaN.
 bool all_finite(std::span<const float> values);
 
-// The last parameter of [begin, end) whose gradient is not finite: the one that backward came to first. "" if all are.
+// Returns the name of the last parameter in [begin, end) whose gradient is not finite: the one that the backward pass
+// reached first. Returns "" if all gradients are finite.
 std::string bad_gradient(const ParameterView& view, size_t begin, size_t end);
 
-// The first layer whose output is not finite for (part of) a batch whose probabilities are not: computed again in plain
-// loops for a few images around the first bad row. `options`: image and normalisation as the executor has them. Takes
-// seconds; for the message that ends a run.
+// Returns the name of the first layer whose output is not finite, for a batch whose probabilities are not all finite.
+// Recomputes a few images around the first bad row with the reference backend. `options` must have the image shape and
+// the normalization that the executor was compiled with. Takes seconds; used for the message that ends a run.
 std::string bad_layer(const graph::Graph& graph, const exec::Options& options, const ParameterView& view,
                       const exec::Batch& batch, std::span<const float> probabilities);
 

@@ -12,8 +12,8 @@ namespace dtrain::train {
 
 class LocalCoordinator : public kvstore::Coordinator {
  public:
-  // `stop` is set by whoever hears signals and must outlive the coordinator; `on_report` gets every report (the live
-  // line) and may be empty.
+  // `stop` is set when a signal asks the process to stop; it must outlive the coordinator. `on_report` is called with
+  // every progress report, for the live status line; it may be empty.
   explicit LocalCoordinator(const std::atomic<bool>& stop,
                             std::function<void(const kvstore::Progress&)> on_report = nullptr)
       : stop_(stop), on_report_(std::move(on_report)) {}

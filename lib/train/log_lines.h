@@ -1,5 +1,6 @@
-// The lines of a training log, as MXNet prints them. formats.md section 7. What its parsers look for must stay as it
-// is: nothing with '=' after the last value, and no "Train", "Valid" or "Time" right after "Epoch[n] " anywhere else.
+// The lines of a training log, in MXNet's format (docs/formats.md, "Log lines"). Existing log parsers must keep
+// working: nothing with '=' may follow the last value, and "Train", "Valid" or "Time" must not follow "Epoch[n] " in
+// any other line.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +15,19 @@
 
 namespace dtrain::train {
 
-// What was measured between two lines.
+// The speed measured between two log lines.
 struct Speed {
-  int64_t batches;  // fewer than --disp-batches in the first window of an epoch that was resumed in its middle
+  int64_t batches;  // fewer than --disp-batches in the first window of an epoch that was resumed in the middle
   double samples_per_s;
 };
 
-// The speed between lines. Counting starts at 0 in every epoch, or where a resumed epoch goes on; the first batch
-// starts the clock alone, so the first window has one batch more in its metrics than in its time.
+// Measures the speed between log lines. Batches are counted from 0 in every epoch, or from where a resumed epoch
+// continues. The first batch only starts the clock, so the first window has one more batch in its metrics than in its
+// time.
 class Speedometer {
  public:
   Speedometer(int64_t frequent, int64_t batch_size) : frequent_(frequent), batch_size_(batch_size) {}
-  // After each batch: the speed since the last line, if a line is due now.
+  // Called after each batch. Returns the speed since the last line if a line is due now.
   std::optional<Speed> tick(int64_t count, SteadyTime now);
 
  private:
@@ -37,12 +39,12 @@ class Speedometer {
 };
 
 struct SpeedLine {
-  int64_t epoch, count;  // `count`: the last batch of the window
-  int64_t batches;       // of the window
+  int64_t epoch, count;  // `count`: index of the last batch of the window
+  int64_t batches;       // in the window
   double samples_per_s;
   std::span<const MetricValue> values;
 };
-// "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562"; legacy: "Batch [20]".
+// "Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562"; in the legacy format "Batch [20]".
 std::string speed_line(const SpeedLine& line, job::LogFormat format);
 
 std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric);  // set: "Train", "Validation"

@@ -1,4 +1,5 @@
-// What the loss of float16 is multiplied by, so that its gradients neither vanish nor overflow. models.md 7.4.
+// The factor by which the loss is multiplied in float16, so that gradients neither underflow nor overflow. See
+// docs/arithmetic.md, "Loss scaling".
 #pragma once
 
 #include <cstdint>
@@ -8,28 +9,30 @@
 
 namespace dtrain::train {
 
-// Of one worker: each has its own, since gradients leave it divided by it. Checkpoints keep those of all workers.
+// The loss scale of one worker. Each worker has its own, because gradients are divided by it before they leave the
+// worker. Checkpoints keep the scales of all workers.
 class LossScale {
  public:
-  // What changes in a run with a dynamic scale.
+  // The part of a dynamic scale that changes during a run.
   struct State {
-    double scale = 0;  // 0: none is known
+    double scale = 0;  // 0: unknown
     int64_t good_steps = 0;
     bool operator==(const State&) const = default;
   };
 
-  // As job's flags say: "none" (1), "dynamic", or a number.
+  // Parses the value of --loss-scale: "none" (scale 1), "dynamic", or a number.
   static Result<LossScale> parse(std::string_view text);
 
   [[nodiscard]] double value() const { return value_; }
   [[nodiscard]] bool is_dynamic() const { return dynamic_; }
   // The empty state unless the scale is dynamic.
   [[nodiscard]] State state() const { return dynamic_ ? State{value_, good_steps_} : State{}; }
-  // Goes on from there. Nothing happens if the state is empty or the scale is not dynamic.
+  // Continues from `state`. Does nothing if the state is empty or the scale is not dynamic.
   void restore(const State& state);
-  // A step's gradients were all finite: after 2000 such steps the scale doubles, up to 2^24.
+  // Call after a step whose gradients were all finite. After 2000 such steps in a row the scale doubles, up to 2^24.
   void good_step();
-  // They were not: the scale is halved. false: it is 1 already, so it was not the scale's fault.
+  // Call after a step with a gradient that was not finite: halves the scale. Returns false if the scale is not dynamic
+  // or is already 1, so that lowering it cannot help.
   bool lower();
 
  private:

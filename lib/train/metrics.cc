@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kLogOffset = 1e-12;
 
-// How many classes are more probable than the label, or as probable with a lower number. What is not a number counts as
-// more probable, so that a row of them is a miss.
+// Returns how many classes rank before the label: those with a larger probability, or with an equal one and a lower
+// index. NaN counts as larger, so a row of NaNs is a miss.
 int64_t rank_of(std::span<const float> p, int64_t label) {
   const auto at = static_cast<size_t>(label);
   int64_t rank = 0;

@@ -1,4 +1,4 @@
-// metrics.jsonl: one object a line, for machines. formats.md 7.6.
+// metrics.jsonl: one JSON object per line, for programs to read. See docs/formats.md, "Run directory".
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 namespace dtrain::train {
 
 struct MetricsRecord {
-  std::optional<int64_t> epoch = 0;  // nothing: a server, which knows of updates only
-  uint64_t step = 0;                 // since the start of the run
-  // Names of formats.md 7.6. What is not finite is written as null.
+  std::optional<int64_t> epoch = 0;  // nullopt: written by a server, which does not know epochs
+  uint64_t step = 0;                 // updates since the start of the run
+  // The names are listed in docs/formats.md, "Run directory". A value that is not finite is written as null.
   std::vector<std::pair<std::string, double>> values;
 };
 
-// Appends; each line is written by one call, so several processes of a host may share the file.
+// Appends records. Each line is written by one system call, so several processes of a host may share the file.
 class MetricsFile {
  public:
-  MetricsFile() = default;  // none: append does nothing
+  MetricsFile() = default;  // no file: append does nothing
   // Code::kUsage if the file cannot be opened.
   static Result<MetricsFile> open(const std::string& path, std::string role, uint32_t rank);
   MetricsFile(MetricsFile&& other) noexcept;
   MetricsFile& operator=(MetricsFile&& other) noexcept;
   ~MetricsFile();
 
-  // Code::kData if the line could not be written.
+  // Code::kData if the line cannot be written.
   Result<> append(const MetricsRecord& record);
 
  private:

@@ -1,4 +1,4 @@
-// Where the time of training goes: the steps themselves, waiting for data, waiting for the network.
+// Measures how training time is spent: on steps, waiting for data, and waiting for the network.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace dtrain::train {
 
 struct PaceTotals {
   int64_t steps = 0;
-  double seconds = 0;  // of the steps: without validation and checkpoints
+  double seconds = 0;  // of the steps, without validation and checkpoints
   double wait_data_s = 0;
   double wait_network_s = 0;
 };
@@ -20,13 +20,14 @@ class Pace {
  public:
   explicit Pace(int64_t batch_size) : batch_size_(batch_size) {}
 
-  // A step took from `begin` to `end`, `data_ready` in between; `network_s`: what the store has waited since the start.
+  // Adds a step that ran from `begin` to `end`; its batch was ready at `data_ready`. `network_s`: how long the store
+  // has waited for the network since the start, in total.
   void step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, double network_s);
-  // Time that belongs to the steps but to none of them: the wait for the last weights of an epoch.
+  // Adds time that belongs to training but to no single step, such as the wait for the last weights of an epoch.
   void wait(SteadyTime begin, SteadyTime end, double network_s);
 
   [[nodiscard]] const PaceTotals& totals() const { return totals_; }
-  // For the coordinator, at most twice a second: nothing if it is too early.
+  // Returns a report for the coordinator, at most twice a second; nullopt if it is too early for one.
   std::optional<kvstore::Progress> report(uint64_t step, SteadyTime now);
 
  private:
@@ -38,11 +39,11 @@ class Pace {
   std::optional<SteadyTime> reported_at_;
 };
 
-// How many steps fit into `seconds`: at least 1, and at most `steps_done`, so that an estimate from few steps is soon
-// replaced by a better one.
+// Returns how many steps fit into `seconds`: at least 1, and at most `steps_done`, so that an estimate from few steps
+// is soon replaced by a better one.
 uint64_t steps_within(double seconds, double seconds_per_step, uint64_t steps_done);
 
-// Of the seconds that the steps took; 0 without any.
+// Returns `wait_s` as a share of the seconds that the steps took; 0 if there are none.
 double share(double wait_s, const PaceTotals& totals);
 
 }  // namespace dtrain::train

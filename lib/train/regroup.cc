@@ -12,7 +12,7 @@ namespace {
 
 using Groups = std::vector<sync::Group>;
 
-// With the numbers of groups in the order of their first members: equal for equal groups.
+// Renumbers the groups in the order of their first members, so that equal partitions have equal numbers.
 Groups in_order(const Groups& group_of) {
   std::map<sync::Group, sync::Group> numbers;
   Groups ordered;
@@ -22,7 +22,7 @@ Groups in_order(const Groups& group_of) {
   return ordered;
 }
 
-// "#0 #2 (31.5 to 32.0 samples/s), #1 (10.4 samples/s)": workers as in a groups file.
+// Example: "#0 #2 (31.5 to 32.0 samples/s), #1 (10.4 samples/s)". Workers are written as in a groups file.
 std::string text(const Groups& group_of, const std::vector<double>& speeds) {
   std::vector<std::string> groups;
   for (sync::Group group = 0; std::ranges::find(group_of, group) != group_of.end(); group++) {
@@ -52,7 +52,7 @@ int64_t Regrouper::members() const {
   return std::ranges::count(spec_.group_of, spec_.group_of[coordinator_.rank()]);
 }
 
-// All know all speeds, so all come to the same groups by themselves.
+// Every worker gets all speeds, so all compute the same groups independently.
 Result<bool> Regrouper::run(double samples_per_s) {
   std::vector<double> own(coordinator_.workers(), 0.0);
   own[coordinator_.rank()] = samples_per_s;
@@ -73,7 +73,7 @@ Result<bool> Regrouper::run(double samples_per_s) {
   return true;
 }
 
-// Nobody begins a step before the servers know the groups, for rank 0 comes to the meeting after them.
+// Rank 0 enters the meeting only after the servers know the groups, so no worker begins a step before that.
 Result<> Regrouper::hand_out(const Groups& group_of) {
   uint64_t step = 0;
   if (coordinator_.rank() == 0) {

@@ -1,5 +1,5 @@
-// Groups of a GSP job by what its workers did in an epoch (--regroup-every): who is about as fast as who goes with whom
-// from the next one on. distributed.md 2.7, R-G11.
+// --regroup-every: every E epochs, regroups the workers of a GSP job by the speeds measured in the last epoch, so that
+// workers of similar speed are in one group. See docs/protocol.md, "Groups".
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace dtrain::train {
 
 struct RegroupSpec {
-  int64_t every = 0;                       // epochs; 0: never
-  std::vector<sync::Group> group_of = {};  // by rank, at the start
-  bool is_bounded = false;                 // how far groups may be apart: then all workers stop together
+  int64_t every = 0;                       // in epochs; 0: never
+  std::vector<sync::Group> group_of = {};  // by rank, the groups at the start
+  bool is_bounded = false;                 // whether the lead of a group is bounded; if so, all workers stop together
 };
 
-// The parts are borrowed and outlive it.
+// The store and the coordinator are borrowed and must outlive this object.
 class Regrouper {
  public:
   Regrouper(RegroupSpec spec, kvstore::Store& store, kvstore::Coordinator& coordinator, Log log);
@@ -27,18 +27,18 @@ class Regrouper {
   [[nodiscard]] bool is_due(int64_t finished_epochs) const {
     return spec_.every > 0 && finished_epochs % spec_.every == 0;
   }
-  // All workers call it when they stand still with the newest weights. `samples_per_s`: this worker's in the last epoch
-  // while it waited for nobody; 0: it has made no step, and then all groups stay. True: there are new groups, and the
-  // store's next step is another one.
+  // All workers call it between epochs, with the newest weights and no step in progress. `samples_per_s`: this worker's
+  // speed in the last epoch, without time spent waiting for the network; 0 if it made no step, in which case the groups
+  // do not change. Returns true if there are new groups; the number of the store's next step has then changed.
   Result<bool> run(double samples_per_s);
 
-  // Workers in this one's group.
+  // The number of workers in this worker's group.
   [[nodiscard]] int64_t members() const;
 
  private:
   Result<> hand_out(const std::vector<sync::Group>& group_of);
 
-  RegroupSpec spec_;  // group_of: as it is now
+  RegroupSpec spec_;  // spec_.group_of is kept up to date
   kvstore::Store& store_;
   kvstore::Coordinator& coordinator_;
   Log log_;

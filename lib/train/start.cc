@@ -44,7 +44,7 @@ Result<> fill(const std::vector<NamedArray>& arrays, const std::vector<Parameter
               extra == arrays.end() ? "a name twice" : extra->name);
 }
 
-// The slots that the rule has, in canonical order; those that it does not have are left behind.
+// Returns the slots that the optimizer uses, in canonical order; other slots are dropped.
 Result<std::vector<NamedArray>> pick_slots(const std::vector<NamedArray>& slots, const StartSpec& spec,
                                            const ParameterView& view) {
   DT_TRY(const std::vector<std::string> rule_slots, optim::state_slots(spec.optimizer));

@@ -1,4 +1,4 @@
-// Where a run begins: from drawn weights, or from a checkpoint.
+// The initial state of a run: newly drawn weights, or a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace dtrain::train {
 
 struct StartFrom {
   std::string prefix;
-  // --load-epoch: this one. Nothing (--resume): the newest of the prefix.
+  // --load-epoch: the epoch to load. nullopt (--resume): the newest checkpoint of the prefix.
   std::optional<int64_t> epoch;
 };
 
@@ -30,25 +30,27 @@ struct StartSpec {
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
   std::string job_hash, job_text;                      // of this run's JobSpec
-  std::function<int64_t(int64_t epochs)> steps_until;  // EpochRule's
+  std::function<int64_t(int64_t epochs)> steps_until;  // EpochRule::steps_until
   uint64_t samples_per_epoch = 0;                      // of all workers together
-  bool in_step = true;                                 // each worker does exactly so many
+  bool in_step = true;  // EpochRule::in_step: each worker makes exactly steps_until(n) steps in n epochs
 };
 
 struct Start {
   Position position;
   kvstore::TrainingState state;
-  std::vector<std::vector<double>> metric_sums;  // by rank; may be shorter than there are workers
+  std::vector<std::vector<double>> metric_sums;  // by rank; may be shorter than the number of workers
   std::vector<LossScale::State> loss_scales;     // likewise
-  std::vector<uint64_t> worker_steps;            // CheckpointHeader's
+  std::vector<uint64_t> worker_steps;            // as in CheckpointHeader
 };
 
-// Fills the view's weights and statistics. Called on rank 0 alone; the others get all of it from there.
+// Fills the view's weights and statistics. Called only on rank 0; the other workers receive everything from there.
 //
-// A checkpoint without .states is foreign: its optimizer begins with empty slots, its schedule at the beginning of the
-// epoch, and the gammas that the graph fixes to 1 are set to 1 (models.md 2.1). One of dtrain's own continues bit by
-// bit. Code::kData: damaged, or of another network (names the first array that is missing or has another shape);
-// kUsage: of another optimizer; kNotFound: there is none. Another job: a warning that lists the keys that differ.
+// A checkpoint without .states is foreign: the optimizer starts with empty slots, the schedule at the beginning of the
+// epoch, and gammas that the graph fixes to 1 are set to 1 (docs/arithmetic.md, "Operators"). A checkpoint that dtrain
+// wrote with .states continues bit by bit. A checkpoint of a job with another JobSpec gives a warning that lists the
+// keys that differ.
+// Errors: Code::kData if the checkpoint is damaged or of another network (names the first array that is missing or has
+// another shape); kUsage if it was written with another optimizer; kNotFound if there is none.
 Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log);
 
 }  // namespace dtrain::train

@@ -43,7 +43,7 @@ Result<> StepRunner::hand_over(size_t device, size_t bucket) {
   return parts_.store.gradient_ready({bucket, device}, step_, samples_);
 }
 
-// In the devices' threads: a group's operation may wait until all have come.
+// Runs in the devices' threads, because a collective operation may wait until all devices have called it.
 Result<> StepRunner::hand_over_all() {
   const auto of_device = [this](size_t device) -> Result<> {
     for (size_t bucket = parts_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(hand_over(device, bucket));
@@ -89,7 +89,8 @@ Result<> StepRunner::leave_out(const std::string& why) {
 
 namespace {
 
-// Calls visit(array) for the moving statistics of a view, until an Error: at once where they lie in one piece.
+// Calls visit(array) for the moving statistics of a view until an Error: once if they are contiguous, else per
+// parameter.
 template <class Visit>
 Result<> visit_statistics(const ParameterView& view, const Visit& visit) {
   if (!view.all_statistics.empty()) return visit(view.all_statistics);
@@ -99,7 +100,7 @@ Result<> visit_statistics(const ParameterView& view, const Visit& visit) {
 
 }  // namespace
 
-// The forward pass mixes the batch into the moving statistics, and what is not a number stays in them for ever.
+// The forward pass mixes the batch into the moving statistics, and a NaN would stay in them forever.
 Result<> StepRunner::keep_statistics() {
   kept_statistics_.clear();
   for (size_t device = 0; device < parts_.devices.size(); device++) {
@@ -126,8 +127,8 @@ Result<> StepRunner::restore_statistics() {
   return {};
 }
 
-// The other workers' round waits for this one: it gives zeros that count for no sample. Alone, the step simply has not
-// been.
+// The other workers' round waits for this worker, so it pushes zero gradients that count for no sample. A worker that
+// is alone pushes nothing.
 Result<> StepRunner::hand_over_nothing() {
   if (parts_.workers == 1) return {};
   samples_ = 0;
@@ -173,10 +174,10 @@ Result<> StepRunner::check_loss(const exec::Batch& input) {
   return tl::unexpected(not_finite("loss", bad_layer(parts_.graph, compiled, view, input, probabilities)));
 }
 
-// After a step in which nobody on the host saw the gradients.
+// Runs after a step whose gradients were not visible to the host.
 Result<> StepRunner::check_devices() {
   if (holds_back() && parts_.devices.left_out_update()) {
-    // What was given away was finite, so it is the sum that overflowed.
+    // The gradients that this worker handed over were finite, so their sum overflowed.
     return fail(Code::kInternal,
                 "step {}, rank {}: the sum of the devices' gradients of an earlier step was not finite, and no weight "
                 "has changed since",
@@ -191,7 +192,8 @@ Result<> StepRunner::check_devices() {
   return bad == nullptr || may_leave_out_steps() ? Result<>{} : tl::unexpected(not_finite("gradient", *bad));
 }
 
-// Takes the time of a copy of all gradients. Never "": the sum that the device looked at may have been elsewhere.
+// Takes as long as a copy of all gradients. Never returns "": the device may have found the bad value in a sum that the
+// host does not see.
 Result<std::string> StepRunner::bad_gradient_on(size_t device) {
   const ParameterView& there = parts_.devices.device_parameters(device);
   const ParameterView& host = parts_.devices.parameters(device);
@@ -200,7 +202,7 @@ Result<std::string> StepRunner::bad_gradient_on(size_t device) {
   return name.empty() ? "?" : name;
 }
 
-// What was held back is given away, or left out.
+// Hands over the gradients that were held back, or leaves the step out.
 Result<bool> StepRunner::conclude() {
   const std::string* bad = first_bad_gradient();
   if (!bad_loss_ && bad == nullptr) {

@@ -1,4 +1,5 @@
-// One training step: forward, backward, gradients to the store as they come, and a look at whether they are numbers.
+// One training step: the forward and backward passes, handing gradients to the store as they become ready, and the
+// check that they are finite.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@ namespace dtrain::train {
 struct StepParts {
   const graph::Graph& graph;
   Shape image;                                                   // [c, h, w]
-  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as the executors were compiled with
+  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as compiled into the executors
   exec::DeviceGroup& devices;
-  std::vector<size_t> bucket_begin;  // as the executors were compiled with
+  std::vector<size_t> bucket_begin;  // as compiled into the executors
   kvstore::Store& store;
   uint32_t rank = 0;
   uint32_t workers = 1;
@@ -34,39 +35,41 @@ struct StepParts {
   Log log;
 };
 
-// One thread calls it. run() allocates nothing unless something is not finite.
+// Used by one thread. run() allocates nothing unless a value is not finite.
 //
-// Devices that have the parameters in their own memory run a step as one piece of work, so there is nothing to look at
-// before its end; they look at the gradients by themselves, and leave out an update that would spoil the weights. A
-// worker that is alone with one such device leaves all of it to the device: whether the step counts, the statistics, a
-// dynamic loss scale. The host hears of it at the step's end, and counts along.
+// Devices that keep the parameters in their own memory run a step as one unit of work, so the host can check nothing
+// before its end. Such devices check the gradients themselves and skip an update that would corrupt the weights. A
+// single worker with one such device leaves every decision to the device: whether the step counts, the moving
+// statistics, and a dynamic loss scale. The host learns the result at the end of the step and keeps its own counters in
+// agreement.
 class StepRunner {
  public:
   explicit StepRunner(StepParts parts);
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  // true: the batch's gradients are with the store, as its step `step`: the updates before it, those of earlier
-  // processes included. false (--on-nan skip): the loss or a gradient was not finite, and the batch counts for nothing;
-  // in a job the others' gradients count without it. Code::kInternal (--on-nan fail): the same; names step, rank and
-  // layer.
-  // `next`: the batch of the step after this one, if it is known: it may go to the devices beside this step. It stays
-  // as it is until then.
+  // Returns true if the store has received the batch's gradients for step `step`, which is the number of updates before
+  // it, including those of earlier processes. Returns false (--on-nan skip, or a dynamic loss scale) if the loss or a
+  // gradient was not finite; then the batch counts for nothing, and in a job with several workers the others' gradients
+  // count without it. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer.
+  // `next`: the batch of the following step, if known. It may be copied to the devices during this step, and must not
+  // change before that step.
   Result<bool> run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next = nullptr);
-  // Between steps.
+  // Call between steps only.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }
   // Whether run() may return false.
   [[nodiscard]] bool may_leave_out_steps() const {
     return parts_.on_nan == job::OnNan::kSkip || parts_.loss_scale.is_dynamic();
   }
-  // Until the weights are those after the last step.
+  // Waits until the weights include the last step.
   Result<> wait_for_weights();
 
  private:
   [[nodiscard]] size_t end_of(size_t bucket) const;
-  // Nothing is given away before all of it has been looked at: what the store has cannot be taken back.
+  // Whether gradients are held back until all of them have been checked. What the store has received cannot be
+  // withdrawn.
   [[nodiscard]] bool holds_back() const { return may_leave_out_steps() && !device_decides_; }
-  // Whether the step's gradients overflowed by the loss scale, which then is a smaller one.
+  // True if float16 gradients overflowed and a smaller loss scale can help; lowers the scale.
   bool overflowed();
   Result<> compute(const exec::Batch& input);
   Result<> check_loss(const exec::Batch& input);
@@ -84,17 +87,17 @@ class StepRunner {
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
   StepParts parts_;
-  const bool on_device_;       // the parameters are
-  const bool device_decides_;  // whether a step counts
+  const bool on_device_;       // whether the parameters are in the device's memory
+  const bool device_decides_;  // whether the device decides if a step counts
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;
   uint32_t samples_ = 0;
   bool bad_loss_ = false;
-  uint64_t announced_ = 0;  // the serial number of the batch; 0: none
-  // While it holds back:
+  uint64_t announced_ = 0;  // serial number of the batch; 0: none
+  // Used while gradients are held back:
   std::vector<std::string> bad_gradient_;  // by device: the first one found in this step
-  std::vector<float> kept_statistics_;     // as they were before it
+  std::vector<float> kept_statistics_;     // as they were before the step
 };
 
 }  // namespace dtrain::train

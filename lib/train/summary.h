@@ -1,4 +1,4 @@
-// summary.json: what came of a run, written when it ends, also when it fails. formats.md 7.6.
+// summary.json: the results of a run, written when it ends, even if it fails. See docs/formats.md, "Run directory".
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,31 @@
 namespace dtrain::train {
 
 struct Summary {
-  std::string job;       // its name: of the run directory; as dtrain ps has it in a job of several processes
+  std::string job;       // the run directory's name; in a job of several processes the name that `dtrain ps` shows
   std::string job_hash;  // of the JobSpec
   std::string build;     // build id
   std::string network, store;
   int64_t workers = 1, servers = 0;
   std::vector<std::string> devices;  // "cpu(0)", by worker
   std::string dtype = "float32";
-  int64_t epochs = 0;  // finished
-  // Nothing: there was none, or it was not a number.
+  int64_t epochs = 0;  // finished epochs
+  // nullopt if not measured.
   std::optional<double> train_accuracy, validation_accuracy, best_validation_accuracy;
   std::vector<TimeToAccuracy> time_to_train_accuracy, time_to_validation_accuracy;  // --log-time-to
-  int64_t epochs_at_chance = 0;  // whose training loss was no better than a guess
+  int64_t epochs_at_chance = 0;  // epochs whose training loss was no better than a guess
   uint64_t samples = 0;          // of the whole job, in this run
   double samples_per_s = 0;      // of the whole job, without validation
   double seconds = 0;
   double wait_data_share = 0, wait_network_share = 0;
   std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"
   int exit_code = 0;
-  std::string error;  // the first one; empty: none
+  std::string error;  // the first error; empty: none
 };
 
 std::string to_json(const Summary& summary);
 Result<> write_summary(const std::string& path, const Summary& summary);
 
-// The largest resident set of this process so far.
+// The largest resident set size of this process so far.
 uint64_t peak_rss_bytes();
 
 }  // namespace dtrain::train

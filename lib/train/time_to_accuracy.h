@@ -1,4 +1,4 @@
-// --log-time-to: when an accuracy was reached for the first time. R-G12.
+// --log-time-to: records when each accuracy level was first reached.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ struct TimeToAccuracy {
   uint64_t samples = 0;  // of all workers, applied since the start of the run
 };
 
-// The levels are every, 2 every, ... up to 1.
+// The levels are `every`, 2 * `every`, ... up to 1.
 class AccuracyTimes {
  public:
   explicit AccuracyTimes(double every) : every_(every) {}  // 0: no levels
 
-  // An accuracy was measured: the levels that it has reached first, in order; valid until the next call. One that is
-  // not a number reaches none.
+  // Records a measured accuracy. Returns the levels that it is the first to reach, in order; valid until the next call.
+  // NaN reaches none.
   std::span<const TimeToAccuracy> note(double accuracy, double seconds, uint64_t samples);
   [[nodiscard]] const std::vector<TimeToAccuracy>& all() const { return reached_; }
 

@@ -15,8 +15,8 @@
 namespace dtrain::train {
 namespace {
 
-// A network that predicts the shares of the classes, whatever the picture, comes to a loss a little below that of a
-// guess; one that learns at all is well below it on the mean of an epoch.
+// A network that predicts the class frequencies regardless of the image reaches a loss a little below that of a uniform
+// guess. A network that learns at all is well below it, averaged over an epoch.
 constexpr double kNotLearned = 0.99;
 
 SteadyTime now() {
@@ -25,7 +25,7 @@ SteadyTime now() {
 
 }  // namespace
 
-// What each worker alone knows of its own, by rank, and what was added up beside it.
+// State that only each worker knows about itself, gathered by rank, and further numbers summed in the same exchange.
 struct Gathered {
   std::vector<std::vector<double>> metric_sums;
   std::vector<LossScale::State> loss_scales;
@@ -41,7 +41,7 @@ class Trainer::Impl {
  private:
   [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
   [[nodiscard]] bool saves() const { return is_rank_0() && !spec_.save_prefix.empty(); }
-  [[nodiscard]] int64_t batches() const { return parts_.training_data.batches(); }  // of a pass
+  [[nodiscard]] int64_t batches() const { return parts_.training_data.batches(); }  // in one pass over the data
   [[nodiscard]] double rate_of_next_update() const;
   [[nodiscard]] bool store_counts_samples() const;
 
@@ -84,25 +84,25 @@ class Trainer::Impl {
   AccuracyTimes training_times_, validation_times_;
   Regrouper regrouper_;
 
-  Position position_;                   // steps: this worker's
-  uint64_t own_steps_ = 0;              // since the start of the run, earlier processes included
-  uint64_t own_steps_at_begin_ = 0;     // of this process
-  std::vector<uint64_t> worker_steps_;  // of all, when they last met; empty: all have done the same
-  uint64_t updates_ = 0;                // the store's next step
-  uint64_t samples_ = 0;                // since the start of the run, of all workers
-  uint64_t samples_at_begin_ = 0;       // of this process
-  uint64_t unshared_samples_ = 0;       // of this worker, that are in its moving statistics only
-  bool is_reading_ = false;             // a pass over the data is under way
-  SteadyTime step_began_;               // the last one
+  Position position_;                   // `step` counts this worker's steps
+  uint64_t own_steps_ = 0;              // since the start of the run, including earlier processes
+  uint64_t own_steps_at_begin_ = 0;     // own_steps_ when this process began
+  std::vector<uint64_t> worker_steps_;  // of all workers at their last meeting; empty: all have made the same number
+  uint64_t updates_ = 0;                // the number of the store's next step
+  uint64_t samples_ = 0;                // of all workers since the start of the run
+  uint64_t samples_at_begin_ = 0;       // samples_ when this process began
+  uint64_t unshared_samples_ = 0;       // this worker's samples that only its own moving statistics include
+  bool is_reading_ = false;             // a pass over the data is in progress
+  SteadyTime step_began_;               // when the last step began
   double rate_ = 0;
-  SteadyTime began_;  // when everybody had the initial weights
+  SteadyTime began_;  // when every worker had the initial weights
   SteadyTime last_save_;
-  uint64_t save_meeting_ =
-      0;  // after so many own steps all meet, to see whether a mid-epoch checkpoint is due; 0: never
+  // After this many own steps all workers meet to decide whether a checkpoint within the epoch is due; 0: never.
+  uint64_t save_meeting_ = 0;
   SteadyTime last_save_meeting_;
-  uint64_t steps_at_save_meeting_ = 0;  // of this process, at the last one
-  PaceTotals at_window_;                // of pace_, when the last window began
-  PaceTotals at_epoch_;                 // of pace_, when the epoch began
+  uint64_t steps_at_save_meeting_ = 0;  // steps of this process at the last save meeting
+  PaceTotals at_window_;                // pace_'s totals when the last window began
+  PaceTotals at_epoch_;                 // pace_'s totals when the epoch began
   TrainOutcome outcome_;
 };
 
@@ -126,14 +126,14 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
       validation_times_(spec_.log_time_to),
       regrouper_(spec_.regroup, parts_.store, parts_.coordinator, parts_.log) {}
 
-// R-D9: by the samples that will have been applied, this update's included.
+// The learning rate depends on the samples that will have been applied, including those of this update.
 double Trainer::Impl::rate_of_next_update() const {
   const auto samples = static_cast<double>(samples_ + spec_.epoch.samples_per_update);
   return optim::learning_rate(spec_.schedule, samples / static_cast<double>(spec_.epoch.samples));
 }
 
-// Where all steps of all workers count, each worker knows the sum by itself and need not wait for the weights. A step
-// that one worker leaves out is known to the store alone.
+// If every step of every worker counts, each worker can compute the sum itself and need not wait for the weights. If a
+// worker may leave out a step, only the store knows the sum.
 bool Trainer::Impl::store_counts_samples() const {
   return !spec_.epoch.in_step || (parts_.coordinator.workers() > 1 && step_runner_.may_leave_out_steps());
 }
@@ -152,8 +152,8 @@ Result<Start> Trainer::Impl::own_start() {
                     parts_.graph, parts_.training.parameters(), parts_.log);
 }
 
-// Only rank 0 has read the checkpoint: adding its numbers to the others' zeros hands them out. First what all share,
-// then for each rank its steps, its loss scale (two numbers) and its sums.
+// Only rank 0 has read the checkpoint. Adding its numbers to the other workers' zeros distributes them. The shared
+// numbers come first, then for each rank its steps, its loss scale (two numbers) and its metric sums.
 Result<> Trainer::Impl::agree_on(Start& start) {
   constexpr size_t kShared = 5;
   const size_t workers = parts_.coordinator.workers();
@@ -176,7 +176,7 @@ Result<> Trainer::Impl::agree_on(Start& start) {
         of_rank[2] = static_cast<double>(start.loss_scales[rank].good_steps);
       }
       const bool fits = rank < start.metric_sums.size() && start.metric_sums[rank].size() == sums;
-      if (fits) std::ranges::copy(start.metric_sums[rank], of_rank.begin() + 3);  // else: other metrics than then
+      if (fits) std::ranges::copy(start.metric_sums[rank], of_rank.begin() + 3);  // else: other metrics were in use
     }
   }
   DT_TRY(const std::vector<double> agreed, parts_.coordinator.sum("the start of training", numbers));
@@ -195,7 +195,7 @@ Result<> Trainer::Impl::agree_on(Start& start) {
 Result<> Trainer::Impl::begin() {
   const EpochRule& epoch = spec_.epoch;
   DT_CHECK(epoch.samples > 0 && epoch.samples_per_step > 0 && epoch.samples_per_update > 0, "an epoch without samples");
-  flush_denormals();  // the store may update in this thread
+  flush_denormals();  // the store may run updates in this thread
   DT_TRY(training_metrics_, Metrics::create(spec_.metrics));
   validation_metrics_ = training_metrics_;
   if (parts_.coordinator.workers() > 1) {
@@ -211,7 +211,7 @@ Result<> Trainer::Impl::begin() {
   if (samples_ > 0 && rate_ != spec_.schedule.base && is_rank_0()) {
     parts_.log.info("Adjust learning rate to {:e} for epoch {}", rate_, position_.epoch);
   }
-  // Last: the file says that training has begun.
+  // Opened last, because the file's existence says that training has begun.
   if (!spec_.metrics_path.empty()) {
     DT_TRY(metrics_file_, MetricsFile::open(spec_.metrics_path, "worker", parts_.coordinator.rank()));
   }
@@ -233,7 +233,7 @@ Result<TrainOutcome> Trainer::Impl::run() {
   return outcome();
 }
 
-// false: asked to stop before its end.
+// Returns false if asked to stop before the end of the epoch.
 Result<bool> Trainer::Impl::train_epoch() {
   if (position_.step == 0) training_metrics_.start_epoch();
   training_metrics_.start_window();
@@ -259,13 +259,13 @@ Result<bool> Trainer::Impl::epoch_is_over() {
     DT_TRY(samples_, parts_.store.samples_applied());
   }
   if (spec_.epoch.in_step) return own_steps_ >= static_cast<uint64_t>(spec_.epoch.steps_until(next));
-  // Both may have waited for the last step's weights, which belongs to the steps.
+  // Both calls may have waited for the weights of the last step; that time belongs to the steps.
   pace_.wait(begin, now(), parts_.store.times().wait_s);
   return samples_ >= static_cast<uint64_t>(next) * spec_.epoch.samples;
 }
 
-// Until all workers stand still. Whether to stop is one answer for all: some may have come here for the epoch's end,
-// and others because they were asked to stop.
+// Waits until no worker has a step in progress. All workers get the same answer to whether to stop: some may have come
+// here because the epoch ended, and others because they were asked to stop.
 Result<bool> Trainer::Impl::meet(bool stopping) {
   if (spec_.epoch.same_weights) return stopping;
   DT_TRY_VOID(step_runner_.wait_for_weights());
@@ -277,7 +277,7 @@ Result<bool> Trainer::Impl::meet(bool stopping) {
   return all[0] > 0;
 }
 
-// One model for everybody, and for the checkpoint.
+// Gives all workers, and the checkpoint, the same model.
 Result<> Trainer::Impl::share_weights() {
   DT_TRY_VOID(step_runner_.wait_for_weights());
   DT_TRY_VOID(parts_.store.refresh(), "fetching the newest weights");
@@ -288,7 +288,7 @@ Result<> Trainer::Impl::share_weights() {
   return {};
 }
 
-// The shares' lengths differ, so do the workers' passes; in BSP a pass is an epoch.
+// Workers' shares of the data differ in length, so their passes do too. In BSP a pass is an epoch.
 Result<const data::LoadedBatch*> Trainer::Impl::next_batch() {
   const auto length = static_cast<uint64_t>(batches());
   const uint64_t at = own_steps_ % length;
@@ -305,8 +305,8 @@ void Trainer::Impl::note_rate() {
   rate_ = rate;
 }
 
-// --inject: the time between two steps is that of the computing that it stands for, so it passes before a step, whose
-// weights came when the last one's gradients were pushed.
+// --inject step-ms: the wait stands for computation, which lies between fetching the weights and pushing the gradients.
+// It comes before a step because the step's weights are requested right after the previous gradients are pushed.
 Result<> Trainer::Impl::pace() {
   parts_.kill.reached(own_steps_);
   if (parts_.pacer != nullptr) DT_TRY_VOID(parts_.pacer->wait(step_began_));
@@ -327,7 +327,7 @@ Result<> Trainer::Impl::step() {
     if (!store_counts_samples()) samples_ += spec_.epoch.samples_per_step;
     DT_TRY_VOID(training_metrics_.add(parts_.training.probabilities(), batch->labels, batch->count));
   }
-  // A step that the others made without this worker is an update all the same.
+  // A step that the other workers made without this one is an update nevertheless.
   if (applied || parts_.coordinator.workers() > 1) updates_++;
   pace_.step(begin, data_ready, now(), parts_.store.times().wait_s);
   return {};
@@ -338,7 +338,7 @@ void Trainer::Impl::report_progress() {
   if (progress) parts_.coordinator.report(*progress);
 }
 
-// `count`: of the batch just done, from 0.
+// `count`: the index of the finished batch, from 0.
 Result<> Trainer::Impl::after_step(int64_t count) {
   report_progress();
   const std::optional<Speed> speed = speedometer_.tick(count, now());
@@ -364,7 +364,8 @@ Result<> Trainer::Impl::after_step(int64_t count) {
   return save_last_if_due();
 }
 
-// Training's is that of the epoch so far, taken with each line of the speed: a few batches alone would reach too much.
+// Training accuracy is that of the epoch so far, noted with each speed line: over a few batches alone it would reach
+// levels by chance.
 Result<> Trainer::Impl::note_accuracy(bool validation, double accuracy) {
   if (!is_rank_0()) return {};
   AccuracyTimes& times = validation ? validation_times_ : training_times_;
@@ -377,14 +378,15 @@ Result<> Trainer::Impl::note_accuracy(bool validation, double accuracy) {
   return {};
 }
 
-// With how far training has come: seconds since it began here, samples of all workers since the start of the run.
+// Adds how far training has come: the seconds since it began in this process, and the samples of all workers since the
+// start of the run.
 Result<> Trainer::Impl::write_metrics(std::vector<std::pair<std::string, double>> values) {
   values.emplace_back("seconds", seconds());
   values.emplace_back("samples", static_cast<double>(samples_));
   return metrics_file_.append({.epoch = position_.epoch, .step = updates_, .values = std::move(values)});
 }
 
-// Rank 0 says so for all: they have the same weights, or soon will.
+// Rank 0 warns for all workers, because they have the same weights or soon will.
 void Trainer::Impl::warn_if_at_chance() {
   const double loss = training_metrics_.epoch_cross_entropy();
   const double chance = training_metrics_.chance_cross_entropy();
@@ -424,7 +426,7 @@ Result<> Trainer::Impl::end_epoch() {
   if (step_runner_.loss_scale().is_dynamic()) {
     DT_TRY(gathered, gather("the loss scales"));
   }
-  gathered.metric_sums.clear();  // the next epoch begins with none
+  gathered.metric_sums.clear();  // the next epoch begins with empty sums
   if (due && saves()) DT_TRY_VOID(save({spec_.save_prefix, finished}, {finished, 0}, std::move(gathered)));
   DT_TRY_VOID(evaluate());
   if (regrouper_.is_due(finished) && finished < spec_.num_epochs) DT_TRY_VOID(regroup());
@@ -432,7 +434,7 @@ Result<> Trainer::Impl::end_epoch() {
   return {};
 }
 
-// By how fast this worker has been without the others.
+// Uses this worker's own speed, without the time spent waiting for the network.
 Result<> Trainer::Impl::regroup() {
   const PaceTotals& totals = pace_.totals();
   const double samples = static_cast<double>((totals.steps - at_epoch_.steps) * spec_.batch_size);
@@ -457,7 +459,8 @@ Result<> Trainer::Impl::evaluate() {
   return note_accuracy(true, accuracy);
 }
 
-// For a checkpoint: every worker's sums of the epoch begun and its loss scale. `more` is added up beside them.
+// Collects for a checkpoint every worker's metric sums of the current epoch and its loss scale. `more` is summed in the
+// same exchange.
 Result<Gathered> Trainer::Impl::gather(const std::string& why, std::vector<double> more) {
   const size_t workers = parts_.coordinator.workers();
   const std::vector<double>& own = training_metrics_.sums();
@@ -493,7 +496,8 @@ double Trainer::Impl::seconds_to_next_save() const {
   return spec_.save_every_s - std::chrono::duration<double>(now() - last_save_).count();
 }
 
-// Of rank 0: by the pace since the last meeting, and soon as long as the pace is hardly known.
+// Called by rank 0. Estimates from the pace since the last meeting; while the pace is poorly known, the next meeting is
+// soon.
 uint64_t Trainer::Impl::next_save_meeting() const {
   const uint64_t steps = own_steps_ - own_steps_at_begin_;
   const double seconds = std::chrono::duration<double>(now() - last_save_meeting_).count();
@@ -501,8 +505,9 @@ uint64_t Trainer::Impl::next_save_meeting() const {
   return own_steps_ + steps_within(left, seconds / static_cast<double>(steps - steps_at_save_meeting_), steps);
 }
 
-// --save-every is a time, which each worker sees pass at another step. So rank 0, which writes, looks at its clock, and
-// all agree on the step after which they meet next. Only where all have the same weights (BSP).
+// --save-every is a time, which passes at a different step on each worker. So rank 0, which writes the checkpoint,
+// reads its clock, and all workers agree on the step after which they meet next. Only used if all workers have the same
+// weights (BSP).
 Result<> Trainer::Impl::save_last_if_due() {
   if (save_meeting_ == 0 || own_steps_ < save_meeting_) return {};
   DT_TRY(const bool over, epoch_is_over());

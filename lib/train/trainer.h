@@ -1,5 +1,5 @@
-// The training of one worker: epochs of steps, evaluation, checkpoints, the log. The same code alone and in a job; what
-// differs is behind the store and the coordinator.
+// The training loop of one worker: epochs of steps, validation, checkpoints, the log. The same code runs alone and in a
+// job; the differences are behind the store and the coordinator.
 #pragma once
 
 #include <cstdint>
@@ -29,26 +29,27 @@
 
 namespace dtrain::train {
 
-// When an epoch ends for a worker (R-D9, R-G6). An epoch is `samples` applied, whoever computed them; the worker goes
-// round its own share of the data meanwhile, in passes of as many batches as the loader has.
+// Decides when an epoch ends for a worker. An epoch is `samples` applied samples, whichever workers computed them.
+// Meanwhile each worker cycles through its own share of the data, in passes of as many batches as its loader has. See
+// docs/architecture.md, "One training step".
 struct EpochRule {
-  // true: after so many steps of its own that all workers' together have the samples: BSP, and whatever bounds how far
-  // workers may be apart. false: as soon as it hears from the store that the samples are in.
+  // true: after a fixed number of its own steps, chosen so that all workers together reach the samples. Used by BSP and
+  // whenever the lead of a worker is bounded. false: as soon as the store reports that the samples have been applied.
   bool in_step = true;
-  bool same_weights = true;       // all workers begin a step with the same ones: BSP. Else they meet at an epoch's end
-  uint64_t samples = 0;           // of all workers; as what follows, to be given
-  uint64_t samples_per_step = 0;  // of all workers, each doing one
-  uint64_t samples_per_update = 0;  // of those whose gradients are summed with this worker's
+  // Whether all workers begin a step with the same weights (BSP). Otherwise they meet at the end of an epoch.
+  bool same_weights = true;
+  uint64_t samples = 0;             // in an epoch, of all workers; this and the next two must be set
+  uint64_t samples_per_step = 0;    // of all workers, one step each
+  uint64_t samples_per_update = 0;  // of the workers whose gradients are summed with this worker's
 
-  // A worker's steps in the first `epochs` ones; not in step: on average.
+  // A worker's steps in the first `epochs` epochs; an average if not in_step.
   [[nodiscard]] int64_t steps_until(int64_t epochs) const {
     return static_cast<int64_t>((static_cast<uint64_t>(epochs) * samples + samples_per_step - 1) / samples_per_step);
   }
 };
 
-// Plain data.
 struct TrainSpec {
-  int64_t num_epochs = 1;  // epochs begin .. num_epochs - 1
+  int64_t num_epochs = 1;  // the run ends after this many epochs, including those before a checkpoint
   int64_t batch_size = 1;  // of this worker
   EpochRule epoch;
   RegroupSpec regroup = {};
@@ -56,52 +57,53 @@ struct TrainSpec {
   job::OnNan on_nan = job::OnNan::kFail;
   LossScale loss_scale = {};
 
-  // The store applies these; here they make initial weights, the header of checkpoints and the lines about the rate.
+  // The store applies the optimizer and the schedule; the trainer uses them for initial weights, checkpoint headers and
+  // log lines about the learning rate.
   optim::OptimizerSpec optimizer;
   optim::ScheduleSpec schedule;
   InitializerSpec initializer;
   uint64_t seed = 0;
-  std::string job_hash, job_text;  // of the JobSpec: for checkpoints
+  std::string job_hash, job_text;  // of the JobSpec, for checkpoints
 
-  std::optional<StartFrom> start_from;  // --load-epoch, --resume; nothing: drawn weights
+  std::optional<StartFrom> start_from;  // --load-epoch, --resume; nullopt: newly drawn weights
   std::string save_prefix;              // of checkpoints; empty: none are written
-  int64_t save_period = 1;              // epochs; 0: never
-  double save_every_s = 0;              // between mid-epoch checkpoints; 0: off
-  bool save_optimizer_states = true;    // mid-epoch checkpoints always have them: they hold the position
+  int64_t save_period = 1;              // in epochs; 0: never
+  double save_every_s = 0;              // between checkpoints within an epoch; 0: off
+  bool save_optimizer_states = true;    // checkpoints within an epoch always have them, because they hold the position
 
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;
   std::string metrics_path;         // metrics.jsonl, appended to; empty: none
-  bool data_can_be_learned = true;  // false: labels are drawn (--benchmark), so nobody wonders at a loss at chance
-  double log_time_to = 0;           // rank 0: the first time at each multiple of it as accuracy is noted; 0: off
+  bool data_can_be_learned = true;  // false: labels are random (--benchmark), so no warning if the loss stays at chance
+  double log_time_to = 0;           // on rank 0, logs when accuracy first reaches each multiple of this; 0: off
 };
 
-// All borrowed; they outlive the trainer.
+// References and pointers are borrowed and must outlive the trainer.
 struct TrainParts {
   const graph::Graph& graph;
   Shape image;                                                   // [c, h, w]
-  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as `training` was compiled with
+  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as compiled into `training`
   exec::DeviceGroup& training;
-  std::vector<size_t> bucket_begin;  // as `training` was compiled with
+  std::vector<size_t> bucket_begin;  // as compiled into `training`
   data::Loader& training_data;
-  exec::DeviceGroup* inference = nullptr;  // each executor made with weights_of that of `training`; nullptr here or
-                                           // below: no validation
+  exec::DeviceGroup* inference = nullptr;  // each executor was made with weights_of that of `training`; no validation
+                                           // if this or validation_data is null
   data::Loader* validation_data = nullptr;
   kvstore::Store& store;
   kvstore::Coordinator& coordinator;
-  Pacer* pacer = nullptr;  // of its steps; nullptr: as fast as they are
+  Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
-  Log log;  // named by the rank
+  Log log;  // named after the rank
 };
 
 struct TrainOutcome {
-  bool stopped = false;  // the coordinator said so; a checkpoint was written where there is a prefix
+  bool stopped = false;  // on request; a checkpoint was written if there is a save_prefix
   Position position;
   std::optional<double> train_accuracy, validation_accuracy,
-      best_validation_accuracy;                                                     // of whole epochs, the last ones
-  std::vector<TimeToAccuracy> time_to_train_accuracy, time_to_validation_accuracy;  // rank 0's
-  int64_t epochs_at_chance = 0;  // of this run: the training loss was no better than a guess
-  uint64_t samples = 0;          // by the whole job, in this run
+      best_validation_accuracy;  // of finished epochs: the last one's, and the best one's
+  std::vector<TimeToAccuracy> time_to_train_accuracy, time_to_validation_accuracy;  // on rank 0
+  int64_t epochs_at_chance = 0;  // in this run: epochs whose training loss was no better than a guess
+  uint64_t samples = 0;          // of the whole job, in this run
   double samples_per_s = 0;      // of the whole job, without validation
   double wait_data_share = 0, wait_network_share = 0;
   int64_t bad_records = 0;
@@ -112,9 +114,9 @@ class Trainer {
   Trainer(TrainSpec spec, TrainParts parts);
   ~Trainer();
 
-  // Once. Errors: those of the parts; kInternal for numbers that are not finite (--on-nan fail).
+  // Call once. Errors: those of the parts, and Code::kInternal for values that are not finite (--on-nan fail).
   Result<TrainOutcome> run();
-  // What has come of it so far, also after run() returned an Error.
+  // The results so far, also available after run() returned an Error.
   [[nodiscard]] TrainOutcome outcome() const;
 
  private:

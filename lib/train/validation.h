@@ -1,4 +1,4 @@
-// A pass over the validation images with the weights of training.
+// A pass over the validation images with the current training weights.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace dtrain::train {
 
-// Every worker looks at its own share; what comes back in `metrics` are the sums over all of them, every image once.
+// Every worker validates its own share of the images. On return, `metrics` holds the sums over all workers, with every
+// image counted once.
 Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, kvstore::Coordinator& coordinator,
                   Metrics& metrics);
 
