@@ -8,23 +8,23 @@
 namespace dtrain::sync {
 namespace {
 
-constexpr size_t kShown = 10;  // partitions that a report has in any case
+constexpr size_t kShown = 10;  // partitions that a report lists at least
 
-// Of the sorted speeds: [begin, end).
+// A half-open interval [begin, end) of the sorted speeds.
 struct Interval {
   size_t begin = 0, end = 0;
   [[nodiscard]] size_t size() const { return end - begin; }
 };
 using Intervals = std::vector<Interval>;
 
-// The best partitions of ascending numbers into 1, 2, ... intervals, each made from the one before.
+// The best partitions of ascending numbers into 1, 2, ... intervals, each derived from the previous one.
 class Partitions {
  public:
   explicit Partitions(const std::vector<double>& ascending) : x_(ascending) {
     const double mean = std::accumulate(x_.begin(), x_.end(), 0.0) / static_cast<double>(x_.size());
     sums_.push_back(0);
     squares_.push_back(0);
-    for (const double x : x_) {  // around the mean: differences of large sums would lose what counts
+    for (const double x : x_) {  // subtract the mean first: differences of large sums would lose precision
       sums_.push_back(sums_.back() + x - mean);
       squares_.push_back(squares_.back() + (x - mean) * (x - mean));
     }
@@ -86,12 +86,12 @@ class Partitions {
   }
 
   const std::vector<double>& x_;
-  std::vector<double> sums_, squares_;     // of the first 0, 1, ... numbers
-  std::vector<double> least_;              // SSW of the first ... numbers in cuts_.size() intervals
+  std::vector<double> sums_, squares_;  // prefix sums over the first 0, 1, ... numbers
+  std::vector<double> least_;           // [end]: the smallest SSW of the first `end` numbers in cuts_.size() intervals
   std::vector<std::vector<size_t>> cuts_;  // [k - 1][end]: where the last of k intervals begins
 };
 
-// The criterion's number of groups, so far as partitions of up to by_k.size() groups can say.
+// The number of groups by the criterion; nullopt if deciding takes partitions into more than by_k.size() groups.
 std::optional<size_t> choose(const std::vector<Partition>& by_k, size_t workers, const GroupingOptions& options) {
   if (options.count > 0) return static_cast<size_t>(options.count);
   if (options.criterion == GroupingOptions::Criterion::kTolerance) {

@@ -72,7 +72,7 @@ void Machine::on(const Event& event, std::vector<Effect>& out) {
 Effect Machine::verdict(const Push& push) const {
   if (push.worker >= members_.size()) return Reject{push.worker, "push of an unknown worker"};
   const Member& member = members_[push.worker];
-  // First of all, for it is no mistake: the network may deliver again what the worker sent before it left.
+  // Checked first because it is no mistake: the network may deliver a duplicate of what the worker sent before it left.
   if (push.step < member.next) return Drop{push.worker, push.step};
   if (!member.live) return Reject{push.worker, "push of a worker that left"};
   const GroupState& group = groups_[member.group];
@@ -96,11 +96,11 @@ void Machine::on_push(const Push& push, std::vector<Effect>& out) {
 void Machine::on_pull(const Pull& pull, std::vector<Effect>& out) {
   if (const char* why = objection(pull.worker)) return out.push_back(Reject{pull.worker, why});
   Member& member = members_[pull.worker];
-  // It would wait for a gradient of its own.
+  // The worker would wait for its own gradient.
   if (pull.step > member.next) return out.push_back(Reject{pull.worker, "pull of a future step"});
   GroupState& group = groups_[member.group];
   if (pull.step <= group.open) return answer(pull.worker, out);
-  if (!member.parked) group.parked.push_back(pull.worker);  // asked again, after a reconnect: it keeps its place
+  if (!member.parked) group.parked.push_back(pull.worker);  // a pull repeated after a reconnect keeps its place
   member.parked = std::max(member.parked.value_or(0), pull.step);
   const bool waits_for_own_round = pull.step > group.round;
   out.push_back(Park{pull.worker, first_missing(waits_for_own_round ? member.group : rounds_.begin()->second)});
@@ -113,7 +113,8 @@ void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
   GroupState& state = groups_[group];
   if (std::max(refresh.step, member.next) > state.open)
     return out.push_back(Reject{refresh.worker, "refresh in the middle of a step"});
-  // Once a round, for all members shall get the same weights; and not for one that comes again when they have gone on.
+  // At most once per round, because all members must get the same weights; and not for a repeated Refresh that arrives
+  // after the members have moved on.
   if (policy_.snapshots && refresh.step == state.open && !std::exchange(state.is_refreshed, true) &&
       state.seen < version_) {
     keep(group, out);
@@ -171,7 +172,7 @@ void Machine::close_round(Group group, std::vector<Effect>& out) {
     state.added = 0;
     move_to(group, state.round + 1);
   }
-  if (state.live > 0 && state.present == state.live) {  // all who are left take part from a later step on only
+  if (state.live > 0 && state.present == state.live) {  // all remaining members begin at a later step
     Step next = members_[state.early.front()].next;
     for (const Worker worker : state.early) next = std::min(next, members_[worker].next);
     move_to(group, next);

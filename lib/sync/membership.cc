@@ -106,7 +106,7 @@ std::set<uint32_t> Machine::wanted_ranks(Role role) const {
   return ranks;
 }
 
-// ---- Coming together.
+// ---- Joining and starting.
 
 std::optional<Refuse> Machine::objection(const Join& join) const {
   const auto refuse = [&](std::string why) { return Refuse{join.incarnation, Code::kUsage, std::move(why)}; };
@@ -133,7 +133,7 @@ void Machine::handle(const Join& event, Out& out) {
     process->heard_ms = now_ms_;
     process->closed_ms.reset();
     if (phase_ == Phase::kFailing) out.push_back(Refuse{event.incarnation, failure_.code, failure_.message});
-    // Its answer was lost on the way: the same again. Before the start there is nothing to answer yet.
+    // The answer was lost on the way: give it again. Before the start there is no answer yet.
     if (started() && phase_ != Phase::kFailing) out.push_back(Admit{{member_of(*process), event.incarnation}});
     return;
   }
@@ -158,11 +158,11 @@ void Machine::handle(const Withdraw& event, Out&) {
   if (phase_ == Phase::kGathering) {
     processes_.erase(event.incarnation);
   } else if (phase_ == Phase::kStarting) {
-    process->closed_ms = now_ms_;  // it may ask again; else it is lost like any other
+    process->closed_ms = now_ms_;  // it may ask again; otherwise it is declared lost like any other
   }
 }
 
-// Explicit ranks are fixed; the others fill the gaps in order of arrival.
+// Requested ranks are fixed; the other processes fill the gaps in order of arrival.
 void Machine::give_ranks() {
   for (const Role role : {Role::kWorker, Role::kServer}) {
     const std::set<uint32_t> wanted = wanted_ranks(role);
@@ -245,7 +245,7 @@ void Machine::fail_start(Code code, const std::string& message, Out& out) {
 std::vector<Member> Machine::missing_members() const {
   std::vector<Member> missing;
   for (const Role role : {Role::kWorker, Role::kServer}) {
-    // Who asked for no rank will get the lowest free ones: those are not missing.
+    // Processes without a requested rank will get the lowest free ones, so these are not missing.
     const std::set<uint32_t> wanted = wanted_ranks(role);
     uint32_t unranked = joined(role) - static_cast<uint32_t>(wanted.size());
     for (uint32_t rank = 0; rank < expected(role); rank++) {
@@ -260,7 +260,7 @@ std::vector<Member> Machine::missing_members() const {
   return missing;
 }
 
-// ---- Being alive.
+// ---- Liveness.
 
 void Machine::handle(const StreamOpened& event, Out& out) {
   Process* process = known(event.incarnation);
@@ -270,7 +270,7 @@ void Machine::handle(const StreamOpened& event, Out& out) {
   }
   process->heard_ms = now_ms_;
   process->closed_ms.reset();
-  // Notices sent while no stream stood are lost: what counts now is said again.
+  // Notices sent while no stream was open are lost, so repeat the current one.
   if (auto notice = notice_for(*process)) out.push_back(Tell{event.incarnation, std::move(*notice)});
 }
 
@@ -289,7 +289,7 @@ void Machine::lose(Process& process, const std::string& how, Out& out) {
   const Member member = member_of(process);
   process.gone = true;
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});
-  if (phase_ == Phase::kFinishing) return settle(out);  // its work was over
+  if (phase_ == Phase::kFinishing) return settle(out);  // its work was done
   fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
 }
 
@@ -332,7 +332,7 @@ void Machine::handle(const Tick&, Out& out) {
         fmt::format("{} did not join within {} s", to_text(missing_members()), settings_.start_timeout_ms / 1000.0),
         out);
   }
-  if (phase_ == Phase::kStarting) return;  // the driver completes the job's text, in this same thread
+  if (phase_ == Phase::kStarting) return;  // the driver is completing the job's text, on this same thread
   if (phase_ != Phase::kFailing) {
     look_for_lost(out);
     look_for_missing(out);
@@ -340,9 +340,9 @@ void Machine::handle(const Tick&, Out& out) {
   settle(out);
 }
 
-// ---- Agreeing.
+// ---- Barriers.
 
-// Why the worker cannot enter the open barrier with this; empty: it can.
+// Why the worker cannot enter the open barrier with this event; empty if it can.
 std::string Machine::objection(const Process& process, const BarrierEnter& event) const {
   const std::string who = to_text(member_of(process));
   if (event.seq != barriers_released_) {
@@ -390,14 +390,15 @@ void Machine::settle_barrier(Out& out) {
   for (const auto& [incarnation, process] : processes_) {
     if (process.join.role == Role::kWorker && !process.gone && !barrier_->ranks.contains(process.rank)) return;
   }
-  // Once it is known where to stop, that is a step before this barrier: nobody begins a later one.
+  // Once the last steps are decided (kStopping), the stop sets stay: those steps come before this barrier, and no
+  // worker begins a later one.
   const std::vector<uint32_t>& stops_with = barrier_->first.stops_with;
   if (!stops_with.empty() && phase_ != Phase::kStopping) stops_with_ = stops_with;
   barrier_.reset();
   out.push_back(ReleaseBarrier{barriers_released_++});
 }
 
-// ---- Coming to an end.
+// ---- Stopping and ending.
 
 void Machine::handle(const StopRequested& event, Out& out) {
   if (phase_ == Phase::kGathering || phase_ == Phase::kStarting) {
@@ -419,9 +420,9 @@ void Machine::handle(const Held& event, Out& out) {
   settle(out);
 }
 
-// The largest number of steps that any worker of the set has begun: all of the set can still finish those, and where
-// they need each other nobody can have finished one that another never begins. Workers that are done count with what
-// they did.
+// Each set stops after the largest number of steps that any of its workers has begun. All workers of the set can still
+// finish these steps, and where they need each other's gradients, none can have finished a step that another never
+// begins. Workers that are done count with the steps that they did.
 void Machine::settle_hold(Out& out) {
   if (phase_ != Phase::kHolding) return;
   std::map<uint32_t, uint64_t> steps;
@@ -466,8 +467,7 @@ void Machine::handle(const Done& event, Out& out) {
   settle(out);
 }
 
-// The first failure counts; everybody hears of it, also who has just said that he is done with success: his stream is
-// closed, and a notice for nobody costs nothing.
+// The first failure counts, and it is sent to every process that has not ended.
 void Machine::fail_job(Code code, const std::string& message, Out& out) {
   if (phase_ == Phase::kFailing || phase_ == Phase::kEnded) return;
   failure_ = {code, message};
@@ -523,7 +523,7 @@ void Machine::settle_end(Out& out) {
     out.push_back(End{failure});
   }
   if (phase_ == Phase::kFailing) {
-    // Who is away may be on its way back, and must find somebody who tells it what happened.
+    // A disconnected process may be about to reconnect and must still be told what happened.
     const auto left = [&](const Process& p) {
       return p.gone || (p.closed_ms && now_ms_ - *p.closed_ms >= settings_.reconnect_ms);
     };

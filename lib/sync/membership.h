@@ -1,9 +1,10 @@
-// Who belongs to the job, who is alive, who waits for whom, and when it is over: the scheduler's decisions as a pure
-// machine. Events in, effects out; time is a number in the events, so that the gRPC service (rpc/scheduler.h) and the
-// tests, in virtual time and from a seed, drive the very same code. distributed.md 3.5, 6.2.
+// The scheduler's decisions as a pure state machine: who belongs to the job, who is alive, when barriers are released,
+// and when the job is over. It takes events and returns effects. Time is a number that comes with each event, so the
+// gRPC service (rpc/scheduler.h) and the tests, which use virtual time and a seed, drive the same code. See
+// docs/protocol.md, "Membership" and "Failure".
 //
-// A process is known by its incarnation, 64 random bits that it draws when it starts. It has a rank from the moment
-// when everybody has joined. The policy for losses is `fail`: one lost worker or server ends the job for all.
+// A process is identified by its incarnation, 64 random bits that it draws when it starts. It gets its rank when all
+// processes have joined. If a worker or a server is lost, the whole job fails.
 #pragma once
 
 #include <compare>
@@ -25,57 +26,59 @@ enum class Role : uint8_t { kWorker, kServer };
 struct Member {
   Role role = Role::kWorker;
   uint32_t rank = 0;
-  // clang-tidy 14 takes the compiler's 0 in it for ours. NOLINTNEXTLINE(modernize-use-nullptr)
+  // clang-tidy 14 objects to a 0 that the compiler generates. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const Member&) const = default;
 };
 std::string to_text(const Member& member);                // "worker 3"
 std::string to_text(const std::vector<Member>& members);  // "worker 1, server 0"
 
 using Incarnation = uint64_t;  // not 0
-using Millis = uint64_t;       // since the scheduler's start; never goes back
+using Millis = uint64_t;       // since the scheduler's start; never decreases
 
 struct Settings {
   uint32_t workers = 1;
   uint32_t servers = 0;
-  std::string job_text;  // lines "key = value" that every process must agree with
+  std::string job_text;  // lines "key = value" on which every process must agree
   Millis start_timeout_ms = 300'000;
   Millis heartbeat_timeout_ms = 10'000;
-  Millis reconnect_ms = 1'000;  // a closed stream that is not back by then: its process is dead
+  Millis reconnect_ms = 1'000;  // if a closed stream is not reopened within this time, its process is lost
   Millis log_missing_first_ms = 30'000;
   Millis log_missing_every_ms = 60'000;
-  Millis leave_ms = 1'500;  // what survivors of a failed job get to hear of it and say goodbye
+  Millis leave_ms = 1'500;  // how long survivors of a failed job have to receive the error and sign off
 };
 
-// The keys of lines "key = value" on which a joiner disagrees with the job, each with both values:
-// "batch_size (job: 64, here: 32)". A key that one side lacks differs; the joiner's value "auto" agrees with anything.
+// The keys of the lines "key = value" on which a joiner disagrees with the job, each with both values: "batch_size
+// (job: 64, here: 32)". A key that only one side has counts as different. The joiner's value "auto" agrees with
+// anything.
 std::vector<std::string> differing_keys(std::string_view job_text, std::string_view joiner_text);
 
-// ---- What happens.
+// ---- Events.
 
-// The process asks to take part; again with the same incarnation if its connection broke.
+// The process asks to take part. It asks again with the same incarnation if its connection broke.
 struct Join {
   Incarnation incarnation = 0;
   Role role = Role::kWorker;
-  std::optional<uint32_t> want_rank = {};  // nullopt: one that nobody asks for, in order of arrival
+  std::optional<uint32_t> want_rank = {};  // nullopt: one that no process asks for, assigned in order of arrival
   std::string job_text;
-  uint64_t records_train = 0;  // of the worker's data set: all workers must have the same
+  uint64_t records_train = 0;  // size of the worker's data sets; must be the same on all workers
   uint64_t records_val = 0;
 };
-// Its request ended before the answer: the process is gone.
+// The request to join ended before it was answered: the process is gone.
 struct Withdraw {
   Incarnation incarnation = 0;
 };
-// After Start: the job's text is complete, answers may go out; or it could not be completed.
+// Follows Start: the driver has completed the job's text (Ready), or could not complete it (StartFailed).
 struct Ready {
-  // By worker: the number of a set. A job that is asked to stop ends each set after a step of its own: workers that
-  // wait for each other's gradients, or whose distance is bounded, are one set. Empty: all workers are.
+  // By worker: the number of its stop set. When a job is asked to stop, all workers of a set stop after the same step,
+  // and each set may stop after a different one. Workers that wait for each other's gradients or whose lead is bounded
+  // are in one set. Empty: all workers are in one set.
   std::vector<uint32_t> stops_with = {};
 };
 struct StartFailed {
   Code code = Code::kUsage;
   std::string message;
 };
-// Its control stream stands; and is broken.
+// The process's control stream was opened, or broke.
 struct StreamOpened {
   Incarnation incarnation = 0;
 };
@@ -89,12 +92,13 @@ struct Heartbeat {
 struct BarrierEnter {
   Incarnation incarnation = 0;
   std::string name;
-  uint64_t seq = 0;    // this worker's barriers so far: the n-th of one worker is the n-th of all
-  uint32_t count = 0;  // numbers it brings
-  // Ready's, from the end of this barrier on; empty: as before. All bring the same.
+  // Number of barriers that this worker entered before; the n-th barrier of one worker is the n-th of all.
+  uint64_t seq = 0;
+  uint32_t count = 0;  // how many numbers the worker contributes
+  // Replaces the stop sets of Ready when this barrier is released. Empty: they stay. Equal for all workers.
   std::vector<uint32_t> stops_with = {};
 };
-// A signal reached "worker 1" or "the scheduler".
+// A signal asks the job to stop. `by` is the process that received it: "worker 1" or "the scheduler".
 struct StopRequested {
   std::string by;
 };
@@ -103,58 +107,59 @@ struct Held {
   Incarnation incarnation = 0;
   uint64_t steps_begun = 0;
 };
-// The process ends, with success or not, and says so itself.
+// The process ends, successfully or not, and reports it itself.
 struct Done {
   Incarnation incarnation = 0;
   std::optional<Code> failure;
   std::string message;
   uint64_t steps_begun = 0;
 };
-// Time passes: a few times in every reconnect_ms.
+// Time passes. To be sent several times per reconnect_ms.
 struct Tick {};
 using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, BarrierEnter,
                            StopRequested, Held, Done, Tick>;
 
-// ---- What is to be done about it.
+// ---- Effects.
 
 struct Node {
   Member member;
   Incarnation incarnation = 0;
 };
-// All have joined and their records agree: complete the job's text, then tell Ready or StartFailed.
+// All have joined and their numbers of records agree: complete the job's text, then send Ready or StartFailed.
 struct Start {
   std::vector<Node> nodes;  // workers by rank, then servers by rank
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 };
-// Answer its join: with the table and the job, or with an error.
+// Answer the process's join with the table of nodes and the job.
 struct Admit {
   Node node;
 };
+// Answer the process's join with this error.
 struct Refuse {
   Incarnation incarnation = 0;
   Code code = Code::kUsage;
   std::string why;
 };
-// Answer its barrier and close its control stream with this error: it does not belong here any more.
+// Answer the process's barrier and close its control stream with this error: it is not, or no longer, part of the job.
 struct Reject {
   Incarnation incarnation = 0;
   Code code = Code::kInternal;
   std::string why;
 };
 
-// To workers: answer Held, and begin no step until told.
+// To workers: answer with Held, and begin no step until told to go on.
 struct Hold {};
-// To workers: do steps 0 .. steps - 1 and none later.
+// To workers: do steps 0 .. steps - 1 and no later one.
 struct StopAfter {
   uint64_t steps = 0;
 };
-// The job failed: end with this error.
+// The job has failed: end with this error.
 struct StopJob {
   Code code = Code::kInternal;
   std::string message;
 };
-// To servers: all workers are done; or stopped on request.
+// To servers: all workers are done; `preempted` if they stopped on request.
 struct Finish {
   bool preempted = false;
 };
@@ -164,7 +169,8 @@ struct Tell {
   Notice notice;
 };
 
-// All live workers are in: answer them all. Repeat: one asks again for what was released, and gets the same answer.
+// ReleaseBarrier: all live workers have entered, so answer them all. RepeatBarrier: a worker asks again for a barrier
+// that was released, so give it the same answer.
 struct ReleaseBarrier {
   uint64_t seq = 0;
 };
@@ -172,7 +178,7 @@ struct RepeatBarrier {
   Incarnation to = 0;
   uint64_t seq = 0;
 };
-// For the log.
+// Only for the log.
 struct DeclareLost {
   Member member;
   Millis silent_ms = 0;
@@ -182,7 +188,7 @@ struct LogMissing {
   std::vector<Member> missing;
   Millis waited_ms = 0;
 };
-// The scheduler's work is over; nullopt: all is well.
+// The scheduler's work is over. nullopt: the job succeeded.
 struct End {
   std::optional<StopJob> failure;
 };
@@ -193,23 +199,24 @@ class Machine {
  public:
   explicit Machine(Settings settings, Millis now_ms = 0);
 
-  // Appends the effects of `event` in the order to carry them out. Same events, same effects, always.
+  // Appends the effects of `event` to `out`, in the order in which to carry them out. Deterministic: the same events
+  // give the same effects.
   void on(Millis now_ms, const Event& event, std::vector<Effect>& out);
 
   [[nodiscard]] bool started() const { return phase_ != Phase::kGathering && phase_ != Phase::kStarting; }
   [[nodiscard]] bool ended() const { return phase_ == Phase::kEnded; }
-  // nullopt before the start, and for who is not known.
+  // nullopt before the start and for an unknown process.
   [[nodiscard]] std::optional<Member> member(Incarnation incarnation) const;
 
  private:
   enum class Phase {
     kGathering,  // processes join
-    kStarting,   // Start is out, Ready is awaited
+    kStarting,   // Start was sent; waiting for Ready
     kRunning,
-    kHolding,    // Hold is out, answers are awaited
-    kStopping,   // StopAfter is out
-    kFinishing,  // all workers are done, servers were told
-    kFailing,    // StopJob is out
+    kHolding,    // Hold was sent; waiting for the workers' answers
+    kStopping,   // StopAfter was sent
+    kFinishing,  // all workers are done and the servers were told
+    kFailing,    // StopJob was sent
     kEnded,
   };
   struct Process {
@@ -217,13 +224,13 @@ class Machine {
     uint64_t arrival = 0;
     uint32_t rank = 0;  // valid from Start on
     Millis heard_ms = 0;
-    std::optional<Millis> closed_ms;  // its stream is down since
+    std::optional<Millis> closed_ms;  // since when its stream is down
     bool gone = false;                // done, or lost
-    std::optional<uint64_t> held;     // its answer to Hold
-    uint64_t steps_begun = 0;         // of one that is done
+    std::optional<uint64_t> held;     // steps begun, from its answer to Hold
+    uint64_t steps_begun = 0;         // valid once it is done
   };
   struct Barrier {
-    BarrierEnter first;  // the others' are the same
+    BarrierEnter first;  // the first entry; the others must match it
     std::set<uint32_t> ranks;
     Millis since_ms = 0;
     Millis log_ms = 0;
@@ -258,7 +265,7 @@ class Machine {
   void lose(Process& process, const std::string& how, Out& out);
   void look_for_lost(Out& out);
   void look_for_missing(Out& out);
-  void settle(Out& out);  // after somebody entered, answered or left: whatever is complete now
+  void settle(Out& out);  // decides all that is complete now; called after a process entered, answered or left
   void settle_barrier(Out& out);
   void settle_hold(Out& out);
   void settle_end(Out& out);
@@ -274,15 +281,15 @@ class Machine {
   Phase phase_ = Phase::kGathering;
   Millis now_ms_;
   Millis phase_since_ms_;
-  Millis log_ms_;  // when to say again who has not joined
+  Millis log_ms_;  // when to log again who has not joined
   std::map<Incarnation, Process> processes_;
   uint64_t arrivals_ = 0;
-  std::optional<Barrier> barrier_;  // the open one
+  std::optional<Barrier> barrier_;  // the one that is open
   uint64_t barriers_released_ = 0;
-  std::vector<uint32_t> stops_with_;         // Ready's
-  std::map<uint32_t, uint64_t> stop_after_;  // by set, once all have answered Hold
+  std::vector<uint32_t> stops_with_;         // see Ready
+  std::map<uint32_t, uint64_t> stop_after_;  // by stop set; filled when all workers have answered Hold
   bool stop_requested_ = false;
-  bool preempted_ = false;  // a worker has ended because of it
+  bool preempted_ = false;  // a worker has stopped because of the request
   StopJob failure_;
 };
 

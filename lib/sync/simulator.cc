@@ -18,21 +18,21 @@ using Incident = Observer::Incident;
 
 struct Request {
   enum class Kind : uint8_t { kPull, kPushPull, kRefresh } kind = Kind::kPull;
-  Step wanted = 0;        // what it asks for; the step before it is what it pushes
-  uint32_t exchange = 0;  // of the worker; the answer names it
+  Step wanted = 0;        // the step to begin; a push carries the gradient of the step before it
+  uint32_t exchange = 0;  // number of this exchange of the worker; the answer repeats it
 };
 
 struct Reply {
-  Step step = 0;         // that the worker may begin
-  uint64_t applied = 0;  // gradients in the weights
+  Step step = 0;         // the step that the worker may begin
+  uint64_t applied = 0;  // gradients applied to these weights
   uint32_t exchange = 0;
-  uint64_t number = 0;  // of the Answer
+  uint64_t number = 0;  // of the Answer, see Observer::on_take
 };
 
-// What happens at a time.
+// An action at a point in virtual time.
 struct Action {
   enum class Kind : uint8_t {
-    kRequestComes,  // its first byte
+    kRequestComes,  // its first byte arrives
     kRequest,
     kReplyComes,
     kReply,
@@ -59,22 +59,22 @@ struct IsLater {
 struct SimWorker {
   enum class State : uint8_t { kAway, kWaiting, kComputing, kStopped, kDone } state = State::kAway;
   bool is_live = true;   // as far as the servers know
-  bool is_busy = false;  // the epoch's end waits for it
+  bool is_busy = false;  // the end of the epoch waits for it
   uint32_t incarnation = 0;
-  Request request = {};     // of the exchange under way
-  uint32_t unanswered = 0;  // servers
-  Step next = 0;            // that it may begin: the smallest of the answers
-  uint64_t applied = 0;     // gradients in the weights: the smallest of the answers
-  Time since = 0;           // its state began
-  Time parked = 0;          // the longest time that a server let it wait in this exchange
+  Request request = {};     // of the exchange in progress
+  uint32_t unanswered = 0;  // servers that have not answered yet
+  Step next = 0;            // the step that it may begin: the smallest of the answers
+  uint64_t applied = 0;     // gradients applied to its weights: the smallest count of the answers
+  Time since = 0;           // when it entered its state
+  Time parked = 0;          // the longest time that any server kept it waiting in this exchange
   Time resend_after = 0;
-  std::optional<Step> crash_at = {};  // in this step, or as soon as it begins a later one
-  Time crash_after = 0;               // it began
+  std::optional<Step> crash_at = {};  // crashes in this step, or in the first later step that it begins
+  Time crash_after = 0;               // time from the beginning of that step to the crash
   bool returns = false;
-  Step join_at = 0;  // or at a later step, where the servers are
+  Step join_at = 0;  // the step to join at; later if the servers are past it
 };
 
-// What a server knows of a worker, and what the worker knows of it.
+// The exchange between one worker and one server: `is_answered` is the worker's knowledge, the rest is the server's.
 struct Line {
   bool is_answered = false;
   bool is_parked = false;
@@ -84,7 +84,7 @@ struct Line {
 
 struct Server {
   Machine machine;
-  uint64_t applied = 0;                // gradients
+  uint64_t applied = 0;                // gradients that were applied
   std::vector<uint32_t> in_round;      // by group: gradients in its accumulator
   std::vector<uint64_t> kept_applied;  // by group: `applied` at its last Keep
 };
@@ -108,7 +108,7 @@ class Simulation {
   [[nodiscard]] VirtualNetwork::Host host_of_server(uint32_t server) const { return workers_.size() + server; }
   Line& line(Worker w, uint32_t server) { return lines_[size_t{w} * setting_.servers + server]; }
 
-  // The workers' side.
+  // Workers.
   void ask(Worker w, Request::Kind kind, Step wanted);
   void send_request(Worker w, uint32_t server);
   void resend(const Action& action);
@@ -119,7 +119,7 @@ class Simulation {
   void stop(Worker w);
   void enter(State state, SimWorker& worker);
 
-  // The job's side: who takes part.
+  // The job: who takes part.
   void set_busy(Worker w, bool is_busy);
   void end_epoch();
   void crash(Worker w);
@@ -127,7 +127,7 @@ class Simulation {
   void let_join(Step step);
   void join(const Action& action);
 
-  // The servers' side: what kvstore's shard does, with counts in place of sums.
+  // Servers: they do what the shard in kvstore does, but count gradients instead of summing them.
   void on_request(const Action& action);
   void feed_all(const Event& event);
   void feed(uint32_t server, const Event& event, uint32_t exchange);
@@ -146,20 +146,20 @@ class Simulation {
   Time last_progress_ = 0;
 
   std::vector<SimWorker> workers_;
-  std::vector<Line> lines_;  // by worker and server
+  std::vector<Line> lines_;  // by worker, then server
   std::vector<Server> servers_;
   std::vector<Effect> effects_;
-  uint32_t first_late_;  // rank of the first that joins later
+  uint32_t first_late_;  // rank of the first worker that joins later
   size_t joins_done_ = 0;
-  Worker late_joined_ = 0;  // one past the last that joined so
+  Worker late_joined_ = 0;  // one past the last worker that has joined later
   uint64_t answers_ = 0;
-  uint32_t busy_ = 0;  // workers
+  uint32_t busy_ = 0;  // workers with is_busy
   Step epoch_ = 1;
   Time epoch_began_ = 0;
   Outcome outcome_;
 };
 
-// Workers that no bound holds together stop by what all of them have done, else each by its own steps.
+// Workers whose lead is not bounded stop at a total number of gradients; otherwise each stops after its own steps.
 bool ends_by_progress(const Policy& policy) {
   const auto& groups = policy.group_of;
   const bool one_group = std::all_of(groups.begin(), groups.end(), [&](Group g) { return g == groups.front(); });
@@ -222,7 +222,7 @@ Outcome Simulation::run() {
   outcome_.all_finished = std::all_of(workers_.begin(), workers_.end(), [](const SimWorker& worker) {
     return worker.state == State::kDone || worker.state == State::kAway;
   });
-  for (size_t w = 0; w < workers_.size(); w++) {  // the last epoch's end
+  for (size_t w = 0; w < workers_.size(); w++) {  // waiting at the end of the last epoch
     const Time end = time_of_ms(outcome_.seconds * 1000);
     if (workers_[w].state != State::kDone || workers_[w].since > end) continue;
     outcome_.workers[w].waiting_s += static_cast<double>(end - workers_[w].since) / 1e9;
@@ -232,7 +232,8 @@ Outcome Simulation::run() {
   return std::move(outcome_);
 }
 
-// Longer than anybody can be on the way from one step to the next, in any weather.
+// How long nothing may make progress before the simulation gives up: longer than any worker can take from one step to
+// the next, whatever the network does.
 Time Simulation::patience() const {
   const double slowest_ms =
       setting_.step_ms.empty() ? 0 : *std::max_element(setting_.step_ms.begin(), setting_.step_ms.end());
@@ -278,7 +279,7 @@ void Simulation::act(const Action& action) {
   }
 }
 
-// The workers' side.
+// Workers.
 
 void Simulation::enter(State state, SimWorker& worker) {
   worker.state = state;
@@ -391,7 +392,7 @@ void Simulation::stop(Worker w) {
   set_busy(w, false);
 }
 
-// The job's side.
+// The job.
 
 void Simulation::set_busy(Worker w, bool is_busy) {
   if (workers_[w].is_busy == is_busy) return;
@@ -405,14 +406,14 @@ void Simulation::set_busy(Worker w, bool is_busy) {
 
 void Simulation::end_epoch() {
   outcome_.seconds = static_cast<double>(now_) / 1e9;
-  outcome_.epoch_s.resize(epoch_);  // the last one ends anew when somebody comes back after it
+  outcome_.epoch_s.resize(epoch_);  // the last epoch ends again if a worker returns after its end
   outcome_.epoch_s.back() = static_cast<double>(now_ - epoch_began_) / 1e9;
   if (epoch_ == setting_.epochs) return;
   std::vector<Worker> stopped;
   for (Worker w = 0; w < workers_.size(); w++) {
     if (workers_[w].state == State::kStopped) stopped.push_back(w);
   }
-  if (stopped.empty()) return;  // all crashed; who comes back goes on with this epoch
+  if (stopped.empty()) return;  // all have crashed; a worker that returns continues this epoch
   epoch_++;
   epoch_began_ = now_;
   for (const Worker w : stopped) {
@@ -470,11 +471,12 @@ void Simulation::join(const Action& action) {
   ask(w, Request::Kind::kPull, step);
 }
 
-// The servers' side.
+// Servers.
 
 void Simulation::on_request(const Action& action) {
   const Worker w = action.worker;
-  if (workers_[w].incarnation != action.incarnation) return note(Incident::kOldProcess, w);  // STALE_INCARNATION
+  // Answered with STALE_INCARNATION.
+  if (workers_[w].incarnation != action.incarnation) return note(Incident::kOldProcess, w);
   const Request& request = action.request;
   if (request.kind == Request::Kind::kPushPull) feed(action.server, Push{w, request.wanted - 1}, request.exchange);
   if (request.kind == Request::Kind::kRefresh) {
@@ -489,7 +491,7 @@ void Simulation::feed_all(const Event& event) {
 }
 
 void Simulation::feed(uint32_t server, const Event& event, uint32_t exchange) {
-  std::vector<Effect> effects = std::move(effects_);  // its memory is used again
+  std::vector<Effect> effects = std::move(effects_);  // reuses the memory
   effects.clear();
   servers_[server].machine.on(event, effects);
   outcome_.events++;
@@ -528,7 +530,7 @@ void Simulation::on_park(uint32_t server, const Park& park, uint32_t exchange) {
   if (!std::exchange(line.is_parked, true)) line.parked_since = now_;
 }
 
-// `exchange`: of the request that is answered at once; else it is the one that was parked.
+// `exchange`: the exchange of a request that is answered at once. Null if the answer is to a parked request.
 void Simulation::on_answer(uint32_t server, const Answer& answer, std::optional<uint32_t> exchange) {
   const Worker w = answer.worker;
   SimWorker& worker = workers_[w];

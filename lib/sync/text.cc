@@ -10,7 +10,7 @@
 namespace dtrain::sync {
 namespace {
 
-constexpr size_t kWorkersMax = 65536;  // of a policy that is read
+constexpr size_t kWorkersMax = 65536;  // the most that a parsed policy may have
 
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
@@ -51,7 +51,7 @@ struct EffectText {
   std::string operator()(const Reject& e) const { return fmt::format("reject {}: {}", e.worker, e.why); }
 };
 
-// Takes "WORD NUMBER" off the end of `words`, if it is there.
+// Removes "WORD NUMBER" from the end of `words` if it is there.
 bool take_option(std::vector<std::string_view>& words, std::string_view word, uint64_t& number) {
   const size_t n = words.size();
   if (n < 2 || words[n - 2] != word || !parse_number(words[n - 1], number)) return false;

@@ -1,4 +1,4 @@
-// Events and effects as a line of text each: the trace of a server or a simulation, and the scenarios of the tests.
+// Events, effects and policies as text, one line each. Used by traces (sync/trace.h) and by the tests' scenarios.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ std::string to_text(const Effect& effect);
 // "bsp 3", "bsp 3 backup 1", "asp 3", "ssp 3 lead 2", "gsp 0 0 1" (the group of each worker), "gsp 0 0 1 lead 2"
 std::string to_text(const Policy& policy);
 
-// Back from to_text. Code::kData.
+// The inverse of to_text. Code::kData if the line is malformed.
 Result<Event> parse_event(std::string_view line);
 Result<Policy> parse_policy(std::string_view line);
 

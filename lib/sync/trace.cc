@@ -17,7 +17,7 @@ namespace dtrain::sync {
 namespace {
 
 constexpr size_t kPendingMax = size_t{64} << 10;  // bytes
-constexpr size_t kMembersMax = size_t{1} << 24;   // of all machines of a trace: about a gigabyte
+constexpr size_t kMembersMax = size_t{1} << 24;   // workers in all machines of a trace: about a gigabyte
 
 template <class Number>
 bool take_number(std::string_view& text, Number& number) {
@@ -26,7 +26,7 @@ bool take_number(std::string_view& text, Number& number) {
   return error == std::errc();
 }
 
-// Takes "12.0 " off the front.
+// Removes a name such as "12.0 " from the front.
 bool take_name(std::string_view& line, SliceName& name) {
   if (!take_number(line, name.key) || line.substr(0, 1) != ".") return false;
   line.remove_prefix(1);
@@ -93,7 +93,8 @@ class Replayer {
     return {};
   }
 
-  // `text_` with the next lines of the trace, which it takes off; an effect behind them is one too many.
+  // Compares `text_` with the next lines of the trace and consumes them. If another effect follows them, the trace has
+  // one too many.
   void compare() {
     out_(text_);
     if (rest_.substr(0, text_.size()) == text_) {
@@ -117,7 +118,7 @@ class Replayer {
   size_t members_ = 0;
   std::map<SliceName, Machine> machines_;
   std::vector<Effect> effects_;
-  std::string text_;  // of the event that is replayed
+  std::string text_;  // of the event being replayed
   Replay replay_;
 };
 

@@ -6,7 +6,7 @@
 namespace dtrain::sync {
 namespace {
 
-constexpr uint64_t kWeatherStream = ~uint64_t{0};  // no worker has this rank
+constexpr uint64_t kWeatherStream = ~uint64_t{0};  // a stream number that no worker's rank uses
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// The network of a simulation: hosts with a line each way, and weather. A message leaves when its sender's line is
-// free, its first byte arrives after the latency, and it is there when the receiver's line had time for all of it.
+// The network of a simulation: each host has one outgoing and one incoming link, and messages may be delayed, lost or
+// duplicated. A message leaves when its sender's link is free. Its first byte arrives after the latency, and it has
+// arrived in full when the receiver's link has had time to take all of its bytes.
 #pragma once
 
 #include <cmath>
@@ -19,22 +20,22 @@ inline Time time_of_ms(double ms) {
 
 struct NetworkSetting {
   double latency_ms = 0.1;
-  double gbit_per_s = 10;  // of a host, each way; 0: endless
-  uint64_t bytes = 0;      // of a step's gradients, and of its weights: spread evenly over the servers
+  double gbit_per_s = 10;  // bandwidth of a host in each direction; 0: unlimited
+  uint64_t bytes = 0;      // size of a step's gradients, and of its weights; divided evenly among the servers
 };
 
-// What a host does to the messages that it sends.
+// Faults of the messages that a host sends.
 struct MessageFaults {
-  double drop = 0, duplicate = 0;  // shares of them
+  double drop = 0, duplicate = 0;  // fractions of the messages
   double delay_min_ms = 0, delay_max_ms = 0;
 };
 
 struct Weather {
   MessageFaults faults = {};
-  std::vector<MessageFaults> by_host = {};                    // workers, then servers; empty: `faults` of all
-  double until_ms = std::numeric_limits<double>::infinity();  // calm from then on
-  uint64_t seed = 0;                                          // beside the simulation's own
-  double resend_ms = 100;                                     // what is not answered; twice as long each time, up to
+  std::vector<MessageFaults> by_host = {};                    // workers, then servers; empty: `faults` for all
+  double until_ms = std::numeric_limits<double>::infinity();  // no faults from this time on
+  uint64_t seed = 0;                                          // mixed with the seed of the simulation
+  double resend_ms = 100;  // first retry of an unanswered request; the delay doubles each time up to resend_max_ms
   double resend_max_ms = 5000;
 };
 
@@ -43,13 +44,13 @@ class VirtualNetwork {
   using Host = uint32_t;
   VirtualNetwork(const NetworkSetting& setting, const Weather& weather, size_t hosts, uint64_t seed);
 
-  // When the first bytes of the copies of a message arrive, of which there are 0, 1 or 2.
+  // When the first byte of each copy of a message arrives. There are 0, 1 or 2 copies.
   struct Arrivals {
     int count = 0;
     Time at[2] = {};
   };
   Arrivals send(Time now, Host from, uint64_t bytes);
-  // When a message is there whose first byte has arrived now.
+  // When a message whose first byte arrives at `now` has arrived in full.
   Time receive(Time now, Host to, uint64_t bytes);
 
   [[nodiscard]] bool loses_messages() const { return loses_messages_; }
