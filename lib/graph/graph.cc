@@ -36,7 +36,7 @@ NodeId Graph::add(std::string name, Op op, std::vector<NodeId> inputs, int devic
 std::vector<NodeId> Graph::canonical_order() const {
   std::vector<NodeId> order;
   if (nodes_.empty()) return order;
-  // Depth-first with our own stack: graphs of a thousand layers would be deep recursions.
+  // Depth-first with an explicit stack, since recursion would be deep for a graph of a thousand layers.
   struct Visit {
     NodeId node;
     size_t next_input;

@@ -1,8 +1,9 @@
-// What a network computes. Said here, once; how is up to the backends that compile it.
+// What a network computes; how it is computed is up to the backends that compile it (exec/).
 //
-// A Graph is built by models/, then never changed. Tensors are named [n, c, h, w] here whatever layout a backend uses
-// inside; n, the batch, belongs to the backend: shapes here leave it out where they can. A Graph is a value: threads
-// may share it. Arithmetic: models.md section 2, quoted at each operator; all reductions over the batch are sums.
+// A Graph is built by a function in models/ and does not change afterwards. Tensors are described as [n, c, h, w] here,
+// whatever layout a backend uses. The batch size n is the backend's, so shapes in this file leave it out where they
+// can. A Graph is a value that threads may share. Each operator states its arithmetic; docs/arithmetic.md, "Operators",
+// has the full account. All reductions over the batch are sums.
 #pragma once
 
 #include <cstdint>
@@ -18,48 +19,51 @@
 
 namespace dtrain::graph {
 
-// The images of a batch: [n, c, h, w]. A graph has one, called "data".
+// The images of a batch: [n, c, h, w]. A graph has one such node, called "data".
 struct Input {};
 
-// Cross-correlation, the filter not flipped: y = x (*) w + b.
-//   x [n, c, h, w]    w [filters, c/groups, kernel_h, kernel_w]    b [filters], absent unless bias    y [n, filters, p,
-//   q] p = floor((h + 2 pad_h - kernel_h) / stride_h) + 1, q likewise; both at least 1, or shape inference fails
+// Cross-correlation, with the filter not flipped: y = x (*) w + b.
+//   x [n, c, h, w]    w [filters, c/groups, kernel_h, kernel_w]    b [filters], absent unless bias
+//   y [n, filters, p, q], where p = floor((h + 2 pad_h - kernel_h) / stride_h) + 1, and q likewise
+// Both p and q must be at least 1, or shape inference fails.
 // Source: Dumoulin & Visin, arXiv:1603.07285, relationship 6.
 struct Convolution {
   int64_t filters = 0, kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, groups = 1;
   bool bias = true;
 };
 
-// y = x W' + b, x flattened to [n, c*h*w] in that order.   w [outputs, c*h*w]   b [outputs], absent unless bias
+// y = x W' + b, with x flattened to [n, c*h*w] in that order. w [outputs, c*h*w], b [outputs], absent unless bias.
 struct FullyConnected {
   int64_t outputs = 0;
   bool bias = true;
 };
 
-// Per channel, over n, h and w (m elements), the variance biased (divided by m):
-//   training    y = gamma (x - mean) / sqrt(variance + epsilon) + beta; the moving statistics become
-//               momentum * old + (1 - momentum) * this batch's, in the training forward
+// Normalizes each channel over n, h and w (m elements); the variance is the biased one (divided by m):
+//   training    y = gamma (x - mean) / sqrt(variance + epsilon) + beta; the training forward pass also updates
+//               the moving statistics to momentum * old + (1 - momentum) * this batch's
 //   inference   the same with the moving statistics
-// Parameters gamma, beta [c]; statistics moving_mean, moving_var [c]. fix_gamma: gamma counts as 1 and its gradient is
-// 0, but the tensor exists. Gradients: models.md 2.1.
+// Parameters gamma, beta [c]; statistics moving_mean, moving_var [c]. With fix_gamma, gamma counts as 1 and its
+// gradient is 0, but the tensor exists. Gradients: docs/arithmetic.md, "Operators".
 struct BatchNorm {
   double epsilon = 1e-3;
   double momentum = 0.9;
   bool fix_gamma = true;
 };
 
-// Gradients by the output y: relu dy [y > 0] (0 at 0), tanh dy (1 - y^2), sigmoid dy y (1 - y), softrelu dy (1 - e^-y).
+// Gradients in terms of the output y: relu dy [y > 0] (0 at 0), tanh dy (1 - y^2), sigmoid dy y (1 - y),
+// softrelu dy (1 - e^-y).
 struct Activation {
   enum class Kind { kRelu, kTanh, kSigmoid, kSoftrelu };
   Kind kind = Kind::kRelu;
 };
 
-// Windows of kernel_h x kernel_w over the zero-padded map. Global pooling: one window, the whole map.
-// Output size of an axis of x elements (models.md 1.2, kernel k, stride s, pad p):
+// Windows of kernel_h x kernel_w over the zero-padded map. Global pooling has one window, the whole map.
+// Output size along an axis of x elements, with kernel k, stride s and pad p:
 //   kValid floor((x + 2p - k) / s) + 1      kFull ceil((x + 2p - k) / s) + 1
-//   kV07   min(x + 2p - k + s - 1, x + 2p - 1) div s + 1: rounds up, the last window starts inside
+//   kV07   min(x + 2p - k + s - 1, x + 2p - 1) div s + 1: rounds up, but the last window starts inside the padded map
 // Maximum: padded cells are ignored; the gradient goes to the first maximum in row-major order.
-// Average: the divisor is the window clipped to the padded map (kPadded) or always kernel_h * kernel_w (kKernel).
+// Average: the divisor is the window's area clipped to the padded map (kPadded), or always kernel_h * kernel_w
+// (kKernel).
 struct Pooling {
   enum class Kind { kMax, kAverage };
   enum class Rounding { kValid, kFull, kV07 };
@@ -72,18 +76,18 @@ struct Pooling {
 };
 
 struct Concat {};    // along the channels, in the order of the inputs
-struct Add {};       // y = the sum of all inputs, which have one shape
+struct Add {};       // y = the sum of all inputs, which have the same shape
 struct Flatten {};   // [n, c, h, w] -> [n, c*h*w]
-struct Identity {};  // y = x: MXNet's nodes `id`
+struct Identity {};  // y = x; MXNet's node `id`
 
-// y = factor x, the factor rounded to float32. MXNet's `0.5 * a`.
+// y = factor * x, with the factor rounded to float32. MXNet's `0.5 * a`.
 struct Scale {
   double factor = 1;
 };
 
-// p = softmax(x) over the classes, x [n, classes]. Takes the labels of the batch besides x, and is the last node.
-// Backward: dx = p - [label], not divided by the batch size; smoothing: dx[label] = p - 1 + a, others p -
-// a/(classes-1).
+// p = softmax(x) over the classes, x [n, classes]. The last node of a graph; it also takes the labels of the batch.
+// Backward: dx = p - [label], not divided by the batch size.
+// With smoothing a: dx[label] = p - 1 + a, and dx = p - a / (classes - 1) for the other classes.
 struct SoftmaxOutput {
   double smooth_alpha = 0;
 };
@@ -91,33 +95,34 @@ struct SoftmaxOutput {
 using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,
                         Identity, Scale, SoftmaxOutput>;
 
-// "Convolution", "BatchNorm", ...: for messages. MXNet's names of operators: symbol.h.
+// "Convolution", "BatchNorm", ...: for messages. symbol.h has MXNet's names for the operators.
 std::string_view op_name(const Op& op);
 
 using NodeId = size_t;
 
-// One tensor that is learned, or kept as a statistic.
+// One tensor that is learned or kept as a statistic.
 struct ParameterInfo {
   enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };
   std::string name;  // node name + "_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var"
   Role role;
   Shape shape;
   NodeId node;
-  ParameterRule rule = {};  // of its node
+  ParameterRule rule = {};  // see Node::rules
 };
 
 struct Node {
   std::string name;  // unique in its graph; the prefix of its parameters' names
   Op op;
-  std::vector<NodeId> inputs;                               // smaller ids than its own
-  int device_group = 0;                                     // for model parallelism: nodes of a group share a device
-  std::map<ParameterInfo::Role, ParameterRule> rules = {};  // of its parameters; none: what holds for all
+  std::vector<NodeId> inputs;  // ids smaller than the node's own
+  int device_group = 0;        // for model parallelism: nodes of one group share a device
+  // Exceptions for its parameters; by default the job's rules hold.
+  std::map<ParameterInfo::Role, ParameterRule> rules = {};
 };
 
 class Graph {
  public:
-  // Appends a node. A repeated name, or an input that does not exist yet, is a bug of the model's function:
-  // CheckFailed.
+  // Appends a node. Throws CheckFailed for a repeated name or an input that does not exist yet: bugs of the function
+  // that builds the model.
   NodeId add(std::string name, Op op, std::vector<NodeId> inputs, int device_group = 0);
   void set_rule(NodeId node, ParameterInfo::Role role, ParameterRule rule) { nodes_.at(node).rules[role] = rule; }
 
@@ -125,28 +130,28 @@ class Graph {
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
   [[nodiscard]] NodeId output() const { return nodes_.size() - 1; }  // the SoftmaxOutput
 
-  // All nodes, each after its inputs, by a depth-first walk from the output that visits inputs in their order: the
-  // order of parameters (models.md 1.1), and the order in which backends run.
+  // All nodes, each after its inputs, by a depth-first walk from the output that visits inputs in their order. This is
+  // the order of the parameters (docs/arithmetic.md, "Networks") and the order in which backends run the nodes.
   [[nodiscard]] std::vector<NodeId> canonical_order() const;
 
  private:
   std::vector<Node> nodes_;
 };
 
-// What follows from a graph and the shape of one image.
+// What shape inference derives from a graph and the shape of one image.
 struct Shapes {
   std::vector<Shape> output;              // by NodeId, without the batch: [c, h, w] or [c]
-  std::vector<ParameterInfo> parameters;  // learned ones, in canonical order: their index is the key of the stores
+  std::vector<ParameterInfo> parameters;  // learned ones, in canonical order; the index is the key in a parameter store
   std::vector<ParameterInfo> statistics;  // moving means and variances, in canonical order
   [[nodiscard]] int64_t parameter_elements() const;
   [[nodiscard]] int64_t statistic_elements() const;
   int64_t classes = 0;  // of the output
 };
 
-// image: [c, h, w]. Fails with Code::kUsage, naming the node, its operator and the shapes that do not fit.
+// image: [c, h, w]. On failure Code::kUsage, naming the node, its operator and the shapes that do not fit.
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
 
-// Multiply-accumulates of convolutions and fully connected layers for one image, forward.
+// Multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image.
 int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

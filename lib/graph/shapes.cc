@@ -14,7 +14,7 @@ struct Parameter {
   Shape shape;
 };
 
-// What one node adds: its output, and its parameters in declared order.
+// What one node contributes: the shape of its output, and its parameters in declared order.
 struct NodeShapes {
   Shape output;
   std::vector<Parameter> parameters;
@@ -28,7 +28,7 @@ int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
-// Output positions along one axis; below 1 where the window does not fit.
+// Number of output positions along one axis; less than 1 if the window does not fit.
 int64_t positions(const Window& w, Pooling::Rounding rounding) {
   const int64_t room = w.size + 2 * w.pad - w.kernel;
   switch (rounding) {
@@ -51,7 +51,7 @@ const char* suffix(Role role) {
   return "";
 }
 
-// Shape rules, an overload an operator; `node` is for the messages, `x` holds the shapes of its inputs.
+// The shape rules, one overload per operator. `node` is used in messages; `x` holds the shapes of its inputs.
 class Inference {
  public:
   Inference(const Node& node, std::vector<Shape> x, const Shape& image)
@@ -127,7 +127,7 @@ class Inference {
   Result<NodeShapes> infer(const Pooling& op) const {
     DT_TRY_VOID(expect_map());
     if (op.global) return NodeShapes{{x_[0][0], 1, 1}, {}};
-    // A pad as large as the kernel makes windows without a real cell, whose maximum would be of nothing.
+    // A pad as large as the kernel would make windows without a single real cell, which have no maximum.
     if (op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 || op.pad_w < 0 ||
         op.pad_h >= op.kernel_h || op.pad_w >= op.kernel_w) {
       return refuse("kernel {}x{}, stride {}x{}, pad {}x{} make no pooling", op.kernel_h, op.kernel_w, op.stride_h,
@@ -135,10 +135,10 @@ class Inference {
     }
     const int64_t p = positions({x_[0][1], op.kernel_h, op.stride_h, op.pad_h}, op.rounding);
     const int64_t q = positions({x_[0][2], op.kernel_w, op.stride_w, op.pad_w}, op.rounding);
-    // Rounding up never makes up for a kernel that exceeds the padded map.
+    // Rounding up cannot make up for a kernel larger than the padded map.
     const bool fits = op.kernel_h <= x_[0][1] + 2 * op.pad_h && op.kernel_w <= x_[0][2] + 2 * op.pad_w;
     if (!fits || p < 1 || q < 1) return window_too_large(op);
-    // Rounding up with a stride beyond the kernel may start a window past the map.
+    // Rounding up with a stride larger than the kernel may start a window beyond the map.
     if ((p - 1) * op.stride_h - op.pad_h >= x_[0][1] || (q - 1) * op.stride_w - op.pad_w >= x_[0][2]) {
       return refuse("the last window, of {}x{} with stride {}x{}, starts outside the input {}", op.kernel_h,
                     op.kernel_w, op.stride_h, op.stride_w, to_string(x_[0]));
@@ -248,7 +248,7 @@ int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes) {
   int64_t sum = 0;
   for (const ParameterInfo& info : shapes.parameters) {
     if (info.role != Role::kWeight) continue;
-    // Each weight meets every position of its node's output once.
+    // Each weight is used once for every position of its node's output.
     const Shape& y = shapes.output[info.node];
     const bool is_convolution = std::holds_alternative<Convolution>(graph.node(info.node).op);
     sum += element_count(info.shape) * (is_convolution ? y[1] * y[2] : 1);

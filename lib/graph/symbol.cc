@@ -17,7 +17,7 @@ using Role = ParameterInfo::Role;
 
 constexpr int kMxnetVersion = 10901;  // 1.9.1: the version whose rules the attributes follow
 
-// MXNet's layout: a blank after the comma even at the end of a line; two blanks a level.
+// MXNet's layout: a space after each comma, even at the end of a line, and two spaces of indentation per level.
 std::string sequence(char open, char close, const std::vector<std::string>& items, bool multi_line, size_t indent) {
   if (items.empty()) return {open, close};
   if (!multi_line) return fmt::format("{}{}{}", open, fmt::join(items, ", "), close);
@@ -25,7 +25,7 @@ std::string sequence(char open, char close, const std::vector<std::string>& item
   return fmt::format("{}{}{}\n{}{}", open, inside, fmt::join(items, ", " + inside), outside, close);
 }
 
-// Integers and entries: up to 10 on one line.
+// Arrays of integers or entries stay on one line up to 10 items.
 std::string array(const std::vector<std::string>& items, size_t indent) {
   return sequence('[', ']', items, items.size() > 10, indent);
 }
@@ -66,7 +66,7 @@ const char* act_type(Activation::Kind kind) {
   return "";
 }
 
-// What MXNet calls __init__: the name of its rule and that rule's arguments. Empty: it has no such rule.
+// MXNet's __init__ attribute: the name of its initializer and the arguments. Empty if MXNet has no equivalent.
 std::string init(const InitializerSpec& spec) {
   static constexpr const char* kFactors[] = {"avg", "in", "out"};
   switch (spec.kind) {
@@ -89,7 +89,7 @@ struct Variable {
   const char* suffix;
 };
 
-// Of a parameter's variable. A statistic says how it begins even if that is the usual.
+// The attributes of a parameter's variable. Statistics always state their initializer, even the usual one.
 Attributes attributes_of(const Node& node, const Variable& variable) {
   Attributes attributes;
   if (variable.role == Role::kMovingMean) attributes["__init__"] = R"(["zero", {}])";
@@ -106,7 +106,7 @@ Attributes attributes_of(const Node& node, const Variable& variable) {
 
 constexpr Variable kWeight{Role::kWeight, "weight"}, kBias{Role::kBias, "bias"};
 
-// An operator in MXNet's words (formats.md 6.3). Its parameters, as variables, stand after its data inputs.
+// A node in MXNet's terms. Its parameters become variables and follow its data inputs.
 struct Operator {
   std::string name;
   Attributes attributes{};
@@ -196,7 +196,7 @@ Operator operator_of(const Node& node) {
       node.op);
 }
 
-// Collects the nodes of the file: variables are nodes there, without inputs and with the operator "null".
+// Collects the nodes of the file. There, variables are nodes too, without inputs and with the operator "null".
 class Writer {
  public:
   void add(NodeId id, const Node& node) {
@@ -208,7 +208,7 @@ class Writer {
     std::vector<std::string> inputs;
     for (const NodeId input : node.inputs) inputs.push_back(entry(index_.at(input), 0));
     for (const Variable& v : op.variables) {
-      // What the operator itself changes has version 1.
+      // Inputs that the operator modifies itself have version 1.
       const bool statistic = v.role == Role::kMovingMean || v.role == Role::kMovingVar;
       inputs.push_back(entry(variable(node.name + "_" + v.suffix, attributes_of(node, v)), statistic ? 1 : 0));
     }
@@ -234,7 +234,7 @@ class Writer {
 
   size_t append(const std::string& op, const std::string& name, const Attributes& attributes,
                 const std::vector<std::string>& inputs, int64_t outputs) {
-    constexpr size_t kIndent = 4;  // of a node's brace
+    constexpr size_t kIndent = 4;  // indentation of a node's brace
     std::vector<std::string> items = {pair("op", quoted(op)), pair("name", quoted(name))};
     if (!attributes.empty()) {
       std::vector<std::string> pairs;
@@ -248,7 +248,7 @@ class Writer {
     return nodes_.size() - 1;
   }
 
-  std::map<NodeId, size_t> index_;  // in the file
+  std::map<NodeId, size_t> index_;  // position in the file
   std::vector<std::string> nodes_, arg_nodes_, row_ptr_ = {"0"};
   int64_t outputs_ = 0;
 };

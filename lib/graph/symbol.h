@@ -1,9 +1,10 @@
-// `prefix-symbol.json`: a graph as MXNet writes it, so that MXNet loads it (formats.md section 6).
+// Writes a graph as MXNet's `prefix-symbol.json`, so that MXNet can load it. See docs/formats.md, "Symbol files".
 //
-// What MXNet 1.x has no word for is written as the nearest that it has: a pooling that rounds as 0.7 did as `full`,
-// which is the same wherever the kernel is at least the stride (all networks here); an average that always divides by
-// the kernel's cells as the usual one, the same where no window reaches over the padded map (likewise). The weights of
-// a fixed convolution are in the .params file, and their rule in dtrain alone.
+// Where MXNet 1.x has no exact equivalent, the nearest one is written. MXNet 0.7's pooling rounding becomes `full`,
+// which gives the same sizes if the kernel is at least as large as the stride (true of all networks here). An average
+// that always divides by the kernel's area becomes the default average, which is the same if no window extends beyond
+// the padded map (also true). The weights of a fixed convolution are stored in the .params file; the symbol file cannot
+// say how they are initialized.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace dtrain::graph {
 
-// The text, in MXNet's own layout of lines and blanks (formats.md 6.2).
+// The text, with the same line breaks and indentation as MXNet's.
 std::string symbol_json(const Graph& graph);
 
 }  // namespace dtrain::graph

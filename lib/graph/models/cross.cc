@@ -1,4 +1,4 @@
-// MXNet-G's "cross" (also dfnmr): two streams of residual blocks that go on from their mean.
+// MXNet-G's "cross" (also called dfnmr): two streams of residual blocks, each of which adds to the mean of both.
 #include <fmt/format.h>
 
 #include "graph/models/builder.h"
@@ -23,7 +23,7 @@ class Blocks {
     return relu ? b_.add(name + "_relu", Activation{}, {x}) : x;
   }
 
-  // The last block of all adds both branches to the mean, and has one stream.
+  // The last block adds both branches to the mean and returns a single stream.
   Streams block(const std::string& name, const Streams& x, int64_t filters, bool halve, bool last) {
     const NodeId line1 = line(name + "_l1", x.first, filters, halve);
     const NodeId line2 = line(name + "_l2", x.second, filters, halve);
@@ -70,7 +70,7 @@ Result<Graph> cross(const ModelOptions& options, int64_t depth) {
   Streams x{start, start};
   int64_t layers = depth - kOuterLayers;
   for (int64_t group = 1; group <= kGroups; group++) {
-    // A group's share of the layers that are left, rounded down: the last group has what does not divide.
+    // An equal share of the remaining layers, rounded down, so the last group takes the remainder.
     const int64_t count = layers / (kBlockLayers * (kGroups - group + 1));
     if (group > 1) filters *= 2;
     for (int64_t j = 1; j <= count; j++) {

@@ -1,5 +1,5 @@
-// Inception with batch norm: the small form for images of 28 pixels and the form for images of 224 pixels, as MXNet
-// 0.7, MXNet-G and MXNet 1.x have them.
+// Inception with batch norm, in the forms for images of 28 and of 224 pixels, as defined by MXNet 0.7, MXNet-G and
+// MXNet 1.x.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 
@@ -7,11 +7,11 @@ namespace dtrain::graph {
 
 namespace {
 
-// MXNet 1.x writes 1e-10 + 1e-5: just over the least that cuDNN takes.
+// As in MXNet 1.x: just above the smallest epsilon that cuDNN accepts.
 constexpr double kEpsilon1x = 1e-10 + 1e-5;
 
-// In what the three versions differ besides names (models.md 11). Where poolings round up, those that halve the map
-// need no pad to meet the convolution beside them.
+// How the three versions differ, apart from names. `halving_pad` is the pad of the poolings that halve the map: where
+// poolings round up, these need none to match the output size of the convolution next to them.
 struct Form {
   double epsilon;
   bool fix_gamma;
@@ -23,7 +23,8 @@ constexpr Form kForm1x{kEpsilon1x, false, Pooling::Rounding::kValid, Pooling::Di
 constexpr Form kFormMxnetG{1e-3, true, Pooling::Rounding::kValid, Pooling::Divisor::kKernel, 1};
 constexpr Form kFormV07{1e-3, true, Pooling::Rounding::kV07, Pooling::Divisor::kKernel, 0};
 
-// Convolution, batch norm, relu, named after the unit; or all names are left to MXNet, and a unit's is of no account.
+// Builds units of convolution, batch norm and relu. If `named`, nodes are named after their unit; otherwise all names
+// are generated as MXNet does and the given ones are ignored.
 class Units {
  public:
   Units(Builder& b, const ModelOptions& options, const Form& form, bool named)
@@ -44,7 +45,7 @@ class Units {
     op.divisor = form_.divisor;
     return add(name, op, {x});
   }
-  // To half the height and width.
+  // Halves the height and width.
   NodeId halve(const std::string& name, NodeId x) {
     return pool(name, Pooling::Kind::kMax, 3, 2, form_.halving_pad, x);
   }
@@ -90,7 +91,7 @@ NodeId small_body(Units& u, NodeId x) {
 
 // Modules and body for images of 224 pixels.
 
-// Filters of a module: the 3x3 branch is reduce -> out, the branch with two 3x3 is double_reduce -> double_out.
+// Filters of a module. The 3x3 branch has reduce, then out; the branch with two 3x3 has double_reduce, then double_out.
 struct Branches {
   int64_t reduce, out, double_reduce, double_out;
 };
@@ -164,7 +165,7 @@ Graph small_graph(const ModelOptions& options, const Form& form) {
   return b.take();
 }
 
-// For images of 224 pixels alone, as before 1.x.
+// Only for images of 224 pixels, as in the versions before 1.x.
 Graph large_graph(const ModelOptions& options, const Form& form) {
   Builder b;
   Units units(b, options, form, true);

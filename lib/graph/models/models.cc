@@ -14,7 +14,7 @@ namespace dtrain::graph {
 
 namespace {
 
-// A function of an era. Of several with one name the first is what the bare name means.
+// A network as one era defines it. If several entries have the same name, the first is what the bare name means.
 struct Family {
   std::string_view name;
   std::string_view era;
@@ -45,11 +45,11 @@ struct Alias {
 constexpr Alias kAliases[] = {
     {"dfnmr", "cross"}, {"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
 
-// Names of the originals that this version has no function for: said so, rather than called unknown.
+// Networks of MXNet that are not implemented. They get a message of their own instead of "unknown network".
 constexpr std::string_view kNotBuilt[] = {"alexnet",   "googlenet",   "inception-bn-full", "inception-v3",
                                           "lenet-stn", "resnet-v1.5", "resnext",           "vgg"};
 
-// Of the newest era that has it if `era` is empty.
+// If `era` is empty, returns the newest era's entry.
 const Family* find_family(std::string_view name, std::string_view era = {}) {
   for (const Alias& alias : kAliases) {
     if (alias.name == name) name = alias.of;
@@ -67,7 +67,7 @@ bool is_known(std::string_view name) {
   return find_family(name) != nullptr || is_not_built(name);
 }
 
-// "resnet-50@mxnet-g": family, depth (0 if none), era (empty if none).
+// The parts of a name such as "resnet-50@mxnet-g": family, depth (0 if none), era (empty if none).
 struct Parts {
   std::string family;
   int64_t depth = 0;
@@ -79,13 +79,13 @@ Parts split(std::string_view network) {
   const size_t at = network.find('@');
   if (at != std::string_view::npos) parts.era = network.substr(at + 1);
   parts.family = network.substr(0, at);
-  if (is_known(parts.family)) return parts;  // "inception-v3" has no depth 3
+  if (is_known(parts.family)) return parts;  // the 3 of "inception-v3" is not a depth
   const size_t digits = parts.family.find_last_not_of("0123456789") + 1;
   if (digits < 2 || digits == parts.family.size()) return parts;
   const char* end = parts.family.data() + parts.family.size();
   if (std::from_chars(parts.family.data() + digits, end, parts.depth).ec != std::errc()) return parts;
   const bool dash = parts.family[digits - 1] == '-';
-  // "resnet50" is not a name, but says for the message which one was meant.
+  // "resnet50" is not a valid name, but splitting it lets the message suggest "resnet-50".
   parts.family.resize(dash ? digits - 1 : digits);
   return parts;
 }

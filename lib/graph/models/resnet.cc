@@ -1,4 +1,5 @@
-// Residual networks: v2 (activation before the convolutions) of MXNet 1.x and MXNet-G, and v1 (after them) of 1.x.
+// Residual networks: v2 (activation before the convolutions) of MXNet 1.x and MXNet-G, and v1 (activation after them)
+// of MXNet 1.x.
 #include <array>
 #include <optional>
 
@@ -9,12 +10,12 @@ namespace dtrain::graph {
 
 namespace {
 
-// What the depth and the image decide.
+// The structure that follows from the depth and the image.
 struct Plan {
-  std::vector<int64_t> units{};    // of each stage
+  std::vector<int64_t> units{};    // number of units in each stage
   std::vector<int64_t> filters{};  // of the stem, then of each stage
   bool bottleneck = false;
-  bool small_stem = false;  // one 3x3 convolution in place of 7x7 and pooling
+  bool small_stem = false;  // one 3x3 convolution instead of a 7x7 convolution and pooling
 };
 
 struct Depth {
@@ -24,7 +25,7 @@ struct Depth {
 constexpr Depth kDepths[] = {{18, {2, 2, 2, 2}},   {34, {3, 4, 6, 3}},    {50, {3, 4, 6, 3}},   {101, {3, 4, 23, 3}},
                              {152, {3, 8, 36, 3}}, {200, {3, 24, 36, 3}}, {269, {3, 30, 48, 8}}};
 
-// Three stages, for CIFAR.
+// Three stages, as for CIFAR.
 std::optional<Plan> plan_of_3_stages(int64_t depth) {
   const bool bottleneck = depth >= 164;
   const int64_t layers_a_unit = bottleneck ? 9 : 6;
@@ -46,14 +47,14 @@ std::optional<Plan> plan_of_4_stages(int64_t depth, bool small_stem) {
   return std::nullopt;
 }
 
-// `what`: for what the network would be, in the message.
+// `what` names the kind of images or the data set in the message.
 tl::unexpected<Error> no_such_depth(const ModelOptions& options, int64_t depth, bool three_stages, const char* what) {
   return fail(Code::kUsage, "network '{}' has no form with {} layers for {}: {}", options.network, depth, what,
               three_stages ? "the depth is 6n+2 below 164 (20, 56, 110) and 9n+2 from there on (164, 1001)"
                            : "18, 34, 50, 101, 152, 200, 269");
 }
 
-// The stages by the image's height, so that 3,32,32 makes a network of four with a small stem.
+// Chooses the stages by the image's height. Images of 29 to 32 pixels get four stages with a small stem.
 Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth) {
   const int64_t height = options.image[1];
   const bool three_stages = height <= 28;
@@ -64,7 +65,7 @@ Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth) {
                        three_stages ? "images of up to 28 pixels" : "images of more than 28 pixels");
 }
 
-// Stages and stem by the data set; where it is not known, ImageNet's, as that script has it.
+// Chooses stages and stem by the data set; if it is unknown, as for ImageNet, like MXNet-G's script.
 Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
   const std::string& type = options.data_type;
   const bool three_stages = type == "cifar10" || type == "cifar100";
@@ -78,7 +79,7 @@ Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
   return no_such_depth(options, depth, three_stages, three_stages ? type.c_str() : "imagenet");
 }
 
-// What both versions share. `s` in names is stage<i>_unit<j>.
+// What v1 and v2 share. `s` in names is stage<i>_unit<j>.
 class Residual {
  public:
   Residual(Builder& b, const ModelOptions& options, const Plan& plan) : b_(b), options_(options), plan_(plan) {}
@@ -93,7 +94,7 @@ class Residual {
   NodeId relu(const std::string& name, NodeId x) { return b_.add(name, Activation{}, {x}); }
   NodeId plus(NodeId a, NodeId b) { return b_.add(Add{}, {a, b}); }
 
-  // conv0, bn0, relu0 and the pooling of large images.
+  // conv0, bn0, relu0 and the pooling that large images need.
   NodeId large_stem(NodeId x) {
     x = convolve("conv0", convolution_no_bias(plan_.filters[0], 7, 2, 3), x);
     x = relu("relu0", norm("bn0", x));
@@ -101,7 +102,7 @@ class Residual {
   }
   NodeId small_stem(NodeId x) { return convolve("conv0", convolution_no_bias(plan_.filters[0], 3, 1, 1), x); }
 
-  // All units; unit(s, x, filters, stride, first) builds one. The first of every stage has a projection.
+  // Builds all units with unit(s, x, filters, stride, first). The first unit of each stage has a projection.
   template <class Unit>
   NodeId stages(NodeId x, Unit&& unit) {
     for (size_t i = 0; i < plan_.units.size(); i++) {
@@ -114,7 +115,7 @@ class Residual {
   }
 
   Graph head(NodeId x) {
-    // Pooling is global; MXNet's scripts write a kernel of 7 beside it, which symbol files repeat.
+    // The pooling is global. MXNet's scripts give it a kernel of 7 anyway, and symbol files repeat it.
     Pooling global = pooling(Pooling::Kind::kAverage, 7);
     global.global = true;
     x = b_.add("pool1", global, {x});
@@ -130,10 +131,10 @@ class Residual {
   const Plan& plan_;
 };
 
-// In what the two versions of v2 differ.
+// How MXNet 1.x and MXNet-G differ in v2.
 struct V2 {
-  bool identity;         // a node before the first
-  double unit_momentum;  // of the batch norms in units
+  bool identity;         // an Identity node before the first one
+  double unit_momentum;  // of the batch norms in the units
 };
 
 Graph pre_activated(const ModelOptions& options, const Plan& plan, const V2& version) {
@@ -170,7 +171,7 @@ Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth) {
   return pre_activated(options, plan, {.identity = true, .unit_momentum = options.bn_momentum});
 }
 
-// --bn-mom is for the stem and the tail; the units' momentum is fixed there.
+// In this version --bn-mom applies only to the stem and the tail; the units' momentum is fixed.
 Result<Graph> resnet_v2_of_mxnet_g(const ModelOptions& options, int64_t depth) {
   DT_TRY(const Plan plan, plan_by_data_type(options, depth));
   return pre_activated(options, plan, {.identity = false, .unit_momentum = 0.9});

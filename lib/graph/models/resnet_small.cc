@@ -1,4 +1,4 @@
-// MXNet-G's residual network for images of 28 pixels: automatic names, convolutions with bias, MXNet's default
+// MXNet-G's residual network for images of 28 pixels, with generated names, convolutions with bias and MXNet's default
 // BatchNorm.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
@@ -20,7 +20,8 @@ class Units {
   NodeId block(NodeId x, int64_t filters, bool halve) {
     NodeId y = relu(unit(convolution(filters, 3, halve ? 2 : 1, 1), x));
     y = unit(convolution(filters, 3, 1, 1), y);
-    // Built last and added first: its parameters come before the block's others in canonical order, its names after.
+    // Built last but added first: its parameters precede the block's others in canonical order, but its generated names
+    // are numbered after theirs.
     const NodeId shortcut = halve ? unit(convolution(filters, 1, 2), x) : x;
     return relu(b_.add(Add{}, {shortcut, y}));
   }

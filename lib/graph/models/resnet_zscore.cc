@@ -1,5 +1,5 @@
-// MXNet 0.7's residual network for CIFAR-10 at 32 pixels, whose shortcuts average 2x2 pixels and pad channels with 0: a
-// convolution with fixed weights. How its parameters begin and learn is that of its script (models.md 3.3, 4.1).
+// MXNet 0.7's residual network for CIFAR-10 at 32 pixels. Its shortcuts average 2x2 pixels and pad the channels with 0,
+// which a convolution with fixed weights does. Initial values and rates follow its training script.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 
@@ -11,7 +11,8 @@ using Role = ParameterInfo::Role;
 using Kind = InitializerSpec::Kind;
 
 constexpr ParameterRule kFixed{.learning_rate = 0, .weight_decay = 0, .initial = {}};
-constexpr ParameterRule kDecays{.learning_rate = {}, .weight_decay = 1, .initial = {}};  // biases and betas as well
+// For betas and biases, which have no weight decay by default.
+constexpr ParameterRule kDecays{.learning_rate = {}, .weight_decay = 1, .initial = {}};
 
 ParameterRule initially(const InitializerSpec& spec) {
   return {.learning_rate = {}, .weight_decay = {}, .initial = spec};

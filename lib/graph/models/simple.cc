@@ -1,4 +1,4 @@
-// The small networks for small images: mlp, lenet, 3conv.
+// Small networks for small images: mlp, lenet, 3conv.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 
