@@ -17,7 +17,7 @@ void copy_weights(const std::vector<ParameterSpan>& from, const std::vector<Para
     std::copy(from[i].weight.begin(), from[i].weight.end(), to[i].weight.begin());
 }
 
-// Runs the two side by side and collects the comparisons.
+// Runs both executors side by side and collects the comparisons.
 class Checker {
  public:
   Checker(const graph::Graph& graph, const Options& options, Executor& tested, Reference& reference,
@@ -30,7 +30,8 @@ class Checker {
 
   CheckReport take() { return std::move(report_); }
 
-  // The tested executor's forward is over. Each output computed here is replaced by the tested one's after comparison.
+  // Call after the tested executor's forward pass. After each comparison the reference's output is replaced by the
+  // tested one.
   void forward() {
     for (const NodeId id : reference_.order()) {
       reference_.forward_node(id);
@@ -89,7 +90,7 @@ class Checker {
     }
   }
 
-  // What all who read the output added to its gradient.
+  // The rounding of the gradient by the node's output: the sum of what all its consumers contribute.
   Rounding sum_of_consumers(NodeId id) {
     Rounding sum{0, 0};
     for (const auto& [x, consumer] : consumers_) {
@@ -102,7 +103,7 @@ class Checker {
   }
 
   void compare_gradient(NodeId id) {
-    if (reference_.gradient(id).empty()) return;  // of the images, say
+    if (reference_.gradient(id).empty()) return;  // no gradient flows there, for example into the images
     const std::vector<float> tested = tested_.node_gradient(id);
     compare(id, "gradient by its output", tested, reference_.gradient(id), sum_of_consumers(id));
     adopt(tested, reference_.gradient(id));
@@ -125,7 +126,7 @@ class Checker {
   Executor& tested_;
   Reference& reference_;
   const CheckOptions& check_;
-  std::vector<std::pair<NodeId, NodeId>> consumers_;  // (node, who reads it), once for each time
+  std::vector<std::pair<NodeId, NodeId>> consumers_;  // (node, node that reads it), once per read
   CheckReport report_;
 };
 
@@ -146,7 +147,7 @@ Result<CheckReport> check_against_reference(const graph::Graph& graph, const Opt
   DT_CHECK(options.keep_all && options.purpose == Options::Purpose::kTraining,
            "the check reads every node of a training step");
   Options exact = options;
-  exact.dtype = Type::kFloat32;  // of the interface: the reference computes in float64
+  exact.dtype = Type::kFloat32;  // the type of the interface; the reference computes in float64
   DT_TRY(const std::unique_ptr<Reference> reference, Reference::compile(graph, exact, nullptr),
          "compiling the reference");
   copy_weights(tested.parameters().parameters, reference->parameters().parameters);

@@ -74,7 +74,7 @@ Result<> check_batch(const Batch& batch, const Options& options, int64_t classes
   DT_CHECK(batch.labels.size() == images, "{} labels for {} images", batch.labels.size(), images);
   for (size_t i = 0; i < images; i++) {
     const float label = batch.labels[i];
-    // Written so that a NaN fails too; a whole number below `classes` is what float holds exactly.
+    // Written so that a NaN fails too. Whole numbers below `classes` are exact in float.
     if (!(label >= 0 && label < static_cast<float>(classes)) ||
         label != static_cast<float>(static_cast<int64_t>(label))) {
       return fail(Code::kData, "label {} of image {} of the batch is not one of the classes 0 to {}", label, i,

@@ -1,5 +1,5 @@
-// What every backend checks of what it is given, so that all refuse the same things in the same words; and the memory
-// that all show the same way.
+// What all backends have in common: they check what they are given, so that all reject the same things with the same
+// messages, and they lay out parameters in the same way.
 #pragma once
 
 #include "exec/executor.h"
@@ -7,24 +7,25 @@
 
 namespace dtrain::exec {
 
-// Bucket boundaries, batch size and threads that no caller without a bug asks for: CheckFailed.
+// Throws CheckFailed for bucket boundaries, a batch size or a number of threads that only a bug can cause.
 void check_options(const Options& options, const graph::Shapes& shapes);
 
-// For the backends of the CPU: Code::kUsage for options of another type.
+// For the CPU backends: Code::kUsage for a type other than float32.
 Result<> check_float32(const Options& options);
 
-// Memory for the parameters and statistics that inference of shapes found; gradients too, for training.
+// Allocates the parameters and statistics that shape inference found; for training also the gradients.
 ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose,
                                  const FloatAllocator& allocate = allocate_floats);
 
-// An executor whose parameters another one is to use has the same parameters: CheckFailed otherwise.
+// Throws CheckFailed unless the parameters of an executor that is to be shared are those of `shapes`.
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);
 
-// The images of a batch that fits the options as numbers, [n, c, h, w]: copied, or made of its pixels.
+// Writes the images of a batch as floats, [n, c, h, w]: copied, or converted from pixels. The batch must fit the
+// options.
 void copy_numbers(const Batch& batch, const Options& options, std::span<float> numbers);
 
-// Sizes that do not fit the options: CheckFailed. A label that is not a class: Code::kData, naming the image's place in
-// the batch. Executors for inference need no labels: none at all is fine there.
+// Throws CheckFailed if the sizes do not fit the options. Returns Code::kData for a label that is not a class, naming
+// the image's position in the batch. Executors for inference also accept a batch without labels.
 Result<> check_batch(const Batch& batch, const Options& options, int64_t classes);
 
 }  // namespace dtrain::exec

@@ -1,5 +1,5 @@
-// The devices of one worker as one: each has an executor and its share of every batch, and they compute at the same
-// time. What joins their gradients and weights is a store's business.
+// The devices of one worker as a unit: each device has an executor and a share of every batch, and they compute
+// concurrently. Combining their gradients and weights is the job of a store (kvstore).
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace dtrain::exec {
 
-// Images of each device: batch split by the weights, rounded half away from zero, the last device gets what is left
-// (models.md 6.2). Code::kUsage: a device would get none.
+// The number of images for each device: the batch divided in proportion to the weights, rounded half away from zero;
+// the last device gets the rest. Code::kUsage if a device would get no image.
 Result<std::vector<int64_t>> split_batch(int64_t batch, std::span<const double> weights);
 
-// One thread calls it. After making it no memory is taken.
+// Not thread-safe. It allocates no memory after construction.
 class DeviceGroup {
  public:
-  // As WeightsWait and GradientReady, called in the device's thread. With several devices an Error of one of them must
-  // not keep the others waiting: whoever answers the calls sees to that.
+  // Like WeightsWait and GradientReady, called on the device's own thread. With several devices, an Error of one must
+  // not leave the others waiting; the callee has to ensure that.
   using DeviceCall = std::function<Result<>(size_t device, size_t bucket)>;
 
-  // Executors of one network and purpose, compiled for these batch sizes: at least one.
+  // Executors of one network and purpose, compiled for these batch sizes. At least one.
   DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::vector<int64_t> batch_sizes);
   DeviceGroup(std::unique_ptr<Executor> executor, int64_t batch_size);
   DeviceGroup(const DeviceGroup&) = delete;
@@ -35,27 +35,27 @@ class DeviceGroup {
   Executor& executor(size_t device) { return *executors_[device]; }
   const ParameterView& parameters(size_t device = 0) { return executors_[device]->parameters(); }
   const ParameterView& device_parameters(size_t device = 0) { return executors_[device]->device_parameters(); }
-  // Whether the learned tensors are where the host cannot reach them (Options::parameters_on_device).
+  // Whether the learned tensors are in memory that the host cannot reach (Options::parameters_on_device).
   [[nodiscard]] bool parameters_on_device() { return device_parameters().device != nullptr; }
 
-  // Executor's, for the whole batch. The first device's Error counts.
+  // Like Executor's, for the whole batch. If several devices fail, the Error of the first one is returned.
   Result<> forward(const Batch& batch, const DeviceCall& wait);
   Result<> backward(const DeviceCall& ready);
-  // work(device) in each device's thread, at the same time. The first device's Error counts.
+  // Runs work(device) for all devices concurrently, each on its own thread. Errors: as above.
   Result<> on_devices(const std::function<Result<>(size_t device)>& work);
-  // Executor's, on all devices; overflowed and left_out_update: on any.
+  // Like Executor's: set_loss_scale on all devices; overflowed and left_out_update are true if they are on any device.
   void set_loss_scale(double scale, uint32_t good_steps = 0);
-  // Of the whole batch; {}: none.
+  // For the whole batch; {} for none.
   void announce(const Batch& batch);
   bool overflowed();
   bool left_out_update();
-  // Of the whole batch, in its order; the devices' threads stand still.
+  // For the whole batch, in its order. Must not be called while a pass is running.
   std::span<const float> probabilities();
 
  private:
   struct Share {
-    int64_t begin = 0, count = 0;  // images of the batch
-    WeightsWait wait = {};         // the executor's calls: they add the device
+    int64_t begin = 0, count = 0;  // range of images in the batch
+    WeightsWait wait = {};         // callbacks for the executor, which add the device to the call
     GradientReady ready = {};
     Result<> outcome = {};
   };
@@ -67,11 +67,11 @@ class DeviceGroup {
   std::vector<Share> shares_;
   std::function<void(int64_t)> forward_, backward_;
   ThreadPool pool_;
-  // Of the call under way:
+  // State of the call in progress:
   Batch batch_;
   int64_t batch_size_ = 0;
   const DeviceCall* call_ = nullptr;
-  Buffer<float> probabilities_;  // with several devices: gathered when somebody asks
+  Buffer<float> probabilities_;  // used with several devices only; gathered on demand
   bool is_gathered_ = false;
 };
 

@@ -1,7 +1,9 @@
-// An Executor is a graph compiled for one device, batch size, type and purpose. Where compute and communication meet.
+// An Executor is a graph compiled for one device, batch size, type and purpose. It is where computation and
+// communication meet.
 //
-// Buckets are intervals of the parameters in canonical order. Stores ask for several when gradients travel, so that
-// late layers are on their way while early ones still compute, and for one otherwise.
+// Parameters are divided into buckets, intervals of the canonical order. Stores ask for several buckets if gradients
+// are sent to servers, so that late layers are on their way while early layers still compute. Otherwise they use a
+// single bucket.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +26,16 @@ namespace dtrain::exec {
 
 using dtrain::Batch;
 
-// Called before the first node that reads the bucket, first bucket first: returns when its weights may be read.
-// An Error (a peer was lost while waiting) ends the forward pass, which returns it. With parameters_on_device: returns
-// when what makes the bucket's weights is queued on the device.
+// Called before the first node that reads a bucket's weights, in ascending order of buckets. Returns when the weights
+// may be read. An Error (a peer was lost while waiting) ends the forward pass, which returns it. With
+// parameters_on_device it returns when the work that produces the weights is queued on the device.
 using WeightsWait = std::function<Result<>(size_t bucket)>;
-// Called in the backward pass when all gradients of the bucket are complete, last bucket first, once each. From then
-// until the next forward's wait for it, the executor touches neither the bucket's weights nor its gradients. With
-// parameters_on_device: the gradients need not be there yet, but what a store queues on the device from now on comes
-// after them. What it queues is the same in every step: it may be recorded once and replayed, and the calls of later
-// steps then only bring what changes (module's optimizer and group see to that).
+// Called in the backward pass once per bucket, in descending order, when all gradients of the bucket are complete. From
+// then until the next forward pass waits for the bucket, the executor touches neither its weights nor its gradients.
+//
+// With parameters_on_device the gradients may still be in progress, but whatever the store queues on the device from
+// now on runs after them. The store must queue the same work in every step: it may be recorded once and replayed, and
+// the calls of later steps then only supply what changes. (The module's optimizer and collective take care of that.)
 using GradientReady = std::function<Result<>(size_t bucket)>;
 
 struct Options {
@@ -40,91 +43,96 @@ struct Options {
   Purpose purpose = Purpose::kTraining;
   int64_t batch_size = 1;
   Shape image;  // [c, h, w]
-  // Of batches of pixels, which the executor makes numbers of so; nullptr: batches are of numbers.
+  // How uint8 pixels become floats. Null if batches already hold floats.
   std::shared_ptr<const Normalisation> normalisation = nullptr;
-  int threads = 1;       // of the compute; the caller's thread is one of them
-  bool winograd = true;  // convolutions by Winograd where performance.md 3.2 says so: 1e-5 instead of 1e-6 exact
-  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, the first is 0
-  Type dtype = Type::kFloat32;  // of tensors between nodes and of products; Code::kUsage where a device has it not
-  bool tf32 = false;            // float32 on devices that have TF32: products may be rounded to its 10 bits
-  // The learned tensors stay in the device's memory, where a store sums and updates them: device_parameters(). Devices
-  // whose memory is the host's need not know.
+  int threads = 1;       // compute threads, including the caller's
+  bool winograd = true;  // use Winograd for 3x3 convolutions where it pays; relative errors of 1e-5 instead of 1e-6
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, starting with 0
+  // Type of the tensors between nodes and of products; Code::kUsage if the device does not support it.
+  Type dtype = Type::kFloat32;
+  bool tf32 = false;  // for float32 on devices with TF32: products may be rounded to TF32's 10-bit mantissa
+  // Keep the learned tensors in device memory, where a store sums and updates them (see device_parameters()). Devices
+  // that use host memory may ignore it.
   bool parameters_on_device = false;
-  bool keep_all = false;  // keep every node's output and gradient readable: for --check and tests
+  bool keep_all = false;  // keep every node's output and gradient readable, for --check and tests
 };
 
-// One thread calls it. After compile nothing is allocated by our code. DeviceError: of no further use; parameters()
-// stay readable. Weights, gradients and statistics are zero at first. A device may still be at work when forward
-// returns: what it computed is there once probabilities(), parameters() or backward was called.
+// Not thread-safe. Our code allocates nothing after compile. After a DeviceError the executor is unusable, but
+// parameters() stay readable. Weights, gradients and statistics are initially zero. A device may still be computing
+// when forward returns; its results are complete once probabilities(), parameters() or backward has been called.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Computes the outputs. In training, also the batch's statistics and what backward needs. Fails as `wait` does, and
-  // with Code::kData for a label that is no class of the network (contract.h); for inference there need be no labels.
-  // In training with parameters_on_device the batch stays as it is until backward, or probabilities(), has returned.
+  // Computes the outputs; in training also the batch's statistics and what backward needs. Fails as `wait` does, and
+  // with Code::kData for a label that is not a class of the network. Labels may be absent for inference. In training
+  // with parameters_on_device the batch must stay unchanged until backward or probabilities() has returned.
   virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
-  // Computes all gradients of the last forward's batch: sums over the batch, not means. Gradients are overwritten. With
-  // parameters_on_device it returns when all that the store has queued is done too: Errors are those of the store's
-  // group then (Code::kPeerLost).
+  // Computes all gradients for the batch of the last forward: sums over the batch, not means. Previous gradients are
+  // overwritten. With parameters_on_device it returns when all work that the store queued is done, so it also returns
+  // the Errors of the store's group (Code::kPeerLost).
   virtual Result<> backward(const GradientReady& ready) = 0;
 
-  // For float16: the loss's gradient is multiplied by `scale`, a power of two, and the parameters' gradients divided by
-  // it again, so that what float16 cannot hold lies elsewhere; from the next forward on. 1 at first. Gradients that
-  // overflowed on the way are not finite: then the step is to be left out and the scale lowered (models.md 7.4). Other
-  // types need no scale, and executors in them ignore it.
+  // For float16: multiplies the loss's gradient by `scale`, a power of two, and divides the parameters' gradients by it
+  // again, so that values stay in float16's range. Takes effect with the next forward; initially 1. Gradients that
+  // overflow become non-finite; the caller then skips the step and lowers the scale (docs/arithmetic.md, "Loss
+  // scaling"). Executors of other types ignore the scale.
   virtual void set_loss_scale(double scale) { static_cast<void>(scale); }
-  // With parameters_on_device, for an executor whose gradients nobody else adds to: from now on the device itself
-  // leaves out a step that has a gradient which is not finite. Weights, the optimizer's state and statistics stay as
-  // they were, has_bad_gradient() tells, and the store may be given the gradients before anybody has looked at them.
-  // With `dynamic_scale` it also halves the loss scale then, and doubles it after enough good steps (kernels/update.h);
-  // the scale that the caller sets counts where it differs. false: the caller has to look for itself.
+  // With parameters_on_device, for an executor whose gradients are not summed with others': from now on the device
+  // itself skips a step that has a non-finite gradient. Weights, optimizer state and statistics then stay as they were,
+  // and has_bad_gradient() reports it, so the store may be given the gradients before anyone has examined them. With
+  // `dynamic_scale` the device also halves the loss scale then and doubles it after enough good steps
+  // (cuda/kernels/update.h); a different scale set by the caller takes precedence. Returns false if not supported: the
+  // caller must check for itself.
   virtual bool leave_out_bad_steps(bool dynamic_scale) {
     static_cast<void>(dynamic_scale);
     return false;
   }
-  // The good steps since a dynamic scale last changed, for a device that counts on from there.
+  // The number of good steps since a dynamic scale last changed, from which the device continues counting.
   virtual void set_good_steps(uint32_t steps) { static_cast<void>(steps); }
-  // The batch that the next forward but one will most likely be given: its copy to the device may run beside the step
-  // that comes next. It stays as it is until that forward, or until another batch is announced. {}: none.
+  // Announces the batch that the forward call after the next one will probably get, so that it can be copied to the
+  // device during the next step. It must stay unchanged until that forward, or until another batch is announced. {}: no
+  // batch.
   virtual void announce(const Batch& batch) { static_cast<void>(batch); }
-  // Whether a gradient of the last backward is not finite. Of float16 alone: elsewhere that is no overflow, and false.
+  // Whether a gradient of the last backward is not finite. Only for float16; other types always return false.
   virtual bool overflowed() { return false; }
 
   virtual const ParameterView& parameters() = 0;
-  // Where the learned tensors are: with parameters_on_device an opaque view of the device's memory, and parameters() is
-  // the host's copy, which changes by copies alone (tensor/parameters.h). Otherwise parameters() itself.
+  // Where the learned tensors are. With parameters_on_device this is an opaque view of device memory, and parameters()
+  // is the host's copy, which changes only by explicit copies (tensor/parameters.h). Otherwise it is parameters()
+  // itself.
   virtual const ParameterView& device_parameters() { return parameters(); }
-  // With parameters_on_device nobody else sees the gradients. After backward: whether one of them is not finite; and
-  // whether the device left out an update, this one or an earlier one, since what the store had summed was not finite.
+  // With parameters_on_device, where only the device sees the gradients; valid after backward. has_bad_gradient: a
+  // gradient is not finite. left_out_update: the device skipped this update or an earlier one because the gradients
+  // summed by the store were not finite.
   virtual bool has_bad_gradient() { return false; }
   virtual bool left_out_update() { return false; }
-  // The softmax of the last forward, [n, classes], row-major: valid until the next forward.
+  // The softmax of the last forward, [n, classes], row-major. Valid until the next forward.
   virtual std::span<const float> probabilities() = 0;
 
-  // With keep_all: what a node put out in the last forward, and the loss's gradient by that output after the last
-  // backward (empty where none flows: the images, and what has no parameters before it), in [n, c, h, w] order.
+  // With keep_all: a node's output in the last forward, and the loss's gradient by that output after the last backward,
+  // in [n, c, h, w] order. The gradient is empty where none flows: the images and nodes without parameters before them.
   virtual std::vector<float> node_output(graph::NodeId node) = 0;
   virtual std::vector<float> node_gradient(graph::NodeId node) = 0;
 
-  // Bytes held besides parameters, and by what: for --dry-run.
+  // Bytes held in addition to the parameters, for --dry-run.
   virtual size_t memory_bytes() const = 0;
 };
 
 // Compiles graphs for one kind of device. An Executor made with `weights_of` uses that executor's parameters and
-// statistics in place (it must outlive the new one, come from the same backend, and not run at the same time): how
-// validation sees the weights that training made.
+// statistics in place, so that validation sees the weights being trained. `weights_of` must outlive the new one, come
+// from the same backend, and not run at the same time.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual Result<std::unique_ptr<Executor>> compile(const graph::Graph& graph, const Options& options,
                                                     Executor* weights_of = nullptr) = 0;
-  // Memory for batches from which this backend's executors, and those for other devices of its kind, take them without
-  // a copy on the host.
+  // An allocator for batches that the executors of this backend, and those for other devices of its kind, can read
+  // without another copy on the host.
   virtual FloatAllocator batch_memory() { return allocate_floats; }
 };
 
-std::unique_ptr<Backend> make_reference_backend();  // plain loops in float32: the truth for every test, and slow
+std::unique_ptr<Backend> make_reference_backend();  // plain loops in float32: slow, but the truth for all tests
 std::unique_ptr<Backend> make_cpu_backend();        // oneDNN
 
 inline Result<> no_wait(size_t) {

@@ -15,7 +15,7 @@ bool overlap(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// Lives of values by root, and which roots were joined because one may take the other's memory.
+// The lifetimes of values by root, and which roots were joined because one takes over the other's memory.
 class Lives {
  public:
   Lives(std::span<const MemoryValue> values, std::span<const MemoryStep> steps, size_t alignment)
@@ -31,7 +31,7 @@ class Lives {
     }
   }
 
-  // Joins what the steps allow: the value that dies in a step and the one that is born there.
+  // Joins a value that dies in a step with one that is born there, where the step allows it.
   void join_in_place() {
     for (size_t s = 0; s < steps_.size(); s++) {
       for (const size_t old : steps_[s].overwrites) {
@@ -77,7 +77,7 @@ class Lives {
 
 size_t lowest_free(const Lifetime& life, const std::vector<std::pair<size_t, Lifetime>>& placed) {
   size_t offset = 0;
-  for (const auto& [begin, other] : placed) {  // by address
+  for (const auto& [begin, other] : placed) {  // sorted by address
     if (!overlap(life, other)) continue;
     if (begin >= offset + life.bytes) break;
     offset = std::max(offset, begin + other.bytes);

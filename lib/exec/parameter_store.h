@@ -1,4 +1,4 @@
-// Weights, gradients and statistics in canonical layout, found by node.
+// Weights, gradients and statistics in canonical layout, which can be looked up by node.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace dtrain::exec {
 
 class ParameterStore {
  public:
-  // contract.h's memory.
+  // Allocates with parameter_memory() of contract.h.
   ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose,
                  const FloatAllocator& allocate = allocate_floats);
 
@@ -22,9 +22,9 @@ class ParameterStore {
     size_t index;  // among the parameters, or among the statistics
     const ParameterSpan* span;
   };
-  // The tensor of that node and role, if the node has one.
+  // The tensor of that node and role, if there is one.
   [[nodiscard]] std::optional<Found> find(graph::NodeId node, graph::ParameterInfo::Role role) const;
-  // Whether an executor for `shapes` can use these tensors: same names and shapes in the same order.
+  // Whether an executor for `shapes` can use these tensors: the same names and shapes in the same order.
   [[nodiscard]] bool fits(const graph::Shapes& shapes) const;
 
  private:

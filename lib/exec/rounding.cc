@@ -19,7 +19,7 @@ double rms(std::span<const double> x) {
   return norm(x) / std::sqrt(count(x));
 }
 
-// What the formulas need of one node.
+// The tensors and sizes of one node that the formulas use.
 struct Tensors {
   std::span<const double> x, w, y, dy;
   double images, channels;
@@ -36,11 +36,11 @@ Tensors tensors_of(const graph::Graph& graph, Reference& reference, NodeId node)
           static_cast<double>(shape[0])};
 }
 
-// Terms of the sum for one output of a layer with weights [outputs, ...].
+// Number of terms in the sum for one output of a layer with weights [outputs, ...].
 double fan_in(const Tensors& t) {
   return count(t.w) / t.channels;
 }
-// A layer's weights are met by each image's every position.
+// Number of positions, over all images, at which a layer uses each of its weights.
 double positions(const Tensors& t) {
   return count(t.y) / t.channels;
 }
@@ -49,7 +49,7 @@ double window(const graph::Pooling& op, const Tensors& t) {
   return op.global ? count(t.x) / count(t.y) : static_cast<double>(op.kernel_h * op.kernel_w);
 }
 
-// Norm of x with each channel multiplied by what the batch norm multiplies it by.
+// The norm of x after multiplying each channel by the batch norm's factor.
 double normalised_norm(const graph::BatchNorm& op, const Tensors& t, Reference& reference, NodeId node,
                        std::span<const double> x) {
   const std::span<const double> inv_std = reference.statistics(node).inv_std;
@@ -63,7 +63,7 @@ double normalised_norm(const graph::BatchNorm& op, const Tensors& t, Reference& 
   return std::sqrt(sum);
 }
 
-// exp and log1p of vector libraries are good to a few units, not to half a one.
+// exp and log1p of vector libraries are accurate to a few units in the last place, not to half a unit.
 double activation_terms(const graph::Activation& op) {
   return op.kind == graph::Activation::Kind::kRelu ? 1 : 16;
 }
@@ -105,7 +105,7 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Tensors t = tensors_of(graph, reference, node);
   const auto linear = [&] {
-    // Each x meets as many products as all of y does, divided by the number of x.
+    // Each x takes part in as many products as all of y has, divided by the number of x.
     return Rounding{norm(t.dy) * norm(t.w) / std::sqrt(t.channels), fan_in(t) * count(t.y) / count(t.x)};
   };
   return std::visit(Overloaded{[&](const graph::Convolution&) { return linear(); },
@@ -135,18 +135,19 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node, size_t i) {
   const Tensors t = tensors_of(graph, reference, node);
   const bool normalisation = std::holds_alternative<graph::BatchNorm>(graph.node(node).op);
-  // Biases, gammas and betas sum dy, times at most a number of size 1.
+  // Biases, gammas and betas sum dy, multiplied by at most a number of size 1.
   if (normalisation || i > 0) return {norm(t.dy), positions(t)};
   return {norm(t.dy) * rms(t.x) * std::sqrt(fan_in(t)), positions(t)};
 }
 
 double tolerance(const Rounding& rounding, Type type, bool tf32) {
   constexpr double kUnitRoundoff = 0x1p-24;
-  // Twice what independent errors give, as partial sums round too, and some units for the steps around the sum.
+  // Twice what independent errors give, since partial sums are rounded too, plus some units for the steps around the
+  // sum.
   const double sums = kUnitRoundoff * (8 + 2 * std::sqrt(rounding.length));
-  // In a shorter type, weights, terms of gradients and results are rounded once each: errors that do not add up along a
-  // sum, since they are independent and small beside its terms.
-  // TF32 has float16's bits, for the factors.
+  // In a shorter type, weights, terms of gradients and results are rounded once each. These errors do not add up along
+  // a sum, since they are independent and small compared with its terms. For its factors, TF32 has as many mantissa
+  // bits as float16.
   constexpr double kFloat16 = 0x1p-11, kBfloat16 = 0x1p-8, kRoundings = 3;
   if (type == Type::kFloat32 && !tf32) return sums;
   return sums + kRoundings * (type == Type::kBfloat16 ? kBfloat16 : kFloat16);

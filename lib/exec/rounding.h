@@ -1,9 +1,9 @@
-// How far a backend may be from the exact result of one node, if only rounding stands between them.
+// How far a backend's result for one node may be from the exact one if only rounding separates them.
 //
-// Derived from the type and the length of the sums: a sum of L terms with independent rounding errors is off by about
-// sqrt(L) units of the last place of the terms. "Of the terms": where terms cancel, as in the gradient of a bias before
-// a batch norm, the error does not shrink with the sum. So errors are norms of differences over the norm that the
-// result has, or would have without cancellation, whichever is larger.
+// The bound follows from the type and the length of the sums: a sum of L terms with independent rounding errors is off
+// by about sqrt(L) units in the last place of its terms. Where terms cancel, as in the gradient of a bias before a
+// batch norm, the error does not shrink with the sum. So errors are norms of differences, divided by the larger of the
+// norm of the result and the norm that it would have without cancellation.
 #pragma once
 
 #include "exec/reference/executor.h"
@@ -11,19 +11,20 @@
 namespace dtrain::exec {
 
 struct Rounding {
-  double scale = 0;   // Euclidean norm of the result if its terms had random signs
-  double length = 1;  // terms of the longest sum
+  double scale = 0;   // Euclidean norm that the result would have if its terms had random signs
+  double length = 1;  // number of terms in the longest sum
 };
 
 using Reference = reference::ReferenceExecutor<double>;
 
-// Of a node's output; of what its backward adds to the gradients of its inputs; of the gradient of its i-th parameter.
-// All from the tensors that `reference` holds: inputs and parameters, the node's own gradient for the latter two.
+// For a node's output, for what its backward adds to the gradients of its inputs, and for the gradient of its i-th
+// parameter. They use the tensors that `reference` holds: inputs and parameters, and for the latter two also the node's
+// own gradient.
 Rounding output_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node, size_t i);
 
-// The largest normalised error that a type explains, with sums in float32. tf32: float32 whose products may be rounded
+// The largest normalized error that a type explains, with sums in float32. tf32: float32 whose products may be rounded
 // to TF32's 10 bits.
 double tolerance(const Rounding& rounding, Type type = Type::kFloat32, bool tf32 = false);
 

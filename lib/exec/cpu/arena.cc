@@ -14,7 +14,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-// A huge page more than is asked for: the kernel aligns to small ones.
+// Maps one huge page more than requested, since the kernel only aligns to small pages.
 Arena::Arena(size_t size) : size_(size) {
   if (size == 0) return;
   const size_t bytes = size + kHugePage;
@@ -24,7 +24,7 @@ Arena::Arena(size_t size) : size_(size) {
   mapped_ = bytes;
   const auto address = reinterpret_cast<uintptr_t>(mapping_);
   data_ = static_cast<std::byte*>(mapping_) + (kHugePage - address % kHugePage) % kHugePage;
-  madvise(data_, size, MADV_HUGEPAGE);  // a wish: nothing else changes without
+  madvise(data_, size, MADV_HUGEPAGE);  // only a hint; everything works without it
 }
 
 Arena::Arena(Arena&& other) noexcept {

@@ -1,12 +1,12 @@
-// The memory that a program runs in: zero at first, in huge pages where the kernel has them.
+// The memory that a program runs in: initially zero, and in huge pages if the kernel provides them.
 #pragma once
 
 #include <cstddef>
 
 namespace dtrain::exec::cpu {
 
-// Pages come when they are touched: a program that is compiled to be looked at (--dry-run) takes none. Moves, never
-// copies. Throws std::bad_alloc.
+// Pages are allocated when they are first touched, so a program that is only compiled to be inspected (--dry-run) takes
+// none. Movable, not copyable. Throws std::bad_alloc.
 class Arena {
  public:
   Arena() = default;
@@ -15,7 +15,7 @@ class Arena {
   Arena& operator=(Arena&& other) noexcept;
   ~Arena();
 
-  [[nodiscard]] std::byte* data() const { return data_; }  // at a huge page's border; nullptr: of size 0
+  [[nodiscard]] std::byte* data() const { return data_; }  // aligned to a huge page; nullptr if the size is 0
   [[nodiscard]] size_t size() const { return size_; }
 
  private:

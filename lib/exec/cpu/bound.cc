@@ -17,7 +17,8 @@ namespace {
 using graph::NodeId;
 using Clock = std::chrono::steady_clock;
 
-// Memory of its own for each argument, full of ordinary numbers; the median of warm runs.
+// Times a primitive with separate memory for each argument, filled with ordinary numbers; returns the median of warm
+// runs.
 class Stopwatch {
  public:
   explicit Stopwatch(dnnl::engine engine) : engine_(std::move(engine)), stream_(engine_) {}
@@ -28,7 +29,8 @@ class Stopwatch {
     for (const auto& [key, md] : args) {
       if (md.get_size() == 0) continue;
       memories.emplace_back(md, engine_);
-      const float number = key == DNNL_ARG_WORKSPACE ? 0.0f : 0.25f;  // workspaces hold places and masks, not numbers
+      // Workspaces hold positions and masks, not numbers.
+      const float number = key == DNNL_ARG_WORKSPACE ? 0.0f : 0.25f;
       std::fill_n(static_cast<float*>(memories.back().get_data_handle()), md.get_size() / sizeof(float), number);
       bound.insert({key, memories.back()});
     }
@@ -40,7 +42,7 @@ class Stopwatch {
     };
     run();
     const double first = run();
-    // Some 20 ms for each primitive, at least 3 runs.
+    // About 20 ms per primitive, but at least 3 runs.
     const auto runs = std::clamp<size_t>(static_cast<size_t>(0.02 / std::max(first, 1e-6)), 3, 200);
     std::vector<double> seconds(runs);
     for (double& s : seconds) s = run();
@@ -270,7 +272,7 @@ class Meter {
     line(id, what, watch_.time(dnnl::sum(pd), args));
   }
 
-  // Forward and backward: the library's sum of one, which takes a factor as well.
+  // Forward and backward: oneDNN's sum of a single tensor, which also takes a factor.
   void scale(NodeId id) {
     for (const char* what : {"scale", "scale backward"}) sum(id, what, 1);
   }
@@ -291,7 +293,7 @@ class Meter {
   Fusions fusions_;
   dnnl::engine engine_;
   Stopwatch watch_;
-  std::vector<Md> layout_;  // by node, as convolutions and their followers like it
+  std::vector<Md> layout_;  // by node, as chosen by convolutions and kept by the nodes after them
   std::vector<int> readers_;
   Bound bound_;
 };

@@ -1,5 +1,6 @@
-// What oneDNN alone allows: every primitive of a network's training step, timed by itself and warm, summed. An upper
-// bound for a trainer built of these primitives; `bench train --bound` prints it beside what we reach in the same run.
+// The speed that oneDNN alone allows: every primitive of a network's training step is timed separately, with warm
+// caches, and the times are summed. This is an upper bound for a trainer built from these primitives; `bench train
+// --bound` prints it next to what the same run achieves.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace dtrain::exec::cpu {
 
-// One primitive of the step: seconds a run. Winograd's are 0 where it does not exist or was not asked for.
+// One primitive of the step, in seconds per run. winograd_s is 0 if Winograd does not exist for it or does not apply.
 struct BoundLine {
   std::string node;
   std::string what;  // "convolution backward data"
@@ -20,14 +21,14 @@ struct BoundLine {
 
 struct Bound {
   std::vector<BoundLine> lines;
-  [[nodiscard]] double direct_s() const;  // of a step with direct convolutions
-  [[nodiscard]] double best_s() const;    // with the faster of direct and Winograd for each layer and direction
+  [[nodiscard]] double direct_s() const;  // total of a step with direct convolutions
+  [[nodiscard]] double best_s() const;    // total with the faster of direct and Winograd for each layer and direction
 };
 
 // Times the primitives of a training step of `graph` for options.batch_size, image and threads: convolutions and inner
-// products in all three directions, poolings, activations and batch norms (with the ReLU after them fused in) forward
-// and backward, sums of branches and of gradients, concatenations. Left out, in favour of the bound: reorders, copies
-// of slices, softmax, the optimizer. Takes some ten times as long as a step.
+// products in all three directions; poolings, activations and batch norms (fused with a following ReLU) forward and
+// backward; sums of branches and of gradients; concatenations. Omitted, which makes the bound more generous: reorders,
+// copies of slices, softmax, the optimizer. Takes about ten times as long as a step.
 Result<Bound> measure_bound(const graph::Graph& graph, const Options& options);
 
 }  // namespace dtrain::exec::cpu

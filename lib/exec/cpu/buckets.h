@@ -1,4 +1,4 @@
-// When a program must wait for a bucket's weights, and when its gradients are complete.
+// When a program must wait for a bucket's weights, and when the bucket's gradients are complete.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 namespace dtrain::exec::cpu {
 
 struct BucketSchedule {
-  // By bucket: the step before which its weights are needed; ascending, since buckets are awaited in order.
+  // By bucket: the step before which its weights are needed. Ascending, since buckets are awaited in order.
   std::vector<size_t> wait_before;
-  // By bucket: the backward step after which nothing touches its weights and gradients any more; descending, since the
-  // last bucket is announced first.
+  // By bucket: the last backward step that uses its weights or gradients. Descending, since the last bucket is
+  // announced first.
   std::vector<size_t> ready_after;
 };
 
-// bucket_begin: index of each bucket's first parameter, ascending, the first is 0. Buckets that nothing reads are due
-// at the end of the forward pass, and ready with the next later one.
+// bucket_begin: index of each bucket's first parameter, ascending, starting with 0. A bucket that no step uses is due
+// and ready together with the next later one; the last bucket would be due at the end of the forward pass.
 BucketSchedule schedule_buckets(const Program& program, const std::vector<size_t>& bucket_begin);
 
 }  // namespace dtrain::exec::cpu

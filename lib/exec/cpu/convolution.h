@@ -1,4 +1,4 @@
-// How a convolution node is described to oneDNN, and which algorithm it gets.
+// How a convolution is described to oneDNN, and which algorithm it gets.
 #pragma once
 
 #include <string>
@@ -8,16 +8,15 @@
 
 namespace dtrain::exec::cpu {
 
-// Winograd, F(4x4, 3x3), is taken for 3x3 kernels, stride 1, no groups, at least 32 channels on both sides: never
-// slower than direct there in 93 of 93 cases measured, up to 2.5 times faster. Errors grow from 1e-6 to 1e-5 of the
-// output's rms.
+// Winograd, F(4x4, 3x3), is used for 3x3 kernels with stride 1, no groups and at least 32 channels on both sides. There
+// it was never slower than direct convolution in 93 cases measured, and up to 2.5 times faster. Errors grow from 1e-6
+// to 1e-5 of the output's rms.
 bool winograd_fits(const graph::Convolution& op, int64_t channels);
 
-// [filters, channels/groups, kernel_h, kernel_w], with the groups as a dimension of their own in front where there are
-// any.
+// [filters, channels/groups, kernel_h, kernel_w]; with several groups, the groups are an additional first dimension.
 Dims weight_dims(const graph::Convolution& op, int64_t channels);
 
-// The descriptor with every layout open, direct.
+// The description of a direct convolution in which oneDNN may choose all layouts.
 ConvolutionSpec open_convolution(const graph::Convolution& op, const Dims& x, const Dims& y);
 
 struct ConvolutionChoice {
@@ -25,17 +24,18 @@ struct ConvolutionChoice {
   bool channels_last = false;
 };
 
-// Blocks of 16 channels compute with the padding too: 20 channels to 50 cost as much as 32 to 64. Channels last have no
-// padding, and win where it would be half of the work: LeNet's second layer takes 7.9 ms instead of 11.3 that way, all
-// directions. The first layer's few channels are not padded by oneDNN anyway.
+// Layouts with blocks of 16 channels also compute with the padding: 20 channels to 50 cost as much as 32 to 64. The
+// channels-last layout has no padding and wins where padding would be at least a third of the work: LeNet's second
+// layer takes 7.9 ms instead of 11.3 ms over all directions. oneDNN does not pad the few channels of a first layer
+// anyway.
 bool channels_last_fits(const graph::Convolution& op, int64_t channels);
 ConvolutionSpec with_channels_last(ConvolutionSpec spec);
 
-// Whether that implementation is oneDNN's reference: correct and far too slow.
+// Whether the implementation is oneDNN's reference, which is correct but far too slow.
 bool is_plain_loop(const std::string& implementation);
 
-// make(spec) with the first of what was chosen that oneDNN has for these shapes on this processor; direct is always
-// there.
+// Returns make(spec) for the first algorithm of `choice` that oneDNN supports for these shapes on this processor.
+// Direct convolution always exists.
 template <class Make>
 auto with_algorithm(ConvolutionSpec spec, const ConvolutionChoice& choice, const Make& make) {
   if (choice.channels_last) {

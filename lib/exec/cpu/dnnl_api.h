@@ -1,7 +1,7 @@
-// The one place that knows which oneDNN this is. The functions have the shape of the v3 interface (descriptors of
-// operations are gone there); for v2, which Debian 12 has, they build those descriptors. All primitives take their
-// scratchpad from us, so that one arena serves them all. Descriptors of convolutions are empty where oneDNN has no code
-// for the algorithm; everything else throws dnnl::error then.
+// The only place that depends on the version of oneDNN. The functions follow the v3 interface, which has no operation
+// descriptors; for v2, the version in Debian 12, they build those descriptors. All primitives use a scratchpad that we
+// provide, so one arena serves all of them. If oneDNN has no implementation of a convolution algorithm, the primitive
+// descriptor is empty; all other functions throw dnnl::error.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -15,7 +15,7 @@ using Dims = dnnl::memory::dims;
 
 struct ConvolutionSpec {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
-  Md src, weights, bias, dst;  // bias: the empty descriptor where there is none
+  Md src, weights, bias, dst;  // bias: the empty descriptor if there is none
   Dims strides, pad_left, pad_right;
 };
 
@@ -181,7 +181,7 @@ inline auto concat_of(const dnnl::engine& engine, const Md& dst, int axis, const
 
 #endif
 
-// oneDNN's name of the code that a primitive runs: "jit_wino_4x3:avx512_core".
+// oneDNN's name of the implementation that a primitive runs: "jit_wino_4x3:avx512_core".
 inline std::string implementation_of(const dnnl::primitive& primitive) {
   const char* name = nullptr;
   const dnnl_status_t status =
@@ -189,7 +189,7 @@ inline std::string implementation_of(const dnnl::primitive& primitive) {
   return status == dnnl_success && name != nullptr ? name : "";
 }
 
-// What primitive::execute does, without the vector that it builds at each call.
+// Like primitive::execute, without the vector that it allocates on each call.
 inline void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
                     const std::vector<dnnl_exec_arg_t>& args) {
   const dnnl_status_t status =

@@ -38,7 +38,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& gr
 }
 
 void CpuExecutor::build() {
-  // oneDNN divides the work of a primitive among the threads that it sees when the primitive is made.
+  // oneDNN divides a primitive's work among the threads that exist when the primitive is created.
   const Team team(options_.threads);
   Lowered lowered = lower({graph_, shapes_, options_, *store_, &batch_});
   schedule_ = schedule_buckets(lowered.program, options_.bucket_begin);

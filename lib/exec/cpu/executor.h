@@ -1,5 +1,5 @@
-// The CPU executor: float32 over oneDNN, OpenBLAS and own kernels. What it adds to the Executor interface is for
-// measuring; the rest of the program sees exec/executor.h only.
+// The CPU executor: float32 with oneDNN, OpenBLAS and our own kernels. What it adds to the Executor interface is for
+// measurements; the rest of the program includes only exec/executor.h.
 #pragma once
 
 #include <memory>
@@ -27,9 +27,9 @@ class CpuExecutor final : public Executor {
   std::vector<float> node_gradient(graph::NodeId node) override { return read(gradients_[node]); }
   size_t memory_bytes() const override { return runner_->memory_bytes(); }
 
-  // Where the time goes: after enable_profile, a line a step, the dearest first, with milliseconds in the mean and at
-  // least (others on the machine disturb the mean), the share of all, what the step does, for which node, by which
-  // code; then the sums by kind of step.
+  // Measures where the time goes. After enable_profile, profile() returns one line per step, the most expensive first:
+  // mean and minimum time in ms (other processes disturb the mean), share of the total, what the step does, its node
+  // and its implementation. The totals by kind of step follow.
   void enable_profile() { runner_->enable_profile(); }
   [[nodiscard]] std::string profile() const;
 
@@ -42,7 +42,7 @@ class CpuExecutor final : public Executor {
   graph::Graph graph_;
   Options options_;
   graph::Shapes shapes_;
-  std::shared_ptr<ParameterStore> store_;  // shared with the executors that were made with weights_of
+  std::shared_ptr<ParameterStore> store_;  // shared with executors made with weights_of
   ParameterView view_;
   Batch batch_;
   std::vector<ValueId> outputs_, gradients_;

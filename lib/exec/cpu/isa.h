@@ -5,7 +5,7 @@
 
 namespace dtrain::exec::cpu {
 
-// The widest instruction set that kernels are made for here: "avx512_core_bf16", "avx2".
+// The widest instruction set that oneDNN generates code for on this processor: "avx512_core_bf16", "avx2".
 std::string isa_name();
 
 }  // namespace dtrain::exec::cpu

@@ -1,6 +1,6 @@
-// Layouts of activations, as our own kernels see them: images of blocks of channels, `lanes` channels side by side at
-// each pixel. Channels are padded with zeros to whole blocks, and every kernel leaves the padding zero: oneDNN counts
-// on it.
+// Layouts of activations as our own kernels see them: each image consists of blocks of channels, with `lanes` channels
+// next to each other at each pixel. Channels are padded with zeros to whole blocks. Every kernel must keep the padding
+// zero, since oneDNN relies on it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace dtrain::exec::cpu {
 
 enum class Order {
-  kPlain,         // [n, c, h, w] row-major: lanes 1
+  kPlain,         // [n, c, h, w] row-major; 1 lane
   kBlocks8,       // nChw8c
   kBlocks16,      // nChw16c
-  kChannelsLast,  // [n, h, w, c]: one block of all channels
+  kChannelsLast,  // [n, h, w, c]; one block with all channels
 };
 
 struct BlockedShape {
@@ -27,18 +27,18 @@ struct BlockedShape {
 };
 
 Md plain_md(const Dims& dims);            // row-major: [n, c, h, w], [n, c], [filters, c, kernel_h, kernel_w], [c]
-Md any_md(const Dims& dims);              // the primitive chooses
-Md md_in(Order order, const Dims& dims);  // [n, c, h, w]; or [n, c], kPlain
+Md any_md(const Dims& dims);              // oneDNN chooses the layout
+Md md_in(Order order, const Dims& dims);  // [n, c, h, w]; or [n, c] with kPlain
 
-// The blocks of a tensor [n, c, h, w] in that order; or [n, c], kPlain.
+// The blocks of a tensor [n, c, h, w] in that order; or of [n, c] with kPlain.
 BlockedShape shape_in(Order order, const Dims& dims);
 
-// The blocks of a descriptor, if it is [n, c] or [n, c, h, w] in one of the orders above. Orders that are the same, as
-// many are of maps of one pixel, are not told apart: to give two tensors one order, use the order of one of them for
-// both.
+// The blocks of a descriptor; nullopt unless it is [n, c] or [n, c, h, w] in one of the orders above. Some orders
+// coincide, for example for maps of one pixel, and cannot be told apart. To give two tensors the same order, use the
+// order of one for both.
 std::optional<BlockedShape> blocked_shape(const Md& md);
 
-// Whether two layouts put the same elements at the same addresses, so that no reorder is needed.
+// Whether two layouts place the same elements at the same addresses, so that no reorder is needed.
 bool same_order(const Md& a, const Md& b);
 
 }  // namespace dtrain::exec::cpu

@@ -63,7 +63,7 @@ std::vector<ValueId> Lowering::gradient_terms(NodeId id, const Md& layout) {
   return result;
 }
 
-// A gradient flows into what has parameters before it, or of its own: not into the images.
+// A gradient flows into a node that has parameters or depends on a node that has. It does not flow into the images.
 void Lowering::mark_wanted_gradients(const std::vector<NodeId>& order) {
   for (const auto& parameter : shapes_.parameters) wants_gradient_[parameter.node] = 1;
   for (const NodeId id : order) {

@@ -1,5 +1,6 @@
-// From a graph to a program: each operator's file emits the node's forward steps and returns what emits its backward
-// steps. Layouts are chosen on the way: convolutions say what they want, everything else follows its input.
+// Translates a graph into a program. The function for each operator emits the node's forward steps and returns a
+// function that emits its backward steps. Layouts are chosen on the way: convolutions choose theirs, all other nodes
+// follow their input.
 #pragma once
 
 #include <functional>
@@ -18,57 +19,59 @@ struct LowerRequest {
   const graph::Shapes& shapes;
   const Options& options;
   ParameterStore& parameters;
-  const Batch* batch;  // the caller's in the pass in progress: must outlive the program
+  const Batch* batch;  // the batch of the current pass, owned by the caller; must outlive the program
 };
 
-// What the executor needs to know of a lowered graph.
+// What the executor needs to know about a lowered graph.
 struct Lowered {
   Program program;
-  std::vector<ValueId> outputs;    // by node; kNoValue where a fusion left none
-  std::vector<ValueId> gradients;  // by node; kNoValue where none flows
+  std::vector<ValueId> outputs;    // by node; kNoValue if a fusion left none
+  std::vector<ValueId> gradients;  // by node; kNoValue if no gradient flows
   ValueId probabilities = kNoValue;
 };
 
 Lowered lower(const LowerRequest& request);
 
-// The state of a lowering, for the operators' files.
+// The state while a graph is lowered, used by the operators' functions.
 class Lowering {
  public:
   explicit Lowering(const LowerRequest& request);
 
-  // Emits a node's backward steps. The gradients by its output are there (`gradient`, `contributions`).
+  // Emits a node's backward steps. At that time the gradients by its output are available (gradient, gradient_terms).
   using EmitBackward = std::function<void()>;
 
   [[nodiscard]] bool training() const { return options_.purpose == Options::Purpose::kTraining; }
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const Fusions& fusions() const { return fusions_; }
   Program& program() { return program_; }
-  // The executor sets it, steps read it.
+  // Set by the executor, read by the steps.
   [[nodiscard]] const Batch* batch() const { return batch_; }
   [[nodiscard]] const dnnl::engine& engine() const { return program_.engine(); }
   [[nodiscard]] const Md& md(ValueId value) const { return program_.md(value); }
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
-  // [n, c, h, w] or [n, c] of a node's output.
+  // The dimensions of a node's output: [n, c, h, w] or [n, c].
   [[nodiscard]] Dims dims(graph::NodeId id) const;
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).inputs[i]; }
-  // The value that node `id` reads as its input `i`, in the layout that it was written in.
+  // The value that node `id` reads as its input `i`, in the layout in which it was written.
   [[nodiscard]] ValueId input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
-  // The same in one of the layouts of layout.h, which own kernels work on.
+  // The same value in one of the layouts of layout.h, as our own kernels need it.
   ValueId blocked_input(graph::NodeId id, size_t i = 0);
   void set_output(graph::NodeId id, ValueId value) { outputs_[id] = value; }
 
-  // The node's learned tensor or statistic in canonical layout, described with these dimensions; kNoValue if absent.
+  // The node's learned tensor or statistic in canonical layout, described with these dimensions; kNoValue if it has
+  // none.
   ValueId weight(graph::NodeId id, graph::ParameterInfo::Role role, const Dims& dims);
   ValueId gradient_of_weight(graph::NodeId id, graph::ParameterInfo::Role role, const Dims& dims);
 
-  // Whether a gradient by the node's output is of use to anybody.
+  // Whether any step needs the gradient by the node's output.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }
-  // Adds a term of the gradient by `id`'s output. Dropped where nobody wants it.
+  // Adds a term to the gradient by `id`'s output. Ignored if no step needs that gradient.
   void contribute(graph::NodeId id, ValueId term);
-  // The gradient by the node's output in this layout: the sum of its terms. kNoValue if there are none.
+  // The gradient by the node's output in this layout: the sum of its terms. kNoValue if it has none.
   ValueId gradient(graph::NodeId id, const Md& layout);
-  // Its terms in this layout, for kernels that add them up themselves. With keep_all one, the sum.
+  // The terms of the gradient in this layout, for kernels that add them up themselves. With keep_all only one: their
+  // sum.
   std::vector<ValueId> gradient_terms(graph::NodeId id, const Md& layout);
 
   Lowered finish() &&;
@@ -90,7 +93,7 @@ class Lowering {
   std::vector<char> wants_gradient_;
 };
 
-// One function for each kind of node: emits its forward steps, sets its output, returns its backward.
+// One function per kind of node: emits its forward steps, sets its output and returns what emits its backward steps.
 Lowering::EmitBackward lower_input(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_convolution(Lowering& l, graph::NodeId id, const graph::Convolution& op);
 Lowering::EmitBackward lower_dense(Lowering& l, graph::NodeId id, const graph::FullyConnected& op);
@@ -104,7 +107,7 @@ Lowering::EmitBackward lower_identity(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_scale(Lowering& l, graph::NodeId id, const graph::Scale& op);
 Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
 
-// The layout of own kernels nearest to `md`: itself, or nChw16c.
+// The layout nearest to `md` that our own kernels support: `md` itself or nChw16c.
 Md blocked_layout(const Md& md);
 // The value as [n, c*h*w], row-major.
 ValueId flattened(Lowering& l, graph::NodeId id, ValueId value);

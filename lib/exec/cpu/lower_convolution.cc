@@ -13,7 +13,7 @@ namespace {
 
 struct Layer {
   NodeId id;
-  ConvolutionSpec spec;  // all layouts open
+  ConvolutionSpec spec;  // all layouts are left to oneDNN
   ConvolutionChoice choice;
   bool bias;
   Dims weight_dims, bias_dims;

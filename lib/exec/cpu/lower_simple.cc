@@ -21,7 +21,7 @@ const float* const* sources(void* const* pointers) {
 
 }  // namespace
 
-// The caller's data is copied: it is only lent for the forward pass, and the first layer's gradient needs it again.
+// Copies the caller's data: it is only valid during the forward pass, but the first layer's gradient needs it again.
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const ValueId data = l.program().tensor(plain_md(l.dims(id)));
   const int64_t images = l.options().batch_size, each = element_count(l.options().image);
@@ -55,8 +55,8 @@ Lowering::EmitBackward lower_identity(Lowering& l, NodeId id) {
   };
 }
 
-// A pass of its own, in place where it may be: 2 of the some 30 times that a block of `cross` reads or writes a map.
-// Backward, the gradients of all readers are added up in the same pass.
+// A separate pass, in place where possible: 2 of the about 30 times that a block of `cross` reads or writes a map. In
+// the backward pass the gradients of all readers are added up on the way.
 Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& op) {
   const Md layout = blocked_layout(l.md(l.input(id)));
   l.set_output(id, emit_scaled_sum(l.program(), id, {l.input(id)}, op.factor, layout));
@@ -67,7 +67,8 @@ Lowering::EmitBackward lower_scale(Lowering& l, NodeId id, const graph::Scale& o
   };
 }
 
-// With a ReLU after it, both in one pass, backward as well: what flows back is masked once, then goes to all inputs.
+// If a ReLU follows, both are computed in one pass. So is the backward pass: the gradient is masked once, then passed
+// to all inputs.
 Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
   const bool fused = relu != Fusions::kNone;
@@ -88,7 +89,7 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
 
 namespace {
 
-// Blocks of channels if each part fills its own, row-major otherwise.
+// The first input's blocks of channels if every part but the last fills its blocks, else row-major.
 Order concat_order(Lowering& l, NodeId id) {
   std::vector<int64_t> channels;
   for (size_t i = 0; i < l.node(id).inputs.size(); i++) channels.push_back(dims_of(l.md(l.input(id, i)))[1]);
@@ -97,7 +98,7 @@ Order concat_order(Lowering& l, NodeId id) {
   return blocks ? first->order : Order::kPlain;
 }
 
-// The parts' gradients, by one kernel that adds up the whole's terms on the way.
+// The gradients of the parts, by one kernel that also adds up the terms of the whole gradient.
 void split_gradient(Lowering& l, NodeId id, const ConcatShape& shape) {
   const Order order = shape.whole.order;
   const std::vector<ValueId> terms = l.gradient_terms(id, md_in(order, l.dims(id)));
@@ -141,7 +142,7 @@ Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
   return [&l, id, shape] { split_gradient(l, id, shape); };
 }
 
-// The labels are copied: they are only lent for the forward pass.
+// Copies the labels, which are only valid during the forward pass.
 Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::SoftmaxOutput& op) {
   const ValueId x = flattened(l, id, l.input(id));
   const Dims dims = dims_of(l.md(x));

@@ -21,7 +21,8 @@ std::vector<Arg> reads(const std::vector<ValueId>& values) {
   return args;
 }
 
-// A kernel over the terms, which are in `layout`, into a new value: combine(sources, count, result, elements).
+// Emits a kernel that combines the terms, which are in `layout`, into a new value: combine(sources, count, result,
+// elements).
 template <class Combine>
 ValueId emit_combined(Program& program, graph::NodeId node, const char* what, const std::vector<ValueId>& terms,
                       const Md& layout, Combine combine) {
@@ -41,7 +42,7 @@ ValueId emit_plain_sum(Program& program, graph::NodeId node, const std::vector<V
   return emit_combined(program, node, "sum", terms, layout, sum_sources);
 }
 
-// The same terms in `layout`, no more than `most` of them: the first ones are added up until they fit.
+// Converts the terms to `layout` and reduces them to at most `most` by adding up the first ones.
 std::vector<ValueId> prepared(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout,
                               size_t most) {
   for (ValueId& term : terms) term = program.converted(node, term, layout);

@@ -1,5 +1,5 @@
-// Steps that add tensors of one layout, alone or with an activation in the same pass over memory. All in place where
-// the terms' lives end.
+// Steps that add tensors of one layout, optionally with an activation in the same pass over memory. All work in place
+// where a term is not needed afterwards.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace dtrain::exec::cpu {
 
-// The sum of the terms; a single one is its own sum. Terms in other layouts are converted first, here and below.
+// The sum of the terms; a single term is its own sum. Here and below, terms in other layouts are converted first.
 ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout);
 
 // max(sum of the terms, 0).

@@ -6,14 +6,14 @@ namespace dtrain::exec::cpu {
 
 namespace {
 
-// The `index`-th CPU of `all`, from 0.
+// The CPU with index `index` (from 0) in `all`.
 int cpu_of(const cpu_set_t& all, int index) {
   int cpu = 0;
   while (!CPU_ISSET(cpu, &all) || index-- > 0) cpu++;
   return cpu;
 }
 
-// Limits the calling thread to `cpus`. That may fail: then the thread runs where it is.
+// Restricts the calling thread to `cpus`. If that fails, the thread keeps running where it is.
 void limit_to(const cpu_set_t& cpus) {
   cpu_set_t now;
   if (sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &cpus)) return;
@@ -31,14 +31,14 @@ cpu_set_t only(int cpu) {
 
 Team::Team(int threads) {
   omp_set_num_threads(threads);
-  // sched_getaffinity fails on a host with more CPUs than a cpu_set_t holds.
+  // sched_getaffinity fails on a host with more CPUs than a cpu_set_t can hold.
   const bool may_bind =
       threads > 1 && omp_get_proc_bind() == omp_proc_bind_false && sched_getaffinity(0, sizeof(all_), &all_) == 0;
   const bool binds = may_bind && CPU_COUNT(&all_) == threads;
 #pragma omp parallel
   {
     flush_denormals();
-    // A thread that a team of another size has bound is set free again.
+    // Also frees a thread that a team of another size has bound.
     const int index = omp_get_thread_num();
     if (may_bind && index > 0) limit_to(binds ? only(cpu_of(all_, index)) : all_);
   }

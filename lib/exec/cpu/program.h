@@ -1,5 +1,5 @@
-// What a graph is lowered to: a flat list of steps over values. A value is written by the steps that define it and then
-// only read (so its life has a first and a last step); where it lies in memory is decided afterwards
+// The form into which a graph is lowered: a flat list of steps over values. A value is first written by the steps that
+// define it and then only read, so it is alive from a first to a last step. Its place in memory is decided afterwards
 // (exec/memory_plan.h).
 #pragma once
 
@@ -20,18 +20,18 @@ namespace dtrain::exec::cpu {
 using ValueId = size_t;
 constexpr ValueId kNoValue = static_cast<ValueId>(-1);
 
-// A tensor of the program: a layout, and where its memory comes from.
+// A tensor of the program: its layout, and where its memory comes from.
 struct Value {
   Md md;
   void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics)
-  std::optional<size_t> parameter{};  // index of the parameter whose weight or gradient it is
-  std::optional<ValueId> alias_of{};  // another description of that value's memory
-  bool scratchpad = false;            // of use during one step only
+  std::optional<size_t> parameter{};  // index of the parameter if this is its weight or gradient
+  std::optional<ValueId> alias_of{};  // another view of that value's memory
+  bool scratchpad = false;            // used during one step only
   bool kept = false;                  // read by the caller after the last step
 };
 
 struct Arg {
-  int key = 0;  // of oneDNN; own kernels take their arguments in order
+  int key = 0;  // oneDNN's; our own kernels take their arguments by position
   ValueId value = kNoValue;
   bool write = false;
 };
@@ -48,17 +48,17 @@ inline Arg out(int key, ValueId value) {
   return {key, value, true};
 }
 
-// A kernel of our own: called with the addresses of the step's arguments, in their order.
+// One of our own kernels. It gets the addresses of the step's arguments, in order.
 using Kernel = std::function<void(void* const* pointers)>;
 
 struct Step {
   graph::NodeId node = 0;
   const char* what = "";      // static text: "convolution forward"
-  dnnl::primitive primitive;  // empty where there is a kernel
+  dnnl::primitive primitive;  // empty if there is a kernel
   Kernel kernel;
   std::vector<Arg> args;
-  std::vector<ValueId>
-      overwrites;  // the first value written may take the memory of one of these, if its life ends here
+  // The first value written may take over the memory of one of these if its lifetime ends here.
+  std::vector<ValueId> overwrites;
 };
 
 class Program {
@@ -76,10 +76,11 @@ class Program {
   void kernel(graph::NodeId node, const char* what, Kernel kernel, std::vector<Arg> args,
               std::vector<ValueId> overwrites = {});
 
-  // The value in another layout: itself, an earlier result of the same conversion, or a new reorder.
+  // The value in another layout: the value itself, an earlier result of the same conversion, or the result of a new
+  // reorder.
   ValueId converted(graph::NodeId node, ValueId value, const Md& md);
-  // Where a step that writes the layout `md` should write so that `target` gets its result: `target` itself, or a new
-  // value that finish_write reorders into it after the step.
+  // Where a step that produces the layout `md` should write its result for `target`: `target` itself, or a new value
+  // that finish_write then reorders into it.
   ValueId staging(ValueId target, const Md& md) { return md == values_[target].md ? target : tensor(md); }
   void finish_write(graph::NodeId node, ValueId staged, ValueId target);
 
@@ -93,7 +94,7 @@ class Program {
   [[nodiscard]] ValueId root(ValueId value) const;  // follows aliases
   [[nodiscard]] const dnnl::engine& engine() const { return engine_; }
 
-  // Where the values lie: all but fixed ones and scratchpads. share: as exec/memory_plan.h says.
+  // Places all values except fixed ones and scratchpads in memory. share: see exec/memory_plan.h.
   [[nodiscard]] MemoryPlan plan_memory(bool share) const;
 
  private:
@@ -102,7 +103,7 @@ class Program {
   void reorder(graph::NodeId node, ValueId from, ValueId to);
 
   dnnl::engine engine_;
-  std::deque<Value> values_;  // references to an md stay good while values are added
+  std::deque<Value> values_;  // a deque, so that references to an md stay valid when values are added
   std::vector<Step> steps_;
   std::vector<std::vector<ValueId>> conversions_;  // by value: the same tensor in other layouts
   std::map<void*, std::vector<ValueId>> fixed_;

@@ -1,4 +1,5 @@
-// A program with its memory: every step's arguments are addresses, so that running allocates nothing of our own.
+// A program bound to its memory: the arguments of all steps are addresses, so our own code allocates nothing while
+// running.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,7 @@ namespace dtrain::exec::cpu {
 
 class Runner {
  public:
-  // share: values that are never alive together share memory (exec/memory_plan.h).
+  // share: values that are never alive at the same time share memory (exec/memory_plan.h).
   Runner(const Program& program, bool share);
 
   // Runs step `index`, on the calling thread and its OpenMP team.
@@ -25,14 +26,14 @@ class Runner {
   // The value's elements in row-major order. Allocates.
   [[nodiscard]] std::vector<float> read(ValueId value) const;
 
-  // Measure every step from now on: costs two readings of the clock a step.
+  // Measures every step from now on, which takes two clock readings per step.
   void enable_profile() { profiling_ = true; }
   struct Cost {
     graph::NodeId node;
     const char* what;
-    std::string implementation;  // oneDNN's name of it, or "own"
-    double seconds;              // of all runs since enable_profile
-    double least;                // of the shortest run
+    std::string implementation;  // oneDNN's name for it, or "own"
+    double seconds;              // total of all runs since enable_profile
+    double least;                // the shortest run
     size_t runs;
   };
   [[nodiscard]] std::vector<Cost> profile() const;

@@ -15,7 +15,7 @@ T activate(Kind kind, T x) {
     case Kind::kRelu: return x > 0 ? x : T{0};
     case Kind::kTanh: return std::tanh(x);
     case Kind::kSigmoid: return 1 / (1 + std::exp(-x));
-    // log(1 + e^x) for any x: e^x overflows for large ones, where the result is x itself.
+    // log(1 + e^x) for any x. Computing it directly would overflow for large x, where the result is x itself.
     case Kind::kSoftrelu: return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
   }
   return x;

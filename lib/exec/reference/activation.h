@@ -7,7 +7,7 @@ namespace dtrain::exec::reference {
 
 template <class T>
 void activation_forward(graph::Activation op, In<T> x, Out<T> y);
-// By the output y, as graph::Activation says.
+// In terms of the output y, see graph::Activation.
 template <class T>
 void activation_backward(graph::Activation op, In<T> y, In<T> dy, Out<T> dx);
 

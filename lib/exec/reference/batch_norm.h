@@ -5,14 +5,14 @@
 
 namespace dtrain::exec::reference {
 
-// What a training forward leaves for its backward, [c] each.
+// What the training forward pass leaves for the backward pass, [c] each.
 template <class T>
 struct BatchStatistics {
   Out<T> mean;
   Out<T> inv_std;  // 1 / sqrt(variance + epsilon)
 };
 
-// Mean, biased variance and output of a batch; updates the moving statistics, which are float32 whatever T.
+// Mean, biased variance and output of a batch. Updates the moving statistics, which are float32 for any T.
 template <class T>
 void batch_norm_training(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                          BatchStatistics<T> batch, Out<float> moving_mean, Out<float> moving_var, Out<T> y);

@@ -6,7 +6,7 @@ namespace dtrain::exec::reference {
 
 namespace {
 
-// Products of one weight along one row of the output: y[y + i] += w[w] * x[x + i * step] for i < count.
+// The products of one weight along one row of the output: y[y + i] += w[w] * x[x + i * step] for i < count.
 struct Row {
   size_t x, y, w, count, step;
 };
@@ -16,9 +16,9 @@ int64_t first_at_least(int64_t bound, int64_t stride, int64_t pad, int64_t offse
   return std::max<int64_t>(0, (bound + pad - offset + stride - 1) / stride);
 }
 
-// Calls visit(row) for all products, each weight's one after the other. Forward and both backward passes are this one
-// walk; cells of the padding are zero and left out. By rows rather than single products, as finding the indices of a
-// product takes longer than multiplying: with rows the room's tests take a third of the time.
+// Calls visit(row) for all products, one weight after the other. The forward and both backward passes use this
+// traversal. Cells of the padding are zero and skipped. It goes by rows, because finding the indices of a single
+// product takes longer than the multiplication: with rows, the tests of exec take a third of the time.
 template <class Visit>
 void for_each_row(const graph::Convolution& op, const Extent& xe, const Extent& ye, Visit&& visit) {
   const int64_t c_group = xe.c / op.groups, filters_group = op.filters / op.groups;

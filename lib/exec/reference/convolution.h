@@ -5,7 +5,7 @@
 
 namespace dtrain::exec::reference {
 
-// Shapes and formula: graph::Convolution. b is empty where the operator has no bias.
+// Shapes and formula: graph::Convolution. b is empty if the operator has no bias.
 template <class T>
 void convolution_forward(const graph::Convolution& op, const Extent& xe, In<T> x, In<T> w, In<T> b, const Extent& ye,
                          Out<T> y);

@@ -63,12 +63,12 @@ void ReferenceExecutor<T>::allocate_nodes() {
     state.parameters.emplace_back(count);
     if (training()) state.gradients.emplace_back(count);
   }
-  for (NodeState& state : nodes_) {  // filled from the last one on
+  for (NodeState& state : nodes_) {  // they were filled from the last one on
     std::reverse(state.parameters.begin(), state.parameters.end());
     std::reverse(state.gradients.begin(), state.gradients.end());
   }
   for (size_t i = shapes_.statistics.size(); i-- > 0;) nodes_[shapes_.statistics[i].node].first_statistic = i;
-  // A gradient flows into what has parameters before it, or of its own: not into the images.
+  // A gradient flows into a node that has parameters or depends on a node that has. It does not flow into the images.
   for (const NodeId id : order_) {
     const std::vector<NodeId>& inputs = graph_.node(id).inputs;
     const bool needed = !nodes_[id].parameters.empty() || std::any_of(inputs.begin(), inputs.end(), [&](NodeId input) {
@@ -116,7 +116,7 @@ Result<> ReferenceExecutor<T>::backward(const GradientReady& ready) {
   for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
     backward_node(*id);
     if (nodes_[*id].parameters.empty()) continue;
-    // Nodes and parameters have one order, so everything from this node's first parameter on is complete.
+    // Nodes and parameters are in the same order, so everything from this node's first parameter on is complete.
     while (buckets_left > 0 && options_.bucket_begin[buckets_left - 1] >= nodes_[*id].first_parameter) {
       DT_TRY_VOID(ready(--buckets_left), "after node '{}'", graph_.node(*id).name);
     }
@@ -142,7 +142,7 @@ void ReferenceExecutor<T>::load_parameters() {
   for (size_t i = 0; i < view_.parameters.size(); i++) load_parameter(i);
 }
 
-// A copy even if T is float: the caller may change the weights once backward has said that they are ready.
+// Copies even if T is float, because the caller may change the weights once backward has reported them ready.
 template <class T>
 void ReferenceExecutor<T>::load_parameter(size_t index) {
   NodeState& state = nodes_[shapes_.parameters[index].node];
@@ -197,7 +197,7 @@ size_t ReferenceExecutor<T>::memory_bytes() const {
   return numbers * sizeof(T) + (images_.size() + labels_.size() + probabilities_.size()) * sizeof(float);
 }
 
-// Without forward_node and backward_node: those are in operators.cc.
+// forward_node and backward_node are instantiated in operators.cc.
 template class ReferenceExecutor<float>;
 template class ReferenceExecutor<double>;
 

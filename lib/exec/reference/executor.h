@@ -1,5 +1,6 @@
-// The reference executor: every node's output and gradient kept, one plain loop after the other. What it adds to the
-// Executor interface is for the check and the tests: tensors in the type that it computes in, and running node by node.
+// The reference executor: keeps every node's output and gradient and runs one plain loop after the other. What it adds
+// to the Executor interface is for the check and the tests: access to tensors in the type of the arithmetic, and
+// running node by node.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@
 
 namespace dtrain::exec::reference {
 
-// T: float or double. Parameters are float32 in either case; with double all arithmetic between them and the
-// parameters' gradients is double.
+// T is float or double. Parameters and their gradients are float32 in either case; with double, all arithmetic in
+// between is double.
 template <class T>
 class ReferenceExecutor final : public Executor {
  public:
@@ -29,28 +30,29 @@ class ReferenceExecutor final : public Executor {
   std::vector<float> node_gradient(graph::NodeId node) override;
   size_t memory_bytes() const override;
 
-  // [n, c, h, w] of a node's output, and of the loss's gradient by it: empty where none flows.
+  // [n, c, h, w] of a node's output, and of the loss's gradient by it, which is empty if none flows.
   Out<T> output(graph::NodeId node) { return nodes_[node].y.span(); }
   Out<T> gradient(graph::NodeId node) { return nodes_[node].dy.span(); }
-  // The i-th parameter of a node and its gradient, in T; empty if it has fewer.
+  // The i-th parameter of a node and its gradient, in T; empty if the node has fewer.
   In<T> parameter(graph::NodeId node, size_t i) const;
   Out<T> parameter_gradient(graph::NodeId node, size_t i);
-  // The statistics of a BatchNorm's last training forward.
+  // The statistics of a BatchNorm's last training forward pass.
   BatchStatistics<T> statistics(graph::NodeId node) { return {nodes_[node].mean.span(), nodes_[node].inv_std.span()}; }
   const graph::Shapes& shapes() const { return shapes_; }
   int64_t batch_size() const { return options_.batch_size; }
   const std::vector<graph::NodeId>& order() const { return order_; }
 
-  // The steps of forward and backward: begin_forward, then forward_node for each node of order(); begin_backward, then
-  // backward_node in the reverse order. In between the caller may overwrite outputs and gradients.
+  // Forward and backward in single steps: begin_forward, then forward_node for each node of order(); begin_backward,
+  // then backward_node in reverse order. Between the steps the caller may overwrite outputs and gradients.
   Result<> begin_forward(const Batch& batch);
-  void load_parameters();  // all of them, in place of waiting bucket by bucket
+  void load_parameters();  // loads all parameters, instead of waiting bucket by bucket
   void forward_node(graph::NodeId node);
   void begin_backward();
-  void backward_node(graph::NodeId node);  // the node's own parameters' gradients are in parameters() afterwards
+  void backward_node(graph::NodeId node);  // afterwards parameters() has the gradients of the node's own parameters
 
  private:
-  // Computed values of a node; `parameters` and `gradients` are those of the parameters in T, in declared order.
+  // A node's computed values. `parameters` and `gradients` are its parameters and their gradients in T, in declared
+  // order.
   struct NodeState {
     Extent extent;
     Buffer<T> y, dy, mean, inv_std;
@@ -71,7 +73,8 @@ class ReferenceExecutor final : public Executor {
   const Extent& input_extent(graph::NodeId node) const { return nodes_[graph_.node(node).inputs[0]].extent; }
   std::span<float> statistic(graph::NodeId node, size_t i);
 
-  // Of forward_node and backward_node. A sum is an Add, or with its one input a Flatten, an Identity or a Scale.
+  // Used by forward_node and backward_node. `sum` computes an Add or, with a single input, a Flatten, Identity or
+  // Scale.
   void batch_norm(graph::NodeId node, const graph::BatchNorm& op);
   void concat(graph::NodeId node);
   void concat_gradient(graph::NodeId node);
@@ -83,7 +86,7 @@ class ReferenceExecutor final : public Executor {
   graph::Shapes shapes_;
   std::vector<graph::NodeId> order_;
   std::vector<NodeState> nodes_;  // by NodeId
-  ParameterMemory parameters_;    // empty where another executor owns them
+  ParameterMemory parameters_;    // empty if another executor owns them
   ParameterView view_;
   Buffer<float> images_, labels_, probabilities_;
 };

@@ -1,4 +1,4 @@
-// Which loop runs for which operator, on what.
+// Chooses the loop for each operator and passes it the tensors.
 #include <algorithm>
 
 #include "base/overloaded.h"
@@ -20,7 +20,7 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
   const Out<T> y = output(node);
   const int64_t n = options_.batch_size;
   std::visit(
-      Overloaded{[&](const graph::Input&) {},  // begin_forward put the images there
+      Overloaded{[&](const graph::Input&) {},  // begin_forward has stored the images there
                  [&](const graph::Convolution& op) {
                    convolution_forward<T>(op, input_extent(node), input(node), parameter(node, 0), parameter(node, 1),
                                           e, y);
@@ -69,7 +69,7 @@ void ReferenceExecutor<T>::backward_node(NodeId node) {
           [&](const graph::Concat&) { concat_gradient(node); }, [&](const graph::Add&) { sum_gradient(node); },
           [&](const graph::Flatten&) { sum_gradient(node); }, [&](const graph::Identity&) { sum_gradient(node); },
           [&](const graph::Scale& op) { sum_gradient(node, op.factor); },
-          // Its own gradient counts for nothing: this is where the loss's gradient begins.
+          // Its own gradient is not used: the loss's gradient starts here.
           [&](const graph::SoftmaxOutput& op) {
             softmax_backward<T>(op, output(node), labels_.span(), input_gradient(node));
           }},
@@ -118,7 +118,7 @@ void ReferenceExecutor<T>::sum_gradient(NodeId node, double factor) {
   for (const NodeId x : graph_.node(node).inputs) add_to<T>(gradient(node), gradient(x), static_cast<float>(factor));
 }
 
-// What this file defines; the rest of the class is instantiated in executor.cc.
+// What this file defines; executor.cc instantiates the rest of the class.
 #define DT_INSTANTIATE(T)                                                          \
   template void ReferenceExecutor<T>::forward_node(NodeId);                        \
   template void ReferenceExecutor<T>::backward_node(NodeId);                       \

@@ -6,7 +6,7 @@ namespace dtrain::exec::reference {
 
 namespace {
 
-// The real cells of one window, and by what its sum is divided.
+// The cells of one window that lie on the map, and the divisor of its sum.
 struct Window {
   int64_t h_begin, h_end, w_begin, w_end;
   int64_t divisor;

@@ -5,7 +5,7 @@
 
 namespace dtrain::exec::reference {
 
-// Windows, divisors and ties: graph::Pooling.
+// Windows, divisors and ties: see graph::Pooling.
 template <class T>
 void pooling_forward(const graph::Pooling& op, const Extent& xe, In<T> x, const Extent& ye, Out<T> y);
 template <class T>

@@ -5,7 +5,7 @@
 
 namespace dtrain::exec::reference {
 
-// p = softmax(x) in each of n rows; the row's maximum is subtracted first.
+// p = softmax(x) in each of n rows; each row's maximum is subtracted first.
 template <class T>
 void softmax_forward(int64_t n, In<T> x, Out<T> p);
 // labels [n]: whole numbers below the number of classes.

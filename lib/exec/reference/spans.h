@@ -1,8 +1,8 @@
-// The words in which the reference's operators are written. All are plain loops, templated on the type that they
-// compute in (float or double, instantiated in the .cc files), over tensors in row-major [n, c, h, w].
+// The types in which the reference's operators are written. All operators are plain loops over row-major [n, c, h, w]
+// tensors, templates on the type of the arithmetic (float or double, instantiated in the .cc files).
 //
-// Backward functions add to `dx`, because a tensor that several nodes read collects its gradient from all of them, and
-// leave out what has an empty span. Gradients of parameters are set, not added to.
+// Backward functions add to `dx`, because a tensor that several nodes read gets a gradient from each of them. They skip
+// results whose span is empty. Gradients of parameters are set, not added to.
 #pragma once
 
 #include <cstdint>

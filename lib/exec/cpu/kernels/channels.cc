@@ -22,7 +22,7 @@ void copy_sum(const float* const* sources, int count, int64_t offset, float* y, 
   for (int s = 2; s < count; s++) add2(y, sources[s] + offset, y, n);
 }
 
-// visit(part, offset in the part, offset in the whole, elements) for the pieces of images begin .. end.
+// Calls visit(part, offset in the part, offset in the whole, elements) for each part of each image in [begin, end).
 template <class Visit>
 void for_pieces(const ConcatShape& shape, int64_t begin, int64_t end, const Visit& visit) {
   const int64_t plane = shape.whole.plane_elements();

@@ -8,17 +8,17 @@
 
 namespace dtrain::exec::cpu {
 
-// How the parts lie in the whole: equal n, h, w and lanes; the blocks add up, so each part but the last has whole
-// blocks.
+// How the parts are arranged in the whole. All have the same n, h, w and lanes, and their blocks add up to the whole's,
+// so every part but the last fills its blocks.
 struct ConcatShape {
   BlockedShape whole;
   std::vector<int64_t> part_blocks;
 };
-// Whether tensors of these channels can lie side by side in blocks of `lanes`.
+// Whether tensors with these numbers of channels can be concatenated in blocks of `lanes`.
 bool blocks_fit(const std::vector<int64_t>& channels, int64_t lanes);
 
 void concat_parts(const ConcatShape& shape, const float* const* parts, float* whole);
-// parts[i] = its slice of the sum of the `count` wholes, count <= kSourcesMax.
+// parts[i] = its slice of the sum of `count` whole tensors, count <= kSourcesMax.
 void split_sum(const ConcatShape& shape, const float* const* wholes, int count, float* const* parts);
 
 }  // namespace dtrain::exec::cpu

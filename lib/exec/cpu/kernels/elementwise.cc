@@ -14,7 +14,8 @@ namespace {
 using Kind = graph::Activation::Kind;
 using Sources = std::array<const float*, kSourcesMax>;
 
-// Sums go through the first-level cache in pieces, so that each source and the result cross the memory bus once.
+// Sums are computed in pieces that fit the first-level cache, so that each source and the result cross the memory bus
+// once.
 constexpr int64_t kPiece = 2048;
 
 DT_MULTI_ISA void add2(const float* a, const float* b, float* y, int64_t n) {
@@ -22,7 +23,7 @@ DT_MULTI_ISA void add2(const float* a, const float* b, float* y, int64_t n) {
 }
 
 DT_MULTI_ISA void relu(const float* x, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0.0f : x[i];  // NaN stays NaN
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0.0f : x[i];  // a NaN stays a NaN
 }
 
 DT_MULTI_ISA void scale(const float* x, float factor, float* y, int64_t n) {
@@ -54,7 +55,7 @@ void derive(Kind kind, const float* y, const float* dy, float* dx, int64_t n) {
   }
 }
 
-// The sum of one piece: the source itself, or in `room`.
+// The sum of one piece: a single source itself, or the sum written to `room`.
 const float* sum_piece(const Sources& sources, int count, int64_t begin, int64_t n, float* room) {
   if (count == 1) return sources[0] + begin;
   add2(sources[0] + begin, sources[1] + begin, room, n);
@@ -62,7 +63,7 @@ const float* sum_piece(const Sources& sources, int count, int64_t begin, int64_t
   return room;
 }
 
-// consume(begin, n, sum of the sources in begin .. begin + n) for all pieces of all elements, on the team.
+// Calls consume(begin, n, sum of the sources in begin .. begin + n) for all pieces, divided among the team's threads.
 template <class Consume>
 void for_sums(const float* const* sources, int count, int64_t n, const Consume& consume) {
   Sources copy{};

@@ -1,5 +1,5 @@
-// Sums, gradients of activations and copies of channels, over whole tensors of one layout. In every function the result
-// may be one of the sources.
+// Sums, scaling and gradients of activations over whole tensors of one layout. In all functions the result may be one
+// of the sources.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ constexpr int kSourcesMax = 8;
 // y = the sum of `count` sources, added in their order; 1 <= count <= kSourcesMax.
 void sum_sources(const float* const* sources, int count, float* y, int64_t n);
 
-// dx = dy * derivative(y), dy the sum of `count` sources (models.md section 2: by the output y).
+// dx = dy * derivative(y), where dy is the sum of `count` sources and y the activation's output (graph::Activation).
 void activation_backward(graph::Activation::Kind kind, const float* y, const float* const* sources, int count,
                          float* dx, int64_t n);
 

@@ -7,17 +7,17 @@
 #include "base/simd.h"
 #include "exec/cpu/parallel.h"
 
-// The plane functions are inlined into their DT_MULTI_ISA callers, so that each form is compiled for its processor.
+// The plane functions are inlined into their DT_MULTI_ISA callers, so that each variant is compiled for its processor.
 #define DT_INLINE __attribute__((always_inline)) inline
 
 namespace dtrain::exec::cpu {
 
 namespace {
 
-constexpr int32_t kNowhere = -1;  // the window saw padding only
+constexpr int32_t kNowhere = -1;  // the window covered padding only
 
-// The part of a window's axis that lies on the map: cells begin .. end of the kernel, the first at map position
-// `origin`.
+// The part of a window that lies on the map, along one axis: cells begin .. end - 1 of the kernel. Cell 0 is at map
+// position `origin`.
 struct Span {
   int64_t origin, begin, end;
 };
@@ -26,8 +26,8 @@ DT_INLINE Span span_of(int64_t out, int64_t kernel, int64_t stride, int64_t pad,
   return {origin, std::max<int64_t>(0, -origin), std::min(kernel, extent - origin)};
 }
 
-// The functions below take the number of lanes as a constant where it is one: then a window's result stays in
-// registers. kLanes 0 stands for any number, known at run time.
+// The functions below take the number of lanes as a template argument if it is a constant, which keeps a window's
+// result in registers. kLanes 0 means a number known only at run time.
 template <int kLanes>
 DT_INLINE int64_t lanes_of(const PoolingWindow& p) {
   return kLanes > 0 ? kLanes : p.x.lanes;
@@ -91,8 +91,8 @@ DT_INLINE void max_plane_backward(const PoolingWindow& p, const float* dy, const
         for (int64_t v = columns.begin; v < columns.end; v++) {
           const auto cell = static_cast<int32_t>(u * p.kernel_w + v);
           float* to = row + v * lanes;
-          // Every cell of the window is touched, but in whole registers: faster than one lane at a time where it
-          // belongs.
+          // This touches every cell of the window, but in whole registers, which is faster than writing each lane only
+          // to its own cell.
           for (int64_t l = 0; l < lanes; l++) to[l] += where[l] == cell ? dy[l] : 0.0f;
         }
       }

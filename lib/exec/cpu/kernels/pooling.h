@@ -1,4 +1,4 @@
-// Pooling in the layouts of layout.h, forward and backward, with the rounding and divisor rules of models.md 2.2.
+// Pooling in the layouts of layout.h, forward and backward, with the rounding and divisor rules of graph::Pooling.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace dtrain::exec::cpu {
 
-// The windows of one pooling node: resolved, so that global pooling is a window of the whole map.
+// The windows of one pooling node. Global pooling becomes a window as large as the map.
 struct PoolingWindow {
   BlockedShape x, y;  // equal n, blocks and lanes
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
@@ -16,7 +16,7 @@ struct PoolingWindow {
 };
 PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, const BlockedShape& y);
 
-// where [elements of y]: for each maximum its place in the window, row-major.
+// where [elements of y]: the position of each maximum in its window, row-major.
 void max_pooling_forward(const PoolingWindow& window, const float* x, float* y, int32_t* where);
 void max_pooling_backward(const PoolingWindow& window, const float* dy, const int32_t* where, float* dx);
 
