@@ -24,11 +24,12 @@ void Accumulator::take(uint32_t rank, size_t first, size_t count, Pieces payload
   }
   if (sum_.size() == 0) sum_ = Buffer<float>(elements_);
   const std::span<float> to = sum_.part(first, count);
-  // Chunks come in order, so what holds something is a beginning of the sum. The first there is copied, not added to 0.
+  // Chunks come in order, so the valid elements are a prefix of the sum. The first chunk at a place is copied instead
+  // of added to zeros.
   if (first == begun_) {
     copy_floats(payload, to);
   } else {
-    // Chunks of odd sizes: no peer of ours sends them, but nothing forbids it.
+    // Chunks whose sizes differ between ranks. Our workers never send such chunks, but the protocol allows them.
     if (first + count > begun_) std::fill(to.begin() + static_cast<ptrdiff_t>(begun_ - first), to.end(), 0.0f);
     add_floats(payload, to);
   }
@@ -75,10 +76,10 @@ std::span<const float> Accumulator::total() {
   for (auto& [rank, contribution] : contributions_) {
     if (!contribution.whole) continue;
     if (sum.empty()) {
-      sum = contribution.values.span();  // the lowest rank's own buffer: it is not needed after this
+      sum = contribution.values.span();  // the lowest rank's own buffer, which is not needed afterwards
     } else {
       add(contribution.values.data(), sum.data(), sum.size());
-      contribution.whole = false;  // it is in the sum
+      contribution.whole = false;  // already in the sum
     }
   }
   DT_CHECK(!sum.empty(), "no gradient is whole");

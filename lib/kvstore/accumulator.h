@@ -1,4 +1,4 @@
-// The sum of one round's gradients of one slice and group, or the mean of its statistics. float32.
+// The float32 sum of the gradients of one round, for one slice and one group; for statistics, their mean.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,32 @@
 
 namespace dtrain::kvstore {
 
-// One thread at a time. Memory is taken with the first gradient.
+// Not thread-safe. Memory is allocated when the first gradient arrives.
 class Accumulator {
  public:
   enum class Order {
-    kArrival,  // added up as they come: one buffer
-    kRank,     // kept apart, then added up by rank: equal bits whoever comes first; a buffer a rank (R-D3)
+    kArrival,  // added in order of arrival, in a single buffer
+    kRank,     // one buffer per rank, added in rank order: the same bits whatever the order of arrival
   };
   Accumulator(size_t elements, Order order) : elements_(elements), order_(order) {}
 
-  // Elements [first, first + count) of the rank's gradient. The chunks of one gradient come in order, once each.
+  // Takes elements [first, first + count) of the rank's gradient. The chunks of a gradient come in order, each of them
+  // once.
   void take(uint32_t rank, size_t first, size_t count, Pieces payload);
-  // The rank's gradient is whole and counts; `samples` is its weight in a mean.
+  // Marks the rank's gradient as complete, so that it counts. `samples` is its weight in a mean.
   void complete(uint32_t rank, uint32_t samples);
-  // The rank sends no more in this round; takes back what is not whole. False: it cannot be taken back (kArrival).
+  // The rank sends nothing more in this round: removes an incomplete gradient. Returns false if that is impossible
+  // (kArrival, where part of it is already in the sum).
   [[nodiscard]] bool drop_partial(uint32_t rank);
 
-  // The sum of all whole gradients; at least one. Good until the next take.
+  // The sum of all complete gradients, of which there must be at least one. Valid until the next take().
   std::span<const float> total();
-  // kRank: the mean of all whole ones, weighted by their samples (all alike if there are none), in double precision.
-  // One alone stays as it is to the bit.
-  void mean(std::span<float> out) const;  // takes memory
-  // Of all whole gradients.
+  // Needs kRank. The mean of all complete contributions, weighted by their samples (equally if all have 0), computed in
+  // double precision. A single contribution is returned unchanged, bit for bit.
+  void mean(std::span<float> out) const;  // allocates
+  // Of all complete gradients.
   [[nodiscard]] uint64_t samples() const;
-  // The next round begins.
+  // Starts the next round.
   void reset();
 
  private:
@@ -46,8 +48,8 @@ class Accumulator {
   size_t elements_;
   Order order_;
   Buffer<float> sum_;                               // kArrival
-  size_t begun_ = 0;                                // kArrival: elements of sum_ that hold something
-  std::map<uint32_t, Contribution> contributions_;  // by rank; kArrival: without values
+  size_t begun_ = 0;                                // kArrival: leading elements of sum_ that are valid
+  std::map<uint32_t, Contribution> contributions_;  // by rank; with kArrival, the values are empty
 };
 
 }  // namespace dtrain::kvstore

@@ -1,4 +1,4 @@
-// Which parameters travel together.
+// Divides the parameters into buckets. The gradients of a bucket are sent together.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ namespace dtrain::kvstore {
 
 inline constexpr uint64_t kBucketBytes = 4u << 20;
 
-// The index of each bucket's first parameter (exec's bucket_begin), for parameters of these sizes in canonical order.
-// Gradients come last layer first, so the list is cut from its end: a bucket is closed once it has `target_bytes`, or
-// half of all bytes that are left. So buckets get smaller towards the first layers, whose gradients are the last to
-// come and whose weights are the first to be needed; none but the first is below target_bytes / 64, where messages cost
-// more than bytes.
+// Returns the index of each bucket's first parameter (the executor's bucket_begin), given the parameters' sizes in
+// canonical order. Backward produces the gradients of the last layer first, so the list is cut from its end: a bucket
+// is closed once it has `target_bytes` or half of the bytes that were left when it began. Buckets therefore get smaller
+// towards the first layers, whose gradients come last and whose weights are needed first. Only the first bucket may be
+// smaller than target_bytes / 64; below that, the cost of a message exceeds the cost of its bytes.
 std::vector<size_t> plan_buckets(std::span<const uint64_t> elements_of_key, uint64_t target_bytes = kBucketBytes);
 
 }  // namespace dtrain::kvstore

@@ -1,4 +1,4 @@
-// Values of a slice as the messages that carry them.
+// Sends the values of a slice as messages.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace dtrain::kvstore {
 
-// Sends `values` as chunks of at most kChunkElements, in order, with `header` for each. The bytes go out from where
-// they lie: Message says how long they must stay.
+// Sends `values` in order, as chunks of at most kChunkElements, each with a copy of `header`. The bytes are not copied:
+// see Message for how long they must stay unchanged.
 void send_values(Pipe& pipe, const Header& header, std::span<const float> values,
                  const std::shared_ptr<const void>& owner, bool checksum);
 

@@ -1,4 +1,5 @@
-// What a worker's step loop needs of the rest of the job: to agree with the others, and to hear that it is over.
+// What a worker's step loop needs from the rest of the job: it agrees with the other workers and learns when the job is
+// over.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +18,26 @@ struct Progress {
   double wait_network_share = 0;
 };
 
-// One thread calls it. Every wait has a deadline and returns the job's first error when there is one.
+// Called by one thread. Every wait has a time limit. Once the job has failed, every call returns the job's first error.
 class Coordinator {
  public:
   virtual ~Coordinator() = default;
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t workers() const = 0;
 
-  // Before each step: true: go on. false: the job was asked to stop (a signal); all workers that wait for each other
-  // stop before the same step; rank 0 writes a checkpoint. Costs an atomic load unless a stop is under way.
+  // Called before each step. True: go on. False: the job was asked to stop (by a signal). All workers of a stop set
+  // stop before the same step, and rank 0 writes a checkpoint. Costs one atomic load unless a stop is under way.
   virtual Result<bool> may_begin(uint64_t step) = 0;
-  // A barrier that carries numbers: all workers call it with the same name and count; each gets the sums, added in
+  // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
   // rank order. An empty span makes it a plain barrier.
   Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) {
     return meet(name, values, {});
   }
-  // The same, and from its end on workers with the same number in `stops_with`, by rank, stop before the same step. All
-  // bring the same; empty: as before.
+  // Like sum(), but also replaces the stop sets: from now on, workers with the same number in `stops_with`, indexed by
+  // rank, stop before the same step. All workers pass the same values. Empty: the stop sets do not change.
   virtual Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
                                            std::span<const uint32_t> stops_with) = 0;
-  // Carried by the next heartbeat.
+  // The next heartbeat carries it to the scheduler.
   virtual void report(const Progress& progress) = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace dtrain::kvstore {
 namespace {
 
-// Appends the parts of one key as kHash puts them. A part without elements is none: nobody would send or await it.
+// Appends the parts of one key, placed by kHash. Empty parts are left out: no process would send them or wait for them.
 void cut(uint32_t key, uint64_t elements, uint32_t servers, bool big, std::vector<Slice>& out) {
   const uint32_t parts = big ? servers : 1;
   uint64_t begin = 0;

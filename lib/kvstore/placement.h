@@ -1,4 +1,5 @@
-// Keys to slices to servers: one table, computed once by the scheduler, in the JobSpec, the same for everybody (R-D5).
+// Assigns keys to slices and slices to servers. The scheduler computes the table once and puts it into the JobSpec, so
+// all processes use the same one. See docs/protocol.md, "Slices and placement".
 #pragma once
 
 #include <cstdint>
@@ -23,15 +24,16 @@ struct Slice {
 
 enum class PlacementRule { kHash, kBalanced };
 
-// Arrays of at least `bigarray_bound` elements are cut over all servers: part i of S has round(n/S (i+1)) - round(n/S
-// i) elements, half away from zero; parts of none are left out. The rest stay whole. Slices come in order of (key,
-// part).
-//   kHash      key k on server (k * 9973) mod S; part i on server i
-//   kBalanced  slices by bytes descending onto the least loaded server, ties by (key, part), then by server rank
+// With S servers, an array of at least `bigarray_bound` elements is cut into S parts: part i has round(n/S (i+1)) -
+// round(n/S i) elements, halves rounded away from zero. Empty parts are left out. Smaller arrays stay whole. The slices
+// are returned in order of (key, part).
+//   kHash      key k on server (k * 9973) mod S; part i of a cut key on server i
+//   kBalanced  slices by size, largest first, each onto the least loaded server; ties by (key, part), then by server
+//   rank
 std::vector<Slice> place(std::span<const uint64_t> elements_of_key, uint32_t servers, PlacementRule rule,
                          uint64_t bigarray_bound);
 
-// One line of text, as the JobSpec holds it: "key:part:begin:count:server ..."; and back (Code::kUsage).
+// The table as one line of text for the JobSpec: "key:part:begin:count:server ...", and back. Error: Code::kUsage.
 std::string to_text(std::span<const Slice> table);
 Result<std::vector<Slice>> parse_placement(std::string_view text);
 

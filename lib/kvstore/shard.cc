@@ -12,7 +12,7 @@
 namespace dtrain::kvstore {
 namespace {
 
-// Smaller updates take less time than waking a thread does.
+// A smaller update takes less time than waking a thread.
 constexpr uint64_t kOwnThreadElements = 1 << 15;
 
 class BusyTimer {
@@ -45,8 +45,8 @@ Result<> check(const ShardOptions& options) {
 
 struct Shard::State {
   explicit State(size_t workers) : incarnations(workers) {}
-  std::vector<std::atomic<uint64_t>> incarnations;  // by rank; 0: nobody has spoken yet
-  std::atomic<uint64_t> refused = 0;                // those that reached no slice
+  std::vector<std::atomic<uint64_t>> incarnations;  // by rank; 0: no message yet
+  std::atomic<uint64_t> refused = 0;                // messages that reached no slice
   std::atomic<int64_t> busy_ns = 0;
 };
 
@@ -91,7 +91,7 @@ bool Shard::may_speak(uint32_t rank, uint64_t incarnation) {
 
 void Shard::on_message(const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload) {
   const BusyTimer timer(state_->busy_ns);
-  flush_denormals();  // a thread of the transport's: its sums and updates must have the bits of everybody else's
+  flush_denormals();  // in a thread of the transport, whose results must have the same bits as all others
   const auto refuse = [&](Status status) {
     state_->refused++;
     answer_without_values({peer, header}, options_.server, status);
@@ -120,7 +120,7 @@ void Shard::dispatch(ShardSlice& slice, const std::shared_ptr<Pipe>& peer, const
     case Kind::kPullState: return slice.pull_state(request);
     case Kind::kRefresh: return slice.refresh(request);
     case Kind::kRegroup: return slice.regroup(request, payload);
-    case Kind::kAnswer: return;  // nobody asked
+    case Kind::kAnswer: return;  // nobody asked for it
   }
 }
 

@@ -56,7 +56,7 @@ ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t s
 }
 
 void ShardSlice::make_groups() {
-  // Kept apart too where a round may end without one of which a part has come.
+  // Gradients are also kept apart where a round may end while only a part of one has arrived.
   const bool by_rank = options_.deterministic || is_statistic() || policy_.backup > 0;
   const auto order = by_rank ? Accumulator::Order::kRank : Accumulator::Order::kArrival;
   groups_.clear();
@@ -80,7 +80,7 @@ void ShardSlice::answer(const Request& request, Status status, const LentValues&
   send_values(*request.peer, header, values.values, values.owner, options_.checksums);
 }
 
-// Push: chunks are summed as they come, the machine hears of the whole.
+// Push: chunks are added as they arrive; the machine gets the event when the gradient is complete.
 
 bool ShardSlice::is_whole(const Header& header) const {
   const Receipt& receipt = receipts_[header.rank];
@@ -102,12 +102,14 @@ bool ShardSlice::take_push(const Request& request, Pieces payload) {
   const bool is_last = header.first_element + header.element_count == slice_.count;
   const sync::Effect verdict = machine_->verdict({header.rank, header.step});
   const auto* add = std::get_if<sync::Add>(&verdict);
-  if (add == nullptr) return is_last;  // finish_push tells the sender
+  if (add == nullptr) return is_last;  // finish_push answers the sender
   Receipt& receipt = receipts_[header.rank];
   if (receipt.step != header.step) receipt = {.step = header.step, .received = 0};
-  // What came before: sent again after a reconnect. Its last chunk too, for the answer must take the new pipe.
+  // A repeated chunk, sent again after a reconnect. If it is the last one, the push must be finished again, because the
+  // answer has to go through the new pipe.
   if (header.first_element < receipt.received) return is_last && is_whole(header);
-  // What precedes it was lost with a connection that broke while the worker was sending: all of it comes once more.
+  // The chunks before it were lost when the connection broke while the worker was sending; the worker sends all of them
+  // again.
   if (header.first_element > receipt.received) return false;
   if (!is_intact) {
     refuse(request, Status::kRejected);
@@ -123,8 +125,9 @@ void ShardSlice::finish_push(const Request& request) {
   const std::lock_guard lock(mutex_);
   const sync::Effect verdict = machine_->verdict({header.rank, header.step});
   const bool is_new = std::holds_alternative<sync::Add>(verdict);
-  const bool is_late = std::holds_alternative<sync::Late>(verdict);  // no repeat, and lost
-  // A future step that became the present one since its chunks were looked at: none of them was summed.
+  const bool is_late = std::holds_alternative<sync::Late>(verdict);  // not a repeat, but lost
+  // The step may have been a future one when its chunks arrived, so none of them was added, and has become the current
+  // one since.
   if (std::holds_alternative<sync::Reject>(verdict) || (is_new && !is_whole(header))) {
     return refuse(request, Status::kRejected);
   }
@@ -133,7 +136,7 @@ void ShardSlice::finish_push(const Request& request) {
   request_weights(request, step, is_new || is_late ? Status::kOk : Status::kDuplicate);
 }
 
-// Pull: the machine says when, and answers go to whom has asked last.
+// Pull: the machine decides when to answer. The answer goes to the rank's latest request.
 
 void ShardSlice::pull(const Request& request) {
   const std::lock_guard lock(mutex_);
@@ -142,7 +145,7 @@ void ShardSlice::pull(const Request& request) {
   waiting_.push_back({request, request.header.version, Status::kOk, Clock::now()});
 }
 
-// In place of the same request if it came before.
+// Replaces an earlier copy of the same request.
 void ShardSlice::wait_for(const Request& request, uint64_t wanted, Status status) {
   const uint32_t rank = request.header.rank;
   take_waiting([&](const Waiting& w) { return w.request.header.rank == rank && w.wanted == wanted; });
@@ -162,14 +165,14 @@ void ShardSlice::refresh(const Request& request) {
 }
 
 void ShardSlice::feed(const sync::Event& event, uint32_t samples) {
-  std::vector<sync::Effect> effects = std::move(effects_);  // its memory is used again
+  std::vector<sync::Effect> effects = std::move(effects_);  // reuses its memory
   effects.clear();
   machine_->on(event, effects);
   if (options_.trace != nullptr) options_.trace->event({slice_.key, slice_.part}, event, effects);
   for (const sync::Effect& effect : effects) carry_out(event, effect, samples);
   effects_ = std::move(effects);
   if (policy_.snapshots) return;
-  for (GroupState& group : groups_) group.kept = {};  // or the next update would have to spare it
+  for (GroupState& group : groups_) group.kept = {};  // otherwise the next update would have to copy the weights
 }
 
 void ShardSlice::carry_out(const sync::Event& event, const sync::Effect& effect, uint32_t samples) {
@@ -234,8 +237,8 @@ std::optional<ShardSlice::Waiting> ShardSlice::take_waiting(Matches matches) {
   return taken;
 }
 
-// The answer to a pull is of its step, or of a later one where rounds go on without the worker; a repeat of an old pull
-// may stand beside the one that is meant.
+// An Answer has the step of the pull, or a later step if rounds go on without the worker. A repeat of an older pull may
+// wait beside the intended one, so the latest request that is due is answered.
 void ShardSlice::answer_waiting(const sync::Answer& effect) {
   uint64_t wanted = 0;
   for (const Waiting& w : waiting_) {
@@ -244,7 +247,7 @@ void ShardSlice::answer_waiting(const sync::Answer& effect) {
   }
   const auto is_meant = [&](const Waiting& w) { return w.request.header.rank == effect.worker && w.wanted == wanted; };
   const std::optional<Waiting> waiting = take_waiting(is_meant);
-  if (!waiting) return;  // assigned anew since it asked
+  if (!waiting) return;  // the slice was assigned again after the request
   if (waiting->request.header.kind == Kind::kPush) {
     return answer_without_values(waiting->request, options_.server, waiting->status, version());
   }
@@ -257,7 +260,7 @@ void ShardSlice::refuse_waiting(uint32_t rank, uint64_t step) {
   if (const std::optional<Waiting> waiting = take_waiting(is_meant)) refuse(waiting->request, Status::kRejected);
 }
 
-// Assign: state and counters first, the values complete it.
+// Assign: state and counters come first; the values complete the assignment.
 
 void ShardSlice::assign(const Request& request, Pieces payload) {
   const Header& header = request.header;
@@ -291,7 +294,7 @@ void ShardSlice::assign_values(const Request& request, Pieces payload) {
     assigning_ = {.step = header.step, .received = 0};
     assigning_by_ = header.incarnation;
   }
-  if (header.first_element != assigning_.received) return;  // came before, or its beginning was lost: as with a push
+  if (header.first_element != assigning_.received) return;  // a repeat, or its beginning was lost; see take_push
   copy_floats(payload, weights_.writable().subspan(header.first_element, header.element_count));
   assigning_.received += header.element_count;
   if (assigning_.received == slice_.count) finish_assign(request);
@@ -321,7 +324,7 @@ void ShardSlice::begin_rounds(uint64_t version) {
 
 namespace {
 
-// By rank; empty: no group has a number that is its workers' number or more.
+// By rank. Empty if a group's number is not below the number of workers.
 std::vector<sync::Group> read_groups(const Header& header, Pieces payload) {
   std::vector<float> words(header.element_count);
   copy_floats(payload, words);
@@ -334,8 +337,8 @@ std::vector<sync::Group> read_groups(const Header& header, Pieces payload) {
 
 }  // namespace
 
-// The sums of rounds that are under way would be lost, and nobody who waits in one would be answered: there is none
-// while all stand still.
+// Regrouping discards the sums of unfinished rounds, and pulls that wait in them would never be answered. There are
+// none while all workers stand still.
 void ShardSlice::regroup(const Request& request, Pieces payload) {
   const Header& header = request.header;
   const std::lock_guard lock(mutex_);
@@ -359,7 +362,7 @@ void ShardSlice::pull_state(const Request& request) {
   const std::lock_guard lock(mutex_);
   if (!machine_) return refuse(request, Status::kUnknownKey);
   if (request.header.version > version()) return refuse(request, Status::kRejected);
-  // A copy, for the next update changes the state in place; asked for once a checkpoint.
+  // Sends a copy, because the next update changes the state in place. This happens once per checkpoint.
   if (slot == kCountersSlot) {
     const auto counters = std::make_shared<const Counters>(Counters{counters_.samples, version()});
     Header header = answer_header(request, options_.server, Status::kOk, version());

@@ -1,4 +1,4 @@
-// One slice on its server: what shard.h says, for each slice on its own. Used by shard.cc.
+// One slice on its server; implements shard.h for a single slice. Used only by shard.cc.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace dtrain::kvstore {
 
-// A message and the pipe that its answer takes.
+// A message and the pipe for its answer.
 struct Request {
   std::shared_ptr<Pipe> peer;
   Header header;
@@ -24,15 +24,15 @@ struct Request {
 
 void answer_without_values(const Request& to, uint32_t server, Status status, uint64_t version = 0);
 
-// Any thread may call it: each call takes the slice's lock.
+// Thread-safe: each call takes the slice's lock.
 class ShardSlice {
  public:
-  // reports: it is the one that options.on_report and ShardCounts::staleness are about.
+  // `reports`: this is the slice for options.on_report, options.on_update and ShardCounts::staleness.
   ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports);
 
   [[nodiscard]] const Slice& slice() const { return slice_; }
 
-  // A chunk of a gradient. True: it was the last one, and finish_push is to follow, from any thread.
+  // Takes a chunk of a gradient. Returns true if it was the last one; finish_push must then be called, from any thread.
   [[nodiscard]] bool take_push(const Request& request, Pieces payload);
   void finish_push(const Request& request);
   void pull(const Request& request);
@@ -49,21 +49,21 @@ class ShardSlice {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // How much of a gradient has come. The machine hears of it when it is whole.
+  // How much of a gradient has arrived. The machine gets the Push when the gradient is complete.
   struct Receipt {
     uint64_t step = 0;
     uint64_t received = 0;  // elements
   };
   struct Waiting {
     Request request;
-    uint64_t wanted;  // version or step that it waits for
-    Status status;    // of the answer to come
+    uint64_t wanted;  // the version or step that it waits for
+    Status status;    // status of the answer
     Clock::time_point since;
   };
   struct GroupState {
     Accumulator sum;
     LentValues kept;
-    uint64_t kept_samples = 0;  // applied to it
+    uint64_t kept_samples = 0;  // samples that had been applied to the kept weights
   };
 
   [[nodiscard]] bool is_statistic() const { return slice_.key >= options_.parameters.size(); }
@@ -82,7 +82,7 @@ class ShardSlice {
   void apply_rule(Accumulator& sum, uint64_t staleness);
   void answer_waiting(const sync::Answer& effect);
   void refuse_waiting(uint32_t rank, uint64_t step);
-  // Takes out of `waiting_` the first that `matches`.
+  // Removes the first element of `waiting_` that `matches` and returns it.
   template <class Matches>
   std::optional<Waiting> take_waiting(Matches matches);
 
@@ -95,25 +95,25 @@ class ShardSlice {
   const ShardOptions& options_;
   const Slice slice_;
   const optim::Multipliers multipliers_;
-  sync::Policy policy_;  // the scheme's; of statistics BSP: their rounds are the meetings of all workers
+  sync::Policy policy_;  // the scheme's; for statistics BSP, because their rounds include all workers
 
   mutable std::mutex mutex_;
-  std::optional<sync::Machine> machine_;       // once it is assigned
-  uint64_t assign_count_ = 0;                  // of the sender: the last that was completed
-  Receipt assigning_;                          // the one under way
-  uint64_t assigning_by_ = 0;                  // its sender's incarnation
-  uint64_t regroup_count_ = 0;                 // of rank 0: the last that was done
-  VersionedArray weights_;                     // sums_only: after the first round the last one's sum
-  uint32_t samples_in_sum_ = 0;                // sums_only: of that sum
+  std::optional<sync::Machine> machine_;       // set once the slice has been assigned
+  uint64_t assign_count_ = 0;                  // the last completed assignment, as counted by its sender
+  Receipt assigning_;                          // the assignment under way
+  uint64_t assigning_by_ = 0;                  // the incarnation of its sender
+  uint64_t regroup_count_ = 0;                 // the last completed regrouping, as counted by rank 0
+  VersionedArray weights_;                     // sums_only: after the first round, the sum of the last round
+  uint32_t samples_in_sum_ = 0;                // sums_only: samples in that sum
   std::vector<Buffer<float>> state_;           // by slot
-  std::vector<std::span<float>> state_spans_;  // the same
-  Counters counters_;                          // samples; updates are the machine's version
+  std::vector<std::span<float>> state_spans_;  // views of state_
+  Counters counters_;                          // `samples` only; the machine's version counts updates
   std::vector<GroupState> groups_;
   std::vector<Receipt> receipts_;  // by rank
   std::set<uint32_t> absent_;      // ranks that left
   std::vector<Waiting> waiting_;   // in order of arrival
   std::vector<sync::Effect> effects_;
-  std::optional<StalenessRecord> record_;  // of the slice that reports
+  std::optional<StalenessRecord> record_;  // only in the slice that reports
   ShardCounts counts_;
 };
 

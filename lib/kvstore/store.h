@@ -1,7 +1,7 @@
-// A store turns gradients into new weights. The step loop knows this interface and nothing of what is behind it: the
-// devices of this process (devices/), or servers over a network (dist/), or the one before the other.
+// A store turns gradients into new weights. The step loop knows only this interface. Behind it are the devices of this
+// process (devices/), servers on the network (dist/), or both, with the devices in front of the servers.
 //
-// Keys are the indices of the parameters; the moving statistics follow them (key = parameters + index).
+// Keys are the indices of the parameters, followed by the moving statistics (key = number of parameters + index).
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace dtrain::kvstore {
 
-// What a checkpoint needs besides weights: the optimiser's state of one consistent version.
+// What a checkpoint needs besides the weights: the optimizer state, taken at one consistent version.
 struct TrainingState {
-  std::vector<NamedArray> slots;  // "PARAMETER:SLOT" in canonical order
-  uint64_t samples = 0;           // applied since the start: the position of the schedule
-  uint64_t updates = 0;           // per parameter
+  std::vector<NamedArray> slots;  // "PARAMETER:SLOT", in canonical order
+  uint64_t samples = 0;           // applied since the start of the job: the position in the learning-rate schedule
+  uint64_t updates = 0;           // of each parameter
 };
 
 struct StoreTimes {
-  double wait_s = 0;  // the step loop stood still for the network
+  double wait_s = 0;  // time for which the step loop waited for other devices and processes
 };
 
 // A bucket on one of the worker's devices.
@@ -32,50 +32,55 @@ struct DeviceBucket {
   DeviceBucket(size_t bucket, size_t device = 0) : bucket(bucket), device(device) {}  // implicit: most have one device
 };
 
-// The step loop's thread calls it, but for cancel; gradient_ready and weights_wait each device's own thread.
+// Threads: cancel() may be called from any thread, gradient_ready() and weights_wait() are called by each device's own
+// thread, and everything else by the thread of the step loop.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // Before the first step, on every worker: rank 0's weights, statistics and state (empty: zeros) become everybody's,
-  // on all devices. `devices` are the worker's, the weights in the first one's. When it returns, all views' weights and
-  // statistics hold them. The counters of `state` are the same on every worker.
+  // Called on every worker before the first step. Distributes rank 0's weights, statistics and state (zeros if it has
+  // no arrays) to all devices of all workers. `devices` are this worker's; its weights are taken from the first one.
+  // When the call returns, all views hold the distributed weights and statistics. The counters of `state` must be the
+  // same on every worker.
   virtual Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) = 0;
 
-  // The number of the step that comes next, between steps: counted on from the updates of the state that initialize was
-  // given, and past those that the others have ended without this worker. Waits only where the scheme lets them do so.
+  // The number of the next step; called between steps. It counts on from the updates of the state given to
+  // initialize(). It skips rounds that the other workers have completed without this one. May wait until the weights of
+  // the last step have arrived.
   virtual Result<uint64_t> next_step() = 0;
-  // The bucket's gradients of `step`, the next one, are complete on the device (executor's GradientReady). Returns at
-  // once. `samples`: of this worker's step, on all its devices together.
+  // The device has finished the bucket's gradients of `step`, the next step (the executor's GradientReady). Returns at
+  // once. `samples` counts the samples of this worker's step, on all its devices together.
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
-  // The device has left out the last step by itself, of which all buckets were given: it counts for nothing. Only of a
-  // worker that is alone and has one device.
+  // Undoes the counters of the last step, after the device has skipped the update of all its buckets by itself. Only
+  // for a worker with one device and no peers.
   virtual void take_back(uint32_t samples) { DT_CHECK(false, "{} samples that others have added already", samples); }
-  // Returns when the bucket's weights on the device are those that the step after the last pushed one begins with
-  // (WeightsWait).
+  // Waits until the device has the bucket's weights for the step after the last pushed one (the executor's
+  // WeightsWait).
   virtual Result<> weights_wait(DeviceBucket at) = 0;
 
-  // Of all workers since the start of the job, applied to the weights that the next step begins with; waits for these.
+  // Waits for the weights of the next step and returns how many samples, of all workers since the start of the job,
+  // have been applied to them.
   virtual Result<uint64_t> samples_applied() = 0;
 
-  // What follows is called by all workers at the same point (an epoch's end, a stop), with no gradient on its way.
+  // All workers call the following functions at the same point (the end of an epoch, or a stop), with no gradient under
+  // way.
   //
-  // One set of moving statistics for everybody: the mean of a worker's devices, and of all workers the mean weighted by
-  // the `samples` that each has seen since the last time.
+  // Gives all workers the same moving statistics: the mean over a worker's devices, and over the workers the mean
+  // weighted by `samples`, the samples that each has processed since the last call.
   virtual Result<> share_statistics(uint64_t samples) = 0;
-  // The same weights for everybody: the newest.
+  // Gives all workers the same weights, the newest ones.
   virtual Result<> refresh() = 0;
-  // New groups of workers, by rank, where workers are in groups (GSP): rank 0 calls it when all have the newest
-  // weights. It returns the number of the step that comes next for everybody, which the others' stores are then told.
+  // Only for schemes with groups (GSP): sets the group of each worker, by rank. Rank 0 calls it when all workers have
+  // the newest weights. It returns the number of the next step, which the other workers then pass to go_on_with().
   virtual Result<uint64_t> regroup(std::span<const uint32_t> group_of) {
     DT_CHECK(false, "{} workers in groups, in a store without groups", group_of.size());
     return uint64_t{0};
   }
   virtual void go_on_with(uint64_t step) { DT_CHECK(false, "step {} of new groups, in a store without groups", step); }
-  // The state that belongs to the weights: rank 0 calls it between steps, with no gradient on its way.
+  // The optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient under way.
   virtual Result<TrainingState> state() = 0;
 
-  // From any thread: every wait, open or to come, returns `error`. The first one counts.
+  // From any thread: makes every current and future wait return `error`. The first error is kept.
   virtual void cancel(Error error) = 0;
   [[nodiscard]] virtual StoreTimes times() const = 0;
 };

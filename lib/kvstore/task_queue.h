@@ -1,4 +1,4 @@
-// Tasks on a fixed number of threads, first come first served.
+// Runs tasks on a fixed number of threads, in the order in which they were queued.
 #pragma once
 
 #include <condition_variable>
@@ -14,16 +14,16 @@
 
 namespace dtrain::kvstore {
 
-// Any thread may call it. With no threads of its own, tasks run in the caller's.
+// Thread-safe. With 0 threads, run() executes the task in the caller's thread.
 class TaskQueue {
  public:
   TaskQueue(int threads, const std::string& name);
-  ~TaskQueue();  // ends after the running tasks; those that wait never run
+  ~TaskQueue();  // waits for the running tasks; queued tasks are discarded
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
   void run(std::function<void()> task);
-  // What the first task that threw has thrown.
+  // The error of the first task that threw an exception.
   [[nodiscard]] std::optional<Error> failure() const;
 
  private:

@@ -1,4 +1,4 @@
-// The optimiser's state of a checkpoint, put beside the parameters that it belongs to.
+// Matches the optimizer state of a checkpoint with the parameters that it belongs to.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace dtrain::kvstore {
 
-// By parameter, by slot: the values, borrowed from `state`. Nothing if the state has no arrays: all slots are zero
-// then. Code::kData names an array that is missing or of another size.
+// The values by parameter and slot, borrowed from `state`. Empty if the state has no arrays, which means that all slots
+// are zero. Code::kData names an array that is missing or has the wrong size.
 using SlotSpans = std::vector<std::vector<std::span<const float>>>;
 Result<SlotSpans> match_state(const TrainingState& state, const ParameterView& view,
                               std::span<const std::string> slots);

@@ -1,5 +1,5 @@
-// What the stores need of a network: ordered pipes of messages between one worker and one server. rpc/ has it over
-// gRPC, test/kvstore in memory.
+// What the stores need from a network: ordered pipes of messages between one worker and one server. rpc/ implements it
+// over gRPC, test/kvstore in memory.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,29 @@
 
 namespace dtrain::kvstore {
 
-// One end of a pipe. Messages of one slice arrive in the order of sending; others may overtake. Any thread may call it.
+// One end of a pipe. Messages of one slice arrive in the order in which they were sent; messages of different slices
+// may overtake each other. Thread-safe.
 class Pipe {
  public:
   virtual ~Pipe() = default;
-  // Queues the message and returns at once; what is queued when the pipe breaks is lost (on_broken says so).
+  // Queues the message and returns at once. If the pipe breaks, queued messages are lost; a client learns of it through
+  // on_reconnected.
   virtual void send(Message message) = 0;
 };
 
-// The worker's side. Calls come from several threads of the transport, for one slice one at a time; they must be short.
+// The worker's side. The transport calls it from several threads, but never from two at once for the same slice. Calls
+// must return quickly.
 class ClientEvents {
  public:
   virtual ~ClientEvents() = default;
   virtual void on_message(uint32_t server, const Header& header, Pieces payload) = 0;
-  // The pipe broke and stands again: what was not answered must be sent again (pushes are recognised by step).
+  // The pipe broke and works again: every unanswered request must be sent again. The server recognizes repeated pushes
+  // by their step.
   virtual void on_reconnected(uint32_t server) = 0;
 };
 
-// The server's side. `peer` stays good for answers until the pipe breaks; answers to a broken pipe vanish. Calls come
-// from several threads, for one slice of one worker one at a time.
+// The server's side. `peer` can be used for answers until the pipe breaks; answers to a broken pipe are discarded. The
+// transport calls it from several threads, but never from two at once for the same slice and worker.
 class ServerEvents {
  public:
   virtual ~ServerEvents() = default;

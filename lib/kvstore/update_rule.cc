@@ -9,7 +9,7 @@ double weight_of(const StalenessWeight& weight, uint64_t staleness) {
   const auto y = static_cast<double>(staleness);
   switch (weight.rule) {
     case StalenessWeight::Rule::kNone: return 1;
-    // 1/Y is one division: rounded once, where pow may be off by a bit.
+    // 1/Y is a single division and rounded once; pow may be off by one bit.
     case StalenessWeight::Rule::kPower: return weight.value == 1 ? 1 / y : std::pow(y, -weight.value);
     case StalenessWeight::Rule::kFloor: return std::max(1 / y, weight.value);
   }
@@ -20,7 +20,7 @@ optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& 
                               uint64_t contributed, double weight) {
   const double epochs = static_cast<double>(samples_before + contributed) /
                         static_cast<double>(std::max<uint64_t>(rule.samples_per_epoch, 1));
-  // A push may come without samples (a peer's word), its gradient is then taken as it is.
+  // A peer may claim 0 samples; its gradient is then not divided.
   const auto samples = static_cast<double>(std::max<uint64_t>(contributed, 1));
   return {.learning_rate = optim::learning_rate(rule.schedule, epochs),
           .gradient_scale = weight / samples,

@@ -1,5 +1,5 @@
-// How every store turns a sum of gradients into new weights: one formula, so that a server and a lone process agree to
-// the bit. distributed.md R-D9, R-D10.
+// How every store turns a sum of gradients into new weights. Servers and a lone process share this formula, so their
+// results are equal bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct UpdateRule {
   uint64_t samples_per_epoch = 1;  // of all workers together
 };
 
-// What an update of the scheme is worth by its staleness Y, 1 and up (R-G3, distributed.md 2.1).
+// The weight of an update by its staleness Y, 1 or more. See docs/protocol.md, "Schemes".
 struct StalenessWeight {
-  enum class Rule { kNone, kPower, kFloor };  // 1; Y^-value; 1/Y, but `value` at least
+  enum class Rule { kNone, kPower, kFloor };  // 1; Y^-value; max(1/Y, value)
   Rule rule = Rule::kNone;
   double value = 1;
   bool operator==(const StalenessWeight&) const = default;
 };
 double weight_of(const StalenessWeight& weight, uint64_t staleness);
 
-// One update: `contributed` samples are in the gradient, `samples_before` were applied before it. `weight` is the
-// scheme's (1, or 1/staleness) and scales the gradient only.
+// The parameters of one update. `contributed` samples are in the gradient; `samples_before` were applied before it.
+// `weight` is weight_of() and scales only the gradient, not the learning rate.
 optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, uint64_t samples_before,
                               uint64_t contributed, double weight = 1);
 

@@ -1,6 +1,6 @@
-// The update beside a device: its weights become new by its gradients, step by step. The same arithmetic as a server's
-// shard, so that a BSP job of one worker has the bits of a lone process. Where it takes place, and where the state
-// lies, is the optimizer's business: here is what it owns of each bucket, and how far the training is.
+// Updates weights on a device or in the host's memory, step by step, with the same arithmetic as a server. A BSP job
+// with one worker therefore has the same bits as a lone process. The ArrayOptimizer decides where the arithmetic runs
+// and where the state lies. The Updater knows which part of each bucket it updates and counts steps and samples.
 #pragma once
 
 #include <cstdint>
@@ -19,49 +19,51 @@ namespace dtrain::kvstore {
 
 struct UpdaterOptions {
   UpdateRule rule = {};
-  std::vector<size_t> bucket_begin = {0};  // as the executor has them
+  std::vector<size_t> bucket_begin = {0};  // same as the executor's
 };
 
-// One thread at a time calls it.
+// Not thread-safe.
 class Updater {
  public:
-  // `optimizer`: of the rule, over the memory that the views are of. Code::kUsage: an unknown rule.
+  // `optimizer` must be made for `rule` and work on the memory of the views. Code::kUsage: the rule names an unknown
+  // optimizer.
   static Result<std::unique_ptr<Updater>> create(UpdaterOptions options,
                                                  std::unique_ptr<optim::ArrayOptimizer> optimizer);
-  // By `threads` threads of the host.
+  // Updates in the host's memory with `threads` threads.
   static Result<std::unique_ptr<Updater>> create(UpdaterOptions options, int threads);
 
-  // The view's memory must outlive what follows. `owned`, by bucket: what it updates of the bucket's flat_interval,
-  // counted from its beginning; empty: all of every bucket. `state` without arrays: zeros. Code::kData: arrays of
-  // `state` that do not fit the view.
+  // The view's memory must outlive all later calls. `owned` says for each bucket which part of its flat_interval is
+  // updated here, counted from the interval's beginning; if it is empty, all of every bucket is. A `state` without
+  // arrays means zeros. Code::kData: the arrays of `state` do not fit the view.
   Result<> bind(const ParameterView& view, std::span<const FlatInterval> owned, const TrainingState& state);
 
-  // New weights from the bucket's gradients, the sum over `samples` samples. Takes no memory.
+  // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. Does not allocate.
   void update(size_t bucket, uint32_t samples);
 
-  // The last update of the bucket has changed nothing, and counts for nothing.
+  // Undoes the counting of the bucket's last update, which has changed nothing.
   void take_back(size_t bucket, uint32_t samples);
 
-  // What it owns of the state is copied into arrays made by empty_state. The counters are of the first bucket.
+  // Copies the part of the state that is updated here into arrays made by empty_state(). The counters are those of the
+  // first bucket.
   Result<> read_state(TrainingState& state) const;
   [[nodiscard]] TrainingState empty_state() const;
-  // Applied to the first bucket since the start of the job.
+  // The number of samples applied to the first bucket since the start of the job.
   [[nodiscard]] uint64_t samples() const { return counters_.front().samples; }
-  // The memory of the state, array by array, in canonical order.
+  // Visits the memory of the state, array by array, in canonical order.
   void for_each_slot(const std::function<void(std::span<float>)>& visit);
 
  private:
-  // A part of a parameter, as an array of a group of the optimizer.
+  // A part of a parameter; one array of an optimizer's group.
   struct Piece {
     size_t parameter = 0;
-    size_t begin = 0, count = 0;  // elements of it
+    size_t begin = 0, count = 0;  // elements of the parameter
   };
 
   Updater(UpdaterOptions options, std::vector<std::string> slots, std::unique_ptr<optim::ArrayOptimizer> optimizer);
   [[nodiscard]] size_t end_of(size_t bucket) const;
   [[nodiscard]] std::vector<Piece> pieces_of(size_t bucket, std::span<const FlatInterval> owned) const;
   [[nodiscard]] optim::LearnedArray array_of(const Piece& piece) const;
-  // Calls visit(piece, slot, memory) for all that it owns, in canonical order, until an Error.
+  // Calls visit(piece, slot, memory) for all state that is updated here, in canonical order, until it returns an Error.
   template <class Visit>
   Result<> visit_state(const Visit& visit) const;
 

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the wire's numbers are little-endian");
 
-// Of what is sent at all; a message of these has no business to be larger.
+// Limit on what is sent at all; no valid message is larger.
 constexpr uint32_t kPayloadMax = 64u << 20;
 
 bool known(Kind kind) {
@@ -32,7 +32,7 @@ bool carries_values(const Header& header) {
   return false;
 }
 
-// Bytes of `count` values, the end of the last one included.
+// Bytes of `count` values, including the padding at the end of kTwoBit.
 uint64_t encoded_bytes(Encoding encoding, uint32_t count) {
   switch (encoding) {
     case Encoding::kFloat32: return uint64_t{count} * 4;
@@ -43,7 +43,7 @@ uint64_t encoded_bytes(Encoding encoding, uint32_t count) {
   return 0;
 }
 
-// The bytes need not lie on a number's border in memory; an element's memcpy is a load.
+// The bytes may be unaligned; the memcpy of an element compiles to a load.
 void copy_run(const std::byte* from, float* __restrict to, size_t count) {
   std::memcpy(static_cast<void*>(to), from, count * sizeof(float));
 }
@@ -55,7 +55,8 @@ DT_MULTI_ISA void add_run(const std::byte* from, float* __restrict to, size_t co
   }
 }
 
-// Calls run(bytes, to, count) for each stretch of whole numbers; a number that a border cuts is put together first.
+// Calls run(bytes, to, count) for each run of whole numbers. A number that is split between pieces is put together
+// first.
 template <class Run>
 void for_each_run(Pieces pieces, std::span<float> out, Run run) {
   std::byte cut[sizeof(float)];
@@ -73,7 +74,7 @@ void for_each_run(Pieces pieces, std::span<float> out, Run run) {
     }
     const size_t whole = piece.size() / sizeof(float);
     DT_CHECK(whole <= out.size() - done, "{} numbers are fewer than the payload holds", out.size());
-    if (whole > 0) run(piece.data(), out.data() + done, whole);  // an empty piece may be nowhere
+    if (whole > 0) run(piece.data(), out.data() + done, whole);  // the pointer of an empty piece may be null
     done += whole;
     for (const std::byte byte : piece.subspan(whole * sizeof(float))) cut[cut_bytes++] = byte;
   }

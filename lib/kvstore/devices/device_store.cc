@@ -65,7 +65,7 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   }
 }
 
-// A lane may wait for a device that will not come any more.
+// A lane may be waiting for a device that will never come.
 DeviceStore::~DeviceStore() {
   if (!is_alone()) cancel({Code::kPreempted, "the store is closed", {}});
 }
@@ -76,7 +76,8 @@ FlatInterval DeviceStore::interval(size_t bucket) const {
   return flat_interval(view, begins[bucket], bucket_end(begins, bucket, view.parameters.size()));
 }
 
-// The largest bucket first, each to the device that has least: MXNet's rule for its merge GPUs.
+// Assigns buckets by size, largest first, each to the device with the least load. MXNet chooses its merge GPUs by the
+// same rule.
 void DeviceStore::choose_owners() {
   owners_.assign(bucket_count(), 0);
   std::vector<size_t> by_size(bucket_count());
@@ -93,7 +94,7 @@ void DeviceStore::choose_owners() {
 
 std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
   std::vector<FlatInterval> owned;
-  if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;  // all of it
+  if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;  // everything
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) {
     const size_t elements = interval(bucket).count;
     if (options_.update_at == UpdateAt::kShards) {
@@ -121,7 +122,7 @@ Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const T
   return is_alone() ? Result<>{} : on_all<&DeviceStore::start>("the initial weights");
 }
 
-// Replicas of other processes have the state from nowhere else.
+// Replicas in other processes get the state only through this broadcast.
 Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
   DT_TRY_VOID(device.group->broadcast(device.view.all_weights, kFirst));
   DT_TRY_VOID(device.group->broadcast(device.view.all_statistics, kFirst));
@@ -132,7 +133,8 @@ Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
     });
   }
   if (!outcome) return outcome;
-  return read_array(device.view.device, {}, {});  // nothing: a device has done then what was queued
+  // Reads nothing, but returns only when the device has done what was queued.
+  return read_array(device.view.device, {}, {});
 }
 
 // A step.
@@ -147,7 +149,7 @@ Result<> DeviceStore::carry_out(Device& device, uint32_t bucket, uint32_t sample
 
 template <DeviceStore::Work work>
 void DeviceStore::enqueue(Device& device, uint32_t bucket, uint32_t samples) {
-  // What is captured fits into a std::function: no memory is taken. The Error is in cancel's hands.
+  // The captured values fit into the std::function itself, so nothing is allocated. cancel() keeps the Error.
   device.lane->run([&device, bucket, samples] { (void)device.store->carry_out<work>(device, bucket, samples); });
 }
 
@@ -171,19 +173,19 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
     return {};
   }
   const auto bucket = static_cast<uint32_t>(at.bucket);
-  // A lane reads the step: it changes only here, when all of the last one's buckets have come.
+  // A lane reads the step. It changes only here, when all buckets of the last step have been exchanged.
   if (device.step != step) {
     device.step = step;
     DT_TRY_VOID(hand_over<&DeviceStore::count_samples>(device, bucket, samples));
   }
   DT_TRY_VOID(hand_over<&DeviceStore::exchange>(device, bucket, samples));
   if (options_.update_at != UpdateAt::kServers || bucket > 0) return {};
-  // All sums are on their way: the new weights, in the order in which forward asks for them.
+  // All sums are under way: fetch the new weights, in the order in which forward needs them.
   for (uint32_t b = 0; b < bucket_count(); b++) enqueue<&DeviceStore::fetch>(device, b, samples);
   return {};
 }
 
-// Where the group spans processes, each knows only its own samples.
+// If the group spans processes, each process knows only its own samples.
 Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) {
   const auto processes = static_cast<uint32_t>(device.group->size() / devices_.size());
   device.samples = samples * processes;
@@ -216,7 +218,7 @@ Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
     DT_TRY_VOID(group.all_gather(weights));
   } else {
     DT_TRY_VOID(group.reduce(gradients, owner(bucket)));
-    device.updater->update(bucket, device.samples);  // nothing, but for the owner
+    device.updater->update(bucket, device.samples);  // does nothing except on the owner
     DT_TRY_VOID(group.broadcast(weights, owner(bucket)));
   }
   close(device, bucket);
@@ -328,7 +330,7 @@ Result<> DeviceStore::refresh_weights(Device& device, uint32_t, uint32_t) {
   return device.group->broadcast(device.view.all_weights, kFirst);
 }
 
-// Moving averages are linear in what they average, so the mean now is what it would be had every step taken the mean.
+// Moving averages are linear in what they average, so their mean now equals the result of averaging in every step.
 Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samples) {
   const std::span<float> statistics = device.view.all_statistics;
   DT_TRY_VOID(device.group->all_reduce(statistics));
@@ -345,7 +347,7 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samp
 Result<TrainingState> DeviceStore::state() {
   if (servers_) return servers_->state();
   TrainingState state = devices_.front().updater->empty_state();
-  // The first one last: the counters are its own, and with replicas so is the state.
+  // The first device last: its counters count and, with replicas, so does its state.
   for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) {
     DT_TRY_VOID(device->updater->read_state(state));
   }

@@ -1,11 +1,11 @@
-// The store over the devices of a process: sums their gradients, has the sum turned into new weights, and gives these
-// back to all of them, bucket by bucket, while backward still runs. One code for all one-host stores, and the part of
-// the others that is inside a worker; what differs is who updates. distributed.md 1.2, 1.3, R-S2 to R-S6.
+// The store over the devices of a process. For each bucket, while backward still runs, it sums the devices' gradients,
+// has new weights computed from the sum, and distributes them to all devices. The same code serves all stores without
+// servers and the devices of a worker with servers; they differ in who updates (UpdateAt).
 //
-// All devices end a step with the same bits, and by comm's ordered sum these do not depend on who updates.
+// All devices end a step with the same bits. Because comm sums in a fixed order, these do not depend on who updates.
 //
-// Where the arrays are the host's, exchanges run in threads of their own, a device each. Where they are the devices',
-// all is only queued there, in the order of the calls, and in the thread that calls.
+// If the arrays are in the host's memory, each device has its own thread for its exchanges. If they are in device
+// memory, the calling thread queues the operations on the device, in the order of the calls.
 #pragma once
 
 #include <condition_variable>
@@ -25,46 +25,46 @@
 
 namespace dtrain::kvstore {
 
-// Who turns a sum into new weights.
+// Who turns a sum into new weights. The names are those of --kv-store.
 enum class UpdateAt {
-  kFirstDevice,  // local: the sum goes to device 0, its weights go to all
-  kOwner,        // device: each bucket has a device that does this, chosen so that all have the same work
+  kFirstDevice,  // local: the sum goes to device 0, whose weights go to all devices
+  kOwner,        // device: each bucket has an owner that updates it, chosen to balance the work
   kShards,       // nccl: reduce-scatter, each device updates its part, all-gather
   kReplicas,     // nccl_allreduce, allreduce: all-reduce, each device updates all of its own weights
-  kServers,      // dist_*: the sum goes to device 0, which pushes and pulls; new weights to all
+  kServers,      // dist_*: the sum goes to device 0, which pushes and pulls; the new weights go to all devices
 };
 
 struct DeviceStoreOptions {
   UpdateAt update_at = UpdateAt::kFirstDevice;
   UpdateRule rule = {};
-  std::vector<size_t> bucket_begin = {0};  // as the executors have them
-  int threads = 1;                         // of an update; the caller's is one of them
-  double wait_limit_s = 300;               // of each wait; then Code::kPeerLost
-  // Whether workers of one group may differ in the samples of a step: one that has left out its own gives none. Then
-  // their number is summed in every step, before the gradients.
+  std::vector<size_t> bucket_begin = {0};  // same as the executors'
+  int threads = 1;                         // of an update; includes the caller's thread
+  double wait_limit_s = 300;               // time limit of each wait; after it, Code::kPeerLost
+  // True if workers of one group may contribute different numbers of samples in a step; a worker that skips its step
+  // contributes none. The numbers are then summed in every step, before the gradients.
   bool samples_differ = true;
-  // With kServers: the first device's gradients are the sum over all, which the devices have made by themselves.
+  // With kServers: the devices have summed their gradients by themselves; the first device holds the sum.
   bool gradients_are_summed = false;
 };
 
 class DeviceStore final : public Store {
  public:
-  // An end of one group for each device of this process, in order; none: one device and nobody else, which updates in
-  // the caller's thread. With kServers `servers` is the store behind. Code::kUsage: an unknown optimiser. `waits` must
-  // outlive the store.
+  // `group` has one end of a collective group for each device of this process, in order. If it is empty, there is one
+  // device without peers, which updates in the caller's thread. With kServers, `servers` is the store behind this one.
+  // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
   static Result<std::unique_ptr<DeviceStore>> create(DeviceStoreOptions options,
                                                      std::vector<std::unique_ptr<comm::Collective>> group,
                                                      std::unique_ptr<Store> servers, Waits& waits);
-  // The same over arrays in the devices' own memory (ParameterView::device): an optimizer each, which like the group's
-  // operations is only queued on the device. Where workers differ in their samples the host waits for these: then no
-  // graph may hold a step.
+  // The same for arrays in the devices' own memory (ParameterView::device). Each device has an optimizer, which only
+  // queues its work on the device, as the group's operations do. If the group spans processes and samples_differ is
+  // true, the host waits for the sample count in each step, so a step cannot be captured in a CUDA graph.
   using Optimizers = std::vector<std::unique_ptr<optim::ArrayOptimizer>>;
   static Result<std::unique_ptr<DeviceStore>> create_on_devices(DeviceStoreOptions options,
                                                                 std::vector<std::unique_ptr<comm::Collective>> group,
                                                                 Optimizers optimizers, Waits& waits);
   ~DeviceStore() override;
 
-  // With several devices the views must have their arrays in one piece (tensor/parameters.h).
+  // With several devices, the arrays of each view must be contiguous (tensor/parameters.h).
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   void take_back(uint32_t samples) override;
@@ -73,7 +73,7 @@ class DeviceStore final : public Store {
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
-  // Of the servers behind; without them it has no groups.
+  // Passed on to the servers. Without servers there are no groups.
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
   void go_on_with(uint64_t step) override;
   Result<TrainingState> state() override;
@@ -85,12 +85,12 @@ class DeviceStore final : public Store {
   struct Device {
     DeviceStore* store = nullptr;
     ParameterView view = {};
-    std::unique_ptr<comm::Collective> group = nullptr;  // none: this device is alone
-    std::unique_ptr<Updater> updater = nullptr;         // none: servers update
-    uint64_t step = kNoStep;                            // that its gradients are of
-    uint32_t samples = 0;                               // of all ranks, in its gradients
-    std::vector<bool> is_open = {};                     // by bucket: a lane has it, and its weights have not come
-    std::unique_ptr<TaskQueue> lane = nullptr;          // its exchanges, in order, in a thread of their own; ends first
+    std::unique_ptr<comm::Collective> group = nullptr;  // null: this device has no peers
+    std::unique_ptr<Updater> updater = nullptr;         // null: servers update
+    uint64_t step = kNoStep;                            // the step of its gradients
+    uint32_t samples = 0;                               // in the summed gradients, of all ranks
+    std::vector<bool> is_open = {};                     // by bucket: in the lane; its new weights have not come
+    std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, runs exchanges in order; destroyed first
   };
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
 
@@ -105,16 +105,16 @@ class DeviceStore final : public Store {
 
   void take(std::vector<std::unique_ptr<comm::Collective>> group);
 
-  // Does it, in this thread. An Error ends the store's work on all devices.
+  // Runs `work` in this thread. An Error ends the store's work on all devices.
   template <Work work>
   Result<> carry_out(Device& device, uint32_t bucket, uint32_t samples);
-  // Has the device's lane do it.
+  // Queues `work` on the device's lane.
   template <Work work>
   void enqueue(Device& device, uint32_t bucket, uint32_t samples);
-  // The one or the other, as a step needs it.
+  // carry_out for arrays in device memory, enqueue for arrays in the host's memory.
   template <Work work>
   Result<> hand_over(Device& device, uint32_t bucket, uint32_t samples);
-  // What lanes do.
+  // The tasks of the lanes.
   Result<> start(Device& device, uint32_t, uint32_t);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
   Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
@@ -123,7 +123,7 @@ class DeviceStore final : public Store {
   Result<> refresh_weights(Device& device, uint32_t, uint32_t);
   void close(Device& device, size_t bucket);
 
-  // The same on all devices; returns when all have done it.
+  // Runs `work` on all devices and returns when all have finished.
   template <Work work>
   Result<> on_all(const char* name, uint32_t samples = 0);
   template <Work work>
@@ -131,18 +131,18 @@ class DeviceStore final : public Store {
   [[nodiscard]] std::optional<Error> error() const;
 
   const DeviceStoreOptions options_;
-  const bool on_devices_;  // the arrays are
+  const bool on_devices_;  // the arrays are in device memory
   Waits& waits_;
   std::vector<uint32_t> owners_;  // kOwner: by bucket
 
-  mutable std::mutex mutex_;  // what follows, and Device::is_open
+  mutable std::mutex mutex_;  // guards the members below up to wait_s_, and Device::is_open
   std::condition_variable changed_;
   uint64_t next_step_ = 0;
-  size_t busy_ = 0;  // devices that have not done what on_all asked for
+  size_t busy_ = 0;  // devices that have not finished the work of on_all
   std::optional<Error> error_;
   double wait_s_ = 0;
 
-  std::unique_ptr<Store> servers_;  // ends after the lanes that use it
+  std::unique_ptr<Store> servers_;  // destroyed after the lanes, which use it
   std::vector<Device> devices_;
 };
 

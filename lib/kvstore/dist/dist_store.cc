@@ -43,7 +43,7 @@ void DistStore::attach(std::vector<std::shared_ptr<Pipe>> pipes) {
   pipes_ = std::move(pipes);
 }
 
-// The start: whose memory, and what is in it.
+// Start: binds the view's memory and fills it.
 
 size_t DistStore::bucket_of(uint32_t key) const {
   if (key >= view_.parameters.size()) return bucket_count();
@@ -109,7 +109,8 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
   if (options_.rank != 0) {
     DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
     if (!updater_) return {};
-    DT_TRY(const TrainingState of_rank_0, fetch_state());  // nobody has pushed yet: it is what rank 0 has set
+    // No worker has pushed yet, so this is what rank 0 has assigned.
+    DT_TRY(const TrainingState of_rank_0, fetch_state());
     return begin_updates(of_rank_0);
   }
   DT_TRY_VOID(bind_state(state));
@@ -137,7 +138,7 @@ Result<> DistStore::ask(const char* what, Wanted wanted, const Begin& begin_part
   return exchange(what, parts);
 }
 
-// A round of all workers, whatever the scheme.
+// One round of all workers, whatever the scheme.
 Result<> DistStore::share_statistics(uint64_t samples) {
   const uint64_t round = share_count_++;
   const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));
@@ -173,7 +174,7 @@ Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
 Result<uint64_t> DistStore::next_step() {
   if (!options_.skips_steps) return next_step_;
   DT_TRY_VOID(wait_for_weights());
-  // A slice may be a round ahead of another: its gradient of the earlier one then comes too late for it.
+  // A slice may be a round ahead of another one; the worker's gradient of the earlier round is then late for it.
   const std::lock_guard lock(mutex_);
   std::optional<uint64_t> open;
   for (const Part& part : parts_) {
@@ -212,7 +213,7 @@ Result<> DistStore::weights_wait(DeviceBucket at) {
 Result<> DistStore::update_from_sum(size_t bucket) {
   sum_is_new_[bucket] = false;
   if (parts_of_[bucket].empty()) return {};
-  const Part& any_part = *parts_of_[bucket].front();  // the same workers are in all sums of a round
+  const Part& any_part = *parts_of_[bucket].front();  // all sums of a round include the same workers
   updater_->update(bucket, any_part.samples);
   return {};
 }
@@ -263,7 +264,8 @@ Result<> DistStore::fetch_slot(size_t slot, std::span<NamedArray> arrays) {
 Result<Counters> DistStore::fetch_counters() {
   const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return !is_statistic(p); });
   if (part == parts_.end()) return Counters{};
-  std::array<float, sizeof(Counters) / sizeof(float)> words{};  // numbers to the wire only
+  // Numbers only for copy_floats; their bits are a Counters.
+  std::array<float, sizeof(Counters) / sizeof(float)> words{};
   {
     const std::lock_guard lock(mutex_);
     begin(*part, request_of(*part, Kind::kPullState, next_request(), 0, kCountersSlot), words);
@@ -319,7 +321,8 @@ void DistStore::send(const Part& part) {
   Pipe& pipe = *pipes_[part.slice.server];
   switch (part.request.kind) {
     case Kind::kPushPull:
-      // No owner: it stays as it is until the answer, which comes after the server has got all of it.
+      // No owner: the values do not change before the answer, which the server sends only after it has received all of
+      // them.
       return send_values(pipe, part.request, is_statistic(part) ? part.value : part.gradient, nullptr,
                          options_.checksums);
     case Kind::kAssign: return send_assignment(part, pipe);
@@ -350,7 +353,8 @@ void DistStore::send_assignment(const Part& part, Pipe& pipe) {
 // Answers.
 
 bool DistStore::is_expected(const Part& part, const Header& header) const {
-  const bool is_sum = options_.sums_only && part.request.kind == Kind::kPushPull;  // its samples are all workers'
+  // A sum carries the number of samples of all workers.
+  const bool is_sum = options_.sums_only && part.request.kind == Kind::kPushPull;
   return part.waits && !error_ && header.kind == Kind::kAnswer && header.step == part.request.step &&
          (is_sum || header.samples == part.request.samples);
 }
@@ -373,8 +377,8 @@ void DistStore::on_message(uint32_t server, const Header& header, Pieces payload
     if (!fits) return;
     if (!part.into.empty()) to = part.into.subspan(header.first_element, header.element_count);
   }
-  // Without the lock: other slices' answers are written at the same time. Nobody else touches this part's values
-  // meanwhile, for it waits, and one slice's messages come one at a time.
+  // Without the lock, so that answers for other slices are written at the same time. Nobody else touches this part's
+  // values: it has an open request, and messages of one slice come one at a time.
   const bool is_intact = payload_intact(header, payload);
   if (is_intact && !to.empty()) copy_floats(payload, to);
   const std::lock_guard lock(mutex_);
@@ -384,7 +388,7 @@ void DistStore::on_message(uint32_t server, const Header& header, Pieces payload
          fmt::format("server {}: key {} slice {} came with a broken checksum", server, header.key, header.slice),
          {}});
   }
-  if (part.attempt != attempt) return;  // sent again since: the answer comes anew from its beginning
+  if (part.attempt != attempt) return;  // sent again in the meantime: the answer will come again from its beginning
   part.received += to.size();
   if (part.received < part.into.size()) return;
   part.waits = false;
@@ -458,7 +462,7 @@ Result<> DistStore::wait_until_answered(const char* what, size_t first_bucket, s
     if (error_) return tl::unexpected(*error_);
     if (is_answered()) return {};
   }
-  // Made before the lock is taken: whoever lists the waits calls describe_open, which takes it.
+  // Created before the lock is taken: a thread that lists the open waits calls describe_open, which takes the lock.
   const auto describe = [this, what] { return fmt::format("{}: {}", what, describe_open()); };
   const Waits::Wait wait(waits_, describe);
   std::unique_lock lock(mutex_);

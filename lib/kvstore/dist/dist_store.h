@@ -1,9 +1,9 @@
-// The store of a worker in a job with servers: gradients go out bucket by bucket, and new weights come back with the
-// answers; or the sums of all workers' gradients, and the worker updates its weights itself (R-S6).
+// The store of a worker in a job with servers. Gradients are sent bucket by bucket. The answers bring the new weights
+// or, with sums_only, the sums of all workers' gradients, from which the worker updates its weights itself.
 //
-// Nothing is copied on the worker: gradients are sent from the executor's memory, answers are written into its weights.
-// Sums have memory of their own, for a gradient may have to be sent again while its answer comes.
-// The view's memory, and the pipes with their threads, must therefore end in this order: pipes, store, executor.
+// The worker copies nothing: gradients are sent from the executor's memory, and answers are written into its weights.
+// Sums have memory of their own, because a gradient may have to be sent again while its answer arrives. The pipes'
+// threads and the view's memory must therefore be destroyed in this order: pipes, store, executor.
 #pragma once
 
 #include <condition_variable>
@@ -28,26 +28,27 @@ namespace dtrain::kvstore {
 
 struct DistStoreOptions {
   uint32_t rank = 0;
-  uint64_t incarnation = 1;                // random, 64 bit, not 0: this process among all that ever had the rank
+  uint64_t incarnation = 1;                // 64 random bits, not 0: tells processes of one rank apart
   std::vector<Slice> placement = {};       // of all keys: parameters, then statistics
-  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, as the executor has them
-  UpdateRule rule = {};                    // the servers have the same
-  bool sums_only = false;                  // of the servers (ShardOptions): this worker updates, by `rule`
-  int update_threads = 1;                  // then; the caller's is one of them
-  double wait_limit_s = 300;               // of each wait; then Code::kPeerLost
-  bool checksums = true;                   // of what it sends
-  bool skips_steps = false;     // rounds end without the slowest workers (--backup), and these go on with the open one
-  bool workers_differ = false;  // workers have different weights at a time: refresh() has work to do
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter; same as the executor's
+  UpdateRule rule = {};                    // same as the servers'
+  bool sums_only = false;                  // same as the servers' (ShardOptions): this worker updates, by `rule`
+  int update_threads = 1;                  // with sums_only; includes the caller's thread
+  double wait_limit_s = 300;               // time limit of each wait; after it, Code::kPeerLost
+  bool checksums = true;                   // of sent messages
+  // Rounds may end without the slowest workers (--backup), which then continue with the open round.
+  bool skips_steps = false;
+  bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do
 };
 
 class DistStore final : public Store, public ClientEvents {
  public:
-  // Code::kUsage: an unknown optimiser. `waits` must outlive the store.
+  // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
   static Result<std::unique_ptr<DistStore>> create(DistStoreOptions options, Waits& waits);
-  // One a server, in order of rank; before anything else.
+  // Must be called first. One pipe per server, in order of rank.
   void attach(std::vector<std::shared_ptr<Pipe>> pipes);
 
-  // One device: where a worker has several, DeviceStore stands before it.
+  // Takes one device. A worker with several devices puts a DeviceStore in front of this store.
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   Result<> weights_wait(DeviceBucket at) override;
@@ -65,22 +66,23 @@ class DistStore final : public Store, public ClientEvents {
   void on_reconnected(uint32_t server) override;
 
  private:
-  // A slice as the worker sees it. One request at a time: pushes wait for their answer before the next one.
+  // A slice as the worker sees it. It has at most one open request: the answer to a push must come before the next
+  // push.
   struct Part {
     Slice slice;
-    std::span<float> value;  // of the weight or statistic
+    std::span<float> value;  // its part of the weight or statistic
     std::span<const float> gradient;
-    std::span<float> answer;                    // where that of a push goes: `value`, or the sum
-    std::vector<std::span<const float>> state;  // by slot, during an assignment
-    size_t bucket = 0;                          // statistics: one past the last
+    std::span<float> answer;                    // where the answer to a push is written: `value`, or the sum
+    std::vector<std::span<const float>> state;  // by slot; set during an assignment
+    size_t bucket = 0;                          // of a statistic: one past the last bucket
 
     bool waits = false;     // for an answer
     Header request;         // the last one
-    uint32_t samples = 0;   // that are in the sum it was answered with
-    uint64_t version = 0;   // of the values it was answered with
-    std::span<float> into;  // where the answer's values go; empty: it has none
-    uint64_t received = 0;  // elements of it
-    uint64_t attempt = 0;   // how often it was sent again
+    uint32_t samples = 0;   // in the sum that the last answer brought
+    uint64_t version = 0;   // of the last answer
+    std::span<float> into;  // where the answer's values are written; empty: it has none
+    uint64_t received = 0;  // elements of the answer
+    uint64_t attempt = 0;   // how often the request was sent again
   };
 
   DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
@@ -91,14 +93,14 @@ class DistStore final : public Store, public ClientEvents {
   [[nodiscard]] bool is_statistic(const Part& part) const { return part.bucket == bucket_count(); }
   [[nodiscard]] size_t bucket_of(uint32_t key) const;
 
-  // Makes the request the part's open one; the caller sends it afterwards, without the lock.
+  // Makes `request` the part's open request. The caller sends it afterwards, without holding the lock.
   void begin(Part& part, const Header& request, std::span<float> into);
   void send(const Part& part);
   void send_assignment(const Part& part, Pipe& pipe);
   [[nodiscard]] Header request_of(const Part& part, Kind kind, uint64_t step, uint64_t version, uint32_t samples) const;
   [[nodiscard]] uint64_t next_request() { return kRequestBit | ++request_count_; }
 
-  // A request for each part that is `wanted`, all at once; returns when all are answered.
+  // Begins a request for each part that is `wanted`, sends all of them, and returns when all are answered.
   using Wanted = bool (DistStore::*)(const Part&) const;
   template <class Begin>  // begin_part(part) begins its request, under the lock
   Result<> ask(const char* what, Wanted wanted, const Begin& begin_part);
@@ -119,7 +121,7 @@ class DistStore final : public Store, public ClientEvents {
   [[nodiscard]] Error refusal(uint32_t server, const Header& header) const;
   void fail_all(Error error);
 
-  // Marks the step of a request that is no push, so that no late answer to one is taken for the other.
+  // Set in the step of every request that is not a push, so that a late answer to one kind is not taken for the other.
   static constexpr uint64_t kRequestBit = uint64_t{1} << 63;
 
   const DistStoreOptions options_;
@@ -128,13 +130,13 @@ class DistStore final : public Store, public ClientEvents {
   std::vector<std::shared_ptr<Pipe>> pipes_;
   ParameterView view_;
   std::vector<Part> parts_;                          // in order of (key, part)
-  std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last: statistics
+  std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last entry: statistics
   std::unordered_map<uint64_t, size_t> part_index_;  // by key << 32 | part
-  Counters counters_;                                // that an assignment carries
-  std::vector<uint32_t> group_of_;                   // that a regrouping carries
-  std::unique_ptr<Updater> updater_;                 // if this worker updates
-  std::vector<Buffer<float>> sums_;                  // by parameter, if this worker updates
-  std::vector<bool> sum_is_new_;                     // by bucket, if this worker updates: asked for and not yet applied
+  Counters counters_;                                // sent with an assignment
+  std::vector<uint32_t> group_of_;                   // sent with a regrouping
+  std::unique_ptr<Updater> updater_;                 // null unless this worker updates
+  std::vector<Buffer<float>> sums_;                  // by parameter; empty unless this worker updates
+  std::vector<bool> sum_is_new_;                     // by bucket: the sum was asked for but not yet applied
   uint64_t assign_count_ = 0;
   uint64_t share_count_ = 0;
   uint64_t request_count_ = 0;
@@ -142,10 +144,10 @@ class DistStore final : public Store, public ClientEvents {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<size_t> open_;    // by bucket: parts that wait; the last: statistics
+  std::vector<size_t> open_;    // by bucket: number of parts with an open request; the last entry: statistics
   std::optional<Error> error_;  // the first one
   double wait_s_ = 0;
-  uint64_t samples_applied_ = 0;  // to the first slice, as its last answer says
+  uint64_t samples_applied_ = 0;  // to the first slice, as of its last answer
 };
 
 }  // namespace dtrain::kvstore

@@ -19,9 +19,9 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using std::chrono::milliseconds;
 
-// How long nothing moves before the store is told of a loss. Longer each time that no answer comes of it: the store
-// sends all that is unanswered, so that of a large model something is lost each time, while the answers wait for slow
-// workers.
+// How long nothing must move before the store is told of a loss. The time grows with each notice that brings no answer:
+// the store then sends all unanswered requests again, so with a large model something is lost each time while the
+// answers wait for slow workers.
 constexpr milliseconds kQuietFirst{20};
 constexpr milliseconds kQuietLast{1'000};
 constexpr milliseconds longer(milliseconds quiet) {
@@ -32,7 +32,7 @@ Clock::duration to_clock(FaultDelay delay) {
   return std::chrono::duration_cast<Clock::duration>(delay);
 }
 
-// With memory of its own, that nobody else changes.
+// A copy with memory of its own, which nobody else changes.
 Message copy_of(const Header& header, Pieces pieces) {
   auto bytes = std::make_shared<std::vector<std::byte>>();
   bytes->reserve(header.payload_bytes);
@@ -47,7 +47,7 @@ Message owned(Message message) {
 
 }  // namespace
 
-// Every number is drawn for every message: more loss leaves the delays of the others as they were.
+// All numbers are drawn for every message, so a higher loss rate does not change the delays of other messages.
 Fate fate_of(const Faults& faults, Connection connection, Way way, uint64_t n) {
   const uint64_t stream =
       (uint64_t{connection.worker} << 32 | connection.server) << 1 | static_cast<uint64_t>(way == Way::kToWorker);
@@ -61,7 +61,7 @@ Fate fate_of(const Faults& faults, Connection connection, Way way, uint64_t n) {
   return fate;
 }
 
-// Shared with the pipes, which the store may hold longer than the FaultyTransport lives.
+// Shared with the pipes, which the store may keep after the FaultyTransport is gone.
 class FaultyTransport::Line {
  public:
   class End final : public Pipe {
@@ -124,7 +124,7 @@ class FaultyTransport::Line {
     }
   }
 
-  // The transport's own connection broke: what is on its way goes with it.
+  // The transport's own connection broke, so the messages under way are lost.
   void on_reconnected(uint32_t server) {
     {
       const std::lock_guard lock(mutex_);
@@ -148,20 +148,20 @@ class FaultyTransport::Line {
     Way way = Way::kToServer;
     Message message;
   };
-  // One slice, one way.
+  // The messages of one slice in one direction.
   struct Track {
     Time due = {};  // of its last message
     bool is_lost = false;
   };
-  using TrackId = std::tuple<Way, uint32_t, uint32_t>;  // key, slice
+  using TrackId = std::tuple<Way, uint32_t, uint32_t>;  // way, key, slice
   struct Link {
     Faults faults;
     std::shared_ptr<Pipe> pipe = nullptr;
     std::array<uint64_t, 2> count = {};  // messages, by way
     std::map<TrackId, Track> tracks = {};
-    size_t held = 0;    // items
-    bool lost = false;  // something is, and the store does not know
-    Time moved = {};    // the last message came or went
+    size_t held = 0;    // number of its items
+    bool lost = false;  // a message was lost and the store has not been told
+    Time moved = {};    // when the last message came or went
     milliseconds quiet = kQuietFirst;
   };
 
@@ -177,7 +177,7 @@ class FaultyTransport::Line {
     if (!outcome) on_failure_(outcome.error());
   }
 
-  // false: nothing is due.
+  // Returns false if no message is due.
   bool deliver_next(std::unique_lock<std::mutex>& lock) {
     if (items_.empty() || items_.begin()->first.first > Clock::now()) return false;
     const auto next = items_.extract(items_.begin());
@@ -210,7 +210,7 @@ class FaultyTransport::Line {
     return true;
   }
 
-  // When the store is to be told of what was lost. nullopt: nothing was, or messages are still on their way.
+  // When the store must be told of a loss. nullopt: nothing was lost, or messages are still under way.
   static std::optional<Time> loss_due(const Link& link) {
     if (!link.lost || link.held > 0) return std::nullopt;
     return link.moved + link.quiet;
@@ -238,10 +238,10 @@ class FaultyTransport::Line {
   ClientEvents& store_;
   const OnFailure on_failure_;
 
-  mutable std::mutex mutex_;  // what follows, but for the links' faults, which never change
+  mutable std::mutex mutex_;  // guards the members below, except the links' faults, which never change
   std::condition_variable changed_;
   std::vector<Link> links_;                          // by server
-  std::map<std::pair<Time, uint64_t>, Item> items_;  // by when they are due, then by arrival
+  std::map<std::pair<Time, uint64_t>, Item> items_;  // by due time, then by arrival
   uint64_t next_item_ = 0;
   FaultCounts counts_;
   bool closed_ = false;

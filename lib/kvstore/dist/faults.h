@@ -1,5 +1,5 @@
-// Faults between a worker's store and its transport, for tests: messages that are lost, come twice or late, drawn from
-// a seed (distributed.md R-N8). Knows both by their interfaces only, so it does the same over gRPC and in memory.
+// Injects faults between a worker's store and its transport, for tests: messages are lost, duplicated or delayed, as
+// drawn from a seed. It knows both sides only by their interfaces, so it works over gRPC and in memory alike.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@ namespace dtrain::kvstore {
 
 using FaultDelay = std::chrono::duration<double, std::milli>;
 
-// Of each message of a connection, both ways.
+// Faults of each message of a connection, in both directions.
 struct Faults {
   double drop = 0, dup = 0;                                         // probability, 0 to 1
-  FaultDelay delay_min = FaultDelay(0), delay_max = FaultDelay(0);  // drawn evenly between them
+  FaultDelay delay_min = FaultDelay(0), delay_max = FaultDelay(0);  // drawn uniformly between them
   uint64_t seed = 0;
   [[nodiscard]] bool any() const { return drop > 0 || dup > 0 || delay_max > FaultDelay(0); }
 };
@@ -32,43 +32,45 @@ struct Connection {
   uint32_t server = 0;
 };
 
-// What happens to the n-th message, from 0, that a connection carries that way. Equal arguments, equal fate.
+// What happens to the n-th message, from 0, that a connection carries in one direction. Equal arguments give an equal
+// Fate.
 struct Fate {
-  int copies = 1;                        // 0: it is lost
+  int copies = 1;                        // 0: the message is lost
   std::array<FaultDelay, 2> delay = {};  // of each copy
 };
 Fate fate_of(const Faults& faults, Connection connection, Way way, uint64_t n);
 
 struct FaultCounts {
   uint64_t messages = 0;
-  uint64_t lost = 0;  // those behind a lost one of the same slice included
+  uint64_t lost = 0;  // includes messages that were lost because an earlier message of their slice was
   uint64_t doubled = 0;
-  uint64_t breaks = 0;  // the store was told to send again
+  uint64_t breaks = 0;  // how often the store was told to send again
 };
 
-// Stands before the store as its transport, and before the transport as its store.
+// Stands between the store and the transport: to the store it is the transport, to the transport it is the store.
 //
-// Messages of one slice keep their order, as transport.h promises. So what follows a lost one of the same slice is lost
-// too, as with a connection that broke, until the store is told (on_reconnected): when no message of that server has
-// moved for 20 ms, and then more rarely as long as no answer comes. A payload without an owner is copied, for a late
-// message is read when its memory may be in use again (wire.h).
+// Messages of one slice keep their order, as transport.h promises. If one is lost, all later messages of the same slice
+// are lost too, as with a broken connection, until the store is told by on_reconnected. This happens when no message of
+// that server has moved for 20 ms, and after longer and longer times while no answer comes. A payload without an owner
+// is copied, because its memory may be in use again when a delayed message is read (wire.h).
 //
-// Everything goes through one thread of its own, which alone calls the store and the transport's pipes; messages of
-// servers without faults pass by.
+// One thread delivers the messages of both directions and reports losses. Messages of servers without faults bypass it,
+// and the transport's own on_reconnected is passed on in the calling thread.
 class FaultyTransport final : public ClientEvents {
  public:
-  // Called once, on its thread, if a reaction threw. Must be short.
+  // Called once, on that thread, if a call of the store or a pipe throws. Must return quickly.
   using OnFailure = std::function<void(const Error&)>;
 
-  // `faults`: by server. The store must outlive it, and it the transport that it is given to.
+  // `faults` is indexed by server. The store must outlive this object, and this object the transport that it is given
+  // to.
   FaultyTransport(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure);
-  // Nothing comes any more, what is on its way vanishes.
+  // Afterwards the store is not called any more; messages under way are discarded.
   ~FaultyTransport() override;
   FaultyTransport(const FaultyTransport&) = delete;
   FaultyTransport& operator=(const FaultyTransport&) = delete;
 
-  // What the store is to send through instead of the transport's pipes, one a server. Once. They may outlive it:
-  // messages then vanish.
+  // Returns the pipes, one per server, through which the store must send instead of the transport's. Call it once. The
+  // returned pipes may outlive this object; their messages are then discarded.
   [[nodiscard]] std::vector<std::shared_ptr<Pipe>> wrap(std::span<const std::shared_ptr<Pipe>> pipes);
 
   void on_message(uint32_t server, const Header& header, Pieces payload) override;
