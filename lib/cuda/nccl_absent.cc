@@ -1,4 +1,4 @@
-// In the place of nccl_group.cc where the CUDA tree of the build has no NCCL.
+// Replaces nccl_group.cc if the CUDA tree of the build has no NCCL.
 #include "cuda/nccl_group.h"
 
 namespace dtrain::cuda {

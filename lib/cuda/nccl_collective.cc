@@ -17,12 +17,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// NCCL has no call that waits with a limit: its state is asked for again after this time.
+// NCCL has no wait with a time limit, so its state is polled at these intervals.
 constexpr std::chrono::microseconds kPollWhileJoining{1000};
 constexpr std::chrono::microseconds kPollWhileRunning{20};
 
-// An ncclComm_t that several threads use: one makes calls, any may abort. NCCL is not asked for anything that blocks
-// (the communicator is non-blocking), so the mutex is held shortly, and abort never frees what a call still uses.
+// An ncclComm_t shared by several threads: one makes calls, and any may abort. The communicator is non-blocking, so no
+// call blocks and the mutex is only held briefly, and abort never frees what a call still uses.
 class Communicator {
  public:
   Communicator() = default;
@@ -30,7 +30,7 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator() { abort({Code::kInternal, "the NCCL group is gone", {}}); }
 
-  // call(ncclComm_t&) -> ncclResult_t, unless there is an error already, which is returned.
+  // Calls call(ncclComm_t&) -> ncclResult_t. If an error was recorded before, returns that instead.
   template <class Call>
   Result<ncclResult_t> use(const Call& call) {
     const std::lock_guard lock(mutex_);
@@ -38,7 +38,7 @@ class Communicator {
     return call(comm_);
   }
 
-  // How far the last call is: ncclInProgress, ncclSuccess, or what went wrong, also on other ranks.
+  // The state of the last call: ncclInProgress, ncclSuccess, or an error, also one of another rank.
   Result<ncclResult_t> state() {
     return use([](ncclComm_t comm) {
       ncclResult_t state = ncclSuccess;
@@ -52,11 +52,12 @@ class Communicator {
     return nccl_error_text(result, ncclGetLastError(comm_));
   }
 
-  // The first error counts. Ends what runs on the device.
+  // Records the first error and returns it. Ends the work that runs on the device.
   Error abort(Error error) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
-    // Its result is of no use: the communicator is gone either way. ncclCommDestroy would wait for the other ranks.
+    // The result is ignored, because the communicator is gone either way. ncclCommDestroy would wait for the other
+    // ranks.
     if (comm_ != nullptr) (void)ncclCommAbort(std::exchange(comm_, nullptr));
     return *error_;
   }
@@ -159,7 +160,7 @@ class NcclCollective final : public comm::Collective {
     communicator_->abort(std::move(error));
   }
 
-  // While the host waits for the stream: StoreStream's.
+  // Called by StoreStream::wait while the host waits for the stream.
   Result<> watch(Clock::duration waited) {
     DT_TRY_VOID(usable());
     if (waited < rank_.operation_limit) return {};
@@ -176,8 +177,8 @@ class NcclCollective final : public comm::Collective {
     return comm::part_of(values.size(), rank, rank_.size);
   }
 
-  // NCCL's own reduce-scatter and all-gather want parts of one size: where the last ones are shorter, one operation an
-  // owner, all in one group, which NCCL runs as one launch.
+  // NCCL's reduce-scatter and all-gather need parts of equal size. If the last parts are shorter, one operation per
+  // owner is used, all in one group, which NCCL runs as one launch.
   template <class Call>
   ncclResult_t for_each_part(std::span<float> values, const Call& call) const {
     ncclResult_t first = ncclGroupStart();
@@ -191,7 +192,7 @@ class NcclCollective final : public comm::Collective {
     return first == ncclSuccess ? end : first;
   }
 
-  // One operation: enqueued, and done unless only that was asked for.
+  // Runs one operation: enqueues it and, unless enqueue_only, waits until it is done.
   template <class Call>
   Result<> run(const char* what, std::span<float> values, const Call& call) {
     if (values.empty()) return usable();
@@ -206,7 +207,7 @@ class NcclCollective final : public comm::Collective {
     return rank_.enqueue_only ? Result<>{} : wait(what, values.size(), deadline);
   }
 
-  // Whether nothing went wrong that NCCL knows of by itself.
+  // Returns an error that NCCL has detected by itself, if any.
   Result<> usable() {
     DT_TRY(const ncclResult_t state, communicator_->state());
     return state == ncclSuccess || state == ncclInProgress ? Result<>{} : failed("the group", state);
@@ -234,7 +235,8 @@ class NcclCollective final : public comm::Collective {
          {}}));
   }
 
-  // Peers and networks fail as Errors; a device that broke, or a call that NCCL calls wrong, is thrown.
+  // Failures of peers and networks are Errors. A broken device, or a call that NCCL rejects as invalid, throws
+  // DeviceError.
   Result<> failed(const char* what, ncclResult_t result) {
     const std::string text =
         fmt::format("rank {} of {}: {}: {}", rank_.rank, rank_.size, what, communicator_->text_of(result));
@@ -248,7 +250,7 @@ class NcclCollective final : public comm::Collective {
   std::shared_ptr<Communicator> communicator_;
 };
 
-// A rank in a store's stream.
+// A rank that works in a store's stream.
 class StoreCollective final : public comm::Collective {
  public:
   StoreCollective(std::shared_ptr<StoreStream> store, std::shared_ptr<NcclCollective> rank)
@@ -272,8 +274,8 @@ class StoreCollective final : public comm::Collective {
   void cancel(Error error) override { rank_->cancel(std::move(error)); }
 
  private:
-  // What a graph holds is not queued: of an operation on nothing it is left whether the group can be used. A store
-  // comes from any thread.
+  // Work that a graph contains is not queued again; an operation on an empty span only checks that the group is usable.
+  // The device is set because a store may call from any thread.
   [[nodiscard]] std::span<float> queued(std::span<float> values) const {
     DT_CUDA(cudaSetDevice(store_->device()));
     return store_->takes_work() ? values : std::span<float>{};
@@ -283,7 +285,7 @@ class StoreCollective final : public comm::Collective {
   std::shared_ptr<NcclCollective> rank_;
 };
 
-// Begins to join; the communicator is of use once its state is ncclSuccess.
+// Begins to join. The communicator may be used once its state is ncclSuccess.
 Result<ncclResult_t> begin_join(Communicator& communicator, const NcclRank& rank, const std::string& id) {
   ncclUniqueId unique{};
   std::memcpy(unique.internal, id.data(), sizeof(unique.internal));

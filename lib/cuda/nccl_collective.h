@@ -1,9 +1,9 @@
-// comm::Collective over NCCL: what the spans point to is memory of the rank's device. Which NCCL there is, and that
-// there is one, is known to nccl_collective.cc alone. distributed.md 1.2 (stores nccl, nccl_allreduce,
-// dist_device_sync).
+// comm::Collective over NCCL, for arrays in the memory of the rank's device. Only nccl_collective.cc depends on NCCL.
+// Used by the stores nccl, nccl_allreduce and dist_device_sync.
 //
-// Sums are in NCCL's order: the same in every run with the same ranks on the same machines, but not the order of the
-// other Collectives. Never ran on more than what the test's machine has: see test/cuda/nccl_collective_test.cc.
+// The order of summation is NCCL's: the same in every run with the same ranks on the same machines, but different from
+// that of the other Collectives. It has never been run on more devices than the test machine has: see
+// test/cuda/nccl_collective_test.cc.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,39 +20,41 @@
 
 namespace dtrain::cuda {
 
-// What the ranks of one process have in common, so that cancel() on one of them reaches all.
+// Shared by the ranks of one process, so that cancel() on one of them reaches all.
 class NcclProcess;
 std::shared_ptr<NcclProcess> make_nccl_process();
-// As Collective's cancel on any of its ranks, also while they join.
+// Like Collective::cancel on any of its ranks; also works while they join.
 void cancel(NcclProcess& process, const Error& error);
 
 struct NcclRank {
   uint32_t rank = 0;
   uint32_t size = 1;
-  cudaStream_t stream = nullptr;         // where the operations are enqueued; outlives the group
-  std::shared_ptr<NcclProcess> process;  // the same for all ranks of this process; null: this one is alone
-  // Within these, or an Error: all ranks have joined; an operation is done. (With enqueue_only nobody waits for the
-  // stream, and operation_limit bounds only how long NCCL takes to enqueue.)
+  cudaStream_t stream = nullptr;         // where the operations are enqueued; must outlive the group
+  std::shared_ptr<NcclProcess> process;  // shared by all ranks of this process; null: this rank is alone
+  // Time limits for all ranks to join, and for an operation to complete; exceeding one gives an Error. (With
+  // enqueue_only nothing waits for the stream, so operation_limit only bounds how long NCCL takes to enqueue.)
   std::chrono::milliseconds join_limit{120'000};
   std::chrono::milliseconds operation_limit{300'000};
-  // false: an operation returns when the sums are in the arrays, as Collective says. true: it returns when the work is
-  // on the stream, and the array belongs to the group until the stream has passed it: for steps that go on there, and
-  // for capture in a CUDA graph (run each operation once before: the first one makes connections).
+  // false: an operation returns when its results are in the arrays, as Collective specifies. true: it returns when the
+  // work is queued on the stream, and the array belongs to the group until the stream has completed it. This is for
+  // work that continues on the stream, and for capture in a CUDA graph (run each operation once before, because the
+  // first one makes connections).
   bool enqueue_only = false;
 };
 
-// The group's name: 128 bytes, made by the first process and told to all `processes` through the exchange. Needs no
-// device. Code::kStartup: what came is none; what the exchange returned.
+// Returns the id of a new group: 128 bytes, made by the first process and sent to all `processes` through the exchange.
+// Needs no device. Code::kStartup if what was received is not an id; errors of the exchange.
 Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const comm::Exchange& exchange);
 
-// Called by every rank with the group's name, on a thread whose current device is the rank's. Code::kStartup if the
-// ranks did not come together, kDevice for what NCCL says of the device. Errors of operations: kPeerLost (NCCL does not
-// say which rank it is), and DeviceError for a broken device. Destroying a group does not wait for the others.
+// Called by every rank with the group's id, in a thread whose current device is the rank's. Code::kStartup if not all
+// ranks joined, kDevice for errors that NCCL reports about the device. Operations fail with kPeerLost, which does not
+// name the rank because NCCL does not report it, or throw DeviceError for a broken device. Destroying a group does not
+// wait for the other ranks.
 Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const std::string& id);
 
-// The same for a rank that works in a store's stream, which outlives the group: operations are only enqueued, and not
-// at all where a graph holds them. While the host waits for the stream, operation_limit holds, and an error of a peer
-// ends the wait. `rank.stream` and enqueue_only do not count.
+// The same for a rank that works in a store's stream, which must outlive the group. Operations are only enqueued, and
+// not even that if a graph contains them. While the host waits for the stream, operation_limit applies, and an error of
+// a peer ends the wait. `rank.stream` and `rank.enqueue_only` are ignored.
 Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
                                                     const std::string& id);
 

@@ -1,4 +1,4 @@
-// The group of the devices of this process, or of those of all workers.
+// The group of the devices of this process, or of the devices of all workers.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace dtrain::cuda {
 
-// An end for each executor, in order, in the stream of its store: nccl_collective.h. Errors: DeviceModule::join's;
-// Code::kDevice: this build has no NCCL.
+// Returns one rank per executor, in order, each in its store's stream (nccl_collective.h). Errors: those of
+// DeviceModule::join; Code::kDevice if this build has no NCCL.
 Result<std::vector<std::unique_ptr<comm::Collective>>> join_devices(std::span<CudaExecutor* const> executors,
                                                                     const comm::Processes& processes);
 

@@ -75,7 +75,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     int64_t gradient_bytes;
   };
 
-  // All zero, as memory of the device is at first.
+  // Zero at first, because DeviceMemory is cleared.
   void place_state(const std::vector<std::vector<optim::LearnedArray>>& groups) {
     size_t bytes = 0;
     places_.assign(groups.size(), {});
@@ -94,7 +94,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     return {static_cast<float*>(state_.at(place.offset)), place.count};
   }
 
-  // Scalars are rounded to float32 as optim::update does.
+  // Scalars are rounded to float32 at the same place as in optim::update.
   [[nodiscard]] UpdateTensor tensor_of(const optim::LearnedArray& array, std::span<float> momentum) const {
     return {.weight = array.weight.data(),
             .momentum = momentum.data(),

@@ -1,4 +1,4 @@
-// The form of an optimizer for a device: one launch updates all arrays of a group, where they lie.
+// An optimizer on a device: one launch updates all arrays of a group in place.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 
 namespace dtrain::cuda {
 
-// Over the device_parameters() of an executor of this backend for training, which outlives it; works in the stream of
-// its store. While a gradient of its arrays is not finite, or was in an earlier step, no weight changes: the executor's
-// left_out_update. (An executor that leaves out bad steps by itself forgets it at the end of the step.) Code::kUsage:
-// an unknown rule. DeviceError where the device fails.
+// Updates the device_parameters() of `executor`, a training executor of this backend that must outlive the optimizer.
+// Works in the stream of its store. While a gradient of its arrays is not finite, or was in an earlier step, no weight
+// changes; the executor reports that in left_out_update. (An executor that leaves out bad steps itself resets this at
+// the end of the step.) Code::kUsage: an unknown rule. DeviceError if the device fails.
 //
-// What changes from step to step lies in pinned memory that the device reads when it gets there: between an update and
-// the next one of the same group the executor's backward has returned.
+// Values that change from step to step are in pinned memory, which the device reads when it runs the update. So between
+// two updates of the same group the executor's backward must have returned.
 Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Executor& executor,
                                                                      const optim::OptimizerSpec& spec);
 

@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// The name of an attribute is only a number here: cudnn_graph.h lists them.
+// The error shows an attribute as a number; cudnn_graph.h lists the names.
 void check(cudnnStatus_t status, const char* call, cudnnBackendAttributeName_t name) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw DeviceError(fmt::format("{} of attribute {}: {}", call, static_cast<int>(name), cudnn_reason(status)));

@@ -1,7 +1,8 @@
-// A descriptor of cuDNN's backend API that owns itself. Attributes are set and read by C++ type instead of by four
-// arguments that must fit each other; a call that cuDNN refuses throws DeviceError, but where a refusal is an answer.
+// An owning wrapper of a descriptor of cuDNN's backend API. Attributes are set and read by C++ type instead of by four
+// arguments that must agree. A call that cuDNN rejects throws DeviceError, except in functions that return the
+// rejection.
 //
-// Descriptors that others refer to must live until those are finalised: cuDNN copies then.
+// A descriptor that others refer to must live until those are finalized, because cuDNN copies it then.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -18,8 +19,8 @@
 
 namespace dtrain::cuda {
 
-// The attribute type that belongs to a C++ type. cudnnBackendDescriptor_t is void*, so descriptors have functions of
-// their own and void* means memory of the device.
+// The attribute type of a C++ type. cudnnBackendDescriptor_t is void*, so descriptors have functions of their own, and
+// void* here means a pointer to device memory.
 template <class T>
 struct AttributeType;
 template <cudnnBackendAttributeType_t kType>
@@ -74,7 +75,7 @@ class Descriptor {
   }
 
   void finalize();
-  // For what cuDNN may refuse: nothing if it took it, else why it did not.
+  // For descriptors that cuDNN may reject: returns nullopt on success, else the reason.
   [[nodiscard]] std::optional<std::string> try_finalize();
 
   template <class T>
@@ -83,7 +84,7 @@ class Descriptor {
     get_raw(name, AttributeType<T>::value, 1, &value);
     return value;
   }
-  // All elements. T is no bool: std::vector<bool> has no elements to write to.
+  // All elements. T must not be bool, because std::vector<bool> has no addressable elements.
   template <class T>
   [[nodiscard]] std::vector<T> get_all(cudnnBackendAttributeName_t name) const {
     std::vector<T> values(static_cast<size_t>(get_raw(name, AttributeType<T>::value, 0, nullptr)));
@@ -92,21 +93,21 @@ class Descriptor {
     return values;
   }
   [[nodiscard]] std::string get_text(cudnnBackendAttributeName_t name) const;
-  // Descriptors of `type`, which the attribute is known to hold: `count` of them, or as many as there are up to it.
+  // Returns descriptors of `type`, which must be the type that the attribute holds: exactly one, or up to `count`.
   [[nodiscard]] Descriptor get_descriptor(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const;
   [[nodiscard]] std::vector<Descriptor> get_descriptors(cudnnBackendAttributeName_t name,
                                                         cudnnBackendDescriptorType_t type, int64_t count) const;
-  // How many descriptors there are. Some attributes do not say so (cuDNN 9.19: knob choices): 0.
+  // The number of descriptors, or 0 for an attribute that does not report it (cuDNN 9.19: knob choices).
   [[nodiscard]] int64_t count_descriptors(cudnnBackendAttributeName_t name) const;
 
   [[nodiscard]] cudnnBackendDescriptor_t get() const { return raw_.get(); }
 
  private:
   struct Destroy {
-    void operator()(void* raw) const { cudnnBackendDestroyDescriptor(raw); }  // fails only for what is no descriptor
+    void operator()(void* raw) const { cudnnBackendDestroyDescriptor(raw); }  // fails only if raw is not a descriptor
   };
   void set_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count, const void* values);
-  // Up to `count` elements; returns how many there are.
+  // Reads up to `count` elements and returns how many the attribute has.
   int64_t get_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count, void* values) const;
 
   std::unique_ptr<void, Destroy> raw_;

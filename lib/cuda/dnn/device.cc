@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A number of the description; 0 if it has none of this name.
+// A number of the device description; 0 if it has none of this name.
 int64_t number(const nlohmann::json& description, const char* name) {
   const auto found = description.find(name);
   return found != description.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
@@ -49,7 +49,7 @@ Result<Device> Device::of(cudnnHandle_t handle) {
 }
 
 Result<Device> Device::described(const std::string& json) {
-  // cuDNN 9.19 reads what it needs without looking whether it is there: only a whole object may come to it.
+  // cuDNN 9.19 reads fields without checking that they exist, so only a complete object may reach it.
   if (!nlohmann::json::parse(json, nullptr, false).is_object()) {
     return fail(Code::kUsage, "the description of the device is no JSON object");
   }

@@ -1,4 +1,4 @@
-// A handle of cuDNN that owns itself. One thread at a time uses it.
+// An owning cuDNN handle. Only one thread at a time may use it.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -9,7 +9,7 @@ namespace dtrain::cuda {
 
 using CudnnHandle = Handle<cudnnHandle_t, cudnnDestroy>;
 
-// On the current device.
+// Creates a handle on the current device.
 CudnnHandle make_cudnn_handle();
 
 }  // namespace dtrain::cuda

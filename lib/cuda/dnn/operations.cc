@@ -6,9 +6,9 @@ namespace dtrain::cuda {
 
 namespace {
 
-constexpr int64_t kFirstPassedOn = 1000;  // ids of tensors without memory, clear of the slots'
+constexpr int64_t kFirstPassedOn = 1000;  // first id of tensors without memory; the slots' ids are smaller
 
-// The operation writes its result: nothing of what was there is added.
+// Makes the operation overwrite its result instead of adding to it.
 void set_factors(Descriptor& operation, cudnnBackendAttributeName_t alpha, cudnnBackendAttributeName_t beta) {
   operation.set(alpha, 1.0F);
   operation.set(beta, 0.0F);

@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// "3", or "3x2" where the axes differ.
+// "3", or "3x2" if the axes differ.
 std::string both(int64_t h, int64_t w) {
   return h == w ? fmt::format("{}", h) : fmt::format("{}x{}", h, w);
 }
@@ -40,7 +40,7 @@ std::string ConvolutionPass::text() const {
 }
 
 std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const graph::Shapes& shapes, int64_t batch) {
-  std::vector<bool> learned(graph.nodes().size(), false);  // by node: it has parameters, or something before it has
+  std::vector<bool> learned(graph.nodes().size(), false);  // by node: it, or a node before it, has parameters
   for (const graph::ParameterInfo& parameter : shapes.parameters) learned[parameter.node] = true;
   std::vector<ConvolutionCase> cases;
   for (const graph::NodeId id : graph.canonical_order()) {

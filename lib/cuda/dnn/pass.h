@@ -1,9 +1,11 @@
-// Convolutions as the device's library is asked for them: shapes and passes. Tensors are NHWC, filters KRSC. Without
-// cuDNN's headers: what the library makes of a pass is in convolution.h.
+// Convolution shapes and passes, as cuDNN plans are requested for them. Tensors are NHWC, filters KRSC. This file does
+// not need cuDNN's headers; convolution.h builds cuDNN's operations from a pass.
 //
-// A fully connected layer is the 1x1 convolution of a map of one pixel. cuDNN's matmul would say it more plainly, but
-// all its engines compile at run time, which takes a driver and seconds; convolutions come compiled (plans_sm90.txt).
-// With x kept as NHWC and flattened as it lies, its weights [outputs, c*h*w] have to be kept as [outputs, h, w, c]: the
+// A fully connected layer is a 1x1 convolution of a map with one pixel. cuDNN's matmul would be more direct, but all
+// its engines compile at run time, which needs a driver and takes seconds, while convolution engines are precompiled
+// (test/cuda/dnn/plans_sm90.txt). If x is kept in NHWC and flattened as stored, the weights [outputs, c*h*w] have to be
+// stored as [outputs, h, w, c]. That is the same permutation as for a filter [outputs, c, h, w], so one rule serves
+// both.
 // same change of order as that of a filter [outputs, c, h, w], so one rule serves both.
 #pragma once
 
@@ -17,8 +19,8 @@
 namespace dtrain::cuda {
 
 enum class Pass {
-  kForward,            // y = x (*) w, + bias where op.bias
-  kForwardStatistics,  // y = x (*) w, and per channel the sums of y and y^2 that batch norm needs
+  kForward,            // y = x (*) w, plus the bias if op.bias
+  kForwardStatistics,  // y = x (*) w, and per channel the sums of y and y^2, for batch norm
   kBackwardData,       // dx from dy and w
   kBackwardFilter,     // dw from x and dy
 };
@@ -29,13 +31,14 @@ const char* pass_name(Pass pass);  // "backward data"
 struct ConvolutionShape {
   int64_t n = 1, c = 1, h = 1, w = 1;  // of x
   graph::Convolution op;
-  // Elements from one pixel to the next; 0: packed. Larger: x or y is a slice of the channels of a wider tensor, as
-  // branches are of a concatenation.
+  // Elements from one pixel to the next; 0: packed. If larger, x or y is a slice of the channels of a wider tensor, as
+  // for a branch of a Concat.
   int64_t x_pitch = 0, y_pitch = 0;
 
   [[nodiscard]] int64_t p() const { return (h + 2 * op.pad_h - op.kernel_h) / op.stride_h + 1; }
   [[nodiscard]] int64_t q() const { return (w + 2 * op.pad_w - op.kernel_w) / op.stride_w + 1; }
-  // "256x64x56x56 k64 3x3 s1 p1", and what is not as usual: groups, pitches. Equal texts, equal plans.
+  // "256x64x56x56 k64 3x3 s1 p1", followed by groups and pitches if they are not the default. Equal texts get equal
+  // plans.
   [[nodiscard]] std::string text() const;
 };
 
@@ -44,18 +47,18 @@ struct ConvolutionPass {
   Pass pass = Pass::kForward;
   Type type = Type::kFloat32;
 
-  [[nodiscard]] std::string text() const;  // "forward float16 256x64x56x56 k64 3x3 s1 p1": a key
+  [[nodiscard]] std::string text() const;  // "forward float16 256x64x56x56 k64 3x3 s1 p1"; used as a key
 };
 
 // One convolution or fully connected layer of a network.
 struct ConvolutionCase {
   graph::NodeId node = 0;
   ConvolutionShape shape;
-  bool needs_dx = true;  // false: nothing before it is learned
+  bool needs_dx = true;  // false: no node before it has parameters
 };
 
-// All of a graph's convolutions and fully connected layers, in canonical order, for batches of `batch` images. The bias
-// of a fully connected layer is the convolution's.
+// All convolutions and fully connected layers of a graph, in canonical order, for batches of `batch` images. A fully
+// connected layer's bias becomes the bias of its convolution.
 std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const graph::Shapes& shapes, int64_t batch);
 
 }  // namespace dtrain::cuda

@@ -9,7 +9,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// What an engine configuration is known to do before it is compiled.
+// What is known about an engine configuration before it is compiled.
 struct Traits {
   int64_t engine = 0;
   std::vector<cudnnBackendNumericalNote_t> numerics;
@@ -40,10 +40,10 @@ std::string tag_of(const Descriptor& config, int64_t engine) {
   return tag;
 }
 
-// Why configurations were passed over, for the message if none is left.
+// Counts why configurations were rejected, for the message if none is left.
 struct Tally {
   int listed = 0, ruled_out = 0, too_large = 0, compile = 0, refused = 0;
-  std::string refusal;  // the first: of a configuration, or of the heuristics
+  std::string refusal;  // the first refusal, of a configuration or of the heuristics
 
   [[nodiscard]] std::string text() const {
     std::string text = listed == 0 ? "cuDNN lists no engine" : fmt::format("of {} engine configurations", listed);
@@ -55,8 +55,8 @@ struct Tally {
   }
 };
 
-// float16 and bfloat16 inputs are exact in the tensor cores and summed in float32; what these notes name is rounded
-// once more on the way, which no tolerance of ours expects.
+// Tensor cores multiply float16 and bfloat16 exactly and sum in float32. The engines with these notes round once more
+// on the way, which the tolerances of our tests do not allow for.
 bool ruled_out(const Traits& traits, const PlanOptions& options, bool is_float32) {
   return traits.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
          (!options.reduced_sums && traits.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) ||
@@ -65,12 +65,13 @@ bool ruled_out(const Traits& traits, const PlanOptions& options, bool is_float32
          (options.deterministic && traits.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
 }
 
-// One search through what the heuristics list.
+// One search through the configurations that the heuristics list.
 class Search {
  public:
   Search(const PlanOptions& options, bool is_float32) : options_(options), is_float32_(is_float32) {}
 
-  // The first configuration that becomes a plan. Those that compile at run time are put off for second_choice.
+  // Returns the first configuration that becomes a plan. Those that compile at run time are set aside for
+  // second_choice.
   std::optional<Descriptor> first_choice(const Device& device, const Descriptor& graph, cudnnBackendHeurMode_t mode) {
     for (Descriptor& config : configurations(device, graph, mode)) {
       tally_.listed++;
@@ -102,7 +103,7 @@ class Search {
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
     device.bind_heuristics(heuristics);
-    if (is_refused(heuristics.try_finalize())) return {};  // a pattern that this mode does not know
+    if (is_refused(heuristics.try_finalize())) return {};  // a pattern that this mode does not support
     return heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                                       heuristics.count_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS));
   }

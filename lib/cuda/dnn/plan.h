@@ -1,6 +1,6 @@
-// A plan: one engine of cuDNN with its settings, compiled for one operation graph and one device. How it is chosen:
-// the configurations that cuDNN's heuristics list (mode A, then its fallback) in their order, less what the options
-// rule out; the first that finalises within the workspace wins. Nothing is timed.
+// A plan: one cuDNN engine with its settings, compiled for one operation graph and one device. The choice takes the
+// configurations that cuDNN's heuristics list (mode A, then fallback) in their order, without those that the options
+// rule out. The first one that finalizes within the workspace limit wins. Nothing is timed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,24 +23,24 @@ namespace dtrain::cuda {
 struct PlanOptions {
   int64_t workspace_bytes_max = int64_t{256} << 20;
   bool tf32 = false;                // float32: products may be rounded to TF32
-  bool winograd = false;            // engines that trade exactness for fewer products
-  bool reduced_sums = false;        // engines that sum in less than float32: the special ones of 7x7 stems do
-  bool deterministic = false;       // only engines that cuDNN does not call non-deterministic
-  bool compile_at_run_time = true;  // where nothing else exists, engines that the driver of the device compiles
+  bool winograd = false;            // allow engines that trade exactness for fewer products
+  bool reduced_sums = false;        // allow engines that sum in less than float32, as special ones for 7x7 stems do
+  bool deterministic = false;       // only engines that cuDNN does not call nondeterministic
+  bool compile_at_run_time = true;  // if no other exists, use engines that the device's driver compiles
 
-  [[nodiscard]] std::string key() const;  // a stored plan was chosen under these
+  [[nodiscard]] std::string key() const;  // identifies these options in the key of a stored plan
 };
 
-// Where one tensor of a plan lies on the device, aligned to OperationGraph::kAlignment.
+// The device address of one tensor of a plan, aligned to OperationGraph::kAlignment.
 struct Binding {
   Slot slot;
   void* pointer;
 };
 
-// A plan with its pointers. Outlived by its plan. Allocates nothing to run; may be captured in a CUDA graph.
+// A plan with its pointers; the plan must outlive it. Running allocates nothing and may be captured in a CUDA graph.
 class BoundPlan {
  public:
-  // Enqueues the work. The handle is one of the plan's device; its stream becomes `stream`. DeviceError.
+  // Enqueues the work. The handle must be one of the plan's device; its stream becomes `stream`. DeviceError.
   void run(cudnnHandle_t handle, cudaStream_t stream) const;
 
  private:
@@ -52,19 +52,19 @@ class BoundPlan {
 
 class Plan {
  public:
-  // Device memory that a run needs besides the tensors; content does not matter before or after.
+  // Device memory that a run needs besides the tensors; its content does not matter before or after a run.
   [[nodiscard]] size_t workspace_bytes() const { return workspace_bytes_; }
   [[nodiscard]] int64_t engine() const { return engine_; }
-  // "eng53_k2=28_k27=1": the engine and its knobs (cudnnBackendKnobType_t) as choices, in cuDNN's order.
+  // "eng53_k2=28_k27=1": the engine and its knob choices (cudnnBackendKnobType_t), in cuDNN's order.
   [[nodiscard]] const std::string& tag() const { return tag_; }
-  // The engine brings no code of its own: the driver compiles it when the plan is finalised.
+  // Whether the engine has no precompiled code, so that the driver compiles it when the plan is finalized.
   [[nodiscard]] bool compiled_at_run_time() const { return compiled_at_run_time_; }
-  // cuDNN's text form of the plan: load_plan makes it again without asking the heuristics.
+  // cuDNN's text form of the plan, from which load_plan restores it without the heuristics.
   [[nodiscard]] std::string json() const;
 
-  // One pointer for each slot of the graph; workspace_bytes() at `workspace`.
+  // Needs one pointer for each slot of the graph, and workspace_bytes() at `workspace`.
   [[nodiscard]] BoundPlan bind(std::span<const Binding> bindings, void* workspace) const;
-  // bind and run. Allocates on the host: for what runs once.
+  // bind followed by run. Allocates on the host, so use it for work that runs once.
   void execute(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace, cudaStream_t stream) const;
 
  private:
@@ -80,11 +80,11 @@ class Plan {
 };
 
 // type: of the tensors that are multiplied. Code::kDevice if no engine can run the graph on this device under these
-// options: the message counts why.
+// options; the message counts the reasons.
 Result<Plan> choose_plan(const Device& device, const Descriptor& graph, cudnnDataType_t type,
                          const PlanOptions& options);
 
-// The plan that json() described. Code::kData if cuDNN does not take it: another version, another device, damage.
+// Restores the plan that json() described. Code::kData if cuDNN rejects it (another version, another device, damage).
 Result<Plan> load_plan(const Device& device, const std::string& json);
 
 }  // namespace dtrain::cuda

@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kFormat = "dtrain cuDNN plans 1";
 
-// cuDNN takes a plan with one wrong digit, and computes something else: what is stored is checked before it sees it.
+// cuDNN accepts a plan with a wrong digit and then computes something else, so stored plans are verified before cuDNN
+// sees them.
 std::string checksum(const std::string& key, const std::string& plan) {
   return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(plan)), crc32c(std::as_bytes(std::span(key)))));
 }

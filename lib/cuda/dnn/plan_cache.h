@@ -1,5 +1,6 @@
-// Plans kept in a file from run to run: the next start asks no heuristics and compiles nothing. A plan is found by the
-// device (with driver and cuDNN version), the options and the operation; whoever changes one of them gets a new plan.
+// Plans stored in a file from run to run, so that the next start needs neither heuristics nor compilation. The key of a
+// plan is the device (with driver and cuDNN version), the options and the operation; if one of them changes, a new plan
+// is made.
 #pragma once
 
 #include <map>
@@ -10,20 +11,22 @@
 
 namespace dtrain::cuda {
 
-// One thread uses it.
+// Used by one thread.
 class PlanCache {
  public:
-  // What `path` holds; nothing if there is no such file. A damaged file is ignored with a warning: plans are made anew.
+  // Reads `path`; the cache is empty if there is no such file. A damaged file is ignored with a warning, and plans are
+  // made again.
   static PlanCache open(std::string path, const Log& log);
-  // Holds plans for this run only.
+  // A cache without a file, for this run only.
   PlanCache() = default;
 
   // cuDNN's text of the plan (Plan::json), or null.
   [[nodiscard]] const std::string* find(const std::string& key) const;
   void put(const std::string& key, std::string plan);
 
-  // Writes the file, if something was put since. The file is replaced whole: of processes that save at the same time
-  // the last one's is kept. Holds at most kPlansMax: past that what this run did not use goes.
+  // Writes the file if plans were added since the last save. The file is replaced as a whole, so of several processes
+  // that save at the same time the last one wins. If there are more than kPlansMax plans, those that this run did not
+  // use are dropped.
   Result<> save();
   static constexpr size_t kPlansMax = 4096;
 

@@ -7,7 +7,7 @@ namespace dtrain::cuda {
 Result<Plan> Planner::plan(const ConvolutionPass& pass) {
   const std::string key = fmt::format("{} | {} | {}", device_.identity(), options_.key(), pass.text());
   if (const std::string* stored = cache_ == nullptr ? nullptr : cache_->find(key)) {
-    // A plan that is not taken costs only the time to choose another one.
+    // If cuDNN rejects a stored plan, the only cost is the time to choose another one.
     if (Result<Plan> plan = load_plan(device_, *stored); plan) {
       from_cache_++;
       return plan;

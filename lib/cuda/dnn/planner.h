@@ -1,4 +1,4 @@
-// Where the executor gets its plans: from the cache, or chosen anew and put there.
+// Provides the executor's plans: from the cache, or newly chosen and then added to the cache.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace dtrain::cuda {
 
-// One thread uses it.
+// Used by one thread.
 class Planner {
  public:
-  // cache: may be null; outlives the planner.
+  // cache: may be null; must outlive the planner.
   Planner(Device device, const PlanOptions& options, PlanCache* cache = nullptr)
       : device_(std::move(device)), options_(options), cache_(cache) {}
 

@@ -20,7 +20,7 @@ class CudaBackend final : public exec::Backend {
              CudaExecutor::compile(graph, options, weights_of, device_, runner_));
       return executor;
     } catch (const DeviceError& error) {
-      // Nothing has run yet: most of all there is not enough memory, which a smaller batch helps.
+      // Nothing has run yet, so the likely cause is too little memory; a smaller batch helps.
       return fail(Code::kDevice, "device {}, batches of {}: {}", device_, options.batch_size, error.what());
     }
   }

@@ -8,7 +8,7 @@
 
 namespace dtrain::cuda {
 
-// For the device `device`, whose convolutions `runner` computes. Executors keep the runner alive.
+// Makes the backend of device `device`; `runner` computes its convolutions. Executors keep the runner alive.
 std::unique_ptr<exec::Backend> make_backend(int device, std::shared_ptr<ConvolutionRunner> runner);
 
 }  // namespace dtrain::cuda

@@ -1,4 +1,4 @@
-// Who computes convolutions: cuDNN (dnn_runner.h), or in tests plain loops.
+// The interface for computing convolutions, implemented with cuDNN (dnn_runner.h) and, in tests, with plain loops.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace dtrain::cuda {
 
-// Device memory of one pass, aligned to 16 bytes. bias: where the pass has one; workspace: of the plan's size.
+// Device memory of one pass, aligned to 16 bytes. bias: only if the pass has one. workspace: workspace_bytes() of the
+// plan.
 struct ConvolutionPointers {
   void* x = nullptr;
   void* w = nullptr;
@@ -22,17 +23,18 @@ class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
   [[nodiscard]] virtual size_t workspace_bytes() const = 0;
-  // The call does not outlive the plan.
+  // The plan must outlive the call.
   [[nodiscard]] virtual Call bind(const ConvolutionPointers& pointers) const = 0;
 };
 
-// One device's. One thread at a time uses it and the calls that come of it; plans outlive it.
+// Makes plans for one device. Only one thread at a time may use it and the calls that its plans make. It must outlive
+// its plans.
 class ConvolutionRunner {
  public:
   virtual ~ConvolutionRunner() = default;
-  // Code::kDevice, naming the pass, if the device cannot compute it. tf32: exec::Options'.
+  // Code::kDevice, naming the pass, if the device cannot compute it. tf32: as in exec::Options.
   virtual Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool tf32) = 0;
-  // All plans of a graph were asked for: a time to keep them.
+  // Called after all plans of a graph were requested, so that they can be stored.
   virtual void planned() {}
 };
 

@@ -12,7 +12,7 @@ class Maker {
  public:
   Maker(const exec::Options& options, ConvolutionRunner& runner) : options_(options), runner_(runner) {}
 
-  // dx: the gradient by the layer's input is of use.
+  // dx: whether the gradient with respect to the layer's input is needed.
   Result<LayerPlans> layer(const ConvolutionShape& shape, bool dx) {
     LayerPlans plans;
     plans.shape = shape;
@@ -51,7 +51,8 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
     for (size_t p = 0; p < shapes.parameters.size(); p++) {
       const graph::ParameterInfo& parameter = shapes.parameters[p];
       const bool weight = parameter.node == found.node && parameter.role == graph::ParameterInfo::Role::kWeight;
-      // Images of 3 channels may be read as 4: a convolution's stored channels are those of a group.
+      // Images of 3 channels may be stored with 4, so a convolution's input channels are the stored channels of a group
+      // times the groups.
       if (weight && std::holds_alternative<graph::Convolution>(node.op)) {
         found.shape.c = layout.weights[p].stored_channels * found.shape.op.groups;
       }

@@ -10,13 +10,14 @@
 
 namespace dtrain::cuda {
 
-// Of one layer. Those that are not needed are absent: backward ones for inference, by data where nothing learns before.
+// The plans of one layer. Those that are not needed are null: backward plans for inference, and backward_data if no
+// node before the layer has parameters.
 struct LayerPlans {
   ConvolutionShape shape;
   std::shared_ptr<const ConvolutionPlan> forward, backward_data, backward_filter;
 };
 
-// By node; empty for other operators. Fails as the runner does.
+// By node; other operators have no entry. Fails if the runner fails.
 using GraphPlans = std::map<graph::NodeId, LayerPlans>;
 Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Shapes& shapes, const Layout& layout,
                                      const exec::Options& options, ConvolutionRunner& runner);

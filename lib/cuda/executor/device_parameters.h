@@ -1,10 +1,11 @@
-// The learned tensors of a network: on the host, pinned, as everybody sees them; and on a device, in canonical form and
-// in the form that the network computes with.
+// The learned tensors of a network: on the host, in pinned memory, and on a device, both in canonical form and in the
+// form that the network computes with.
 //
-// One of the two is the truth. The host's: weights and statistics are copied to the device for a pass, gradients and
-// statistics back after it, interval by interval, so that every store that works on the host's memory works with
-// devices. Or the device's (exec's parameters_on_device), where a store works on device_view(). One executor owns it
-// together with those that were made with weights_of; one of them runs at a time.
+// Either the host's or the device's copy is authoritative. If the host's is, weights and statistics are copied to the
+// device for a pass, and gradients and statistics back after it, interval by interval, so that every store that works
+// on host memory also works with devices. If the device's is (Options::parameters_on_device), a store works on
+// device_view(). One executor owns this object together with the executors made with weights_of; only one of them runs
+// at a time.
 #pragma once
 
 #include <memory>
@@ -17,55 +18,55 @@
 
 namespace dtrain::cuda {
 
-// The two forms of a tensor for the kernels that convert it.
+// The two forms of a tensor, for the kernels that convert between them.
 WeightTensor weight_tensor(const WeightForm& form, float* canonical, void* stored);
 
 class DeviceParameters {
  public:
-  // forms: Layout's.
+  // forms: Layout::weights.
   DeviceParameters(const graph::Shapes& shapes, exec::Options::Purpose purpose, std::vector<WeightForm> forms);
 
   [[nodiscard]] const exec::ParameterStore& host() const { return host_; }
   [[nodiscard]] const WeightForm& form(size_t parameter) const { return forms_[parameter]; }
 
-  // On the device. The canonical float32 tensors, at the host's places: their gradients only if the purpose is
+  // Device pointers to the canonical float32 tensors, at the same offsets as on the host. Gradients exist only for
   // training.
   [[nodiscard]] float* weight(size_t parameter) const { return weights_at(place_of(parameter)); }
   [[nodiscard]] float* gradient(size_t parameter) const;
   [[nodiscard]] float* statistic(size_t index) const;
-  // Of the canonical tensors, and of their gradients.
+  // Sizes of the canonical tensors; a gradient has the size of its weight.
   [[nodiscard]] size_t weight_bytes(size_t parameter) const {
     return host_.view().parameters[parameter].weight.size_bytes();
   }
   [[nodiscard]] size_t statistic_bytes(size_t index) const {
     return host_.view().statistics[index].weight.size_bytes();
   }
-  // What the network computes with: the canonical tensor where its form is that.
+  // The tensor that the network computes with: the canonical one if its form is canonical.
   [[nodiscard]] void* stored(size_t parameter) const;
-  // The host's view, of the device's memory. `arrays`: who copies.
+  // The host's view with pointers into device memory. `arrays` makes the copies between the two.
   [[nodiscard]] ParameterView device_view(DeviceArrays* arrays) const;
-  // The gradients of the parameters [first, end) in one piece; what lies between them is zero.
+  // The gradients of the parameters [first, end) as one contiguous array; the gaps between them are zero.
   struct Piece {
     float* data = nullptr;
     int64_t count = 0;
   };
   [[nodiscard]] Piece gradients(size_t first, size_t end) const;
 
-  // What makes the stored forms of the parameters [first, end).
+  // The table for the kernel that makes the stored forms of the parameters [first, end).
   [[nodiscard]] DeviceTable<WeightTensor> store_table(size_t first, size_t end) const;
 
-  // Executors that share the tensors queue a pass one after the other: what is queued behind begin_use waits for what
-  // was queued before the last end_use, in whichever stream.
+  // Order the passes of executors that share the tensors: work queued after begin_use waits for the work queued before
+  // the last end_use, whichever streams are used.
   void begin_use(cudaStream_t stream) const;
   void end_use(cudaStream_t stream) const;
 
-  // Queue copies: of the weights of [first, end) to the device, of their gradients from it, of all statistics.
+  // Queue copies: of the weights of [first, end) to the device, of their gradients to the host, and of all statistics.
   void upload_weights(size_t first, size_t end, cudaStream_t stream) const;
   void download_gradients(size_t first, size_t end, cudaStream_t stream) const;
   void upload_statistics(cudaStream_t stream) const;
   void download_statistics(cudaStream_t stream) const;
 
-  // Of the stored forms: what the device holds besides the parameters themselves.
+  // Bytes of the stored forms, which the device holds besides the canonical tensors.
   [[nodiscard]] size_t stored_bytes() const { return stored_.bytes(); }
 
  private:
@@ -76,7 +77,7 @@ class DeviceParameters {
   std::vector<WeightForm> forms_;
   DeviceMemory weights_, gradients_, statistics_, number_, stored_;
   CudaEvent used_;
-  std::vector<size_t> stored_offset_;  // by parameter, in bytes; of use where its form is not the canonical one
+  std::vector<size_t> stored_offset_;  // by parameter, in bytes; used if its form is not canonical
 };
 
 }  // namespace dtrain::cuda

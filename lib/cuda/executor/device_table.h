@@ -1,4 +1,4 @@
-// Constant tables in the device's memory: most of all of tensors for kernels that work on many of them
+// Constant tables in device memory, mostly tables of tensors for kernels that process many tensors at once
 // (kernels/tables.h).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace dtrain::cuda {
 
-// Waits until the copy is there.
+// Returns when the copy is complete.
 template <class T>
 DeviceMemory device_copy(const std::vector<T>& values) {
   DeviceMemory memory(values.size() * sizeof(T));
@@ -26,7 +26,7 @@ template <class Tensor>
 class DeviceTable {
  public:
   DeviceTable() = default;
-  // counts: the elements of each tensor that its kernel works on. Waits until the table is there.
+  // counts: for each tensor, the number of elements that the kernel processes. Returns when the table is on the device.
   DeviceTable(const std::vector<Tensor>& tensors, const std::vector<int64_t>& counts, int64_t bytes) {
     const std::vector<Chunk> chunks = chunks_of(counts);
     tensors_ = device_copy(tensors);

@@ -20,7 +20,7 @@ class DnnPlan final : public ConvolutionPlan {
   [[nodiscard]] Call bind(const ConvolutionPointers& at) const override {
     std::vector<Binding> bindings{{Slot::kX, at.x}, {Slot::kW, at.w}, {Slot::kY, at.y}};
     if (bias_) bindings.push_back({Slot::kBias, at.bias});
-    // Calls are copied, what is bound is not.
+    // Calls are copied, but a bound plan is not copyable.
     const auto bound = std::make_shared<const BoundPlan>(plan_.bind(bindings, at.workspace));
     return [bound, handle = handle_](cudaStream_t stream) { bound->run(handle, stream); };
   }
@@ -42,7 +42,7 @@ class DnnRunner final : public ConvolutionRunner {
     return std::make_shared<DnnPlan>(std::move(plan), bias, handle_.get());
   }
 
-  // A cache that cannot be written costs time at the next start, nothing else.
+  // If the cache cannot be written, the only cost is time at the next start.
   void planned() override {
     if (const Result<> saved = cache_.save(); !saved) log_.warn("cuDNN's plans are not kept: {}", saved.error().text());
   }

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN: the plans of dnn/ for the executor.
+// Convolutions by cuDNN: makes the plans of dnn/ available to the executor.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace dtrain::cuda {
 
-// For the device `device`. plan_cache: dnn/plan_cache.h's file, or empty. Code::kDevice if cuDNN has no use for the
-// device.
+// Makes a runner for device `device`. plan_cache: the file of dnn/plan_cache.h, or empty. Code::kDevice if cuDNN cannot
+// use the device.
 //
-// Engines that cuDNN calls non-deterministic are left out: the same run gives the same weights.
+// Engines that cuDNN calls nondeterministic are excluded, so the same run gives the same weights.
 Result<std::shared_ptr<ConvolutionRunner>> make_dnn_runner(int device, const std::string& plan_cache, const Log& log);
 
 }  // namespace dtrain::cuda

@@ -32,7 +32,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& 
 }
 
 CudaExecutor::~CudaExecutor() {
-  // What is queued still uses the memory. A device that failed has nothing queued any more.
+  // Queued work still uses the memory. A device that failed has no more work queued.
   cudaSetDevice(device_);
   for (const CudaStream* stream : {&compute_, &copy_, &batch_}) {
     if (stream->get() != nullptr) cudaStreamSynchronize(stream->get());
@@ -97,7 +97,7 @@ std::vector<void*> addresses_of(const std::vector<Map>& maps, const Addresses& a
   return result;
 }
 
-// float32, as it is read.
+// Sized for float32, the type in which the maps are read.
 size_t largest_bytes(const std::vector<Map>& maps) {
   int64_t most = 0;
   for (const Map& map : maps) most = std::max(most, map.exists() ? map.rows() * map.channels : 0);
@@ -141,7 +141,7 @@ void CudaExecutor::follow(cudaStream_t first, cudaStream_t then) {
   DT_CUDA(cudaStreamWaitEvent(then, order_.get(), 0));
 }
 
-// What is written now is read by the last pass, which may still run, or by one of an executor that shares the weights.
+// The memory written here may still be read by the previous pass, or by a pass of an executor that shares the weights.
 void CudaExecutor::begin_forward(const exec::Batch& batch) {
   follow(compute_.get(), batch_.get());
   parameters_->begin_use(copy_.get());
@@ -185,8 +185,8 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
   follow(compute_.get(), copy_.get());
   if (result) download_results();
   parameters_->end_use(copy_.get());
-  // The host's batch, weights and statistics are the caller's again when this returns, after an error too. What goes up
-  // is there long before the program has run.
+  // The host's batch, weights and statistics belong to the caller again when this returns, even after an error. The
+  // uploads finish long before the program has run.
   batch_memory_->await();
   DT_CUDA(cudaEventSynchronize(uploaded_.get()));
   return result;
@@ -213,7 +213,8 @@ void CudaExecutor::sum_gradients_over(std::unique_ptr<comm::Collective> group) {
   group_ = std::move(group);
 }
 
-// compute_ has been given all that these buckets need. Returns when it is queued; copy_ waits for it.
+// Called when all work that completes these buckets is queued on compute_. Returns when the reduction is queued; copy_
+// waits for it.
 Result<> CudaExecutor::sum_gradients(std::span<const size_t> buckets) {
   follow(compute_.get(), store_->get());
   for (const size_t bucket : buckets) {
@@ -239,19 +240,19 @@ Result<> CudaExecutor::queue_backward() {
       DT_CUDA(cudaEventRecord(downloaded_[bucket].get(), copy_.get()));
     }
   }
-  follow(compute_.get(), copy_.get());  // steps behind the last bucket, if there are any
+  follow(compute_.get(), copy_.get());  // for steps after the last bucket, if there are any
   parameters_->end_use(copy_.get());
   return {};
 }
 
-// All of the pass is queued before the host waits for its first part, so that the device never waits for the host.
+// Queues the whole pass before the host waits for its first part, so that the device never waits for the host.
 Result<> CudaExecutor::backward_to_host(const exec::GradientReady& ready) {
   DT_TRY_VOID(queue_backward());
   for (size_t bucket = downloaded_.size(); bucket-- > 0;) {
     DT_TRY_VOID(store_->wait(downloaded_[bucket].get()));
     DT_TRY_VOID(ready(bucket));
   }
-  results_pending_ = false;  // copied before the gradients, in the same stream
+  results_pending_ = false;  // the results were copied before the gradients, in the same stream
   return {};
 }
 
@@ -261,7 +262,8 @@ Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
   if (on_device()) return is_staged_ ? run_step(ready) : run_backward(ready);
   Result<> outcome = backward_to_host(ready);
   if (outcome) return outcome;
-  // The other devices would wait for this one's gradients; and copies to the host do not outlast this call.
+  // Otherwise the other devices would wait for this one's gradients. Copies to the host must end before this call
+  // returns.
   if (group_ != nullptr) group_->cancel(outcome.error());
   cudaStreamSynchronize(copy_.get());
   return outcome;

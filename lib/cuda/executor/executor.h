@@ -1,14 +1,16 @@
-// The CUDA executor: a program of kernels and cuDNN's plans on one device. exec/executor.h is its contract, and all
-// that the rest of the program sees.
+// The CUDA executor: a program of kernels and cuDNN plans on one device. Its contract is exec/executor.h, the only
+// interface that the rest of dtrain uses.
 //
-// Streams: `compute` runs the program, `copy` moves weights, gradients and statistics, `batch` the images, and in that
-// of the store a store works on the device, or a group that sums gradients before `copy` takes them to the host. What
-// one does before another is said by events; the host waits only for what it is to read, and where its callers say so.
+// Streams: `compute` runs the program, `copy` moves weights, gradients and statistics, and `batch` moves the images. In
+// the store's stream a store works on the device, or a group sums gradients before `copy` moves them to the host.
+// Events order the work between streams. The host waits only for data that it is about to read, and where the contract
+// says so.
 //
-// With parameters_on_device (on_device.cc) no learned tensor travels. forward only stages the batch: if nobody asks for
-// its results before backward, both passes and what the store does in between are one piece of work, one CUDA graph
-// from the third step on. With leave_out_bad_steps that graph also decides whether the step counts, and moves the loss
-// scale. The host waits once a step, for its results; a batch that was announced is copied in the meantime.
+// With parameters_on_device (on_device.cc), learned tensors stay on the device, and forward only stages the batch.
+// Unless the caller asks for results before backward, both passes and the store's work between them are queued as one
+// unit: a CUDA graph that the second step captures and later steps replay. With leave_out_bad_steps this graph also
+// decides whether the step counts, and adjusts the loss scale. The host waits once per step, for the results; meanwhile
+// an announced batch is copied.
 #pragma once
 
 #include <memory>
@@ -29,7 +31,8 @@ namespace dtrain::cuda {
 
 class CudaExecutor final : public exec::Executor {
  public:
-  // On the device `device`, which is the runner's too. Code::kDevice if it has not enough memory.
+  // Compiles for device `device`, which must also be the runner's. Fails as the runner does; throws DeviceError, for
+  // example if there is not enough memory.
   static Result<std::unique_ptr<CudaExecutor>> compile(const graph::Graph& graph, const exec::Options& options,
                                                        Executor* weights_of, int device,
                                                        std::shared_ptr<ConvolutionRunner> runner);
@@ -53,18 +56,18 @@ class CudaExecutor final : public exec::Executor {
   std::vector<float> node_gradient(graph::NodeId node) override;
   [[nodiscard]] size_t memory_bytes() const override;
 
-  // Where a group, and with parameters_on_device the store's optimizer, works.
+  // The stream in which a group works, and with parameters_on_device the store's optimizer.
   [[nodiscard]] const std::shared_ptr<StoreStream>& store_stream() const { return store_; }
-  // With parameters_on_device, in training: what says in the device's memory that a sum of gradients is not finite.
+  // With parameters_on_device, in training: the flag in device memory that says that a sum of gradients is not finite.
   [[nodiscard]] LossScale* flag_of_sums() const { return loss_scale_->of_sums(); }
-  // With parameters_on_device, in training: takes `steps` steps of the batch call by call, never as a graph, and
-  // returns the calls in their order with their times. Errors: backward's.
+  // With parameters_on_device, in training: runs `steps` steps on the batch call by call, without CUDA graphs, and
+  // returns the calls in their order with their times. Fails as backward does.
   Result<std::vector<TimedCall>> time_calls(const exec::Batch& batch, const exec::GradientReady& ready, int steps);
-  // DeviceModule::sum_gradients, for this rank of the group, which works in store_stream().
+  // Implements DeviceModule::sum_gradients for this rank of the group. The group works in store_stream().
   void sum_gradients_over(std::unique_ptr<comm::Collective> group);
 
  private:
-  // Copies for those who see device_parameters().
+  // Makes copies for users of device_parameters().
   class Arrays final : public DeviceArrays {
    public:
     explicit Arrays(CudaExecutor& executor) : executor_(executor) {}
@@ -85,7 +88,7 @@ class CudaExecutor final : public exec::Executor {
   [[nodiscard]] bool on_device() const { return options_.parameters_on_device; }
   [[nodiscard]] size_t bucket_end(size_t bucket) const;
 
-  // Work queued on `then` from now on waits for what is queued on `first` by now.
+  // Makes work queued on `then` from now on wait for the work that is queued on `first` now.
   void follow(cudaStream_t first, cudaStream_t then);
   void begin_forward(const exec::Batch& batch);
   Result<> queue_forward(const exec::WeightsWait& wait);
@@ -96,7 +99,7 @@ class CudaExecutor final : public exec::Executor {
   Result<> sum_gradients(std::span<const size_t> buckets);
   Result<> backward_to_host(const exec::GradientReady& ready);
 
-  // The passes with parameters_on_device. `queue`: how a segment is queued.
+  // The passes with parameters_on_device. `queue` says how a segment is queued.
   using Queue = void (*)(Segment& segment, cudaStream_t stream);
   void stage(const exec::Batch& batch);
   void copy_ahead(const exec::Batch& batch);
@@ -115,10 +118,10 @@ class CudaExecutor final : public exec::Executor {
   Result<> settle();
   Result<> queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark);
 
-  // [n, c, h, w], times a factor.
+  // Returns the values in [n, c, h, w] order, times a factor.
   std::vector<float> read(const Map& map, const void* address, float factor);
 
-  // Calls that the device runs without a meeting with the host, and the buckets to meet for (StepRange).
+  // Calls that the device runs without synchronizing with the host, and the buckets to synchronize for (StepRange).
   struct Part {
     Segment segment;
     std::vector<size_t> buckets;
@@ -130,36 +133,36 @@ class CudaExecutor final : public exec::Executor {
   int device_;
   std::shared_ptr<ConvolutionRunner> runner_;
   GraphPlans plans_;
-  std::shared_ptr<DeviceParameters> parameters_;  // shared with the executors that were made with weights_of
-  CudaExecutor* owner_ = nullptr;                 // of the parameters, if it is another one
+  std::shared_ptr<DeviceParameters> parameters_;  // shared with the executors made with weights_of
+  CudaExecutor* owner_ = nullptr;                 // owner of the parameters, if that is another executor
   ParameterView view_;
   std::vector<DeviceTable<WeightTensor>> upload_tables_;  // by bucket
   std::unique_ptr<BatchMemory> batch_memory_;
-  std::unique_ptr<LossScaleMemory> loss_scale_;  // in training, of float16 or with the parameters on the device
+  std::unique_ptr<LossScaleMemory> loss_scale_;  // in training with float16 or with parameters on the device
   DeviceMemory arena_, scratch_, read_memory_;
   PinnedMemory probabilities_;
   std::vector<Part> forward_, backward_;
-  std::vector<TimedCall> call_names_;  // of their calls, in order
+  std::vector<TimedCall> call_names_;  // the calls of forward_ and backward_, in order
   std::vector<Map> outputs_, gradients_;
   std::vector<void*> output_at_, gradient_at_;  // by node: addresses of the maps
   CudaStream compute_, copy_, batch_;
   CudaEvent order_, uploaded_, results_;
   std::vector<CudaEvent> downloaded_;  // by bucket
   bool results_pending_ = false;
-  std::shared_ptr<StoreStream> store_;       // the owner's
-  std::unique_ptr<comm::Collective> group_;  // over whose ranks gradients are summed on their way to the host
+  std::shared_ptr<StoreStream> store_;       // shared with the owner
+  std::unique_ptr<comm::Collective> group_;  // sums gradients over its ranks before they are copied to the host
 
   // With parameters_on_device:
   Arrays arrays_{*this};
   ParameterView device_view_;
   RecordedWork step_;
-  bool is_staged_ = false;    // the batch of a forward that has not run
+  bool is_staged_ = false;    // whether a forward has staged a batch and not run
   exec::Batch announced_;     // empty: none
-  bool is_copied_ = false;    // the announced batch, or it is on its way
-  CudaEvent taken_;           // the last batch: the place for the next one is free
-  bool leaves_out_ = false;   // leave_out_bad_steps
-  LossScaleRule scale_rule_;  // then
-  uint64_t skipped_ = 0;      // steps, before the last one
+  bool is_copied_ = false;    // whether the announced batch was copied, or its copy is queued
+  CudaEvent taken_;           // the last batch was taken: its staging memory is free for the next one
+  bool leaves_out_ = false;   // leave_out_bad_steps was called
+  LossScaleRule scale_rule_;  // used if leaves_out_
+  uint64_t skipped_ = 0;      // steps skipped before the last one
   DeviceMemory kept_statistics_;
 };
 

@@ -11,8 +11,8 @@ namespace {
 using graph::NodeId;
 using Role = graph::ParameterInfo::Role;
 
-// Convolutions of 16-bit types read 4 channels where there are 3: 8 bytes a pixel. With 3, cuDNN copies them first,
-// into 103 MB of workspace for a stem (performance.md 2.2).
+// Convolutions of 16-bit types read images of 3 channels stored with 4, which makes 8 bytes a pixel. With 3, cuDNN
+// first copies the images into a workspace, of 103 MB for a stem convolution.
 constexpr int64_t kImageChannels = 3, kPaddedChannels = 4;
 
 bool pads(const graph::Node& node, int64_t channels, Type type) {
@@ -53,7 +53,7 @@ class Chooser {
  private:
   [[nodiscard]] const MapForm& input_map(NodeId id) const { return layout_.maps[graph_.node(id).inputs[0]]; }
 
-  // What works element by element leaves the order as it is, behind a Flatten too.
+  // Elementwise operators keep the storage order of their input, also after a Flatten.
   MapForm map_of(NodeId id) {
     const MapForm plain = form_of(shapes_.output[id]);
     return std::visit(
@@ -85,7 +85,7 @@ class Chooser {
     if (parameter.role == Role::kBias) return {.type = type_, .channels = count, .stored_channels = count};
     const graph::Node& node = graph_.node(parameter.node);
     const int64_t filters = parameter.shape[0];
-    // A fully connected layer reads its input's pixels as taps.
+    // To a fully connected layer, its input's pixels are the taps of a filter.
     const int64_t taps = std::holds_alternative<graph::Convolution>(node.op)
                              ? parameter.shape[2] * parameter.shape[3]
                              : layout_.maps[node.inputs[0]].h * layout_.maps[node.inputs[0]].w;
@@ -93,8 +93,8 @@ class Chooser {
     return {type_, filters, channels, taps, pads(node, channels, type_) ? kPaddedChannels : channels};
   }
 
-  // Own kernels write with any pitch. cuDNN's engines copy a slice to packed memory first (plans_sm90.txt), so what
-  // they write or read is no slice.
+  // Our own kernels can write with any pitch. cuDNN's engines first copy a slice to packed memory
+  // (test/cuda/dnn/plans_sm90.txt), so tensors that they write or read are not made slices.
   void find_slices(NodeId concat) {
     int64_t channel = 0;
     for (const NodeId input : graph_.node(concat).inputs) {

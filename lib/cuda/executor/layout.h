@@ -1,4 +1,4 @@
-// How a graph's tensors lie on the device: decided once, before anything is lowered.
+// How a graph's tensors are stored on the device, decided once before lowering.
 #pragma once
 
 #include <optional>
@@ -9,19 +9,19 @@
 
 namespace dtrain::cuda {
 
-// A node's output for one image.
+// The shape in which a node's output for one image is stored.
 struct MapForm {
   int64_t h = 1, w = 1, channels = 1;
-  int64_t zeros = 0;  // channels behind its own that hold 0
+  int64_t zeros = 0;  // padding channels after the real ones, filled with 0
   friend bool operator==(const MapForm&, const MapForm&) = default;
 };
 
-// A learned tensor in the form that the network computes with: kernels/layout.h's WeightTensor. A bias is one filter
-// of one tap; gammas and betas stay as they are.
+// The form of a learned tensor that the network computes with; see WeightTensor in kernels/layout.h. A bias is one
+// filter with one tap; gammas and betas keep their form.
 struct WeightForm {
   Type type = Type::kFloat32;
   int64_t filters = 1, channels = 1, taps = 1, stored_channels = 1;
-  // The canonical float32 tensor is in that form already.
+  // Whether the canonical float32 tensor already has this form.
   [[nodiscard]] bool is_canonical() const {
     return type == Type::kFloat32 && stored_channels == channels && (taps == 1 || channels == 1);
   }
@@ -30,7 +30,8 @@ struct WeightForm {
   }
 };
 
-// Where a node writes its output into that of a Concat: at this channel. The Concat then has nothing to do for it.
+// Says that a node writes its output directly into that of a Concat, starting at this channel, so the Concat does
+// nothing for it.
 struct Slice {
   graph::NodeId concat = 0;
   int64_t channel = 0;
@@ -40,7 +41,7 @@ struct Layout {
   std::vector<MapForm> maps;                 // by node
   std::vector<WeightForm> weights;           // by parameter
   std::vector<std::optional<Slice>> slices;  // by node
-  std::vector<char> wants_gradient;          // by node: it, or something before it, learns
+  std::vector<char> wants_gradient;          // by node: it, or a node before it, has parameters
 };
 
 Layout choose_layout(const graph::Graph& graph, const graph::Shapes& shapes, Type type);

@@ -81,7 +81,7 @@ ValueId Lowering::statistic(NodeId id, Role role) {
 
 namespace {
 
-// In what form a gradient comes out of its kernel: that of filters is their own, all others are float32.
+// The form in which a kernel produces a gradient: filters keep their own type, all others are float32.
 WeightForm gradient_form(const graph::ParameterInfo& parameter, WeightForm form) {
   if (parameter.role != graph::ParameterInfo::Role::kWeight) form.type = Type::kFloat32;
   return form;
@@ -124,7 +124,7 @@ Map Lowering::gradient(NodeId id) {
 }
 
 void Lowering::emit_sum(NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor) {
-  // More than a kernel takes: the first ones are added up until they fit.
+  // A kernel takes at most kSourcesMax terms, so the first ones are summed until the rest fits.
   while (terms.size() > static_cast<size_t>(kSourcesMax)) {
     const Map part = program_.like(terms[0]);
     emit_sum(id, {terms.begin(), terms.begin() + kSourcesMax}, part, false);
@@ -157,7 +157,7 @@ size_t Lowering::bucket_end(size_t bucket) const {
   return dtrain::bucket_end(options_.bucket_begin, bucket, shapes_.parameters.size());
 }
 
-// Nodes and parameters have one order, so a node needs all buckets up to that of its last parameter.
+// Nodes and parameters have the same order, so a node needs all buckets up to that of its last parameter.
 void Lowering::await_buckets(NodeId id) {
   size_t end = 0;
   for (size_t p = 0; p < shapes_.parameters.size(); p++) {
@@ -172,7 +172,7 @@ void Lowering::await_buckets(NodeId id) {
   for (size_t b = first; b < buckets_awaited_; b++) forward_.back().buckets.push_back(b);
 }
 
-// What the node's backward completed: everything from its first parameter on.
+// After a node's backward, the gradients of all parameters from its first one on are complete.
 void Lowering::finish_buckets(NodeId id) {
   size_t first = shapes_.parameters.size();
   for (size_t p = shapes_.parameters.size(); p-- > 0;) {
@@ -187,7 +187,7 @@ void Lowering::finish_buckets(NodeId id) {
 
 namespace {
 
-// The tensors of a bucket that are converted at its end.
+// A gradient that is converted to canonical form at the end of its bucket.
 struct Conversion {
   size_t parameter;
   WeightForm form;
@@ -262,7 +262,7 @@ Lowering::EmitBackward Lowering::lower_node(NodeId id) {
 
 namespace {
 
-// Ranges in which nothing happens: before the first bucket, or behind the last one.
+// Removes ranges without steps and buckets: before the first bucket, or after the last one.
 void drop_empty(std::vector<StepRange>& ranges) {
   std::erase_if(ranges, [](const StepRange& range) { return range.begin == range.end && range.buckets.empty(); });
 }

@@ -1,5 +1,5 @@
-// From a graph to a program: each operator's file emits the node's forward steps and returns what emits its backward
-// steps. What is written for one node: layout.h, fuse.h and convolutions.h have decided the rest.
+// Lowers a graph to a program. Each operator's file emits the node's forward steps and returns a function that emits
+// its backward steps. Layouts, fusions and convolution plans were decided before (layout.h, fuse.h, convolutions.h).
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@
 
 namespace dtrain::cuda {
 
-// Memory that the executor fills before a pass, all on the device.
+// Device memory that the executor fills before a pass.
 struct PassInput {
   DeviceImages images;
   const float* labels = nullptr;    // [n]
-  LossScale* loss_scale = nullptr;  // absent: 1
-  LossScale* search = nullptr;      // where to note that a gradient is not finite; absent: nobody looks
+  LossScale* loss_scale = nullptr;  // null: the scale is 1
+  LossScale* search = nullptr;      // where to note a gradient that is not finite; null: no search
 };
 
 struct LowerRequest {
@@ -36,8 +36,8 @@ struct LowerRequest {
   PassInput input;
 };
 
-// Steps [begin, end) without a meeting with anybody. Forward, the weights of `buckets` are needed before them;
-// backward, the gradients of `buckets` are complete after them.
+// Steps [begin, end) that run without synchronizing with a store. In the forward pass, the weights of `buckets` are
+// needed before them; in the backward pass, the gradients of `buckets` are complete after them.
 struct StepRange {
   size_t begin = 0, end = 0;
   std::vector<size_t> buckets = {};
@@ -45,14 +45,15 @@ struct StepRange {
 
 struct Lowered {
   Program program;
-  std::vector<StepRange> forward, backward;  // all buckets in the order of exec/executor.h, each once
-  std::vector<Map> outputs;                  // by node; absent where a fusion left none
-  std::vector<Map> gradients;                // by node; absent where none flows
+  std::vector<StepRange> forward, backward;  // each bucket once, in the order that exec/executor.h requires
+  std::vector<Map> outputs;                  // by node; absent if a fusion removed the output
+  std::vector<Map> gradients;                // by node; absent if no gradient flows
 };
 
 Lowered lower(const LowerRequest& request);
 
-// The values of one BatchNorm. gamma: absent if it counts as 1; inv_std in training, variance (the moving one) else.
+// The values of one BatchNorm. gamma is absent if it counts as 1. inv_std is used in training, and variance (the moving
+// variance) in inference.
 struct Norm {
   graph::NodeId id = 0;
   double epsilon = 0;
@@ -60,12 +61,12 @@ struct Norm {
   ValueId gamma = kNoValue, beta = kNoValue, mean = kNoValue, inv_std = kNoValue, variance = kNoValue;
 };
 
-// The state of a lowering, for the operators' files.
+// The state of a lowering, used by the operators' files.
 class Lowering {
  public:
   explicit Lowering(const LowerRequest& request);
 
-  // Emits a node's backward steps. The gradients by its output are there.
+  // Emits a node's backward steps. The gradients with respect to its output have been contributed before.
   using EmitBackward = std::function<void()>;
   using Role = graph::ParameterInfo::Role;
 
@@ -78,11 +79,12 @@ class Lowering {
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).inputs[i]; }
-  // The maps that node `id` reads as its input i, as they lie; in the order of the node's own shape; or dense.
+  // The map that node `id` reads as its input i: input() as it is stored, plain_input() in the order of the node's own
+  // shape; packed() makes a map dense.
   [[nodiscard]] const Map& input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
   Map plain_input(graph::NodeId id, size_t i = 0);
   Map packed(graph::NodeId id, const Map& map);
-  // Where node `id` is to write its output: a slice of a concatenation, or memory of its own.
+  // The map to which node `id` writes its output: a slice of a Concat's output, or memory of its own.
   Map make_output(graph::NodeId id);
   [[nodiscard]] bool writes_into(graph::NodeId id, graph::NodeId concat) const {
     return layout_.slices[id] && layout_.slices[id]->concat == concat;
@@ -90,26 +92,28 @@ class Lowering {
   [[nodiscard]] const Map& output(graph::NodeId id) const { return outputs_[id]; }
   void set_output(graph::NodeId id, const Map& map) { outputs_[id] = map; }
 
-  // The node's learned tensors and statistics on the device; kNoValue where it has none of that role.
-  ValueId weight(graph::NodeId id, Role role);         // canonical float32: batch norm's
+  // The node's learned tensors and statistics on the device; kNoValue if it has none of that role.
+  ValueId weight(graph::NodeId id, Role role);         // canonical float32, for batch norm
   ValueId stored_weight(graph::NodeId id, Role role);  // in the form that the network computes with
   ValueId statistic(graph::NodeId id, Role role);
-  // Where a kernel writes the gradient, float32 or, for filters, in the stored form. finish_bucket brings it home.
+  // The value to which a kernel writes the gradient: float32 or, for filters, in the stored form. finish_bucket
+  // converts it to the canonical gradient.
   ValueId gradient_of(graph::NodeId id, Role role);
 
-  // A batch norm that the Add behind it completes.
+  // Keeps a batch norm that the Add after it completes.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
   [[nodiscard]] const Norm& norm_for_sum(graph::NodeId id) const { return norms_.at(id); }
 
-  // Whether a gradient by the node's output is of use to anybody.
+  // Whether the gradient with respect to the node's output is needed.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return layout_.wants_gradient[id] != 0; }
-  // Adds a term of the gradient by `id`'s output. Dropped where nobody wants it.
+  // Adds a term to the gradient with respect to `id`'s output; ignored if that gradient is not needed.
   void contribute(graph::NodeId id, const Map& term);
-  // One of the terms that are there already, for a kernel that adds it to the term which it computes. Absent if none.
+  // Removes and returns one of the terms added so far, for a kernel that adds it to the term it computes. Absent if
+  // there is none.
   Map take_term(graph::NodeId id);
-  // The gradient by the node's output: the sum of its terms. Absent if there are none.
+  // The gradient with respect to the node's output: the sum of its terms. Absent if there are none.
   Map gradient(graph::NodeId id);
-  // `factor` times the sum of maps of one form, and max(that, 0) if relu, in `y`.
+  // Emits y = `factor` times the sum of maps of one form, and then max(y, 0) if relu.
   void emit_sum(graph::NodeId id, std::vector<Map> terms, const Map& y, bool relu, double factor = 1);
 
  private:
@@ -120,8 +124,7 @@ class Lowering {
   void finish_bucket(size_t bucket);
   [[nodiscard]] size_t bucket_end(size_t bucket) const;
   [[nodiscard]] std::optional<size_t> parameter(graph::NodeId id, Role role) const;
-  // The map in another order of the same numbers: from h x w pixels to one of h*w*c channels in canonical order, or
-  // back.
+  // Permutes the values of a map: from h x w pixels to one pixel of h*w*c channels in canonical order, or back.
   Map reordered(graph::NodeId id, const Map& map, const MapForm& form);
 
   const graph::Graph& graph_;
@@ -136,12 +139,12 @@ class Lowering {
   std::vector<Map> outputs_;             // by node
   std::vector<std::vector<Map>> terms_;  // by node
   std::map<graph::NodeId, Norm> norms_;
-  std::vector<ValueId> gradient_values_;  // by parameter: what its gradient is converted from; kNoValue: nothing
+  std::vector<ValueId> gradient_values_;  // by parameter: the value that its gradient is converted from; kNoValue: none
   std::vector<StepRange> forward_, backward_;
   size_t buckets_awaited_ = 0, buckets_left_;
 };
 
-// One function for each kind of node: emits its forward steps, sets its output, returns its backward.
+// One function per kind of node: emits its forward steps, sets its output and returns its backward.
 Lowering::EmitBackward lower_input(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_convolution(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_fully_connected(Lowering& l, graph::NodeId id);
@@ -150,7 +153,7 @@ Lowering::EmitBackward lower_activation(Lowering& l, graph::NodeId id, const gra
 Lowering::EmitBackward lower_pooling(Lowering& l, graph::NodeId id, const graph::Pooling& op);
 Lowering::EmitBackward lower_concat(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_add(Lowering& l, graph::NodeId id);
-Lowering::EmitBackward lower_flatten(Lowering& l, graph::NodeId id);  // and Identity
+Lowering::EmitBackward lower_flatten(Lowering& l, graph::NodeId id);  // also for Identity
 Lowering::EmitBackward lower_scale(Lowering& l, graph::NodeId id, const graph::Scale& op);
 Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
 

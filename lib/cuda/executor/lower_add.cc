@@ -17,7 +17,7 @@ std::vector<Map> inputs_as(Lowering& l, NodeId id, const Map& y) {
   return inputs;
 }
 
-// dy where the ReLU let something through.
+// Emits dy masked by the ReLU: dy where y > 0, else 0.
 Map emit_relu_backward(Lowering& l, NodeId id, const Map& y, const Map& dy) {
   const Map dz = l.program().like(y);
   l.program().kernel(id, activate_backward, {{y.value, dy.value}, {dz.value}, {in_place(dy, dz)}},
@@ -34,7 +34,7 @@ Map emit_relu_backward(Lowering& l, NodeId id, const Map& y, const Map& dy) {
   return dz;
 }
 
-// relu(norm + skip), in the norm's last pass over memory.
+// relu(norm + skip), computed in the norm's last pass over memory.
 Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
   const NodeId norm_id = l.fusions().norm_of[id];
   const size_t skip_index = l.input_node(id, 0) == norm_id ? 1 : 0;
@@ -54,7 +54,8 @@ Lowering::EmitBackward lower_with_norm(Lowering& l, NodeId id, NodeId relu) {
 
 }  // namespace
 
-// With a ReLU after it, both in one pass, backward as well: what flows back is cut once, then goes to all inputs.
+// With a ReLU after it, both are computed in one pass. Backward, the ReLU's mask is applied once, and the result goes
+// to all inputs.
 Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const NodeId relu = l.fusions().relu_after[id];
   const bool fused = relu != Fusions::kNone;

@@ -34,7 +34,7 @@ void emit_statistics(Lowering& l, const Norm& norm, const graph::BatchNorm& op) 
                      });
 }
 
-// Training: emits the batch's statistics.
+// In training, also emits the batch's statistics.
 Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   Norm norm{.id = id,
             .epsilon = op.epsilon,
@@ -78,7 +78,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
   const NormGradient g = gradient;
   const NodeId input = l.input_node(norm.id);
   const bool wanted = l.wants_gradient(input);
-  // Terms of the input's gradient lie as the input does, which need not be as x does.
+  // Terms of the input's gradient are stored in the form of the input, which may differ from that of x.
   const Map add = wanted && l.input(norm.id).same_form(norm.x) ? l.take_term(input) : Map{};
   const Map dx = wanted ? l.program().like(norm.x) : Map{};
   const ValueId dgamma = l.gradient_of(norm.id, Role::kGamma), dbeta = l.gradient_of(norm.id, Role::kBeta);

@@ -1,14 +1,14 @@
-// A batch norm in parts, since a sum and a ReLU behind it may be computed in its last pass over memory.
+// A batch norm in parts, because an addition and a ReLU after it may be computed in its last pass over memory.
 #pragma once
 
 #include "cuda/executor/lower.h"
 
 namespace dtrain::cuda {
 
-// Applies: y = gamma (x - mean) inv_std + beta, + skip if there is one, cut at 0 if relu.
+// Emits y = gamma (x - mean) inv_std + beta, plus skip if it exists, then max(y, 0) if relu.
 void emit_apply(Lowering& l, const Norm& norm, const Map& skip, bool relu, const Map& y);
 
-// y: where a skip was added before the ReLU. dskip: where its gradient is to be written, if anybody wants it.
+// y: needed if a skip was added before the ReLU. dskip: where to write the skip's gradient, if it is needed.
 struct NormGradient {
   Map y = {}, dy = {}, dskip = {};
   bool relu = false;

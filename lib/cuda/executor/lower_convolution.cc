@@ -15,11 +15,11 @@ namespace {
 struct Layer {
   NodeId id;
   const LayerPlans* plans;
-  Map x, y;  // x as the plans read it: packed, zeros counted as channels
+  Map x, y;  // x as the plans read it: packed, with padding channels counted as channels
   ValueId w, bias;
 };
 
-// Queues one pass: the plan's tensors, as many as it has.
+// Emits one pass with the tensors that its plan has.
 void emit(Lowering& l, NodeId id, const std::shared_ptr<const ConvolutionPlan>& plan, Uses uses, ValueId x, ValueId w,
           ValueId y, ValueId bias) {
   const ValueId workspace = l.program().scratch(plan->workspace_bytes());
@@ -48,7 +48,7 @@ void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
   });
 }
 
-// dx in the form in which the layer's input lies.
+// dx has the form of the layer's input.
 void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   Map dy = l.gradient(layer.id);
   if (!dy.exists()) return;
@@ -63,7 +63,7 @@ void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   l.contribute(input, dx);
 }
 
-// x with all channels that the convolution reads, dense: those behind its own are zero.
+// Returns x packed and with as many channels as the convolution reads; the additional ones are zero.
 Map readable(Lowering& l, NodeId id, const Map& x, int64_t channels) {
   Map wide = x;
   if (x.channels == channels) return l.packed(id, x);

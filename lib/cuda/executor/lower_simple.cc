@@ -1,4 +1,4 @@
-// Nodes that compute little or nothing: input, flatten, identity, scale, concat, softmax.
+// Nodes with little or no computation: input, flatten, identity, scale, concat, softmax.
 #include "cuda/executor/lower.h"
 #include "cuda/kernels/input.h"
 #include "cuda/kernels/softmax.h"
@@ -42,7 +42,7 @@ Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   return [] {};
 }
 
-// Maps stay as they lie: those who need the order c, h, w ask for it (plain_input).
+// The storage order does not change. Readers that need the order c, h, w ask for it with plain_input.
 Lowering::EmitBackward lower_flatten(Lowering& l, NodeId id) {
   l.set_output(id, l.input(id));
   return [&l, id] {

@@ -1,4 +1,4 @@
-// A tensor of a program as the kernels see it (kernels/tensor.h): a batch of maps, NHWC, or of vectors, with h = w = 1.
+// A tensor of a program as the kernels see it (kernels/tensor.h): a batch of NHWC maps, or of vectors with h = w = 1.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,11 @@ namespace dtrain::cuda {
 using ValueId = size_t;
 constexpr ValueId kNoValue = static_cast<ValueId>(-1);
 
-// n*h*w rows of `channels` numbers, `pitch` apart. More than the channels: a slice of a concatenation, or maps with
-// `zeros` channels behind their own, which hold 0 (images of 3 channels, for convolutions that want 4).
+// n*h*w rows of `channels` values, `pitch` apart. The pitch is larger than the channels for a slice of a Concat, and
+// for maps with `zeros` padding channels after the real ones, filled with 0 (images of 3 channels, for convolutions
+// that read 4).
 //
-// A Flatten leaves its maps as they lie, so that a node of the shape [c*h*w] can have maps of h x w.
+// A Flatten keeps the storage order, so the output of a node of shape [c*h*w] can be stored as maps of h x w.
 struct Map {
   ValueId value = kNoValue;
   Type type = Type::kFloat32;
@@ -29,7 +30,8 @@ struct Map {
   }
 };
 
-// What an elementwise step that reads `from` and writes `to` may take over: each number has to keep its address.
+// The value whose memory an elementwise step that reads `from` and writes `to` may reuse; kNoValue if an element would
+// change its address.
 inline ValueId in_place(const Map& from, const Map& to) {
   return from.packed() && to.packed() && from.type == to.type ? from.value : kNoValue;
 }

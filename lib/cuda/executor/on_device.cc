@@ -1,4 +1,5 @@
-// The passes of an executor whose learned tensors stay on the device: executor.h says how a step becomes one graph.
+// The passes of an executor whose learned tensors stay on the device. executor.h describes how a step becomes one
+// graph.
 #include <cuda_runtime_api.h>
 
 #include "cuda/executor/executor.h"
@@ -19,7 +20,7 @@ bool same_memory(const exec::Batch& a, const exec::Batch& b) {
 void CudaExecutor::stage(const exec::Batch& batch) {
   is_staged_ = true;
   if (!training()) {
-    follow(compute_.get(), batch_.get());  // what the last pass reads is not to change before its end
+    follow(compute_.get(), batch_.get());  // the last pass must end before its batch is overwritten
     batch_memory_->stage(batch, batch_.get());
     batch_memory_->await();  // the caller's memory is its own again when forward returns
     return;
@@ -33,7 +34,7 @@ void CudaExecutor::announce(const exec::Batch& batch) {
   is_copied_ = false;
 }
 
-// Beside the pass that may run: it has taken its own batch.
+// May run during a pass, because that pass has taken its own batch.
 void CudaExecutor::copy_ahead(const exec::Batch& batch) {
   DT_CUDA(cudaStreamWaitEvent(batch_.get(), taken_.get(), 0));
   batch_memory_->stage(batch, batch_.get());
@@ -45,7 +46,7 @@ void CudaExecutor::copy_announced() {
   is_copied_ = true;
 }
 
-// compute_ has waited for the batch, and for the store, which reads the scale of the sums.
+// compute_ already waits for the batch, and for the store, which reads the loss scale of the sums.
 void CudaExecutor::take_batch() {
   batch_memory_->take(compute_.get());
   DT_CUDA(cudaEventRecord(taken_.get(), compute_.get()));
@@ -70,7 +71,7 @@ bool CudaExecutor::has_nonfinite() const {
   return leaves_out_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
 }
 
-// After the staged batch, the store's last work, and the passes of executors that share the tensors.
+// Makes the pass wait for the staged batch, the store's last work, and the passes of executors that share the tensors.
 void CudaExecutor::begin_pass() {
   DT_CUDA(cudaSetDevice(device_));
   follow(batch_.get(), compute_.get());
@@ -84,7 +85,7 @@ void CudaExecutor::end_pass() {
   results_pending_ = true;
 }
 
-// The results go to the host beside what comes then: whoever queues this has compute_ wait for copy_ at the end.
+// Results are copied to the host while the next kernels run; the caller must make compute_ wait for copy_ at the end.
 void CudaExecutor::forward_on_device(Queue queue) {
   if (kept_statistics_.bytes() > 0) {
     DT_CUDA(cudaMemcpyAsync(kept_statistics_.at(0), device_view_.all_statistics.data(), kept_statistics_.bytes(),
@@ -114,7 +115,7 @@ Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queu
   return {};
 }
 
-// Nothing is updated before all gradients were searched, so the store's work comes behind the whole pass.
+// Nothing may be updated before all gradients have been searched, so the store's work is queued after the whole pass.
 Result<> CudaExecutor::update_unless_bad(const exec::GradientReady& ready) {
   const cudaStream_t stream = store_->get();
   follow(compute_.get(), stream);
@@ -150,7 +151,8 @@ void queue_recorded(Segment& segment, cudaStream_t stream) {
 
 }  // namespace
 
-// Somebody wants to see what the batch gives, or the statistics after it, before backward or without it.
+// Runs the staged forward pass on its own, because the caller wants results or statistics before backward or without
+// it.
 void CudaExecutor::run_staged() {
   is_staged_ = false;
   if (owner_ != nullptr && owner_->is_staged_) owner_->run_staged();
@@ -199,7 +201,8 @@ bool CudaExecutor::left_out_update() {
   return on_device() && training() && loss_scale_->nonfinite_sums();
 }
 
-// Until all is done that uses the tensors: then they can be copied, and nothing that is waited for can hang.
+// Waits until all work that uses the tensors is done. After that they can be copied, and the wait for a copy cannot
+// hang.
 Result<> CudaExecutor::settle() {
   DT_CUDA(cudaSetDevice(device_));
   if (is_staged_) run_staged();

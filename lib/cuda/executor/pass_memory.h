@@ -1,4 +1,4 @@
-// What an executor gets from its caller for a pass, on the device: the batch, and the scale of the loss.
+// The device memory for what the caller passes in for a pass: the batch and the loss scale.
 #pragma once
 
 #include "cuda/kernels/update.h"
@@ -7,30 +7,31 @@
 
 namespace dtrain::cuda {
 
-// The images of a batch, numbers or pixels with what makes numbers of them, as kernels/input.h describes them. What is
-// of the other form is absent.
+// The images of a batch, either as numbers or as pixels with their normalization; see kernels/input.h. Pointers of the
+// other kind are null.
 struct DeviceImages {
   const float* numbers = nullptr;
   const uint8_t *pixels = nullptr, *mirrored = nullptr;
   const float *mean = nullptr, *mean_image = nullptr, *factor = nullptr;
 };
 
-// The batch is copied from where the caller has it, by the device itself where that is pinned memory: the caller keeps
-// it until `await` has returned. From other memory the driver copies it first, which takes the time of the calling
-// thread.
+// The batch is copied from the caller's memory. If that memory is pinned, the device copies it, and the caller must not
+// change it until `await` has returned. Otherwise the driver first copies it in the calling thread, which takes that
+// thread's time.
 //
-// With `ahead`, a batch is copied to a place of its own beside the step that still reads the last one, and comes from
-// there to where the program reads it within the device, which takes a thousandth of a step.
+// With `ahead`, a batch is copied into a staging buffer while the previous step still reads its own batch. From there
+// it is copied within the device to where the program reads it, which takes a thousandth of a step.
 class BatchMemory {
  public:
-  // As the options say: of their batch size, images and normalisation, which is there when this returns.
+  // For the batch size, image shape and normalization of the options. The normalization is on the device when this
+  // returns.
   BatchMemory(const exec::Options& options, bool ahead);
 
   // Queues the copies of a batch that fits the options. Labels may be missing.
   void stage(const Batch& batch, cudaStream_t stream);
-  // With `ahead`: queues the copy from there to where the program reads. Otherwise the batch is there already.
+  // With `ahead`: queues the copy from the staging buffer to where the program reads. Otherwise does nothing.
   void take(cudaStream_t stream);
-  // Until they are over.
+  // Waits until the copies queued by `stage` are complete.
   void await() const;
 
   [[nodiscard]] DeviceImages images() const;
@@ -46,14 +47,15 @@ class BatchMemory {
   };
 
   bool of_pixels_, ahead_;
-  Place current_;  // what the program reads
-  Place next_;     // with `ahead`
+  Place current_;  // the batch that the program reads
+  Place next_;     // the staging buffer, used with `ahead`
   DeviceMemory mean_, mean_image_, factor_;
   CudaEvent copied_;
 };
 
-// kernels/update.h's LossScale, twice: for the gradients of this device's passes, with the host's wish; and for the
-// sums that a store makes of them, whose scale is 1. One thread; a wish counts from the next upload.
+// Two LossScale structs of kernels/update.h: one for the gradients of this device's passes, with the scale that the
+// host requests, and one for the sums that a store makes of them, whose scale is 1. Used by one thread. A requested
+// scale takes effect with the next upload.
 class LossScaleMemory {
  public:
   LossScaleMemory();
@@ -63,18 +65,19 @@ class LossScaleMemory {
   [[nodiscard]] double scale() const { return scale_; }
   [[nodiscard]] LossScale* device() const { return static_cast<LossScale*>(device_.at(0)); }
   [[nodiscard]] LossScale* of_sums() const { return device() + 1; }
-  // Queue: the scale to the device, all gradients finite so far, while the sums keep what was found of them; what was
-  // found back to the host. The last upload and download are over.
+  // upload queues a copy of the requested scale to the device and resets the nonfinite flag of the gradients, but not
+  // that of the sums. download queues a copy of both structs to the host. The previous upload and download must be
+  // complete.
   void upload(cudaStream_t stream);
   void download(cudaStream_t stream);
-  // Where the device moves the scale by itself: whether the wish is another than what the last download brought.
+  // If the device adjusts the scale itself: whether the request differs from what the last download brought.
   [[nodiscard]] bool differs() const {
     return wished().scale != host()[1].scale || good_steps_ != host()[1].good_steps;
   }
-  // Queue: the sums are not finite if the gradients of this device's passes are not; the sums are finite.
+  // mark_sums queues a copy of the gradients' nonfinite flag to that of the sums; clear_sums queues its reset.
   void mark_sums(cudaStream_t stream);
   void clear_sums(cudaStream_t stream);
-  // Once the download is over.
+  // Valid once the download is complete.
   [[nodiscard]] uint64_t skipped() const { return host()[1].skipped; }
   [[nodiscard]] bool nonfinite() const { return host()[1].nonfinite != 0; }
   [[nodiscard]] bool nonfinite_sums() const { return host()[2].nonfinite != 0; }
@@ -85,7 +88,7 @@ class LossScaleMemory {
 
   double scale_ = 1;
   uint32_t good_steps_ = 0;
-  PinnedMemory host_;  // [0] goes up, the others come down
+  PinnedMemory host_;  // [0] is uploaded, [1] and [2] are downloaded
   DeviceMemory device_;
 };
 

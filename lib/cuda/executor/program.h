@@ -1,6 +1,6 @@
-// What a graph is lowered to: a flat list of steps over values. A value is written by the steps that define it and then
-// only read; where it lies in the device's memory is decided afterwards (exec/memory_plan.h), and then every step
-// becomes a call with all its pointers.
+// What a graph is lowered to: a flat list of steps over values. A value is written by the steps that define it and only
+// read after that. Its place in device memory is decided after lowering (exec/memory_plan.h); then every step becomes a
+// call with all its pointers.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@ namespace dtrain::cuda {
 struct Value {
   size_t bytes = 0;
   void* fixed = nullptr;              // memory that outlives the program (weights, gradients, statistics)
-  std::optional<ValueId> alias_of{};  // a part of that value's memory, `offset` bytes in
+  std::optional<ValueId> alias_of{};  // this value is part of that one's memory, starting at `offset` bytes
   size_t offset = 0;
-  bool scratch = false;  // of use during one step only
+  bool scratch = false;  // used during one step only
 };
 
-// Where the values of a planned program lie. Absent values and maps have null pointers.
+// The addresses of a planned program's values. Absent values and maps have null pointers.
 class Addresses {
  public:
   explicit Addresses(std::vector<std::byte*> of_value) : of_value_(std::move(of_value)) {}
@@ -41,8 +41,8 @@ class Addresses {
 // Queues a step's work. May be captured in a CUDA graph.
 using Call = std::function<void(cudaStream_t)>;
 
-// What a step touches; absent values may be named. The first value written may take the memory of one of `overwrites`
-// if that one's life ends here.
+// The values that a step accesses; absent values are allowed. The first value written may reuse the memory of a value
+// in `overwrites` if that value is not needed after this step.
 struct Uses {
   std::vector<ValueId> reads, writes, overwrites = {};
 };
@@ -55,22 +55,23 @@ struct Step {
 
 class Program {
  public:
-  static constexpr size_t kAlignment = 256;  // of every value that is no alias
+  static constexpr size_t kAlignment = 256;  // of every value that is not an alias
 
   ValueId bytes(size_t count) { return add(Value{.bytes = count}); }
   ValueId floats(int64_t count) { return bytes(static_cast<size_t>(count) * sizeof(float)); }
-  // For the kernels' and plans' workspaces: steps run one after the other, so all share one piece of memory.
+  // For workspaces of kernels and plans. Steps run one after another, so all of them share one block of memory.
   ValueId scratch(size_t count) { return add(Value{.bytes = count, .scratch = true}); }
   ValueId fixed(void* memory, size_t bytes) { return add(Value{.bytes = bytes, .fixed = memory}); }
 
-  // Maps of their own memory, dense unless there are zeros.
+  // A map with memory of its own, dense unless there are zeros.
   Map map(Type type, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t zeros = 0);
   Map like(const Map& map) { return this->map(map.type, map.n, map.h, map.w, map.channels); }
-  // The channels [begin, begin + count) of dense maps, in their memory.
+  // The channels [begin, begin + count) of a dense map, sharing its memory.
   Map slice(const Map& whole, int64_t begin, int64_t count);
 
   void step(graph::NodeId node, Uses uses, std::function<Call(const Addresses&)> bind);
-  // A step that calls kernel(arguments, stream) with arguments that are made once the addresses are known.
+  // Adds a step that calls kernel(arguments, stream); make(addresses) creates the arguments once the addresses are
+  // known.
   template <class Arguments, class Make>
   void kernel(graph::NodeId node, void (*kernel)(const Arguments&, cudaStream_t), const Uses& uses, Make make) {
     step(node, uses, [kernel, make](const Addresses& at) -> Call {
@@ -78,16 +79,17 @@ class Program {
     });
   }
 
-  // Read by the caller after the last step.
+  // The caller reads the value after the last step, so its memory is not reused.
   void keep(ValueId value) { kept_.push_back(value); }
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   [[nodiscard]] size_t scratch_bytes() const;
-  // Of the values that a step reads and writes, scratch left out.
+  // Bytes of the values that a step reads and writes, without scratch.
   [[nodiscard]] int64_t bytes_of(const Step& step) const;
-  // share: as exec/memory_plan.h says.
+  // share: see exec/memory_plan.h.
   [[nodiscard]] exec::MemoryPlan plan_memory(bool share) const;
-  // By value: in the arena and the scratch memory, which are of the plan's and scratch_bytes' size, and aligned.
+  // Computes the address of each value. The arena must have the plan's size, `scratch` scratch_bytes(); both must be
+  // aligned to kAlignment.
   [[nodiscard]] Addresses addresses(const exec::MemoryPlan& plan, void* arena, void* scratch) const;
 
  private:

@@ -9,7 +9,7 @@ using CudaGraph = Handle<cudaGraph_t, cudaGraphDestroy>;
 }  // namespace
 
 RecordedWork::Capture::Capture(cudaStream_t stream) : stream_(stream) {
-  // Thread-local: other devices' threads, and NCCL's, go on allocating and copying meanwhile.
+  // Thread-local mode, because threads of other devices and of NCCL allocate and copy during the capture.
   DT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
 }
 

@@ -1,4 +1,4 @@
-// Work that is queued again and again: as it is the first time, then captured as a CUDA graph and from then on
+// Work that is queued repeatedly. The first time it is queued as it is; then it is captured as a CUDA graph and
 // replayed, which costs the host one call instead of hundreds.
 #pragma once
 
@@ -12,21 +12,22 @@ namespace dtrain::cuda {
 using CudaGraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 enum class QueueMode {
-  kQueue,    // the work is to be queued
-  kCapture,  // likewise, but it runs only when all of it was
-  kReplay,   // the graph holds it: nothing is to be queued, and the graph runs afterwards
+  kQueue,    // queue the work
+  kCapture,  // queue the work; it runs only after all of it was captured
+  kReplay,   // queue nothing; the graph contains the work and runs afterwards
 };
 
 class RecordedWork {
  public:
-  // The second run captures: not the first, in which libraries may still load their kernels and connect.
+  // The second run captures. The first does not, because libraries may still load their kernels and connect in it.
   [[nodiscard]] QueueMode next() const {
     if (graph_.get() != nullptr) return QueueMode::kReplay;
     return has_run_ ? QueueMode::kCapture : QueueMode::kQueue;
   }
 
-  // work(mode) -> Result<> does what its mode says, in `stream` and in streams that it makes wait for it and it for
-  // them. Its Error is returned and nothing runs. DeviceError, with the call that failed, if it cannot be captured.
+  // work(mode) -> Result<> does what its mode says, in `stream` and in streams that it joins with `stream` by events at
+  // both ends. Its Error is returned, and then nothing runs. Throws DeviceError, with the failed call, if the work
+  // cannot be captured.
   template <class Work>
   Result<> run(cudaStream_t stream, const Work& work) {
     const QueueMode mode = next();
@@ -43,8 +44,8 @@ class RecordedWork {
   }
 
  private:
-  // A stream that records instead of running, until finish or the end of the object's life: a call that fails in
-  // between must not leave it so.
+  // Makes a stream record instead of run until finish() or the destructor, so that a failed call in between does not
+  // leave it recording.
   class Capture {
    public:
     explicit Capture(cudaStream_t stream);

@@ -1,4 +1,4 @@
-// Calls that are queued together, one after the other.
+// Calls that are queued together, one after another.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@ class Segment {
  public:
   explicit Segment(std::vector<Call> calls) : calls_(std::move(calls)) {}
 
-  // Queues the calls, by a graph of its own from the second run on (RecordedWork).
+  // Queues the calls, from the second run on as a CUDA graph (RecordedWork).
   void run(cudaStream_t stream);
-  // Queues the calls as they are: for work that is recorded as a whole.
+  // Queues the calls directly, for work that is recorded as a whole.
   void queue(cudaStream_t stream) const;
-  // Likewise, with after_each() behind each of them.
+  // Like queue, with after_each() after each call.
   void queue_each(cudaStream_t stream, const std::function<void()>& after_each) const;
 
  private:

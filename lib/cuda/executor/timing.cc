@@ -1,4 +1,4 @@
-// CudaExecutor::time_calls: a step of plain calls, with an event between any two of them.
+// CudaExecutor::time_calls: a step of individual calls, with an event between each two of them.
 #include "cuda/executor/timing.h"
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ class Marks {
     if (next_ == events_.size()) events_.push_back(make_event(true));
     DT_CUDA(cudaEventRecord(events_[next_++].get(), stream));
   }
-  // From each mark to the next. The stream has done all of them.
+  // Returns the times from each mark to the next. The stream must have passed all marks.
   std::vector<float> take() {
     std::vector<float> ms(next_ == 0 ? 0 : next_ - 1);
     for (size_t i = 0; i < ms.size(); i++) {
@@ -67,7 +67,7 @@ Result<std::vector<TimedCall>> CudaExecutor::time_calls(const exec::Batch& batch
   return calls;
 }
 
-// forward_on_device and backward_on_device in one stream, with `mark` behind the weights, each call, and the update.
+// forward_on_device and backward_on_device in one stream, calling `mark` after the weights, each call and the update.
 Result<> CudaExecutor::queue_marked(const exec::GradientReady& ready, const std::function<void()>& mark) {
   for (const DeviceTable<WeightTensor>& table : upload_tables_) {
     if (!table.empty()) store_weights(table.table(), compute_.get());

@@ -1,4 +1,4 @@
-// Where the time of a training step goes: its work call by call, for measurements (test/gpu).
+// How the time of a training step is spent, call by call, for measurements (test/gpu).
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace dtrain::cuda {
 
-// One call of a program: a kernel, a convolution, or what belongs together.
+// One call of a program: a kernel, a convolution, or a group of kernels that belong together.
 struct TimedCall {
-  std::string name;  // of the node, or of what is done for all weights at once
+  std::string name;  // of the node, or of work done for all weights at once
   bool backward = false;
-  double ms = 0;      // the median of several steps
-  int64_t bytes = 0;  // of the tensors that it reads and writes, each once; 0 where nobody counted them
+  double ms = 0;      // median over several steps
+  int64_t bytes = 0;  // of the tensors that it reads and writes, each counted once; 0 if unknown
 };
 
 }  // namespace dtrain::cuda

@@ -11,7 +11,7 @@ template <int N>
 struct Moments {
   float count = 0, mean[N] = {}, squares[N] = {};
 
-  // Adds those of `more` further numbers.
+  // Merges the moments of `more` further numbers.
   __device__ __forceinline__ void merge(float more, const float (&their_mean)[N], const float (&their_squares)[N]) {
     const float all = count + more, weight = more / all, both = count * weight;
 #pragma unroll
@@ -24,7 +24,7 @@ struct Moments {
   }
 };
 
-// Rows whose moments are taken in registers before they are merged: the division of a merge is shared by them.
+// How many rows' moments are computed in registers before a merge, so that the rows share the merge's division.
 constexpr int kRowsTogether = 4;
 
 template <int R, class T, int N>
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 
 struct FinishStatistics {
   int64_t rows, channels, chunks, rows_each;
-  float epsilon, keep, take;  // of the moving statistics: the old ones, the batch's
+  float epsilon, keep, take;  // factors of the old moving statistics and of the batch's
   const float* partials;
   float *mean, *inv_std, *moving_mean, *moving_var;
 };
@@ -117,13 +117,13 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statisti
   a.moving_var[channel] = a.keep * a.moving_var[channel] + a.take * variance;
 }
 
-// What a thread keeps of its channels: y = (x - mean) * scale + beta.
+// A thread's parameters of its channels: y = (x - mean) * scale + beta.
 template <int N>
 struct Affine {
   float mean[N], scale[N], beta[N];
 };
 
-// In one place, so that the backward pass finds the very sign that the forward pass stored.
+// One function for both passes, so that the backward pass computes exactly the sign that the forward pass stored.
 template <int N>
 __device__ __forceinline__ void normalise(const Affine<N>& affine, float (&x)[N]) {
 #pragma unroll
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) apply_kernel(const 
   }
 }
 
-// Where the gradient passes the ReLU.
+// How it is known where the ReLU passes the gradient.
 enum class Mask { kNone, kByOutput, kByInput };
 
 template <class T>
@@ -213,7 +213,7 @@ __device__ __forceinline__ Affine<N> load_affine(const BackwardArguments<T>& a, 
   return affine;
 }
 
-// d becomes zero where the ReLU had nothing to pass.
+// Sets d to zero where the ReLU's output is zero.
 template <class T, int N>
 __device__ __forceinline__ void mask_gradient(const BackwardArguments<T>& a, const Affine<N>& affine, int64_t row,
                                               int64_t channel, const float (&x)[N], float (&d)[N]) {
@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_apply_kern
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
   if (group >= a.groups) return;
   const Affine<N> affine = load_affine<N>(a, channel);
-  float inv_std[N], sum[N], slope[N];  // slope: of what is taken away, by x - mean
+  float inv_std[N], sum[N], slope[N];  // slope: factor of (x - mean) in the subtracted term
   load_parameters<N>(a.inv_std + channel, inv_std);
   load_parameters<N>(a.sums + channel, sum);
   load_parameters<N>(a.sums + a.groups * N + channel, slope);
@@ -324,7 +324,7 @@ int64_t bytes_of_partials(const Chunks& chunks, int64_t channels) {
   return chunks.count * 2 * channels * int64_t{sizeof(float)};
 }
 
-// Behind the partial results, at a place that does not depend on how many of them are used.
+// The sums are after the partial results, at an offset that does not depend on how many partial results are used.
 float* sums_of(void* workspace, Type type, int64_t rows, int64_t channels) {
   return static_cast<float*>(workspace) + partials_bytes(type, rows, channels, 2) / int64_t{sizeof(float)};
 }
@@ -387,7 +387,7 @@ BackwardArguments<T> arguments_of(const BatchNormBackward& s, const Width& width
           .sums = sums_of(s.workspace, s.type, s.rows, s.channels)};
 }
 
-// What the second pass reads and does: after dskip was written, that in place of dy and the mask.
+// The arguments of the second pass. If dskip was written, it is read in place of dy, and no mask is needed.
 template <class T>
 BackwardArguments<T> second_pass(const BatchNormBackward& s, BackwardArguments<T> a) {
   if (s.dskip.data == nullptr) return a;

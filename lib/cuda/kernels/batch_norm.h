@@ -1,24 +1,24 @@
-// Batch norm over NHWC maps, forward and backward, with what is fused into its passes over memory: the addition of a
-// shortcut and the ReLU behind it. kernels/tensor.h says what holds for all kernels; graph::BatchNorm has the formulas,
-// models.md 2.1 their source. Per channel, m = rows; the variance is the biased one.
+// Batch norm over NHWC maps, forward and backward, fused with the addition of a shortcut and the ReLU after it.
+// kernels/tensor.h has the conventions of all kernels; graph::BatchNorm has the formulas (docs/arithmetic.md,
+// "Operators"). Statistics are per channel, m = rows; the variance is the biased one.
 //
-// gamma may be absent: it then counts as 1 and its gradient is written as 0 (fix_gamma).
+// gamma may be null: it then counts as 1, and its gradient is written as 0 (fix_gamma).
 #pragma once
 
 #include "cuda/kernels/tensor.h"
 
 namespace dtrain::cuda {
 
-// Bytes that the operations here need as `workspace`: at the same time in one stream, they may share it.
+// Bytes that the operations here need as `workspace`. Operations in one stream may share it.
 int64_t batch_norm_workspace_bytes(Type type, int64_t rows, int64_t channels);
 
-// mean and inv_std = 1 / sqrt(variance + epsilon) of a batch; the moving statistics become
-// momentum * old + (1 - momentum) * the batch's. All [channels]. Two launches.
-// Never by sums of squares, which cancel where |mean| is far above the deviation: every thread takes mean and squared
-// deviations of 4 rows in registers and merges those by Chan's formula, as blocks and the second launch do (there in
-// two passes over the partial results). One pass over x. Source: Chan, Golub, LeVeque, "Updating formulae and a
-// pairwise algorithm for computing sample variances", 1979. Bytes: rows * channels * bytes_of(type), and the partial
-// results twice.
+// Computes mean and inv_std = 1 / sqrt(variance + epsilon) of a batch. The moving statistics become momentum * old + (1
+// - momentum) * the batch's. All are [channels]. Two launches, one pass over x.
+// Sums of squares are not used, because they cancel if |mean| is far above the deviation. Instead every thread computes
+// mean and squared deviations of 4 rows in registers and merges them by Chan's formula, and so do the blocks. The
+// second launch merges the partial results in two passes over them. Source: Chan, Golub, LeVeque, "Updating formulae
+// and a pairwise algorithm for computing sample variances", 1979.
+// Bytes: rows * channels * bytes_of(type), and the partial results twice.
 struct BatchNormStatistics {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
@@ -32,8 +32,8 @@ struct BatchNormStatistics {
 };
 void batch_norm_statistics(const BatchNormStatistics& statistics, cudaStream_t stream);
 
-// y = gamma (x - mean) inv_std + beta, + skip if there is one, then max(that, 0) if relu.
-// For inference give `variance` (the moving one) and epsilon in place of inv_std.
+// y = gamma (x - mean) inv_std + beta, plus skip if it is given, then max(y, 0) if relu. For inference, give `variance`
+// (the moving one) and epsilon in place of inv_std.
 //   x, skip, y [rows, channels]    mean, inv_std, variance, gamma, beta [channels]    y may be x or skip
 // Bytes: (2 or, with skip, 3) * rows * channels * bytes_of(type).
 struct BatchNormApply {
@@ -52,15 +52,16 @@ struct BatchNormApply {
 void batch_norm_apply(const BatchNormApply& apply, cudaStream_t stream);
 
 // With dz = dy, or dy [y > 0] if relu:
-//   dbeta = sum dz    dgamma = sum dz xhat    dx = add + gamma inv_std (dz - dbeta/m - xhat sum(dz xhat)/m)    dskip =
-//   dz
-// y is needed where a skip was added before the ReLU; without, leave it out: [y > 0] is then recomputed from x, to the
-// bit as batch_norm_apply stored it, which saves reading y twice. dskip is the gradient of the skip, only with relu
-// (without, it is dy itself); it is written in the first pass over memory and then read in place of dy and y.
-// dx may be absent (nobody wants it), and be add or dy; dskip may be dy. add may be absent.
+//   dbeta = sum dz    dgamma = sum dz xhat    dskip = dz
+//   dx = add + gamma inv_std (dz - dbeta/m - xhat sum(dz xhat)/m)
 //   x, y, dy, add, dx, dskip [rows, channels]    mean, inv_std, gamma, beta, dgamma, dbeta [channels]
-// Three launches, two without dx. Bytes, in units of rows * channels * bytes_of(type): sums 2, + 1 with y, + 1 with
-// dskip; then 3, + 1 with y unless there is dskip, + 1 with add; and the partial results twice.
+// y is required if a skip was added before the ReLU. Leave it null otherwise: [y > 0] is then recomputed from x, bit
+// for bit as batch_norm_apply stored it, which saves reading y twice. dskip is the gradient of the skip. It may be
+// given only with relu (without relu it equals dy); it is written in the first pass over memory and then read in place
+// of dy and y.
+// dx may be null if it is not needed, and may be add or dy. dskip may be dy. add may be null.
+// Three launches, two without dx. Bytes, in units of rows * channels * bytes_of(type): for the sums 2, + 1 with y, + 1
+// with dskip; then 3, + 1 with y unless dskip is given, + 1 with add; and the partial results twice.
 struct BatchNormBackward {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;

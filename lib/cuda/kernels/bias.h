@@ -1,4 +1,4 @@
-// The bias of a layer, and its gradient. kernels/tensor.h says what holds for all kernels.
+// The bias of a layer, and its gradient. kernels/tensor.h has the conventions of all kernels.
 #pragma once
 
 #include "cuda/kernels/tensor.h"

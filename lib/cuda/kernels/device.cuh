@@ -1,4 +1,4 @@
-// What the device code of all kernels shares: numbers in storage and in registers.
+// Device code shared by all kernels: conversion between stored types and float registers, loads and stores.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,11 +10,11 @@
 
 namespace dtrain::cuda {
 
-// Threads of a block, at most: 256 are enough to keep a processor's memory pipe full with several blocks on it, and
-// leave each up to 128 registers.
+// The most threads per block. 256 keep a multiprocessor's memory pipeline full with several resident blocks, and leave
+// each thread up to 128 registers.
 constexpr int kBlockThreads = 256;
-// Blocks that must fit a processor at the same time. Without a number ptxas spills a few bytes where that fits one
-// more, as it did in the backward pass of batch norm for sm_80.
+// The minimum number of blocks that must fit on a multiprocessor at the same time. Without this bound ptxas spills a
+// few bytes where that makes room for one more block, as it did in the backward pass of batch norm for sm_80.
 constexpr int kBlocksMin = 2;
 
 __device__ __forceinline__ float to_float(float x) {
@@ -27,8 +27,8 @@ __device__ __forceinline__ float to_float(__nv_bfloat16 x) {
   return __bfloat162float(x);
 }
 
-// To the nearest, ties to even; a float beyond float16's range becomes infinite, which the search for non-finite
-// gradients then finds.
+// Rounds to nearest, ties to even. A float beyond float16's range becomes infinite; the search for nonfinite gradients
+// finds that.
 template <class T>
 __device__ __forceinline__ T from_float(float x) {
   if constexpr (std::is_same_v<T, float>) {
@@ -40,13 +40,13 @@ __device__ __forceinline__ T from_float(float x) {
   }
 }
 
-// What is left of a number after it was stored.
+// The value of a number after it was stored as T.
 template <class T>
 __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-// N numbers that are read and written at once, at an address that is a multiple of their size.
+// N values that are read and written at once, at an address that is a multiple of their total size.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T value[N];
@@ -70,7 +70,7 @@ __device__ __forceinline__ void store(const float (&x)[N], T* to) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-// N float32 parameters of neighbouring channels: 16 bytes at a time.
+// Loads N float32 parameters of neighboring channels, 16 bytes at a time.
 template <int N>
 __device__ __forceinline__ void load_parameters(const float* from, float (&x)[N]) {
   constexpr int kStep = N < 4 ? N : 4;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void load_parameters(const float* from, float (&x)[N]
   }
 }
 
-// Rows in device code.
+// Rows of a tensor, in device code.
 template <class T>
 struct Rows {
   const T* data;

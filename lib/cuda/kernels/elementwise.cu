@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// Tensors without gaps are one long row: any number of channels then fills whole threads.
+// A tensor without gaps is treated as one long row, so that every thread has work for any number of channels.
 struct Extent {
   int64_t rows, channels;
 };
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
   }
 }
 
-// As many numbers at a time as 16 bytes of the wider type, float32, hold; the last few one by one.
+// Converts 4 numbers at a time, which is 16 bytes of float32, the wider type, and the last ones singly.
 template <class From, class To>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     convert_kernel(const From* from, To* to, int64_t count, bool wide) {

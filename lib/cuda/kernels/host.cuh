@@ -1,6 +1,7 @@
-// What the host code of all kernels shares: choosing a template by type and width, grids for rows, checks.
+// Host code shared by all kernels: selecting a template by type and width, grids for rows, checks.
 //
-// Checks take a fixed text instead of DT_CHECK's format: nvcc does not compile fmt 9's checks of format strings.
+// Checks take a fixed text instead of DT_CHECK's format, because nvcc does not compile fmt 9's checks of format
+// strings.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +28,9 @@ constexpr int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Blocks that keep any of today's devices busy (132 processors, 8 blocks of 256 threads each) and still give each
-// thread several rows, so that it loads its channels' parameters once for them. A constant, not a property of the
-// device, since it decides how sums are split.
+// Enough blocks to keep current devices busy (132 multiprocessors, 8 blocks of 256 threads each) and still give each
+// thread several rows, so that it loads its channels' parameters once for all of them. This is a constant instead of a
+// device property because it decides how sums are split.
 constexpr int64_t kGridBlocks = 1056;
 constexpr int64_t kGridYMax = 65535;
 
@@ -46,7 +47,7 @@ inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
-// Whether 16 bytes may be moved at a time.
+// Decides whether 16 bytes can be moved at a time.
 class Width {
  public:
   Width(Type type, int64_t channels)
@@ -62,7 +63,7 @@ class Width {
     return *this;
   }
   [[nodiscard]] bool wide() const { return wide_; }
-  // Groups of channels that are moved at a time.
+  // The number of groups of channels; a group is moved at once.
   [[nodiscard]] int64_t groups() const { return wide_ ? channels_ * bytes_ / 16 : channels_; }
 
  private:
@@ -70,7 +71,7 @@ class Width {
   bool wide_;
 };
 
-// Calls f<T>() with the type in memory.
+// Calls f<T>() with the storage type.
 template <class F>
 void with_type(Type type, F&& f) {
   switch (type) {
@@ -96,7 +97,8 @@ struct Grid {
   Dim grid, block;
 };
 
-// Threads along x take the groups of a row, along y and grid.y rows, grid-stride.
+// Threads along x process the groups of a row; threads along y and blocks along grid.y process rows, with a grid
+// stride.
 inline Grid row_grid(int64_t rows, int64_t groups) {
   const int64_t tiles = divide_up(groups, kBlockThreads), x = divide_up(groups, tiles), y = kBlockThreads / x;
   const int64_t blocks = std::max<int64_t>(kGridBlocks * 4 / tiles, 1);
@@ -105,7 +107,7 @@ inline Grid row_grid(int64_t rows, int64_t groups) {
           {static_cast<uint32_t>(x), static_cast<uint32_t>(y)}};
 }
 
-// Threads along x take elements, grid-stride.
+// Threads along x process elements, with a grid stride.
 inline Grid flat_grid(int64_t count) {
   const int64_t blocks = std::min(divide_up(count, kBlockThreads), kGridBlocks * 8);
   return {{static_cast<uint32_t>(blocks)}, {kBlockThreads}};

@@ -6,8 +6,8 @@ namespace dtrain::cuda {
 
 namespace {
 
-// Matrices [rows, columns] to [columns, rows] by tiles in shared memory, so that both sides are read and written along
-// their own rows. One column more than the tile has keeps a column's elements in different banks.
+// Transposes matrices [rows, columns] to [columns, rows] by tiles in shared memory, so that both sides are accessed
+// along their own rows. The tile has one additional column so that the elements of a column are in different banks.
 constexpr int kTile = 32, kTileRows = 8;
 
 template <class From, class To>
@@ -23,7 +23,7 @@ template <class From, class To>
 __global__ void __launch_bounds__(kTile* kTileRows) transpose_kernel(const TransposeArguments<From, To> a) {
   __shared__ float tile[kTile][kTile + 1];
   const int64_t row = int64_t{blockIdx.y} * kTile, column = int64_t{blockIdx.x} * kTile;
-  // What there is of the tile at the matrix's edges.
+  // The part of the tile that is inside the matrix.
   const int rows = static_cast<int>(a.rows - row < kTile ? a.rows - row : kTile);
   const int columns = static_cast<int>(a.columns - column < kTile ? a.columns - column : kTile);
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -41,8 +41,9 @@ __global__ void __launch_bounds__(kTile* kTileRows) transpose_kernel(const Trans
   }
 }
 
-// Elements are taken in the order in which they are written. What a warp reads is spread over taps (or filters' taps)
-// but stays within a few filters, which the first-level cache holds until the block has used all of them.
+// Elements are processed in the order in which they are written. The reads of a warp are spread over taps (or over the
+// taps of several filters) but stay within a few filters, which the L1 cache holds until the block has used all of
+// them.
 struct Part {
   WeightTensor tensor;
   unsigned begin, end;
@@ -111,7 +112,7 @@ void transpose(const char* name, const TransposeArguments<From, To>& a, cudaStre
   DT_KERNEL_CHECK(a.count > 0 && a.rows > 0 && a.columns > 0, "a permutation of nothing");
   DT_KERNEL_CHECK(a.rows <= kGridYMax * kTile, "more rows than a grid has");
   const int64_t x = divide_up(a.columns, kTile), y = divide_up(a.rows, kTile);
-  // Where a matrix is a tile or two, a block takes several.
+  // If a matrix has only one or two tiles, a block processes several matrices.
   const int64_t z = std::min({a.count, divide_up(kGridBlocks * 2, x * y), kGridYMax});
   const Dim grid{static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
   launch({.name = name,

@@ -1,5 +1,5 @@
-// Between the orders of the device and those of the rest of the program: maps NHWC and NCHW, weights KRSC and
-// [filters, c, kernel_h, kernel_w] ("canonical"). kernels/tensor.h says what holds for all kernels.
+// Conversions between the orders used on the device and those used elsewhere: maps NHWC and NCHW, weights KRSC and
+// [filters, c, kernel_h, kernel_w] ("canonical"). kernels/tensor.h has the conventions of all kernels.
 #pragma once
 
 #include "cuda/kernels/tables.h"
@@ -7,11 +7,11 @@
 
 namespace dtrain::cuda {
 
-// planar [n, channels, positions], dense <-> map [n, positions, channels], with a pitch. The planar side is of the
-// map's type or float32. With positions = h*w this is Flatten, whose order is c, h, w, and its backward; and how a
-// node's output or gradient is read. (A FullyConnected behind a Flatten need not permute x: its weights stored as KRSC
-// with positions as taps are the weights for x as it lies.) Bytes: n * channels * positions * (bytes_of(type) +
-// bytes_of(planar_type)).
+// Converts planar [n, channels, positions], dense, to or from map [n, positions, channels], with a pitch. The planar
+// side has the map's type or float32. With positions = h*w this is Flatten, whose order is c, h, w, and its backward.
+// It is also used to read a node's output or gradient. (A FullyConnected after a Flatten need not permute x: its
+// weights, stored as KRSC with positions as taps, fit x as it is stored.)
+// Bytes: n * channels * positions * (bytes_of(type) + bytes_of(planar_type)).
 struct Planar {
   Type type = Type::kFloat32, planar_type = Type::kFloat32;
   int64_t n = 0, channels = 0, positions = 0;
@@ -20,9 +20,9 @@ void to_planar(const Planar& shape, const In& map, void* planar, cudaStream_t st
 void from_planar(const Planar& shape, const void* planar, const Out& map, cudaStream_t stream);
 
 // A layer's weights, or their gradient, in both forms: canonical [filters, channels, taps], float32, and stored
-// [filters, taps, stored_channels] in `type`, taps being kernel_h * kernel_w in row-major order. stored_channels above
-// channels (4 for the 3 of an image) are zero. Fewer than 2^31 elements. In a table: chunks of the elements that are
-// written.
+// [filters, taps, stored_channels] in `type`, where taps is kernel_h * kernel_w in row-major order. Stored channels
+// beyond `channels` (4 for the 3 of an image) are zero. Fewer than 2^31 elements. The chunks of a table count the
+// elements that are written.
 struct WeightTensor {
   float* canonical = nullptr;
   void* stored = nullptr;
@@ -35,16 +35,16 @@ inline int64_t canonical_count(const WeightTensor& t) {
 inline int64_t stored_count(const WeightTensor& t) {
   return int64_t{t.filters} * t.taps * t.stored_channels;
 }
-// Bytes of either direction.
+// Bytes moved by a conversion in either direction.
 inline int64_t conversion_bytes(std::span<const WeightTensor> tensors) {
   int64_t bytes = 0;
   for (const WeightTensor& t : tensors) bytes += 4 * canonical_count(t) + bytes_of(t.type) * stored_count(t);
   return bytes;
 }
 
-// stored = canonical. Chunks of stored_count.
+// stored = canonical, converted to `type`. Chunks of stored_count.
 void store_weights(const Table<WeightTensor>& table, cudaStream_t stream);
-// canonical = stored * factor; factor is one float in the device's memory, for gradients 1 / loss scale, or absent: 1.
+// canonical = stored * factor. factor is one float in device memory, 1 / loss scale for gradients; null counts as 1.
 // Chunks of canonical_count.
 void read_weights(const Table<WeightTensor>& table, const float* factor, cudaStream_t stream);
 

@@ -6,7 +6,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// PoolingShape in 32 bits: divisions of 64 bits would cost more than the loads between them.
+// PoolingShape in 32 bits, because 64-bit divisions would cost more than the loads between them.
 struct Windows {
   int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
   bool by_kernel;
@@ -21,9 +21,9 @@ __device__ __forceinline__ Pixel pixel_at(unsigned index, unsigned rows, unsigne
   return {row / rows, static_cast<int>(row % rows), static_cast<int>(index % columns)};
 }
 
-// The real cells of window (i, j): rows and columns of x.
+// The real cells of window (i, j): ranges of rows and columns of x.
 struct Cells {
-  int top, left;  // the corner, maybe in the padding
+  int top, left;  // the window's corner, possibly in the padding
   int h_begin, h_end, w_begin, w_end;
 };
 __device__ __forceinline__ Cells cells_of(const Windows& s, int i, int j) {
@@ -38,16 +38,16 @@ __device__ __forceinline__ float divisor_of(const Windows& s, int i, int j) {
   return static_cast<float>(rows * columns);
 }
 
-// The windows along one axis, of `count` in all, that cell `at` lies in.
+// The windows along one axis, out of `count`, that contain cell `at`.
 struct Range {
   int begin, end;
 };
 __device__ __forceinline__ Range windows_over(int at, int pad, int kernel, int stride, int count) {
-  const int first = at + pad - kernel + 1;  // the window's offset in the padded map is at least this
+  const int first = at + pad - kernel + 1;  // the smallest offset of such a window in the padded map
   return {first <= 0 ? 0 : (first + stride - 1) / stride, min((at + pad) / stride + 1, count)};
 }
 
-// Indices of N neighbouring channels, 16 bytes at a time at most.
+// Indices of N neighboring channels, moved at most 16 bytes at a time.
 template <int N, class Index>
 constexpr int kIndexStep = N * sizeof(Index) > 16 ? 16 / sizeof(Index) : N;
 
@@ -73,12 +73,12 @@ __device__ __forceinline__ void store_indices(const Index (&index)[N], Index* to
   }
 }
 
-// Of a kernel with a thread for N channels of each pixel of y (forward) or of x (backward).
+// Arguments of a kernel in which a thread processes N channels of a pixel of y (forward) or of x (backward).
 template <class T, class Index>
 struct Arguments {
   Windows windows;
   int64_t pixels, groups, channels;
-  Rows<T> in, add;  // x, or dy
+  Rows<T> in, add;  // in: x, or dy
   RowsOut<T> out;   // y, or dx
   Index* where;
 };
@@ -112,13 +112,14 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) max_kernel(const Ar
   }
 }
 
-// A window that a cell of x lies in, and N channels of it.
+// A window that contains a cell of x, and N channels of it.
 struct Visit {
   Pixel cell;
   int i, j;                 // the window
-  int64_t window, channel;  // its pixel of y
+  int64_t window, channel;  // its pixel in y
 };
-// Backward: dx is the sum over the windows that the cell lies in of what share(visit, d) leaves of dy in d.
+// Backward: computes dx as the sum over the windows that contain the cell. share(visit, d) reduces the dy in d to the
+// cell's share of it.
 template <class T, class Index, int N, class Share>
 __device__ __forceinline__ void sum_over_windows(const Arguments<T, Index>& a, const Share& share) {
   const int64_t group = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, channel = group * N;
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) average_backward_ke
 }
 
 struct Counts {
-  int64_t x, y;  // pixels
+  int64_t x, y;  // in pixels
 };
 Counts check(const PoolingShape& s) {
   const Counts counts{s.n * s.h * s.w, s.n * s.p * s.q};
@@ -216,7 +217,7 @@ Windows windows_of(const PoolingShape& s, Divide divide) {
           divide == Divide::kByKernel};
 }
 
-// What both directions of both kinds have in common.
+// The parameters that forward and backward of both kinds of pooling share.
 struct Operation {
   const char* name;
   Type type;

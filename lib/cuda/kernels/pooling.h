@@ -1,26 +1,26 @@
-// Pooling over NHWC maps, forward and backward. kernels/tensor.h says what holds for all kernels; graph::Pooling says
-// which windows and divisors there are, models.md 2.2 is their source.
+// Pooling over NHWC maps, forward and backward. kernels/tensor.h has the conventions of all kernels; graph::Pooling
+// defines windows and divisors (docs/arithmetic.md, "Operators").
 #pragma once
 
 #include "cuda/kernels/tensor.h"
 
 namespace dtrain::cuda {
 
-// Maps x [n, h, w, channels] and y [n, p, q, channels]; window (i, j) begins at row i * stride_h - pad_h. Every
-// rounding is a p and a q: windows may reach over the map's end, but begin inside it and hold a real cell. Global
-// pooling is a kernel of h x w. n*h*w and n*p*q < 2^31.
+// Maps x [n, h, w, channels] and y [n, p, q, channels]; window (i, j) begins at row i * stride_h - pad_h. The rounding
+// mode is expressed by p and q: windows may extend beyond the map, but must begin inside it and contain a real cell.
+// Global pooling is a kernel of h x w. n*h*w and n*p*q must be below 2^31.
 struct PoolingShape {
   int64_t n = 0, h = 0, w = 0, channels = 0, p = 0, q = 0;
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
 };
 
-// The bytes of one index of a maximum: its place in the window, counted row by row from the window's corner (which may
-// lie in the padding). 1, for windows of at most 256 cells, or 4.
+// Bytes of the index of a maximum: its position in the window, counted row by row from the window's corner, which may
+// be in the padding. 1 for windows of at most 256 cells, otherwise 4.
 int64_t max_pooling_index_bytes(const PoolingShape& shape);
 
-// y = the maximum of each window's real cells; where [n, p, q, channels], dense: the first of them in row-major order,
-// for the backward pass. Without `where` (inference) none is written.
-// Bytes: (x + y) * bytes_of(type) + y * index bytes, x and y being their elements.
+// y = the maximum of each window's real cells. where [n, p, q, channels], dense, receives the index of the first
+// maximum in row-major order, for the backward pass; null in inference.
+// Bytes: (x + y) * bytes_of(type) + y * index bytes, where x and y are element counts.
 struct MaxPooling {
   Type type = Type::kFloat32;
   PoolingShape shape = {};
@@ -30,9 +30,10 @@ struct MaxPooling {
 };
 void max_pooling(const MaxPooling& pooling, cudaStream_t stream);
 
-// dx = add + the sum of dy of the windows whose maximum it was. Every dx collects from the windows that it lies in,
-// windows in row-major order, so no atomics: reading `where` costs less than recomputing maxima from x would.
-// add may be absent, and be dx. Bytes: (x, or 2 x with add, + y) * bytes_of(type) + y * index bytes.
+// dx = add + the sum of dy over the windows whose maximum the cell was. Every element of dx collects from the windows
+// that contain it, in row-major order, so no atomics are needed. Reading `where` costs less than recomputing the maxima
+// from x. add may be null, and may be dx.
+// Bytes: (x, or 2 x with add, + y) * bytes_of(type) + y * index bytes.
 struct MaxPoolingBackward {
   Type type = Type::kFloat32;
   PoolingShape shape = {};
@@ -42,7 +43,7 @@ struct MaxPoolingBackward {
 };
 void max_pooling_backward(const MaxPoolingBackward& backward, cudaStream_t stream);
 
-// By what the sum of a window's real cells is divided.
+// The divisor of the sum of a window's real cells.
 enum class Divide { kByPadded, kByKernel };  // graph::Pooling::Divisor
 
 // y = the sum of each window's real cells, row by row, / its divisor.   Bytes: (x + y) * bytes_of(type).
@@ -55,7 +56,7 @@ struct AveragePooling {
 };
 void average_pooling(const AveragePooling& pooling, cudaStream_t stream);
 
-// dx = add + the sum of dy / divisor over the windows that it lies in. add may be absent, and be dx.
+// dx = add + the sum of dy / divisor over the windows that contain the cell. add may be null, and may be dx.
 // Bytes: (x, or 2 x with add, + y) * bytes_of(type).
 struct AveragePoolingBackward {
   Type type = Type::kFloat32;

@@ -1,9 +1,9 @@
-// Sums over the rows of a map, by channel: shared by batch norm and the gradient of a bias.
+// Sums over the rows of a map, per channel, shared by batch norm and the bias gradient.
 //
-// In two launches, without atomics. First the rows are cut into chunks; a block sums one chunk for up to 32 groups of
-// channels, each thread its rows in registers, then the threads of a channel as a tree in shared memory, and leaves one
-// partial result a channel. Then a block of the second kernel takes 8 channels and sums their partials, as a tree
-// again. The cut depends on the shape alone.
+// Two launches, without atomics. First the rows are split into chunks. A block sums one chunk for up to 32 groups of
+// channels: each thread sums its rows in registers, then the threads of a channel are combined as a tree in shared
+// memory, which gives one partial result per channel. In the second kernel, a block takes 8 channels and sums their
+// partial results, again as a tree. The split depends only on the shape.
 #pragma once
 
 #include "cuda/kernels/host.cuh"
@@ -16,8 +16,8 @@ struct Chunks {
   int64_t count, rows_each;  // the last chunk may have fewer
 };
 
-constexpr int64_t kTileGroups = 32;      // 512 bytes of a row, side by side
-constexpr int64_t kRowsOfThreadMin = 8;  // below, the partial results are too many beside the rows themselves
+constexpr int64_t kTileGroups = 32;      // 512 contiguous bytes of a row
+constexpr int64_t kRowsOfThreadMin = 8;  // with fewer rows, the partial results would be too large compared to the rows
 
 inline Chunks chunks_of(int64_t rows, int64_t groups) {
   const int64_t tiles = divide_up(groups, kTileGroups), x = divide_up(groups, tiles), y = kBlockThreads / x;
@@ -30,7 +30,7 @@ inline Chunks chunks_of(int64_t rows, int64_t groups) {
           .rows_each = each};
 }
 
-// Enough for `quantities` partial results a channel, whatever the width.
+// Enough for `quantities` partial results per channel, with either width.
 inline int64_t partials_bytes(Type type, int64_t rows, int64_t channels, int64_t quantities) {
   const int64_t narrow = chunks_of(rows, channels).count;
   const int64_t wide = chunks_of(rows, divide_up(channels * bytes_of(type), 16)).count;
@@ -51,8 +51,9 @@ struct RowsOfThread {
   }
 };
 
-// Calls merge(from) on threads of block rows 0 .. n-1, so that block row 0 ends up with what all of them had: `from` is
-// the thread, counted through the block, whose value is to be merged into the caller's. All threads take part.
+// Combines the values of all block rows into block row 0, by calling merge(from) on threads of block rows 0 .. n-1.
+// `from` is the thread, counted through the block, whose value is to be merged into the caller's. All threads of the
+// block must call this.
 template <class Merge>
 __device__ __forceinline__ void merge_block_rows(Merge&& merge) {
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -64,15 +65,15 @@ __device__ __forceinline__ void merge_block_rows(Merge&& merge) {
   }
 }
 
-// The second kernel's blocks: 8 channels, 32 threads for each.
+// A block of the second kernel has 8 channels with 32 threads each.
 constexpr int kFinalChannels = 8, kFinalThreads = 32;
 
 inline Grid final_grid(int64_t channels) {
   return {{static_cast<uint32_t>(divide_up(channels, kFinalChannels))}, {kFinalChannels, kFinalThreads}};
 }
 
-// The sum of term(chunk) over all chunks, the same value in all threads of a channel. `memory` is shared and free again
-// afterwards. All threads take part; `active` ones have a channel.
+// Returns the sum of term(chunk) over all chunks, the same value in all threads of a channel. `memory` is shared memory
+// that may be reused afterwards. All threads of the block must call this; those that have a channel are `active`.
 template <class Term>
 __device__ float sum_chunks(int64_t count, bool active, float (&memory)[kFinalChannels * kFinalThreads], Term&& term) {
   const unsigned thread = threadIdx.y * kFinalChannels + threadIdx.x;

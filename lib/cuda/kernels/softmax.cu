@@ -6,12 +6,12 @@ namespace dtrain::cuda {
 
 namespace {
 
-// A block a row: rows are a batch's images, too few and too short (10 to some thousand classes) for more to matter.
+// One block per row: rows are the images of a batch, too few and too short (10 to a few thousand classes) to need more.
 constexpr int kThreads = 128, kLanes = 32, kWarps = kThreads / kLanes;
 constexpr unsigned kAllLanes = 0xffffffff;
 
-// combine over all threads of the block, in the same order always; all threads get the result. `memory` is shared and
-// free again afterwards.
+// Combines x over all threads of the block, always in the same order; all threads get the result. `memory` is shared
+// memory that may be reused afterwards.
 template <class Combine>
 __device__ float over_block(float x, float (&memory)[kWarps], Combine&& combine) {
 #pragma unroll
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads) softmax_kernel(const T* x, float* p,
 
 struct BackwardArguments {
   int64_t rows, classes;
-  float right, wrong;  // targets of the label and of the other classes
+  float right, wrong;  // targets of the label's class and of the other classes
   const float *p, *labels, *loss_scale;
 };
 

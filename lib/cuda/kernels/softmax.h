@@ -1,4 +1,4 @@
-// The softmax of a batch and the gradient of its loss. kernels/tensor.h says what holds for all kernels.
+// The softmax of a batch and the gradient of its loss. kernels/tensor.h has the conventions of all kernels.
 #pragma once
 
 #include "cuda/kernels/tensor.h"
@@ -16,10 +16,10 @@ struct Softmax {
 };
 void softmax(const Softmax& softmax, cudaStream_t stream);
 
-// dx = (p - [label]) * loss_scale; with smoothing a: dx[label] = p - 1 + a, others p - a / (classes - 1), times
-// loss_scale. Not divided by the batch.
-//   p [rows, classes], float32    labels [rows], whole numbers below classes (the host has looked)
-//   loss_scale: one float in the device's memory, or absent: 1    dx [rows, classes]
+// dx = (p - [label]) * loss_scale. With smoothing a: dx[label] = (p - 1 + a) * loss_scale, and for the other classes (p
+// - a / (classes - 1)) * loss_scale. Not divided by the batch size.
+//   p [rows, classes], float32    labels [rows], whole numbers below classes (checked on the host)
+//   loss_scale: one float in device memory; null counts as 1    dx [rows, classes]
 // Bytes: rows * classes * (4 + bytes_of(type)) + 4 * rows.
 struct SoftmaxBackward {
   Type type = Type::kFloat32;  // of dx

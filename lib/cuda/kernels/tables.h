@@ -1,6 +1,6 @@
-// Many tensors in one launch: a table of them and a list of chunks, a block a chunk. Both are made once on the host,
-// with the addresses that the memory plan gives out, and stay in the device's memory; a network has hundreds of
-// tensors, most of them small, and a launch for each would cost more than the work.
+// Processing many tensors in one launch: a table of the tensors and a list of chunks, with one block per chunk. Both
+// are made once on the host, with the addresses that the memory plan assigns, and stay in device memory. A network has
+// hundreds of tensors, most of them small, so a launch for each would cost more than the work.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace dtrain::cuda {
 
-// Elements [index * kChunkElements, ...) of a tensor of a table. A chunk keeps 256 threads busy for 16 steps of 4
-// elements: ResNet-50's 25.6 million weights make some 1,700 blocks.
+// Elements [index * kChunkElements, ...) of one tensor of a table. A chunk keeps 256 threads busy for 16 steps of 4
+// elements; the 25.6 million weights of ResNet-50 make about 1,700 blocks.
 struct Chunk {
   int32_t tensor, index;
 };
 constexpr int64_t kChunkElements = 16384;
 
-// All chunks of tensors with these numbers of elements.
+// All chunks of tensors with these element counts.
 inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts) {
   std::vector<Chunk> chunks;
   for (size_t tensor = 0; tensor < counts.size(); tensor++) {
@@ -27,7 +27,7 @@ inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts) {
   return chunks;
 }
 
-// Device pointers to a table; `bytes` is what its operation moves, for the record of its launch.
+// Device pointers to a table. `bytes` is the memory that its operation moves, for the record of its launch.
 template <class Tensor>
 struct Table {
   const Tensor* tensors = nullptr;

@@ -1,22 +1,25 @@
-// How the kernels of this folder see tensors. Said here for all of them:
+// Conventions of all kernels in this folder:
 //
-// Layout: NHWC. A map [n, c, h, w] is `rows` = n*h*w pixels of `channels` numbers each; a batch of vectors has a row an
-// image. From one row to the next it is `pitch` elements, more than the channels in a slice of a concatenation: who
-// writes its slice in place needs no Concat. Tensors that only one kernel reads or writes whole are dense pointers.
+// Layout: NHWC. A map [n, c, h, w] is `rows` = n*h*w pixels of `channels` values each; a batch of vectors has one row
+// per image. Consecutive rows are `pitch` elements apart. The pitch is larger than the channels for a slice of a
+// Concat, so that a kernel can write its slice in place and no copy is needed. Tensors that a single kernel reads or
+// writes as a whole are dense pointers.
 //
-// Numbers: stored as `Type`, computed in float32. Per-channel parameters, gradients of such, statistics and
-// probabilities are float32 in memory too. No operation contracts a multiplication and an addition (compiled with
-// -fmad=false), and no sum depends on the number of processors or on the order in which threads run: the same bits in
-// every run and on every device. Where sums are in reference's order, float32 gives reference's bits.
+// Numbers: stored as `Type`, computed in float32. Per-channel parameters, their gradients, statistics and probabilities
+// are also stored in float32. No operation contracts a multiplication and an addition (compiled with -fmad=false), and
+// no sum depends on the number of multiprocessors or on the order in which threads run, so every run on every device
+// gives the same bits. If a sum has the order of the reference backend, float32 results equal the reference's bit for
+// bit.
 //
-// Speed: all of this is bound by memory. 16 bytes a thread are read at a time where pointers and pitches are multiples
-// of 16 bytes and the channels of 16 bytes' worth; anything else works too, element by element.
+// Speed: these kernels are limited by memory bandwidth. Threads move 16 bytes at a time if pointers, pitches and
+// channels are multiples of 16 bytes; otherwise they move single elements.
 //
-// Memory: pointers are the device's unless said otherwise, borrowed until the stream has done the work. An input may be
-// the output of an elementwise operation, element by element in place; elsewhere they do not overlap.
+// Memory: pointers are device pointers unless stated otherwise, borrowed until the stream has completed the work. An
+// input may be the output of an elementwise operation, which then works in place; otherwise memory must not overlap.
 //
-// Errors: sizes and pointers that no caller without a bug gives are CheckFailed, a launch that fails is a DeviceError.
-// "Bytes" in the headers is what a Launch is recorded with: device memory read and written, each byte counted once.
+// Errors: invalid sizes and pointers, which only a bug can cause, throw CheckFailed; a launch that fails throws
+// DeviceError. "Bytes" in the headers is the amount that a Launch records: device memory read and written, each byte
+// counted once.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +30,7 @@
 
 namespace dtrain::cuda {
 
-// Rows to read, and rows to write. pitch 0: as many elements as the operation has channels (dense).
+// Rows to read, and rows to write. pitch 0: the number of channels of the operation (dense).
 struct In {
   const void* data = nullptr;
   int64_t pitch = 0;

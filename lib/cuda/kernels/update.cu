@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// Four elements a thread: 16 bytes of float32, of which the update moves the most.
+// Four elements per thread are 16 bytes of float32, the type of most data that an update moves.
 constexpr int kTogether = 4;
 
 template <int N>
@@ -32,8 +32,8 @@ __device__ __forceinline__ bool aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
-// Visits a chunk's elements: visit.operator()<4>(at) for four from `at` on where `wide`, visit.operator()<1>(at) for
-// what is left.
+// Visits a chunk's elements: if `wide`, calls visit.operator()<4>(at) for each four elements from `at` on, and
+// visit.operator()<1>(at) for the remaining ones.
 template <class Visit>
 __device__ __forceinline__ void for_each_of(const Chunk& chunk, int64_t count, bool wide, Visit&& visit) {
   const int64_t begin = chunk.index * kChunkElements;
@@ -54,12 +54,12 @@ struct UpdateArguments {
   const LossScale* loss_scale;
 };
 
-// One scalar of each formula for one tensor, rounded to float32 once, where optim::update rounds it.
+// The scalars of the formulas for one tensor, each rounded to float32 once, at the same place as in optim::update.
 struct Scalars {
   float learning_rate, weight_decay, gradient_scale, inverse;
 };
 
-// A gradient that is not a number stays one: both comparisons are false.
+// A NaN stays NaN, because both comparisons are false.
 __device__ __forceinline__ float cut(float g, float clip) {
   return g > clip ? clip : (g < -clip ? -clip : g);
 }
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
 #pragma unroll
     for (int k = 0; k < N; k++) finite = finite && fabsf(g[k]) <= FLT_MAX;
   });
-  // Whoever writes, writes the same.
+  // Several threads may write this, but all write the same value.
   if (!finite) loss_scale->nonfinite = 1;
 }
 

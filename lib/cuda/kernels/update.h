@@ -1,8 +1,9 @@
-// The update of all weights in one launch, and the scale of the loss that keeps float16 gradients in range.
-// kernels/tensor.h says what holds for all kernels.
+// The update of all weights in one launch, and the loss scale that keeps float16 gradients in range. kernels/tensor.h
+// has the conventions of all kernels.
 //
-// What changes from step to step (rate, scales, whether a gradient overflowed) is read from the device's memory, never
-// from the arguments of a launch: a captured step can be replayed as it is, and nobody waits for the host.
+// Values that change from step to step (learning rate, scales, whether a gradient overflowed) are read from device
+// memory, never from launch arguments. So a captured step can be replayed unchanged, and the device never waits for the
+// host.
 #pragma once
 
 #include "cuda/kernels/tables.h"
@@ -10,41 +11,41 @@
 
 namespace dtrain::cuda {
 
-// A learned tensor. Every pointer has `count` elements in one order, whichever that is (KRSC, canonical): an update
-// does not care. weight is the float32 master copy; copy, if there is one, is what the network computes with, written
-// along. Arrays aligned to 16 bytes are moved 4 elements at a time, others one by one.
+// A learned tensor. All pointers have `count` elements in the same order, which may be any (KRSC, canonical). weight is
+// the float32 master copy; copy, if not null, is the copy that the network computes with and is written together with
+// it. If the arrays are aligned to 16 bytes, 4 elements are moved at a time, otherwise one.
 struct UpdateTensor {
   float* weight = nullptr;
-  float* momentum = nullptr;  // absent where the rule keeps none: see Update
+  float* momentum = nullptr;  // null if the rule has none; see Update
   const void* gradient = nullptr;
   void* copy = nullptr;
   int64_t count = 0;
-  double learning_rate = 1;  // multiplies the step's
-  float weight_decay = 0;    // with the tensor's multiplier
+  double learning_rate = 1;  // multiplies that of the step
+  float weight_decay = 0;    // including the tensor's multiplier
   Type gradient_type = Type::kFloat32, copy_type = Type::kFloat32;
 };
 
-// In the device's memory, written by the host before each step.
+// In device memory, written before each step.
 struct StepScalars {
   double learning_rate = 0;  // of the schedule
-  float gradient_scale = 1;  // optim::UpdateStep's: 1 / samples, times the scheme's weight
+  float gradient_scale = 1;  // UpdateStep's in optim: 1 / samples, times the scheme's weight
 };
 
-// In the device's memory: how much larger the gradients in memory are than the loss's. Powers of two, so that dividing
-// by them is exact. Initialise `scale` and `inverse` together, the rest with 0.
+// In device memory: the factor by which gradients in memory are larger than those of the loss. Scales are powers of
+// two, so that dividing by them is exact. Initialize `scale` and `inverse` together, and the rest with 0.
 struct LossScale {
   float scale = 1, inverse = 1;
-  uint32_t nonfinite = 0;   // a gradient of this step is not finite: the update is left out
+  uint32_t nonfinite = 0;   // 1: a gradient of this step is not finite, so the update is skipped
   uint32_t good_steps = 0;  // since the scale last changed
-  uint64_t skipped = 0;     // steps, ever
+  uint64_t skipped = 0;     // count of skipped steps since the start
 };
 
-// w <- the rule's update, with optim::update's arithmetic to the bit: g = gradient * loss_scale.inverse, then
+// Updates w by the rule, bit for bit as optim::update does: g = gradient * loss_scale.inverse, then
 //   g' = clip(gradient_scale * g)
 //   momentum 0:  w <- (1 - lr wd) w - lr g'
 //   sgd:         v <- m v - lr (g' + wd w);  w <- w + v
 //   nag:         h = g' + wd w;  v <- m v + h;  w <- w - lr (h + m v)
-// Nothing is written while loss_scale.nonfinite.
+// Nothing is written if loss_scale.nonfinite is set.
 enum class Rule { kSgd, kNag };
 struct Update {
   Rule rule = Rule::kSgd;
@@ -52,11 +53,11 @@ struct Update {
   double momentum = 0;             // 0: the tensors have no `momentum`
   double clip = 0;                 // 0: off
   const StepScalars* step = nullptr;
-  const LossScale* loss_scale = nullptr;  // absent: 1, and all is finite
+  const LossScale* loss_scale = nullptr;  // null: the scale is 1, and the update is never skipped
 };
 void update(const Update& update, cudaStream_t stream);
 
-// Bytes: per element 8 for the weight, 8 more with momentum, the gradient and the copy.
+// Bytes: per element 8 for the weight, 8 more with momentum, and the sizes of gradient and copy.
 inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) {
@@ -66,7 +67,7 @@ inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// loss_scale->nonfinite becomes 1 if any gradient of the table is infinite or not a number; it is never reset here.
+// Sets loss_scale->nonfinite to 1 if any gradient of the table is infinite or NaN; never resets it.
 // Bytes: the gradients.
 void find_nonfinite(const Table<UpdateTensor>& table, LossScale* loss_scale, cudaStream_t stream);
 inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
@@ -75,7 +76,7 @@ inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// values <- kept, if loss_scale->nonfinite: what a step changed that is left out. Bytes: 8 per element.
+// Copies kept to values if loss_scale->nonfinite is set, to undo the changes of a skipped step. Bytes: 8 per element.
 struct Restore {
   const float* kept = nullptr;
   float* values = nullptr;
@@ -84,9 +85,10 @@ struct Restore {
 };
 void restore_if_nonfinite(const Restore& restore, cudaStream_t stream);
 
-// The end of a step: one that overflowed counts as skipped. A dynamic scale halves after it (not below 1), and doubles
-// after `growth_steps` good ones in a row, up to scale_max; another one stays as it is. nonfinite becomes 0. One
-// thread. Source: Micikevicius et al., "Mixed precision training", arXiv:1710.03740, and its automatic form in Apex.
+// Ends a step. A step with a nonfinite gradient counts as skipped. After it, a dynamic scale is halved (not below 1);
+// after `growth_steps` good steps in a row it is doubled, up to scale_max. A scale that is not dynamic does not change.
+// nonfinite becomes 0. Runs in one thread. Source: Micikevicius et al., "Mixed precision training", arXiv:1710.03740,
+// and the automatic form in Apex.
 struct LossScaleRule {
   bool dynamic = true;
   uint32_t growth_steps = 2000;

@@ -1,5 +1,5 @@
-// What a broken device, driver or library can cause: thrown by DT_CUDA, DT_CUDNN and DT_NCCL with the call's text. The
-// executor or group that it came from is of no further use.
+// Errors of a broken device, driver or library: thrown by DT_CUDA, DT_CUDNN and DT_NCCL with the call's text. The
+// executor or group that threw one must not be used any more.
 #pragma once
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-// Owners of what CUDA's libraries hand out. Create checked, own before the next call can throw; destructors never
-// throw.
+// Owners of handles from CUDA's libraries. Handles are checked and owned before the next call can throw; destructors
+// never throw.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace dtrain::cuda {
 
-// One foreign handle. Destroy(raw) returns a status whose 0 is success, as those of CUDA, cuDNN and NCCL are.
+// Owns one handle. Destroy(raw) must return a status for which 0 is success, as CUDA, cuDNN and NCCL do.
 template <class Raw, auto Destroy>
 class Handle {
  public:
@@ -35,9 +35,9 @@ class Handle {
 using CudaStream = Handle<cudaStream_t, cudaStreamDestroy>;
 using CudaEvent = Handle<cudaEvent_t, cudaEventDestroy>;
 
-// A stream that does not wait for the legacy default stream, on the current device.
+// A stream on the current device that does not synchronize with the legacy default stream.
 CudaStream make_stream();
-// For ordering streams; with `timing`, for measuring them too (which makes each record slower).
+// An event for ordering streams; with `timing` also for measuring, which makes each record slower.
 CudaEvent make_event(bool timing = false);
 
 }  // namespace dtrain::cuda

@@ -1,8 +1,8 @@
-// The one way in which kernels of our own are started.
+// The single way to launch our own kernels.
 //
-// launch_kernel is a seam: runtime/launch.cc gives the kernel to the device; a program that links another definition
-// can record launches instead, or run the kernel on the host (test/cuda/emulator does both). Hence the name and the
-// bytes in a Launch, which CUDA does not need.
+// launch_kernel can be replaced at link time. runtime/launch.cc runs the kernel on the device; another definition can
+// record launches or run the kernel on the host (test/cuda/emulator does both). For this a Launch has the name and the
+// bytes, which CUDA does not need.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace dtrain::cuda {
 
-// Extents of a grid of blocks (x < 2^31, y and z <= 65535), or of a block of threads (at most 1024 in all).
+// Extents of a grid of blocks (x < 2^31, y and z <= 65535), or of a block of threads (at most 1024 in total).
 struct Dim {
   uint32_t x = 1, y = 1, z = 1;
 };
@@ -23,19 +23,19 @@ struct Dim {
 struct Launch {
   const char* name = "";  // of the operation, not of the template
   Dim grid, block;
-  int64_t bytes = 0;  // of device memory, read and written, as the operation's header says: each byte counted once
+  int64_t bytes = 0;  // device memory read and written, each byte counted once, as documented for the operation
   cudaStream_t stream = nullptr;
 };
 
-// A kernel and its arguments, types forgotten. bind(function, arguments) is the plain call of `function` with a copy of
-// the arguments, for code in which a kernel is a function of the host; on the device it is never used.
+// A kernel and its arguments, type-erased. bind(function, arguments) returns a plain call of `function` with a copy of
+// the arguments, for programs in which a kernel is a host function. It is not used on a device.
 struct Kernel {
   const void* function;
   void** arguments;
   std::function<void()> (*bind)(const void* function, void** arguments);
 };
 
-// Queues the kernel. DeviceError if that fails; what fails while it runs is reported by a later call.
+// Queues the kernel. DeviceError if that fails. A failure while the kernel runs is reported by a later call.
 void launch_kernel(const Launch& launch, const Kernel& kernel);
 
 namespace detail {

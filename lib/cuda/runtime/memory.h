@@ -1,8 +1,8 @@
-// Memory of the device, and host memory that the device copies from and to by itself.
+// Device memory, and host memory that the device copies from and to directly.
 //
-// An executor takes each kind once, for the plan of all its tensors, and gives it back with itself: nothing is
-// allocated in a step, so no pool is needed, and freeing (which waits for the whole device) happens where nothing runs
-// any more.
+// An executor allocates each kind once, for the plan of all its tensors, and frees it when it is destroyed. Nothing is
+// allocated in a step, so no pool is needed, and freeing, which waits for the whole device, only happens when nothing
+// runs.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace dtrain::cuda {
 
-// `bytes` of memory on the current device, zero at first, aligned to 256 bytes. Pointers into it mean nothing on the
-// host. DeviceError where there is not so much.
+// `bytes` of memory on the current device, zero at first, aligned to 256 bytes. Its addresses must not be dereferenced
+// on the host. DeviceError if there is not enough memory.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
   explicit DeviceMemory(size_t bytes);
 
-  // The address of an offset in bytes.
+  // The address at an offset in bytes.
   [[nodiscard]] void* at(size_t offset) const { return static_cast<std::byte*>(memory_.get()) + offset; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
 
@@ -28,7 +28,7 @@ class DeviceMemory {
   size_t bytes_ = 0;
 };
 
-// `bytes` of pinned host memory, not cleared: the source of copies that run beside kernels, to any device.
+// `bytes` of pinned host memory, not cleared. Copies between it and any device can run at the same time as kernels.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
@@ -42,7 +42,7 @@ class PinnedMemory {
   size_t bytes_ = 0;
 };
 
-// Pinned memory as a FloatAllocator gives it (tensor/parameter_memory.h), by way of the current device.
+// Pinned memory as a FloatAllocator provides it (tensor/parameter_memory.h), allocated through the current device.
 std::shared_ptr<float> pinned_floats(size_t count);
 
 }  // namespace dtrain::cuda

@@ -1,5 +1,6 @@
-// DT_NCCL(ncclGetVersion(&version)): throws DeviceError unless NCCL says ncclSuccess. For calls without a communicator,
-// and for results that only a bug can cause; what peers and networks cause is a Result (nccl_collective.h).
+// DT_NCCL(ncclGetVersion(&version)): throws DeviceError unless NCCL returns ncclSuccess. For calls without a
+// communicator, and for errors that only a bug can cause. Errors caused by peers and networks are Results
+// (nccl_collective.h).
 #pragma once
 
 #include <nccl.h>
@@ -11,7 +12,8 @@
 
 namespace dtrain::cuda {
 
-// "remote process exited or ...: NCCL's own reason; likely: ...". `reason`: what ncclGetLastError says, or nothing.
+// "NCCL: remote process exited or ...: NCCL's own reason (likely: ...)". `reason`: the text of ncclGetLastError, or
+// empty.
 std::string nccl_error_text(ncclResult_t result, std::string_view reason);
 
 [[noreturn]] void throw_nccl_error(const char* file, int line, const char* call, ncclResult_t result);

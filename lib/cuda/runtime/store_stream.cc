@@ -8,7 +8,7 @@ namespace dtrain::cuda {
 
 namespace {
 
-// CUDA has no wait with a limit: the event is asked for again after this time.
+// CUDA has no wait with a time limit, so the event is polled at this interval.
 constexpr std::chrono::microseconds kPoll{20};
 
 }  // namespace
@@ -21,7 +21,7 @@ Result<> StoreStream::wait(cudaEvent_t event) const {
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     const cudaError_t state = cudaEventQuery(event);
-    // The group is asked in any case: what it gave up is no result, though the event has come.
+    // The group is asked even if the event has occurred, because results of a group that failed are invalid.
     DT_TRY_VOID(watch_(std::chrono::steady_clock::now() - begin));
     if (state == cudaSuccess) return {};
     if (state != cudaErrorNotReady) throw_cuda_error(__FILE__, __LINE__, "cudaEventQuery(event)", state);

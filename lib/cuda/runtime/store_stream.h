@@ -1,8 +1,7 @@
-// The stream of a device in which a store works: what the executor, the group and the optimizer of a device know of
-// each other.
+// The stream of a device in which a store works. The executor, the group and the optimizer of a device share it.
 //
-// A step may be one CUDA graph. The store's calls are made in every step all the same, since they count and stage what
-// changes; but the work that the graph holds is not queued beside it.
+// A step may be one CUDA graph. The store's calls are still made in every step, because they count steps and stage
+// values that change, but work that the graph contains is not queued in addition.
 #pragma once
 
 #include <chrono>
@@ -13,18 +12,18 @@
 
 namespace dtrain::cuda {
 
-// One thread at a time uses it.
+// Only one thread at a time may use it.
 class StoreStream {
  public:
-  // On the device `device`, the current one.
+  // `device` must be the current device.
   explicit StoreStream(int device) : device_(device), stream_(make_stream()) {}
 
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
 
-  // Whether to queue work. false: a graph that is about to run holds it already.
+  // Whether to queue work. false: a graph that is about to run already contains it.
   [[nodiscard]] bool takes_work() const { return !replays_; }
-  // While it lives, a graph with the store's work is about to run.
+  // While it exists, a graph with the store's work is about to run.
   class Replay {
    public:
     explicit Replay(StoreStream& stream) : stream_(stream) { stream_.replays_ = true; }
@@ -36,19 +35,19 @@ class StoreStream {
     StoreStream& stream_;
   };
 
-  // Graphs with work of a group or an optimizer go before these do: whoever owns such graphs says how to drop them,
-  // which nobody calls while a step is on its way. (NCCL keeps what a graph uses until the graph is gone.)
+  // Graphs that contain work of a group or an optimizer must be destroyed before these are, because NCCL keeps what a
+  // graph uses until the graph is gone. The owner of such graphs sets how to drop them. drop_graphs must not be called
+  // during a step.
   void set_drop_graphs(std::function<void()> drop) { drop_graphs_ = std::move(drop); }
   void drop_graphs() const {
     if (drop_graphs_) drop_graphs_();
   }
 
-  // Work that waits for other devices may wait for ever: `watch` is asked again and again while the host waits for the
-  // device, with the time that it has waited, and its Error ends the wait. It sees to it that the device comes to an
-  // end then.
+  // Work that waits for other devices may never end. While the host waits for the device, `watch` is called repeatedly
+  // with the time waited so far, and its Error ends the wait. In that case `watch` must make the device's work end.
   using Watch = std::function<Result<>(std::chrono::steady_clock::duration waited)>;
   void set_watch(Watch watch) { watch_ = std::move(watch); }
-  // Returns when the event has come.
+  // Returns when the event has occurred.
   Result<> wait(cudaEvent_t event) const;
 
  private:

@@ -1,5 +1,4 @@
-// The name of a stream without CUDA's headers: what the interfaces of kernels need to know of it. The same type as in
-// <driver_types.h>.
+// cudaStream_t without CUDA's headers, for the interfaces of kernels. The same type as in <driver_types.h>.
 #pragma once
 
 struct CUstream_st;
