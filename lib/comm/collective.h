@@ -1,8 +1,9 @@
-// What devices do together: sums and copies over arrays that each of them has. One interface for the devices of one
-// process (shared_memory.h), for processes (gloo.h) and for both (hierarchy.h). distributed.md 1.2, R-S2, R-S4.
+// Collective operations: sums and copies over arrays that every rank of a group has. There is one interface for the
+// devices of one process (shared_memory.h), for processes (gloo.h) and for all devices of several processes
+// (hierarchy.h).
 //
-// A group has `size()` ranks. All of them call the same operations in the same order, with arrays of the same length.
-// Between a rank's call and its return its array belongs to the group: others read and write it.
+// A group has `size()` ranks. All ranks must call the same operations in the same order, with arrays of the same
+// length. From a rank's call until it returns, its array belongs to the group: other ranks read and write it.
 #pragma once
 
 #include <cstddef>
@@ -19,36 +20,37 @@ struct Part {
   size_t count = 0;
 };
 
-// What rank `rank` of `size` owns of an array after reduce_scatter: stride = ceil(elements / size), so the last ranks
-// may have less, or nothing.
+// The part of an array that rank `rank` of `size` owns after reduce_scatter. The stride is ceil(elements / size), so
+// the last ranks may own less, or nothing.
 constexpr Part part_of(size_t elements, uint32_t rank, uint32_t size) {
   const size_t stride = (elements + size - 1) / size;
   const size_t begin = stride * rank < elements ? stride * rank : elements;
   return {begin, elements - begin < stride ? elements - begin : stride};
 }
 
-// One rank's end of a group. One thread at a time calls it, but for cancel. Errors: Code::kPeerLost names the rank that
-// did not come within the group's limit; what cancel() was given. After an Error the group is of no further use, and
-// the arrays hold anything.
+// One rank's end of a group. Not thread-safe, except for cancel. Errors: Code::kPeerLost names the ranks that did not
+// take part within the group's time limit; after cancel(), the error that it was given. After an Error the group is
+// unusable and the contents of the arrays are undefined.
 class Collective {
  public:
   virtual ~Collective() = default;
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t size() const = 0;
 
-  // Everybody's array becomes the sum of all.
+  // All arrays become the sum of all arrays.
   virtual Result<> all_reduce(std::span<float> values) = 0;
-  // The rank's part (part_of) of its array becomes the sum of that part of all. The rest of the array: as it was.
+  // This rank's part (part_of) of its array becomes the sum of that part over all ranks. The rest of the array does not
+  // change.
   virtual Result<> reduce_scatter(std::span<float> values) = 0;
-  // Each rank's part goes to all.
+  // Copies each rank's part of its array to all other ranks.
   virtual Result<> all_gather(std::span<float> values) = 0;
-  // The root's array becomes the sum of all; the others' stay as they were.
+  // The root's array becomes the sum of all arrays; the others do not change.
   virtual Result<> reduce(std::span<float> values, uint32_t root) = 0;
-  // The root's array goes to all.
+  // Copies the root's array to all other ranks.
   virtual Result<> broadcast(std::span<float> values, uint32_t root) = 0;
 
-  // From any thread, on any rank: every operation of the group's ranks in this process, open or to come, returns
-  // `error`. The first one counts.
+  // May be called from any thread, on any rank. Every current and future operation of the group's ranks in this process
+  // returns `error`. If called several times, the first error counts.
   virtual void cancel(Error error) = 0;
 };
 

@@ -1,4 +1,4 @@
-// How the ranks of a group find each other before it is there.
+// How the ranks of a group find each other before the group exists.
 #pragma once
 
 #include <chrono>
@@ -15,19 +15,19 @@
 
 namespace dtrain::comm {
 
-// Gives my bytes and gets everybody's, by rank, mine among them; ends in a bounded time. How: the caller's business.
-// Between processes the scheduler carries them; threads of one process hand them over (Board). What it returns is
-// checked, as all that peers say.
+// Takes this rank's bytes and returns the bytes of all ranks, by rank, including its own. Returns within a bounded
+// time. How the bytes travel is up to the caller: between processes the scheduler relays them, between threads of one
+// process a Board does. The result is validated like everything that comes from peers.
 using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
 
-// The processes whose devices make a group. Alone: the default.
+// The processes whose devices form a group. Default: this process alone.
 struct Processes {
   uint32_t rank = 0;
   uint32_t size = 1;
   Exchange exchange = [](std::string mine) -> Result<std::vector<std::string>> { return std::vector{std::move(mine)}; };
 };
 
-// Where the threads of a process hand each other their bytes, once. Outlives its exchanges.
+// Lets the threads of a process exchange their bytes, once. Must outlive its exchanges.
 class Board {
  public:
   explicit Board(uint32_t ranks, std::chrono::seconds limit = std::chrono::seconds(60))
@@ -36,7 +36,7 @@ class Board {
   Exchange of(uint32_t rank) {
     return [this, rank](std::string mine) { return exchange(rank, std::move(mine)); };
   }
-  // Code::kStartup: not all came within the limit, or it was called off.
+  // Code::kStartup: not all ranks arrived within the limit. After call_off(), the error that it was given.
   Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) {
     std::unique_lock lock(mutex_);
     given_[rank] = std::move(mine);
@@ -49,7 +49,7 @@ class Board {
     }
     return given_;
   }
-  // One will not come: the others get `error`.
+  // Reports that a rank will not arrive: the others return `error`.
   void call_off(Error error) {
     const std::lock_guard lock(mutex_);
     if (!off_) off_ = std::move(error);

@@ -15,9 +15,10 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 
-// What one message of a sum carries, 2 MiB, and how many segments are under way while the first of them is added up.
-// 100 MB between 2 and 4 ranks on two busy cores: 47 and 123 ms, gloo's ring 53 and 134 ms. Two segments of 1 MiB, as
-// in that ring, take twice as long: whoever has to wait for a core is too late to keep the connection busy.
+// Elements per message of a sum, 2 MiB, and how many segments are in flight while the first of them is added up.
+// Summing 100 MB on two busy cores takes 47 ms with 2 ranks and 123 ms with 4; gloo's ring takes 53 ms and 134 ms. Two
+// segments of 1 MiB, as in that ring, take twice as long, because a rank that has to wait for a core is too late to
+// keep the connection busy.
 constexpr size_t kSegment = size_t{1} << 19;
 constexpr size_t kDepth = 4;
 
@@ -45,7 +46,7 @@ class GlooGroup final : public Collective {
   using Channel = Links::Channel;
   using Round = Links::Round;
 
-  // The messages of the two halves of an operation.
+  // The channels of the two halves of an operation.
   struct Channels {
     Channel first;
     Channel second;
@@ -73,14 +74,14 @@ class GlooGroup final : public Collective {
   const uint32_t size_;
   std::unique_ptr<Links> links_;
   uint64_t operations_ = 0;
-  size_t segment_ = 0;                // elements
-  Buffer<float> received_;            // kDepth segments for each rank
-  Buffer<float> sum_;                 // of the own part, where it may not go into the array
+  size_t segment_ = 0;                // elements per segment
+  Buffer<float> received_;            // kDepth segments per rank
+  Buffer<float> sum_;                 // sum of the own part, if it must not be written into the array
   std::vector<const float*> inputs_;  // by rank
 };
 
-// The channels' number tells the operation from all others, and from one of another kind, length or root that a peer
-// believes to be the same one.
+// The channel numbers distinguish the operation from all others. They also include its kind, length and root, so a peer
+// whose call differs in these uses other channels.
 Result<GlooGroup::Channels> GlooGroup::begin(std::string_view operation, size_t elements, uint32_t root) {
   constexpr uint64_t kSecond = uint64_t{1} << 63;
   DT_CHECK(root < size_, "root {} of {}", root, size_);
@@ -91,7 +92,7 @@ Result<GlooGroup::Channels> GlooGroup::begin(std::string_view operation, size_t 
   return Channels{{operation, number}, {operation, number | kSecond}};
 }
 
-// Sums, segment by segment, into `sum`, which has the own part's length and may lie in `values`.
+// Sums the own part, segment by segment, into `sum`, which has the part's length and may overlap `values`.
 Result<> GlooGroup::sum_own_part(Channel channel, std::span<float> values, std::span<float> sum) {
   if (size_ == 1) return {};
   const size_t longest = part(values.size(), 0).count;
@@ -115,12 +116,12 @@ Result<> GlooGroup::sum_own_part(Channel channel, std::span<float> values, std::
   return {};
 }
 
-// Each rank's segment goes to it; of the own one all others' come.
+// Sends each rank its segment of this step, and receives the values of all other ranks for this rank's own segment.
 Result<std::unique_ptr<Links::Round>> GlooGroup::post_step(Channel channel, std::span<float> values, size_t step) {
   std::unique_ptr<Round> round = links_->round(channel);
   const Part own = segment_of(part(values.size(), rank_), step);
   for (uint32_t i = 1; i < size_; i++) {
-    const uint32_t peer = (rank_ + i) % size_;  // not all to rank 0 at first
+    const uint32_t peer = (rank_ + i) % size_;  // start at different peers, so that not all send to rank 0 first
     DT_TRY_VOID(receive(*round, peer, received(peer, step, own.count)));
     DT_TRY_VOID(send(*round, peer, at(values, segment_of(part(values.size(), peer), step))));
   }
@@ -137,10 +138,10 @@ void GlooGroup::add_step(std::span<float> values, size_t step, std::span<float> 
   ordered_sum(inputs_, {&to, 1}, 0, segment.count);
 }
 
-// Each rank's part goes to all others, but for `has_all`, which has them. The parts are expected before the first half
-// of an operation: a rank that goes in between is then noticed, and its messages find their place without a round trip.
-// That is safe although the first half still sends what lies there: a part comes from its rank only after that rank has
-// got all of it from here.
+// The second half of an operation: each rank's part goes to all others, except `has_all`, which has them already. The
+// receives are posted before the first half: then a rank that leaves in between is noticed, and its messages can be
+// stored on arrival without a round trip. That is safe although the first half still sends the old contents: a rank
+// sends its part only after it has received all of it from here.
 Result<std::unique_ptr<Links::Round>> GlooGroup::expect_parts(Channel channel, std::span<float> values,
                                                               uint32_t has_all) {
   std::unique_ptr<Round> round = links_->round(channel);
@@ -193,7 +194,8 @@ Result<> GlooGroup::reduce(std::span<float> values, uint32_t root) {
   return part_of_root->finish();
 }
 
-// Each rank gets its part from the root, then they share: nobody sends the whole array to everybody.
+// Each rank gets its part from the root, then all share their parts, so the root need not send the whole array to every
+// rank.
 Result<> GlooGroup::broadcast(std::span<float> values, uint32_t root) {
   DT_TRY(const Channels channels, begin("broadcast", values.size(), root));
   DT_TRY(const std::unique_ptr<Round> parts, expect_parts(channels.second, values, root));

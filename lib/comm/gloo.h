@@ -1,26 +1,30 @@
-// A group of processes over gloo's TCP transport (Debian's libgloo 0.5). distributed.md 1.2, R-S2.
+// A group of processes over gloo's TCP transport (Debian's libgloo 0.5).
 //
-// Only gloo's messages between pairs are used, not its algorithms: a wait inside those cannot be broken off, does not
-// say for whom it waits, and messages of different lengths end the process. An operation here is one or two exchanges
-// in which every rank sends a part to every other: for the same traffic as a ring, in 2 steps instead of 2 (size - 1).
+// It uses only gloo's messages between pairs of ranks, not its algorithms: a wait inside those cannot be interrupted
+// and does not say which rank it waits for, and messages of different lengths abort the process. Here an operation is
+// one or two exchanges in which every rank sends a part to every other. That is the same traffic as in a ring, in 2
+// steps instead of 2 (size - 1).
 //
-// Sums are taken over ranks 0, 1, ... size-1, left to right, as in shared_memory.h: equal bits whichever operation
-// makes them. (R-S4 leaves the order to gloo; this is the order that costs nothing.) float32, native byte order.
+// Sums are taken over ranks 0, 1, ... size-1, from left to right, as in shared_memory.h. The result is the same to the
+// bit for all operations. The values are float32 in native byte order.
 //
-// Memory: up to 8 MiB for each rank, taken by the first sums, and what gloo takes for each message. Two more threads.
+// Memory: up to 8 MiB per rank, allocated by the first sums, and what gloo allocates per message. It runs two
+// additional threads.
 //
-// Errors, after which the group is of no further use; the connections are closed, so that all others hear of it:
-// - A rank is silent for the limit, or has closed its connection while something of it is needed (its process ended,
-//   its group was destroyed or broken off): Code::kPeerLost names the ranks. A closed connection is noticed at once,
-//   also in the middle of a message.
-// - cancel: what it was given, and the waiting operation returns at once. (It wakes the waiting thread and resets the
-//   connections.)
-// - Ranks that call different operations, lengths or roots do not hear each other: Code::kPeerLost after the limit.
-// An operation without elements does nothing, and is no barrier.
+// After any of these errors the group is unusable, and its connections are closed so that all other ranks learn of it:
+// - Code::kPeerLost names the ranks that were silent for the time limit, or that closed their connection while
+//   something was needed from them (the process ended, or its group was destroyed or canceled). A closed connection is
+//   noticed at once, even in the middle of a message.
+// - After cancel, the error that it was given. A waiting operation returns at once: cancel wakes the waiting thread and
+//   resets the connections.
+// - Ranks that call different operations, or with different lengths or roots, do not receive each other's messages:
+//   Code::kPeerLost after the time limit.
 //
-// Who may connect: gloo listens on ports of `listen_ip` while the group comes together. Nothing is encrypted. Each
-// connection is taken only if it brings the secret which its rank has given to the exchange; but a stranger on the
-// network that connects first can keep the group from coming together. The process must ignore SIGPIPE.
+// An operation on zero elements does nothing and is not a barrier.
+//
+// Security: gloo listens on ports of `listen_ip` while the group forms. Nothing is encrypted. A connection is accepted
+// only if it presents the secret that its rank passed through the exchange. But a stranger on the network who connects
+// first can prevent the group from forming. The process must ignore SIGPIPE.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +39,14 @@ namespace dtrain::comm {
 struct GlooOptions {
   uint32_t rank = 0;
   uint32_t size = 1;
-  std::string listen_ip = "127.0.0.1";  // of this machine, as the others reach it; an address, not a name
-  double connect_limit_s = 300;         // for each other rank to connect
-  double wait_limit_s = 300;            // for each message of another rank
+  std::string listen_ip = "127.0.0.1";  // this machine's address as seen by the other ranks; an IP address, not a name
+  double connect_limit_s = 300;         // time limit for each other rank to connect
+  double wait_limit_s = 300;            // time limit for each message from another rank
 };
 
-// Blocks until this rank is connected with all others. `exchange` is called once, not at all with size 1. Besides its
-// errors: Code::kStartup: no such address on this machine, bytes that are no rank's, a stranger; Code::kPeerLost: a
-// rank does not connect.
+// Blocks until this rank is connected to all others. Calls `exchange` once, or not at all if size is 1. Errors: those
+// of `exchange`; Code::kStartup if this machine does not have the address, if the exchange returns bytes that are not a
+// rank's, or if a stranger connects; Code::kPeerLost if a rank does not connect.
 Result<std::unique_ptr<Collective>> make_gloo_group(const GlooOptions& options, const Exchange& exchange);
 
 }  // namespace dtrain::comm

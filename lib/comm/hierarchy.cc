@@ -11,8 +11,8 @@ namespace {
 
 // What the ends of one process share.
 struct Process {
-  std::unique_ptr<Collective> group;  // of processes; the first device's thread alone calls it, but for cancel
-  Buffer<float> scratch;              // the first device makes it; the others use it between two barriers
+  std::unique_ptr<Collective> group;  // used only by the first device's thread, except for cancel
+  Buffer<float> scratch;              // allocated by the first device; the others use it between two barriers
 };
 
 class HierarchyEnd final : public Collective {
@@ -37,11 +37,11 @@ class HierarchyEnd final : public Collective {
   [[nodiscard]] bool is_in_process(uint32_t rank) const { return rank / devices_->size() == process_->group->rank(); }
   [[nodiscard]] size_t padded(size_t elements) const { return part_of(elements, 0, size()).count * size(); }
 
-  // The Result of a step; an Error goes to all other ends as well.
+  // Returns the outcome of a step; passes an Error on to all other ends.
   Result<> all_hear(Result<> outcome);
   Result<> barrier() { return devices_->broadcast({}, 0); }
   Result<> make_scratch(size_t elements);
-  // The first device's scratch becomes the sum of this process's arrays, which stay as they are.
+  // The first device's scratch becomes the sum of this process's arrays, which do not change.
   Result<> sum_into_scratch(std::span<float> values);
 
   std::shared_ptr<Process> process_;
@@ -53,7 +53,7 @@ Result<> HierarchyEnd::all_hear(Result<> outcome) {
   return outcome;
 }
 
-// Padded, so that the parts of a process's devices are, in one piece, that process's part in the group of processes.
+// Padded, so that the parts of a process's devices together are exactly that process's part in the group of processes.
 Result<> HierarchyEnd::make_scratch(size_t elements) {
   if (is_first() && process_->scratch.size() < padded(elements)) process_->scratch = Buffer<float>(padded(elements));
   DT_TRY_VOID(barrier());
@@ -85,7 +85,7 @@ Result<> HierarchyEnd::reduce_scatter(std::span<float> values) {
     DT_TRY_VOID(barrier());
     const Part part = part_of(values.size(), rank(), size());
     std::copy_n(process_->scratch.data() + part.begin, part.count, values.data() + part.begin);
-    return barrier();  // the next operation may enlarge the scratch
+    return barrier();  // the next operation may reallocate the scratch
   }());
 }
 

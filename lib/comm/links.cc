@@ -28,18 +28,18 @@ using Milliseconds = std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
-constexpr uint64_t kWatchSlot = 0;  // nothing is ever sent on it
+constexpr uint64_t kWatchSlot = 0;  // no message is ever sent on it
 constexpr Links::Channel kGreeting = {"the greeting of its peers", 1};
 
-// "[../gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:4711": where in gloo's source is nobody's
-// concern.
+// Strips the position in gloo's source code from a message such as "[../gloo/transport/tcp/pair.cc:598] Connection
+// closed by peer [127.0.0.1]:4711".
 std::string reason(const std::exception& e) {
   const std::string text = e.what();
   const size_t end = text.find("] ");
   return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
 }
 
-// gloo 0.5 crashes on a name that it cannot resolve.
+// Needed because gloo 0.5 crashes on a name that it cannot resolve.
 bool is_address(const std::string& text) {
   std::array<unsigned char, sizeof(in6_addr)> bytes;
   return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
@@ -47,12 +47,13 @@ bool is_address(const std::string& text) {
 
 using Secret = std::array<uint32_t, 4>;
 
-// What a rank gives to the exchange: this, then the address of its socket for each other rank, in order of ranks.
+// What a rank passes to the exchange: this struct, followed by the address of its socket for each other rank, in order
+// of ranks.
 struct Invitation {
   std::array<char, 4> magic = {'D', 'T', 'G', '1'};
   uint32_t rank = 0;
   uint32_t size = 0;
-  Secret secret = {};  // its connections begin with it
+  Secret secret = {};  // its connections start by sending it
 };
 
 struct Message {
@@ -62,15 +63,15 @@ struct Message {
   std::unique_ptr<GlooBuffer> buffer;
   bool is_done = false;
 
-  // False: woken up by abort. Throws what gloo throws; after a timeout gloo has closed all connections.
+  // Returns false if woken by abort. Throws what gloo throws; after a timeout gloo has closed all connections.
   [[nodiscard]] bool wait(Milliseconds limit) const {
     return is_send ? buffer->waitSend(limit) : buffer->waitRecv(limit);
   }
   void abort() const { is_send ? buffer->abortWaitSend() : buffer->abortWaitRecv(); }
 };
 
-// Whether it has come. No other thread may wake it up any more; the one who did so last may have left a false alarm.
-// If it has not come, gloo closes all connections.
+// Whether the message has been sent or received. No other thread may abort the wait at this time, but an earlier abort
+// may still be pending, hence the second attempt. If the message is not done, gloo closes all connections.
 bool has_come(const Message& message) {
   constexpr Milliseconds kNow{1};
   try {
@@ -80,7 +81,8 @@ bool has_come(const Message& message) {
   }
 }
 
-// Why the connection of a buffer that waits for it has ended, if it has. To wait with abort set is to ask.
+// Why the connection of a sentinel buffer has ended; nullopt if it has not. Waiting with an abort pending returns at
+// once, so this polls.
 std::optional<std::string> end_of(GlooBuffer& sentinel) {
   try {
     sentinel.abortWaitRecv();
@@ -105,7 +107,7 @@ class GlooLinks final : public Links {
   Result<> check() override;
   void cancel(Error error) override;
 
-  // For a round: makes a message and sends it on its way; waits until it is done; is no longer interested.
+  // Used by rounds. post: creates a message and starts it. finish: waits until it is done. forget: stops tracking it.
   Result<std::unique_ptr<Message>> post(const Round& round, bool is_send, uint32_t peer, std::span<std::byte> bytes,
                                         Channel channel);
   Result<> finish(Message& message, Channel channel);
@@ -124,7 +126,7 @@ class GlooLinks final : public Links {
   Result<> connect(const std::vector<std::string>& invitations);
   Result<> greet(const std::vector<std::string>& invitations);
 
-  // What has ended the wait for a message.
+  // Why the wait for a message ended.
   enum class End { kDone, kLate, kOther };
   End wait(Message& message);
   bool may_wait(const Message& message);
@@ -141,27 +143,27 @@ class GlooLinks final : public Links {
   const uint32_t rank_;
   const uint32_t size_;
   double wait_limit_s_ = 0;
-  Milliseconds wait_limit_{};  // the same
+  Milliseconds wait_limit_{};  // wait_limit_s_ in milliseconds
   Secret secret_ = {};
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
 
-  std::vector<Message*> open_;  // all that are under way; the caller's thread alone
-  size_t known_losses_ = 0;     // the caller's thread alone
+  std::vector<Message*> open_;  // all messages in flight; used only by the caller's thread
+  size_t known_losses_ = 0;     // used only by the caller's thread
 
-  std::mutex mutex_;                    // what follows
-  const Message* waits_for_ = nullptr;  // the caller's thread does
+  std::mutex mutex_;                    // guards what follows
+  const Message* waits_for_ = nullptr;  // the message that the caller's thread waits for
   std::vector<bool> is_lost_;           // by rank
-  std::vector<uint32_t> lost_;          // in the order of their loss
+  std::vector<uint32_t> lost_;          // in the order in which they were lost
   std::string first_loss_;              // why the first of them was lost
   std::optional<Error> error_;
   bool stop_ = false;
   std::condition_variable stopped_;
 
-  // The watcher's.
+  // Used by the watcher thread.
   std::byte nothing_{};
-  std::unique_ptr<GlooBuffer> any_;                     // told when any connection ends
-  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;  // by rank: told when that rank's ends
+  std::unique_ptr<GlooBuffer> any_;                     // notified when any connection ends
+  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;  // by rank: notified when that rank's connection ends
   std::thread watcher_;
 };
 
@@ -175,7 +177,7 @@ class GlooRound final : public Links::Round {
   GlooRound& operator=(const GlooRound&) = delete;
 
   Result<> send(uint32_t to, std::span<const std::byte> bytes) override {
-    // gloo has one type of buffer for both directions.
+    // gloo uses the same type of buffer for both directions.
     return post(true, to, {const_cast<std::byte*>(bytes.data()), bytes.size()});
   }
   Result<> receive(uint32_t from, std::span<std::byte> bytes) override { return post(false, from, bytes); }
@@ -190,7 +192,7 @@ class GlooRound final : public Links::Round {
 
   GlooLinks& links_;
   const Links::Channel channel_;
-  std::vector<std::unique_ptr<Message>> messages_;  // links_ points to them
+  std::vector<std::unique_ptr<Message>> messages_;  // links_ holds pointers to them
 };
 
 Result<> GlooRound::finish() {
@@ -208,7 +210,7 @@ std::unique_ptr<Links::Round> GlooLinks::round(Channel channel) {
   return std::make_unique<GlooRound>(*this, channel);
 }
 
-// Coming together.
+// Forming the group.
 
 Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
   if (size_ == 1) return {};
@@ -233,7 +235,8 @@ Result<> GlooLinks::listen(const std::string& ip) {
   try {
     device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(ip.c_str()));
     context_ = device_->createContext(static_cast<int>(rank_), static_cast<int>(size_));
-    context_->setTimeout(std::max(wait_limit_ / 5, Milliseconds(1)));  // a pair waits five times as long to connect
+    // Connecting a pair may take five times this timeout.
+    context_->setTimeout(std::max(wait_limit_ / 5, Milliseconds(1)));
     for (uint32_t peer = 0; peer < size_; peer++) {
       if (peer != rank_) context_->createPair(static_cast<int>(peer));
     }
@@ -256,7 +259,8 @@ std::string GlooLinks::invitation() const {
   return bytes;
 }
 
-// What a peer gave to the exchange. Its addresses are as long as ours: both come from one build of gloo, or do not fit.
+// Parses what a peer passed to the exchange. All addresses have the same length if all processes use the same build of
+// gloo.
 Result<Invitation> parse(const std::string& bytes, uint32_t rank, uint32_t size, size_t expected_bytes) {
   Invitation invitation;
   if (bytes.size() != expected_bytes) {
@@ -288,7 +292,7 @@ Result<> GlooLinks::connect(const std::vector<std::string>& invitations) {
   return {};
 }
 
-// Whoever is at the other end has what this rank gave to the exchange, and nobody else.
+// Exchanges secrets with every peer: only the process that took part in the exchange as that rank knows the right one.
 Result<> GlooLinks::greet(const std::vector<std::string>& invitations) {
   std::vector<Secret> came(size_);
   const std::unique_ptr<Round> greetings = round(kGreeting);
@@ -318,7 +322,7 @@ GlooLinks::~GlooLinks() {
   if (watcher_.joinable()) watcher_.join();
 }
 
-// Being together.
+// Messages.
 
 Result<std::unique_ptr<Message>> GlooLinks::post(const Round& round, bool is_send, uint32_t peer,
                                                  std::span<std::byte> bytes, Channel channel) {
@@ -347,7 +351,7 @@ Result<> GlooLinks::finish(Message& message, Channel channel) {
   return {};
 }
 
-// Who waits for one rank is woken up when another is lost: that one may be what the first waits for.
+// A thread that waits for one rank is woken when another is lost, because the first may itself depend on the lost one.
 GlooLinks::End GlooLinks::wait(Message& message) {
   while (!message.is_done && may_wait(message)) {
     const Clock::time_point begin = Clock::now();
@@ -370,8 +374,8 @@ GlooLinks::End GlooLinks::wait(Message& message) {
   return message.is_done ? End::kDone : End::kOther;
 }
 
-// Not after an error, nor when a rank is lost that has not sent or taken all that it should have; nor for a message
-// that was found to be done while looking for that.
+// False after an error, if a lost rank has not sent or taken all that it should have, or if the search for such
+// messages finds that this one is done.
 bool GlooLinks::may_wait(const Message& message) {
   while (true) {
     {
@@ -387,7 +391,7 @@ bool GlooLinks::may_wait(const Message& message) {
   }
 }
 
-// Whether a rank that is lost owes a message, or has not taken one.
+// Whether a lost rank still owes a message or has not taken one.
 bool GlooLinks::misses_lost() {
   std::vector<bool> is_lost;
   {
@@ -402,7 +406,7 @@ bool GlooLinks::misses_lost() {
   return misses;
 }
 
-// Who is late with a message of this one's round; what comes after that is not due yet.
+// The ranks that are late with messages of this message's round. Messages of later rounds are not due yet.
 std::vector<uint32_t> GlooLinks::late_with(const Message& message) const {
   std::vector<uint32_t> late = {message.peer};
   for (const Message* open : open_) {
@@ -415,7 +419,7 @@ std::vector<uint32_t> GlooLinks::late_with(const Message& message) const {
   return late;
 }
 
-// Ends the group, unless it has ended already; returns its error.
+// Ends the group unless it has ended already, and returns its error.
 Result<> GlooLinks::break_off(bool is_late, const Message& message, Channel channel) {
   const std::vector<uint32_t> late = is_late ? late_with(message) : std::vector<uint32_t>();
   {
@@ -463,9 +467,10 @@ void GlooLinks::lose(uint32_t peer, const std::string& why) {
   if (waits_for_ != nullptr) waits_for_->abort();
 }
 
-// A message that never comes is awaited from every rank: gloo tells its buffer when the connection ends, whatever else
-// is under way. Awaited once: anything sent later could reach a peer that is done and closes, which would then reset
-// the connection instead of ending it, and what others have still to read from it would be lost.
+// Posts receives, from every rank, for a message that never comes. gloo notifies their buffers when the connection
+// ends, whatever else is in flight. They are posted only once: anything sent later could reach a peer that is done and
+// closing. That would reset the connection instead of ending it, and the data that others have yet to read from it
+// would be lost.
 void GlooLinks::post_sentinels() {
   any_ = make_buffer(&nothing_, sizeof nothing_);
   for (uint32_t peer = 0; peer < size_; peer++) {
@@ -480,11 +485,11 @@ void GlooLinks::post_sentinels() {
   }
 }
 
-// Sleeps until the first connection ends, then looks after the rest: others are ending too, or soon will.
+// Sleeps until the first connection ends, then polls all connections, since others are ending too or soon will.
 void GlooLinks::watch() {
   try {
     any_->waitRecv(kForever);
-  } catch (const std::exception&) {  // a connection has ended; which one the sentinels know
+  } catch (const std::exception&) {  // a connection has ended; the sentinels know which one
   }
   std::unique_lock lock(mutex_);
   while (!stop_) {

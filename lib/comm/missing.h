@@ -1,4 +1,4 @@
-// How errors of this room name ranks.
+// How the errors of this folder name ranks.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ std::string_view name_of(Operation operation) {
   return kNames[static_cast<size_t>(operation)];
 }
 
-// What a rank has come for.
+// The operation that a rank has arrived for.
 struct Call {
   Operation operation = Operation::kAllReduce;
   std::span<float> values = {};
@@ -38,7 +38,7 @@ struct Call {
   }
 };
 
-// Like part_of, but whole cache lines, so that no two ranks write into one.
+// Like part_of, but in whole cache lines, so that no two ranks write to the same line.
 Part stripe_of(size_t elements, uint32_t rank, uint32_t size) {
   constexpr size_t kLine = 64 / sizeof(float);
   const Part lines = part_of((elements + kLine - 1) / kLine, rank, size);
@@ -50,8 +50,8 @@ void copy(const float* from, float* to, Part part) {
   std::memcpy(to + part.begin, from + part.begin, part.count * sizeof(float));
 }
 
-// What the ends share. An operation has three phases: all come (limited, may be given up), all work without the lock,
-// all are done. Nobody returns in between, whatever has happened: others work on its array.
+// What the ends share. An operation has three phases: all ranks arrive (with a time limit), all work without the lock,
+// all are done. No rank returns in between, whatever happens, because others work on its array.
 class Group {
  public:
   Group(uint32_t size, double wait_limit_s)
@@ -90,17 +90,17 @@ class Group {
   }
 
   const double wait_limit_s_;
-  std::mutex mutex_;  // what follows; calls_ and arrays_ only until all have come
+  std::mutex mutex_;  // guards what follows; calls_ and arrays_ only until all have arrived
   std::condition_variable changed_;
   std::vector<Call> calls_;     // by rank
   std::vector<float*> arrays_;  // by rank
-  std::vector<bool> has_come_;  // by rank, to the operation that has not begun
+  std::vector<bool> has_come_;  // by rank: arrived at the operation that has not begun yet
   std::vector<bool> has_left_;  // by rank
-  uint32_t came_ = 0;           // how many of has_come_
-  uint32_t working_ = 0;        // ranks that are between coming and being done
-  uint64_t begun_ = 0;          // operations that all have come to
-  std::optional<Error> error_;  // the group is of no further use
-  bool is_bug_ = false;         // error_ is one
+  uint32_t came_ = 0;           // number of ranks set in has_come_
+  uint32_t working_ = 0;        // ranks that have arrived and are not done
+  uint64_t begun_ = 0;          // operations at which all ranks have arrived
+  std::optional<Error> error_;  // set: the group is unusable
+  bool is_bug_ = false;         // error_ is due to a bug
 };
 
 Result<> Group::come(uint32_t rank, const Call& call) {
@@ -120,7 +120,7 @@ Result<> Group::come(uint32_t rank, const Call& call) {
   return begun_ == before ? failure() : Result<>{};
 }
 
-// All have come: the operation begins, unless they have come for different things.
+// All have arrived: begins the operation, unless their calls differ.
 void Group::begin() {
   const Call& first = calls_.front();
   for (uint32_t rank = 0; rank < size(); rank++) {
@@ -160,7 +160,7 @@ Result<> Group::failure() const {
   return tl::unexpected(*error_);
 }
 
-// Reads calls_ and arrays_ without the lock: nobody writes them before all are done.
+// Reads calls_ and arrays_ without the lock: they are not written again until all ranks are done.
 void Group::work(uint32_t rank) {
   const Call& call = calls_[rank];
   const size_t elements = call.values.size();
@@ -184,7 +184,7 @@ void Group::work(uint32_t rank) {
   }
 }
 
-// No limit: who works waits for nobody.
+// Without a time limit, because a rank that works waits for nothing.
 Result<> Group::finish() {
   std::unique_lock lock(mutex_);
   if (--working_ == 0) {

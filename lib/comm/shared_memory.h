@@ -1,20 +1,21 @@
-// A group of the devices of one process: they read and write each other's arrays. distributed.md 1.2, R-S4.
+// A group of the devices of one process, which read and write each other's arrays.
 //
-// Sums are taken over ranks 0, 1, ... size-1, left to right, in float32: ((g0 + g1) + g2) + ... Their bits depend on
-// the arrays alone: not on the operation (all_reduce, reduce_scatter, reduce), not on who comes first. All ranks work:
-// each takes a stripe of the array and does it for everybody. An operation copies nothing that it need not and takes
-// no memory.
+// Sums are taken over ranks 0, 1, ... size-1, from left to right, in float32: ((g0 + g1) + g2) + ... The bits of the
+// result depend only on the arrays, not on the operation (all_reduce, reduce_scatter, reduce) or the order of arrival.
+// All ranks share the work: each computes one stripe of the array for all others. An operation makes no unnecessary
+// copies and allocates no memory.
 //
-// Threads: one calls at each end, cancel apart. All of them either call flush_denormals or none: a sum is made by
-// whichever rank has the stripe. Nobody spins; a rank that waits leaves its core to the others.
+// Threads: each end is used by one thread at a time, except for cancel. Either all of these threads call
+// flush_denormals or none does, since any rank may compute any part of a sum. Waiting ranks sleep instead of spinning.
 //
-// Errors, after which the group is of no further use, for all ranks alike:
-// - A rank does not come to an operation within the limit, or its end is destroyed: Code::kPeerLost names the ranks
-//   that are missing. Only coming is limited: once all have come nobody waits for anything from outside.
-// - cancel: what it was given. An operation that all have come to is finished first, since its arrays are in use.
-// - Different operations, lengths or roots, or a root that there is not: a bug, and every rank throws CheckFailed.
+// After any of these errors the group is unusable for all ranks:
+// - Code::kPeerLost names the ranks that did not arrive at an operation within the time limit, or whose end was
+//   destroyed. Only the arrival is limited: once all have arrived, no rank waits for anything outside the process.
+// - After cancel, the error that it was given. An operation at which all have arrived is finished first, since its
+//   arrays are in use.
+// - If operations, lengths or roots differ, or the root does not exist, that is a bug: every rank throws CheckFailed.
 //
-// An operation without elements is a barrier.
+// An operation on zero elements is a barrier.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,11 @@
 namespace dtrain::comm {
 
 struct SharedMemoryOptions {
-  double wait_limit_s = 300;  // for a rank to come
+  double wait_limit_s = 300;  // time limit for a rank to arrive
 };
 
-// The ends of ranks 0 .. size-1; size >= 1. They may be destroyed in any order, each when it is in no operation.
+// Returns the ends of ranks 0 .. size-1; size >= 1. They may be destroyed in any order, each while it is not in an
+// operation.
 std::vector<std::unique_ptr<Collective>> make_shared_memory_group(uint32_t size, SharedMemoryOptions options);
 
 }  // namespace dtrain::comm
