@@ -1,13 +1,13 @@
-// How often a thread asks for memory, where allocations.h looks.
+// Counts the allocations of a thread, where allocations.h does the counting.
 #pragma once
 
 namespace dtrain::test {
 
-// Of this thread.
+// For the current thread.
 inline thread_local bool counts_allocations = false;
 inline thread_local int allocations = 0;
 
-// While it lives, nothing counts: for what stands in for somebody else's code.
+// Stops the counting during its lifetime, for code that stands in for somebody else's.
 class PauseCounting {
  public:
   PauseCounting() { counts_allocations = false; }

@@ -1,5 +1,5 @@
-// Counts what a program asks memory for, where a test says so. It replaces every `new` of the program: one file of each
-// includes it.
+// Counts the allocations of a program while a test asks for it. It replaces every `new` of the program, so exactly one
+// file of a program includes it.
 #pragma once
 
 #include <cstdlib>
@@ -7,14 +7,14 @@
 
 #include "support/allocation_count.h"
 
-// Not inlined, or g++ 12 takes the free below for a mistake.
+// Not inlined: otherwise g++ 12 warns about the free() below.
 __attribute__((noinline)) void* operator new(size_t size) {
   if (dtrain::test::counts_allocations) dtrain::test::allocations++;
   void* const memory = std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-// A sanitizer's own would not fit the deletes below.
+// A sanitizer's own version would not match the operators delete below.
 __attribute__((noinline)) void* operator new(size_t size, const std::nothrow_t&) noexcept {
   if (dtrain::test::counts_allocations) dtrain::test::allocations++;
   return std::malloc(size == 0 ? 1 : size);

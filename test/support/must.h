@@ -1,4 +1,5 @@
-// must(f()): the value of a Result that cannot fail in this test; a failure ends the test with the error's text.
+// must(f()) returns the value of a Result that cannot fail in this test. If it does fail, the test ends with the
+// error's text.
 #pragma once
 
 #include <stdexcept>

@@ -1,9 +1,10 @@
-// Runs programs in tests: every process has a deadline and is gone when its object is.
+// Runs programs in tests. Every process has a deadline and is killed together with its process group when its object is
+// destroyed.
 //
 //   const Ended end = run({dtrain, "--kv-store", "dist_sycn"}, {.deadline_s = 5});
 //   CHECK(end.code == 2);
 //
-// or, to do something while it runs:
+// To do something while the program runs:
 //
 //   Process worker({dtrain, "--role", "worker", ...});
 //   REQUIRE(worker.wait_for_output("joined", 10));
@@ -29,20 +30,20 @@
 namespace dtrain::test {
 
 struct ProcessOptions {
-  double deadline_s = 30;                // of run(); then the process group is killed
-  std::string directory;                 // to run in; empty: the test's own
-  std::vector<std::string> environment;  // "NAME=value" to set, "NAME" to remove, over the test's own
+  double deadline_s = 30;                // for run(), which then kills the process group
+  std::string directory;                 // working directory; empty: the test's own
+  std::vector<std::string> environment;  // changes to the test's own: "NAME=value" sets, "NAME" removes
 };
 
 struct Ended {
-  int code = -1;           // exit code; -1 if a signal ended it
-  int signal = 0;          // that ended it
+  int code = -1;           // -1 if a signal ended the process
+  int signal = 0;          // the signal that ended the process
   bool timed_out = false;  // killed at the deadline
   double seconds = 0;
-  std::string output;  // stdout and stderr in the order of arrival
+  std::string output;  // stdout and stderr, in order of arrival
 };
 
-// A child in a process group of its own, its stdout and stderr read through one pipe. One thread uses it.
+// A child process in a process group of its own. Its stdout and stderr are read through one pipe. Not thread-safe.
 class Process {
  public:
   explicit Process(std::vector<std::string> arguments, const ProcessOptions& options = {})
@@ -52,7 +53,7 @@ class Process {
     pid_ = fork();
     if (pid_ < 0) throw std::runtime_error("fork failed");
     if (pid_ == 0) become(arguments, options, ends[1]);
-    setpgid(pid_, pid_);  // here too: whoever comes first
+    setpgid(pid_, pid_);  // in the parent too, because either process may be first
     close(ends[1]);
     output_fd_ = ends[0];
     fcntl(output_fd_, F_SETFL, O_NONBLOCK);
@@ -76,7 +77,7 @@ class Process {
     return !reap();
   }
 
-  // True when `text` has appeared in the output; false at the deadline or when the process ended without it.
+  // Returns true when `text` has appeared in the output, false at the deadline or if the process ends without it.
   bool wait_for_output(const std::string& text, double deadline_s) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_s);
     while (output_.find(text) == std::string::npos) {
@@ -90,7 +91,7 @@ class Process {
     return true;
   }
 
-  // Waits for the process to end; kills its group at the deadline.
+  // Waits until the process ends. Kills its group at the deadline.
   Ended wait(double deadline_s) {
     Ended ended;
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_s);
@@ -110,7 +111,7 @@ class Process {
   }
 
  private:
-  // In the child: never returns.
+  // In the child. Never returns.
   [[noreturn]] static void become(std::vector<std::string>& arguments, const ProcessOptions& options, int output) {
     setpgid(0, 0);
     dup2(output, STDOUT_FILENO);
@@ -135,14 +136,14 @@ class Process {
     _exit(127);
   }
 
-  // True once the process has ended.
+  // Returns true once the process has ended.
   bool reap() {
     if (!reaped_) reaped_ = waitpid(pid_, &status_, WNOHANG) == pid_;
     return reaped_;
   }
-  // Takes what is there, waiting for it at most so long.
+  // Reads the available output. Waits for it at most `wait_ms`.
   void read_output(int wait_ms) {
-    if (closed_) {  // the process is about to end: this is the pause between two looks at it
+    if (closed_) {  // the process is about to end; this pauses the caller's loop
       poll(nullptr, 0, wait_ms);
       return;
     }

@@ -124,7 +124,7 @@ void Audit::on_event(double /*ms*/, uint32_t server, const Machine& machine, con
   check(books, machine);
 }
 
-// What the event alone changes.
+// Changes that follow from the event alone.
 void Audit::before(Books& books, const Event& event) {
   Member& member = books.members[worker_of(event)];
   const Round& round = books.rounds[member.group];
@@ -150,7 +150,7 @@ void Audit::before(Books& books, const Event& event) {
   open_rounds(books);
 }
 
-// A round that nobody added to and that everybody starts after is over.
+// A round is over if it has no gradient and all members of its group start with a later step.
 void Audit::go_on(Books& books, Group group) {
   Round& round = books.rounds[group];
   if (!round.added.empty() || missing(books, group) > 0) return;
@@ -247,7 +247,8 @@ void Audit::on_answer(Books& books, const Answer& answer, const Event& event) {
   check_contents(books, answer);
 }
 
-// What had come when the round opened: of the own group all, of others what the bound promises.
+// Checks that the answer contains what had arrived when the round opened: everything of the own group and, of the
+// others, what the bound promises.
 void Audit::check_contents(const Books& books, const Answer& answer) {
   const Round& round = books.rounds[answer.group];
   const Step lead = std::min(policy_.lead_max.value_or(answer.step), answer.step);
@@ -277,7 +278,7 @@ void Audit::on_reject(Books& books, const Reject& reject, const Event& event) {
   note(kOldRefresh);
 }
 
-// After each event: the machine is where the books are, and nobody waits without a reason.
+// After each event: the machine agrees with the books, and no worker waits without a reason.
 void Audit::check(Books& books, const Machine& machine) {
   require(machine.version() == books.version, "the version is not the number of updates");
   std::optional<Step> least, most;

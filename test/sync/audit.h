@@ -1,6 +1,6 @@
-// Watches a simulation and says what should never have happened. It keeps its own books of who is where, in plain loops
-// over all workers, and compares the machine with them after each event: so it is a second writing of the protocol, the
-// slow and obvious one.
+// Watches a simulation and reports whatever should never have happened. It keeps its own books about all workers, in
+// plain loops, and compares the machine with them after each event. It is a second, slow and obvious implementation of
+// the protocol.
 #pragma once
 
 #include <map>
@@ -22,22 +22,22 @@ class Audit final : public Observer {
   void on_take(uint32_t server, Worker worker, uint64_t number) override;
   void on_begin(double ms, Worker worker, Step step) override;
   void on_incident(Incident incident, Worker worker) override;
-  // What can only be said at the end.
+  // Checks what can only be checked at the end.
   void finish(const Outcome& outcome);
 
-  std::vector<std::string> broken;  // with the number of the event; empty: all held
-  // How often each path was taken, those never taken included: a path that no seed reaches was not tested.
+  std::vector<std::string> broken;  // with the number of the event; empty: nothing was broken
+  // How often each path was taken, including paths that never were: a path that no seed reaches has not been tested.
   std::map<std::string_view, uint64_t> paths;
-  std::string trace;    // of all servers: slice 0.N is server N's
-  Step lead_max = 0;    // rounds by which a worker that began one was ahead of the slowest live one
-  Step spread_max = 0;  // rounds between the fastest and the slowest live worker
+  std::string trace;    // of all servers: slice 0.N is that of server N
+  Step lead_max = 0;    // the most rounds that a worker was ahead of the slowest live one when it began a step
+  Step spread_max = 0;  // the most rounds between the fastest and the slowest live worker
 
  private:
   enum class Gradient : uint8_t { kNone, kAdded, kLate, kApplied };
   struct Member {
     Group group = 0;
     bool live = true;
-    Step next = 0;  // to push
+    Step next = 0;  // the next step that it will push
     std::optional<Step> parked;
     std::vector<Gradient> gradients;  // by step
   };
@@ -46,22 +46,22 @@ class Audit final : public Observer {
     Step open = 0;
     std::vector<Worker> added;
     uint64_t seen = 0;           // version after the last update or Keep
-    std::vector<Step> kept;      // by worker: one past the last step that is in the weights of the last Keep
-    std::vector<Step> promised;  // as `kept`: of the weights when the round opened
+    std::vector<Step> kept;      // by worker: one past its last step that the weights of the last Keep contain
+    std::vector<Step> promised;  // like `kept`, for the weights when the round opened
     uint64_t kept_version = 0;
-    uint64_t computed_with = 0;  // GSP: version of the weights that the first gradient of the round is of
+    uint64_t computed_with = 0;  // GSP: version of the weights that its first gradient was computed with
   };
   struct Sent {  // an answer
     Worker worker = 0;
     uint64_t version = 0;
   };
-  struct Books {  // of a server
+  struct Books {  // of one server
     std::vector<Member> members;
     std::vector<Round> rounds;   // by group
-    std::vector<Step> contents;  // of the weights, as Round::kept
+    std::vector<Step> contents;  // what the weights contain, as in Round::kept
     uint64_t version = 0;
-    std::vector<uint64_t> taken;          // by worker: version of the weights that it took last
-    std::vector<uint64_t> computes_with;  // by worker: of those with which it began its last step
+    std::vector<uint64_t> taken;          // by worker: version of the weights that it received last
+    std::vector<uint64_t> computes_with;  // by worker: version of the weights with which it began its last step
   };
 
   void require(bool holds, std::string_view what);
@@ -86,7 +86,7 @@ class Audit final : public Observer {
   const Policy policy_;
   std::vector<Books> books_;                // by server
   std::vector<Sent> sent_;                  // by number
-  std::vector<std::optional<Step>> begun_;  // by worker: the step that its present process began last
+  std::vector<std::optional<Step>> begun_;  // by worker: the last step that its current process began
   uint64_t events_ = 0;
 };
 

@@ -39,7 +39,7 @@ double ssw(const std::vector<double>& speeds, const Groups& group_of) {
   return sum_of_all;
 }
 
-// The least SSW of all ways to cut ascending speeds into k groups.
+// The smallest SSW of all ways to cut ascending speeds into k groups.
 double least_ssw(const std::vector<double>& ascending, size_t k) {
   double least = std::numeric_limits<double>::infinity();
   for (uint32_t cuts = 0; cuts < 1U << (ascending.size() - 1); cuts++) {
@@ -57,7 +57,7 @@ double least_ssw(const std::vector<double>& ascending, size_t k) {
 
 }  // namespace
 
-// V8, the table of distributed.md 2.7.
+// The speeds of this table have a known best grouping, for each number of groups and by both criteria.
 TEST_CASE("the natural number of groups is chosen, and the variance ratio's on request", "[tools][plan]") {
   const std::vector<double> speeds = {30, 31, 59, 60, 61, 98, 100, 102};
   const Grouping natural = grouping_of(speeds);
@@ -87,7 +87,8 @@ TEST_CASE("groups of any speeds are the best partition into as many", "[tools][p
     INFO("seed " << seed);
     RandomStream random(seed, Use::kTest);
     std::vector<double> speeds(static_cast<size_t>(1 + random.below(9)));
-    // Whole numbers, so that some are equal; far from 0, so that sums of squares would lose them.
+    // Whole numbers, so that some are equal. They are far from 0, so that an implementation based on sums of squares
+    // would lose their differences.
     for (double& speed : speeds) speed = 1e6 + static_cast<double>(random.below(12));
     std::vector<double> ascending = speeds;
     std::sort(ascending.begin(), ascending.end());
@@ -112,7 +113,7 @@ TEST_CASE("equal, few and unusable speeds have groups or an error that names the
   }
   CHECK(grouping_of({10, 30}).group_of == Groups{1, 0});
   CHECK(grouping_of({10, 30}, {.criterion = GroupingOptions::Criterion::kVrc}).chosen_k == 1);
-  // No distance within the groups.
+  // All distances within the groups are 0.
   const Grouping twins = grouping_of({10, 30, 10, 30}, {.criterion = GroupingOptions::Criterion::kVrc});
   CHECK(twins.group_of == Groups{1, 0, 1, 0});
   CHECK(std::isinf(twins.by_k[1].vrc.value()));
@@ -125,7 +126,8 @@ TEST_CASE("equal, few and unusable speeds have groups or an error that names the
 TEST_CASE("a group that is too small joins the nearer neighbour", "[tools][plan]") {
   const std::vector<double> speeds = {30, 60, 61, 62, 80, 100, 101};
   CHECK(grouping_of(speeds).speeds.size() == 4);
-  // 30 has one neighbour, and so the mean on that side of 80 is 53.25, farther away than 100.5.
+  // 30 has only one neighbor. After it has joined, the mean on that side of 80 is 53.25, which is farther away than
+  // 100.5.
   CHECK(grouping_of(speeds, {.min_size = 2}).group_of == Groups{1, 1, 1, 1, 0, 0, 0});
   CHECK(grouping_of(speeds, {.min_size = 4}).group_of == Groups(7, 0));
   CHECK(grouping_of({60, 61, 80, 100, 101}, {.min_size = 2}).group_of == Groups{1, 1, 1, 0, 0});

@@ -24,7 +24,7 @@ uint64_t staleness_of_next_push(Machine& machine, Worker worker) {
 
 }  // namespace
 
-// The sequence of distributed.md 2.1: A B C A B C A A B A C, one letter a complete push of a group.
+// The groups push in the order A B C A B C A A B A C, each letter a complete push.
 TEST_CASE("staleness counts the updates of other groups in between", "[sync]") {
   Machine machine(gsp({0, 1, 2}));
   std::vector<uint64_t> staleness;
@@ -41,7 +41,7 @@ TEST_CASE("a group alone is never stale", "[sync]") {
   CHECK(machine.version() == 45);
 }
 
-// The clock vector of distributed.md 2.4: worker 0 is fast, 1 and 2 stand still.
+// Worker 0 is fast; workers 1 and 2 stand still.
 TEST_CASE("ssp lets a worker begin lead_max steps more than the slowest has done", "[sync]") {
   Machine machine(ssp(3, 2));
   const auto may_begin = [&](Step step) {
@@ -60,8 +60,8 @@ TEST_CASE("ssp lets a worker begin lead_max steps more than the slowest has done
   CHECK(std::get<Answer>(released.back()).step == 3);
 }
 
-// Every event with ranks and steps around the valid ones, from every state that 3 steps of 2 workers reach: the machine
-// says Reject or Drop and never breaks.
+// Sends every event, with ranks and steps around the valid ones, in every state that 3 steps of 2 workers reach. The
+// machine answers with Reject or Drop and stays intact.
 TEST_CASE("no event breaks the machine", "[sync]") {
   const std::vector<Policy> policies = {bsp(2), bsp(2, 1), asp(2), ssp(2, 1), gsp({0, 1}), gsp({0, 1}, 0)};
   const std::vector<uint64_t> numbers = {0, 1, 2, 3, 1000, UINT32_MAX};

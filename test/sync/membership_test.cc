@@ -25,7 +25,7 @@ class Conversation {
     machine.on(now_ms, event, out);
     return out;
   }
-  // Everybody joins in the given order and the job starts at time 0.
+  // All processes join in the given order, and the job starts at time 0.
   void start(uint32_t workers, uint32_t servers, const std::vector<uint32_t>& stops_with = {}) {
     for (uint32_t i = 0; i < workers; i++) (void)say(0, Join{.incarnation = worker(i), .want_rank = i, .job_text = ""});
     for (uint32_t i = 0; i < servers; i++) {
@@ -86,7 +86,7 @@ TEST_CASE("explicit ranks are kept and the others fill the gaps in order of arri
   const std::vector<Incarnation> expected = {9, 11, 5, 7};
   for (size_t i = 0; i < 4; i++) CHECK(start[0].nodes[i].incarnation == expected[i]);
   CHECK(all<Admit>(c.say(5, Ready{})).size() == 4);
-  // Its answer was lost on the way: it gets it again.
+  // Its answer was lost on the way, so it gets it again.
   CHECK(all<Admit>(c.say(6, Join{.incarnation = 5, .job_text = ""})).size() == 1);
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a barrier opens when all live workers are in, counts ranks once, and 
   CHECK(to_text(logged[0].missing) == "worker 2");
   CHECK(all<ReleaseBarrier>(enter(30'002, 2, 0)).size() == 1);
   CHECK(all<RepeatBarrier>(enter(30'003, 1, 0)).size() == 1);
-  // The next one: a worker that is done does not count.
+  // The next barrier: a worker that is done does not count.
   CHECK(enter(30'004, 0, 1).empty());
   CHECK(enter(30'005, 1, 1).empty());
   CHECK(all<ReleaseBarrier>(c.say(30'006, Done{Conversation::worker(2), {}, "", 5})).size() == 1);
@@ -188,7 +188,7 @@ TEST_CASE("a silent process is lost after the timeout, one with a closed stream 
     REQUIRE(notices<StopJob>(out).size() == 2);
     CHECK(notices<StopJob>(out)[0].code == Code::kPeerLost);
     CHECK_THAT(notices<StopJob>(out)[0].message, Catch::Contains("worker 1 was lost: silent for 10001 ms"));
-    // The survivors say goodbye: the scheduler's work is over.
+    // The survivors sign off, which ends the scheduler's work.
     (void)c.say(10'100, Done{Conversation::worker(0), Code::kPeerLost, "", 3});
     const auto last = c.say(10'200, Done{Conversation::server(0), Code::kPeerLost, "", 0});
     REQUIRE(all<End>(last).size() == 1);
@@ -198,7 +198,7 @@ TEST_CASE("a silent process is lost after the timeout, one with a closed stream 
     (void)c.say(100, StreamClosed{Conversation::server(0)});
     CHECK(c.say(1'099, Tick{}).empty());
     CHECK_THAT(notices<StopJob>(c.say(1'100, Tick{}))[0].message, Catch::Contains("server 0 was lost"));
-    CHECK(all<End>(c.say(2'600, Tick{})).size() == 1);  // nobody says goodbye: not for ever
+    CHECK(all<End>(c.say(2'600, Tick{})).size() == 1);  // nobody signs off: the scheduler does not wait forever
   }
   SECTION("closed and back in time") {
     (void)c.say(100, StreamClosed{Conversation::server(0)});
@@ -245,7 +245,7 @@ TEST_CASE("each set of workers stops after the largest number of steps begun in 
   for (uint32_t i = 0; i < 4; i++) {
     CHECK(told[i].to == Conversation::worker(i));
     CHECK(std::get<StopAfter>(told[i].notice).steps == expected[i]);
-    // Who was away hears the same again.
+    // A process that was disconnected gets the same notice again.
     const auto again = notices<StopAfter>(c.say(15, StreamOpened{Conversation::worker(i)}));
     REQUIRE(again.size() == 1);
     CHECK(again[0].steps == expected[i]);
@@ -310,7 +310,7 @@ TEST_CASE("a worker's own failure ends the job with its code and text", "[sync][
   CHECK(notices<StopJob>(out)[0].message == "worker 1 failed: record 7 of train.rec is broken");
 }
 
-// ---- Simulation: the machine with a whole job around it, in virtual time, the weather drawn from a seed.
+// ---- Simulation: the machine and a whole job around it, in virtual time. The weather is drawn from a seed.
 namespace {
 
 enum class Weather { kCalm, kCrash, kSilence, kStop };
@@ -318,16 +318,16 @@ enum class Weather { kCalm, kCrash, kSilence, kStop };
 struct Outcome {
   bool ended = false;
   std::optional<StopJob> failure;
-  std::vector<std::vector<uint64_t>> steps_of_set;  // by set, of the workers that ended by themselves
-  std::vector<std::string> heard;                   // StopJob messages that processes got
-  Millis detection_ms = 0;                          // from the crash until the last survivor knew
+  std::vector<std::vector<uint64_t>> steps_of_set;  // by set: of the workers that ended by themselves
+  std::vector<std::string> heard;                   // messages of the StopJob notices that processes received
+  Millis detection_ms = 0;                          // from the crash until the last survivor knew of it
   Millis stopping_ms = 0;                           // from the signal to the end
   bool survivors_ended = true;
   bool was_stopped = false;
-  bool barrier_was_early = false;  // released while a live worker was not in it
-  bool met_at_epochs_end = false;  // the stop found some workers waiting for an epoch's end
+  bool barrier_was_early = false;  // a barrier was released although a live worker was not in it
+  bool met_at_epochs_end = false;  // the stop found some workers waiting at the end of an epoch
   uint64_t reconnects = 0;
-  uint64_t regrouped = 0;  // times
+  uint64_t regrouped = 0;  // how often
   std::string trace;
 };
 
@@ -371,14 +371,14 @@ class Simulation {
     bool admitted = false, crashed = false, ended = false, stream = false;
     int64_t step_ms_max = 1;
     uint64_t begun = 0;
-    uint64_t applied = 0;  // steps of all workers, as its last answer said
+    uint64_t applied = 0;  // steps of all workers, as of its last answer
     uint64_t epoch = 0;
     uint64_t barriers = 0;
     std::optional<BarrierEnter> in_barrier = {};
-    bool stopping = false;               // has said so at the meeting
-    uint64_t call = 0;                   // its newest one of a barrier
-    bool call_broke = false;             // with the connection
-    std::optional<uint64_t> asked = {};  // the one that the scheduler will answer
+    bool stopping = false;               // it has said so at the meeting
+    uint64_t call = 0;                   // number of its latest call of a barrier
+    bool call_broke = false;             // the call broke with the connection
+    std::optional<uint64_t> asked = {};  // the call that the scheduler will answer
     bool held = false;
     bool waits_at_gate = false;
     std::optional<uint64_t> stop_after = {};
@@ -397,7 +397,7 @@ class Simulation {
     queue_.push({now_ + static_cast<Millis>(delay), order_++, std::move(what)});
   }
   int64_t delay() { return 1 + random_.below(20); }
-  // What a process sends arrives later; a crashed one sends nothing.
+  // What a process sends arrives later. A crashed process sends nothing.
   void send_from(Process& p, Event event) {
     if (!p.crashed) at(delay(), [this, event = std::move(event)] { send(event); });
   }
@@ -436,7 +436,7 @@ class Simulation {
       p.stream = true;
       send(StreamOpened{incarnation(p)});
     });
-    if (std::exchange(p.call_broke, false)) ask_barrier(p);  // once more
+    if (std::exchange(p.call_broke, false)) ask_barrier(p);  // repeat the call
   }
 
   void request_stop() {
@@ -453,7 +453,7 @@ class Simulation {
     if (weather_ == Weather::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
   }
 
-  // BSP and whatever has a bound: one set. GSP: groups. ASP: everybody alone.
+  // BSP and bounded schemes: one set. GSP: the groups. ASP: one set per worker.
   std::vector<uint32_t> draw_sets() {
     std::vector<uint32_t> sets(workers_);
     switch (random_.below(3)) {
@@ -464,7 +464,8 @@ class Simulation {
     return sets;
   }
 
-  // Those that a meeting brings; empty: they stay. Bounds hold for whatever groups there are.
+  // New sets that a meeting brings. Empty: the sets stay as they are. With a bound, there is one set whatever the
+  // groups.
   std::vector<uint32_t> draw_new_sets() {
     std::vector<uint32_t> sets(stops_with_.size());
     if (random_.below(2) == 0) return {};
@@ -472,7 +473,7 @@ class Simulation {
     return sets;
   }
 
-  // A training step: begins when the gate lets it and all of its set have finished the one before.
+  // A training step begins when the gate allows it and all workers of the set have finished the step before.
   void try_begin(Process& p) {
     if (p.crashed || p.ended || p.in_barrier || p.failed) return;
     if (p.epoch == epochs_) return leave(p, std::nullopt);
@@ -502,7 +503,7 @@ class Simulation {
     if (p.applied < (p.epoch + 1) * 10 * workers_) return try_begin(p);
     enter_barrier(p, kMeeting);
   }
-  // Whether one of them stops is in the meeting's sum: then all do.
+  // The meeting's sum says whether any worker stops; then all of them do.
   void after_barrier(Process& p, const BarrierEnter& barrier) {
     if (barrier.name == kMeeting && stopping_meeting_ == barrier.seq) {
       if (!p.stopping) met_at_epochs_end_ = true;
@@ -646,14 +647,14 @@ class Simulation {
   Weather weather_;
   uint32_t workers_ = 1, servers_ = 0;
   uint64_t epochs_ = 0;
-  std::vector<uint32_t> stops_with_;             // as Ready's
-  std::vector<uint32_t> set_of_;                 // as it is now, never empty
-  std::vector<std::vector<uint32_t>> new_sets_;  // by epoch, from its end on
-  std::map<uint64_t, uint64_t> begun_after_;     // by barrier with new sets: the number of steps that all go on from
+  std::vector<uint32_t> stops_with_;             // as in Ready
+  std::vector<uint32_t> set_of_;                 // the current set of each worker; never empty
+  std::vector<std::vector<uint32_t>> new_sets_;  // by epoch; they hold from its end on
+  std::map<uint64_t, uint64_t> begun_after_;     // by barrier with new sets: number of steps from which all continue
   uint64_t regrouped_ = 0;
   std::unique_ptr<Machine> machine_;
   std::vector<Process> processes_;
-  std::vector<std::vector<Process*>> waiting_;  // by set: have finished its step
+  std::vector<std::vector<Process*>> waiting_;  // by set: workers that have finished its step
   uint64_t applied_ = 0;                        // steps
   std::priority_queue<Timed> queue_;
   uint64_t order_ = 0;
@@ -663,7 +664,7 @@ class Simulation {
   std::vector<std::string> heard_;
   std::optional<StopJob> failure_;
   bool early_ = false, met_at_epochs_end_ = false;
-  std::optional<uint64_t> stopping_meeting_;  // its number
+  std::optional<uint64_t> stopping_meeting_;  // number of the meeting
   uint64_t reconnects_ = 0;
   std::string trace_;
 };
@@ -672,7 +673,7 @@ Outcome simulate(uint64_t seed, Weather weather) {
   return Simulation(seed, weather).run();
 }
 
-// The workers of each set have done the same number of steps.
+// True if the workers of each set have done the same number of steps.
 bool sets_agree(const Outcome& run) {
   return std::ranges::all_of(run.steps_of_set, [](const std::vector<uint64_t>& steps) {
     return std::ranges::all_of(steps, [&](uint64_t count) { return count == steps.front(); });
@@ -686,7 +687,7 @@ bool workers_differ(const Outcome& run) {
 
 }  // namespace
 
-// Streams break and come back now and then, and nothing else happens: everybody does every step and leaves.
+// Streams break and are reopened now and then, and nothing else happens: every worker does every step and leaves.
 TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership][sim]") {
   uint64_t reconnects = 0;
   for (uint64_t seed = 1; seed <= 500; seed++) {
@@ -700,11 +701,11 @@ TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership
     REQUIRE(simulate(seed, Weather::kCalm).trace == run.trace);
     reconnects += run.reconnects;
   }
-  CHECK(reconnects > 100);  // a path that no seed took was not tested
+  CHECK(reconnects > 100);  // a path that no seed took has not been tested
 }
 
-// One process dies (its connection closes, or the machine just goes silent): every survivor hears who it was within the
-// timeout (3 s here) + 2 s, and the scheduler ends.
+// One process dies: its connection closes, or its host goes silent. Every survivor learns which process it was within
+// the timeout (3 s here) + 2 s, and the scheduler ends.
 TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][membership][sim]") {
   uint64_t detected = 0;
   for (const Weather weather : {Weather::kCrash, Weather::kSilence}) {
@@ -714,7 +715,7 @@ TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][me
       REQUIRE(run.ended);
       REQUIRE(run.survivors_ended);
       REQUIRE(run.detection_ms <= (weather == Weather::kCrash ? 2'000 : 5'000));
-      if (!run.failure) continue;  // it died after its work, or the job was over before
+      if (!run.failure) continue;  // it died after its work, or the job was already over
       detected++;
       REQUIRE(run.failure->code == Code::kPeerLost);
       REQUIRE_THAT(run.failure->message, Catch::Contains("was lost"));
@@ -724,8 +725,8 @@ TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][me
   CHECK(detected > 100);
 }
 
-// Whenever the signal comes, the workers of each set stop before the same step, and none waits for one that never
-// begins it, nor at an epoch's end for one that never comes.
+// Whenever the signal comes, the workers of each set stop before the same step. No worker waits for one that never
+// begins the step, nor at the end of an epoch for one that never arrives.
 TEST_CASE("a stop finds the workers of each set before the same step", "[sync][membership][sim]") {
   uint64_t stopped = 0, differed = 0, at_epochs_end = 0, regrouped = 0;
   for (uint64_t seed = 1; seed <= 2'000; seed++) {

@@ -15,11 +15,11 @@ using namespace dtrain::sync;
 namespace {
 
 struct Scenario {
-  std::string source;    // as the file should be
-  std::string replayed;  // with the effects that the machine has
+  std::string source;    // as it should be in the file
+  std::string replayed;  // with the effects that the machine returns
 };
 
-// Lines: "# comment", "policy POLICY", "begin STEP" (before the policy), an event, "  effect".
+// Lines: "# comment", "policy POLICY", "begin STEP" (before the policy), an event, or " effect".
 Scenario replay(const std::string& source) {
   Scenario scenario{source, {}};
   std::optional<Machine> machine;
@@ -28,7 +28,7 @@ Scenario replay(const std::string& source) {
     const size_t end = source.find('\n', at);
     const std::string line = source.substr(at, end - at);
     at = end + 1;
-    if (line.rfind("  ", 0) == 0) continue;  // an effect: replaced by today's
+    if (line.rfind("  ", 0) == 0) continue;  // an effect: replaced by the one that the machine returns
     scenario.replayed += line + "\n";
     if (line.empty() || line[0] == '#') continue;
     if (line.rfind("begin ", 0) == 0) {

@@ -1,4 +1,4 @@
-// The schemes against each other, and against the vectors of distributed.md: the machine with sums and an optimiser.
+// Compares the schemes with each other and with results computed by hand: the machine with sums and an optimizer.
 #include <catch2/catch.hpp>
 #include <map>
 #include <sstream>
@@ -13,7 +13,7 @@ using namespace dtrain::sync;
 
 namespace {
 
-// A slice of one weight, as a server has it.
+// A slice of one weight, as on a server.
 class OneWeight {
  public:
   OneWeight(const Policy& policy, double momentum) : machine_(policy), sgd_{.momentum = momentum, .weight_decay = 0} {
@@ -22,7 +22,7 @@ class OneWeight {
     kept_.assign(groups, weight_);
   }
 
-  // Each gradient is 1; divided by members and, if asked for, by staleness.
+  // Each gradient is 1. The sum is divided by the number of members and, if `divide` is true, by the staleness.
   void push(Worker worker, bool divide) {
     std::vector<Effect> effects;
     machine_.on(Push{worker, machine_.clock(worker)}, effects);
@@ -36,7 +36,7 @@ class OneWeight {
     }
   }
   [[nodiscard]] float weight() const { return weight_; }
-  // What the worker would get; nothing: it would wait.
+  // What the worker would get; nullopt if it would wait.
   std::optional<float> pull(Worker worker, Step step) {
     std::vector<Effect> effects;
     machine_.on(Pull{worker, step}, effects);
@@ -59,7 +59,7 @@ class OneWeight {
   std::vector<float> sums_, kept_;
 };
 
-// The effects of a trace in order, without where weights are kept: schemes differ in that by nature.
+// The effects of a trace in order, without Keep: schemes keep weights at different times by nature.
 std::string without_keeps(const std::string& trace) {
   std::istringstream lines(trace);
   std::string text;
@@ -69,7 +69,7 @@ std::string without_keeps(const std::string& trace) {
   return text;
 }
 
-// Versions of the weights with which each step was computed.
+// Lists the version of the weights with which each step was computed.
 class Versions final : public Observer {
  public:
   void on_event(double, uint32_t, const Machine& machine, const Event&, std::span<const Effect> effects) override {
@@ -130,7 +130,7 @@ const Weather kLossy = {
 
 }  // namespace
 
-// V4: A has two members, B one; updates of A, B, B, A have Y = 1, 2, 1, 3.
+// Group A has two members, B one. The updates of A, B, B, A have staleness Y = 1, 2, 1, 3.
 TEST_CASE("gsp divides by members and staleness", "[sync]") {
   const auto weights = [](double momentum) {
     OneWeight server(gsp({0, 0, 1}), momentum);
@@ -162,7 +162,6 @@ TEST_CASE("a member's weights do not change while another group updates", "[sync
   CHECK(server.weight() < 0.8f);
 }
 
-// V6, the machine's part.
 TEST_CASE("gsp with one group is bsp", "[sync][sim]") {
   for (uint64_t seed = 1; seed <= 50; seed++) {
     for (const Weather& weather : {Weather{}, kLossy}) {
@@ -194,15 +193,15 @@ TEST_CASE("gsp with a bound and a group a worker is ssp for the same order of ar
 
 TEST_CASE("a bound that is never reached changes nothing", "[sync][sim]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
-    // The bound decides how an epoch ends, so only the first steps are alike.
+    // The bound decides how an epoch ends, so only the first steps are equal.
     const Run bound = run_of(ssp(4, 1000), kLossy, seed), of_asp = run_of(asp(4), kLossy, seed);
     const size_t length = std::min(bound.effects.size(), of_asp.effects.size()) / 4;
     CHECK(bound.effects.substr(0, length) == of_asp.effects.substr(0, length));
   }
 }
 
-// V9's part of the machine: with the same gradients in each round, the weights after round k are the same bits; lost,
-// doubled and late messages change when, but not what.
+// With the same gradients in each round, the weights after round k have the same bits. Lost, duplicated and delayed
+// messages change when a round ends, but not what it contains.
 TEST_CASE("bsp applies the same rounds in any weather", "[sync][sim]") {
   Setting setting = {.policy = bsp(4), .steps = 20, .step_ms = {1, 2, 3, 4}, .jitter = 0.4};
   const auto rounds_of = [&](uint64_t seed) {

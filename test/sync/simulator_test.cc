@@ -25,9 +25,9 @@ constexpr Climate kClimates[] = {{.name = "calm"},
                                  {.name = "crashes", .is_lossy = true, .crash_share = 0.3},
                                  {.name = "returns", .is_lossy = true, .crash_share = 0.4, .return_share = 0.7}};
 
-// Five workers, of which one is 4 times slower and one comes later, and two servers; two epochs. In bad weather
-// messages overtake each other. It ends when about three quarters of the run are over: in the calm everybody must
-// finish.
+// Two epochs with two servers and five workers, of which one is 4 times slower and one comes later. In bad weather
+// messages overtake each other. It ends after about three quarters of the run; in the calm that follows all workers
+// must finish.
 Setting setting_of(const Policy& policy, const Climate& climate) {
   const Weather lossy = {.faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3},
                          .until_ms = 80,
@@ -47,7 +47,7 @@ Setting setting_of(const Policy& policy, const Climate& climate) {
           .joins = {{.step = 3, .count = 1}}};
 }
 
-// When a path of audit.cc can be taken.
+// Whether a path of audit.cc can be taken under a policy and a climate.
 struct Applies {
   bool is_lossy, crashes, returns;
   bool has_groups;  // of several members
@@ -113,7 +113,7 @@ void simulate_seed(const Setting& setting, uint64_t seed, Seen& seen) {
   seen.lead_max = std::max(seen.lead_max, audit.lead_max);
   seen.spread_max = std::max(seen.spread_max, audit.spread_max);
   if (seed % 25 != 0) return;
-  Audit again(setting);  // deterministic, or the seed is worth nothing
+  Audit again(setting);  // must be deterministic, or the seed is worth nothing
   Observer* const again_observers[] = {&again};
   CHECK(simulate(setting, seed, again_observers).seconds == outcome.seconds);
   CHECK(again.trace == audit.trace);
@@ -124,7 +124,8 @@ void simulate_seed(const Setting& setting, uint64_t seed, Seen& seen) {
   CHECK(replay.events == outcome.events);
 }
 
-// What every scheme promises, in audit.cc's words; and whatever may happen has happened in some seed.
+// Checks what every scheme promises, in the words of audit.cc, and that everything that may happen has happened with
+// some seed.
 void simulate_seeds(const Policy& policy) {
   for (const Climate& climate : kClimates) {
     INFO(to_text(policy) << ", " << climate.name);
@@ -136,9 +137,9 @@ void simulate_seeds(const Policy& policy) {
       INFO(path);
       CHECK((count > 0 || !applies.at(path)));
     }
-    // Who comes back may be further behind than the bound: it begins where it had left.
+    // A worker that comes back may be further behind than the bound: it begins where it left.
     if (!policy.lead_max || climate.return_share > 0) continue;
-    CHECK(seen.lead_max == *policy.lead_max);  // reached, but never passed
+    CHECK(seen.lead_max == *policy.lead_max);  // reached, but never exceeded
     CHECK(seen.spread_max == *policy.lead_max + 1);
   }
 }
@@ -164,7 +165,7 @@ TEST_CASE("gsp with a bound keeps its promises in any weather", "[sync][sim]") {
   simulate_seeds(gsp({0, 0, 1, 1, 2}, 1));
 }
 
-// V5 of distributed.md 7.3: random speeds; max clock - min clock <= s + 1 at any time, <= s among workers that compute.
+// Random speeds: max clock - min clock <= bound + 1 at any time, and <= bound among workers that compute.
 TEST_CASE("ssp keeps its bound at any speeds", "[sync][sim]") {
   for (const Step bound : {0, 1, 3, 10}) {
     Seen seen;
@@ -185,17 +186,17 @@ TEST_CASE("without crashes every gradient is applied, in as many updates as the 
     return simulate({.policy = policy, .steps = 9, .epochs = 2, .step_ms = std::vector<double>(workers, 10)}, 1);
   };
   CHECK(outcome_of(bsp(4)).updates == 18);
-  // Who computes when the epoch's last gradient is applied ends its step.
+  // Workers that compute when the epoch's last gradient is applied still finish their step.
   CHECK(outcome_of(asp(4)).updates == 4 * 18 + 3);
   CHECK(outcome_of(ssp(4, 2)).updates == 4 * 18);
   CHECK(outcome_of(gsp({0, 0, 1, 1})).updates == 2 * 18 + 1);
-  CHECK(outcome_of(bsp(4, 1)).updates == 24);  // of 3 each
+  CHECK(outcome_of(bsp(4, 1)).updates == 24);  // of 3 gradients each
   CHECK(outcome_of(bsp(4)).applied == 4 * 18);
-  CHECK(outcome_of(bsp(1)).seconds == Approx(18 * 0.0102 + 2 * 0.0002));  // there and back: 0.2 ms
+  CHECK(outcome_of(bsp(1)).seconds == Approx(18 * 0.0102 + 2 * 0.0002));  // 0.2 ms for a round trip
 }
 
-// Two workers of 10 and 30 ms, an endless network: BSP and SSP take the slow one's time for its steps; without a bound
-// the fast one does three quarters of the work.
+// Two workers of 10 and 30 ms per step on an infinitely fast network. BSP and SSP take the slow worker's time for its
+// steps; without a bound the fast worker does three quarters of the work.
 TEST_CASE("simulated times are what the speeds say", "[sync][sim]") {
   const auto outcome_of = [](const Policy& policy) {
     const NetworkSetting network = {.latency_ms = 0, .gbit_per_s = 0};
@@ -211,23 +212,24 @@ TEST_CASE("simulated times are what the speeds say", "[sync][sim]") {
   CHECK(of_asp.workers[0].steps == 90);
   CHECK(of_asp.workers[1].steps == 31);
   CHECK(of_bsp.staleness == std::map<uint64_t, uint64_t>{{1, 60}});
-  CHECK(of_asp.staleness.rbegin()->first == 4);  // the slow one's: three updates of the fast one in between
+  CHECK(of_asp.staleness.rbegin()->first == 4);  // of the slow worker: the fast one makes three updates in between
 }
 
-// 4 workers send 1 MB each to a server that takes 1 Gbit/s: one after the other, 8 ms each, and back again.
+// 4 workers send 1 MB each to a server with 1 Gbit/s: one after the other, 8 ms each, and the same on the way back.
 TEST_CASE("messages queue for the line of a server", "[sync][sim]") {
   const NetworkSetting network = {.latency_ms = 1, .gbit_per_s = 1, .bytes = 1'000'000};
   const Outcome one =
       simulate({.policy = bsp(4), .steps = 1, .step_ms = std::vector<double>(4, 10), .network = network}, 1);
-  // First weights: 1 ms there, the last of four answers 1 + 4 x 8 ms later; then 10 ms, and 1 + 4 x 8 ms each way, but
-  // the first worker had begun 3 x 8 ms before the last one, so only the last one's gradient counts.
+  // First weights: 1 ms for the request; the last of four answers arrives 1 + 4 x 8 ms later. Then 10 ms of computing,
+  // and 1 + 4 x 8 ms each way. The first worker began 3 x 8 ms before the last one, though, so on the way to the server
+  // only the last gradient counts.
   CHECK(one.seconds * 1000 == Approx(1 + 33 + 10 + 9 + 33));
   Setting two = {.policy = bsp(4), .servers = 2, .steps = 1, .step_ms = std::vector<double>(4, 10), .network = network};
   CHECK(simulate(two, 1).seconds < one.seconds);
   CHECK(simulate(two, 1).bytes == one.bytes);
 }
 
-// No time is asserted, but were an event to look at all workers, this would take minutes.
+// No time is asserted. If an event looked at all workers, this test would take minutes.
 TEST_CASE("ten thousand workers are simulated", "[sync][sim]") {
   constexpr uint32_t kWorkers = 10000;
   std::vector<Group> groups(kWorkers);

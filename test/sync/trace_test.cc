@@ -10,7 +10,7 @@ using namespace dtrain::sync;
 
 namespace {
 
-// Two slices of two workers, and one that begins anew.
+// A trace of two slices with two workers each; one slice begins anew.
 std::string example() {
   std::string text;
   const auto feed = [&](SliceName name, Machine& machine, const Event& event) {
@@ -49,8 +49,8 @@ TEST_CASE("a trace is replayed byte for byte", "[sync][trace]") {
   CHECK(run.events == 6);
 }
 
-// Each byte changed, and the trace cut anywhere: said at a line not before it, unless it is still a trace, of something
-// else ("begin 9" in front of a leave).
+// Changes each byte, and cuts the trace at each place. The difference is reported at the changed line or a later one,
+// unless the result is a valid trace of something else ("begin 9" in front of a leave).
 TEST_CASE("a trace that is not what the machine did is told apart", "[sync][trace]") {
   const std::string trace = example();
   size_t noticed = 0;
