@@ -15,7 +15,7 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr size_t kOutboxMax = 4 << 20;  // beyond it processes wait to print, as they would for a terminal
+constexpr size_t kOutboxMax = 4 << 20;  // beyond this, processes block when they print, as with a slow terminal
 constexpr auto kReapAfterKill = std::chrono::seconds(5);
 
 int64_t number(const std::string& word) {
@@ -43,11 +43,11 @@ class Agent {
 
   const AgentOptions& options_;
   SignalQueue signals_;
-  std::unique_ptr<LocalHost> host_;  // since the launcher asked to open
+  std::unique_ptr<LocalHost> host_;  // null until the launcher asked to open
   std::chrono::milliseconds kill_after_{0};
   LineSplitter requests_{kMessageMax};
   std::string outbox_;
-  bool ending_ = false;  // the launcher has gone
+  bool ending_ = false;  // the launcher is gone
   bool killed_ = false;
   bool over_ = false;
   Clock::time_point deadline_ = Clock::now() + options_.silence_max;
@@ -162,7 +162,7 @@ void Agent::flush() {
 
 void Agent::on_deadline() {
   if (!ending_) return launcher_gone();
-  over_ = killed_;  // a process in the kernel's hands can outlast even KILL
+  over_ = killed_;  // a process stuck in the kernel can survive SIGKILL
   if (killed_) return;
   killed_ = true;
   host_->kill();

@@ -1,12 +1,21 @@
-// The part of a launcher that is on another host: it starts there what the launcher asks for, tells what becomes of it,
-// and ends all of it when the launcher ends, however that comes about (R-L4).
+// The agent is the launcher's part on another host. It starts the processes that the launcher asks for, reports what
+// happens to them, and ends all of them when the launcher ends, however that happens. See docs/protocol.md, "Failure".
 //
-// Messages (message.h). The agent greets, is asked, and answers:
+// Messages (message.h), after the agent's greeting:
 //
-//   dtrain-agent PROTOCOL BUILD                       it is there
-//   open JOB KILL_AFTER_MS MARK                       -> opened 1|0: is there a file MARK? (so it shares the run
-//   directory) start N ROLE RANK COUNT ARGUMENT... VARIABLE...   process N signal S, kill to all processes alive the
-//   launcher is there out N LINE, err N LINE, end N STATUS PEAK_RSS     of process N failed CODE TEXT and that was all
+//   dtrain-agent PROTOCOL BUILD        the greeting, when the agent is ready
+//
+// From the launcher:
+//   open JOB KILL_AFTER_MS MARK        answered by `opened 1` if the file MARK exists here, else `opened 0`: if it
+//                                      exists, this host shares the launcher's run directory
+//   start N ROLE RANK COUNT ARGUMENT... VARIABLE...     starts process N with COUNT arguments
+//   signal S, kill                     sends signal S, or SIGKILL, to all processes
+//   alive                              the launcher is still there
+//
+// From the agent:
+//   out N LINE, err N LINE             process N printed a line on stdout or stderr
+//   end N STATUS PEAK_RSS              process N ended
+//   failed CODE TEXT                   an error; the agent ends
 #pragma once
 
 #include <chrono>
@@ -21,14 +30,14 @@ inline constexpr const char* kGreeting = "dtrain-agent";
 inline constexpr auto kAliveInterval = std::chrono::seconds(5);
 
 struct AgentOptions {
-  int in = 0, out = 1;  // messages; made non-blocking
+  int in = 0, out = 1;  // carry the messages; made non-blocking
   std::string build_id;
-  std::string record_root;  // job_record.h
-  // A launcher that says nothing for so long is gone, though the network did not tell.
+  std::string record_root;  // see job_record.h
+  // A launcher that has sent nothing for this long is considered gone, even if the connection is still open.
   std::chrono::milliseconds silence_max = std::chrono::seconds(30);
 };
 
-// Blocks until the launcher has gone and all processes have ended. The process has one thread.
+// Returns when the launcher is gone and all processes have ended. The calling process must have a single thread.
 Result<> run_agent(const AgentOptions& options);
 
 }  // namespace dtrain::launch

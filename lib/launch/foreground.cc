@@ -35,12 +35,13 @@ sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-// Those that the child takes; blocked in both processes from before the fork, so that none is lost.
+// The signals that are passed on to the child. They are blocked in both processes from before the fork, so that none is
+// lost.
 sigset_t passed_on() {
   return set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
 }
 
-// Passes signals on while the other thread may be stuck in a write to the terminal.
+// Passes signals on in a thread of its own, because the main thread may be blocked in a write to the terminal.
 class SignalThread {
  public:
   explicit SignalThread(pid_t child) : child_(child), taken_(passed_on()) {
@@ -62,7 +63,7 @@ class SignalThread {
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
 
-  // Readable when the window has changed its size.
+  // Readable when the window size has changed.
   [[nodiscard]] int resized_fd() const { return resized_.get(); }
 
  private:
@@ -83,7 +84,7 @@ class SignalThread {
       default: ::kill(child_, signal);
     }
   }
-  // The default action, which only this thread lets through.
+  // Performs the signal's default action; only this thread unblocks it.
   static void suspend() {
     constexpr std::string_view kHint = "\ndtrain: the job goes on; fg shows it again\n";
     if (::isatty(STDERR_FILENO) != 0) [[maybe_unused]]
@@ -100,7 +101,7 @@ class SignalThread {
   std::thread thread_;
 };
 
-// Until the child has closed its end.
+// Shows messages until the child has closed its end.
 void show_all(UniqueFd& from, const SignalThread& signals, Console& console) {
   LineSplitter splitter(kMessageMax);
   const auto sink = [&](const std::string& message) {
@@ -118,7 +119,7 @@ void show_all(UniqueFd& from, const SignalThread& signals, Console& console) {
 [[noreturn]] void be_child(pid_t parent, Pipe pipe, const std::function<Result<int>(Screen&)>& work) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGHUP);
-  if (::getppid() != parent) ::_exit(job::kExitInternal);  // it died before the line above
+  if (::getppid() != parent) ::_exit(job::kExitInternal);  // the parent died before prctl took effect
   pipe.read.close();
   int code = job::kExitInternal;
   {

@@ -1,8 +1,9 @@
-// The process of a launcher that a user's shell knows, and that alone writes to the terminal.
+// The foreground process of a launcher: the process that the user's shell started, and the only one that writes to the
+// terminal.
 //
-// The launcher's work is done by a child in a process group of its own, which the terminal cannot stop: Ctrl-S, a pager
-// that is not read on, and Ctrl-Z hold up the display and nothing else. What the child shows comes through a pipe
-// (screen.h). If this process ends before its time, kill -9 included, the child gets HUP.
+// The launcher's work is done by a child in a process group of its own, which the terminal cannot stop: Ctrl-S, Ctrl-Z
+// or a pager that is not read only hold up the display. The child's output comes through a pipe (screen.h). If this
+// process ends early, even by kill -9, the child receives SIGHUP.
 #pragma once
 
 #include <functional>
@@ -13,9 +14,9 @@
 
 namespace dtrain::launch {
 
-// Runs `work` in the child, shows what it says, passes INT, TERM, HUP, USR1 and USR2 on to it, and returns its exit
-// code; an Error of `work` is shown, too. In the child those signals are blocked (signal_queue.h takes them). What was
-// ignored before (HUP under nohup) stays ignored. The process has one thread.
+// Runs `work` in the child, shows its output, passes INT, TERM, HUP, USR1 and USR2 on to it, and returns its exit code.
+// An Error of `work` is also shown. In the child those signals are blocked (signal_queue.h receives them). Signals that
+// were ignored before (HUP under nohup) stay ignored. The calling process must have a single thread.
 Result<int> run_in_background(Console& console, const std::function<Result<int>(Screen&)>& work);
 
 }  // namespace dtrain::launch

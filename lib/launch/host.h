@@ -1,7 +1,7 @@
-// Where processes of a job run: this machine (local_host.h), or another one at the end of an ssh (remote_host.h). The
-// supervisor knows only this.
+// The interface to a host on which processes of a job run: this machine (local_host.h), or another one reached by ssh
+// (remote_host.h). The supervisor uses only this interface.
 //
-// A process is known by a number that the caller gives it. All calls are from one thread and none blocks.
+// The caller gives each process a number that identifies it. All calls come from one thread, and none blocks.
 #pragma once
 
 #include <poll.h>
@@ -20,7 +20,7 @@ namespace dtrain::launch {
 
 using Clock = std::chrono::steady_clock;
 
-// A process printed a line. Whatever it printed comes before its End.
+// A process printed a line. All lines of a process come before its End.
 struct Line {
   size_t process = 0;
   std::string text = {};
@@ -28,14 +28,14 @@ struct Line {
 };
 struct End {
   size_t process = 0;
-  int status = 0;  // as wait gives it
+  int status = 0;  // as wait() returns it
   uint64_t peak_rss_bytes = 0;
 };
-// The host itself has something to say: a banner, ssh's complaint.
+// A message of the host itself, such as a login banner or an error message of ssh.
 struct Words {
   std::string text;
 };
-// Nothing more comes from the host; what ran there has ended or will, on its own.
+// The host is lost: no more events come from it. Its processes have ended or will end without the launcher.
 struct Lost {
   Error error;
 };
@@ -46,22 +46,24 @@ class Host {
   Host() = default;
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
-  virtual ~Host() = default;  // ends what still runs
+  virtual ~Host() = default;  // ends all processes that still run
 
-  // Code::kStartup if it cannot be executed, where that shows at once; else the host is Lost.
+  // Code::kStartup if the command cannot be executed and this is known at once; otherwise a Lost event follows.
   virtual Result<> start(size_t process, const Command& command) = 0;
-  virtual void signal(int number) = 0;  // to all that it has started
-  virtual void kill() = 0;              // KILL to all of them
-  // No more calls but for the destructor: several hosts can so come to their end at the same time.
+  virtual void signal(int number) = 0;  // to all processes of this host
+  virtual void kill() = 0;              // sends SIGKILL to all of them
+  // After this only the destructor may be called. Closing several hosts before destroying them lets them end at the
+  // same time.
   virtual void close() = 0;
 
-  // What to poll for, and by when to call take() in any case.
+  // Appends the descriptors to poll; wakes_at() is the time at which take() must be called in any case.
   virtual void watch(std::vector<pollfd>& watched) const = 0;
   [[nodiscard]] virtual std::optional<Clock::time_point> wakes_at() const = 0;
-  // Appends what has happened since.
+  // Appends the events that have happened since the last call.
   virtual void take(std::vector<HostEvent>& events) = 0;
 
-  // It has the launcher's run directory, so that what its processes write there is there. Known once something runs.
+  // Whether the host has the launcher's run directory, so that files that its processes write are visible here. Known
+  // once a process runs.
   [[nodiscard]] virtual bool shares_run_dir() const = 0;
 };
 

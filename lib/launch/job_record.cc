@@ -25,7 +25,7 @@ Result<> make_private_directory(const std::string& path) {
     return fail(Code::kStartup, "cannot create the directory '{}': {}", path, std::strerror(errno));
   }
   struct stat status {};
-  const bool there = ::lstat(path.c_str(), &status) == 0;  // not stat: a link may lead anywhere
+  const bool there = ::lstat(path.c_str(), &status) == 0;  // lstat, because a link may point anywhere
   if (!there || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid() || (status.st_mode & 077) != 0) {
     return fail(Code::kStartup, "'{}' is not a directory of this user alone (mode 700): remove it", path);
   }
@@ -38,7 +38,7 @@ std::string own_prefix() {
   return fmt::format("processes-{}-", name.data());
 }
 
-// It names processes, and none of them runs.
+// True if the record names processes and none of them is running.
 bool has_ended(const fs::path& record) {
   std::istringstream lines(read_file(record.string()).value_or(""));
   std::string role;
@@ -97,7 +97,7 @@ JobRecord::~JobRecord() {
 }
 
 Result<> JobRecord::add(const std::string& role, int rank, pid_t pid) const {
-  DT_TRY_VOID(make_private_directory(directory_));  // remove_ended of another launcher may have found it empty
+  DT_TRY_VOID(make_private_directory(directory_));  // another launcher may have removed the empty directory
   const UniqueFd fd(::open(file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   const std::string line = fmt::format("{} {} {} {}\n", role, rank, pid, process_start_time(pid).value_or(0));
   if (!fd.open() || ::write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
@@ -109,7 +109,7 @@ Result<> JobRecord::add(const std::string& role, int rank, pid_t pid) const {
 std::optional<uint64_t> process_start_time(pid_t pid) {
   const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
   if (!stat) return std::nullopt;
-  // Field 2 is the program's name in brackets, which may contain anything: count from the last bracket.
+  // Field 2 is the program's name in parentheses, which may contain anything, so fields are counted from the last one.
   const size_t bracket = stat->rfind(')');
   if (bracket == std::string::npos) return std::nullopt;
   std::istringstream fields(stat->substr(bracket + 1));

@@ -1,10 +1,10 @@
-// Which processes belong to a job, written down where `dtrain ps` and `dtrain kill` find it: files `processes-HOST-PID`
-// in $XDG_STATE_HOME/dtrain/JOB/, by default ~/.local/state/dtrain/JOB/. (A runtime directory would be removed when the
-// user logs out, while the job runs on.) HOST is there because hosts may share a home; PID is the launcher's or its
-// agent's, of which a job may have several on one machine.
+// Records the processes of a job for `dtrain ps` and `dtrain kill`, in files `processes-HOST-PID` in
+// $XDG_STATE_HOME/dtrain/JOB/, by default ~/.local/state/dtrain/JOB/. (A runtime directory would be removed when the
+// user logs out while the job runs on.) HOST is in the name because hosts may share a home directory. PID is that of
+// the launcher or agent, of which a job may have several on one machine.
 //
-// A line a process: "role rank pid start". `start` is the process's start time in clock ticks after boot (field 22 of
-// /proc/PID/stat): with the pid it names a process for good, while a pid alone is given out again.
+// Each line is one process: "role rank pid start". `start` is the process's start time in clock ticks since boot (field
+// 22 of /proc/PID/stat). Together with the pid it identifies a process, while a pid alone may be reused.
 #pragma once
 
 #include <sys/types.h>
@@ -18,20 +18,21 @@
 
 namespace dtrain::launch {
 
-// $XDG_STATE_HOME/dtrain or ~/.local/state/dtrain; for a user without a home to write to /tmp/dtrain-UID.
+// $XDG_STATE_HOME/dtrain or ~/.local/state/dtrain; /tmp/dtrain-UID for a user without a writable home directory.
 std::string record_root(const job::Environment& environment);
 
-// If `file`, the last part of a path, is a record of this host.
+// True if `file`, a file name without directory, is a record of this host.
 bool is_own_record(const std::string& file);
 
 class JobRecord {
  public:
-  // Makes ROOT/JOB for the user alone. An existing ROOT that is another user's, or open to others, is refused: who
-  // could write there could choose what `dtrain kill` ends. Removes records that this host left when it went down.
+  // Makes ROOT/JOB, accessible only to this user. Fails if ROOT exists and belongs to another user or is accessible to
+  // others, because whoever can write there could choose which processes `dtrain kill` ends. Removes records that were
+  // left behind when this host went down.
   static Result<JobRecord> create(const std::string& root, const std::string& job);
   JobRecord(JobRecord&& other) noexcept : directory_(std::move(other.directory_)) { other.directory_.clear(); }
   JobRecord& operator=(JobRecord&&) = delete;
-  ~JobRecord();  // removes the file, and the job's directory if it was the last one
+  ~JobRecord();  // removes the file, and the job's directory if it is empty then
 
   Result<> add(const std::string& role, int rank, pid_t pid) const;
 
@@ -43,7 +44,7 @@ class JobRecord {
   std::string directory_;
 };
 
-// Nothing if there is no such process.
+// Returns nullopt if there is no such process.
 std::optional<uint64_t> process_start_time(pid_t pid);
 
 }  // namespace dtrain::launch

@@ -9,7 +9,7 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr int kReadsAtEnd = 64;  // its children may go on printing
+constexpr int kReadsAtEnd = 64;  // bounded, because children of the process may go on printing
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Result<> LocalHost::start(size_t process, const Command& command) {
   if (record_) recorded = record_->add(command.role, command.rank, started.pid);
   members_.push_back({process, std::move(started), {}, {}, recorded.has_value()});
   if (recorded) return {};
-  ::kill(members_.back().process.pid, SIGKILL);  // nobody could find it
+  ::kill(members_.back().process.pid, SIGKILL);  // without a record it could not be found
   ::waitpid(members_.back().process.pid, nullptr, 0);
   return recorded;
 }
@@ -39,7 +39,8 @@ void LocalHost::signal(int number) {
   group_.signal(number);
 }
 
-// Each by itself: the group's signal would take the guard too, and with it the hold on the group's id.
+// Signals each process separately: a signal to the group would also kill the guard, which keeps the group's id
+// reserved.
 void LocalHost::kill() {
   for (const Member& member : members_) {
     if (member.running) ::kill(member.process.pid, SIGKILL);
@@ -79,7 +80,7 @@ void LocalHost::reap(Member& member, std::vector<HostEvent>& events) {
   if (!member.running || ::wait4(member.process.pid, &status, WNOHANG, &usage) != member.process.pid) return;
   member.running = false;
   read(member, kReadsAtEnd, events);
-  events.emplace_back(End{member.id, status, static_cast<uint64_t>(usage.ru_maxrss) << 10});  // counted in KiB
+  events.emplace_back(End{member.id, status, static_cast<uint64_t>(usage.ru_maxrss) << 10});  // ru_maxrss is in KiB
 }
 
 }  // namespace dtrain::launch

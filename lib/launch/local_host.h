@@ -1,4 +1,4 @@
-// Processes on this machine, in a group that ends with the launcher, and on record while they run (R-L4).
+// Processes on this machine, in a group that ends with the launcher. They are recorded while they run (job_record.h).
 #pragma once
 
 #include <deque>
@@ -12,9 +12,9 @@
 namespace dtrain::launch {
 
 struct LocalHostOptions {
-  std::string job;                       // a file name; empty: nothing is put on record
-  std::string record_root;               // job_record.h
-  std::chrono::milliseconds kill_after;  // between TERM and KILL when the launcher has died
+  std::string job;                       // used as a file name; empty: processes are not recorded
+  std::string record_root;               // see job_record.h
+  std::chrono::milliseconds kill_after;  // between TERM and KILL after the launcher has died
 };
 
 class LocalHost : public Host {
@@ -45,7 +45,7 @@ class LocalHost : public Host {
   static void read(Member& member, int reads_max, std::vector<HostEvent>& events);
   static void reap(Member& member, std::vector<HostEvent>& events);
 
-  std::optional<JobRecord> record_;  // before the group: the file is there as long as a process is
+  std::optional<JobRecord> record_;  // declared before the group, so that the file exists as long as a process runs
   ProcessGroup group_;
   std::deque<Member> members_;
 };

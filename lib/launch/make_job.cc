@@ -16,23 +16,23 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-// What all commands of one job have in common; a value, for the job keeps it until the scheduler has said its address.
+// What all commands of a job share. A value, because the job keeps it until the scheduler has reported its address.
 struct Common {
   std::string executable, run_dir, host;
-  std::vector<std::string> arguments;    // the user's, but for what is the launcher's alone
-  std::vector<std::string> environment;  // of all, after what the user gave
+  std::vector<std::string> arguments;    // the user's, without those that are only for the launcher
+  std::vector<std::string> environment;  // of all processes, after the variables that the user gave
   Variables variables;
   std::optional<job::Seating> seating;
-  std::vector<job::SshAddress> machines;  // other hosts; empty: all processes are on this one
+  std::vector<job::SshAddress> machines;  // other hosts; empty: all processes run on this one
   std::string remote_executable;
-  std::string address;   // of the scheduler; empty: it finds its own
-  bool loopback = true;  // all processes are on this host, and the user said nothing about addresses
+  std::string address;   // of the scheduler; empty: it determines its own
+  bool loopback = true;  // all processes are on this host, and the user gave no addresses
   bool port_given = false;
 };
 
 bool names_own_address(const job::Flags& flags) {
   const job::LaunchFlags& launch = flags.launch;
-  // Variables of ps-lite name interfaces for jobs on clusters; what stays on this host does without.
+  // ps-lite's variables name interfaces for jobs on clusters; a job on this host ignores them.
   const bool interface = !launch.interfaces.empty() && flags.source("interface") > job::Source::kEnvironment;
   return interface || !launch.advertise.empty() || !launch.bind.empty();
 }
@@ -66,20 +66,20 @@ void append(std::vector<std::string>& list, const std::vector<std::string>& more
   list.insert(list.end(), more.begin(), more.end());
 }
 
-// Where the host file puts a process; nothing: it does not say.
+// The process's seat in the host file; null if the file does not assign one.
 const job::Seat* seat_of(const Common& common, const std::string& role, int rank) {
   if (!common.seating || role == "scheduler") return nullptr;
   const std::vector<job::Seat>& seats = role == "server" ? common.seating->servers : common.seating->workers;
   return &seats[static_cast<size_t>(rank)];
 }
 
-// Command::machine of the seat.
+// The Command::machine of the seat.
 size_t machine_of(const Common& common, const job::Seat& seat) {
   const auto found = std::find(common.machines.begin(), common.machines.end(), seat.ssh);
   return found == common.machines.end() ? 0 : static_cast<size_t>(found - common.machines.begin()) + 1;
 }
 
-// Servers and workers that run there.
+// The number of servers and workers that run on the machine.
 int64_t processes_on(const Common& common, size_t machine) {
   int64_t count = 0;
   for (const auto* seats : {&common.seating->servers, &common.seating->workers}) {
@@ -105,7 +105,7 @@ Command start_of(const Common& common, const std::string& role, int rank) {
                               : role == "server"  ? common.variables.server
                                                   : common.variables.worker);
   append(command.environment, common.environment);
-  // With other hosts the own address of the flags is the scheduler's.
+  // If the job has other hosts, --advertise, --bind and --interface describe the scheduler's host.
   const std::vector<std::string> own = role == "scheduler" ? std::vector<std::string>{"advertise", "interface"}
                                                            : std::vector<std::string>{"advertise", "bind"};
   append(command.arguments, common.machines.empty() ? common.arguments : job::without_flags(common.arguments, own));
@@ -117,7 +117,7 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   return command;
 }
 
-// `task`: its number among servers and workers, as dmlc's trackers count them.
+// `task`: the process's number among servers and workers, as dmlc's trackers count them.
 Command command_for(const Common& common, const std::string& role, int rank, int task, const std::string& scheduler) {
   Command command = start_of(common, role, rank);
   if (common.loopback) append(command.arguments, {"--advertise", kLoopback});
@@ -125,7 +125,7 @@ Command command_for(const Common& common, const std::string& role, int rank, int
     if (!common.address.empty()) append(command.arguments, {"--advertise", common.address});
     return command;
   }
-  // --port is the scheduler's own: the others of this host cannot have it too.
+  // --port is for the scheduler; other processes on this host cannot use the same port.
   append(command.arguments, {"--scheduler", scheduler});
   if (common.port_given) append(command.arguments, {"--port", "0"});
   const size_t colon = scheduler.rfind(':');
@@ -136,7 +136,7 @@ Command command_for(const Common& common, const std::string& role, int rank, int
   return command;
 }
 
-// Servers before workers: a worker that finds its servers there waits less.
+// Servers come before workers, so that workers wait less for their servers.
 std::vector<Command> others(const Common& common, int workers, int servers, const std::string& scheduler) {
   std::vector<Command> commands;
   commands.reserve(static_cast<size_t>(workers) + static_cast<size_t>(servers));
@@ -147,7 +147,7 @@ std::vector<Command> others(const Common& common, int workers, int servers, cons
 
 std::vector<Machine> machines_of(const Common& common, const JobSetting& setting) {
   const job::LaunchFlags& launch = setting.flags.launch;
-  std::vector<std::string> for_agent;  // without it dtrain may not even start
+  std::vector<std::string> for_agent;  // dtrain may need it to start
   for (const std::string& entry : setting.variables.forwarded) {
     if (entry.starts_with("LD_LIBRARY_PATH=")) for_agent.push_back(entry);
   }
@@ -165,7 +165,8 @@ std::vector<Machine> machines_of(const Common& common, const JobSetting& setting
   return machines;
 }
 
-// Detection within the timeout plus 2 s (R-F1); after the scheduler's death the others try again for its grace (R-F2).
+// Processes detect a failure within the heartbeat timeout plus 2 s. If the scheduler dies, they also try to reconnect
+// during its grace period. See docs/protocol.md, "Time limits".
 Limits limits_of(const job::WireFlags& wire) {
   constexpr auto kDetection = std::chrono::seconds(2);
   constexpr auto kSlack = std::chrono::seconds(3);
@@ -176,9 +177,9 @@ Limits limits_of(const job::WireFlags& wire) {
   return limits;
 }
 
-// "lenet-20261121-101500-4f9ac01b" of "runs/lenet-20261121-101500". Drawn, for jobs that others start on the same hosts
-// may have a run directory of the same name. Characters that a shell would not leave alone become '-': the name is
-// typed after `dtrain kill`, and is part of command lines on other hosts.
+// "lenet-20261121-101500-4f9ac01b" for "runs/lenet-20261121-101500". Ends in random digits, because jobs that other
+// users start on the same hosts may have a run directory of the same name. Characters that are special to a shell
+// become '-', because the name is typed after `dtrain kill` and is part of command lines on other hosts.
 std::string job_name(const std::string& run_dir) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
   const std::filesystem::path path(run_dir);
@@ -191,12 +192,12 @@ std::string job_name(const std::string& run_dir) {
   return fmt::format("{}-{}", name.empty() ? "job" : name, job::make_token().substr(0, 8));
 }
 
-// What a resumed job has to be told again.
+// The option that must be repeated to resume the job.
 std::string copied_again(const job::LaunchFlags& launch) {
   return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + shell_line({launch.sync_dst_dir});
 }
 
-// The names of a command's variables.
+// The names of a command's environment variables.
 std::string names_of(const std::vector<std::string>& environment) {
   std::vector<std::string> names;
   names.reserve(environment.size());

@@ -1,5 +1,6 @@
-// Messages between a launcher and its agent on another host (agent.h), a line each: words with blanks between them. The
-// bytes that would end a word or a line, and %, stand as %XX; an empty word is %. So any bytes can be sent.
+// Messages between a launcher and its agent on another host (agent.h). Each message is a line of words separated by
+// blanks. Bytes that would end a word or a line, and %, are written as %XX, and an empty word as %, so any bytes can be
+// sent.
 #pragma once
 
 #include <string>
@@ -10,11 +11,11 @@
 
 namespace dtrain::launch {
 
-// Neither side sends a longer line; what comes in a longer one is refused.
+// Neither side sends a longer line; a longer line that arrives is rejected.
 inline constexpr size_t kMessageMax = 16 << 20;
 
-std::string to_message(const std::vector<std::string>& words);  // ends with the newline
-// Without the newline. Code::kUsage: a % that nothing follows.
+std::string to_message(const std::vector<std::string>& words);  // ends with a newline
+// `line` has no newline. Code::kUsage: a % without two hexadecimal digits after it.
 Result<std::vector<std::string>> parse_message(std::string_view line);
 
 }  // namespace dtrain::launch

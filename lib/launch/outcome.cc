@@ -30,7 +30,7 @@ const char* class_of(int code) {
   }
 }
 
-// The smaller, the nearer to the cause. See root_cause.
+// A smaller value is closer to the cause. See root_cause.
 enum Distance { kOwnCause, kKilled, kLostPeer, kKilledByLauncher, kStopped, kLostPeerWhileStopping };
 
 Distance distance(const Ended& ended) {

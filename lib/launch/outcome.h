@@ -1,4 +1,4 @@
-// What a job's end means: which of several failures was the cause, and the exit code of the whole (R-L6).
+// Evaluates how a job ended: which of several failures was the cause, and the exit code of the job.
 #pragma once
 
 #include <optional>
@@ -11,27 +11,29 @@ namespace dtrain::launch {
 struct Ended {
   std::string name;      // "worker 3"
   std::string role;      // "worker"
-  int code = 0;          // exit code; meaningless when a signal ended it
-  int signal = 0;        // what ended it, 0 if it left by itself
-  bool stopped = false;  // the launcher had asked it to end, or killed it, before it did
-  bool lost = false;     // its host is: nobody knows how it ended
+  int code = 0;          // exit code; meaningless if a signal ended it
+  int signal = 0;        // the signal that ended it; 0 if it exited
+  bool stopped = false;  // the launcher had sent it TERM or KILL before it ended
+  bool lost = false;     // its host was lost, so it is unknown how it ended
 };
 
-// The exit code that stands for `ended` (distributed.md 6.2): its own; after a signal 1 for a crash (SEGV, ABRT, ...),
-// 75 for the launcher's TERM before the process could handle it, else 4 for the scheduler and 5 for the others, whom
-// the rest of the job lost, and 5 for whomever the launcher had to kill.
+// The exit code for `ended`: its own if it exited. After a signal: 1 for a crash (SEGV, ABRT, ...); 75 if the
+// launcher's TERM ended it before the process could handle TERM; 4 for a scheduler that was killed otherwise, because
+// the rest of the job lost it; 5 for any other process, and for every process that the launcher had to kill. See
+// docs/protocol.md, "Failure".
 int code_of(const Ended& ended);
 
-// A signal ended it that is no crash of its own, or its host was lost.
+// True if a signal that is not a crash ended it, or its host was lost.
 bool was_killed(const Ended& ended);
 
 // "ended with code 7 (data)", "was killed by signal 9 (Killed)"
 std::string describe(const Ended& ended);
 
-// The failure that the others followed from. `ended` is in the order of time. Losing a peer is a consequence, and so is
-// stopping on request; so first whoever failed with a cause of its own, then whoever somebody else's signal killed,
-// then who lost a peer, whom the launcher had to kill, who was stopped, who lost a peer that was stopped. Within each
-// the earliest. Nothing if all ended with 0.
+// Returns the index of the failure that caused the others, or nullopt if all processes ended with 0. `ended` must be in
+// the order of time. Losing a peer is a consequence, and so is stopping on request. The order of preference is: a
+// process that failed for a reason of its own; one that was killed by a signal that the launcher did not send; one that
+// lost a peer; one that the launcher had to kill; one that was stopped; one that lost a peer while the job was being
+// stopped. Among equals, the earliest.
 std::optional<size_t> root_cause(const std::vector<Ended>& ended);
 
 // 0 only if every process ended with 0, else the code of the root cause.

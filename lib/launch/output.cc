@@ -26,7 +26,7 @@ void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineS
   std::array<char, 1 << 16> buffer;
   for (int i = 0; fd.open() && i < reads_max; i++) {
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got < 0) return;  // it has no more for now
+    if (got < 0) return;  // no more data for now
     splitter.add({buffer.data(), static_cast<size_t>(got)}, sink);
     if (got == 0) {
       splitter.finish(sink);

@@ -1,4 +1,4 @@
-// What a started process prints.
+// Processing of what a started process prints.
 #pragma once
 
 #include <deque>
@@ -11,7 +11,7 @@
 
 namespace dtrain::launch {
 
-// Cuts a stream of bytes into lines. A line that is longer than `line_max` comes in pieces.
+// Splits a stream of bytes into lines. A line longer than `line_max` is delivered in pieces.
 class LineSplitter {
  public:
   static constexpr size_t kLineMax = 64 << 10;
@@ -20,28 +20,29 @@ class LineSplitter {
   LineSplitter() = default;
   explicit LineSplitter(size_t line_max) : line_max_(line_max) {}
   void add(std::string_view bytes, const Sink& sink);
-  void finish(const Sink& sink);  // the stream has ended: what is left is a line too
+  void finish(const Sink& sink);  // the stream has ended: delivers the rest as a line
 
  private:
   size_t line_max_ = kLineMax;
   std::string rest_;
 };
 
-// What has come from a stream that does not block, line by line, in `reads_max` reads at most. At its end it is closed.
+// Reads from a non-blocking descriptor and splits the data into lines, with at most `reads_max` reads. Closes the
+// descriptor at the end of the stream.
 void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
-inline constexpr int kReadsPerTurn = 16;  // who prints without end does not starve the others
+inline constexpr int kReadsPerTurn = 16;  // bounded, so that a process that prints endlessly does not block the others
 
-// Keeps the first error that a process reports (base/error.h: "error [...] ..." and its lines "  while ..."), and the
-// last lines that it printed, for a process that ends without reporting one.
+// Keeps the first error that a process reports ("error [...] ..." and its lines "  while ...", see base/error.h), and
+// the last lines that it printed, for a process that ends without reporting an error.
 class FirstError {
  public:
   void line(const std::string& line);
-  [[nodiscard]] const std::vector<std::string>& error() const { return error_; }  // empty: it reported none
+  [[nodiscard]] const std::vector<std::string>& error() const { return error_; }  // empty: none was reported
   [[nodiscard]] std::vector<std::string> last_lines() const { return {last_.begin(), last_.end()}; }
 
  private:
   std::vector<std::string> error_;
-  bool open_ = false;  // the next "  while" line belongs to it
+  bool open_ = false;  // the next "  while" line belongs to the error
   std::deque<std::string> last_;
 };
 

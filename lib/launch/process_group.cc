@@ -15,9 +15,9 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr int kNotExecutable = 127;  // as shells say it; nobody reads it, the errno comes through a pipe
+constexpr int kNotExecutable = 127;  // the code that shells use; the launcher gets the errno through a pipe instead
 
-// True when the other ends of `fd` have closed within the time; negative: no limit.
+// True if the other ends of `fd` close within the time; a negative time means no limit.
 bool closes(int fd, int milliseconds) {
   pollfd watched{.fd = fd, .events = 0, .revents = 0};
   int ready = 0;
@@ -34,7 +34,8 @@ void close_all_but(int a, int b) {
   ::close_range(static_cast<unsigned>(high) + 1, ~0U, 0);
 }
 
-// From here to exec or the end of the process only what is safe after a fork: no memory, no locks, no library's state.
+// From here to exec or the end of the process, only operations that are safe after a fork are used: no allocation, no
+// locks, no library state.
 [[noreturn]] void guard(int launcher, int alive, int kill_after_ms, const char* file, const char* directory) {
   ::setpgid(0, 0);
   for (const int ignored : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(ignored, SIG_IGN);
@@ -51,7 +52,7 @@ void close_all_but(int a, int b) {
 
 struct ChildSetup {
   pid_t launcher;
-  pid_t group;  // 0: a new one
+  pid_t group;  // 0: a new group
   int alive;    // -1: none
   int in, out, err, failure;
   char** arguments;
@@ -66,7 +67,7 @@ struct ChildSetup {
   };
   if (::setpgid(0, setup.group) != 0) give_up();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != setup.launcher) ::_exit(kNotExecutable);  // it died before the line above
+  if (::getppid() != setup.launcher) ::_exit(kNotExecutable);  // the launcher died before prctl took effect
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -78,8 +79,8 @@ struct ChildSetup {
   ::_exit(kNotExecutable);
 }
 
-// The launcher's variables, those of `added` in the place of others of that name; of two in `added` the last one
-// counts.
+// The launcher's variables with `added` replacing variables of the same names. If `added` has a name twice, the last
+// one wins.
 std::vector<std::string> environment_with(const std::vector<std::string>& added) {
   const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
   std::vector<std::string> all;
@@ -100,7 +101,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return all;
 }
 
-// 0 once the program runs, else the errno of what failed before.
+// Returns 0 once the program runs, else the errno of the call that failed.
 int wait_for_exec(int fd) {
   int error = 0;
   ssize_t got = 0;
@@ -134,7 +135,8 @@ Result<ProcessGroup> ProcessGroup::create(std::chrono::milliseconds kill_after, 
     guard(launcher.read.get(), alive.read.get(), static_cast<int>(kill_after.count()), leftover_file.c_str(),
           leftover_directory.c_str());
   }
-  ::setpgid(pid, pid);  // both sides do it: the first member may come before the guard has run
+  ::setpgid(pid,
+            pid);  // both sides call it: a member may start before the guard runs
   return ProcessGroup(pid, std::move(launcher.write), std::move(alive.write));
 }
 
@@ -153,7 +155,7 @@ void ProcessGroup::signal(int signal) const {
 
 namespace {
 
-// `input`: what the process reads; closed by the caller.
+// `input`: the descriptor that becomes the process's stdin; the caller closes it.
 Result<Process> start_reading(const Command& command, pid_t group, int alive, int input) {
   std::vector<std::string> arguments = command.arguments;
   std::vector<std::string> environment = environment_with(command.environment);

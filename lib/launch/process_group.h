@@ -1,8 +1,8 @@
-// The processes of a job on this host, as one thing that can be ended with certainty (R-L4).
+// The processes of a job on this host, as a group that is sure to be ended.
 //
-// A guard leads the process group: a small process that does nothing until the launcher's end of a pipe closes, however
-// the launcher ended, kill -9 included. Then it ends the group: TERM, a while, KILL. As long as the guard has not been
-// reaped, no other process can get the group's id, so that a signal to the group never hits a stranger.
+// A guard leads the process group. It is a small process that waits until the launcher's end of a pipe closes, however
+// the launcher ended, even by kill -9. Then it ends the group: TERM, a pause, KILL. Until the guard is reaped, no other
+// process can get the group's id, so a signal to the group never reaches an unrelated process.
 #pragma once
 
 #include <sys/types.h>
@@ -20,24 +20,24 @@ struct Pipe {
   UniqueFd read;
   UniqueFd write;
 };
-// Neither end is inherited by programs. Code::kStartup: there are no more descriptors.
+// Programs that are started do not inherit the ends. Code::kStartup if no descriptors are left.
 Result<Pipe> make_pipe();
 
 class ProcessGroup {
  public:
-  // Starts the guard. It waits `kill_after` between TERM and KILL, and last removes the files `leftovers` and the
-  // directory they are in (both may be empty: nothing).
+  // Starts the guard. It waits `kill_after` between TERM and KILL, and finally removes `leftover_file` and then
+  // `leftover_directory`; empty names mean nothing.
   static Result<ProcessGroup> create(std::chrono::milliseconds kill_after, const std::string& leftover_file,
                                      const std::string& leftover_directory);
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&&) = delete;
-  // Kills everything in the group that still runs, the guard as well.
+  // Kills everything in the group that still runs, including the guard.
   ~ProcessGroup();
 
   [[nodiscard]] pid_t id() const { return id_; }
   void signal(int signal) const;
 
-  // Descriptor that every member inherits and nobody reads: the guard sees the last member's end by it.
+  // A descriptor that every member inherits and nobody reads; it tells the guard when the last member has ended.
   [[nodiscard]] int alive_fd() const { return alive_.get(); }
 
  private:
@@ -49,19 +49,19 @@ class ProcessGroup {
   UniqueFd alive_;
 };
 
-// A started process with the other ends of its streams (non-blocking).
+// A started process and our ends of its streams (non-blocking).
 struct Process {
   pid_t pid = 0;
   UniqueFd out;  // stdout
   UniqueFd err;  // stderr
-  UniqueFd in;   // stdin; closed: it reads from /dev/null
+  UniqueFd in;   // stdin; closed if it reads from /dev/null
 };
 
-// Starts `command` in the group: default signal handling, stdin from /dev/null, TERM when the launcher's thread ends.
-// Code::kStartup if it cannot be executed.
+// Starts `command` in the group, with default signal handling, stdin from /dev/null, and TERM when the launcher's
+// thread ends. Code::kStartup if it cannot be executed.
 Result<Process> start(const Command& command, const ProcessGroup& group);
-// The same in a group of its own, which no terminal's Ctrl-C reaches, with stdin from Process::in. The first argument
-// is looked for in PATH.
+// The same in a new process group, which Ctrl-C on a terminal does not reach, with Process::in as the write end of
+// stdin. The executable is searched for in PATH.
 Result<Process> start_with_input(const Command& command);
 
 }  // namespace dtrain::launch

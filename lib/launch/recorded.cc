@@ -23,9 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kReminderInterval = std::chrono::seconds(10);
-constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process in the kernel's hands can outlast even KILL
+constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process stuck in the kernel can survive SIGKILL
 
-// glibc 2.36 declares them for C alone.
+// glibc 2.36 declares these only for C.
 UniqueFd pidfd_open(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -51,7 +51,8 @@ int64_t seconds_since(uint64_t start) {
       0, static_cast<int64_t>(now - static_cast<double>(start) / static_cast<double>(::sysconf(_SC_CLK_TCK))));
 }
 
-// Code::kStartup: somebody else could have written there what this user would then end.
+// Code::kStartup if another user could have written a record there and so choose which of this user's processes are
+// ended.
 Result<> check_root(const std::string& root) {
   struct stat status {};
   if (::lstat(root.c_str(), &status) != 0) return {};
@@ -71,7 +72,7 @@ void read_record(const fs::path& file, const std::string& job, std::vector<Recor
   }
 }
 
-// A running process that cannot become another one while it is held.
+// A running process whose pid is held by a descriptor, so that signals cannot reach another process.
 struct Held {
   RecordedProcess process;
   UniqueFd fd;
@@ -81,7 +82,7 @@ std::vector<Held> hold(std::vector<RecordedProcess> processes) {
   std::vector<Held> held;
   for (RecordedProcess& process : processes) {
     UniqueFd fd = pidfd_open(process.pid);
-    // Looked at once more, now that the pid is this process's as long as the descriptor is open.
+    // Checked again, because only an open descriptor guarantees that the pid still refers to this process.
     if (!fd.open() || process_start_time(process.pid) != process.start) continue;
     held.push_back({std::move(process), std::move(fd)});
   }
@@ -99,7 +100,7 @@ void drop_ended(std::vector<Held>& held) {
   });
 }
 
-// Drops those that have ended; true when none is left within the time.
+// Drops processes that have ended; returns true if all end within the time.
 bool all_end(std::vector<Held>& held, std::chrono::milliseconds time, const OnWait& on_wait) {
   const auto deadline = Clock::now() + time;
   auto reminder = Clock::now() + kReminderInterval;

@@ -1,5 +1,5 @@
-// Processes of jobs on this machine, found by the records of their launchers (job_record.h), and ended: what `dtrain
-// ps` and `dtrain kill` do (R-L11).
+// Finds the processes of jobs on this machine by their launchers' records (job_record.h), and ends them. Implements
+// `dtrain ps` and `dtrain kill`.
 #pragma once
 
 #include <sys/types.h>
@@ -19,33 +19,34 @@ struct RecordedProcess {
   std::string job, role;
   int rank = 0;
   pid_t pid = 0;
-  uint64_t start = 0;   // as in the record
-  std::string host;     // as the machine calls itself
+  uint64_t start = 0;   // start time, as in the record
+  std::string host;     // the machine's own name
   int64_t seconds = 0;  // since its start
 };
 
-// Those of all jobs of this user that still run: the pid is there, was given out when the record says, and is this
-// user's. `root`: record_root(). Code::kStartup if it is not this user's alone.
+// Returns the processes of all of this user's jobs that still run: the pid exists, has the start time in the record,
+// and belongs to this user. `root`: record_root(). Code::kStartup if other users can access it.
 Result<std::vector<RecordedProcess>> recorded_processes(const std::string& root);
 
-// Called every 10 s while some are still to end, with the time until they are killed.
+// Called every 10 s while processes have not ended yet, with the time left until they are killed.
 using OnWait = std::function<void(const std::vector<RecordedProcess>& left, std::chrono::seconds until_kill)>;
 
-// TERM, `kill_after`, KILL. Those that are left after all, which only the kernel can be the cause of.
+// Sends TERM and, after `kill_after`, KILL. Returns the processes that still run after that, because the kernel does
+// not let them end.
 std::vector<RecordedProcess> end_processes(std::vector<RecordedProcess> processes, std::chrono::milliseconds kill_after,
                                            const OnWait& on_wait = {});
 
-// A table with a heading; plain: a line a process in a form that parse_plain reads.
+// table: a table with a heading. plain: one line per process in the form that parse_plain reads.
 std::string table(const std::vector<RecordedProcess>& processes);
 std::string plain(const std::vector<RecordedProcess>& processes);
-// Lines that are none are passed over: a shell's banner.
+// Skips lines of any other form, such as a shell's banner.
 std::vector<RecordedProcess> parse_plain(const std::vector<std::string>& lines);
 
-// Runs `arguments`, of which the first is the executable, on every host by ssh, all at the same time, for `limit` at
-// most. One Finished a host.
+// Runs `arguments`, starting with the executable, on all hosts by ssh at the same time, for at most `limit`. Returns
+// one Finished per host.
 Result<std::vector<Finished>> ask_hosts(const std::vector<job::SshAddress>& hosts,
                                         const std::vector<std::string>& arguments, std::chrono::seconds limit);
-// Why a host gave no answer.
+// Explains why a host gave no answer.
 std::string complaint(const job::SshAddress& host, const Finished& answer);
 
 }  // namespace dtrain::launch

@@ -22,7 +22,7 @@ int number(const std::string& word) {
   return static_cast<int>(std::strtol(word.c_str(), nullptr, 10));
 }
 
-// Of an agent that may be another build's.
+// Parses the code that an agent sent, which may be of another build.
 Code code_of(const std::string& word) {
   const int code = number(word);
   const bool known = code >= 0 && code <= static_cast<int>(Code::kUnavailable);
@@ -46,7 +46,7 @@ RemoteHost::RemoteHost(RemoteHostOptions options, Process ssh)
 
 RemoteHost::~RemoteHost() {
   close();
-  // Its end of the stream closes when all of it is over there.
+  // The agent's end of the stream closes when all its processes have ended.
   pollfd watched{.fd = ssh_.out.get(), .events = POLLIN, .revents = 0};
   std::array<char, 4096> rest;
   const auto deadline = Clock::now() + kGoodbyeTime;
@@ -85,7 +85,7 @@ void RemoteHost::close() {
   ssh_.in.close();
 }
 
-// Nothing runs there yet.
+// Nothing has been started there yet.
 void RemoteHost::give_up() {
   state_ = State::kOver;
   never_began_ = std::move(waiting_);
@@ -109,7 +109,7 @@ std::optional<Clock::time_point> RemoteHost::wakes_at() const {
 void RemoteHost::take(std::vector<HostEvent>& events) {
   for (const size_t process : never_began_) events.emplace_back(End{process, SIGTERM, 0});
   never_began_.clear();
-  read_words(events);  // first: it says why the other one ended
+  read_words(events);  // read first, because ssh's messages explain why stdout ended
   read_messages(events);
   if (state_ != State::kOver && Clock::now() >= wake_) {
     if (state_ == State::kConnecting) {
@@ -138,7 +138,7 @@ void RemoteHost::send(const std::vector<std::string>& words) {
   flush();
 }
 
-// What ssh does not take now stays: POLLOUT says when it does. An error shows as ssh's end.
+// What ssh does not accept now stays in the outbox until POLLOUT. A write error is noticed when ssh ends.
 void RemoteHost::flush() {
   while (!outbox_.empty() && ssh_.in.open()) {
     const ssize_t put = ::write(ssh_.in.get(), outbox_.data(), outbox_.size());
@@ -163,7 +163,7 @@ void RemoteHost::on_words(const std::string& line, std::vector<HostEvent>& event
 
 void RemoteHost::on_message(const std::string& line, std::vector<HostEvent>& events) {
   if (state_ == State::kOver) return;
-  // Before the greeting the user's shell may have said something there.
+  // Before the greeting, the user's shell may have printed something to stdout.
   if (state_ == State::kConnecting && !line.starts_with(kGreeting)) return on_words(line, events);
   Result<> handled = parse_message(line).and_then([&](const auto& words) { return handle(words, events); });
   if (!handled) lose(std::move(handled.error()).with("talking to " + options_.machine.name), events);
@@ -208,7 +208,7 @@ Result<> RemoteHost::greeted(const std::vector<std::string>& words) {
 
 void RemoteHost::lose(Error error, std::vector<HostEvent>& events) {
   state_ = State::kOver;
-  ssh_.in.close();  // an agent that is there after all ends what it has started
+  ssh_.in.close();  // if the agent is still running, it then ends what it has started
   events.emplace_back(Lost{std::move(error)});
 }
 

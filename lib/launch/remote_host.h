@@ -1,8 +1,8 @@
-// Processes on another machine: an agent there (agent.h) starts them and watches over them, and ssh carries what it is
-// asked and what it tells. One connection a host, however many processes: sshd refuses many at once (MaxStartups).
+// Processes on another machine. An agent there (agent.h) starts and watches them; ssh carries the requests and the
+// answers. There is one connection per host for all its processes, because sshd refuses many at once (MaxStartups).
 //
-// ssh's command line names the host and a shell, nothing else. What the shell runs, and with it every variable, token
-// and command of the job, goes through its standard input.
+// The command line of ssh only names the host and a shell. The script that the shell runs, and all variables, tokens
+// and commands of the job, are sent to its standard input.
 #pragma once
 
 #include <deque>
@@ -18,20 +18,20 @@ namespace dtrain::launch {
 
 struct RemoteHostOptions {
   Machine machine;
-  std::string job;                       // in its record there; a file name
-  std::chrono::milliseconds kill_after;  // between TERM and KILL when the connection has broken
-  std::chrono::milliseconds greet;       // for the agent to be there
-  std::string mark;                      // a file in the launcher's run directory: is it there too?
-  std::string build_id;                  // of this executable
+  std::string job;                       // the job's name in the agent's record; used as a file name
+  std::chrono::milliseconds kill_after;  // between TERM and KILL after the connection has broken
+  std::chrono::milliseconds greet;       // time limit for the agent's greeting
+  std::string mark;  // a file in the launcher's run directory; if it exists there too, the host shares that directory
+  std::string build_id;  // of this executable
   bool allow_mixed_builds = false;
 };
 
 class RemoteHost : public Host {
  public:
-  // Begins to connect. What can go wrong with that comes as Lost: Code::kStartup with ssh's own words, or because there
-  // is no executable or directory; kDenied for another build.
+  // Begins to connect. Failures come as Lost events: Code::kStartup with ssh's own message, or because the executable
+  // or the directory is missing; kDenied for another build.
   static Result<std::unique_ptr<RemoteHost>> create(RemoteHostOptions options);
-  ~RemoteHost() override;  // gives the agent a few seconds to say goodbye
+  ~RemoteHost() override;  // gives the agent a few seconds to end
 
   Result<> start(size_t process, const Command& command) override;
   void signal(int number) override;
@@ -44,7 +44,7 @@ class RemoteHost : public Host {
 
  private:
   enum class State {
-    kConnecting,  // until the agent has greeted: nothing has been started
+    kConnecting,  // until the agent's greeting; nothing has been started
     kOpen,
     kOver,
   };
@@ -68,11 +68,11 @@ class RemoteHost : public Host {
   bool ssh_runs_ = true;
   LineSplitter out_, err_;
   State state_ = State::kConnecting;
-  Clock::time_point wake_;           // for the greeting at last; then to show that the launcher is there
-  std::string outbox_;               // on its way to ssh
+  Clock::time_point wake_;           // the limit for the greeting; afterwards, when to send the next `alive`
+  std::string outbox_;               // bytes to write to ssh
   std::string held_;                 // requests that wait for the greeting
-  std::vector<size_t> waiting_;      // processes among them
-  std::vector<size_t> never_began_;  // asked for, and stopped before the agent was there
+  std::vector<size_t> waiting_;      // the processes that these requests start
+  std::vector<size_t> never_began_;  // requested, and stopped before the agent's greeting
   std::deque<std::string> last_words_;
   bool shares_ = false;
 };

@@ -10,7 +10,7 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr auto kLastWords = std::chrono::seconds(10);  // on a busy machine; else it takes milliseconds
+constexpr auto kLastWords = std::chrono::seconds(10);  // for a busy machine; usually it takes milliseconds
 
 class Runs {
  public:
@@ -55,7 +55,7 @@ Result<std::vector<Finished>> Runs::run() {
   return std::move(finished_);
 }
 
-// The ssh of an rsync that has ended may still be saying why.
+// The ssh process of an rsync that has ended may still be writing its error message.
 void Runs::drain() {
   const auto deadline = Clock::now() + kLastWords;
   for (std::vector<pollfd> open; Clock::now() < deadline; open.clear()) {

@@ -1,4 +1,4 @@
-// Short-lived commands on this machine, several at a time: rsync and ssh to many hosts.
+// Runs short commands on this machine, several at a time: rsync and ssh to many hosts.
 #pragma once
 
 #include <chrono>
@@ -12,24 +12,24 @@
 namespace dtrain::launch {
 
 struct Finished {
-  int status = 0;                        // as wait gives it
-  bool timed_out = false;                // it was killed at the limit
+  int status = 0;                        // as wait() returns it
+  bool timed_out = false;                // killed at the time limit
   std::vector<std::string> output = {};  // lines of stdout
-  std::vector<std::string> errors = {};  // and of stderr
+  std::vector<std::string> errors = {};  // lines of stderr
 
-  // It ended by itself with this code.
+  // True if it exited with this code.
   [[nodiscard]] bool ended_with(int code) const;
 };
 
 struct RunAllOptions {
   LocalHostOptions host;
   size_t at_once = 16;
-  std::chrono::milliseconds limit{0};                                 // for all together; 0: none
-  std::function<bool(size_t command, const Finished&)> goes_on = {};  // false: stop the others
+  std::chrono::milliseconds limit{0};                                 // for all commands together; 0: none
+  std::function<bool(size_t command, const Finished&)> goes_on = {};  // at each end; false stops the others
 };
 
-// One Finished a command; those that were not begun, because of goes_on, have status -1. Code::kPreempted: a signal
-// came, and all were ended.
+// Returns one Finished per command; commands that were not started, because goes_on returned false, have status -1.
+// Code::kPreempted: a signal arrived, and all commands were ended.
 Result<std::vector<Finished>> run_all(const std::vector<Command>& commands, const RunAllOptions& options,
                                       SignalQueue& signals);
 

@@ -1,6 +1,6 @@
-// What a launcher shows of its job, on its way to the process that writes it to the terminal (foreground.h). The job
-// never waits for that: what the reader does not take is queued, and when the queue is full its oldest lines are left
-// out, with a line in their place that says how many.
+// The launcher's output, on its way to the process that writes it to the terminal (foreground.h). The job never waits
+// for the terminal: what the reader does not accept is queued. If the queue is full, its oldest lines are dropped and
+// replaced by a line that says how many.
 #pragma once
 
 #include <poll.h>
@@ -21,18 +21,18 @@ class Screen {
  public:
   static constexpr size_t kBytesMax = 1 << 20;
 
-  // Writes messages to `out`, the end of a pipe, which is made non-blocking.
+  // Writes messages to `out`, the write end of a pipe, which is made non-blocking.
   explicit Screen(UniqueFd out, size_t bytes_max = kBytesMax);
-  ~Screen();  // waits until all of it is read, or the reader has gone
+  ~Screen();  // waits until everything has been read, or the reader is gone
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // As Console's.
+  // See Console.
   void line(std::string_view text) { add({Kind::kLine, std::string(text)}); }
   void live(std::string_view text) { add({Kind::kLive, std::string(text)}); }
   void finish() { add({Kind::kFinish, ""}); }
 
-  // What to poll for, and to be called then.
+  // watch() appends the descriptor to poll; call flush() when it is writable.
   void watch(std::vector<pollfd>& watched) const;
   void flush();
 
@@ -50,13 +50,13 @@ class Screen {
 
   UniqueFd out_;
   size_t bytes_max_;
-  std::string sending_;  // a message of which a part may have been written
+  std::string sending_;  // a message that may be partly written
   std::deque<Entry> queue_;
-  size_t bytes_ = 0;       // of the texts in the queue
-  uint64_t left_out_ = 0;  // lines that the queue had before its first entry
+  size_t bytes_ = 0;       // size of the texts in the queue
+  uint64_t left_out_ = 0;  // lines dropped before the first entry of the queue
 };
 
-// Shows on `console` what one of a Screen's messages says. `message`: without its newline. Code::kUsage: it is none.
+// Shows one message of a Screen on `console`. `message` has no newline. Code::kUsage if it is not such a message.
 Result<> show(std::string_view message, Console& console);
 
 }  // namespace dtrain::launch

@@ -1,5 +1,5 @@
-// Signals as something that can be polled. Between its making and its end the signals that a launcher reacts to are
-// taken out of a descriptor instead of interrupting anybody, and SIGPIPE is ignored. For a process with one thread.
+// Makes signals pollable. While a SignalQueue exists, the signals that a launcher handles are read from a descriptor
+// instead of interrupting the process, and SIGPIPE is ignored. For a process with a single thread.
 #pragma once
 
 #include <csignal>
@@ -17,7 +17,7 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  std::vector<int> take();  // those that have come, in order; does not block
+  std::vector<int> take();  // the signals that have arrived, in order; does not block
 
  private:
   sigset_t mask_before_{};

@@ -5,9 +5,9 @@
 namespace dtrain::launch {
 namespace {
 
-// A host that is off answers within seconds or not at all; a connection that went dead is noticed after 15 s. No
-// terminal. The user's shared connections (ControlMaster) are neither made nor used: a master outlives the launcher and
-// holds its streams open, and one that went dead would take the job with it.
+// A host that is off answers within seconds or never; a dead connection is noticed after 15 s. No terminal is
+// allocated. The user's shared connections (ControlMaster) are neither made nor used: a master outlives the launcher
+// and holds its streams open, and a dead one would take the job down with it.
 std::vector<std::string> ssh_with_options(const job::SshAddress& address) {
   std::vector<std::string> words = {"ssh"};
   for (const char* word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o",
@@ -35,7 +35,7 @@ std::string starter_script(const Machine& machine) {
                           entry.substr(0, equals));
   }
   const std::string directory = shell_line({machine.directory}), executable = shell_line({machine.executable});
-  // On one line: the shell has read it whole before the agent reads from the same stream.
+  // On one line, because the shell must have read all of it before the agent reads from the same stream.
   script += fmt::format("cd {} || exit {}; ", directory, kNoDirectory);
   script += fmt::format("[ -x {0} ] || exit {1}; exec {0} launch-agent\n", executable, kNoExecutable);
   return script;

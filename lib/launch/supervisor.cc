@@ -29,16 +29,16 @@ namespace dtrain::launch {
 namespace {
 
 constexpr std::string_view kAddressLine = "dtrain scheduler ";
-constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process in the kernel's hands can outlast even KILL
+constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process stuck in the kernel can survive SIGKILL
 
 struct Member {
   Command command;
   FirstError first_error;
   bool running = true;
-  std::ofstream log;  // of what it prints, where it cannot write one here itself
+  std::ofstream log;  // of what the process prints, if it cannot write a log here itself
 };
 
-// How long the job's steps take, as far as the scheduler's reports show it.
+// Measures how long the job's steps take, from the scheduler's reports.
 class StepTimes {
  public:
   void at(int64_t step, Clock::time_point now) {
@@ -47,7 +47,7 @@ class StepTimes {
     step_ = step;
     since_ = now;
   }
-  // Until now; the step that is under way counts.
+  // The longest step so far, including the one in progress.
   [[nodiscard]] Clock::duration longest(Clock::time_point now) const {
     return since_ ? std::max(longest_, now - *since_) : longest_;
   }
@@ -59,9 +59,9 @@ class StepTimes {
 };
 
 enum class Phase {
-  kStarting,  // until the scheduler has said its address
+  kStarting,  // until the scheduler has reported its address
   kRunning,
-  kSettling,  // one has failed, or all workers are done: the others end by themselves
+  kSettling,  // one process has failed, or all workers are done; the others end by themselves
   kStopping,  // TERM was sent
   kKilled,
 };
@@ -111,15 +111,15 @@ class Supervisor {
   Screen& screen_;
   SignalQueue& signals_;
   std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine
-  std::deque<Member> members_;  // the scheduler first; a deque: members are referred to while others are added
+  std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
   std::vector<Ended> ended_;    // in the order of time
-  std::vector<const Member*> ended_members_;  // beside ended_
+  std::vector<const Member*> ended_members_;  // parallel to ended_
   std::map<std::string, uint64_t> peak_rss_bytes_;
-  std::optional<Error> start_error_;  // what the launcher itself failed with
+  std::optional<Error> start_error_;  // an error of the launcher itself
   Phase phase_ = Phase::kStarting;
   std::optional<Clock::time_point> deadline_;
   bool others_started_ = false;
-  std::optional<job::Progress> progress_;  // the scheduler has said that all had joined, and how far they are
+  std::optional<job::Progress> progress_;  // set once the scheduler has reported that all processes joined
   StepTimes step_times_;
   std::optional<Clock::time_point> reminder_;
 };
@@ -140,7 +140,7 @@ Result<JobEnd> Supervisor::run() {
   }
   take_events();
   for (Member& member : members_) {
-    if (member.running) on_end(member, ended_by(member, SIGKILL));  // its status if the kernel ever lets go of it
+    if (member.running) on_end(member, ended_by(member, SIGKILL));  // the status that it will have if it ends at all
   }
   for (const auto& host : hosts_) host->close();
   hosts_.clear();
@@ -157,7 +157,7 @@ Result<> Supervisor::launch(const Command& command) {
 void Supervisor::launch_others(const std::string& address) {
   others_started_ = true;
   phase_ = Phase::kRunning;
-  deadline_.reset();  // from here on the scheduler watches over the start (R-N5)
+  deadline_.reset();  // from here on the scheduler enforces --start-timeout
   for (const Command& command : job_.others(address)) {
     if (Result<> started = launch(command); !started) {
       start_failed(std::move(started.error()).with(fmt::format("starting {} of job '{}'", command.name(), job_.name)));
@@ -217,10 +217,10 @@ void Supervisor::keep_line(Member& member, const std::string& line) {
   if (!member.log.is_open()) {
     member.log.open(fmt::format("{}/{}-{}.log", job_.run_dir, member.command.role, member.command.rank), std::ios::app);
   }
-  member.log << line << '\n' << std::flush;  // a user reads it while the job runs
+  member.log << line << '\n' << std::flush;  // flushed because a user may read it while the job runs
 }
 
-// True if the line was for the launcher.
+// Returns true if the line was meant for the launcher.
 bool Supervisor::on_scheduler_line(const std::string& line) {
   if (line.starts_with(kAddressLine)) {
     if (phase_ == Phase::kStarting) launch_others(line.substr(kAddressLine.size()));
@@ -237,7 +237,7 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
 
 void Supervisor::on_signal(int signal) {
   switch (signal) {
-    case SIGCHLD: return;  // reap() follows in any case
+    case SIGCHLD: return;  // take_events() follows anyway
     case SIGUSR2:
       for (const auto& host : hosts_) host->signal(SIGUSR2);
       return;
@@ -258,7 +258,7 @@ void Supervisor::on_signal(int signal) {
   reminder_ = Clock::now() + job_.limits.remind;
 }
 
-// A process may have just begun a step when TERM comes, and wait in it for others that have, too.
+// A process may have just begun a step when TERM arrives, and may have to wait in it for others that have begun it too.
 Limits::Duration Supervisor::time_to_stop() const {
   constexpr int kSteps = 3;
   const auto steps = std::chrono::duration_cast<Limits::Duration>(kSteps * step_times_.longest(Clock::now()));
@@ -296,7 +296,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
   }
 }
 
-// Before the job runs it is the cause of a failed start; later a failure of whatever ran there.
+// Before the job runs, a lost host is a failed start. Later it is a failure of the processes that ran there.
 void Supervisor::on_lost(size_t machine, const Error& error) {
   if (!progress_ && phase_ < Phase::kStopping) start_failed(error);
   for (Member& member : members_) {
@@ -369,7 +369,7 @@ void Supervisor::say_log_hint() {
   if (!hint.empty()) say(hint);
 }
 
-// The cause comes last: it is what the user reads.
+// Prints the cause last, where the user looks first.
 JobEnd Supervisor::report() {
   const std::optional<size_t> root = root_cause(ended_);
   if (!root && !start_error_ && progress_) screen_.live(job::format_progress(job::completed(*progress_)));
@@ -404,7 +404,7 @@ std::string Supervisor::report_failure(const Ended& ended, const Member& member)
   return words;
 }
 
-// A process that was killed could not say anything about it; the others say what they noticed.
+// A process that was killed could not report an error, so this shows what the other processes noticed.
 std::string Supervisor::report_killed(const Ended& ended, const std::string& what) {
   constexpr size_t kShown = 8;
   std::vector<std::string> seen;
@@ -427,7 +427,7 @@ std::string Supervisor::report_killed(const Ended& ended, const std::string& wha
 
 namespace {
 
-// A file in the run directory by which agents on other hosts see whether they have that directory too.
+// A file in the run directory, by which agents on other hosts detect whether they share that directory.
 class Mark {
  public:
   static Result<Mark> create(const Job& job) {
@@ -448,14 +448,14 @@ class Mark {
   std::string path_;
 };
 
-// Why a copy did not end well, in its own words where it has any.
+// Why a copy failed, in its own words if it printed any.
 std::string complaint(const Finished& copy) {
   if (!copy.errors.empty()) return fmt::format("{}", fmt::join(copy.errors, "; "));
   if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));
   return fmt::format("it ended with code {}", WEXITSTATUS(copy.status));
 }
 
-// --sync-dst-dir (R-L8), several hosts at a time. The first that fails ends the others.
+// --sync-dst-dir: copies to several hosts at a time. The first failure ends the other copies.
 Result<> copy_directory(const Job& job, Screen& screen, SignalQueue& signals) {
   std::vector<Command> commands;
   std::vector<std::string> hosts;
@@ -499,7 +499,7 @@ Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std:
 Result<JobEnd> supervise(const Job& job, Screen& screen) {
   SignalQueue signals;
   DT_TRY_VOID(copy_directory(job, screen, signals));
-  std::optional<Mark> mark;  // made after the copying, or every host would have one
+  std::optional<Mark> mark;  // made after the copying, which could copy it to every host
   if (!job.machines.empty()) {
     DT_TRY(Mark made, Mark::create(job));
     mark.emplace(std::move(made));

@@ -1,13 +1,13 @@
-// Runs the processes of a job, on this host and on others, to their end: starts them, shows what they print, passes
-// signals on, and leaves none of them behind.
+// Runs the processes of a job, on this host and on others, until they end: starts them, shows what they print, passes
+// signals on, and leaves no process behind.
 //
-// What it expects of the scheduler's stdout: first one line "dtrain scheduler HOST:PORT", with which the others are
-// started; then, once all have joined and again and again, lines "live ..." (job/progress.h). Everything else that any
-// process prints is shown with the prefix "[worker 3 host] ".
+// Expects from the scheduler's stdout first one line "dtrain scheduler HOST:PORT", with which the other processes are
+// started, and later, once all have joined, repeated lines "live ..." (job/progress.h). Everything else that a process
+// prints is shown with the prefix "[worker 3 host] ".
 //
-// A failure before the first "live" line is a failed start: the others are stopped at once. Later they are given the
-// time in which they notice by themselves (R-F1, R-F2), for then each says what it missed and rank 0 may save its
-// state.
+// A failure before the first "live" line is a failed start, and the other processes are stopped at once. After a later
+// failure they get time to detect it themselves, so that each can report what it lost and rank 0 can save its state.
+// See docs/protocol.md, "Failure".
 #pragma once
 
 #include <chrono>
@@ -24,49 +24,50 @@
 
 namespace dtrain::launch {
 
-// From TERM to KILL for processes of a job that runs: a step of a large network, and a checkpoint on a slow disk.
+// Time from TERM to KILL for the processes of a running job: enough for a step of a large network, and for a checkpoint
+// on a slow disk.
 inline constexpr std::chrono::seconds kStopTime{120};
 
 struct Limits {
   using Duration = std::chrono::milliseconds;
-  Duration start = std::chrono::seconds(300);            // until the scheduler says where it listens (--start-timeout)
+  Duration start = std::chrono::seconds(300);            // until the scheduler reports its address (--start-timeout)
   Duration greet = std::chrono::seconds(60);             // for a host to answer; ssh itself connects within 10 s
   Duration settle = std::chrono::seconds(15);            // for the others to end after one has failed
-  Duration settle_scheduler = std::chrono::seconds(45);  // the same after the scheduler has: they retry for its grace
-  Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers after the last worker has ended
-  Duration stop = kStopTime;                             // between TERM and KILL of a job that runs, beside three steps
-  Duration remind = std::chrono::seconds(10);            // between lines that say whom a stopped job waits for
-  Duration kill_after = std::chrono::seconds(10);        // the same after a failure, or before the job runs
+  Duration settle_scheduler = std::chrono::seconds(45);  // the same if the scheduler failed: they try to reconnect
+  Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers to end after the last worker
+  Duration stop = kStopTime;                       // between TERM and KILL of a running job, in addition to three steps
+  Duration remind = std::chrono::seconds(10);      // between reminders of what a stopped job waits for
+  Duration kill_after = std::chrono::seconds(10);  // between TERM and KILL after a failure, or before the job runs
 };
 
 struct Job {
-  std::string name;   // in the record of processes; a file name
-  Command scheduler;  // on this machine
+  std::string name;   // in the record of processes; used as a file name
+  Command scheduler;  // runs on this machine
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
-  std::string record_root;                // job_record.h
-  std::function<std::string()> log_hint;  // printed before the error of a job that failed: where to look; may be ""
-  std::string stopped_hint;               // printed when a job was stopped with 75: how to go on
-  std::vector<Machine> machines = {};     // other hosts on which commands are to run
-  std::string run_dir = {};  // made if there are any: what processes print on hosts that do not have it comes
-                             // to ROLE-RANK.log in it
+  std::string record_root;                // see job_record.h
+  std::function<std::string()> log_hint;  // printed before the error of a failed job: where to look; may be ""
+  std::string stopped_hint;               // printed if a job was stopped with code 75: how to resume it
+  std::vector<Machine> machines = {};     // other hosts on which commands run
+  std::string run_dir = {};  // created if there are machines; output of processes on hosts that do not share it is
+                             // written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
-  std::string scheduler_address = {};  // as far as it is known before the scheduler runs: "10.0.0.1:PORT"
+  std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"
 };
 
 struct JobEnd {
-  int exit_code = 0;                               // of the job (R-L6)
-  std::string error;                               // the first one of the process that failed first; empty: none
+  int exit_code = 0;                               // of the job (job_code in outcome.h)
+  std::string error;                               // the first error of the process that failed first; empty: none
   std::map<std::string, uint64_t> peak_rss_bytes;  // by process: "worker 3"
 };
 
-// A host that cannot be reached, or lacks the executable, is a failed start (Code::kStartup); one that is lost later
-// takes its processes with it.
+// Runs the job and returns when all processes have ended. A host that cannot be reached, or lacks the executable, is a
+// failed start (Code::kStartup); one that is lost later takes its processes with it.
 //
-// Blocks until all have ended. TERM, INT, USR1 and HUP stop the job: TERM to all, then the time for each to end its
-// step and for rank 0 to write a checkpoint, then KILL; a second INT kills at once. USR2 is passed on. What ended the
-// job is the last thing that is printed: the first error of the process that failed first, or which process was killed
-// and what the others saw of it. An Error only when nothing could be started. The process has one thread.
+// TERM, INT, USR1 and HUP stop the job: TERM is sent to all processes, which get time to end their step and, on rank 0,
+// to write a checkpoint; then KILL. A second INT kills at once. USR2 is passed on. The cause of the end is printed
+// last: the first error of the process that failed first, or which process was killed and what the others noticed.
+// Returns an Error only if nothing could be started. The calling process must have a single thread.
 Result<JobEnd> supervise(const Job& job, Screen& screen);
 
 }  // namespace dtrain::launch
