@@ -9,7 +9,7 @@
 namespace dtrain::optim {
 namespace {
 
-// 256 KiB of weights: large enough to be worth a thread, small enough to share an array out evenly.
+// 256 KiB of weights: large enough to be worth a thread, small enough to divide an array evenly.
 constexpr size_t kTaskElements = 1 << 16;
 
 class HostOptimizer final : public ArrayOptimizer {
@@ -34,7 +34,7 @@ class HostOptimizer final : public ArrayOptimizer {
       own.multipliers = task.part.multipliers;
       optim::update(spec_, own, task.part.weight, task.part.gradient, task.state);
     };
-    pool_.parallel_for(static_cast<int64_t>(tasks.size()), std::ref(one));  // a reference: no memory is taken
+    pool_.parallel_for(static_cast<int64_t>(tasks.size()), std::ref(one));  // by reference, so nothing is allocated
   }
 
   std::span<float> state(size_t group, size_t array, size_t slot) override {
@@ -42,14 +42,14 @@ class HostOptimizer final : public ArrayOptimizer {
   }
 
  private:
-  // A part of an array that one thread updates.
+  // The part of an array that one thread updates.
   struct Task {
     LearnedArray part;
     std::vector<std::span<float>> state;  // by slot
   };
   struct Group {
     std::vector<Task> tasks;
-    std::vector<Buffer<float>> state;  // by array, by slot
+    std::vector<Buffer<float>> state;  // by array, then slot
   };
 
   void add(Group& group, const LearnedArray& array) const {
@@ -67,7 +67,7 @@ class HostOptimizer final : public ArrayOptimizer {
   }
 
   const OptimizerSpec spec_;
-  const size_t slots_;  // of each array
+  const size_t slots_;  // per array
   ThreadPool pool_;
   std::vector<Group> groups_;
 };

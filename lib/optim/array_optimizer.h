@@ -1,5 +1,5 @@
-// One rule over the arrays of a device, where they lie: how a store beside the devices updates. The host's form is
-// here; the form of a device in cuda.
+// Applies one update rule to the arrays of a device in the device's own memory, for stores that update on the devices.
+// This file has the host's implementation; cuda/optimizer.h has the one for GPUs.
 #pragma once
 
 #include <memory>
@@ -11,29 +11,30 @@
 
 namespace dtrain::optim {
 
-// An array that learns, or a part of one, in the memory that the optimizer works in.
+// A learned array, or a part of one, in the memory that the optimizer works in.
 struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;
-  std::span<const float> gradient;  // of the weight's size
+  std::span<const float> gradient;  // of the same size as the weight
 };
 
-// Owns the state of its arrays (state_slots), which lies in their memory. One thread at a time calls it. The results
-// are those of optim::update, to the bit, whatever the form.
+// Owns the state of its arrays (state_slots), which is in the same memory as they are. Not thread-safe. All
+// implementations give the results of optim::update, to the bit.
 class ArrayOptimizer {
  public:
   virtual ~ArrayOptimizer() = default;
 
-  // The arrays, in groups that are updated at once; they outlive what follows. Their state is zero.
+  // Sets the arrays, in groups that are updated together. They must outlive the optimizer's use. Their state is
+  // initially zero.
   virtual void bind(const std::vector<std::vector<LearnedArray>>& groups) = 0;
-  // New weights for the arrays of a group. Of the step's multipliers nothing counts: each array has its own. Takes no
-  // memory. A device only queues it.
+  // Updates the weights of a group's arrays. Ignores step.multipliers, since each array has its own. Allocates no
+  // memory. On a device the update is only queued.
   virtual void update(size_t group, const UpdateStep& step) = 0;
-  // A slot of the state of an array of a group, of the array's size.
+  // One slot of the state of an array in a group. It has the array's size.
   virtual std::span<float> state(size_t group, size_t array, size_t slot) = 0;
 };
 
-// On the host, by `threads` threads, of which the caller's is one. Code::kUsage: an unknown rule.
+// On the host, with `threads` threads including the caller's. Code::kUsage for an unknown rule.
 Result<std::unique_ptr<ArrayOptimizer>> make_host_optimizer(const OptimizerSpec& spec, int threads);
 
 }  // namespace dtrain::optim

@@ -90,7 +90,7 @@ void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, 
   }
 }
 
-// The initial value of a parameter that is not drawn; nothing for a suffix without one.
+// The initial value of a parameter that is not random; nullopt for an unknown suffix.
 std::optional<float> constant_of(std::string_view name) {
   const auto ends = [name](std::string_view suffix) { return name.ends_with(suffix); };
   if (ends("_bias") || ends("_beta") || ends("_moving_mean")) return 0.0F;

@@ -8,7 +8,7 @@
 namespace dtrain::optim {
 namespace {
 
-// One scalar of each formula, rounded to float32 once.
+// The scalars of the formulas, each rounded to float32 once.
 struct Scalars {
   float learning_rate;
   float weight_decay;
@@ -18,11 +18,11 @@ struct Scalars {
 };
 
 float cut(float g, float clip) {
-  // A gradient that is not a number stays one: both comparisons are false.
+  // A NaN stays a NaN, since both comparisons are false.
   return g > clip ? clip : (g < -clip ? -clip : g);
 }
 
-// The two loops of a rule differ by the cut alone: a branch inside would be taken for every element.
+// Each rule has two loops that differ only in the clipping, which would otherwise be a branch for every element.
 DT_MULTI_ISA void sgd_plain(const Scalars& s, size_t n, float* w, const float* g) {
   const float keep = 1 - s.learning_rate * s.weight_decay;
   for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * (s.gradient_scale * g[i]);

@@ -6,9 +6,9 @@
 namespace dtrain::optim {
 namespace {
 
-// Progress is a quotient of whole numbers: a border that it reaches may look passed by the last bit.
+// Progress is a quotient of whole numbers. With rounding, a boundary that is just reached may look passed.
 constexpr double kTolerance = 1e-9;
-// stop_factor_lr of MXNet's FactorScheduler. Its MultiFactorScheduler, with steps at given epochs, has no floor.
+// stop_factor_lr of MXNet's FactorScheduler. Its MultiFactorScheduler, with steps at given epochs, has no lower limit.
 constexpr double kFloor = 1e-8;
 
 double steps_passed(const ScheduleSpec& spec, double epochs) {
@@ -19,7 +19,7 @@ double steps_passed(const ScheduleSpec& spec, double epochs) {
 
 }  // namespace
 
-// A base below the floor stays what it is: no schedule raises the rate.
+// A base below kFloor stays as it is: no schedule raises the rate.
 double learning_rate(const ScheduleSpec& spec, double epochs) {
   if (spec.factor >= 1) return spec.base;
   const double rate = spec.base * std::pow(spec.factor, steps_passed(spec, epochs));
