@@ -1,4 +1,4 @@
-// A batch of labelled images on the host, as it travels from the loader to the executors.
+// A batch of labeled images on the host, as it is passed from the loader to the executors.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,15 @@
 
 namespace dtrain {
 
-// Borrowed. The images are numbers, or pixels (tensor/pixels.h): the other spans are empty.
+// A view that borrows its memory. Holds either floats or pixels (tensor/pixels.h); the spans of the other form are
+// empty.
 struct Batch {
   std::span<const float> data = {};        // [n, c, h, w], float32, row-major
-  std::span<const float> labels = {};      // [n], classes as whole numbers
-  std::span<const uint8_t> pixels = {};    // [n, h, w, c], before they are mirrored
-  std::span<const uint8_t> mirrored = {};  // [n], with pixels: 1 for an image that is mirrored
+  std::span<const float> labels = {};      // [n], class numbers
+  std::span<const uint8_t> pixels = {};    // [n, h, w, c], not mirrored yet
+  std::span<const uint8_t> mirrored = {};  // [n], with pixels: 1 if the image is to be mirrored
 
-  // Images [begin, begin + count) of this batch of `images`.
+  // Images [begin, begin + count) of this batch, which has `images` of them.
   [[nodiscard]] Batch part(int64_t images, int64_t begin, int64_t count) const {
     const auto of = [&](auto all) {
       const auto each = all.size() / static_cast<size_t>(images);

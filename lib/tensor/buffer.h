@@ -1,4 +1,4 @@
-// Memory for numbers on the host. Buffers own, spans borrow; functions take spans.
+// Host memory for numbers. Buffers own it, spans borrow it; functions take spans.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,9 +12,9 @@
 
 namespace dtrain {
 
-// A fixed number of T, zero at first, aligned to a cache line and an AVX-512 register; large ones in huge pages where
-// the kernel has them: a pass over 100 MB in small pages waits for the TLB more than for the memory. Moves, never
-// copies.
+// A fixed number of T, initially zero, aligned to a cache line and an AVX-512 register. Large buffers are in huge pages
+// if the kernel provides them, because a pass over 100 MB in small pages waits longer for the TLB than for the memory.
+// Movable, not copyable.
 template <class T>
 class Buffer {
  public:
@@ -28,7 +28,7 @@ class Buffer {
     const size_t bytes = (size * sizeof(T) + alignment - 1) / alignment * alignment;
     data_ = static_cast<T*>(std::aligned_alloc(alignment, bytes));
     if (data_ == nullptr) throw std::bad_alloc();
-    if (alignment == kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // a wish: nothing else changes without
+    if (alignment == kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // only a hint; everything works without it
     std::memset(static_cast<void*>(data_), 0, bytes);
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

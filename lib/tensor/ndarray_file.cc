@@ -42,14 +42,14 @@ void put_array(std::string& out, const StoredArrayView& array) {
              array.values);
 }
 
-// mshadow's types by number; empty: unknown.
+// The name of mshadow's type with this number; empty if unknown.
 std::string_view type_name_of(int32_t type) {
   constexpr std::string_view kNames[] = {"float32", "float64", "float16", "uint8",  "int32",  "int8",    "int64",
                                          "bool",    "int16",   "uint16",  "uint32", "uint64", "bfloat16"};
   return type >= 0 && type < std::ssize(kNames) ? kNames[type] : std::string_view();
 }
 
-// What the bytes are instead, and why somebody may have taken them for an NDArray file.
+// Describes what the bytes are instead of an NDArray file, and why they may have been taken for one.
 std::string other_kind(std::string_view bytes) {
   const std::string_view kind = file_kind(bytes.substr(0, 512));
   if (kind != "a pickled Python object") return std::string(kind);
@@ -59,7 +59,7 @@ std::string other_kind(std::string_view bytes) {
       kind);
 }
 
-// Walks through bytes from outside: never past the end, and nothing is reserved because a file says so.
+// Reads untrusted bytes: never reads past the end, and never allocates memory because the file claims a size.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -122,7 +122,7 @@ class Reader {
     StoredArray array;
     DT_TRY(array.shape, shape());
     if (array.shape.empty()) return array;
-    DT_TRY_VOID(take(8));  // the device that it was on
+    DT_TRY_VOID(take(8));  // the device that the array was on
     DT_TRY(const int32_t type, number<int32_t>());
     DT_TRY_VOID(values(type, array));
     return array;

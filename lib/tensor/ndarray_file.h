@@ -1,7 +1,9 @@
-// NDArray list files, as MXNet 0.12 to 1.9 write them: `.params`, `.states`, `mean.bin`. formats.md section 5.
+// NDArray list files as MXNet 0.12 to 1.9 write them: `.params`, `.states`, `mean.bin`. See docs/formats.md, "NDArray
+// files".
 //
-// Files come from outside: whatever the bytes are, the answer is arrays or an Error of Code::kData that names the file,
-// the place and the reason. Numbers are little-endian, as on every machine that dtrain runs on.
+// Files may hold any bytes: the result is the arrays, or an Error of Code::kData with the place and the reason. Errors
+// of functions that read a file also name the file. Numbers are little-endian, as on every machine that dtrain
+// supports.
 #pragma once
 
 #include <cstdint>
@@ -18,32 +20,32 @@
 
 namespace dtrain {
 
-// An array of a file: float32, or uint8 for bytes that only travel in it. A shape without dimensions is MXNet's empty
-// array (not a scalar) and has no values; otherwise there are element_count(shape) of them, row-major.
+// One array of a file: float32, or uint8 for bytes that are only stored in it. A shape without dimensions is MXNet's
+// empty array (not a scalar) and has no values. Otherwise there are element_count(shape) values, row-major.
 struct StoredArray {
-  std::string name;  // empty in a list without names
+  std::string name;  // empty if the list has no names
   Shape shape;
   std::variant<std::vector<float>, std::vector<uint8_t>> values;
 };
 
-// The same, borrowed: what is written need not be copied first.
+// The same, borrowed, so that arrays can be written without a copy.
 struct StoredArrayView {
   std::string name;
   Shape shape;
   std::variant<std::span<const float>, std::span<const uint8_t>> values;
 };
 
-// The bytes of a list file, arrays in version 2; and back. `bytes` may hold anything. Other versions, sparse arrays and
-// other types are refused, naming the array.
+// Converts arrays to the bytes of a list file, with arrays of version 2, and back. `bytes` may be anything. Other
+// versions, sparse arrays and other types are rejected with an Error that tells the array's position.
 std::string to_ndarray_bytes(std::span<const StoredArrayView> arrays);
 Result<std::vector<StoredArray>> parse_ndarray_bytes(std::string_view bytes);
 
 Result<std::vector<StoredArray>> read_stored_arrays(const std::string& path);
-// Whole or not at all (base/file.h, also for what `fault` is).
+// Writes the whole file or nothing. base/file.h explains this and `fault`.
 Result<> write_stored_arrays(const std::string& path, std::span<const StoredArrayView> arrays,
                              AtomicFile::Fault fault = nullptr);
 
-// The same for files of numbers alone: an array of another type is an Error.
+// The same for files that only hold float32 arrays; an array of another type is an Error.
 Result<std::vector<NamedArray>> read_ndarray_file(const std::string& path);
 Result<> write_ndarray_file(const std::string& path, std::span<const NamedArray> arrays,
                             AtomicFile::Fault fault = nullptr);

@@ -1,4 +1,4 @@
-// Memory for the learned tensors of a network: each kind in one piece, every tensor at a cache line.
+// Memory for the learned tensors of a network: one block for each kind, every tensor aligned to a cache line.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,18 @@ struct TensorName {
   ParameterRule rule = {};
 };
 
-// Where numbers are to lie: `count` of them at a cache line, of any content, given back with the last owner.
+// Allocates `count` floats, aligned to a cache line and with undefined contents. The memory is freed with its last
+// owner.
 using FloatAllocator = std::function<std::shared_ptr<float>(size_t count)>;
-// The heap's, by tensor/buffer.h.
+// Allocates on the heap, see tensor/buffer.h.
 std::shared_ptr<float> allocate_floats(size_t count);
 
-// All zero at first. Views stay good when it moves.
+// Initially all zero. Views stay valid when the object is moved.
 class ParameterMemory {
  public:
   ParameterMemory() = default;
-  // Without gradients (for inference) the gradients' spans are empty. `allocate`: for memory that devices copy from and
-  // to by themselves.
+  // Without gradients (for inference) the spans of the gradients are empty. `allocate` can provide memory that devices
+  // access directly.
   ParameterMemory(const std::vector<TensorName>& parameters, const std::vector<TensorName>& statistics,
                   bool gradients = true, const FloatAllocator& allocate = allocate_floats);
   ParameterMemory(const ParameterMemory&) = delete;
@@ -41,7 +42,7 @@ class ParameterMemory {
   ParameterView view_;
 };
 
-// The same weights and statistics: what an executor for inference shows.
+// The view without its gradients, as an executor for inference shows it.
 ParameterView without_gradients(ParameterView view);
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-// The learned tensors of a network as an executor shows them and a store moves them.
+// The learned tensors of a network, as executors expose them and stores exchange them.
 #pragma once
 
 #include <optional>
@@ -11,70 +11,73 @@
 
 namespace dtrain {
 
-// Numbers in memory that the host cannot reach, a device's: spans of it are handed on and never dereferenced elsewhere.
-// A copy comes after all that was queued on that memory before, and is done when the call returns. One thread at a time
-// calls it. Errors: those of what was queued (Code::kPeerLost).
+// Access to device memory that the host cannot reach. Spans of it may be passed around but not dereferenced by the
+// host. A copy runs after all work that was queued on that memory before, and is complete when the call returns. Not
+// thread-safe. Errors: those of the queued work (Code::kPeerLost).
 class DeviceArrays {
  public:
   virtual ~DeviceArrays() = default;
-  // Sizes are equal.
+  // The spans must have the same size.
   virtual Result<> read(std::span<const float> on_device, std::span<float> on_host) = 0;
   virtual Result<> write(std::span<const float> on_host, std::span<float> on_device) = 0;
 };
 
-// How the values of a parameter begin (models.md 3.2; arithmetic: optim/initializer.h).
+// How the values of a parameter are initialized. See docs/arithmetic.md, "Initializers"; implemented in
+// optim/initializer.h.
 struct InitializerSpec {
-  // kConstant: all are `magnitude`; kDiagonal: w[i, i, ...] is, all others are 0.
+  // kConstant: all values are `magnitude`. kDiagonal: w[i, i, ...] are `magnitude`, all others are 0.
   enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
   bool gaussian = false;             // xavier: draw from a normal distribution instead of a uniform one
   Factor factor = Factor::kAverage;  // xavier
-  double magnitude = 3;              // xavier: magnitude; uniform: scale; normal: sigma
+  double magnitude = 3;              // xavier: magnitude; uniform: scale; normal: sigma; constant, diagonal: the value
 };
 
-// What a network says of one of its parameters: nothing where what holds for all parameters holds for it too.
+// A network's rules for one of its parameters. Members that are not set follow the rules for all parameters.
 struct ParameterRule {
-  std::optional<double> learning_rate, weight_decay;  // multipliers of the job's
+  std::optional<double> learning_rate, weight_decay;  // multiply the job's values
   std::optional<InitializerSpec> initial;
 };
 
-// One parameter in canonical layout ([filters, c/groups, kernel_h, kernel_w] and so on), in memory of the executor.
+// One parameter in canonical layout ([filters, c/groups, kernel_h, kernel_w] and so on), in the executor's memory.
 struct ParameterSpan {
   std::string name;
   Shape shape;
   std::span<float> weight;
-  std::span<float> gradient;  // empty for statistics, and in an executor for inference
+  std::span<float> gradient;  // empty for statistics and in executors for inference
   ParameterRule rule = {};
 };
 
 struct ParameterView {
-  std::vector<ParameterSpan> parameters;  // in canonical order: the index is the key
+  std::vector<ParameterSpan> parameters;  // in canonical order; the index is the parameter's key
   std::vector<ParameterSpan> statistics;  // moving means and variances, in canonical order
 
-  // Each kind in one piece, for what is done to many arrays at once: the arrays lie in it in order, and what lies
-  // between them is zero and of no meaning. Weights and gradients at the same places. Empty: they are scattered.
+  // Each kind as one block, for work on many arrays at once. The block holds the arrays in order; the gaps between them
+  // are zero and have no meaning. A parameter's weight and gradient are at the same offset. Empty if the arrays are not
+  // in one block.
   std::span<float> all_weights = {}, all_gradients = {}, all_statistics = {};
 
-  DeviceArrays* device = nullptr;  // whose arrays these are; none: the host's, which anybody may read and write
-  std::span<float> number = {};    // one of no meaning in the device's memory, for whoever has to sum one there
+  // Owner of these arrays; nullptr: they are in host memory and may be read and written directly.
+  DeviceArrays* device = nullptr;
+  std::span<float> number = {};  // device scratch float, used to all-reduce the sample count
 };
 
-// Between a view's memory and the host's, as DeviceArrays does; `device`: the view's.
+// Copy between a view's memory and the host's, like DeviceArrays. `device` is the view's.
 Result<> read_array(DeviceArrays* device, std::span<const float> from, std::span<float> on_host);
 Result<> write_array(DeviceArrays* device, std::span<const float> on_host, std::span<float> to);
-// All weights and statistics from one view of a network to another, which have their arrays in one piece. Where
-// `device` is the host's own, both are the same view: nothing is done.
+// Copy all weights and statistics from one view of a network to another. Both must have their arrays in blocks. If the
+// device view is in host memory, both views are the same, and nothing is done.
 Result<> copy_to_device(const ParameterView& host, const ParameterView& device);
 Result<> copy_to_host(const ParameterView& device, const ParameterView& host);
 
-// Where the parameters [first, end) lie in all_weights and all_gradients, with what lies between and behind them.
+// The range of the parameters [first, end) in all_weights and all_gradients, including the gaps between and after them.
 struct FlatInterval {
   size_t begin = 0, count = 0;
 };
 FlatInterval flat_interval(const ParameterView& view, size_t first, size_t end);
 
-// A named array on its own: what checkpoints hold and servers hand out.
+// A named array that owns its values, as in checkpoints and in what servers send.
 struct NamedArray {
   std::string name;
   Shape shape;

@@ -19,7 +19,7 @@ Normalisation::Normalisation(Shape image, std::vector<float> mean, std::vector<f
 
 namespace {
 
-// One row of one channel: number(pixel, x) for pixels `Channels` bytes apart.
+// Converts one row of one channel with number(pixel, x). Pixels are `Channels` bytes apart.
 template <int Channels, class Number>
 void normalise_row(const uint8_t* pixel, int width, bool mirrored, float* out, const Number& number) {
   if (mirrored) {
@@ -29,7 +29,7 @@ void normalise_row(const uint8_t* pixel, int width, bool mirrored, float* out, c
   }
 }
 
-// Which byte of a pixel is the k-th channel of the result: blue, green, red become red, green, blue; alpha stays last.
+// The byte of a pixel that becomes channel k: blue, green, red become red, green, blue; alpha stays last.
 int source_channel(int k, int channels) {
   return channels >= 3 && k < 3 ? 2 - k : k;
 }

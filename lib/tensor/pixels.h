@@ -1,5 +1,5 @@
-// Images as bytes, and what makes of them the numbers that a network sees. On the host: devices do the same arithmetic
-// by themselves, to the bit.
+// Images as bytes, and their conversion to the floats that a network reads. This is the host's implementation; devices
+// have their own, with results that are the same to the bit.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,27 @@
 
 namespace dtrain {
 
-// Pixels are [h, w, c], uint8, as pictures are decoded: 1 channel (gray), 3 (blue, green, red) or 4 (blue, green, red,
-// alpha). Numbers are [c, h, w], channels red, green, blue (, alpha), and so are mean and factor:
-//   number[k][y][x] = (pixel[y][x] of channel k - mean[k]) * factor[k], then each row turned round if mirrored
-// Immutable; threads share it.
+// Pixels are [h, w, c], uint8, in the order in which pictures are decoded: 1 channel (gray), 3 (blue, green, red) or 4
+// (blue, green, red, alpha). The floats are [c, h, w] with the channels red, green, blue (, alpha). So are mean and
+// factor:
+//   number[k][y][x] = (pixel[y][x] of channel k - mean[k]) * factor[k], then each row is reversed if mirrored
+// Immutable; threads may share it.
 class Normalisation {
  public:
-  // `image`: [c, h, w]; `mean` (0 to 255) and `factor`: c values. `mean_image`, [c, h, w], counts instead of `mean` if
-  // there is one.
+  // `image`: [c, h, w]; `mean` (0 to 255) and `factor`: c values each. `mean_image`, [c, h, w], replaces `mean` if it
+  // is not null.
   Normalisation(Shape image, std::vector<float> mean, std::vector<float> factor,
                 std::shared_ptr<const std::vector<float>> mean_image);
 
   [[nodiscard]] const Shape& image() const { return image_; }
   [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
   [[nodiscard]] const std::vector<float>& factor() const { return factor_; }
-  [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }  // nullptr: none
+  [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }  // nullptr if there is none
 
-  // One image. `pixels`: the first of it, its rows `row_bytes` apart, so that it may be a part of a larger picture.
+  // Converts one image. `pixels` points to its first pixel; its rows are `row_bytes` apart, so it may be part of a
+  // larger picture.
   void apply(const uint8_t* pixels, size_t row_bytes, bool mirrored, std::span<float> numbers) const;
-  // Dense images one after the other, [n, h, w, c] and [n], to [n, c, h, w].
+  // Converts contiguous images, [n, h, w, c], with `mirrored` [n], to [n, c, h, w].
   void apply(std::span<const uint8_t> pixels, std::span<const uint8_t> mirrored, std::span<float> numbers) const;
 
  private:
@@ -39,7 +41,7 @@ class Normalisation {
   Shape image_;
   std::vector<float> mean_, factor_;
   std::shared_ptr<const std::vector<float>> mean_image_;
-  std::vector<float> table_;  // by channel and pixel value, without mean_image
+  std::vector<float> table_;  // by channel and pixel value; used without mean_image
 };
 
 }  // namespace dtrain

@@ -1,5 +1,5 @@
-// The types in which a network's tensors are stored and multiplied. Sums, weights that learn, statistics and the
-// softmax are float32 in any case.
+// The types in which a network's tensors are stored and multiplied. Sums, learned weights, statistics and the softmax
+// are always float32.
 #pragma once
 
 #include <cstdint>
