@@ -1,4 +1,4 @@
-// Workers and servers of one job in this process, over memory_transport.h.
+// The workers and servers of one job in this process, connected by memory_transport.h.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -49,19 +49,19 @@ struct ClusterOptions {
   std::vector<Shape> statistics = {};
   std::vector<size_t> bucket_begin = {0};
   kvstore::UpdateRule rule = {};
-  sync::Policy policy = {};                     // none: BSP
-  std::vector<sync::TraceWriter*> traces = {};  // by server; none: no traces
+  sync::Policy policy = {};                     // empty: BSP
+  std::vector<sync::TraceWriter*> traces = {};  // by server; empty: no traces
   kvstore::StalenessWeight weight = {};
   bool sums_only = false;
   bool deterministic = false;
   int shard_threads = 0;
   uint64_t bigarray_bound = 1000000;
   Weather weather = {};
-  std::function<kvstore::Faults(kvstore::Connection)> faults = nullptr;  // nullptr: none
+  std::function<kvstore::Faults(kvstore::Connection)> faults = nullptr;  // null: no faults
   double wait_limit_s = 60;
 };
 
-// Plain gradient descent with a rate of -`rate`: w += rate * (sum of gradients / samples that contributed).
+// Plain gradient descent with a rate of -`rate`: w += rate * (sum of gradients / contributed samples).
 inline kvstore::UpdateRule plain_rule(double rate) {
   kvstore::UpdateRule rule;
   rule.optimizer.momentum = 0;
@@ -101,7 +101,7 @@ class Cluster {
   ~Cluster() { network_->stop(); }
 
   kvstore::DistStore& store(size_t worker) { return *stores_[worker]; }
-  // For whoever stands before it; it must end before the cluster, and after the network has stopped.
+  // For a store in front of it. Destroy it before the cluster and after the network has stopped.
   std::unique_ptr<kvstore::DistStore> release_store(size_t worker) { return std::move(stores_[worker]); }
   Arrays& arrays(size_t worker) { return *arrays_[worker]; }
   kvstore::Shard& shard(size_t server) { return *shards_[server]; }
@@ -119,7 +119,7 @@ class Cluster {
   }
   const std::vector<kvstore::Slice>& placement() const { return placement_; }
 
-  // Runs work(worker) on a thread each; what they return must be good.
+  // Runs work(worker) in one thread per worker. All must succeed.
   void on_each(const std::function<Result<>(uint32_t)>& work) {
     std::vector<Result<>> results(options_.workers);
     std::vector<std::thread> threads;
@@ -136,7 +136,7 @@ class Cluster {
       return store(w).initialize({&arrays(w).view(), 1}, w == 0 ? state : kvstore::TrainingState{});
     });
   }
-  // Gradients of all buckets, last first, then the wait for all weights.
+  // Passes on the gradients of all buckets, last bucket first, then waits for all weights.
   Result<> step(uint32_t worker, uint64_t step, uint32_t samples) {
     const size_t buckets = options_.bucket_begin.size();
     for (size_t b = buckets; b-- > 0;) DT_TRY_VOID(store(worker).gradient_ready(b, step, samples));

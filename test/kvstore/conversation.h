@@ -11,7 +11,7 @@
 
 namespace dtrain::test {
 
-// A peer that remembers what it was sent.
+// A peer that records the messages sent to it.
 class Peer : public kvstore::Pipe {
  public:
   struct Received {
@@ -34,7 +34,7 @@ class Peer : public kvstore::Pipe {
   std::deque<Received> inbox;
 };
 
-// Sends to a shard what it is given, as pieces of a received message.
+// Delivers messages to a shard as if they had been received.
 class Loopback : public kvstore::Pipe {
  public:
   Loopback(kvstore::Shard& shard, std::shared_ptr<Peer> peer) : shard_(shard), peer_(std::move(peer)) {}
@@ -48,7 +48,7 @@ class Loopback : public kvstore::Pipe {
   std::shared_ptr<Peer> peer_;
 };
 
-// Key 0: four elements; key 1: one chunk and a half; key 2: a statistic of four elements.
+// Key 0: four elements. Key 1: one chunk and a half. Key 2: a statistic of four elements.
 constexpr uint64_t kBig = kvstore::kChunkElements + kvstore::kChunkElements / 2;
 
 inline kvstore::ShardOptions options_for(const sync::Policy& policy) {

@@ -17,7 +17,7 @@ const std::vector<Shape> kStatistics = {{10}, {17}};
 const std::vector<size_t> kBuckets = {0, 2};
 constexpr std::array kOneHost = {UpdateAt::kFirstDevice, UpdateAt::kOwner, UpdateAt::kShards, UpdateAt::kReplicas};
 
-// The devices of one process, and the store that joins them.
+// The devices of one process and their store.
 class Devices {
  public:
   Devices(UpdateAt update_at, uint32_t count, std::unique_ptr<Store> servers = nullptr, double wait_limit_s = 60) {
@@ -39,14 +39,14 @@ class Devices {
   DeviceStore& store() { return *store_; }
   Result<> initialize(const TrainingState& state = {}) { return store_->initialize(views_, state); }
 
-  // The step's gradients of kBatch samples, shared out among the devices, from sample `first` on.
+  // The gradients of the kBatch samples from `first` on, divided among the devices.
   void compute(int64_t first) {
     for (size_t d = 0; d < count(); d++) clear_gradients(arrays(d));
     for (int64_t i = 0; i < kBatch; i++) {
       add_gradient(arrays(static_cast<size_t>(i) * count() / kBatch), first + i);
     }
   }
-  // Each device hands its buckets over in its own order of time.
+  // The devices pass their buckets on in an order that changes with the step.
   Result<> exchange(uint64_t step) {
     for (size_t b = kBuckets.size(); b-- > 0;) {
       for (size_t d = 0; d < count(); d++) DT_TRY_VOID(store_->gradient_ready({b, (d + step) % count()}, step, kBatch));
@@ -77,7 +77,7 @@ void require(const Result<>& result) {
 
 }  // namespace
 
-// R-S2, R-S4: who updates changes nothing, not even a bit; and it is what one device does with the whole batch.
+// Who updates does not change a single bit, and the result is that of one device with the whole batch.
 TEST_CASE("all one-host stores end with the same bits on all devices", "[kvstore][devices]") {
   TrainingState expected_state;
   const std::vector<float> whole = train_alone(1, &expected_state);
@@ -103,12 +103,11 @@ TEST_CASE("all one-host stores end with the same bits on all devices", "[kvstore
       REQUIRE(state.slots.size() == first_state.slots.size());
       for (size_t i = 0; i < state.slots.size(); i++) CHECK(state.slots[i].values == first_state.slots[i].values);
     }
-    CHECK(first != whole);  // other sums, other rounding: else the test compares nothing
+    CHECK(first != whole);  // other sums are rounded differently; otherwise the test would compare nothing
   }
 }
 
-// Shards and owners hold parts of the state: what is saved from one store must start any other.
-// As float16 kernels may give them; their largest number is 65504.
+// float16 kernels produce gradients of up to 65504.
 TEST_CASE("two devices' gradients of 60000 are summed without overflow", "[kvstore][devices]") {
   for (const UpdateAt at : kOneHost) {
     Devices devices(at, 2);
@@ -125,6 +124,7 @@ TEST_CASE("two devices' gradients of 60000 are summed without overflow", "[kvsto
   }
 }
 
+// Shards and owners hold only parts of the state: a state saved from one store must start any other.
 TEST_CASE("a training goes on in another store with the same bits", "[kvstore][devices]") {
   Devices through(UpdateAt::kFirstDevice, 3);
   require(through.initialize());
@@ -164,7 +164,7 @@ TEST_CASE("shared statistics are the mean of the devices'", "[kvstore][devices]"
   for (size_t d = 0; d < 4; d++) CHECK(all_equal(devices.arrays(d).statistic(1), 1.5F));
 }
 
-// Two workers of two devices each, with servers behind them.
+// Two workers with two devices each, and servers behind them.
 TEST_CASE("the devices of a worker are one to its servers", "[kvstore][devices]") {
   constexpr uint32_t kWorkers = 2;
   Cluster cluster({.workers = kWorkers,

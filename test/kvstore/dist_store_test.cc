@@ -12,11 +12,11 @@ using namespace dtrain::test;
 
 namespace {
 
-// The shapes of MXNet's nightly test: small, sliced (above the bound of 1,000,000), and of an odd size.
+// The shapes of MXNet's nightly test: small, sliced (above the bound of 1,000,000), and with an odd size.
 const std::vector<Shape> kNightlyShapes = {{2, 3}, {1200, 1200}, {1211, 1211}};
 
-// Draws gradients and pushes them for some steps; returns worker 0's weights. The updates depend on (worker, step)
-// alone.
+// Draws gradients, pushes them for some steps, and returns worker 0's weights. The gradients depend only on (worker,
+// step).
 std::vector<float> train_on_noise(Cluster& cluster, uint32_t workers, size_t keys, uint64_t steps) {
   for (size_t k = 0; k < keys; k++) fill(cluster.arrays(0).weight(k), 0.5f);
   cluster.initialize();
@@ -51,8 +51,8 @@ UpdateRule momentum_rule() {
 
 }  // namespace
 
-// V1, the dense rows: value = (W+1) W rate/2 (i+1) + 1 after repeat i, exactly, for w += rate * (sum of gradients). Our
-// rule divides by the samples that contributed, so worker 0 alone says that it has one.
+// For w += rate * (sum of gradients), the value after repeat i is exactly (W+1) W rate/2 (i+1) + 1. The update rule
+// divides by the contributed samples, so only worker 0 reports one.
 TEST_CASE("bsp adds up all workers' gradients exactly", "[kvstore]") {
   for (const uint32_t workers : {1u, 2u, 4u, 7u}) {
     for (const uint32_t servers : {1u, 2u, 3u}) {
@@ -80,8 +80,7 @@ TEST_CASE("bsp adds up all workers' gradients exactly", "[kvstore]") {
   }
 }
 
-// Gradients may come from float16 kernels, whose largest number is 65504. Sums are float32 in every scheme's server,
-// with one that updates and with one that only sums.
+// float16 kernels produce gradients of up to 65504. Servers sum in float32, whether they update or only sum.
 TEST_CASE("two workers' gradients of 60000 are summed without overflow", "[kvstore]") {
   for (const bool sums_only : {false, true}) {
     INFO("sums only: " << sums_only);
@@ -102,7 +101,7 @@ TEST_CASE("two workers' gradients of 60000 are summed without overflow", "[kvsto
   }
 }
 
-// V1, init: 400 keys, each with its own value.
+// Each of the 400 keys has its own value.
 TEST_CASE("rank 0's values become everybody's, the others' are ignored", "[kvstore]") {
   const std::vector<Shape> shapes(400, Shape{2, 3});
   Cluster cluster({.workers = 4, .servers = 3, .parameters = shapes, .statistics = {{5}}, .rule = plain_rule(1)});
@@ -127,7 +126,7 @@ TEST_CASE("statistics are the workers' mean after each sharing, weighted by what
       return cluster.store(w).share_statistics(1 + w % 2);
     });
     for (uint32_t w = 0; w < 3; w++) {
-      // Weights 1, 2 and 1 of values that are 100 apart.
+      // Weights 1, 2 and 1; the values are 100 apart.
       for (size_t i = 0; i < 2; i++) {
         CHECK(all_equal(cluster.arrays(w).statistic(i), static_cast<float>(10 * epoch + 100 + i)));
       }
@@ -135,9 +134,9 @@ TEST_CASE("statistics are the workers' mean after each sharing, weighted by what
   }
 }
 
-// Sums of random floats depend on their order; in rank order they do not depend on who comes first. The weather changes
-// that order, sends messages twice and breaks links: the bits stay. So they do when the servers only sum and each
-// worker updates by the same rule.
+// Sums of random floats depend on their order. Sums in rank order do not depend on the order of arrival. Bad weather
+// changes the order of arrival, duplicates messages and breaks links, but the bits stay the same. This also holds if
+// the servers only sum and each worker updates by the same rule.
 TEST_CASE("a deterministic job has the same bits in any weather", "[kvstore]") {
   const ClusterOptions calm{.workers = 4,
                             .servers = 2,
@@ -170,13 +169,14 @@ TEST_CASE("a deterministic job has the same bits in any weather", "[kvstore]") {
   CHECK(dropped > 100);
 }
 
-// In arrival order too nothing is lost or added twice; only the rounding differs. Small integers have none.
+// In order of arrival, too, nothing is lost or added twice. Only the rounding differs, and small integers are not
+// rounded.
 TEST_CASE("a job in arrival order is exact in any weather", "[kvstore]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     INFO("seed " << seed);
     Cluster cluster({.workers = 3,
                      .servers = 2,
-                     .parameters = {{270000}, {9}},  // two chunks, and a part of one
+                     .parameters = {{270000}, {9}},  // two chunks, the second one partly filled
                      .rule = plain_rule(1),
                      .weather = {.seed = seed, .duplicate_percent = 20, .reorder = true, .breaks = 1},
                      .wait_limit_s = 20});
@@ -192,11 +192,11 @@ TEST_CASE("a job in arrival order is exact in any weather", "[kvstore]") {
   }
 }
 
-// One of several connections to a server breaks while the others go on: everything unanswered is sent again, also what
-// had arrived, from another thread than the one that brings the answers.
+// One of several connections to a server breaks while the others work. All unanswered requests are sent again, even
+// those that had arrived, by another thread than the one that delivers the answers.
 TEST_CASE("requests sent again at any moment change nothing", "[kvstore]") {
   constexpr uint64_t kSteps = 10;
-  constexpr int kTimes = 10;  // a step; without end nothing else would get through
+  constexpr int kTimes = 10;  // per step; without a limit nothing else would get through
   Cluster cluster({.workers = 2,
                    .parameters = {{270000}, {9}},
                    .rule = plain_rule(1),
@@ -223,7 +223,7 @@ TEST_CASE("requests sent again at any moment change nothing", "[kvstore]") {
   CHECK(cluster.counts().duplicates > 0);
 }
 
-// V22 without files: momentum, samples and updates of 10 steps at once and of 6 and 4 with a stop in between.
+// Momentum, samples and updates of 10 steps in one run, and of 6 and 4 steps with a stop in between.
 TEST_CASE("a job resumes from the state that was handed out", "[kvstore]") {
   const bool sums_only = GENERATE(false, true);
   INFO("sums_only " << sums_only);
@@ -316,7 +316,7 @@ TEST_CASE("a wait has a name, a limit, and ends when it is cancelled", "[kvstore
 TEST_CASE("a refusal is the worker's error, with what and why", "[kvstore]") {
   Cluster cluster({.workers = 2, .parameters = {{4}}, .rule = plain_rule(1)});
   cluster.initialize();
-  cluster.shard(0).admit(1, 77);  // another process has taken rank 1 over
+  cluster.shard(0).admit(1, 77);  // another process has taken over rank 1
   REQUIRE(cluster.store(1).gradient_ready(0, 0, 1).has_value());
   const Result<> result = cluster.store(1).weights_wait(0);
   REQUIRE_FALSE(result.has_value());
@@ -325,7 +325,8 @@ TEST_CASE("a refusal is the worker's error, with what and why", "[kvstore]") {
         "server 0 refuses key 0 slice 0 step 0 of worker 1: another process has taken over this rank");
 }
 
-// Many slices, several servers with threads of their own, several workers: for TSan, and to see answers overtake.
+// Many slices, several workers, and several servers with their own threads: for ThreadSanitizer, and to let answers
+// overtake each other.
 TEST_CASE("pushes from many threads at once are all summed", "[kvstore]") {
   const std::vector<Shape> shapes(60, Shape{1000});
   Cluster cluster({.workers = 4,

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// What one message carried and when, seen from the other side.
+// The content of one message, as seen from the other side.
 struct Seen {
   uint32_t key = 0;
   uint64_t step = 0;
@@ -76,16 +76,16 @@ class FakeStore final : public ClientEvents {
   std::atomic<bool> throws = false;
 };
 
-// A transport's two ends with faults between them, for one server after the other.
+// Both ends of a transport, with faults between them.
 struct Between {
-  // By server.
+  // `faults` is indexed by server.
   explicit Between(std::vector<Faults> faults) {
     for (size_t s = 0; s < faults.size(); s++) pipes.push_back(std::make_shared<FakePipe>());
     faulty =
         std::make_unique<FaultyTransport>(3, faults, store, [this](const Error& error) { failed.set_value(error); });
     wrapped = faulty->wrap(std::vector<std::shared_ptr<Pipe>>(pipes.begin(), pipes.end()));
   }
-  // A message of one float, which is its own until the message was sent.
+  // Sends a message of one float, whose memory is overwritten afterwards.
   void send(uint32_t server, uint32_t key, uint64_t step, float value) {
     wrapped[server]->send(message(key, step, value));
     value_ = -1;
@@ -117,7 +117,7 @@ std::function<Faults(Connection)> everywhere(const Faults& faults) {
   return [faults](Connection) { return faults; };
 }
 
-// Steps of plain_training's gradients by all workers; worker 0's weights, which are everybody's.
+// Trains all workers with plain_training's gradients and returns worker 0's weights, which all workers must have.
 std::vector<float> train(Cluster& cluster, uint32_t workers, uint64_t begin, uint64_t end) {
   cluster.on_each([&](uint32_t w) -> Result<> {
     for (uint64_t step = begin; step < end; step++) {
@@ -132,7 +132,7 @@ std::vector<float> train(Cluster& cluster, uint32_t workers, uint64_t begin, uin
   return weights;
 }
 
-// Of four workers, each with its own numbers before.
+// Each of the four workers has different numbers before.
 void share_statistics(Cluster& cluster) {
   cluster.on_each([&](uint32_t w) {
     for (size_t i = 0; i < 2; i++) fill(cluster.arrays(w).statistic(i), static_cast<float>(10 * w + i + 1));
@@ -165,12 +165,13 @@ TEST_CASE("a message's fate is its seed's, its connection's and its number's", "
     for (const FaultDelay delay : fate.delay) REQUIRE((delay >= milliseconds(5) && delay < milliseconds(50)));
     delays += fate.delay[0].count();
   }
-  // Five standard deviations of the binomial, sqrt(n p (1 - p)), and of the mean of an even distribution.
+  // Five standard deviations: of the binomial distribution, sqrt(n p (1 - p)), and of the mean of a uniform
+  // distribution.
   CHECK(std::abs(lost - 10'000) < 5 * 95);
-  CHECK(std::abs(doubled - 18'000) < 5 * 122);  // of those that were not lost
+  CHECK(std::abs(doubled - 18'000) < 5 * 122);  // of the messages that were not lost
   CHECK(std::abs(delays / kMessages - 27.5) < 5 * 13 / 316.0);
 
-  // Other streams are others.
+  // Other streams give other numbers.
   const auto delay = [&](uint64_t seed, Connection connection, Way way, uint64_t n) {
     Faults of_seed = faults;
     of_seed.seed = seed;
@@ -223,12 +224,12 @@ TEST_CASE("late and double messages keep the order within a slice, both ways", "
 TEST_CASE("what follows a lost message of its slice is lost until the store was told", "[kvstore][faults]") {
   const Faults faults{.drop = 0.3, .seed = 2};
   Between between({Faults{}, faults});
-  // Which are lost is known beforehand.
+  // Computes beforehand which messages are lost.
   std::vector<Seen> expected;
   std::array<bool, 3> lost = {};
   uint64_t n = 0;
   REQUIRE(fate_of(faults, {3, 1}, Way::kToServer, 0).copies == 1);
-  std::unique_lock hold(between.pipes[1]->gate);  // its thread comes no further than the first one
+  std::unique_lock hold(between.pipes[1]->gate);  // stops the delivering thread at the first message
   for (uint64_t step = 0; step < 4; step++) {
     for (uint32_t key = 0; key < 3; key++) {
       lost[key] = fate_of(faults, {3, 1}, Way::kToServer, n++).copies == 0 || lost[key];
@@ -239,11 +240,11 @@ TEST_CASE("what follows a lost message of its slice is lost until the store was 
   hold.unlock();
   REQUIRE(std::ranges::count(lost, true) >= 1);
   REQUIRE_FALSE(expected.empty());
-  CHECK(between.store.told.wait_for(1) == std::vector<Seen>{{0, 1, 0}});  // one for all that was lost of server 1
+  CHECK(between.store.told.wait_for(1) == std::vector<Seen>{{0, 1, 0}});  // one notice for all losses of server 1
   std::vector<Seen> arrived = between.pipes[1]->log.wait_for(expected.size());
   std::ranges::sort(arrived, {}, [](const Seen& s) { return std::tuple(s.step, s.key); });
   CHECK(arrived == expected);
-  // Told, it may send again: new messages, new fates.
+  // After the notice it may send again: new messages, new fates.
   std::fill(lost.begin(), lost.end(), false);
   size_t count = expected.size();
   for (uint32_t key = 0; key < 3; key++) {
@@ -257,7 +258,7 @@ TEST_CASE("what follows a lost message of its slice is lost until the store was 
 TEST_CASE("the same seed loses the same messages, another one others", "[kvstore][faults]") {
   const auto arrived = [](uint64_t seed) {
     Between between({{.drop = 0.2, .dup = 0.2, .seed = seed}});
-    for (uint32_t key = 0; key < 200; key++) between.send(0, key, 0, 1);  // one of each slice: none behind another
+    for (uint32_t key = 0; key < 200; key++) between.send(0, key, 0, 1);  // one per slice: none is lost with another
     const FaultCounts counts = between.faulty->counts();
     std::vector<Seen> seen = between.pipes[0]->log.wait_for(200 - counts.lost + counts.doubled);
     std::ranges::sort(seen, {}, &Seen::key);
@@ -289,7 +290,7 @@ TEST_CASE("a break of the transport's own connection takes what was on its way w
   between.faulty->on_reconnected(0);
   CHECK(between.store.told.seen() == std::vector<Seen>{{0, 0, 0}});
   CHECK(between.store.log.wait_for(1) == std::vector<Seen>{{0, 2, 2}});
-  // What is late still is dropped at the end, without a wait; the pipes may be used on.
+  // Messages that are still delayed are discarded at the end, without waiting. The pipes can still be used.
   between.send(0, 0, 3, 3);
   between.faulty.reset();
   between.send(0, 0, 4, 4);
@@ -303,7 +304,7 @@ TEST_CASE("an exception in the store's reaction is its owner's error", "[kvstore
   CHECK(between.failed.get_future().get().message == "this store is broken");
 }
 
-// V9: drop and duplicate 10 %, delay up to a few ms.
+// 10 % of the messages lost, 10 % duplicated, delays of up to a few ms.
 TEST_CASE("faults do not change a bit of a deterministic job", "[kvstore][faults]") {
   constexpr uint64_t kSteps = 8;
   Cluster undisturbed(kFourByTwo);
@@ -341,7 +342,7 @@ TEST_CASE("faults do not change a bit of a deterministic job", "[kvstore][faults
   CHECK(counts.breaks > 20);
 }
 
-// The state comes before the values and has no answer of its own, so that one lost in the middle would not be missed.
+// The state is sent before the values and has no answer of its own, so that losing part of it could go unnoticed.
 TEST_CASE("a job resumes, shares statistics and hands out its state under faults", "[kvstore][faults]") {
   const bool sums_only = GENERATE(false, true);
   INFO("sums_only " << sums_only);
@@ -378,7 +379,7 @@ TEST_CASE("a job resumes, shares statistics and hands out its state under faults
   }
 }
 
-// worker:1 and server:0, as --inject would say; several chunks a slice.
+// As with --inject worker:1 and server:0. Slices have several chunks.
 TEST_CASE("faults of one worker or one server touch its connections alone", "[kvstore][faults]") {
   const Faults faults{.drop = 0.1, .delay_max = milliseconds(1), .seed = 4};
   Cluster cluster({.workers = 3,

@@ -33,7 +33,7 @@ std::vector<float> train_together(uint32_t workers, TrainingState* state = nullp
 
 }  // namespace
 
-// Part of V6: momentum, weight decay and a schedule with drops in mid-run; the bits of weights and state.
+// With momentum, weight decay and a schedule that drops in the middle of the run: weights and state have the same bits.
 TEST_CASE("bsp with one worker has the bits of a lone process", "[kvstore]") {
   TrainingState alone, together;
   const std::vector<float> expected = train_alone(1, &alone);
@@ -50,14 +50,14 @@ TEST_CASE("bsp with one worker has the bits of a lone process", "[kvstore]") {
   }
 }
 
-// V14 on plain vectors: W workers of batch B and one of W B, the same samples in each step.
+// W workers of batch B and one worker of batch W B, with the same samples in each step.
 TEST_CASE("workers together train as one with their batches joined", "[kvstore]") {
   const std::vector<float> expected = train_alone(1);
   for (const uint32_t workers : {2u, 3u}) {
     const std::vector<float> weights = train_together(workers);
     const double difference = relative_difference(weights, expected);
     CHECK(difference <= 1e-5);
-    CHECK(difference > 0);  // other sums, other rounding: else the test compares nothing
+    CHECK(difference > 0);  // other sums are rounded differently; otherwise the test would compare nothing
   }
 }
 

@@ -1,5 +1,6 @@
-// Pipes between workers and servers in one process, with weather from a seed. A message is read where it lies when it
-// is delivered, as a network card would, so that memory given up too early shows.
+// Pipes between workers and servers in one process, with weather drawn from a seed. The payload of a message is read
+// from its original memory upon delivery, as a network card would, so that memory that is released too early is
+// noticed.
 #pragma once
 
 #include <condition_variable>
@@ -17,12 +18,12 @@ namespace dtrain::test {
 
 struct Weather {
   uint64_t seed = 1;
-  int duplicate_percent = 0;  // of messages, delivered again later
+  int duplicate_percent = 0;  // of messages: delivered a second time later
   bool reorder = false;       // across slices; messages of one slice keep their order
-  int breaks = 0;             // of each link, at drawn moments: what is on its way is lost, then it stands again
+  int breaks = 0;             // of each link, at random times: messages under way are lost, then the link works again
 };
 
-// A link is one worker's pipe to one server, with a thread of its own that delivers both ways.
+// A link is one worker's pipe to one server. It has one thread, which delivers in both directions.
 class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
  public:
   MemoryLink(kvstore::ServerEvents& server, uint32_t server_rank, uint32_t worker, const Weather& weather)
@@ -54,7 +55,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
  private:
   struct Item {
     kvstore::Message message;
-    std::vector<std::byte> copy;  // of the payload, whose own memory may be in use by the time it is delivered
+    std::vector<std::byte> copy;  // a copy of the payload, whose own memory may be in use again upon delivery
     bool is_copy = false;
     bool is_again = false;
   };
@@ -71,7 +72,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
    private:
     std::weak_ptr<MemoryLink> link_;
     Queue MemoryLink::*queue_;
-    std::optional<uint64_t> generation_;  // of the server's end: what is sent to a pipe that broke vanishes
+    std::optional<uint64_t> generation_;  // of the server's end: messages to a broken pipe are discarded
   };
 
   void put(Queue MemoryLink::*queue, std::optional<uint64_t> generation, kvstore::Message message) {
@@ -79,8 +80,8 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
       const std::lock_guard lock(mutex_);
       if (generation && *generation != generation_) return;
       Item item{std::move(message), {}, false, false};
-      // What was sent twice around a break may be read after its answer came, when its memory is in use again (wire.h).
-      // It is dropped then; taking a copy keeps that from being reported as a race.
+      // A message that is sent twice around a break may be read after its answer, when its memory is in use again
+      // (wire.h). The receiver drops it. The copy keeps ThreadSanitizer from reporting a race.
       if (weather_.breaks > 0) {
         item.copy.assign(item.message.payload.begin(), item.message.payload.end());
         item.is_copy = true;
@@ -115,7 +116,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
     lock.lock();
   }
 
-  // Any message that none of its slice precedes.
+  // A random message that no other message of its slice precedes.
   size_t choose(const Queue& queue) {
     if (!weather_.reorder) return 0;
     const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(queue.size())));
@@ -136,7 +137,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
     if (!item.is_again && random_.below(100) < weather_.duplicate_percent) {
       duplicates_++;
       Item again{{item.message.header, {}, nullptr}, {payload.begin(), payload.end()}, true, true};
-      // After all that waits now, among them the later chunks of the same message.
+      // After all messages that wait now, including the later chunks of the same gradient.
       queue.push_back(std::move(again));
     }
     const std::vector<std::span<const std::byte>> pieces = cut(payload);
@@ -153,7 +154,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
     lock.lock();
   }
 
-  // Borders fall anywhere, also inside a number.
+  // Cuts anywhere, even inside a number.
   std::vector<std::span<const std::byte>> cut(std::span<const std::byte> payload) {
     std::vector<std::span<const std::byte>> pieces;
     while (!payload.empty()) {
@@ -199,7 +200,7 @@ class MemoryNetwork {
     }
   }
 
-  // The worker's pipes, one a server; they deliver to `client` from now on.
+  // The worker's pipes, one per server. From now on they deliver to `client`.
   std::vector<std::shared_ptr<kvstore::Pipe>> connect(uint32_t worker, kvstore::ClientEvents& client) {
     std::vector<std::shared_ptr<kvstore::Pipe>> pipes;
     for (auto& link : links_[worker]) {
@@ -208,7 +209,7 @@ class MemoryNetwork {
     }
     return pipes;
   }
-  // After stop.
+  // Call these after stop().
   uint64_t duplicates() const {
     uint64_t sum = 0;
     for (const auto& of_worker : links_) {

@@ -30,17 +30,17 @@ std::vector<Slice> hash(std::vector<uint64_t> sizes, uint32_t servers) {
 
 }  // namespace
 
-// V2: the table of distributed.md 1.5.
+// Expected values computed by hand.
 TEST_CASE("keys and parts lie where the vectors say", "[kvstore]") {
   CHECK(servers_of(hash(std::vector<uint64_t>(8, 10), 5)) == std::vector<uint32_t>{0, 3, 1, 4, 2, 0, 3, 1});
   CHECK(servers_of(hash(std::vector<uint64_t>(10, 10), 7)) == std::vector<uint32_t>{0, 5, 3, 1, 6, 4, 2, 0, 5, 3});
   CHECK(counts_of(hash({1440000}, 7)) == std::vector<uint64_t>{205714, 205715, 205714, 205714, 205714, 205715, 205714});
   CHECK(counts_of(hash({1466521}, 4)) == std::vector<uint64_t>{366630, 366631, 366630, 366630});
   CHECK(servers_of(hash({1440000}, 3)) == std::vector<uint32_t>{0, 1, 2});
-  CHECK(hash({999999, 1000000}, 2).size() == 3);  // the bound itself is cut
+  CHECK(hash({999999, 1000000}, 2).size() == 3);  // an array of exactly the bound is cut
 }
 
-// V2: parts follow each other without gap for any sizes and number of servers, by both rules.
+// The parts of a key follow each other without gaps, for any sizes, any number of servers and both rules.
 TEST_CASE("parts add up to their key", "[kvstore]") {
   for (uint64_t seed = 1; seed <= 200; seed++) {
     RandomStream random(seed, Use::kTest);
@@ -62,7 +62,7 @@ TEST_CASE("parts add up to their key", "[kvstore]") {
 TEST_CASE("balanced placement puts the largest slice on the least loaded server", "[kvstore]") {
   const std::vector<uint64_t> sizes = {3, 100, 50, 50, 7};
   CHECK(servers_of(place(sizes, 2, PlacementRule::kBalanced, 1000)) == std::vector<uint32_t>{1, 0, 1, 1, 0});
-  // ResNet-50's load differs little between servers; by hash the largest array decides.
+  // With kBalanced the servers' loads differ little; with kHash the largest array would decide.
   const std::vector<uint64_t> many(160, 640);
   std::map<uint32_t, uint64_t> load;
   for (const Slice& slice : place(many, 3, PlacementRule::kBalanced, 1000)) load[slice.server] += slice.count;
@@ -84,7 +84,7 @@ TEST_CASE("a placement is read back from its text, and nothing else is", "[kvsto
 }
 
 TEST_CASE("buckets get smaller towards the first layers", "[kvstore]") {
-  // LeNet: conv1, conv2, fc1, fc2, weight and bias each.
+  // LeNet: weight and bias of conv1, conv2, fc1 and fc2.
   const std::vector<uint64_t> lenet = {500, 20, 25000, 50, 400000, 500, 5000, 10};
   CHECK(plan_buckets(lenet) == std::vector<size_t>{0, 2, 4});
   CHECK(plan_buckets(std::vector<uint64_t>{}) == std::vector<size_t>{0});

@@ -1,5 +1,5 @@
-// A training without a network, for tests of stores: the gradient of the sum over samples of |w - x|^2 / 2, each sample
-// drawn from its number.
+// A training without a network, for tests of stores. The gradient is that of the sum over samples of |w - x|^2 / 2,
+// where each sample x is drawn from its number.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@ namespace dtrain::test {
 
 inline const std::vector<Shape> kPlainShapes = {{10, 7}, {10}, {300, 500}, {3}};
 
-// Momentum, weight decay, and a schedule that drops in mid-run.
+// Momentum, weight decay, and a schedule that drops in the middle of the run.
 inline kvstore::UpdateRule momentum_rule() {
   kvstore::UpdateRule rule;
   rule.optimizer.weight_decay = 0.01;
@@ -52,7 +52,7 @@ inline std::unique_ptr<kvstore::Store> lone_store(kvstore::DeviceStoreOptions op
   return kvstore::DeviceStore::create(std::move(options), {}, nullptr, waits).value();
 }
 
-// kSteps steps of one process with one device; its weights.
+// Trains one process with one device for kSteps steps and returns its weights.
 inline std::vector<float> train_alone(int threads, kvstore::TrainingState* state = nullptr) {
   Arrays arrays(kPlainShapes, {});
   Waits waits;
@@ -68,7 +68,7 @@ inline std::vector<float> train_alone(int threads, kvstore::TrainingState* state
   return weights_of(arrays);
 }
 
-// |a - b| / |b|.
+// a - b| / |b|.
 inline double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < b.size(); i++) {

@@ -1,5 +1,5 @@
-// What the schemes do to weights: a shard that is spoken to message by message, and whole jobs in this process. Who
-// waits for whom is tested in test/sync.
+// What the schemes do to weights, tested with a shard message by message and with whole jobs in this process. test/sync
+// tests who waits for whom.
 #include <bit>
 #include <catch2/catch.hpp>
 #include <set>
@@ -20,7 +20,7 @@ namespace {
 
 const std::vector<float> kOnes(4, 1);
 
-// Groups A (two members) and B (one), by the rules of distributed.md 2.1.
+// Group A has two members, group B has one.
 ShardOptions gsp_options(double momentum) {
   ShardOptions options = options_for(sync::gsp({0, 0, 1}));
   options.weight = {StalenessWeight::Rule::kPower, 1};
@@ -29,7 +29,7 @@ ShardOptions gsp_options(double momentum) {
   return options;
 }
 
-// The weights after A, B, B, A, all gradients 1.
+// The weights after updates of A, B, B, A. All gradients are 1.
 std::vector<float> gsp_sequence(Conversation& talk) {
   talk.assign(0, kOnes);
   std::vector<float> seen;
@@ -60,14 +60,14 @@ TEST_CASE("the weight of an update by its staleness", "[kvstore][schemes]") {
   for (const Rule rule : {Rule::kNone, Rule::kPower, Rule::kFloor}) CHECK(weight_of({rule, 0.1}, 1) == 1);
 }
 
-// V4: Y = 1, 2, 1, 3.
+// Staleness Y = 1, 2, 1, 3.
 TEST_CASE("gsp divides a late group's gradient by its staleness", "[kvstore][schemes]") {
   Conversation plain(gsp_options(0));
   const std::vector<double> expected = {0.9, 0.85, 0.75, 0.716667};
   const std::vector<float> seen = gsp_sequence(plain);
   for (size_t i = 0; i < expected.size(); i++) CHECK(seen[i] == Approx(expected[i]));
 
-  // v <- .9 v - .1 / Y; w <- w + v: momentum is not divided (R-D10).
+  // v <- .9 v - .1 / Y; w <- w + v: the momentum is not divided.
   Conversation moving(gsp_options(0.9));
   const std::vector<float> with_momentum = gsp_sequence(moving);
   double w = 1, v = 0;
@@ -90,7 +90,7 @@ TEST_CASE("a member gets its own group's version, whatever other groups do", "[k
   CHECK(talk.peers[1]->take().values[0] == own);
   const Peer::Received again = talk.peers[1]->take();
   CHECK(again.values[0] == own);
-  CHECK(again.header.samples_applied == 2);  // of its own group's update: all members see the same number
+  CHECK(again.header.samples_applied == 2);  // as of its own group's update: all members see the same number
   CHECK(talk.peers[2]->take().header.samples_applied == 3);
 }
 
@@ -125,7 +125,8 @@ void regroup(Conversation& talk, uint32_t rank, uint64_t count, const std::vecto
 
 }  // namespace
 
-// R-G11. A (two members) and B (one) have made an update each; then there are C of 0 and D of 1 and 2.
+// Group A (two members) and group B (one) have made one update each. Then the groups become C with worker 0 and D with
+// workers 1 and 2.
 TEST_CASE("new groups begin with the newest weights, all at the same step", "[kvstore][schemes]") {
   Conversation talk(gsp_options(0));
   talk.assign(0, kOnes);
@@ -140,7 +141,7 @@ TEST_CASE("new groups begin with the newest weights, all at the same step", "[kv
   CHECK(talk.peers[0]->take().values[0] == Approx(0.75));  // from 0.85, Y = 1
   talk.push(1, 0, 2, kOnes);
   CHECK(talk.peers[1]->inbox.empty());
-  regroup(talk, 0, 1, {0, 1, 1});  // once more, from before a connection broke: the sum under way stays
+  regroup(talk, 0, 1, {0, 1, 1});  // a repeat from before a connection broke: the sum under way stays
   CHECK(talk.status_of(0) == Status::kOk);
   talk.push(2, 0, 2, kOnes);
   for (const uint32_t worker : {1, 2}) CHECK(talk.peers[worker]->take().values[0] == Approx(0.70));  // Y = 2
@@ -159,7 +160,7 @@ TEST_CASE("groups that cannot be are refused, and so are new ones while somebody
   CHECK(talk.status_of(0) == Status::kRejected);
   regroup(talk, 0, 1, {0, 1});
   CHECK(talk.status_of(0) == Status::kBadSize);
-  regroup(talk, 0, 1, {0, 1, 1}, 2);  // a statistic, whose rounds are of all workers
+  regroup(talk, 0, 1, {0, 1, 1}, 2);  // a statistic, whose rounds include all workers
   CHECK(talk.status_of(0) == Status::kRejected);
   talk.push(1, 0, 0, kOnes);
   regroup(talk, 0, 1, {0, 1, 1});
@@ -168,10 +169,9 @@ TEST_CASE("groups that cannot be are refused, and so are new ones while somebody
   CHECK(talk.peers[1]->take().values[0] == Approx(0.9));
 }
 
-// V6.
 namespace {
 
-// Pushes of random gradients in this order of workers; what each worker was answered, in the order of its steps.
+// Pushes random gradients in this order of workers. Returns what each worker was answered, in the order of its steps.
 std::vector<float> answers(const sync::Policy& policy, const StalenessWeight& weight,
                            const std::vector<uint32_t>& order) {
   ShardOptions options = options_for(policy);
@@ -222,11 +222,10 @@ TEST_CASE("schemes that mean the same have the same bits", "[kvstore][schemes]")
   }
 }
 
-// V15.
 namespace {
 
-// The weight once `samples` are applied on top of `before`, by updates of `of_update` each, all gradients -1: epochs of
-// 10 samples, the rate drops at 1 and 2. An update that ends at 10 samples has the old rate.
+// The weight when `samples` have been applied on top of `before`, in updates of `of_update` samples, with gradients of
+// -1. Epochs have 10 samples and the rate drops at epochs 1 and 2. An update that ends an epoch still has the old rate.
 double weight_after(uint64_t before, uint64_t samples, uint64_t of_update) {
   double weight = 0;
   for (uint64_t at = before + of_update; at <= samples; at += of_update) {
@@ -272,7 +271,7 @@ TEST_CASE("the rate drops at the same number of samples in every scheme, and aft
   }
 }
 
-// 1,000 pushes of ones from 8 threads: none is lost, and each makes a version of its own.
+// 1,000 pushes of ones from 8 threads: none is lost, and each makes its own version.
 TEST_CASE("asp loses no update", "[kvstore][schemes]") {
   constexpr uint32_t kWorkers = 8;
   constexpr uint64_t kSteps = 125;
@@ -301,7 +300,8 @@ TEST_CASE("asp loses no update", "[kvstore][schemes]") {
   CHECK(recorded == kWorkers * kSteps);
 }
 
-// R-B1: the bound is kept, and an answer that was parked has all that came meanwhile, not what was there when it asked.
+// The bound is kept, and a parked pull is answered with everything that came in the meantime, not with what was there
+// when it was sent.
 TEST_CASE("a parked pull sees every update that its bound promises", "[kvstore][schemes]") {
   Conversation talk(options_for(sync::ssp(3, 2)));
   talk.assign(0, std::vector<float>(4, 0));
@@ -309,7 +309,7 @@ TEST_CASE("a parked pull sees every update that its bound promises", "[kvstore][
     talk.push(0, 0, step, kOnes);
     CHECK(talk.peers[0]->take().values[0] == static_cast<float>(step + 1));
   }
-  talk.push(0, 0, 2, kOnes);  // step 3 begins when the others have done one
+  talk.push(0, 0, 2, kOnes);  // step 3 begins when the others have done one step
   CHECK(talk.peers[0]->inbox.empty());
   talk.push(1, 0, 0, kOnes);
   CHECK(talk.peers[0]->inbox.empty());
@@ -318,7 +318,8 @@ TEST_CASE("a parked pull sees every update that its bound promises", "[kvstore][
   CHECK(talk.peers[1]->take().values[0] == 4);
 }
 
-// Staleness counts from what a gradient was computed with: what came while its worker was parked is in that.
+// Staleness counts from the weights that a gradient was computed with. These contain all updates that were made while
+// the worker's pull was parked.
 TEST_CASE("an update that waited for its weights is not stale by that", "[kvstore][schemes]") {
   Conversation talk(options_for(sync::ssp(2, 0)));
   talk.assign(0, std::vector<float>(4, 0));
@@ -341,7 +342,7 @@ TEST_CASE("with a backup worker a round does not wait for the last", "[kvstore][
   const Peer::Received late = talk.peers[2]->take();
   CHECK(late.header.status == Status::kOk);
   CHECK(late.values == std::vector<float>(4, 2));
-  CHECK(late.header.version == 2);  // it goes on with the open round
+  CHECK(late.header.version == 2);  // it continues with the open round
   CHECK(talk.shard->counts().late == 1);
   talk.push(2, 0, 2, kOnes);
   talk.push(1, 0, 2, kOnes);
@@ -390,7 +391,7 @@ TEST_CASE("a record reports each hundred updates of a group", "[kvstore][schemes
 
 namespace {
 
-// Each worker takes its steps at its own pace, gradients of ones; then all meet and refresh.
+// Each worker takes its steps at its own pace, with gradients of 1. Then all meet and refresh.
 void train_apart(Cluster& cluster, uint32_t workers, uint64_t steps) {
   cluster.on_each([&](uint32_t w) -> Result<> {
     for (uint64_t i = 0; i < steps; i++) {
@@ -431,7 +432,7 @@ TEST_CASE("workers that do not go in step lose nothing and meet with one model",
       cluster.initialize();
       train_apart(cluster, 4, 20);
       const bool in_groups = policy.snapshots;
-      // Each update adds 1 for each of its members, divided by their samples.
+      // Each update adds 1 per member, divided by the members' samples.
       CHECK(all_equal(cluster.arrays(2).weight(1), in_groups ? 40 : 80));
       for (uint32_t w = 0; w < 4; w++) CHECK(cluster.store(w).samples_applied().value() == 80);
       CHECK(cluster.counts().pushes == cluster.placement().size() * 80);
@@ -439,7 +440,7 @@ TEST_CASE("workers that do not go in step lose nothing and meet with one model",
   }
 }
 
-// --trace-events: what a server's machines did in a job with weather comes out of fresh machines, byte for byte.
+// A trace (--trace-events) of a job in bad weather is replayed with fresh machines and compared byte for byte.
 TEST_CASE("what a shard wrote down can be replayed", "[kvstore][schemes]") {
   const TempDir dir;
   for (const sync::Policy& policy : {sync::bsp(4), sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {
@@ -467,7 +468,7 @@ TEST_CASE("what a shard wrote down can be replayed", "[kvstore][schemes]") {
       CHECK(again == trace);
       events += replay.events;
     }
-    CHECK(events >= 4 * 10 * 2 * 3);  // a push and a pull of each worker, step and slice
+    CHECK(events >= 4 * 10 * 2 * 3);  // a push and a pull for each worker, step and slice
   }
 }
 
@@ -478,7 +479,7 @@ TEST_CASE("with backup workers nobody waits for ever, and what is late is counte
     options.weather = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
     Cluster cluster(options);
     cluster.initialize();
-    // Until so many rounds are over: how many steps that takes a worker depends on how often it is late.
+    // Until a number of rounds is over: how many steps a worker takes until then depends on how often it is late.
     cluster.on_each([&](uint32_t w) -> Result<> {
       for (;;) {
         DT_TRY(const uint64_t step, cluster.store(w).next_step());

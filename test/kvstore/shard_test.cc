@@ -1,4 +1,4 @@
-// What a shard does, message by message.
+// Tests a shard message by message.
 #include "kvstore/shard.h"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ TEST_CASE("a push of a key that was never initialised is an error reply", "[kvst
   CHECK(answer.header.status == Status::kUnknownKey);
   CHECK(answer.header.kind == Kind::kAnswer);
   CHECK(answer.header.step == 0);
-  talk.push(0, 3, 0, {1, 2, 3, 4});  // of another server
+  talk.push(0, 3, 0, {1, 2, 3, 4});  // belongs to another server
   CHECK(talk.status_of(0) == Status::kUnknownKey);
   talk.push(0, 99, 0, {1, 2, 3, 4});
   CHECK(talk.status_of(0) == Status::kUnknownKey);
@@ -32,7 +32,7 @@ TEST_CASE("a push of a key that was never initialised is an error reply", "[kvst
 TEST_CASE("messages that do not fit are refused and change nothing", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1});
-  talk.push(0, 0, 0, {1, 2, 3});  // not the last element: nothing is complete
+  talk.push(0, 0, 0, {1, 2, 3});  // not up to the last element: nothing is complete
   CHECK(talk.peers[0]->inbox.empty());
   talk.push(1, 0, 0, {1, 2, 3, 4, 5});
   CHECK(talk.status_of(1) == Status::kBadSize);
@@ -44,7 +44,7 @@ TEST_CASE("messages that do not fit are refused and change nothing", "[kvstore]"
   const std::vector<float> two = {1, 2};
   Loopback pipe(*talk.shard, talk.peers[1]);
   pipe.send(make_message(gap, std::as_bytes(std::span(two)), nullptr, true));
-  CHECK(talk.peers[1]->inbox.empty());  // the beginning was lost with a connection, and comes again
+  CHECK(talk.peers[1]->inbox.empty());  // the beginning was lost with a connection and will come again
   Message broken =
       make_message(Conversation::header(Kind::kPush, 1, 0, 0, 0, 1), std::as_bytes(std::span(two)), nullptr, true);
   broken.header.element_count = 2;
@@ -61,7 +61,7 @@ TEST_CASE("messages that do not fit are refused and change nothing", "[kvstore]"
   pipe.send({stranger, {}, nullptr});
   CHECK(talk.status_of(1) == Status::kRejected);
   talk.send(Conversation::header(Kind::kAssign, 1, 0, 1, 0, 0), {9, 9, 9, 9});
-  CHECK(talk.status_of(1) == Status::kRejected);  // rank 0 alone sets values
+  CHECK(talk.status_of(1) == Status::kRejected);  // only rank 0 sets values
   talk.send(Conversation::header(Kind::kPull, 1, 0, 0, 5, 0));
   CHECK(talk.status_of(1) == Status::kRejected);  // beyond its own pushes
   talk.send(Conversation::header(Kind::kAnswer, 1, 0, 0, 5, 0));
@@ -81,7 +81,7 @@ TEST_CASE("a key learns as its multipliers say", "[kvstore]") {
   }
 }
 
-// V1, the row of 0.7: three pushes of one key, then one pull. A push is acknowledged when its round was applied.
+// Three pushes of one key, then a pull. A push is acknowledged when its round has been applied.
 TEST_CASE("three pushes and a pull", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1});
@@ -106,7 +106,7 @@ TEST_CASE("a push that comes again is dropped and answered", "[kvstore]") {
   talk.assign(1, std::vector<float>(kBig, 0));
   const std::vector<float> ones(kBig, 1);
   talk.push(0, 1, 0, ones);
-  talk.push(0, 1, 0, ones);  // after a reconnect: the round is open
+  talk.push(0, 1, 0, ones);  // after a reconnect, while the round is open
   CHECK(talk.peers[0]->inbox.empty());
   talk.push(1, 1, 0, ones, 0);
   for (uint32_t rank = 0; rank < 2; rank++) {
@@ -125,8 +125,8 @@ TEST_CASE("a push that comes again is dropped and answered", "[kvstore]") {
   CHECK(talk.shard->counts().duplicates == 2);
 }
 
-// Chunks 0 and 1 of a gradient: 1 alone (0 was lost with the connection, the worker had not seen it yet), then all of
-// it, then 0 alone and all of it again.
+// A gradient of two chunks: first chunk 1 alone, because the connection broke during chunk 0 and the worker has not
+// noticed yet; then both; then chunk 0 alone and both again.
 TEST_CASE("a connection that breaks in mid-push adds no chunk twice and loses none", "[kvstore]") {
   Conversation talk(1);
   talk.assign(1, std::vector<float>(kBig, 0));
@@ -161,7 +161,7 @@ TEST_CASE("an older incarnation may not speak", "[kvstore]") {
   CHECK(talk.status_of(1) == Status::kStaleIncarnation);
   Header replacement = Conversation::header(Kind::kPushPull, 1, 0, 0, 1, 1);
   replacement.incarnation = 777;
-  talk.send(replacement, {5, 5, 5, 5});  // the same step again: recognised across incarnations
+  talk.send(replacement, {5, 5, 5, 5});  // the same step again: recognized across incarnations
   talk.push(0, 0, 0, {1, 1, 1, 1}, 0);
   const Peer::Received answer = talk.peers[1]->take();
   CHECK(answer.header.status == Status::kDuplicate);
@@ -210,13 +210,13 @@ TEST_CASE("an assignment is recognised when it comes again", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1});
   talk.push(0, 0, 0, {1, 1, 1, 1});
-  talk.send(Conversation::header(Kind::kAssign, 0, 0, 1, 0, 0), {1, 1, 1, 1});  // its acknowledgement was lost
+  talk.send(Conversation::header(Kind::kAssign, 0, 0, 1, 0, 0), {1, 1, 1, 1});  // its acknowledgment was lost
   CHECK(talk.status_of(0) == Status::kDuplicate);
   talk.push(1, 0, 0, {1, 1, 1, 1}, 0);
   CHECK(talk.peers[0]->take().values == std::vector<float>{3, 3, 3, 3});
 }
 
-// Its first chunk comes again between the others, as when a link breaks and what was lost is sent once more.
+// The first chunk comes again between the others, as when a connection breaks and lost chunks are sent again.
 TEST_CASE("an assignment whose chunks come again is still complete", "[kvstore]") {
   Conversation talk(1);
   const std::vector<float> values(kBig, 4);
@@ -239,8 +239,8 @@ TEST_CASE("an assignment whose chunks come again is still complete", "[kvstore]"
   CHECK(talk.peers[0]->take().values == std::vector<float>(kChunkElements, 4));
 }
 
-// A drop at epoch 1 of 10 samples holds for what goes beyond it, not for the update that ends it (R-D9); each gradient
-// is divided by the samples that contributed (R-D10).
+// The rate drops at epoch 1, after 10 samples. The update that ends the epoch still has the old rate. Each gradient is
+// divided by the samples that contributed.
 TEST_CASE("the rate follows the samples, whoever brought them", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(2));
   options.rule.schedule = {.base = 0.25, .factor = 0.5, .step_epochs = {1}, .every_epochs = 0};
@@ -256,7 +256,7 @@ TEST_CASE("the rate follows the samples, whoever brought them", "[kvstore]") {
   CHECK(seen == std::vector<float>{3.75, 3.5, 3.375, 3.25});
 }
 
-// Chunks are looked at when they come, the machine hears of the whole later, maybe after the round has changed.
+// Chunks are checked when they arrive; the machine gets the Push later, when the round may have changed.
 TEST_CASE("a future push does not count when its step has come", "[kvstore]") {
   const ShardOptions options = options_for(sync::bsp(2));
   ShardSlice slice(options, options.placement[0], 0, false);
@@ -311,7 +311,7 @@ TEST_CASE("what was lent stays as it was while the array moves on", "[kvstore]")
   array.writable()[1] = 4;
   CHECK(array.values()[0] == 3);
   CHECK(three.values[1] == 0);
-  CHECK(array.buffers() == 3);  // the one given back was used again
+  CHECK(array.buffers() == 3);  // the released buffer was used again
   std::optional<VersionedArray> gone(std::in_place, 2);
   gone->writable()[1] = 5;
   const LentValues last = gone->lend();
@@ -336,5 +336,5 @@ TEST_CASE("a sum in rank order does not depend on who comes first", "[kvstore]")
   CHECK(by_rank == std::vector<float>{1, 6});
   CHECK(sum_of({2, 0, 1}, Accumulator::Order::kRank) == by_rank);
   CHECK(sum_of({0, 1, 2}, Accumulator::Order::kArrival) == by_rank);
-  CHECK(sum_of({0, 2, 1}, Accumulator::Order::kArrival) == std::vector<float>{0, 6});  // it matters
+  CHECK(sum_of({0, 2, 1}, Accumulator::Order::kArrival) == std::vector<float>{0, 6});  // the order matters
 }

@@ -59,7 +59,7 @@ TEST_CASE("a header lies on the wire as the specification says", "[kvstore]") {
   CHECK(at(60) == 0x83);
 }
 
-// Every bit flipped, every length: what is taken has sizes that fit what was received.
+// Flips every bit and tries every length. Whatever is accepted has sizes that match the received bytes.
 TEST_CASE("a header is parsed as hostile", "[kvstore]") {
   const std::vector<std::byte> good = bytes_of(push_of(5));
   REQUIRE(parse_header(good, 20).has_value());
@@ -75,7 +75,7 @@ TEST_CASE("a header is parsed as hostile", "[kvstore]") {
     const bool has_values = parsed->payload_bytes == 20 && parsed->element_count == 5;
     CHECK((has_values && uint64_t{parsed->first_element} + parsed->element_count <= UINT32_MAX));
   }
-  // magic, most of the kind and encoding, the status but for its small values, both sizes
+  // the magic number, most of the kind and the encoding, the status except for its small values, both sizes
   CHECK(refused >= 32 + 5 + 7 + 14 + 32 + 32);
   for (size_t size = 0; size < 200; size++) {
     std::vector<std::byte> other(size);
@@ -99,7 +99,7 @@ TEST_CASE("a pull has no payload, and a payload no end beyond 32 bits", "[kvstor
   CHECK(parse_header(bytes_of(far), 20).has_value());
 }
 
-// 37 numbers, cut at two places: all pairs of places, on borders of numbers and inside them.
+// 37 numbers cut at two places: all pairs of places, between numbers and inside them.
 TEST_CASE("pieces are numbers wherever they are cut", "[kvstore]") {
   RandomStream random(1, Use::kTest);
   std::vector<float> values(37), before(37);
@@ -139,5 +139,5 @@ TEST_CASE("a payload that was changed on its way is not intact", "[kvstore]") {
   CHECK(payload_intact(message.header, pieces));
   bytes[11] ^= std::byte{1};
   CHECK_FALSE(payload_intact(message.header, pieces));
-  CHECK(payload_intact(make_message(push_of(5), bytes, nullptr, false).header, pieces));  // nothing to hold it against
+  CHECK(payload_intact(make_message(push_of(5), bytes, nullptr, false).header, pieces));  // no checksum to compare with
 }
