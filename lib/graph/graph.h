@@ -95,7 +95,7 @@ struct SoftmaxOutput {
 using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,
                         Identity, Scale, SoftmaxOutput>;
 
-// "Convolution", "BatchNorm", ...: for messages. symbol.h has MXNet's names for the operators.
+// "Convolution", "BatchNorm", ...: for messages. symbol.cc has MXNet's names for the operators.
 std::string_view op_name(const Op& op);
 
 using NodeId = size_t;

@@ -12,7 +12,7 @@ BuildModel mlp;                               // of MXNet 1.x
 BuildModel lenet;                             // of MXNet 1.x
 BuildModel three_convolutions;                // of MXNet-G
 BuildModel inception_bn_28_small_of_mxnet_g;  // of MXNet-G, with generated names
-BuildModel inception_bn_28_small_of_v07;      // of MXNet 0.7
+BuildModel inception_bn_28_small_of_v07;      // of MXNet 0.7, with generated names
 BuildModel inception_bn;                      // of MXNet 1.x; the small form up to height 28
 BuildModel inception_bn_of_mxnet_g;
 BuildModel inception_bn_of_v07;
