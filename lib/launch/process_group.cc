@@ -135,8 +135,8 @@ Result<ProcessGroup> ProcessGroup::create(std::chrono::milliseconds kill_after, 
     guard(launcher.read.get(), alive.read.get(), static_cast<int>(kill_after.count()), leftover_file.c_str(),
           leftover_directory.c_str());
   }
-  ::setpgid(pid,
-            pid);  // both sides call it: a member may start before the guard runs
+  // Parent and guard both call it, because the first member may be started before the guard has run.
+  ::setpgid(pid, pid);
   return ProcessGroup(pid, std::move(launcher.write), std::move(alive.write));
 }
 
