@@ -1,4 +1,4 @@
-// A training step asks for no memory: it would be asked for again in each of millions.
+// A training step must not allocate memory, because millions of steps would repeat it.
 #include <catch2/catch.hpp>
 
 #include "fakes.h"

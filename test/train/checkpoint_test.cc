@@ -17,7 +17,7 @@ using namespace dtrain::train;
 
 namespace {
 
-// A view over arrays of its own, all filled with `value`.
+// A view over its own arrays, all filled with `value`.
 struct Tensors {
   explicit Tensors(float value)
       : weight(6, value),
@@ -60,7 +60,7 @@ size_t file_count(const test::TempDir& dir) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(dir.path()), {}));
 }
 
-// A checkpoint that `write` made with this value: weights and slots of one another.
+// Checks that this is a checkpoint that `write` made with this value, with matching weights and slots.
 void check_is(const Result<Checkpoint>& checkpoint, float value) {
   REQUIRE(checkpoint);
   REQUIRE(checkpoint->header);
@@ -122,9 +122,9 @@ TEST_CASE("the files are those of the specification", "[train]") {
                        Catch::Contains(R"("updates":{"fc_weight":40,)"));
 }
 
-// Whatever call fails, what is on disk is the old checkpoint or the new one: weights and states of one another.
+// Whichever call fails, the files on disk are the old checkpoint or the new one, with matching weights and states.
 TEST_CASE("a failed write leaves the checkpoint before it", "[train]") {
-  constexpr int kCalls = 19;  // three files of six calls, and the rename that puts the new states in their place
+  constexpr int kCalls = 19;  // three files with six calls each, and the rename of the new states
   for (const std::optional<int64_t> epoch : {std::optional<int64_t>(3), std::optional<int64_t>()}) {
     for (int failing = 0; failing <= kCalls; failing++) {
       INFO("failing call " << failing);
@@ -156,7 +156,7 @@ TEST_CASE("a failed first write leaves no checkpoint", "[train]") {
     if (written) break;
     const auto checkpoint = read_checkpoint(name);
     if (checkpoint) {
-      CHECK(failed == "rename");  // the last one, of the states: all is there
+      CHECK(failed == "rename");  // the last one, of the states: the checkpoint is complete
       check_is(checkpoint, 2);
     } else {
       CHECK(checkpoint.error().code == Code::kNotFound);
@@ -168,8 +168,7 @@ TEST_CASE("a failed first write leaves no checkpoint", "[train]") {
 // How a save ends early.
 enum class Failure { kOneCall, kAllCallsFrom, kProcessEnds };
 
-// Saves `value`; the system call number `call` fails. Returns how many calls there were, or nothing if it was cut
-// short.
+// Saves `value`; system call number `call` fails. Returns the number of calls, or nullopt if the save did not complete.
 std::optional<int> save_with_failure(const CheckpointName& name, float value, bool with_states, Failure how, int call) {
   int calls = 0;
   const auto fault = [&](const char*) {
@@ -188,14 +187,14 @@ std::optional<int> save_with_failure(const CheckpointName& name, float value, bo
   return WEXITSTATUS(status) == 0 ? std::optional<int>(0) : std::nullopt;
 }
 
-// The earlier checkpoint or one of the new ones, its weights and states of one another.
+// Checks that the earlier checkpoint or one of the new ones is loaded, with matching weights and states.
 void check_loads(const CheckpointName& name) {
   const auto checkpoint = read_checkpoint(name);
   REQUIRE(checkpoint);
   check_is(checkpoint, checkpoint->parameters.at(0).values.at(0));
 }
 
-// Every pair of system calls of two saves after each other, with a checkpoint of before.
+// Fails every pair of system calls in two consecutive saves, after a checkpoint that was saved before them.
 TEST_CASE("two saves that fail in a row leave a complete checkpoint", "[train]") {
   const Failure how = GENERATE(Failure::kOneCall, Failure::kAllCallsFrom, Failure::kProcessEnds);
   INFO("how: " << static_cast<int>(how));
@@ -204,7 +203,7 @@ TEST_CASE("two saves that fail in a row leave a complete checkpoint", "[train]")
     bool second_ended = false;
     for (int second = 0; !second_ended; second++) {
       INFO("call " << first << " of the first save fails, call " << second << " of the second one");
-      const test::TempDir dir("/dev/shm");  // hundreds of saves, each with its fsyncs
+      const test::TempDir dir("/dev/shm");  // hundreds of saves with several fsyncs each
       const CheckpointName name{dir.path("net"), std::nullopt};
       REQUIRE(write(name, 1));
       first_ended = save_with_failure(name, 2, true, how, first).has_value();
@@ -219,7 +218,7 @@ TEST_CASE("two saves that fail in a row leave a complete checkpoint", "[train]")
   }
 }
 
-// The states go with the weights that they belong to, or there are none.
+// Either the states match the weights, or there are no states.
 TEST_CASE("a failed save without states leaves a checkpoint that loads", "[train]") {
   const Failure how = GENERATE(Failure::kOneCall, Failure::kAllCallsFrom, Failure::kProcessEnds);
   bool ended = false;
@@ -281,7 +280,7 @@ TEST_CASE("without states none of an earlier run stays", "[train]") {
   CHECK(checkpoint->parameters[0].values == std::vector<float>(6, 2));
 }
 
-// Both files, every length, every bit: an Error that names the file, never another run's numbers.
+// For both files, every truncation and every flipped bit gives an Error that names the file, never wrong numbers.
 TEST_CASE("damaged files are refused", "[train]") {
   const test::TempDir dir;
   const CheckpointName name{dir.path("net"), 1};
@@ -304,7 +303,7 @@ TEST_CASE("damaged files are refused", "[train]") {
       damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
       accepted += refused(damaged) ? 0 : 1;
     }
-    // In the states: the list's reserved word and each array's device, which no reader looks at.
+    // Flips accepted in the states: the list's reserved word and the device of each array, which readers ignore.
     CHECK(accepted == (path == name.params_path() ? 0 : 64 + 3 * 64));
     std::ofstream(path, std::ios::binary) << whole;
   }
@@ -322,7 +321,7 @@ TEST_CASE("the newest checkpoint is the one furthest in the run", "[train]") {
   std::ofstream(dir.path("net-0007.params.tmp-12")) << "x";
   std::ofstream(dir.path("net-7.params")) << "x";
   CHECK((*newest_checkpoint(prefix))->epoch == 1);
-  REQUIRE(write({prefix, std::nullopt}, 1));  // at epoch 2, step 17
+  REQUIRE(write({prefix, std::nullopt}, 1));  // its position is epoch 2, step 17
   CHECK_FALSE((*newest_checkpoint(prefix))->epoch);
   REQUIRE(write({prefix, 2}, 1));
   CHECK_FALSE((*newest_checkpoint(prefix))->epoch);

@@ -1,4 +1,4 @@
-// An executor and a store that compute nothing, for tests of what stands between them.
+// An executor and a store that compute nothing, for tests of the code between them.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace dtrain::train::test {
 
-// An executor of two parameters in two buckets whose gradients the test sets.
+// An executor with two parameters in two buckets; the test sets their gradients.
 class FakeExecutor final : public exec::Executor {
  public:
   FakeExecutor() { view_.parameters = {{"fc1_weight", {2}, w1_, g1_}, {"fc2_weight", {2}, w2_, g2_}}; }
@@ -30,7 +30,7 @@ class FakeExecutor final : public exec::Executor {
   bool overflowed() override { return overflows_above_ > 0 && loss_scale_ > overflows_above_; }
 
   double loss_scale_ = 1;
-  double overflows_above_ = 0;  // a loss scale; 0: never
+  double overflows_above_ = 0;  // overflows if the loss scale is larger; 0: never
   std::vector<float> w1_ = {0, 0}, w2_ = {0, 0}, g1_ = {1, 2}, g2_ = {3, 4};
   std::vector<float> probabilities_ = {0.5F, 0.5F};
 
@@ -38,7 +38,7 @@ class FakeExecutor final : public exec::Executor {
   ParameterView view_;
 };
 
-// Takes everything.
+// A store that accepts everything and does nothing.
 class SilentStore : public kvstore::Store {
  public:
   Result<> initialize(std::span<const ParameterView>, const kvstore::TrainingState&) override { return {}; }

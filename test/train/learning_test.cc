@@ -1,5 +1,5 @@
-// The synthetic data set is easy for a convolution after some training and hard for a line: whoever sees lenet learn it
-// has seen the whole path from record files to weights work.
+// The synthetic data set is easy for a convolutional network after some training, and hard for a linear classifier. If
+// lenet learns it, the whole path from record files to weights works.
 #include <atomic>
 #include <catch2/catch.hpp>
 
@@ -40,7 +40,7 @@ std::unique_ptr<data::Loader> open_loader(const std::shared_ptr<const data::Data
       Log::silent());
 }
 
-// The best validation accuracy of `epochs` epochs, and the last one.
+// Trains for `epochs` epochs; the outcome has the best and the last validation accuracy.
 train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& network, int64_t epochs, double rate) {
   const auto backend = exec::make_cpu_backend();
   exec::Options options{.batch_size = kBatch, .image = kImage};

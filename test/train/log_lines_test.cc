@@ -14,7 +14,7 @@ SteadyTime at(double seconds) {
 
 }  // namespace
 
-// formats.md 7.3: the first batch starts the clock; lines at multiples of `frequent`.
+// The first batch starts the clock; lines come at multiples of `frequent`.
 TEST_CASE("the speed is that of the batches since the last line", "[train]") {
   Speedometer speedometer(20, 128);
   std::vector<std::pair<int64_t, double>> lines;

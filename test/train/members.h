@@ -1,4 +1,4 @@
-// What a scheduler is to the workers of a job, for jobs whose workers are threads of one test.
+// Coordinators for jobs whose workers are threads of a test; they take the place of the scheduler.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace dtrain::train::test {
 
-// Barriers that add numbers up.
+// Barriers that add up numbers.
 class Meetings {
  public:
   explicit Meetings(uint32_t workers) : workers_(workers) {}
@@ -50,7 +50,7 @@ class Meetings {
 
 class Member final : public kvstore::Coordinator {
  public:
-  // stop_at: of this worker's steps; the others are asked at other ones.
+  // stop_at: the step before which this worker stops; other workers may have other steps.
   Member(Meetings& meetings, uint32_t rank, std::optional<uint64_t> stop_at = std::nullopt)
       : meetings_(meetings), rank_(rank), stop_at_(stop_at) {}
   [[nodiscard]] uint32_t rank() const override { return rank_; }
@@ -63,7 +63,7 @@ class Member final : public kvstore::Coordinator {
   }
   void report(const kvstore::Progress&) override {}
 
-  std::vector<uint32_t> stops_with;  // as the last meeting with such sets had them
+  std::vector<uint32_t> stops_with;  // of the last meeting that had them
 
  private:
   Meetings& meetings_;

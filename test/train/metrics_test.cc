@@ -9,7 +9,7 @@ using namespace dtrain::train;
 
 namespace {
 
-// formats.md 8.
+// The probabilities [4, 3] and labels of the example whose metrics are checked below.
 const std::vector<float> kProbabilities = {.1F, .6F, .3F, .5F, .2F, .3F, .2F, .2F, .6F, .3F, .45F, .25F};
 const std::vector<float> kLabels = {1, 1, 2, 0};
 

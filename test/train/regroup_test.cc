@@ -16,7 +16,7 @@ namespace {
 
 using Groups = std::vector<sync::Group>;
 
-// Notes what it is told.
+// Records what it is told.
 class GroupedStore final : public SilentStore {
  public:
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override {
@@ -40,7 +40,7 @@ class Workers {
                               *members[rank], Log::silent());
     }
   }
-  // Whether there are new groups: all say the same.
+  // Returns whether there are new groups; all workers must agree.
   bool run(const std::vector<double>& speeds) {
     std::vector<Result<bool>> outcomes(speeds.size(), false);
     std::vector<std::thread> threads;

@@ -71,12 +71,12 @@ TEST_CASE("summary.json has the keys of the specification", "[train]") {
   CHECK(nlohmann::json::parse(to_json(summary))["error"].is_null());
 }
 
-// R-G12. A level counts once, all levels on the way have the time of the first measurement that reached them.
+// A level counts once. If a measurement reaches several levels, all of them have its time.
 TEST_CASE("each further step of accuracy has the time when it was first reached", "[train]") {
   AccuracyTimes times(0.1);
   CHECK(times.note(0.05, 1, 64).empty());
   CHECK(times.note(std::numeric_limits<double>::quiet_NaN(), 2, 128).empty());
-  const auto first = times.note(0.3, 3, 192);  // 3 times 0.1 is more than 0.3 in doubles
+  const auto first = times.note(0.3, 3, 192);  // 3 * 0.1 is more than 0.3 in doubles
   REQUIRE(first.size() == 3);
   CHECK(first[2].accuracy == Approx(0.3));
   CHECK(first[0].seconds == 3);

@@ -1,4 +1,4 @@
-// Continued runs. V22: 2k epochs, and k, stop, resume, k more, give the same bits.
+// Resumed runs: training for k epochs, stopping, resuming and training for k more gives the same bits as 2k epochs.
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -14,7 +14,8 @@ namespace {
 using How = StoppingCoordinator::How;
 const std::atomic<bool> kNever = false;
 
-// The checkpoint of `epoch` in two directories, byte by byte: weights, statistics, momenta, position, schedule.
+// Compares the checkpoints of `epoch` in two directories byte by byte: weights, statistics, momenta, position,
+// schedule.
 void check_same_checkpoint(const TempDir& a, const TempDir& b, int64_t epoch) {
   const CheckpointName first{a.path("net"), epoch};
   const CheckpointName second{b.path("net"), epoch};
@@ -22,7 +23,7 @@ void check_same_checkpoint(const TempDir& a, const TempDir& b, int64_t epoch) {
   CHECK(must(read_file(first.states_path())) == must(read_file(second.states_path())));
 }
 
-// The lines about one epoch's result: not its time, which differs.
+// The lines about an epoch's results, without its time, which differs.
 std::vector<std::string> results(const ToyRun& run, int64_t epoch) {
   std::vector<std::string> found;
   for (const std::string& line : run.lines()) {
@@ -79,7 +80,7 @@ TEST_CASE("a stop in mid-epoch and a resume give the bits of a whole run", "[tra
   }
 }
 
-// The flag that a signal sets: the step under way ends, then the checkpoint is written.
+// The flag that a signal sets: the step in progress ends, then the checkpoint is written.
 TEST_CASE("the stop flag ends a run with a checkpoint", "[train]") {
   const TempDir dir;
   ToyRun run(toy_spec(dir.path("net"), 100));
@@ -90,7 +91,7 @@ TEST_CASE("the stop flag ends a run with a checkpoint", "[train]") {
   CHECK(must(read_checkpoint({dir.path("net"), std::nullopt})).header->position == Position{0, 0});
 }
 
-// --save-every, then a kill: what was saved last continues.
+// With --save-every, a killed run continues from the last checkpoint.
 TEST_CASE("a run that was killed continues from its last mid-epoch checkpoint", "[train]") {
   const TempDir whole;
   const TempDir parts;
@@ -105,7 +106,7 @@ TEST_CASE("a run that was killed continues from its last mid-epoch checkpoint", 
   check_same_checkpoint(whole, parts, 2);
 }
 
-// Float16's: a run that goes on must not begin again with the first scale, whose overflows cost steps.
+// For float16: a resumed run must not start with the initial scale again, because its overflows cost steps.
 TEST_CASE("a resumed run goes on with its loss scale", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec(dir.path("net"), 2);
@@ -163,9 +164,10 @@ TEST_CASE("a checkpoint of a foreign program starts with empty slots and says so
   CHECK(outcome->position == Position{1, 0});
   CHECK_THAT(run.log_text(), Catch::Contains("starts with empty slots") && Catch::Contains("Loaded model") &&
                                  Catch::Contains("net_0001.params"));
-  // The rate of the second epoch: --lr-factor 0.5.
+  // The learning rate of the second epoch, with --lr-factor 0.5.
   CHECK_THAT(run.log_text(), Catch::Contains("Adjust learning rate to 2.500000e-02 for epoch 1"));
-  // bn1's gamma is fixed and decays in a run of our own; what another program left in it does not count. bn2's does.
+  // bn1's gamma is fixed; it decays in our own runs, and the value that another program stored is ignored. bn2's is
+  // used.
   const ParameterView& view = run.training().parameters();
   CHECK(view.parameters[2].name == "bn1_gamma");
   for (const float gamma : view.parameters[2].weight) CHECK(gamma == 1);

@@ -1,4 +1,4 @@
-// Whole trainings by each scheme: workers and servers of one process, each worker a Trainer of its own.
+// Whole training runs with each scheme: workers and servers in one process, with one Trainer per worker.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <thread>
@@ -17,7 +17,7 @@ using dtrain::test::ClusterOptions;
 namespace {
 
 constexpr uint32_t kWorkers = 4;
-constexpr uint64_t kEpochSamples = 2 * kToyBatch * kWorkers;  // shares of 9 or 10 records: two batches each
+constexpr uint64_t kEpochSamples = 2 * kToyBatch * kWorkers;  // shares of 9 or 10 records, which make two batches
 
 struct Scheme {
   std::string name;
@@ -42,10 +42,10 @@ std::vector<Scheme> schemes() {
           {"backup", sync::bsp(4, 1), rule(false, false, 3)}};
 }
 
-// The job of one scheme. Checkpoints are in `dir`.
+// The job of one scheme. Checkpoints are written to `dir`.
 class Job {
  public:
-  // `change`: of the images of worker 1.
+  // `change`: applied to the images of worker 1.
   Job(const Scheme& scheme, const TempDir& dir, TrainSpec spec, std::vector<std::optional<uint64_t>> stop_at = {},
       ToyDataset::Change change = nullptr) {
     stop_at.resize(kWorkers);
@@ -92,7 +92,7 @@ class Job {
 
   Meetings meetings_{kWorkers};
   std::vector<std::unique_ptr<Member>> members_;
-  std::optional<Cluster> cluster_;  // its network has stopped before the stores end
+  std::optional<Cluster> cluster_;  // declared first, so that its network has stopped before the stores are destroyed
   std::vector<std::unique_ptr<ToyRun>> runs_;
 };
 
@@ -108,7 +108,7 @@ TEST_CASE("every scheme ends its epochs with one model for all", "[train][scheme
       INFO("worker " << w << ": " << (outcomes[w] ? "" : outcomes[w].error().text()));
       REQUIRE(outcomes[w]);
       CHECK(outcomes[w]->position == Position{3, 0});
-      // An epoch is over with the update that reaches its samples; what was under way then counts too.
+      // An epoch ends with the update that reaches its samples; steps in progress at that time are also counted.
       CHECK(outcomes[w]->samples >= 3 * kEpochSamples);
       CHECK(outcomes[w]->samples <= 3 * (kEpochSamples + kWorkers * kToyBatch));
       CHECK(outcomes[w]->samples == outcomes[0]->samples);
@@ -122,12 +122,12 @@ TEST_CASE("every scheme ends its epochs with one model for all", "[train][scheme
   }
 }
 
-// Only rank 0 has a clock for it, and only rank 0 writes; what the others alone know is in the checkpoint too.
+// Only rank 0 has a clock for this and writes. The checkpoint also holds what only the other workers know.
 TEST_CASE("a checkpoint within an epoch has all workers' sums and statistics", "[train][schemes]") {
   const Scheme bsp = schemes()[0];
   const TempDir whole, parts;
   TrainSpec spec = toy_spec("", 3);
-  spec.save_every_s = 1e-9;  // after each step but an epoch's last
+  spec.save_every_s = 1e-9;  // after each step except the last of an epoch
   Job job(bsp, whole, spec);
   for (const Result<TrainOutcome>& outcome : job.run()) REQUIRE(outcome);
   const Checkpoint last = must(read_checkpoint({whole.path("net"), std::nullopt}));
@@ -157,8 +157,8 @@ TEST_CASE("a checkpoint within an epoch has all workers' sums and statistics", "
   }
 }
 
-// One worker's images are sometimes not finite: its step counts for no sample, that of the others for theirs. Shares
-// are of 9 or 10 records in two batches, so the one bad record spoils one of its two steps of an epoch.
+// Some images of one worker are not finite. Its step then counts for no sample, and the other workers' steps count.
+// Shares have 9 or 10 records in two batches, so the bad record spoils one of the worker's two steps in an epoch.
 TEST_CASE("with skip, a worker's left-out steps are counted by all as the store counts them", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
     if (!scheme.epoch.in_step) continue;
@@ -182,7 +182,7 @@ TEST_CASE("with skip, a worker's left-out steps are counted by all as the store 
   }
 }
 
-// Which groups come of it is a matter of time here (regroup_test.cc), whatever they are.
+// Which groups are formed depends on timing here (regroup_test.cc tests that); the checks hold for any groups.
 TEST_CASE("a job whose groups change after each epoch ends all of them with one model", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
     if (scheme.name.rfind("gsp", 0) != 0) continue;
@@ -204,7 +204,7 @@ TEST_CASE("a job whose groups change after each epoch ends all of them with one 
   }
 }
 
-// Each worker is asked at a time of its own, some maybe while they wait for an epoch's end.
+// Each worker is asked to stop at another time, possibly while it waits for the end of an epoch.
 TEST_CASE("a job whose workers do not go in step stops and goes on", "[train][schemes]") {
   const Scheme asp = schemes()[1];
   const TempDir dir;

@@ -11,7 +11,7 @@ using namespace dtrain::train;
 
 namespace {
 
-// Writes down what it is told.
+// Records what it is told.
 class RecordingStore final : public train::test::SilentStore {
  public:
   Result<> gradient_ready(kvstore::DeviceBucket at, uint64_t step, uint32_t samples) override {
@@ -75,7 +75,7 @@ TEST_CASE("a gradient that is not finite is named and not sent", "[train]") {
   CHECK(s.store.told.back() == "bucket 1 step 418 samples 1");
 }
 
-// In a job the others' round waits for this worker: it takes part with zeros that count for no sample.
+// In a job the other workers' round waits for this one, so it sends zeros that count for no sample.
 TEST_CASE("a skipped step gives the job zeros of no sample", "[train]") {
   for (const bool in_loss : {false, true}) {
     Setting s;
@@ -104,8 +104,8 @@ TEST_CASE("weights that are not finite are named", "[train]") {
   CHECK_THAT(s.run(job::OnNan::kFail, 1).error().message, Catch::Contains("'fc2_weight'"));
 }
 
-// models.md 7.4: the step that overflowed is left out, like one that --on-nan skip leaves out, but without a word of
-// warning; a gradient that is not finite at a scale of 1 is the network's own.
+// A step that overflows is left out like one that --on-nan skip leaves out, but without a warning. A gradient that is
+// not finite at a scale of 1 is the network's own fault. See docs/arithmetic.md, "Loss scaling".
 TEST_CASE("a step whose float16 gradients overflow is left out and the loss scale halved", "[train]") {
   Setting s;
   s.executor.overflows_above_ = 1 << 13;

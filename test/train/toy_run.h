@@ -1,5 +1,5 @@
-// A whole training small enough for plain loops: noisy images of four classes, a network of every kind of layer that
-// has state, the store of a lone process. What tests of the trainer have in common.
+// A whole training run that is small enough for plain loops: noisy images of four classes, a network with every kind of
+// layer that has state, and the store of a single process. Shared by the tests of the trainer.
 #pragma once
 
 #include <atomic>
@@ -29,9 +29,9 @@ using dtrain::test::TempDir;
 
 inline constexpr int64_t kToyClasses = 4;
 inline constexpr int64_t kToyRecords = 37;
-inline constexpr int64_t kToyBatch = 5;  // 8 batches an epoch, 3 records twice
+inline constexpr int64_t kToyBatch = 5;  // 8 batches an epoch, so 3 records come twice
 
-// Class k has a bright quarter. `change` may spoil an image: (index, values).
+// Images of class k have a bright quarter k. `change` may modify an image: (index, values).
 class ToyDataset final : public data::Dataset {
  public:
   using Change = std::function<void(int64_t, std::span<float>)>;
@@ -69,7 +69,7 @@ inline graph::Graph toy_network() {
   return g;
 }
 
-// The softmax regression: what is not finite in an image reaches the loss, where a relu would hide it.
+// Softmax regression. A value that is not finite in an image reaches the loss, while a ReLU would hide it.
 inline graph::Graph linear_network() {
   using namespace graph;
   Graph g;
@@ -80,7 +80,7 @@ inline graph::Graph linear_network() {
   return g;
 }
 
-// Asks to stop before step `stop_at`, or fails there: the process was killed.
+// Asks to stop before step `stop_at`, or fails there as if the process had been killed.
 class StoppingCoordinator : public LocalCoordinator {
  public:
   enum class How { kStop, kFail };
@@ -100,8 +100,8 @@ class StoppingCoordinator : public LocalCoordinator {
 struct ToyOptions {
   ToyDataset::Change change = nullptr;
   graph::Graph network = toy_network();
-  bool on_cpu_backend = false;  // instead of the plain loops
-  // Instead of both, devices with a store of their own, which may work in their memory:
+  bool on_cpu_backend = false;  // instead of the reference backend
+  // If set, used instead of both backends: devices with a store of their own, which may work in device memory.
   std::function<std::unique_ptr<exec::Backend>()> make_backend = nullptr;
   std::function<std::unique_ptr<kvstore::Store>(exec::DeviceGroup&, const kvstore::DeviceStoreOptions&, Waits&)>
       make_store = nullptr;
@@ -110,7 +110,7 @@ struct ToyOptions {
   Type dtype = Type::kFloat32;
   int64_t rank = 0, workers = 1;
   std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
-  std::optional<EpochRule> epoch = {};           // instead of BSP's
+  std::optional<EpochRule> epoch = {};           // instead of the rule for BSP
 };
 
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
@@ -126,10 +126,10 @@ inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
   return spec;
 }
 
-// The objects around a Trainer.
+// A Trainer and the objects that it needs.
 class ToyRun {
  public:
-  // store: instead of a lone process's.
+  // store: used instead of a single process's store.
   explicit ToyRun(TrainSpec spec, ToyOptions options = {}, kvstore::Coordinator* coordinator = nullptr,
                   std::unique_ptr<kvstore::Store> store = nullptr)
       : spec_(std::move(spec)), options_(std::move(options)), log_(must_log()), alone_(stop_) {
@@ -175,7 +175,7 @@ class ToyRun {
   [[nodiscard]] exec::Executor& training() { return training_->executor(0); }
   std::atomic<bool>& stop_flag() { return stop_; }
 
-  // What it wrote, without times and node.
+  // The log lines, without times and node.
   [[nodiscard]] std::vector<std::string> lines() const {
     log_.flush();
     std::istringstream text(must(read_file(dir_.path("log"))));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// What a line is about: the text up to the first number behind "Epoch[n] ".
+// The kind of each line: the text before its first value.
 std::vector<std::string> kinds(const std::vector<std::string>& lines) {
   std::vector<std::string> kinds;
   for (const std::string& line : lines) {
@@ -123,7 +123,7 @@ TEST_CASE("metrics.jsonl holds an object a line", "[train]") {
   std::istringstream text(must(read_file(spec.metrics_path)));
   std::vector<nlohmann::json> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  REQUIRE(lines.size() == 3);  // a window, the epoch, the validation
+  REQUIRE(lines.size() == 3);  // of a window, of the epoch and of the validation
   for (const auto& line : lines) {
     CHECK(line["role"] == "worker");
     CHECK(line["rank"] == 0);
@@ -138,7 +138,7 @@ TEST_CASE("metrics.jsonl holds an object a line", "[train]") {
   CHECK(lines[1]["step"] == 8);
   CHECK(lines[1]["bad_records"] == 0);
   CHECK(lines[2].contains("validation_accuracy"));
-  // The first window ends with batch 4; an epoch has 8.
+  // The first window ends with batch 4; an epoch has 8 batches.
   for (const auto& [line, samples] : {std::pair{0, 25}, {1, 40}, {2, 40}}) {
     CHECK(lines[static_cast<size_t>(line)]["samples"] == samples);
     CHECK(lines[static_cast<size_t>(line)]["seconds"] > 0);
@@ -146,7 +146,7 @@ TEST_CASE("metrics.jsonl holds an object a line", "[train]") {
   CHECK(lines[0]["seconds"] <= lines[1]["seconds"]);
 }
 
-// R-G12: what the log, metrics.jsonl and the outcome say are one.
+// The log, metrics.jsonl and the outcome must agree.
 TEST_CASE("the time to each further step of accuracy is logged, of training and of validation", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec("", 3);
@@ -156,7 +156,7 @@ TEST_CASE("the time to each further step of accuracy is logged, of training and 
   const TrainOutcome outcome = must(run.run());
   std::vector<nlohmann::json> reached;
   std::istringstream text(must(read_file(spec.metrics_path)));
-  std::vector<double> best = {0, 0};  // of training and validation, as it was written
+  std::vector<double> best = {0, 0};  // of training and validation, as written
   for (std::string line; std::getline(text, line);) {
     const auto json = nlohmann::json::parse(line);
     if (json.contains("time_to_accuracy")) reached.push_back(json);
@@ -191,7 +191,7 @@ TEST_CASE("nobody logs the time to an accuracy unasked", "[train]") {
   CHECK_THAT(must(read_file(spec.metrics_path)), !Catch::Contains("time_to_accuracy"));
 }
 
-// Weights stay numbers, an image does not: the message names step, rank and the first layer.
+// Weights are finite but an image is not: the message names step, rank and the first layer.
 TEST_CASE("a loss that is not finite ends the run by name", "[train]") {
   const auto spoil = [](int64_t index, std::span<float> image) {
     if (index == 11) image[7] = kInf;
@@ -231,11 +231,11 @@ TEST_CASE("with skip, steps that are not finite count for nothing", "[train]") {
   for (const ParameterSpan& p : run.training().parameters().parameters) {
     for (const float w : p.weight) REQUIRE(std::isfinite(w));
   }
-  CHECK(*outcome->validation_accuracy > 0.5);  // no moving statistic kept what is not a number
+  CHECK(*outcome->validation_accuracy > 0.5);  // no moving statistic kept a NaN
   CHECK_THAT(run.log_text(), Catch::Contains("is not finite: left out"));
 }
 
-// With skip, gradients go to the store after backward instead of during it: the same numbers.
+// With skip, gradients go to the store after backward instead of during it. The results must be the same.
 TEST_CASE("skip changes nothing where all is finite", "[train]") {
   const TempDir a;
   const TempDir b;
@@ -246,7 +246,7 @@ TEST_CASE("skip changes nothing where all is finite", "[train]") {
   CHECK(must(read_file(a.path("net-0001.params"))) == must(read_file(b.path("net-0001.params"))));
 }
 
-// A loss at chance is said aloud, with the rate: an exit code of 0 does not tell it.
+// A loss at chance level gives a warning with the learning rate, because the exit code 0 does not show it.
 TEST_CASE("an epoch whose training loss is no better than a guess is named with the rate", "[train]") {
   TrainSpec spec = toy_spec("", 2);
   spec.schedule = {.base = 1e-9};
@@ -257,7 +257,7 @@ TEST_CASE("an epoch whose training loss is no better than a guess is named with 
   CHECK_THAT(idle.log_text(), Catch::Contains("the training loss of epoch 0 is") && Catch::Contains("(1.3863)") &&
                                   Catch::Contains("the rate 1e-09") && Catch::Contains("--lr 2e-10"));
 
-  spec.data_can_be_learned = false;  // --benchmark 1 draws its labels
+  spec.data_can_be_learned = false;  // labels are random, as with --benchmark 1
   ToyRun drawn(spec);
   CHECK(must(drawn.run()).epochs_at_chance == 0);
   CHECK_THAT(drawn.log_text(), !Catch::Contains("guess"));
@@ -267,8 +267,8 @@ TEST_CASE("an epoch whose training loss is no better than a guess is named with 
   CHECK_THAT(learns.log_text(), !Catch::Contains("guess"));
 }
 
-// Two workers, two shares: each says what it saw in training, rank 0 alone what both saw in validation. Stopped and
-// resumed, both continue at rank 0's position with their own sums.
+// Two workers with two shares. Each logs its own training results; only rank 0 logs the validation results of both.
+// After a stop and a resume, both continue at rank 0's position with their own sums.
 TEST_CASE("workers agree on the start and add up what they validate", "[train]") {
   const TempDir dir;
   const auto run_both = [&](TrainSpec spec, uint64_t stop_at) {
@@ -304,7 +304,7 @@ TEST_CASE("workers agree on the start and add up what they validate", "[train]")
   run_both(spec, 6);
   spec.start_from = StartFrom{dir.path("parts"), std::nullopt};
   const auto rest = run_both(spec, std::numeric_limits<uint64_t>::max());
-  // 4 batches of 5 in each epoch: the sums of the first two came from the checkpoint.
+  // An epoch has 4 batches of 5; the sums of its first two batches came from the checkpoint.
   const auto is_train_line = [](const std::string& line) { return line.starts_with("Epoch[1] Train-accuracy"); };
   const auto whole_lines = whole[0]->lines();
   const auto rest_lines = rest[0]->lines();
