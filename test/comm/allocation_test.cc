@@ -1,4 +1,5 @@
-// Operations in shared memory take no memory: a step does several of them. gloo takes some for every message.
+// Operations in shared memory must not allocate, because a step performs several of them. gloo allocates for every
+// message.
 #include <catch2/catch.hpp>
 
 #include "comm/hierarchy.h"
@@ -12,7 +13,7 @@ using namespace dtrain::comm::test;
 
 namespace {
 
-// How often the ranks ask for memory in all operations, after each has been done once.
+// Counts the ranks' allocations in all operations, after each operation has been done once.
 int allocations_of(const Group& group) {
   std::vector<int> by_rank(group.size());
   on_all(group.size(), [&](uint32_t rank) -> Result<> {

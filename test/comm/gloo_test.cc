@@ -18,9 +18,9 @@ using dtrain::test::must;
 
 namespace {
 
-constexpr double kLong = 300;  // a test that waits for it hangs
+constexpr double kLong = 300;  // a test that waits this long hangs
 
-// An exchange in which this process hears `forged` from rank 1, made of what it gave itself.
+// An exchange in which this process receives, as rank 1's bytes, a forgery made from its own.
 Exchange forger(const std::function<std::string(std::string)>& forge) {
   return [forge](std::string mine) -> Result<std::vector<std::string>> {
     return std::vector<std::string>{mine, forge(mine)};
@@ -56,7 +56,7 @@ TEST_CASE("processes are summed from left to right, with the same bits by every 
   }
 }
 
-// More segments of a sum than there is memory for at once, so that it is used again while the next ones come.
+// The sum has more segments than there is memory for at once, so memory is reused while the next segments arrive.
 TEST_CASE("a long array is summed in segments that do not mix", "[comm]") {
   const Arrays arrays = random_numbers(2, (size_t{1} << 22) + (size_t{1} << 20) + 12345, 3);
   check_operations(gloo_group(2, kLong), arrays, ordered_sum_of(arrays));
@@ -106,8 +106,8 @@ TEST_CASE("a process that is silent is named within the limit", "[comm]") {
   CHECK(alone.error().message == "ranks 0, 2 have not come to reduce within 0.3 s");
 }
 
-// Whoever is first at its limit names the silent one and closes its connections, which the other may see before its own
-// limit. On a busy machine the other may be late for so short a limit too: not five times in a row.
+// The first rank that reaches its limit names the silent one and closes its connections. The other may see this before
+// its own limit. On a busy machine the other may itself be late for such a short limit, but not five times in a row.
 TEST_CASE("all who wait for a silent process hear of it, and the first one says who it is", "[comm]") {
   bool named = false;
   for (int attempt = 0; attempt < 5 && !named; attempt++) {
@@ -142,8 +142,8 @@ TEST_CASE("a process that is gone is named at once", "[comm]") {
   }
 }
 
-// gloo alone tells nobody about a message that was under way when its sender went. Whether it still was depends on
-// how busy the machine is: once in ten times is enough.
+// gloo by itself reports nothing about a message that was being sent when its sender ended. Whether it still was
+// depends on how busy the machine is, so once in ten attempts is enough.
 TEST_CASE("a process that goes in the middle of a message is noticed at once", "[comm]") {
   const std::vector<std::byte> sent(size_t{256} << 20, std::byte{1});
   bool was_in_the_middle = false;
@@ -170,7 +170,7 @@ TEST_CASE("a process that goes in the middle of a message is noticed at once", "
   CHECK(was_in_the_middle);
 }
 
-// The loss is known before anybody asks for the message: it must count all the same, and once.
+// The loss is known before anybody asks for the message. The message must count nevertheless, and only once.
 TEST_CASE("what a process has sent before it went is received", "[comm]") {
   constexpr Links::Channel kChannel = {"a last message", Links::kFirstChannel};
   for (int repeat = 0; repeat < 20; repeat++) {
@@ -191,7 +191,7 @@ TEST_CASE("what a process has sent before it went is received", "[comm]") {
   }
 }
 
-// The last operation of all: who is done goes, and takes nothing away from the others.
+// After the very last operation, a rank that has finished ends and takes nothing away from the others.
 TEST_CASE("an end may be destroyed as soon as its last operation is done, also between processes", "[comm]") {
   for (int repeat = 0; repeat < 10; repeat++) {
     Group group = gloo_group(3, kLong);
@@ -224,7 +224,7 @@ TEST_CASE("cancel releases this process with its error, and the others with a lo
   CHECK(group[0]->all_gather(values[0]).error().message == "asked to stop");
 }
 
-// Each array is freed when its operation returns, in the middle of whatever gloo was doing.
+// Each array is freed when its operation returns, whatever gloo was doing at that moment.
 TEST_CASE("a cancelled operation between processes has left all arrays when it returns", "[comm]") {
   for (uint64_t seed = 1; seed <= 8; seed++) {
     INFO("seed " << seed);
@@ -252,7 +252,7 @@ TEST_CASE("a cancelled operation between processes has left all arrays when it r
   }
 }
 
-// gloo itself ends the process when a message is longer than what waits for it.
+// gloo itself ends the process when a message is longer than the buffer that waits for it.
 TEST_CASE("processes that come for different things do not hear each other", "[comm]") {
   const auto check = [](const std::function<Result<>(Collective&, std::span<float>)>& operation) {
     const Group group = gloo_group(2, 0.2);
@@ -290,7 +290,7 @@ TEST_CASE("what the exchange gives is taken only if it is the ranks' own", "[com
     CHECK(group.error().code == Code::kStartup);
   };
   size_t bytes = 0;
-  // Nobody connects: the whole invitation is taken, and the wait for its rank is limited.
+  // Nobody connects: the whole invitation is accepted, and the wait for its rank is limited.
   const auto absent = make_gloo_group(options, forger([&](std::string mine) {
                                         bytes = mine.size();
                                         return as_of_rank_1(std::move(mine));
@@ -315,7 +315,7 @@ TEST_CASE("what the exchange gives is taken only if it is the ranks' own", "[com
   CHECK(too_few.error().code == Code::kStartup);
 }
 
-// Rank 0 is told of another secret than the one rank 1 has, as if somebody else had connected in its place.
+// Rank 0 is told another secret than the one that rank 1 has, as if another process had connected in its place.
 TEST_CASE("who connects must have been at the exchange", "[comm]") {
   std::signal(SIGPIPE, SIG_IGN);
   Board board(2);

@@ -71,7 +71,7 @@ namespace {
 
 using Operation = std::function<Result<>(Collective&, std::span<float>)>;
 
-// The arrays after all ranks have done it.
+// The arrays after all ranks have done `operation`.
 Arrays after(const Group& group, Arrays arrays, const Operation& operation) {
   for (const Ending& ending :
        on_all(group.size(), [&](uint32_t rank) { return operation(*group[rank], arrays[rank]); })) {

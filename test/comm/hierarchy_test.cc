@@ -13,7 +13,7 @@ using namespace dtrain::comm::test;
 
 namespace {
 
-// All ends by rank. A group of processes may be any Collective: without the network only our own code is seen.
+// All ends, by rank. The group of processes may be any Collective; one without the network tests only our own code.
 Group hierarchy(Group processes, uint32_t devices, double wait_limit_s = 300) {
   Group all;
   for (auto& process : processes) {
@@ -24,7 +24,7 @@ Group hierarchy(Group processes, uint32_t devices, double wait_limit_s = 300) {
   return all;
 }
 
-// Of each process's devices first, then of the processes.
+// Sums each process's devices first, then the processes.
 std::vector<float> nested_sum_of(const Arrays& arrays, size_t devices) {
   Arrays sums;
   for (size_t first = 0; first < arrays.size(); first += devices) {
@@ -46,11 +46,12 @@ TEST_CASE("processes of several devices do every operation as a plain loop does"
 TEST_CASE("processes of several devices are summed process by process, whatever operation does it", "[comm]") {
   const Arrays arrays = random_numbers(6, 10007, 1);
   const std::vector<float> sum = nested_sum_of(arrays, 2);
-  CHECK(!same_bits(sum, ordered_sum_of(arrays)));  // or the numbers show nothing
+  CHECK(!same_bits(sum, ordered_sum_of(arrays)));  // otherwise the numbers would show nothing
   check_operations(hierarchy(make_shared_memory_group(3, {}), 2), arrays, sum);
 }
 
-// They share one scratch array a process: the next operation must not write what another device has still to read.
+// The devices of a process share one scratch array: the next operation must not overwrite what another device has not
+// read yet.
 TEST_CASE("many operations of several devices in a row do not disturb each other", "[comm]") {
   const Group group = hierarchy(make_shared_memory_group(2, {}), 3);
   const size_t size = group.size();
@@ -92,7 +93,7 @@ TEST_CASE("processes of several devices come together over the network", "[comm]
   }
 }
 
-// Device 0 alone meets the other processes, and the error is still everybody's.
+// Only device 0 communicates with other processes; all devices get the error nevertheless.
 TEST_CASE("all devices hear that another process is lost", "[comm]") {
   Group group = hierarchy(gloo_group(2, 60), 2);
   std::vector<float> values(100);

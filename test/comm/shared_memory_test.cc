@@ -12,7 +12,7 @@ using namespace dtrain::comm::test;
 
 namespace {
 
-constexpr double kLong = 300;  // a test that waits for it hangs
+constexpr double kLong = 300;  // a test that waits this long hangs
 
 }  // namespace
 
@@ -20,7 +20,7 @@ TEST_CASE("the devices of a process do every operation as a plain loop does", "[
   for (const uint32_t size : {1U, 2U, 3U, 4U, 8U}) check_lengths(make_shared_memory_group(size, {kLong}));
 }
 
-// R-S4. That the order matters for these numbers is checked too, or equal bits would show nothing.
+// Also checks that the order matters for these numbers; otherwise equal bits would show nothing.
 TEST_CASE("devices are summed from left to right, with the same bits by every operation", "[comm]") {
   for (const uint32_t size : {2U, 3U, 4U, 8U}) {
     const Arrays arrays = random_numbers(size, 10007, size);
@@ -30,7 +30,7 @@ TEST_CASE("devices are summed from left to right, with the same bits by every op
   }
 }
 
-// Ranks that come early, late and in any order: each draws its own delays, all draw the same operations.
+// Ranks arrive early, late and in any order: each draws its own delays, and all draw the same operations.
 TEST_CASE("many operations in a row do not disturb each other, whoever comes first", "[comm]") {
   constexpr int kOperations = 200;
   for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -69,7 +69,7 @@ TEST_CASE("who waits for a device that does not come says which one, and for wha
   REQUIRE(!waited);
   CHECK(waited.error().code == Code::kPeerLost);
   CHECK(waited.error().message == "device 1 has not come to all_reduce within 0.05 s");
-  // It is too late.
+  // Now it is too late.
   const Result<> late = two[1]->all_reduce(values);
   REQUIRE(!late);
   CHECK(late.error().message == waited.error().message);
@@ -80,7 +80,8 @@ TEST_CASE("who waits for a device that does not come says which one, and for wha
   CHECK(alone.error().message == "devices 0, 2, 3 have not come to broadcast within 0.05 s");
 }
 
-// On a busy machine others than the missing one may be late for a short limit too; the error is one and the same.
+// On a busy machine ranks other than the missing one may also be late for such a short limit. All ranks get the same
+// error.
 TEST_CASE("all who wait for a device that does not come hear of it", "[comm]") {
   const Group group = make_shared_memory_group(4, {.wait_limit_s = 0.05});
   std::vector<float> values(100);
@@ -106,7 +107,7 @@ TEST_CASE("nobody waits for a device whose end is destroyed", "[comm]") {
   }
 }
 
-// The last operation of all: the ends go at different times, and none takes another's result away.
+// After the very last operation, the ends are destroyed at different times, and none takes another's result away.
 TEST_CASE("an end may be destroyed as soon as its last operation is done", "[comm]") {
   for (int repeat = 0; repeat < 200; repeat++) {
     Group group = make_shared_memory_group(4, {kLong});
@@ -137,8 +138,8 @@ TEST_CASE("cancel releases all devices, and the first error counts", "[comm]") {
   CHECK(group[3]->all_reduce(values).error().message == "asked to stop");
 }
 
-// Each array is freed when its operation returns: a rank that still worked on it would be caught by the address
-// sanitizer, or write into the next array.
+// Each array is freed when its operation returns. AddressSanitizer would catch a rank that still uses it, or the rank
+// would write into the next array.
 TEST_CASE("a cancelled operation has left all arrays when it returns", "[comm]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     INFO("seed " << seed);
@@ -161,7 +162,7 @@ TEST_CASE("a cancelled operation has left all arrays when it returns", "[comm]")
   }
 }
 
-// Each rank, those that were right among them, hears of the bug instead of waiting.
+// All ranks throw, including those that were right, instead of waiting.
 TEST_CASE("devices that come for different things all throw", "[comm]") {
   std::vector<float> values(100);
   const auto check = [](const std::vector<Ending>& endings, const std::string& text) {

@@ -5,7 +5,7 @@
 using namespace dtrain;
 using namespace dtrain::graph;
 
-// In a + b the branch of a comes first, whatever was built first; inputs are visited once.
+// In a + b the branch of a comes first, whichever was built first. Inputs are visited once.
 TEST_CASE("canonical order walks depth first from the output", "[graph]") {
   Graph g;
   const NodeId data = g.add("data", Input{}, {});

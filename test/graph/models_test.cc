@@ -8,7 +8,7 @@ using namespace dtrain::graph;
 
 namespace {
 
-// A row of models.md 1.3, 1.4.13 and 1.4.14.
+// The expected counts of a network.
 struct Row {
   std::string network;
   int64_t layers, classes;
@@ -101,7 +101,7 @@ std::vector<std::string> node_names(const Graph& graph) {
   return result;
 }
 
-// The shape of one parameter; fails the test if there is none of that name.
+// The shape of one parameter. Fails the test if there is none of that name.
 Shape shape_of(const Built& built, const std::string& name) {
   for (const ParameterInfo& p : built.shapes.parameters) {
     if (p.name == name) return p.shape;
@@ -137,7 +137,7 @@ std::string message(const std::string& network, int64_t layers = 0, const Shape&
 
 }  // namespace
 
-// 0 in a count of tensors or MACs: the document does not give it.
+// A count of tensors or MACs of 0 is not checked.
 TEST_CASE("every network has the counts of the table", "[graph][models]") {
   for (const Row& row : kRows) {
     INFO(row.network << ", " << row.layers << " layers, " << row.classes << " classes, " << to_string(row.image));
@@ -194,7 +194,7 @@ TEST_CASE("inception for 28 pixels has automatic names in MXNet-G's form and giv
   CHECK(last(names(g.shapes.parameters), 2) == Names{"fc1_weight", "fc1_bias"});
   CHECK(last(node_names(g.graph), 8) ==
         Names{"convolution18", "batchnorm18", "activation18", "concat9", "global_pool", "flatten1", "fc1", "softmax"});
-  CHECK(shape_of(g, "convolution5_weight") == Shape{80, 80, 3, 3});    // in3c, downwards
+  CHECK(shape_of(g, "convolution5_weight") == Shape{80, 80, 3, 3});    // in3c, which halves the map
   CHECK(shape_of(g, "convolution14_weight") == Shape{96, 144, 3, 3});  // in4e
   CHECK(output_of(g, "pooling0") == Shape{80, 14, 14});
   CHECK(output_of(g, "concat9") == Shape{336, 7, 7});
@@ -256,7 +256,7 @@ TEST_CASE("ResNet-50 v2 and v1 have the canonical order of the document's exampl
               "stage1_unit1_conv3_weight", "stage1_unit1_bn3_gamma", "stage1_unit1_bn3_beta",
               "stage1_unit1_conv1sc_weight", "stage1_unit1_sc_gamma", "stage1_unit1_sc_beta",
               "stage1_unit2_conv1_weight"});
-  // v1 has the stride of a bottleneck on its first convolution, v2 on the second.
+  // In a bottleneck, v1 has the stride on the first convolution, v2 on the second.
   CHECK(output_of(v1, "stage2_unit1_conv1") == Shape{128, 28, 28});
   CHECK(output_of(v2, "stage2_unit1_conv1") == Shape{128, 56, 56});
   CHECK(last(node_names(v1.graph), 5) == Names{"stage4_unit3_relu3", "pool1", "flatten0", "fc1", "softmax"});
@@ -271,7 +271,8 @@ TEST_CASE("ResNets for small images have the small stem, with a batch norm in v1
         Names{"data", "id", "bn_data", "conv0", "stage1_unit1_bn1"});
 }
 
-// The shortcuts of a block that halves the map stand between the branches of the block before it.
+// In the order of parameters, the shortcuts of a block that halves the map lie between the branches of the block before
+// it.
 TEST_CASE("cross has MXNet-G's names and the order of its sums", "[graph][models]") {
   const Built net = build({.network = "cross-56", .num_classes = 100});
   const Names parameters = names(net.shapes.parameters);
@@ -318,7 +319,7 @@ TEST_CASE("inception of v0.7 rounds its poolings up and has its own names", "[gr
       if (const auto* norm = std::get_if<BatchNorm>(&node.op)) CHECK((norm->fix_gamma && norm->epsilon == 1e-3));
     }
   }
-  // The pools that halve need no pad to meet the convolution beside them.
+  // With v0.7's rounding, pools that halve the map need no padding to match the convolution beside them.
   const auto pad_of = [](const Built& net, const std::string& name) {
     for (const Node& node : net.graph.nodes()) {
       if (node.name == name) return std::get<Pooling>(node.op).pad_h;
@@ -349,7 +350,8 @@ TEST_CASE("resnet of MXNet-G takes its stages from the data set, whatever the he
   CHECK(macs(large) == 4089184256);
   CHECK(large.shapes.parameter_elements() == 25549486);
   CHECK(first(node_names(large.graph), 4) == Names{"data", "bn_data", "conv0", "bn0"});
-  CHECK(macs(of(0, {3, 32, 32}, "imagenet")) != macs(build({.network = "resnet-50", .image = {3, 32, 32}})));  // stem
+  // The stems differ.
+  CHECK(macs(of(0, {3, 32, 32}, "imagenet")) != macs(build({.network = "resnet-50", .image = {3, 32, 32}})));
   const auto refused = [](int64_t layers, const std::string& type) {
     return build_model({.network = "resnet@mxnet-g", .num_layers = layers, .data_type = type}).error().message;
   };
@@ -394,7 +396,8 @@ TEST_CASE("resnet-zscore has its shortcuts first, and says how its parameters le
   CHECK_THAT(message("resnet-zscore"), Catch::Contains("is for images of 32 x 32 pixels, not (3, 28, 28)"));
 }
 
-// The projection is built last, so its number is the highest, and added first, so its parameters come first.
+// The projection is built last, so its number is the highest. It is the first operand of the sum, so its parameters
+// come first.
 TEST_CASE("resnet-28-small numbers by construction and orders by the sum", "[graph][models]") {
   const Built net = build({.network = "resnet-28-small", .num_layers = 20});
   const Names parameters = names(net.shapes.parameters);
@@ -418,7 +421,7 @@ TEST_CASE("options reach the nodes", "[graph][models]") {
   }
   CHECK(norms == 19);
   CHECK(net.shapes.classes == 7);
-  // --num-layers chooses even where the name has a depth: a preset's name, say.
+  // --num-layers wins even if the name has a depth, as a preset's may.
   CHECK(build({.network = "resnet-110", .num_layers = 20}).shapes.parameter_elements() == 272544);
 }
 

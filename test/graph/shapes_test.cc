@@ -30,7 +30,7 @@ int64_t pooled(int64_t size, int64_t kernel, int64_t stride, int64_t pad, Poolin
 
 }  // namespace
 
-// The rows of models.md 1.2, and the sizes that its tables give.
+// Expected sizes by each of the three rounding rules.
 TEST_CASE("pooling sizes follow the three rules", "[graph]") {
   using R = Pooling::Rounding;
   CHECK(pooled(112, 3, 2, 0, R::kValid) == 55);
@@ -42,7 +42,7 @@ TEST_CASE("pooling sizes follow the three rules", "[graph]") {
   CHECK(pooled(4, 3, 2, 1, R::kFull) == 3);
   CHECK(pooled(28, 3, 2, 1, R::kValid) == 14);
   CHECK(pooled(7, 7, 1, 0, R::kValid) == 1);
-  // Where the kernel is smaller than the stride, 0.7's last window starts inside, and full's may not.
+  // If the kernel is smaller than the stride, the last window of kV07 starts inside the input; with kFull it may not.
   CHECK(pooled(6, 1, 3, 0, R::kV07) == 2);
   CHECK_THAT(message(infer(Pooling{.kernel_h = 1, .kernel_w = 1, .stride_h = 3, .rounding = R::kFull}, {1, 6, 1})),
              Catch::Contains("starts outside the input (1, 6, 1)"));

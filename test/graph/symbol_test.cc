@@ -26,7 +26,7 @@ Graph example() {
   return g;
 }
 
-// formats.md 6.2, with the lines that it abbreviates written out by its rules.
+// The expected file, byte for byte (docs/formats.md, "Symbol files").
 const char* const kExample = R"json({
   "nodes": [
     {
@@ -144,7 +144,7 @@ const char* const kExample = R"json({
   "attrs": {"mxnet_version": ["int", 10901]}
 })json";
 
-// The attributes that MXNet 1.9 knows of each operator, of those in formats.md 6.3: any other is fatal there.
+// The attributes that MXNet 1.9 accepts for each operator that is written. Any other attribute is fatal there.
 const std::map<std::string, std::set<std::string>> kAttributes = {
     {"Convolution", {"kernel", "num_filter", "stride", "pad", "no_bias", "num_group"}},
     {"BatchNorm", {"eps", "momentum", "fix_gamma"}},
@@ -185,7 +185,7 @@ void check_node(const json& node, size_t index) {
   CHECK((op == "null") == node.at("inputs").empty());
 }
 
-// Names of all variables, in the order of the file.
+// The names of all variables, in the order of the file.
 std::vector<std::string> variables(const json& symbol) {
   std::vector<std::string> names;
   for (const json& index : symbol.at("arg_nodes")) {
@@ -202,7 +202,7 @@ TEST_CASE("a symbol file is MXNet's byte for byte", "[graph][symbol]") {
   CHECK(symbol_json(example()) == kExample);
 }
 
-// Every network: valid JSON, nodes after their inputs, no key that MXNet would die of, and as variables data, the
+// For every network: valid JSON, nodes after their inputs, no key that MXNet would reject. The variables are data, the
 // parameters and statistics of shape inference, and the label.
 TEST_CASE("symbol files of all networks hold what MXNet's loader wants", "[graph][symbol]") {
   const auto [network, image] = GENERATE(table<std::string, Shape>({{"mlp", {1, 28, 28}},
@@ -299,7 +299,7 @@ TEST_CASE("what a network says of its parameters are attributes of their variabl
   CHECK(init == json::parse(R"(["xavier", {"rnd_type": "uniform", "factor_type": "in", "magnitude": 1}])"));
 }
 
-// More than ten entries go on lines of their own.
+// A list of more than ten entries is written on several lines.
 TEST_CASE("a concat of eleven branches lists them line by line", "[graph][symbol]") {
   Graph g;
   const NodeId x = g.add("data", Input{}, {});

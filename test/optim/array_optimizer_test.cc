@@ -24,7 +24,7 @@ struct Array {
 
 }  // namespace
 
-// However an array is cut for threads, and whatever else is in its group.
+// However an array is divided among threads, and whatever else is in its group.
 TEST_CASE("arrays are updated as one by one, to the bit", "[optim]") {
   const std::vector<size_t> counts = {3, 70'001, 200'000, 1};
   const std::vector<std::string> names = {"a_bias", "b_weight", "c_gamma", "d_beta"};

@@ -32,8 +32,8 @@ double deviation(const std::vector<float>& values) {
 
 }  // namespace
 
-// models.md 10. Of n uniform draws the largest is within 3 / n of the bound but for a chance of 5 %; the standard
-// deviation of n normal ones within 3 / sqrt(2 n). The seed is fixed, so the test always ends the same way.
+// With a probability of 95 %, the largest of n uniform draws is within 3 / n of the bound, and the standard deviation
+// of n normal draws within 3 / sqrt(2 n) of its expectation. The seed is fixed, so the result does not vary.
 TEST_CASE("xavier has the scales of the specification", "[optim]") {
   const Shape conv = {96, 3, 3, 3};
   const Shape dense = {10, 336};
@@ -46,7 +46,7 @@ TEST_CASE("xavier has the scales of the specification", "[optim]") {
   CHECK(deviation(filled("xavier(gaussian,in,2)", "fc_weight", dense)) ==
         Approx(0.077151675).epsilon(3 / std::sqrt(2 * n)));
   CHECK(bound(filled("xavier()", "fc_weight", dense)) == Approx(0.131685384).epsilon(3 / n));
-  // bounds are never passed
+  // bounds are never exceeded
   CHECK(bound(filled("xavier(uniform,in,2.34)", "c_weight", conv)) <= 0.2943921);
   // fan_out of (10, 336): sqrt(3 / 10)
   CHECK(bound(filled("xavier(uniform,out,3)", "fc_weight", dense)) == Approx(std::sqrt(0.3)).epsilon(3 / n));
@@ -68,7 +68,7 @@ TEST_CASE("a network's own rule comes before the job's", "[optim]") {
     CHECK(weight[i] == (filter == channel ? 0.25F : 0.0F));
   }
   CHECK(variance == std::vector<float>{0, 0});
-  CHECK(other == filled("xavier", "fc_weight", {2, 3}, 7, 1));  // counted through
+  CHECK(other == filled("xavier", "fc_weight", {2, 3}, 7, 1));  // parameters with a rule of their own count too
 }
 
 TEST_CASE("uniform and normal have their scale and mean 0", "[optim]") {

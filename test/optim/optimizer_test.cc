@@ -11,7 +11,8 @@ using namespace dtrain::optim;
 
 namespace {
 
-// models.md 10: w = 1, gradients 4, -2, 1, rescale 1/8, wd .01, lr .1.
+// The weight after each of three updates: w = 1, gradients 4, -2, 1, gradient scale 1/8, weight decay 0.01, learning
+// rate 0.1.
 std::vector<double> three_updates(const std::string& rule, double momentum) {
   const OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 0.01};
   std::vector<float> w = {1};
@@ -55,7 +56,7 @@ TEST_CASE("sgd follows the vectors of the specification", "[optim]") {
   CHECK(momentum[2] == Approx(0.894059749).epsilon(1e-6));
 }
 
-// The scaled gradient is cut, before weight decay is added: scale 1/8 of 4 is .5, cut to .25.
+// The gradient is clipped after scaling and before weight decay is added: 1/8 of 4 is .5, clipped to .25.
 TEST_CASE("the gradient is cut after it is scaled", "[optim]") {
   for (const double momentum : {0.0, 0.9}) {
     const OptimizerSpec spec{.momentum = momentum, .weight_decay = 0.5, .clip_gradient = 0.25};
@@ -91,7 +92,7 @@ TEST_CASE("multipliers scale the rate and the decay", "[optim]") {
   CHECK(multipliers_of("bn1_gamma").weight_decay == 1);
   CHECK(multipliers_of("bn1_beta").weight_decay == 0);
   CHECK(multipliers_of("fc1_bias").weight_decay == 0);
-  // What a network says comes first.
+  // A network's own rule takes precedence.
   CHECK(multipliers_of("fc_bias", {.learning_rate = {}, .weight_decay = 1, .initial = {}}).weight_decay == 1);
   CHECK(multipliers_of("proj_weight", {.learning_rate = 0, .weight_decay = 0, .initial = {}}).learning_rate == 0);
   CHECK(multipliers_of("conv1_weight", {}).learning_rate == 1);
@@ -114,7 +115,8 @@ TEST_CASE("what has no rate does not move, whatever the rule", "[optim]") {
   }
 }
 
-// Servers hold slices: updating parts gives the bits of updating the whole, and of a loop that nobody vectorised.
+// Servers hold slices. Updating the parts gives the same bits as updating the whole array, and as a loop that is not
+// vectorized.
 TEST_CASE("any slice may be updated on its own", "[optim]") {
   const size_t n = 1003;
   const UpdateStep step{.learning_rate = 0.05, .gradient_scale = 1.0 / 96, .multipliers = {}};

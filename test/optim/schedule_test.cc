@@ -6,7 +6,7 @@
 
 using namespace dtrain::optim;
 
-// models.md 10: Factor(step 390, .94, lr .1) with 390 updates an epoch, by --lr-factor alone (every epoch).
+// Factor 0.94 and base rate 0.1, with 390 updates per epoch, given by --lr-factor alone (every epoch).
 TEST_CASE("a factor alone takes effect after every epoch", "[optim]") {
   const ScheduleSpec spec{.base = 0.1, .factor = 0.94, .every_epochs = 1};
   for (int update = 1; update <= 390; update++) REQUIRE(learning_rate(spec, update / 390.0) == 0.1);
@@ -14,7 +14,7 @@ TEST_CASE("a factor alone takes effect after every epoch", "[optim]") {
   CHECK(learning_rate(spec, 781 / 390.0) == Approx(0.08836));
 }
 
-// models.md 10: the 1.x cifar10 preset.
+// The steps of a cifar10 preset.
 TEST_CASE("steps at epochs hold from the update after the epoch's last one", "[optim]") {
   const ScheduleSpec spec{.base = 0.05, .factor = 0.1, .step_epochs = {200, 250}};
   CHECK(learning_rate(spec, 1 / 391.0) == 0.05);
@@ -24,7 +24,8 @@ TEST_CASE("steps at epochs hold from the update after the epoch's last one", "[o
   CHECK(learning_rate(spec, 97751 / 391.0) == Approx(0.0005));
 }
 
-// --lr-factor-epoch .5 halves the interval; .1 is not a binary fraction and must not drop an update too early.
+// An interval of 0.5 epochs, and one of 0.1, which is not a binary fraction and must not drop the rate an update too
+// early.
 TEST_CASE("intervals may be fractions of an epoch", "[optim]") {
   const ScheduleSpec half{.base = 1, .factor = 0.5, .every_epochs = 0.5};
   CHECK(learning_rate(half, 58 / 116.0) == 1);
@@ -48,7 +49,7 @@ TEST_CASE("before the first update the base holds", "[optim]") {
   CHECK(learning_rate({.base = 0.1, .factor = 0.5, .every_epochs = 1}, 0) == 0.1);
 }
 
-// As MXNet's FactorScheduler; its MultiFactorScheduler has no floor.
+// As in MXNet's FactorScheduler. MXNet's MultiFactorScheduler has no floor.
 TEST_CASE("a factor for every interval stops at 1e-8, steps at given epochs do not", "[optim]") {
   CHECK(learning_rate({.base = 0.1, .factor = 0.1, .every_epochs = 1}, 7) == Approx(1e-7));
   CHECK(learning_rate({.base = 0.1, .factor = 0.1, .every_epochs = 1}, 9) == 1e-8);

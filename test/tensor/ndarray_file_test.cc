@@ -9,7 +9,7 @@ using namespace dtrain;
 
 namespace {
 
-// formats.md 5.3: one array `arg:w` = [1.0, -2.0] in version 2.
+// One array `arg:w` = [1.0, -2.0] in version 2 of the format (docs/formats.md, "NDArray files").
 const std::string kExample(
     "\x12\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
     "\x01\x00\x00\x00\x00\x00\x00\x00\xc9\xfa\x93\xf9\x00\x00\x00\x00"
@@ -19,7 +19,8 @@ const std::string kExample(
     "\x61\x72\x67\x3a\x77",
     85);
 
-// A small file of every kind that dtrain writes: numbers, bytes, the empty array, an array with a dimension of 0.
+// A small file with every kind of array that dtrain writes: numbers, bytes, an empty array, and an array with a
+// dimension of 0.
 std::string mixed_file() {
   static const std::vector<float> weights = {1, 2, 3, 4, 5, 6};
   static const std::vector<uint8_t> header = {'{', '}'};
@@ -67,7 +68,8 @@ TEST_CASE("a list without names is read", "[tensor]") {
   CHECK((*parsed)[0].name.empty());
 }
 
-// Every prefix of a file is an Error: the last name ends at the last byte. A sanitizer build sees what reads too far.
+// Every prefix of a file is an Error, because the last name ends at the last byte. A sanitizer build detects reads
+// beyond the end.
 TEST_CASE("a truncated file is refused at every length", "[tensor]") {
   const std::string whole = mixed_file();
   for (size_t size = 0; size < whole.size(); size++) {
@@ -80,8 +82,8 @@ TEST_CASE("a truncated file is refused at every length", "[tensor]") {
   CHECK_FALSE(parse_ndarray_bytes(whole + "x"));
 }
 
-// A flipped bit in a value or a name cannot be seen; any other must end in arrays that are whole or in an Error, and
-// huge lengths must not be believed.
+// A flipped bit in a value or a name cannot be detected. Any other must result in complete arrays or an Error, and huge
+// lengths must not be trusted.
 TEST_CASE("no flipped bit leads astray", "[tensor]") {
   const std::string whole = mixed_file();
   int refused = 0;
