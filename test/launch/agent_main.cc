@@ -1,4 +1,4 @@
-// What dtrain is on another host, for tests of this room.
+// An agent program for the tests of this room; it takes the place of dtrain on another host.
 #include "launch/agent.h"
 
 #include <cstdlib>

@@ -10,7 +10,7 @@ using namespace dtrain::launch::test;
 
 namespace {
 
-// An agent in a process of its own, and its launcher's ends of the streams.
+// An agent in a process of its own, and the launcher's ends of its streams.
 class StartedAgent {
  public:
   StartedAgent(const TempDir& dir, std::chrono::milliseconds silence_max) {
@@ -38,7 +38,7 @@ class StartedAgent {
   StartedAgent& operator=(const StartedAgent&) = delete;
 
   void say(const std::vector<std::string>& words) const { write_out(in_.get(), to_message(words)); }
-  // The next message; none: the agent has ended, or says nothing for long.
+  // Returns the next message; empty if the agent has ended, or has sent nothing within the time limit.
   std::vector<std::string> hear() {
     const auto deadline = Clock::now() + kPatience;
     while (heard_.empty() && Clock::now() < deadline) {

@@ -1,4 +1,4 @@
-// A launcher on a terminal: a pseudo-terminal whose other end the test holds, with a shell that does job control.
+// A launcher on a pseudo-terminal whose other end the test holds, under a shell with job control.
 #include "launch/foreground.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Work = std::function<Result<int>(Screen&)>;
-constexpr auto kPatience = 20s;  // far above what any case needs: a machine may be busy
+constexpr auto kPatience = 20s;  // far more than any case needs, because the machine may be busy
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -40,7 +40,7 @@ bool soon(Holds&& holds) {
   return true;
 }
 
-// Files by which processes tell each other how far they are.
+// Files by which processes signal their progress to each other.
 class Marks {
  public:
   void set(const std::string& name) const { UniqueFd(::open(dir_.path(name).c_str(), O_CREAT | O_WRONLY, 0600)); }
@@ -60,8 +60,8 @@ struct Setting {
   const char* kind = "xterm";  // TERM
 };
 
-// Shell and launcher, in one session on a terminal of 40 columns. The shell sets the mark "stopped" when the launcher
-// is suspended, and lets it go on after the mark "fg".
+// A shell and a launcher in one session, on a terminal with 40 columns. The shell sets the mark "stopped" when the
+// launcher is suspended, and continues it after the mark "fg".
 class Terminal {
  public:
   explicit Terminal(const Setting& setting) {
@@ -95,7 +95,7 @@ class Terminal {
   }
   const std::string& output() const { return output_; }
 
-  // The launcher's exit code, or 128 + its signal.
+  // The launcher's exit code, or 128 + the signal that ended it.
   int wait() {
     int status = 0;
     const bool ended = soon([&] {
@@ -152,7 +152,7 @@ class Terminal {
   std::string output_;
 };
 
-// Until one of the signals that a launcher takes has come.
+// Waits for one of the signals that a launcher handles.
 int await_signal(SignalQueue& signals) {
   const auto deadline = Clock::now() + kPatience;
   while (Clock::now() < deadline) {
@@ -248,7 +248,7 @@ TEST_CASE("Ctrl-C reaches the launcher's work once, even while the terminal is h
                        marks.set("begun");
                        return await_signal(signals);
                      }});
-  REQUIRE(marks.wait("begun"));  // nobody has read a byte
+  REQUIRE(marks.wait("begun"));  // nothing has been read from the terminal yet
   terminal.type(kCtrlC);
   CHECK(terminal.wait() == SIGINT);
 }

@@ -15,7 +15,7 @@ using namespace dtrain::launch;
 
 TEST_CASE("the processes of a job are on record while it runs, for its user alone", "[launch]") {
   const test::TempDir dir;
-  const std::string root = dir.path("a/b/dtrain");  // its parents are made
+  const std::string root = dir.path("a/b/dtrain");  // its parent directories are created
   {
     Result<JobRecord> record = JobRecord::create(root, "lenet-1");
     REQUIRE(record);
@@ -60,7 +60,7 @@ TEST_CASE("the record lies in the user's state directory", "[launch]") {
   CHECK(root({}) == fmt::format("/tmp/dtrain-{}", ::getuid()));
 }
 
-// Hosts that share a home, and a host that went down with a job on it.
+// Covers hosts that share a home directory, and a host that went down while a job ran on it.
 TEST_CASE("records of other hosts are left alone, those of ended processes of this one are removed", "[launch]") {
   const test::TempDir dir;
   const std::string root = dir.path("dtrain");
@@ -74,7 +74,7 @@ TEST_CASE("records of other hosts are left alone, those of ended processes of th
   CHECK_FALSE(is_own_record("processes-elsewhere-12"));
   CHECK_FALSE(is_own_record(own + "-12"));
   for (const char* job : {"gone", "other", "running"}) REQUIRE(std::filesystem::create_directory(root + "/" + job));
-  REQUIRE(write_file_atomic(root + "/gone/" + own, "worker 0 1 1\n"));  // the first process started at another time
+  REQUIRE(write_file_atomic(root + "/gone/" + own, "worker 0 1 1\n"));  // process 1 started at another time
   REQUIRE(write_file_atomic(root + "/other/processes-elsewhere-12", "worker 0 1 1\n"));
   const std::string self = fmt::format("{} {}", ::getpid(), process_start_time(::getpid()).value());
   REQUIRE(write_file_atomic(root + "/running/" + own, "worker 0 1 1\nworker 1 " + self + "\n"));

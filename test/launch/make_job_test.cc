@@ -63,7 +63,7 @@ TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
 
 namespace {
 
-// 1 server and 2 workers on three hosts, of which "a" is one under two lines.
+// 1 server and 2 workers on two hosts; host "a" has two of the processes.
 Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
   flags.launch.launcher = "ssh";
   const job::SshAddress a{"a", 2222, "me"}, b{"b"};
@@ -105,7 +105,7 @@ TEST_CASE("by ssh servers and workers go to their hosts and the scheduler stays 
     CHECK(has(others[2].environment, entry));
   }
   CHECK(has(others[1].environment, "DTRAIN_HOST_ROLES=1"));
-  const auto& variables = others[2].environment;  // the user's own count more than what is passed on: they come later
+  const auto& variables = others[2].environment;  // the user's variables win because they come later
   CHECK(std::find(variables.begin(), variables.end(), "OMP_NUM_THREADS=2") <
         std::find(variables.begin(), variables.end(), "OMP_NUM_THREADS=3"));
   REQUIRE(job.machines.size() == 2);
@@ -153,7 +153,7 @@ TEST_CASE("what is copied to other hosts runs there", "[launch]") {
   CHECK(remote_executable("/usr/bin/dtrain", "/work", "/tmp/copy") == "/usr/bin/dtrain");
 }
 
-// It is typed after `dtrain kill`, and is part of command lines.
+// The name is typed after `dtrain kill` and is part of command lines.
 TEST_CASE("a job's name is one plain word whatever its run directory is called", "[launch]") {
   const job::Flags flags = two_by_one();
   const auto name = [&](const std::string& run_dir) {
@@ -174,7 +174,7 @@ TEST_CASE("a job's name is one plain word whatever its run directory is called",
   for (const char* none : {"", ".", "..", "runs/---", "/"}) CHECK(name(none) == "job");
 }
 
-// V17.
+// The expected text shows every command line that would be run; the values of variables may be secrets.
 TEST_CASE("--dry-run of a job by ssh is what would be run, and shows no secret", "[launch]") {
   job::Flags flags = two_by_one();
   flags.launch.port = 9091;

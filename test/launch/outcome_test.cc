@@ -20,7 +20,7 @@ TEST_CASE("a job has ended well only if every process has", "[launch]") {
   CHECK_FALSE(root_cause({left("worker", 0)}));
 }
 
-// The rows are in the order of time. What caused the rest decides, even when its end was noticed later.
+// The processes are in the order of time. The cause decides, even if its end was noticed later.
 TEST_CASE("the exit code of a job is that of the cause, not of those who lost a peer by it", "[launch]") {
   CHECK(job_code({left("worker", 7), left("worker", 5), left("server", 5)}) == 7);
   CHECK(job_code({left("server", 5), left("worker", 7)}) == 7);

@@ -23,7 +23,7 @@ TEST_CASE("only processes that still are what the record says are listed", "[lau
   const JobRecord record = JobRecord::create(root, "lenet-1").value();
   REQUIRE(record.add("worker", 3, process.pid()));
   REQUIRE(record.add("worker", 4, 1 << 30));  // gone
-  // Its pid was given out again.
+  // A pid that was reused.
   std::ofstream(record.file(), std::ios::app) << fmt::format("server 0 {} {}\n", ::getpid(), 1);
   const std::vector<RecordedProcess> processes = recorded_processes(root).value();
   REQUIRE(processes.size() == 1);

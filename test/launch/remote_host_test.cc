@@ -1,5 +1,5 @@
-// Jobs over several hosts, which are all this machine: in the place of ssh is a script that writes down how it was
-// called and runs what it is given here. Agents, messages and processes are the real ones.
+// Jobs over several hosts, all of which are this machine. A script takes the place of ssh: it records how it was called
+// and runs its command here. Agents, messages and processes are real.
 #include "launch/remote_host.h"
 
 #include <sys/stat.h>
@@ -50,7 +50,7 @@ Machine machine(const TempDir& dir, const std::string& name) {
   return machine;
 }
 
-// Servers and workers of `scripts`, in turns on nodes "a" and "b".
+// Runs the servers and workers of `scripts` alternately on nodes "a" and "b".
 Job remote_job(const TempDir& dir, const Scripts& scripts, const Limits& limits) {
   Job job = job_of(dir, scripts, limits);
   job.machines = {machine(dir, "a"), machine(dir, "b")};
@@ -94,7 +94,7 @@ TEST_CASE("processes run on other hosts, one connection a host, their output und
   CHECK(contains(calls, "BatchMode=yes\n"));
   CHECK(all_gone(dir));
   CHECK_FALSE(std::filesystem::exists(dir.path("there-a/job")));
-  CHECK(std::filesystem::is_empty(dir.path("run")));  // it is there, too: logs are written by the processes
+  CHECK(std::filesystem::is_empty(dir.path("run")));  // shared, so the processes write their own logs
 }
 
 TEST_CASE("a hundred hosts are a job like another", "[launch][remote]") {
@@ -241,7 +241,7 @@ TEST_CASE("a connection that breaks costs the job the processes of that host", "
                  kQuick));
   launcher.await("] ready", 3);
   launcher.await("step 1");
-  // The script has become the agent: its end closes the streams, as ssh's would.
+  // The script has replaced itself by the agent, whose end closes the streams as the end of ssh would.
   ::kill(ssh_of(dir, "b"), SIGKILL);
   CHECK(launcher.wait() == 5);
   INFO(launcher.output());
@@ -270,7 +270,7 @@ TEST_CASE("the current directory is copied once a host before anything starts", 
     CHECK(contains(launcher.output(), "error [start-up] --sync-dst-dir: copying to b failed: no space left"));
     CHECK_FALSE(std::filesystem::exists(dir.path("calls")));
   }
-  // As rsync does, the one that is ended for it says nothing and gives a code of its own.
+  // Like rsync, a copy that is ended because another one failed prints nothing and exits with a code of its own.
   SECTION("and the first that went wrong is named, not those that it ended") {
     const std::string both_run = "cd ${0%/*}; : > $1.runs; while [ ! -e a.runs -o ! -e b.runs ]; do sleep 0.01; done; ";
     write_script(dir.path("obey"), "#!/bin/sh\ntrap 'exit 20' TERM; " + both_run + "sleep 1000 & wait\n");

@@ -16,7 +16,7 @@ using dtrain::test::must;
 
 namespace {
 
-// What a user would see of all that comes through the pipe until its end.
+// Reads the pipe to its end and returns what a user would see.
 std::string shown(UniqueFd from) {
   std::string bytes;
   Console console([&](std::string_view text) { bytes += text; }, [] { return 0; });
@@ -43,7 +43,7 @@ TEST_CASE("what a launcher shows arrives as it was said", "[launch]") {
   CHECK(shown(std::move(pipe.read)) == "one\nstep 1\ntwo\nlines, 50 % \x1b[1m\n\n");
 }
 
-// Nobody reads at first. The pipe holds the first lines; of the rest the last ones are kept.
+// Nothing is read at first. The pipe holds the first lines; of the other lines the last ones are kept.
 TEST_CASE("a reader that does not read holds nothing up, and is told how many lines it missed", "[launch]") {
   Pipe pipe = must(make_pipe());
   constexpr int kLines = 100'000;

@@ -1,5 +1,5 @@
-// The launcher with shell scripts in the places of scheduler, servers and workers. It runs in a process of its own, so
-// that it can be signalled and killed like the real one; what it prints is read through a pipe.
+// The launcher with shell scripts in place of scheduler, servers and workers. It runs in a process of its own, so that
+// it can be signaled and killed like the real one. Its output is read through a pipe.
 #pragma once
 
 #include <fcntl.h>
@@ -25,9 +25,9 @@ using namespace std::chrono_literals;
 using dtrain::test::TempDir;
 
 using Clock = std::chrono::steady_clock;
-inline constexpr auto kPatience = 20s;  // far above what any case needs: a machine may be busy
+inline constexpr auto kPatience = 20s;  // far more than any case needs, because the machine may be busy
 
-// What each role runs, in sh. `$pids` is a file for process ids; `mark FILE` and `await FILE` let scripts wait for each
+// The sh script of each role. `$pids` is a file for process ids; `mark FILE` and `await FILE` let scripts wait for each
 // other.
 struct Scripts {
   std::string scheduler = "echo dtrain scheduler 127.0.0.1:1; " + kDone;
@@ -84,7 +84,7 @@ inline std::string host_name() {
 
 class Launcher {
  public:
-  // `directory`: to run in; empty: the test's own.
+  // `directory`: the launcher's working directory; empty: that of the test.
   explicit Launcher(const Job& job, const std::string& directory = "") {
     std::array<int, 2> ends{};
     REQUIRE(::pipe(ends.data()) == 0);
@@ -124,7 +124,7 @@ class Launcher {
     }
   }
 
-  // The exit status; reads all output on the way.
+  // Reads all output and returns the exit status.
   int wait() {
     const auto deadline = Clock::now() + kPatience;
     while (read_more(deadline)) {
@@ -166,13 +166,13 @@ class Launcher {
   Console console_{[this](std::string_view text) { output_ += text; }, [] { return 0; }};
 };
 
-// A zombie has ended; whoever inherited it has not looked yet.
+// A zombie does not count: it has ended and is only not reaped yet.
 inline bool runs(pid_t pid) {
   const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
   return stat && stat->find(") Z") == std::string::npos;
 }
 
-// How many processes have written down their ids.
+// The number of processes that have recorded their ids.
 inline int count_begun(const TempDir& dir) {
   std::ifstream pids(dir.path("pids"));
   int count = 0;
@@ -180,7 +180,7 @@ inline int count_begun(const TempDir& dir) {
   return count;
 }
 
-// All of them, and what they started, have ended within the time; perhaps none had begun.
+// True if all recorded processes end within the time; also true if there are none.
 inline bool none_left(const TempDir& dir, std::chrono::milliseconds within = kPatience) {
   const auto deadline = Clock::now() + within;
   std::ifstream pids(dir.path("pids"));
@@ -200,7 +200,7 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Short, so that cases that reach a limit are quick; the cases that must not reach one set it high.
+// Short limits, so that cases that reach one are quick. Cases that must not reach a limit use the long ones.
 inline const Limits kQuick{
     .start = 300ms, .settle = 500ms, .settle_scheduler = 500ms, .wind_down = 500ms, .stop = 300ms, .kill_after = 300ms};
 inline const Limits kPatient{.start = kPatience,

@@ -40,7 +40,7 @@ TEST_CASE("the first error of the process that failed first is the last thing a 
                        "dtrain: worker 0 on here ended with code 7 (data); its first error:\n"
                        "error [data] a.rec: broken\n  while training\n"
                        "END 43 of 3\n"));
-  CHECK(contains(output, "[worker 1 here] error [peer lost] worker 0"));  // it had the time to say so
+  CHECK(contains(output, "[worker 1 here] error [peer lost] worker 0"));  // it had time to report this
 }
 
 TEST_CASE("a failed start stops the others at once", "[launch]") {
@@ -98,7 +98,7 @@ TEST_CASE("a scheduler that does not say where it listens is given up", "[launch
   CHECK(all_gone(dir));
 }
 
-// Three kinds of scripts: those that end as asked, those that must be killed, and a grandchild that nobody else knows.
+// The scripts end when asked, must be killed, or leave a grandchild that the launcher does not know.
 TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
   const TempDir dir;
   SECTION("everybody obeys") {
@@ -171,7 +171,7 @@ TEST_CASE("after a failure those who do not end by themselves are stopped", "[la
   CHECK(all_gone(dir));
 }
 
-// Its own log says nothing of its death, and would be taken for the cause.
+// The killed process's own log does not mention its death, so its last lines would mislead.
 TEST_CASE("the last lines say which process was killed and what the others saw", "[launch]") {
   const TempDir dir;
   const std::string saw = "await dead; echo 'error [peer lost] worker 0 is silent'; echo '  while training'; exit 5";
@@ -201,7 +201,8 @@ TEST_CASE("a process that ends without an error of its own is shown with its las
   CHECK(contains(launcher.output(), "ended with code 1 (internal error); its last lines:\ntwo\nthree\nfour\n"));
 }
 
-// A step and a checkpoint may take long; whom it waits for is said, and the time grows with the steps that were seen.
+// A step and a checkpoint may take long. The launcher says what it waits for, and the time grows with the observed
+// steps.
 TEST_CASE("a job that is stopped has time for its step, and a second interrupt does not wait", "[launch]") {
   const TempDir dir;
   Limits limits = kPatient;
