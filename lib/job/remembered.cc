@@ -89,9 +89,9 @@ Remembered remember(const Flags& flags, const std::string& directory) {
     const bool given = flags.source(row.name) > Source::kEnvironment;
     const bool differs = value != row.bind.get(defaults) && flags.source(row.name) != Source::kEnvironment;
     if (!given && !differs && !is_read_by_default(flags, row.name)) continue;
-    // A file that was named within the data's directory moves with it.
+    // A file that was named within the data's directory moves with it. Relative names of data sets do so anyway.
     const std::string& data_dir = flags.data.data_dir;
-    const bool moves = row.name == "mean-img" || contains(kDataPaths, row.name);
+    const bool moves = row.name == "mean-img" || (contains(kDataPaths, row.name) && data_dir.starts_with('/'));
     if (moves && !data_dir.empty() && value.starts_with(data_dir + "/") && value.find(';') == std::string::npos) {
       value = std::string(kInDataDir) + value.substr(data_dir.size() + 1);
     }

@@ -246,10 +246,11 @@ Result<> check_network(const JobFlags& job) {
   return {};
 }
 
-Result<> in_data_dir(const Flags& flags, std::string& path, const char* flag) {
+// Replaces a leading "{data-dir}/" by `directory`.
+Result<> in_data_dir(const Flags& flags, const std::string& directory, std::string& path, const char* flag) {
   if (!path.starts_with(kInDataDir)) return {};
   if (flags.data.data_dir.empty()) return fail(Code::kUsage, "--{} {}: --data-dir is missing", flag, path);
-  path = flags.data.data_dir + "/" + path.substr(kInDataDir.size());
+  path = directory + path.substr(kInDataDir.size());
   return {};
 }
 
@@ -258,9 +259,12 @@ Result<> resolve_data(Flags& flags) {
   if (data.data_dir.empty() && !flags.launch.preset.empty() && !flags.job.augment.data_type.empty()) {
     data.data_dir = "data/" + flags.job.augment.data_type;
   }
-  DT_TRY_VOID(in_data_dir(flags, data.data_train, "train-dataset"));
-  DT_TRY_VOID(in_data_dir(flags, data.data_val, "val-dataset"));
-  DT_TRY_VOID(in_data_dir(flags, data.mean_img, "mean-img"));
+  // Names of data sets are always relative to --data-dir; a mean image's only if they hold no '/'.
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_train, "train-dataset"));
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_val, "val-dataset"));
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_train_idx, "data-train-idx"));
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_val_idx, "data-val-idx"));
+  DT_TRY_VOID(in_data_dir(flags, data.data_dir + "/", data.mean_img, "mean-img"));
   const bool reads = flags.launch.role == Role::kNone || flags.launch.role == Role::kWorker;
   if (reads && data.data_dir.empty() && data.data_train.empty() && !flags.job.augment.benchmark) {
     const bool searches = flags.loop.resume == "auto" || flags.loop.retrain;

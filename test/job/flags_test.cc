@@ -112,8 +112,12 @@ TEST_CASE("values of the wrong form are refused with the flag's name", "[job]") 
 TEST_CASE("aliases that take another value are rewritten", "[job]") {
   CHECK(parsed({"--data-shape", "32"}).job.network.image_shape == std::vector<int64_t>{3, 32, 32});
   CHECK(parsed({"--image_shape", "1, 28, 28"}).job.network.image_shape == std::vector<int64_t>{1, 28, 28});
-  CHECK(parsed({"--train-dataset", "a.rec"}).data.data_train == "data/some/a.rec");
+  // Both are relative to --data-dir, which is put in front when the data is opened.
+  CHECK(parsed({"--train-dataset", "a.rec"}).data.data_train == "a.rec");
   CHECK(parsed({"--data-train", "a.rec"}).data.data_train == "a.rec");
+  CHECK(parsed({"--val-dataset", "a.rec;b.rec"}).data.data_val == "a.rec;b.rec");
+  CHECK(parsed({"--data-train-idx", "{data-dir}/a.idx"}).data.data_train_idx == "a.idx");
+  CHECK(parsed({"--mean-img", "{data-dir}/mean.bin"}).data.mean_img == "data/some/mean.bin");
   CHECK(parsed({"--savemodel", "--num-epochs", "3"}).loop.save_period == 1);
   CHECK(parsed({"--savemodel=0"}).loop.save_period == 0);
 }

@@ -117,6 +117,19 @@ TEST_CASE("a run that is resumed from another directory finds its files", "[job]
   CHECK(must(resumed(dir.path(), {"--data-dir", "/new"})).data.mean_img == "/new/mean.bin");
 }
 
+TEST_CASE("a resumed run reads the same record files", "[job]") {
+  const test::TempDir dir;
+  const auto names = [&](const char* data_dir, const char* train, const char* index) {
+    must(write_job_spec(dir.path(),
+                        run_of({"--data-dir", data_dir, "--data-train", train, "--data-train-idx", index}, here())));
+    const Flags flags = must(resumed(dir.path()));
+    return flags.data.data_train + " " + flags.data.data_train_idx;
+  };
+  CHECK(names("d", "a.rec", "a.idx") == "a.rec a.idx");
+  CHECK(names("d", "d/a.rec", "d/a.idx") == "d/a.rec d/a.idx");  // d/d/a.rec
+  CHECK(names("/d", "/d/a.rec", "/d/a.idx") == "a.rec a.idx");   // moves with --data-dir
+}
+
 TEST_CASE("the devices of the command line replace those of the run", "[job]") {
   const test::TempDir dir;
   must(write_job_spec(dir.path(), run_of({"--gpus", "0,1", "--work-load-list", "1,3"}, here())));
