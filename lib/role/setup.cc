@@ -262,6 +262,20 @@ std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
   return by_rank;
 }
 
+constexpr int64_t kRecordsMax = 1'000'000'000'000;  // --num-examples has the same limit
+
+// ceil(share * examples / records). The product of two numbers of up to 10^12 does not fit into 64 bits.
+int64_t scaled_up(int64_t share, int64_t examples, int64_t records) {
+  return static_cast<int64_t>((static_cast<__int128>(share) * examples + records - 1) / records);
+}
+
+// What a worker says of its data may be anything.
+Result<> check_records(int64_t records, const char* kind) {
+  if (records >= 0 && records <= kRecordsMax) return {};
+  return fail(Code::kUsage, "worker 0 reports {} {} records; a job has {} at most", static_cast<uint64_t>(records),
+              kind, kRecordsMax);
+}
+
 }  // namespace
 
 Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding) {
@@ -279,7 +293,7 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const st
   // --num-examples stands in for the number of records in the length of a pass, and nowhere else (formats.md 3.8).
   const int64_t examples = flags.augment.num_examples;
   for (int64_t share : largest_in_group(shares, policy_of(spec).group_of)) {
-    if (examples > 0) share = std::max<int64_t>(1, (share * examples + records - 1) / records);
+    if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));
     plan.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
   }
   return plan;
@@ -291,6 +305,8 @@ Result<> complete_spec(int64_t records_train, int64_t records_val, const std::ve
     return fail(Code::kUsage, "--regroup-every: at most {} workers can be grouped by their speeds, the job has {}",
                 sync::kGroupingWorkersMax, spec.flags.num_workers);
   }
+  DT_TRY_VOID(check_records(records_train, "training"));
+  DT_TRY_VOID(check_records(records_val, "validation"));
   spec.records_train = records_train;
   spec.records_val = records_val;
   DT_TRY(PassPlan plan, plan_passes(spec, records_train, sharding));

@@ -1,10 +1,13 @@
 #include "role/setup.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <limits>
 #include <random>
 
 #include "base/file.h"
 #include "data/image_dataset.h"
+#include "data/make_images.h"
 #include "data/synthetic.h"
 #include "role/stores.h"
 #include "role/training.h"
@@ -147,6 +150,53 @@ TEST_CASE("--num-examples changes the length of a pass and no share", "[role]") 
   const PassPlan plan = *plan_passes(spec, 50000, {});
   CHECK(plan.shares == std::vector<job::Interval>{{0, 50000}});
   CHECK(plan.batches == std::vector<int64_t>{469});
+}
+
+// Both flags take a number of up to 10^12: their product does not fit into 64 bits.
+TEST_CASE("the largest numbers of records and examples give a plan without overflow", "[role]") {
+  constexpr int64_t kMost = 1'000'000'000'000;
+  job::JobSpec spec = spec_of("dist_sync", 3, 1);
+  spec.flags.augment.num_examples = kMost;
+  CHECK(plan_passes(spec, kMost, {})->batches == std::vector<int64_t>(3, 333'333'333'334));
+  CHECK(plan_passes(spec, 7, {})->batches == std::vector<int64_t>(3, 428'571'428'572));  // ceil(3/7 of 10^12)
+  spec.flags.augment.num_examples = 1;
+  CHECK(plan_passes(spec, kMost, {})->batches == std::vector<int64_t>{1, 1, 1});
+}
+
+TEST_CASE("more records than there can be are refused", "[role]") {
+  for (const int64_t records : {int64_t{1'000'000'000'001}, std::numeric_limits<int64_t>::max(), int64_t{-1},
+                                std::numeric_limits<int64_t>::min()}) {
+    INFO(records);
+    job::JobSpec spec = spec_of("dist_sync", 3, 4);
+    spec.flags.augment.num_examples = 1000;
+    const Result<> training = complete_spec(records, 0, {}, spec);
+    REQUIRE(!training);
+    CHECK_THAT(training.error().message, Catch::Contains("training records") && Catch::Contains("1000000000000"));
+    const Result<> validation = complete_spec(13, records, {}, spec);
+    REQUIRE(!validation);
+    CHECK_THAT(validation.error().message, Catch::Contains("validation records"));
+  }
+}
+
+TEST_CASE("a relative --data-dir stands once before the names of data sets", "[role]") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("x.rec"), 3, 8, 8, 3, 2);
+  test::write_record_file(dir.path("y.rec"), 2, 8, 8, 3, 2);
+  const std::string relative = std::filesystem::relative(dir.path()).string();
+  const auto none = [](const std::string&) { return std::optional<std::string>(); };
+  for (const auto& [train, validation] :
+       {std::pair("--train-dataset", "--val-dataset"), {"--data-train", "--data-val"}}) {
+    INFO(train);
+    const auto parsed = job::parse_flags(
+        {"--data-dir", relative, train, "x.rec", validation, "y.rec", "--image-shape", "3,8,8", "--num-classes", "2"},
+        none);
+    REQUIRE(parsed);
+    const auto sets = open_data(parsed->flags, 0, Log::silent());
+    INFO((sets ? "" : sets.error().text()));
+    REQUIRE(sets);
+    CHECK(sets->train->size() == 3);
+    CHECK(sets->validation->size() == 2);
+  }
 }
 
 TEST_CASE("a worker without a record is refused by rank", "[role]") {
