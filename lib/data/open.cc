@@ -156,18 +156,29 @@ Result<Located> locate(const DataOptions& options) {
   return located;
 }
 
-Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const Shape& image, const Log& log) {
+// The record files of a set; none: idx files are.
+Result<std::vector<IndexedFile>> records_of(const SetFiles& files) {
+  std::vector<IndexedFile> records;
+  if (files.records.empty()) return records;
+  DT_TRY(const std::vector<std::string> paths, list_record_files(files.records));
+  if (!files.index.empty() && paths.size() > 1) {
+    return fail(Code::kUsage, "'{}' is {} files, one index cannot be for all of them", files.records, paths.size());
+  }
+  for (const std::string& path : paths) records.push_back({path, files.index});
+  return records;
+}
+
+Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const Shape& image,
+                                                    const KnownOffsets& known, const Log& log) {
   if (!files.images.empty()) {
     if (image[0] != 1)
       return fail(Code::kUsage, "{}: its images have 1 channel, --image-shape says {}", files.images, image[0]);
     return open_idx(files.images, files.labels);
   }
-  RecordSourceOptions options{.paths = {}, .index = files.index, .channels = static_cast<int>(image[0])};
-  DT_TRY(options.paths, list_record_files(files.records));
-  if (!files.index.empty() && options.paths.size() > 1) {
-    return fail(Code::kUsage, "'{}' is {} files, one index cannot be for all of them", files.records,
-                options.paths.size());
-  }
+  RecordSourceOptions options{
+      .paths = {}, .index = files.index, .channels = static_cast<int>(image[0]), .known = known};
+  DT_TRY(const std::vector<IndexedFile> records, records_of(files));
+  for (const IndexedFile& file : records) options.paths.push_back(file.path);
   return open_records(options, log);
 }
 
@@ -278,12 +289,24 @@ std::optional<std::string> recognise_data_set(const std::string& directory) {
   return exists(join(directory, "test.rec")) ? which_cifar(join(directory, "train.rec")) : std::nullopt;
 }
 
+Result<std::vector<IndexedFile>> record_files(const DataOptions& options) {
+  DT_TRY(const Located located, locate(options));
+  std::vector<IndexedFile> all;
+  for (const SetFiles* set : {&located.train, &located.validation}) {
+    DT_TRY(const std::vector<IndexedFile> files, records_of(*set));
+    for (const IndexedFile& file : files) {
+      if (std::ranges::find(all, file.path, &IndexedFile::path) == all.end()) all.push_back(file);
+    }
+  }
+  return all;
+}
+
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   use_own_threads_only();
   DT_TRY(const Located located, locate(options));
   const Shape image = !options.image_shape.empty() ? options.image_shape : located.type ? located.type->image : Shape();
   DT_TRY_VOID(check_options(options, image));
-  DT_TRY(const auto train, open_set(located.train, image, log), "opening the training data");
+  DT_TRY(const auto train, open_set(located.train, image, options.known, log), "opening the training data");
 
   AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {
@@ -296,7 +319,8 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
                 .type = located.type ? located.type->name : "",
                 .classes = located.type ? located.type->classes : 0};
   if (located.validation.given()) {
-    DT_TRY(const auto validation, open_set(located.validation, image, log), "opening the validation data");
+    DT_TRY(const auto validation, open_set(located.validation, image, options.known, log),
+           "opening the validation data");
     augment.distortion = central_crop(options.val_resize, options.training.interpolation);
     sets.validation = augmented(validation, augment);
   }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "data/distortion.h"
 #include "data/loader.h"
+#include "data/record_index.h"
 
 namespace dtrain::data {
 
@@ -27,6 +28,7 @@ struct DataOptions {
   Distortion training;          // of the training set alone, but for its interpolation
   int val_resize = 0;           // Distortion::resize of the validation set
   int threads = 1;              // for making the mean image
+  KnownOffsets known = {};      // of record files without an index
 };
 
 struct DataSets {
@@ -48,6 +50,10 @@ std::optional<DataType> find_data_type(const std::string& name);
 // The data set whose files `directory` holds: mnist by its idx files (plain or .gz), imagenet by train.rec and val.rec,
 // cifar10 or cifar100 by train.rec and test.rec, whose labels are looked at. Nothing if it is none of these.
 std::optional<std::string> recognise_data_set(const std::string& directory);
+
+// The record files of both sets, the training set's first, each once; none if the sets are idx files. Errors as of
+// open_dataset.
+Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
 
 // Opens both sets. Code::kNotFound names the files that are missing and how to get them; kUsage what the flags lack.
 // Makes indexes and the mean image where they are missing.

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
-#include "base/file.h"
 #include "base/file_kind.h"
 
 namespace dtrain::data {
@@ -114,7 +112,7 @@ namespace {
 // Walks forward over a file through a window, so that small records cost no system call each.
 class Walker {
  public:
-  explicit Walker(const RecordFile& file) : file_(file) {}
+  Walker(const RecordFile& file, const ScanProgress& progress) : file_(file), progress_(progress) {}
 
   Result<PartHeader> header(int64_t at) {
     if (at < begin_ || at + PartHeader::kBytes > end_) DT_TRY_VOID(fill(at));
@@ -138,6 +136,7 @@ class Walker {
     end_ = std::min(at + kWindowBytes, file_.size());
     window_.resize(static_cast<size_t>(end_ - begin_));
     DT_TRY_VOID(spend(end_ - begin_, at));
+    if (progress_) DT_TRY_VOID(progress_(begin_));
     return file_.read_at(begin_, window_);
   }
 
@@ -151,6 +150,7 @@ class Walker {
   }
 
   const RecordFile& file_;
+  const ScanProgress& progress_;
   std::vector<uint8_t> window_;
   int64_t begin_ = 0, end_ = 0;
   int64_t budget_ = 8 * file_.size() + (int64_t{256} << 20);  // bytes still to be looked at
@@ -178,9 +178,9 @@ Result<Step> walk_record(Walker& walker, int64_t at, int64_t file_bytes) {
 
 }  // namespace
 
-Result<RecordScan> scan_records(const RecordFile& file) {
+Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& progress) {
   RecordScan scan;
-  Walker walker(file);
+  Walker walker(file, progress);
   int64_t at = 0;
   int64_t sound = -1;  // where the record that ends at `at` begins
   while (at < file.size()) {
@@ -202,95 +202,6 @@ Result<RecordScan> scan_records(const RecordFile& file) {
     sound = -1;
   }
   return scan;
-}
-
-std::string index_text(const std::vector<IndexEntry>& entries) {
-  std::string text;
-  for (const IndexEntry& entry : entries) fmt::format_to(std::back_inserter(text), "{}\t{}\n", entry.key, entry.offset);
-  return text;
-}
-
-namespace {
-
-constexpr std::string_view kBlanks = " \t\r";
-
-// The second of two fields between blanks; npos rules as of string_view::substr.
-std::string_view second_field(std::string_view line) {
-  const size_t key_end = line.find_first_of(kBlanks, line.find_first_not_of(kBlanks));
-  if (key_end == std::string_view::npos) return {};
-  const size_t begin = line.find_first_not_of(kBlanks, key_end);
-  if (begin == std::string_view::npos) return {};
-  return line.substr(begin, line.find_last_not_of(kBlanks) + 1 - begin);
-}
-
-}  // namespace
-
-Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes) {
-  DT_TRY(const std::string text, read_file(path, kDataBytesMax));
-  std::vector<int64_t> offsets;
-  int64_t line_number = 0;
-  for (std::string_view rest = text; !rest.empty();) {
-    const size_t line_end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, line_end);
-    rest.remove_prefix(std::min(line_end + 1, rest.size()));
-    line_number++;
-    if (line.find_first_not_of(kBlanks) == std::string_view::npos) continue;
-    const std::string_view field = second_field(line);
-    int64_t offset = 0;
-    const auto parsed = std::from_chars(field.data(), field.data() + field.size(), offset);
-    if (field.empty() || parsed.ec != std::errc() || parsed.ptr != field.data() + field.size()) {
-      return fail(Code::kData, "{}: line {} is not 'key TAB offset'", path, line_number);
-    }
-    if (offset < 0 || offset % 4 != 0 || offset > file_bytes - PartHeader::kBytes) {
-      return fail(Code::kData,
-                  "{}: line {}: no record of the file can begin at {}; rebuild it with 'dtrain data index'", path,
-                  line_number, offset);
-    }
-    offsets.push_back(offset);
-  }
-  std::sort(offsets.begin(), offsets.end());
-  if (std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end()) {
-    return fail(Code::kData, "{}: an offset is listed twice; rebuild it with 'dtrain data index'", path);
-  }
-  return offsets;
-}
-
-std::string index_path(const std::string& record_path) {
-  const std::string_view suffix = ".rec";
-  return (record_path.ends_with(suffix) ? record_path.substr(0, record_path.size() - suffix.size()) : record_path) +
-         ".idx";
-}
-
-namespace {
-
-void write_index_beside(const RecordFile& file, const RecordScan& scan, const Log& log) {
-  std::vector<IndexEntry> entries;
-  for (const int64_t offset : scan.offsets) entries.push_back({entries.size(), offset});
-  const std::string path = index_path(file.path());
-  if (const auto written = write_file_atomic(path, index_text(entries)); !written) {
-    log.info("{}: indexed in memory ({} records): {}", file.path(), entries.size(), written.error().message);
-  } else {
-    log.info("{}: indexed {} records into '{}'", file.path(), entries.size(), path);
-  }
-}
-
-}  // namespace
-
-Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log) {
-  auto known = read_index(index.empty() ? index_path(file.path()) : index, file.size());
-  if (known || !index.empty() || known.error().code != Code::kNotFound) return known;
-  DT_TRY(RecordScan scan, scan_records(file), "indexing '{}'", file.path());
-  if (scan.broken.empty()) {
-    write_index_beside(file, scan, log);
-    return std::move(scan.offsets);
-  }
-  // Not written: a file that lists broken places is no use to other readers, and one that does not would hide them from
-  // the next run's count.
-  log.warn("{}: {} records, {} broken places, the first at offset {}: {}", file.path(), scan.offsets.size(),
-           scan.broken.size(), scan.broken.front().offset, scan.broken.front().reason);
-  for (const RecordScan::Broken& broken : scan.broken) scan.offsets.push_back(broken.offset);
-  std::sort(scan.offsets.begin(), scan.offsets.end());
-  return std::move(scan.offsets);
 }
 
 }  // namespace dtrain::data

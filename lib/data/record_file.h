@@ -1,12 +1,12 @@
-// RecordIO files: read at random by many threads, scanned, indexed (formats.md 1.4, 2.4).
+// RecordIO files: read at random by many threads, and scanned. Their indexes: record_index.h.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "data/recordio.h"
 
 namespace dtrain::data {
@@ -50,24 +50,9 @@ struct RecordScan {
   std::vector<Broken>
       broken;  // places where a record should begin or end and does not; the walk goes on at the next start
 };
+// Called again and again while a file is scanned, with the offset that the scan has reached. Its error ends the scan.
+using ScanProgress = std::function<Result<>(int64_t offset)>;
 // Takes time in proportion to the file's size. Code::kData: too damaged for that.
-Result<RecordScan> scan_records(const RecordFile& file);
-
-// `.idx`: a line "key TAB offset" a record. The keys are of no use to a reader.
-struct IndexEntry {
-  uint64_t key = 0;
-  int64_t offset = 0;
-};
-std::string index_text(const std::vector<IndexEntry>& entries);
-// The offsets, ascending. Code::kNotFound; kData if a line is not an entry or no record can begin where it says.
-Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes);
-
-// "train.idx" for "train.rec"
-std::string index_path(const std::string& record_path);
-
-// The offsets of `file`'s records: from the index at `index` or beside the file; where there is none, from a scan,
-// whose result is written beside the file if that can be done and nothing was broken. Broken places are among the
-// offsets, so that whoever reads them counts them.
-Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log);
+Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& progress = nullptr);
 
 }  // namespace dtrain::data

@@ -65,7 +65,13 @@ Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOption
   for (const std::string& path : options.paths) {
     DT_TRY(RecordFile file, RecordFile::open(path));
     DT_TRY_VOID(check_is_record_file(file));
-    DT_TRY(const std::vector<int64_t> offsets, record_offsets(file, options.index, log));
+    const auto known = options.known.find(path);
+    std::vector<int64_t> offsets;
+    if (known != options.known.end()) {
+      offsets = known->second;
+    } else {
+      DT_TRY(offsets, record_offsets(file, options.index, log));
+    }
     source->add(std::move(file), offsets);
   }
   if (source->size() == 0) return fail(Code::kData, "{}: no record", fmt::join(options.paths, ", "));

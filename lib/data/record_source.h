@@ -7,14 +7,15 @@
 
 #include "base/log.h"
 #include "data/image_source.h"
-#include "data/record_file.h"
+#include "data/record_index.h"
 
 namespace dtrain::data {
 
 struct RecordSourceOptions {
   std::vector<std::string> paths;  // numbered through in this order
-  std::string index;               // for a single path: its index file; empty: beside it, or made (record_file.h)
+  std::string index;               // for a single path: its index file; empty: beside it, or made (record_index.h)
   int channels = 3;                // to decode to
+  KnownOffsets known = {};         // for these no index is read or made
 };
 // Code::kNotFound if a file is not there; kData if there is no record at all.
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log);

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "data/record_file.h"
+#include "data/record_index.h"
 
 namespace dtrain::data {
 

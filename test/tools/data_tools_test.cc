@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "data/image.h"
 #include "data/open.h"
-#include "data/record_file.h"
+#include "data/record_index.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/im2rec.h"

@@ -1,0 +1,207 @@
+#include "data/record_index.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "data/open.h"
+#include "make_images.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+TEST_CASE("an index is written as MXNet reads it, and read back whatever the blanks", "[data]") {
+  CHECK(index_text({{54, 0}, {586, 37680}, {497, 80148}}) == "54\t0\n586\t37680\n497\t80148\n");
+  CHECK(index_path("a/train.rec") == "a/train.idx");
+  const test::TempDir dir;
+  const std::string path = dir.path("a.idx");
+  test::write_text(path, "54\t80148\n586   0\r\n\nimage/7.jpg\t37680");
+  CHECK(must(read_index(path, 100000)) == std::vector<int64_t>{0, 37680, 80148});
+}
+
+TEST_CASE("an index that cannot be true names its line", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("a.idx");
+  CHECK(read_index(path, 100).error().code == Code::kNotFound);
+  for (const char* text :
+       {"0\t0\n1\t2\n", "0\t0\n1\t-4\n", "0\t0\n1\t96\n", "0\t0\n1\n", "0\t0\n1\tx\n", "0\t0\n1\t8 9\n"}) {
+    INFO(text);
+    test::write_text(path, text);
+    const auto refused = read_index(path, 100);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Code::kData);
+    CHECK(refused.error().message.find("line 2") != std::string::npos);
+  }
+  test::write_text(path, "0\t8\n1\t8\n");
+  CHECK(read_index(path, 100).error().code == Code::kData);
+}
+
+// Truncated and flipped: an index is text, so most of this is some other index; nothing may crash.
+TEST_CASE("a damaged index is an answer", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("a.idx");
+  const std::string text = "0\t0\n1\t16\n2\t44\n";
+  for (size_t bit = 0; bit < 8 * text.size(); bit++) {
+    std::string flipped = text;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    test::write_text(path, flipped);
+    if (const auto offsets = read_index(path, 100)) CHECK(offsets->size() <= 6);
+  }
+}
+
+TEST_CASE("a record file without an index is scanned once", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("train.rec");
+  const std::vector<int64_t> offsets = test::write_record_file(path, 5, 4, 4, 3, 2);
+  const RecordFile file = must(RecordFile::open(path));
+  CHECK(must(record_offsets(file, "", Log::silent())) == offsets);
+  // Written beside it, and believed from now on: an index may leave records out.
+  CHECK(must(read_index(dir.path("train.idx"), file.size())) == offsets);
+  test::write_text(dir.path("train.idx"), fmt::format("0\t{}\n", offsets[2]));
+  CHECK(must(record_offsets(file, "", Log::silent())) == std::vector<int64_t>{offsets[2]});
+  // A file that the user names must be there.
+  CHECK(record_offsets(file, dir.path("other.idx"), Log::silent()).error().code == Code::kNotFound);
+}
+
+TEST_CASE("where no index can be written it stays in memory", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("train.rec");
+  const std::vector<int64_t> offsets = test::write_record_file(path, 3, 4, 4, 3, 2);
+  std::filesystem::create_directories(dir.path("locked"));
+  const std::string moved = dir.path("locked/train.rec");
+  std::filesystem::rename(path, moved);
+  const RecordFile there = must(RecordFile::open(moved));
+  std::filesystem::remove_all(dir.path("locked"));  // the file is open still, its directory is gone
+  CHECK(must(record_offsets(there, "", Log::silent())) == offsets);
+}
+
+TEST_CASE("broken places are in the scanned order, so that readers count them, and no index is written", "[data]") {
+  const test::TempDir dir;
+  const std::string path = dir.path("train.rec");
+  const std::vector<int64_t> offsets = test::write_record_file(path, 3, 4, 4, 3, 2);
+  std::vector<uint8_t> bytes = test::read_bytes(path);
+  bytes[static_cast<size_t>(offsets[1])] ^= 1;
+  test::write_bytes(path, bytes);
+  const RecordFile file = must(RecordFile::open(path));
+  CHECK(must(record_offsets(file, "", Log::silent())) == offsets);
+  CHECK(!std::filesystem::exists(dir.path("train.idx")));
+}
+
+namespace {
+
+constexpr int kManyRecords = 300;  // the distances take one, two and three bytes
+
+// Records of very different sizes, in `path`: their offsets.
+std::vector<int64_t> write_uneven_records(const std::string& path) {
+  std::vector<uint8_t> bytes;
+  std::vector<int64_t> offsets;
+  for (int i = 0; i < kManyRecords; i++) {
+    offsets.push_back(std::ssize(bytes));
+    const std::vector<uint8_t> payload(static_cast<size_t>(i % 97 == 0 ? 70'000 : 13 * i), static_cast<uint8_t>(i));
+    must(append_record(bytes, payload));
+  }
+  test::write_bytes(path, bytes);
+  return offsets;
+}
+
+}  // namespace
+
+TEST_CASE("offsets that are packed for another process come back, and name another file", "[data]") {
+  const test::TempDir dir;
+  const std::vector<int64_t> offsets = write_uneven_records(dir.path("a.rec"));
+  const RecordFile file = must(RecordFile::open(dir.path("a.rec")));
+  const std::string packed = must(pack_offsets(file, offsets));
+  CHECK(packed.size() < 24 + 3 * kManyRecords);
+  CHECK(must(unpack_offsets(file, packed)) == offsets);
+  CHECK(must(unpack_offsets(file, must(pack_offsets(file, {offsets[7]})))) == std::vector<int64_t>{offsets[7]});
+
+  const std::vector<uint8_t> bytes = test::read_bytes(dir.path("a.rec"));
+  const auto why_not = [&](const std::vector<uint8_t>& other) {
+    test::write_bytes(dir.path("b.rec"), other);
+    const auto refused = unpack_offsets(must(RecordFile::open(dir.path("b.rec"))), packed);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Code::kData);
+    CHECK_THAT(refused.error().message, Catch::Contains("b.rec") && Catch::Contains("files must be the same"));
+    return refused.error().message;
+  };
+  std::vector<uint8_t> longer = bytes;
+  longer.resize(bytes.size() + 8);
+  CHECK_THAT(why_not(longer),
+             Catch::Contains(std::to_string(longer.size())) && Catch::Contains(std::to_string(bytes.size())));
+  for (const int64_t record : {offsets.front(), offsets.back()}) {
+    std::vector<uint8_t> changed = bytes;
+    changed[static_cast<size_t>(record) + 4] ^= 4;  // its length
+    CHECK_THAT(why_not(changed), Catch::Contains("other bytes"));
+  }
+  CHECK(pack_offsets(file, {}).error().code == Code::kData);
+}
+
+TEST_CASE("damaged packed offsets are an answer", "[data]") {
+  const test::TempDir dir;
+  const std::vector<int64_t> offsets = write_uneven_records(dir.path("a.rec"));
+  const RecordFile file = must(RecordFile::open(dir.path("a.rec")));
+  const std::string packed = must(pack_offsets(file, offsets));
+  const auto check = [&](const std::string& bytes) {
+    const auto back = unpack_offsets(file, bytes);
+    if (!back) return;
+    for (size_t i = 0; i < back->size(); i++) {
+      REQUIRE((*back)[i] <= file.size() - PartHeader::kBytes);
+      REQUIRE((i == 0 || (*back)[i - 1] < (*back)[i]));
+    }
+  };
+  for (size_t size = 0; size < packed.size(); size++) {
+    CHECK_FALSE(unpack_offsets(file, packed.substr(0, size)));  // the last record is another one
+  }
+  for (size_t bit = 0; bit < 8 * packed.size(); bit++) {
+    std::string flipped = packed;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    check(flipped);
+  }
+  check(packed + std::string(20, '\xff'));
+  check(packed + std::string(1000, '\0'));
+}
+
+TEST_CASE("a scan says how far it is, and ends when it is told to", "[data]") {
+  const test::TempDir dir;
+  (void)write_uneven_records(dir.path("a.rec"));
+  const RecordFile file = must(RecordFile::open(dir.path("a.rec")));
+  std::vector<int64_t> reached;
+  const auto count = [&](int64_t offset) -> Result<> {
+    reached.push_back(offset);
+    return {};
+  };
+  must(make_index(file, Log::silent(), count));
+  CHECK(reached.size() >= 5);  // 64 KB at a time
+  CHECK(std::ranges::is_sorted(reached));
+  const auto stop = [](int64_t offset) -> Result<> {
+    if (offset == 0) return {};
+    return fail(Code::kPreempted, "enough");
+  };
+  const auto stopped = make_index(file, Log::silent(), stop);
+  REQUIRE(!stopped);
+  CHECK(stopped.error().code == Code::kPreempted);
+}
+
+TEST_CASE("record files of a data set are listed once each, and which of them lack an index", "[data]") {
+  const test::TempDir dir;
+  for (const char* name : {"train.rec", "val.rec"}) (void)test::write_record_file(dir.path(name), 2, 4, 4, 3, 2);
+  const auto names = [&](const std::string& train, const std::string& val, const std::string& index) {
+    DataOptions options;
+    options.data_dir = dir.path();
+    options.data_train = train;
+    options.data_val = val;
+    options.data_val_idx = index;
+    std::string text;
+    for (const IndexedFile& file : must(record_files(options))) {
+      text += std::filesystem::path(file.path).filename().string() + (lacks_index(file) ? "- " : "+ ");
+    }
+    return text;
+  };
+  CHECK(names("", "", "") == "train.rec- val.rec- ");
+  test::write_text(dir.path("train.idx"), "0\t0\n");
+  CHECK(names("", "", "") == "train.rec+ val.rec- ");
+  CHECK(names("val.rec;train.rec", "train.rec", "") == "val.rec- train.rec+ ");
+  CHECK(names("train.rec", "val.rec", "elsewhere.idx") == "train.rec+ val.rec+ ");  // one that is named is never made
+}
