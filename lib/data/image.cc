@@ -1,6 +1,7 @@
 #include "data/image.h"
 
 #include <algorithm>
+#include <iostream>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
@@ -16,10 +17,54 @@ int opencv_flag(int color) {
   return (color == 0 ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR) | cv::IMREAD_IGNORE_ORIENTATION;
 }
 
+// OpenCV 4.6 prints what it finds wrong with a file to std::cerr, whatever its own logging is set to. What the user is
+// told, with the record's file and place, is the error that is returned.
+thread_local bool is_decoding = false;
+
+// Stands between std::cerr and where its text goes, and leaves out what a thread writes while it decodes.
+class QuietWhileDecoding final : public std::streambuf {
+ public:
+  explicit QuietWhileDecoding(std::streambuf* target) : target_(target) {}
+
+ protected:
+  int_type overflow(int_type c) override {
+    if (is_decoding || traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+    return target_->sputc(traits_type::to_char_type(c));
+  }
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    return is_decoding ? count : target_->sputn(text, count);
+  }
+  int sync() override { return target_->pubsync(); }
+
+ private:
+  std::streambuf* target_;
+};
+
+// Is there from the first picture to the end of the process: std::cerr is never without a target.
+void make_cerr_quiet_while_decoding() {
+  static auto* const installed = [] {
+    auto* quiet = new QuietWhileDecoding(std::cerr.rdbuf());
+    std::cerr.rdbuf(quiet);
+    return quiet;
+  }();
+  (void)installed;
+}
+
+struct Decoding {
+  Decoding() {
+    make_cerr_quiet_while_decoding();
+    is_decoding = true;
+  }
+  ~Decoding() { is_decoding = false; }
+  Decoding(const Decoding&) = delete;
+  Decoding& operator=(const Decoding&) = delete;
+};
+
 }  // namespace
 
 Result<> decode_with_opencv(Bytes file, int color, Image& out) {
   if (file.empty()) return fail(Code::kData, "no image: 0 bytes");
+  const Decoding quiet;
   try {
     const cv::Mat encoded(1, static_cast<int>(file.size()), CV_8U, const_cast<uint8_t*>(file.data()));
     const cv::Mat decoded = cv::imdecode(encoded, opencv_flag(color));

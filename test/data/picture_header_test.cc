@@ -1,6 +1,10 @@
 #include "data/picture_header.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <iostream>
 
 #include "make_images.h"
 #include "make_jpeg.h"
@@ -68,6 +72,44 @@ TEST_CASE("a file of any format that ends early is refused, with any bit flipped
       if (!decoder.decode(flipped, 3, image)) continue;
       REQUIRE(int64_t{image.height} * image.width <= kPicturePixelsMax);
     }
+  }
+}
+
+// What is written to file descriptor 2 while it lives, by whatever means.
+class CapturedStderr {
+ public:
+  CapturedStderr() : saved_(::dup(2)), file_(std::tmpfile()) { ::dup2(::fileno(file_), 2); }
+  ~CapturedStderr() {
+    ::dup2(saved_, 2);
+    ::close(saved_);
+    std::fclose(file_);
+  }
+  CapturedStderr(const CapturedStderr&) = delete;
+  CapturedStderr& operator=(const CapturedStderr&) = delete;
+
+  std::string text() {
+    std::string all(static_cast<size_t>(::lseek(2, 0, SEEK_END)), '\0');
+    REQUIRE(::pread(2, all.data(), all.size(), 0) == static_cast<ssize_t>(all.size()));
+    return all;
+  }
+
+ private:
+  int saved_;
+  std::FILE* file_;
+};
+
+// The reader of the records says which one it was and why; OpenCV's own line would name neither.
+TEST_CASE("of a damaged picture nothing is printed, and what others print is", "[data]") {
+  ImageDecoder decoder;
+  Image image;
+  for (const char* extension : {".bmp", ".ppm"}) {
+    INFO(extension);
+    const auto file = must(encode_image(test::gradient_image(5, 6, 3, 1), extension, 95));
+    CapturedStderr captured;
+    for (size_t length = 0; length < file.size(); length++) (void)decoder.decode(Bytes(file).first(length), 3, image);
+    CHECK(captured.text().empty());
+    std::cerr << "a line of " << 3 << " words\n" << 'x' << std::endl;
+    CHECK(captured.text() == "a line of 3 words\nx\n");
   }
 }
 
