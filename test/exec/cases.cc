@@ -13,7 +13,8 @@ namespace {
 using namespace dtrain::graph;
 
 constexpr int64_t kClasses = 4;
-// "head"'s bias for class 0 with integers: e^-262144 is 0 in any type, and sums near it still hold 1/16ths in float32.
+// The bias of "head" for class 0 with integers: e^-262144 is 0 in any type, and float32 sums of this size still resolve
+// 1/16.
 constexpr float kDecisive = 262144;
 
 Convolution conv3x3(int64_t filters, int64_t stride = 1) {
@@ -91,7 +92,7 @@ class Table {
   std::vector<Case> cases_;
 };
 
-// Layers of Inception and ResNet with fewer channels and smaller maps, odd sizes, and the edges of the rules.
+// Layers of Inception and ResNet with fewer channels and smaller maps, odd sizes, and edge cases of the rules.
 void convolutions(Table& t) {
   Convolution biased = conv3x3(24);
   biased.bias = true;
@@ -278,7 +279,7 @@ void joins(Table& t) {
   t.put("half of vectors", image,
         scaled.finish(scaled.add("op", Scale{0.5}, {scaled.add("f", FullyConnected{.outputs = 20}, {scaled.x()})})));
 
-  // cross: two streams, their mean added to both.
+  // cross: two streams, with their mean added to both.
   Net streams(image);
   const NodeId l1 = streams.add("l1", conv1x1(16), {streams.x()}), l2 = streams.add("l2", conv1x1(16), {streams.x()});
   const NodeId mean = streams.add("mean", Scale{0.5}, {streams.add("both", Add{}, {l1, l2})});
@@ -404,13 +405,13 @@ HostBatch make_batch(const Case& c, Values values, uint64_t seed) {
   const int64_t elements = element_count(c.image);
   const int64_t classes = graph::infer_shapes(c.graph, c.image)->classes;
   for (int64_t n = 0; n < c.batch; n++) {
-    // Equidistant in (-2, 2), shuffled; 0.75 keeps even the middle one off 0.
+    // Equidistant in (-2, 2), shuffled. The 0.75 keeps even the middle one away from 0.
     for (const int64_t k : permutation(elements, random)) {
       const double spread = 4 * (static_cast<double>(k) + 0.75) / static_cast<double>(elements) - 2;
       batch.data.push_back(
           static_cast<float>(values == Values::kIntegers ? static_cast<double>(random.below(9) - 4) : spread));
     }
-    // With integers class 0 has all the probability: as a label it would have no gradient.
+    // With integers class 0 has all the probability, so it would have no gradient as a label.
     const int64_t lowest = values == Values::kIntegers ? 1 : 0;
     batch.labels.push_back(static_cast<float>(lowest + random.below(classes - lowest)));
   }
@@ -444,7 +445,7 @@ PixelBatch make_pixels(const Shape& image, int64_t batch, int64_t classes, bool 
 namespace {
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
-  if (a.size() != b.size() || a.empty()) return a.size() == b.size();  // of nothing there is no address to give memcmp
+  if (a.size() != b.size() || a.empty()) return a.size() == b.size();  // empty spans have no address to pass to memcmp
   return std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 

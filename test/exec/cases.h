@@ -1,14 +1,14 @@
-// The one table of operator cases, which the tests of every backend run.
+// The table of operator cases, which the tests of every backend run.
 //
-// A case is a small network around the operators that it is about: data -> "before" -> operators -> "head" -> softmax.
-// "before" is a 1 x 1 convolution with the identity as its weights, which makes the operator's input a computed tensor
-// (so that its gradient is needed, in the layout that a backend likes), of exactly the numbers of the data. Cases named
-// "first..." are without it: their operator reads the images.
+// A case is a small network around the operators under test: data -> "before" -> operators -> "head" -> softmax.
+// "before" is a 1 x 1 convolution with identity weights. It makes the operator's input a computed tensor with exactly
+// the numbers of the data, so that its gradient is needed and a backend may choose its layout. Cases named "first..."
+// lack it: their operator reads the images.
 //
-// Two kinds of numbers. Integers: small whole ones, for which sums are exact in any order, so that backends are
-// compared bit by bit; "head" then makes the softmax exactly 1 for class 0 and 0 for the others, which makes all
-// gradients whole numbers too (or quarters and the like, behind an average). Floats: no two data of an image are near
-// each other or near 0, so that no rounding decides a maximum or the sign that a relu sees.
+// Cases are run with two kinds of numbers. Integers: small whole numbers, whose sums are exact in any order, so
+// backends are compared bit by bit. "head" then makes the softmax exactly 1 for class 0 and 0 for the others, so all
+// gradients are whole numbers too (or multiples of 1/4 and the like, behind an average). Floats: no two numbers of an
+// image are close to each other or to 0, so that no rounding decides a maximum or the sign that a ReLU sees.
 #pragma once
 
 #include <string>
@@ -25,17 +25,17 @@ struct Case {
   Shape image;  // [c, h, w]
   int64_t batch = 2;
   bool exact = true;   // integers give the same bits in any order of summation
-  bool smooth = true;  // with floats, no kink is near: central differences hold
+  bool smooth = true;  // with floats, no kink is near, so central differences are valid
 };
 
 std::vector<Case> operator_cases();
 
-// Training options for a case: one thread, one bucket, all nodes kept. Winograd off, as integers need it to be.
+// Training options for a case: one thread, one bucket, all nodes kept. Winograd is off, which integers require.
 Options case_options(const Case& c);
 
 enum class Values { kIntegers, kFloats };
 
-// Weights and statistics for a case. The same seed gives the same numbers in every backend.
+// Sets weights and statistics. The same seed gives the same numbers in every backend.
 void fill_parameters(const ParameterView& view, Values values, uint64_t seed);
 
 struct HostBatch {
@@ -44,8 +44,8 @@ struct HostBatch {
 };
 HostBatch make_batch(const Case& c, Values values, uint64_t seed);
 
-// Pixels drawn at random, half of the images mirrored, and a normalisation with another mean, or mean image, and factor
-// for each channel.
+// Random pixels, half of the images mirrored, and a normalization with a different mean (or mean image) and factor for
+// each channel.
 struct PixelBatch {
   std::shared_ptr<const Normalisation> normalisation;
   std::vector<uint8_t> pixels = {}, mirrored = {};
@@ -55,9 +55,9 @@ struct PixelBatch {
 };
 PixelBatch make_pixels(const Shape& image, int64_t batch, int64_t classes, bool mean_image, uint64_t seed);
 
-// Trains three steps on pixels, and on the numbers that they become, and runs an executor for inference on both: what
-// first differs, in probabilities, gradients or statistics, by a bit; "" if nothing does. `options`: without a
-// normalisation.
+// Trains three steps on pixels and on the floats that they are converted to, and runs an executor for inference on
+// both. Returns the first probability, gradient or statistic whose bits differ; "" if none does. `options` must not
+// have a normalization.
 std::string compare_pixels(Backend& backend, const graph::Graph& graph, const Options& options, bool mean_image);
 
 }  // namespace dtrain::exec::test

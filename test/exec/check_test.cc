@@ -73,7 +73,7 @@ graph::NodeId node_called(const graph::Graph& graph, const std::string& name) {
 
 }  // namespace
 
-// Each node starts from the tested executor's own numbers, so one fault is one difference, wherever it is.
+// The check computes each node from the tested executor's own inputs, so one fault is one difference, wherever it is.
 TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
   const Case c = residual_unit();
   SECTION("none") {
@@ -90,7 +90,7 @@ TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
     REQUIRE(!r.agrees());
     CHECK(r.differences.front().node == "conv2");
     CHECK(r.differences.front().what == "output");
-    // The readers saw the right number and were expected to have seen the wrong one.
+    // The readers used the right number but were expected to have used the wrong one.
     for (const Comparison& d : r.differences) {
       const bool reads_it = d.node == "conv2" || d.node == "bn2";
       CHECK(reads_it);
@@ -120,7 +120,7 @@ TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
   }
 }
 
-// The float32 reference is a backend like others: on floats it is as near to float64 as its type allows.
+// The float32 reference is a backend like others: with floats it is as close to float64 as its type allows.
 TEST_CASE("the float32 reference agrees with float64 in every operator case", "[exec][check]") {
   for (const Case& c : exec::test::operator_cases()) {
     INFO(c.name);

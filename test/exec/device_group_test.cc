@@ -56,7 +56,7 @@ Result<> no_call(size_t, size_t) {
 
 }  // namespace
 
-// models.md 6.2.
+// Expected shares computed by hand.
 TEST_CASE("a batch is split by the weights of the devices", "[exec]") {
   using Shares = std::vector<int64_t>;
   const auto split = [](int64_t batch, std::vector<double> weights) { return split_batch(batch, weights).value(); };

@@ -1,4 +1,4 @@
-// Gradients of the reference against central differences, in float64.
+// Compares the reference's gradients with central differences, in float64.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -15,7 +15,8 @@ namespace {
 
 using Reference = reference::ReferenceExecutor<double>;
 
-// What softmax_backward is the gradient of: the cross-entropy against the smoothed labels, summed over the batch.
+// The function whose gradient softmax_backward computes: the cross-entropy against the smoothed labels, summed over the
+// batch.
 double loss(Reference& executor, const Case& c, const HostBatch& batch) {
   REQUIRE(executor.begin_forward(batch.view()));
   executor.load_parameters();
@@ -32,8 +33,8 @@ double loss(Reference& executor, const Case& c, const HostBatch& batch) {
   return sum;
 }
 
-// The step is what float32 makes of it. 2^-13: below the distance of the cases' data to each other and to 0, and its
-// square far below the tolerance.
+// Divides by the step that float32 rounding really makes. 2^-13 is smaller than the distance of the cases' numbers to
+// each other and to 0, and its square is far below the tolerance.
 double central_difference(Reference& executor, const Case& c, const HostBatch& batch, float& x) {
   constexpr float kStep = 0x1p-13F;
   const float before = x;
@@ -45,7 +46,7 @@ double central_difference(Reference& executor, const Case& c, const HostBatch& b
   return (loss_above - loss_below) / (above - below);
 }
 
-// Compares some elements, spread over the tensor, by the size of the tensor's largest gradient.
+// Compares some elements, spread over the tensor, relative to the tensor's largest gradient.
 void check_gradient(Reference& executor, const Case& c, const HostBatch& batch, std::span<float> x,
                     const std::vector<double>& gradient) {
   constexpr size_t kSamples = 7;
@@ -65,8 +66,8 @@ std::vector<double> copy(std::span<const double> x) {
 
 }  // namespace
 
-// By the data, where "before" is the identity and its output's gradient the gradient by the data, and by every
-// parameter.
+// Gradients with respect to the data and to every parameter. "before" is the identity, so the gradient of its output is
+// that of the data.
 TEST_CASE("every operator's gradients are those of central differences", "[exec][gradient]") {
   size_t checked = 0;
   for (const Case& c : exec::test::operator_cases()) {
@@ -79,7 +80,7 @@ TEST_CASE("every operator's gradients are those of central differences", "[exec]
     executor->begin_backward();
     for (auto id = executor->order().rbegin(); id != executor->order().rend(); ++id) executor->backward_node(*id);
 
-    // The differences run the network forward again, and leave gradients as they are.
+    // The differences run the network forward again, which leaves the gradients unchanged.
     const graph::NodeId before = 1;
     if (c.graph.node(before).name == "before") {
       INFO("by the data");
@@ -90,7 +91,8 @@ TEST_CASE("every operator's gradients are those of central differences", "[exec]
     for (size_t i = 0; i < shapes.parameters.size(); i++) {
       of_node = i > 0 && shapes.parameters[i].node == shapes.parameters[i - 1].node ? of_node + 1 : 0;
       const ParameterSpan& p = executor->parameters().parameters[i];
-      // A step there moves all data of a channel, over the kinks; 1 x 1 convolutions have cases of their own.
+      // A change of this weight moves all data of a channel, over the kinks. 1 x 1 convolutions have cases of their
+      // own.
       if (p.name == "before_weight") continue;
       INFO("by " << p.name);
       check_gradient(*executor, c, batch, p.weight,

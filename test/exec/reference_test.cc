@@ -12,7 +12,7 @@ using namespace dtrain;
 using namespace dtrain::exec;
 using dtrain::exec::reference::ReferenceExecutor;
 
-// With integers, float32 and float64 agree bit by bit: nothing was rounded, so no order of summation matters.
+// With integers, float32 and float64 agree bit by bit: nothing is rounded, so the order of summation does not matter.
 TEST_CASE("integer cases are exact in float32", "[exec]") {
   for (const exec::test::Case& c : exec::test::operator_cases()) {
     if (!c.exact) continue;
@@ -28,7 +28,7 @@ TEST_CASE("integer cases are exact in float32", "[exec]") {
     CHECK(single->probabilities()[0] == 1.0F);
     const std::vector<float> into_head = single->node_gradient(c.graph.node(c.graph.output() - 1).inputs[0]);
     const bool flows = std::any_of(into_head.begin(), into_head.end(), [](float d) { return d != 0; });
-    CHECK((flows || into_head.empty()));  // or nothing was tested
+    CHECK((flows || into_head.empty()));  // otherwise nothing was tested
     for (const graph::NodeId id : single->order()) {
       INFO("node " << c.graph.node(id).name);
       CHECK(single->node_output(id) == dbl->node_output(id));
@@ -64,8 +64,8 @@ std::vector<std::vector<float>> copies(const std::vector<ParameterSpan>& spans, 
 
 }  // namespace
 
-// Weights are NaN until their bucket was waited for, and again from the moment that its gradients are ready: an
-// executor that reads them too early or too late computes NaNs.
+// Weights are NaN until their bucket has been waited for, and again once its gradients are ready: an executor that
+// reads them too early or too late computes NaNs.
 TEST_CASE("buckets are waited for before their first reader and announced when complete", "[exec]") {
   const exec::test::Case c = case_called("residual unit, relu after the sum");
   Options options = case_options(c);
@@ -125,7 +125,8 @@ TEST_CASE("an error while waiting or announcing ends the pass and names the node
   CHECK(backward.error().code == Code::kPeerLost);
 }
 
-// The one for inference sees the other's weights and statistics, normalises by the latter and leaves them alone.
+// The executor for inference uses the other one's weights and statistics, normalizes by the statistics and does not
+// change them.
 TEST_CASE("an executor for inference shares the trained weights", "[exec]") {
   const exec::test::Case c = case_called("first batch norm, bn_data");
   Options options = case_options(c);
@@ -137,7 +138,7 @@ TEST_CASE("an executor for inference shares the trained weights", "[exec]") {
   REQUIRE(training->forward(batch.view(), no_wait));
   const std::vector<std::vector<float>> statistics = copies(training->parameters().statistics, false);
 
-  REQUIRE(inference->forward({batch.data, {}}, no_wait));  // labels are of no account
+  REQUIRE(inference->forward({batch.data, {}}, no_wait));  // labels are ignored
   CHECK(copies(training->parameters().statistics, false) == statistics);
   CHECK(inference->parameters().parameters[0].weight.data() == training->parameters().parameters[0].weight.data());
   CHECK(inference->parameters().parameters[0].gradient.empty());

@@ -1,5 +1,5 @@
-// Whole training steps, compared: where nodes are fused and memory is shared, node by node (exec/check.h) cannot look.
-// Used by the tests of every backend, and by test/gpu.
+// Compares whole training steps. Where nodes are fused and share memory, a comparison node by node (exec/check.h) is
+// impossible. Used by the tests of every backend and by test/gpu.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace dtrain::exec::test {
 
-// What one step leaves behind: "probabilities", the gradients by their parameters' names, the statistics.
+// The results of one step: "probabilities", the gradients under their parameters' names, and the statistics.
 struct Step {
   struct Tensor {
     std::string name;
@@ -21,42 +21,43 @@ struct Step {
   double gradient_norm = 0;  // of all gradients together
 };
 
-// Forward and backward. Fails as they do.
+// Runs forward and backward. Returns their errors.
 Result<Step> run_step(Executor& executor, const Batch& batch);
 
-// The tensor that differs most from the truth's, by its normalised error (exec/norm.h). A norm below `floor` counts as
+// The tensor that differs most from the true one, by normalized error (exec/norm.h). A norm below `floor` counts as
 // `floor`.
 struct Difference {
   std::string tensor;
-  double error = 0;  // NaN where one of the two holds a NaN
+  double error = 0;  // NaN if one of the two contains a NaN
 };
 Difference largest_difference(const Step& truth, const Step& tested, double floor);
 bool equal_bits(const Step& a, const Step& b);
 
-// An operator case (cases.h) as it is trained, fused and in shared memory, against the same kept apart, node by node:
-// it rounds at other places, once less or more for each node that a number comes through.
+// Tolerance when an operator case (cases.h), trained with fused nodes and shared memory, is compared with the same case
+// run node by node. The fused one rounds at other places, about once more or less for each node that a number passes.
 double fusion_tolerance(Type type);
 
-// A network with images of its size, for what is shown with a few of them.
+// A network and the size of its images, for tests that need only a few images.
 struct Network {
-  std::string name;  // graph::build_model's
+  std::string name;  // as for graph::build_model
   Shape image;
   int64_t batch = 2;
 };
 inline constexpr int64_t kNetworkClasses = 10;
 graph::Graph model(const Network& network);
-// Images from a normal distribution, any labels.
+// Images from a normal distribution, with random labels.
 HostBatch random_batch(const Network& network, uint64_t seed);
 
-// The first bucket's parameters and the begins of three: what travels while the rest computes.
+// Divides the parameters into three buckets: returns the index of each bucket's first parameter.
 std::vector<size_t> three_buckets(const graph::Graph& graph, const Shape& image);
 
-// Of parameters and statistics alike.
+// Copies parameters and statistics.
 void copy_weights(const ParameterView& from, const ParameterView& to);
-// w <- w - rate dw, all of it.
+// w <- w - rate dw, for all parameters.
 void descend(const ParameterView& view, float rate);
 
-// Beside the step's other gradients, what is left of a sum that cancels, as of a bias before a batch norm, is nothing.
+// A floor for largest_difference. A gradient that remains of a sum that cancels, such as that of a bias before a batch
+// norm, is negligible beside the step's other gradients.
 inline double gradient_floor(const Step& truth) {
   return 1e-2 * truth.gradient_norm;
 }

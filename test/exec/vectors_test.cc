@@ -1,4 +1,4 @@
-// The numeric vectors of models.md section 10, which were computed from the formulas in double precision.
+// Compares operators with numbers computed from their formulas in double precision.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -67,7 +67,7 @@ TEST_CASE("batch norm computes the document's numbers", "[exec][vectors]") {
   check_near(run.dgamma, {0.178813927});
   check_near(run.dbeta, {0.4});
   CHECK(run.moving_mean[0] == Approx(0.25));
-  CHECK(run.moving_var[0] == Approx(1.025));  // by the biased variance
+  CHECK(run.moving_var[0] == Approx(1.025));  // uses the biased variance
 }
 
 TEST_CASE("batch norm with gamma fixed ignores the stored gamma", "[exec][vectors]") {
@@ -88,8 +88,7 @@ TEST_CASE("batch norm of inference uses the moving statistics", "[exec][vectors]
   check_near(y, {0.75 / std::sqrt(2.0) + 3, -1.25 / std::sqrt(2.0) + 3});
 }
 
-// The document's rows that leave the padding out of the average have no operator here: every average divides as its
-// node says.
+// An average divides as its node says; there is no operator that excludes the padding.
 TEST_CASE("pooling of the 4x4 map has the document's numbers", "[exec][vectors]") {
   using R = Pooling::Rounding;
   constexpr auto kMax = Pooling::Kind::kMax, kAverage = Pooling::Kind::kAverage;

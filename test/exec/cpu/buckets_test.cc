@@ -25,8 +25,8 @@ const graph::Graph& network() {
 
 }  // namespace
 
-// Every bucket is awaited once, the first first, and announced once, the last first; for all ways to cut 16 parameters
-// in two or three.
+// Every bucket is awaited once, starting with the first, and announced once, starting with the last, however 16
+// parameters are divided into two or three buckets.
 TEST_CASE("buckets are awaited and announced once each and in order", "[exec][cpu]") {
   const size_t count = graph::infer_shapes(network(), {3, 28, 28})->parameters.size();
   for (size_t first = 1; first < count; first++) {
@@ -48,9 +48,9 @@ TEST_CASE("buckets are awaited and announced once each and in order", "[exec][cp
   }
 }
 
-// Weights arrive only when their bucket is awaited, and are spoilt as soon as it is announced, gradients too: the
-// results are those of a run in which nothing was touched. So nothing is read before its wait or after its
-// announcement, and a gradient that is announced is complete.
+// Weights arrive only when their bucket is awaited; weights and gradients are overwritten as soon as it is announced.
+// The results must equal those of an undisturbed run. So nothing is read before its wait or after its announcement, and
+// an announced gradient is complete.
 TEST_CASE("weights are read between wait and ready only", "[exec][cpu]") {
   const std::vector<size_t> begin{0, 3, 4, 9, 12};
   auto plain = make_cpu_backend()->compile(network(), small_options(begin)).value();
@@ -104,7 +104,8 @@ TEST_CASE("an error of a wait or an announcement ends the pass", "[exec][cpu]") 
   CHECK(executor->backward(lost).error().code == Code::kPeerLost);
 }
 
-// An executor for inference made with weights_of sees new weights and moving statistics at once, in its own batch size.
+// An executor for inference made with weights_of uses new weights and moving statistics at once, with its own batch
+// size.
 TEST_CASE("executors share weights", "[exec][cpu]") {
   auto backend = make_cpu_backend();
   auto training = backend->compile(network(), small_options({0})).value();

@@ -23,8 +23,8 @@ CheckReport check_case(const Case& c, Options options, Values values, double fac
   return check_against_reference(c.graph, options, *executor, batch.view(), {.tolerance_factor = factor}).value();
 }
 
-// Small whole numbers make all sums exact, whatever their order: oneDNN, OpenBLAS and own kernels give the reference's
-// bits.
+// Small whole numbers make all sums exact, whatever their order: oneDNN, OpenBLAS and our own kernels give the same
+// bits as the reference.
 void check_integers(int threads) {
   for (const Case& c : test::operator_cases()) {
     INFO(c.name);
@@ -45,7 +45,7 @@ TEST_CASE("integers give the bits of the reference, several threads", "[exec][cp
   for (const int threads : {2, 3}) check_integers(threads);
 }
 
-// With floats, within what rounding explains (check.h); Winograd has its own tolerance there.
+// Floats agree within what rounding explains (check.h), which has a separate tolerance for Winograd.
 TEST_CASE("floats agree with the reference", "[exec][cpu]") {
   for (const Case& c : test::operator_cases()) {
     INFO(c.name);
@@ -58,8 +58,9 @@ TEST_CASE("floats agree with the reference", "[exec][cpu]") {
   }
 }
 
-// Without keep_all nodes are fused and memory is used again and in place. Gradients of all parameters, probabilities
-// and statistics are those of the step by step run, to rounding; twice, since the second step finds memory used.
+// Without keep_all nodes are fused, and memory is reused and written in place. All gradients, probabilities and
+// statistics must equal those of the run node by node, up to rounding. Two steps, because the second one finds used
+// memory.
 TEST_CASE("fusion and shared memory change nothing", "[exec][cpu]") {
   for (const Case& c : test::operator_cases()) {
     INFO(c.name);

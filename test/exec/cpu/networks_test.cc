@@ -50,9 +50,9 @@ void check_steps(const Network& network, bool winograd) {
 
 }  // namespace
 
-// The program that trains, with its fused nodes and shared memory, beside the plain loops: all that a step leaves
-// behind. Each step begins with the truth's weights: a ReLU or a maximum that rounding decides the other way would
-// otherwise grow from step to step.
+// Compares all results of a step of the program that trains, with fused nodes and shared memory, with those of the
+// plain loops. Each step begins with the reference's weights: otherwise a ReLU or a maximum that rounding decides
+// differently would make the difference grow from step to step.
 void check_whole_training(const test::Network& network, int steps, double tolerance) {
   INFO(network.name << " on images of " << to_string(network.image));
   const graph::Graph graph = test::model(network);
@@ -73,8 +73,8 @@ void check_whole_training(const test::Network& network, int steps, double tolera
   }
 }
 
-// Batch norms that take over the statistics of one batch whole: with the first ones, 0 and 1, the numbers of a deep
-// network grow until the probabilities are 0 and 1 whatever the layers before them do.
+// The batch norms take over the statistics of one batch completely. With the initial ones, 0 and 1, the numbers of a
+// deep network grow until the probabilities are 0 and 1, whatever the layers before do.
 void check_whole_inference(const test::Network& network, double tolerance) {
   INFO(network.name << " on images of " << to_string(network.image));
   const graph::Graph graph =
@@ -99,8 +99,8 @@ void check_whole_inference(const test::Network& network, double tolerance) {
   CHECK(normalised_error(probabilities[1], truth) <= tolerance);
 }
 
-// Steps without an update in between: moving statistics go on, everything else begins anew. Each node against the
-// reference in float64, from the inputs that the executor itself came to.
+// Steps without an update in between: moving statistics carry on, everything else begins anew. Each node is compared
+// with the reference in float64, from the inputs that the executor itself computed.
 TEST_CASE("small networks agree with the reference node by node", "[exec][cpu]") {
   check_steps({"lenet", {1, 28, 28}, 3, 3}, true);
   check_steps({"3conv", {3, 28, 28}, 3, 3}, true);
@@ -124,8 +124,8 @@ TEST_CASE("networks agree with the reference over several steps, both algorithms
   }
 }
 
-// Lenet has no sign or maximum that rounding decides the other way; in a deep network with a batch this small a few of
-// them are worth some hundredths of one layer's gradient (0.02 seen), and what is computed wrongly is worth much more.
+// LeNet has no sign or maximum that rounding decides differently. In a deep network with such a small batch a few of
+// them change one layer's gradient by some hundredths (0.02 seen). A wrong computation changes it by much more.
 constexpr double kDeepTraining = 0.05;
 constexpr double kDeepInference = 1e-3;  // 1.2e-4 seen, in 50 layers
 
@@ -133,7 +133,7 @@ TEST_CASE("the fused program trains small networks as the reference does", "[exe
   check_whole_training({"lenet", {1, 28, 28}, 4}, 3, 1e-4);
   check_whole_training({"resnet-v1-20", {3, 28, 28}, 2}, 1, kDeepTraining);
   check_whole_training({"inception-bn-28-small", {3, 28, 28}, 2}, 1, kDeepTraining);
-  check_whole_training({"resnet-50", {3, 33, 33}, 2}, 1, kDeepTraining);  // bottlenecks, and the stem of large images
+  check_whole_training({"resnet-50", {3, 33, 33}, 2}, 1, kDeepTraining);  // bottlenecks, and the stem for large images
 }
 
 TEST_CASE("the fused program classifies with small networks as the reference does", "[exec][cpu]") {
@@ -150,8 +150,8 @@ TEST_CASE("the fused program agrees with the reference in all families of small 
   }
 }
 
-// In 164 layers the roundings add up to 0.07 of the first layers' gradients, with direct convolutions as with
-// Winograd's. So each node is compared too, from the inputs that the executor itself came to.
+// In 164 layers the rounding errors add up to 0.07 of the first layers' gradients, with direct convolutions as with
+// Winograd's. Each node is therefore compared too, from the inputs that the executor itself computed.
 TEST_CASE("a network of 164 layers agrees with the reference as a whole and node by node", "[exec][cpu][slow]") {
   check_steps({"resnet-164", {3, 28, 28}, 2, 1}, true);
   check_whole_training({"resnet-164", {3, 28, 28}, 2}, 1, 0.15);

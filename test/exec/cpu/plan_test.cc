@@ -25,7 +25,8 @@ size_t most_alive(const std::vector<Lifetime>& lives, size_t steps) {
 
 }  // namespace
 
-// Random lives: what is alive together never shares an address, and the arena is not much larger than it must be.
+// Random lifetimes: values that are alive at the same time never overlap, and the arena is not much larger than
+// necessary.
 TEST_CASE("values that are alive together do not share memory", "[exec][cpu]") {
   for (uint64_t seed = 1; seed <= 200; seed++) {
     INFO("seed " << seed);

@@ -1,4 +1,4 @@
-// A training step takes no memory from the system. This program's own malloc counts who asks, from step 10 to step 20.
+// A training step does not allocate. This program's own malloc counts the callers from step 10 to step 20.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -18,11 +18,11 @@ using namespace dtrain::exec;
 
 namespace {
 
-// Counters are plain globals: they are written from inside malloc.
+// Plain globals, because they are written from inside malloc.
 std::atomic<bool> counting{false};
 std::atomic<size_t> by_own_code{0}, by_libraries{0}, above_64_kib{0};
 
-// The libraries whose calls may allocate inside: everything else that asks is our code, or the C++ library for it.
+// Libraries whose calls may allocate. Every other caller is our code, or the C++ library on its behalf.
 constexpr const char* kLibraries[] = {"libdnnl", "libopenblas", "libgomp", "ld-linux", "libc.so"};
 
 bool from_library(void* caller) {
@@ -72,7 +72,7 @@ int posix_memalign(void** result, size_t alignment, size_t bytes) {
 }
 }
 
-// Replaced as well, so that the asker is known rather than the C++ library.
+// Replaced as well, so that the caller is seen and not the C++ library.
 void* operator new(size_t bytes) {
   count(bytes, __builtin_return_address(0));
   void* result = __libc_malloc(bytes);

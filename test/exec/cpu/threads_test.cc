@@ -27,8 +27,8 @@ std::vector<cpu_set_t> cpus_of_team(int threads) {
 
 }  // namespace
 
-// Asked of the kernel in the team, and for a team of another size made of the same threads. The calling thread is put
-// on another's CPU, and goes back to its own.
+// Asks the kernel in the team, and again in a team of another size that consists of the same threads. The calling
+// thread is moved to another's CPU and returns to its own.
 TEST_CASE("a team of as many threads as CPUs has one for each thread, and others roam", "[exec][cpu]") {
   const cpu_set_t all = own_cpus();
   const int count = CPU_COUNT(&all);
@@ -56,7 +56,7 @@ TEST_CASE("a team of as many threads as CPUs has one for each thread, and others
   for (const cpu_set_t& one : cpus_of_team(count + 1)) CHECK(CPU_EQUAL(&one, &all));
 }
 
-// Data loaders and gRPC start threads when they are first needed.
+// Data loaders and gRPC start threads when they first need them.
 TEST_CASE("what a pass calls does not run bound to a CPU", "[exec][cpu]") {
   const cpu_set_t all = own_cpus();
   const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();
@@ -74,7 +74,7 @@ TEST_CASE("what a pass calls does not run bound to a CPU", "[exec][cpu]") {
   CHECK(called == 2);
 }
 
-// A denormal times one is 0 on every thread of the team, after a pass that came from this thread.
+// A denormal times one is 0 on every thread of the team, after a pass that was started by this thread.
 TEST_CASE("every compute thread flushes denormals", "[exec][cpu]") {
   const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();
   auto executor = make_cpu_backend()->compile(graph, {.batch_size = 2, .image = {1, 28, 28}, .threads = 3}).value();
@@ -104,8 +104,8 @@ TEST_CASE("shares are contiguous, complete and nearly equal", "[exec][cpu]") {
   }
 }
 
-// Each convolution has a line for each direction but the one towards the images; Winograd is timed where it may be
-// taken.
+// Each convolution has a line for each direction, except the gradient of the images. Winograd is timed where it can be
+// used.
 TEST_CASE("the bound times every primitive of a step", "[exec][cpu]") {
   const graph::Graph graph = graph::build_model({.network = "inception-bn-28-small"}).value();
   const cpu::Bound bound = cpu::measure_bound(graph, {.batch_size = 1, .image = {3, 28, 28}, .threads = 1}).value();
