@@ -168,7 +168,7 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
 // The exit code of the calibration run.
 Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& options, tools::PlannedJob& job) {
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
-  Console console = Console::to_stderr();
+  Console console = Console::to_stderr(flags.launch.terminal);
   DT_TRY(const int code, launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
            DT_TRY(const launch::JobEnd end, launch::supervise(calibration.processes, screen));
            return end.exit_code;

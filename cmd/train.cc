@@ -62,7 +62,7 @@ Result<int> launch_job(const Call& call, const job::Flags& flags, const std::opt
   DT_TRY(const role::RunDir run_dir, role::RunDir::claim(flags, resumed));
   DT_TRY(JobToStart job, job_to_start(call, flags, run_dir.path()));
   job.processes.log_hint = [&run_dir] { return run_dir.has_begun() ? "logs are in " + run_dir.path() : ""; };
-  Console console = Console::to_stderr();
+  Console console = Console::to_stderr(flags.launch.terminal);
   return launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
     DT_TRY(launch::JobEnd end, launch::supervise(job.processes, screen));
     if (!run_dir.has_begun()) return end.exit_code;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 
 namespace dtrain {
 namespace {
@@ -28,16 +27,10 @@ int terminal_columns(int fd) {
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kColumnsUnknown;
 }
 
-// Read here, though a program's flags know the environment: as with isatty, it is about this process's terminal alone.
-bool terminal_can_redraw() {
-  const char* name = std::getenv("TERM");
-  return name != nullptr && *name != '\0' && std::string_view(name) != "dumb";
-}
-
 }  // namespace
 
-Console Console::to_stderr() {
-  const bool can_redraw = terminal_can_redraw();
+Console Console::to_stderr(std::string_view terminal) {
+  const bool can_redraw = !terminal.empty() && terminal != "dumb";
   return {write_stderr, [can_redraw] { return can_redraw ? terminal_columns(STDERR_FILENO) : 0; }};
 }
 

@@ -25,8 +25,8 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // Writes to stderr. If that is a terminal of which TERM says that it is dumb, or nothing, it counts as none.
-  static Console to_stderr();
+  // Writes to stderr. `terminal` is the environment's TERM: where that is "dumb" or empty, a terminal counts as none.
+  static Console to_stderr(std::string_view terminal);
 
   void line(std::string_view text);            // without the newline
   void live(std::string_view text, Time now);  // replaces the live line

@@ -23,6 +23,7 @@ namespace {
 // stderr, with the live line kept below the others.
 class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
+  explicit ConsoleSink(std::string_view terminal) : console_(Console::to_stderr(terminal)) {}
   void live(std::string_view text) {
     const std::lock_guard lock(mutex_);
     console_.live(text, Console::Time::clock::now());
@@ -40,7 +41,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
   }
   void flush_() override {}
 
-  Console console_ = Console::to_stderr();
+  Console console_;
 };
 
 // A file that lines are appended to, until a write fails: `failed` then hears why, once.
@@ -91,9 +92,9 @@ struct Log::Sinks {
   int verbosity = 0;
 };
 
-Log Log::to_stderr(std::string node, int verbosity) {
+Log Log::to_stderr(std::string node, int verbosity, std::string_view terminal) {
   auto sinks = std::make_shared<Sinks>();
-  sinks->console = std::make_shared<ConsoleSink>();
+  sinks->console = std::make_shared<ConsoleSink>(terminal);
   sinks->all->add_sink(sinks->console);
   sinks->logger->set_level(spdlog::level::debug);
   sinks->logger->set_pattern(kPattern);

@@ -139,6 +139,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_run(command_line, resumed, flags));
   DT_TRY_VOID(apply_layer(command_line, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
+  flags.launch.terminal = environment("TERM").value_or("");
   // A launcher that has read a configuration's file gives its processes the token, and other hosts lack the file.
   if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
   DT_TRY(flags.launch.host_roles, environment_host_roles(environment));

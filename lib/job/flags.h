@@ -147,7 +147,8 @@ struct LaunchFlags {
   int64_t port = 0;                       // 0: a free one
   int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
   std::string token_file;
-  std::string token;  // DTRAIN_TOKEN; never printed, in no command line
+  std::string token;     // DTRAIN_TOKEN; never printed, in no command line
+  std::string terminal;  // TERM: the kind of terminal that stderr may be
   bool insecure = false;
   std::string tls_cert, tls_key, tls_ca;
   bool allow_mixed_builds = false;

@@ -9,8 +9,8 @@ Result<Process> Process::open(const job::Flags& flags, const Signals& signals, c
   DT_TRY(ResumeSearch search, find_resumed(flags));
   const bool is_alone = flags.launch.role == job::Role::kNone;
   DT_TRY(RunDir run_dir, is_alone ? RunDir::claim(flags, search.run) : RunDir::share(flags, search.run));
-  return Process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose)), std::move(search.run),
-                 std::move(run_dir), name);
+  return Process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose), flags.launch.terminal),
+                 std::move(search.run), std::move(run_dir), name);
 }
 
 Result<> Process::take_rank(uint32_t rank) {

@@ -128,11 +128,10 @@ class Terminal {
     ::setpgid(0, 0);
     ::tcsetpgrp(0, ::getpid());
     ::signal(SIGTTOU, SIG_DFL);
-    ::setenv("TERM", setting.kind, 1);
     if (setting.ignore_hangup) ::signal(SIGHUP, SIG_IGN);
     int code = 97;
     {
-      Console console = Console::to_stderr();
+      Console console = Console::to_stderr(setting.kind);
       const Result<int> ended = run_in_background(console, setting.work);
       code = ended.value_or(98);
       if (!ended) console.line(ended.error().text());
