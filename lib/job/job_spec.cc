@@ -1,11 +1,13 @@
 #include "job/job_spec.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "job/rows.h"
 
 namespace dtrain::job {
@@ -113,8 +115,22 @@ Entries entries_of(const JobSpec& spec) {
 
 constexpr std::string_view kDirectoryKey = "working-directory";
 
+// A text to read, and what errors call it.
+struct NamedText {
+  std::string_view text;
+  const std::string& name;
+
+  // "NAME:LINE: KEY: MESSAGE", with the line on which the key stands.
+  [[nodiscard]] tl::unexpected<Error> wrong(std::string_view key, const std::string& message) const {
+    const std::string lines = fmt::format("\n{}", text);
+    const size_t place = std::min(lines.find(fmt::format("\n{} = ", key)), lines.size());
+    const auto end = lines.begin() + static_cast<std::ptrdiff_t>(place);
+    return fail(Code::kUsage, "{}:{}: {}: {}", name, 1 + std::count(lines.begin(), end, '\n'), printable(key), message);
+  }
+};
+
 // Takes the flags of the process out of `entries`.
-Result<Remembered> take_remembered(Entries& entries) {
+Result<Remembered> take_remembered(const NamedText& source, Entries& entries) {
   Remembered remembered;
   Flags holder;
   for (const Row& row : training_flags().rows()) {
@@ -122,7 +138,7 @@ Result<Remembered> take_remembered(Entries& entries) {
     if (entry == entries.end() || !is_remembered(row.name)) continue;
     std::string value = entry->second;
     const Result<> valid = FlagTable<Flags>::set(row, value, holder);
-    if (!valid) return fail(Code::kUsage, "JobSpec: {}: {}", row.name, valid.error().message);
+    if (!valid) return source.wrong(row.name, valid.error().message);
     remembered.values[row.name] = std::move(value);
     entries.erase(entry);
   }
@@ -133,17 +149,18 @@ Result<Remembered> take_remembered(Entries& entries) {
   return remembered;
 }
 
-Result<Entries> read_lines(std::string_view text) {
+Result<Entries> read_lines(std::string_view text, const std::string& name = "JobSpec") {
   Entries entries;
   for (size_t begin = 0, line = 1; begin < text.size(); line++) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view content = text.substr(begin, end - begin);
     const size_t equals = content.find(" = ");
-    if (equals == std::string_view::npos)
-      return fail(Code::kUsage, "JobSpec line {}: '{}' is not 'key = value'", line, content);
+    if (equals == std::string_view::npos) {
+      return fail(Code::kUsage, "{}:{}: '{}' is not 'key = value'", name, line, printable(content));
+    }
     const std::string key(content.substr(0, equals));
     if (!entries.emplace(key, content.substr(equals + 3)).second) {
-      return fail(Code::kUsage, "JobSpec line {}: '{}' stands twice", line, key);
+      return fail(Code::kUsage, "{}:{}: '{}' stands twice", name, line, printable(key));
     }
     begin = end + 1;
   }
@@ -160,20 +177,20 @@ std::vector<std::string> differing_keys(const Entries& a, const Entries& b) {
 
 // Takes `key` out of `entries` and hands its value to `set`.
 template <class Set>
-Result<> take(Entries& entries, const std::string& key, const Set& set) {
+Result<> take(const NamedText& source, Entries& entries, const std::string& key, const Set& set) {
   const auto entry = entries.find(key);
-  if (entry == entries.end()) return fail(Code::kUsage, "JobSpec: '{}' is missing", key);
+  if (entry == entries.end()) return fail(Code::kUsage, "{}: there is no line '{} = ...'", source.name, key);
   const Result<> result = set(entry->second);
-  if (!result) return fail(Code::kUsage, "JobSpec: {}: {}", key, result.error().message);
+  if (!result) return source.wrong(key, result.error().message);
   entries.erase(entry);
   return {};
 }
 
 // Lists by rank are of all workers or open, and all of them are filled together.
-Result<> check_lists(const JobSpec& spec) {
+Result<> check_lists(const NamedText& source, const JobSpec& spec) {
   const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
     if (open ? size == 0 : std::cmp_equal(size, spec.flags.num_workers)) return {};
-    return fail(Code::kUsage, "JobSpec: {} are {} for {} workers", name, size, spec.flags.num_workers);
+    return source.wrong(name, fmt::format("{} values for {} workers", size, spec.flags.num_workers));
   };
   const bool open = spec.shares.empty();
   DT_TRY_VOID(check("shares", spec.shares.size(), open));
@@ -200,31 +217,35 @@ std::string file_text(const JobSpec& spec) {
   return lines + fmt::format("{} = {}\n", kDirectoryKey, spec.remembered.directory);
 }
 
-Result<JobSpec> parse_job_spec(std::string_view text) {
-  DT_TRY(Entries entries, read_lines(text));
+Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name) {
+  const NamedText source{text, name};
+  DT_TRY(Entries entries, read_lines(text, name));
   JobSpec spec;
   Flags holder;
   for (const Row& row : training_flags().rows()) {
     if (row.scope != Scope::kJob) continue;
-    DT_TRY_VOID(
-        take(entries, row.name, [&](const std::string& value) { return FlagTable<Flags>::set(row, value, holder); }));
+    DT_TRY_VOID(take(source, entries, row.name,
+                     [&](const std::string& value) { return FlagTable<Flags>::set(row, value, holder); }));
   }
   for (const FilledKey& key : filled_keys()) {
-    DT_TRY_VOID(take(entries, std::string(key.name), [&](const std::string& value) { return key.set(spec, value); }));
+    DT_TRY_VOID(
+        take(source, entries, std::string(key.name), [&](const std::string& value) { return key.set(spec, value); }));
   }
-  DT_TRY(spec.remembered, take_remembered(entries));
-  if (!entries.empty()) return fail(Code::kUsage, "JobSpec: unknown key '{}'", entries.begin()->first);
+  DT_TRY(spec.remembered, take_remembered(source, entries));
+  if (!entries.empty()) return source.wrong(entries.begin()->first, "this version of dtrain does not know this key");
   spec.flags = holder.job;
   // The one text that others rely on to name something: the rest are numbers and enumerations.
-  DT_TRY(spec.flags.scheme.kv_store, canonical_store_name(spec.flags.scheme.kv_store), "reading the JobSpec");
-  DT_TRY_VOID(check_lists(spec));
+  const Result<std::string> store = canonical_store_name(spec.flags.scheme.kv_store);
+  if (!store) return source.wrong("kv-store", store.error().message);
+  spec.flags.scheme.kv_store = *store;
+  DT_TRY_VOID(check_lists(source, spec));
   return spec;
 }
 
 Result<JobSpec> read_job_spec(const std::string& run_dir) {
-  DT_TRY(const std::string text, read_file(run_dir + "/" + kJobSpecFile));
-  DT_TRY(JobSpec spec, parse_job_spec(text), "reading '{}/{}'", run_dir, kJobSpecFile);
-  return spec;
+  const std::string name = (std::filesystem::path(run_dir) / kJobSpecFile).string();
+  DT_TRY(const std::string text, read_file(name));
+  return parse_job_spec(text, name);
 }
 
 Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec) {

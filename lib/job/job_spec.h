@@ -45,9 +45,9 @@ JobSpec requested(const Flags& flags);
 std::string text(const JobSpec& spec);
 // The same with the remembered flags behind it: what a run directory holds.
 std::string file_text(const JobSpec& spec);
-// Back, of either. Code::kUsage names the line: unknown, missing or repeated key, bad value; a list that is not one of
-// all workers.
-Result<JobSpec> parse_job_spec(std::string_view text);
+// Back, of either. Code::kUsage names the text, by `name`, and the line: unknown, missing or repeated key, bad value; a
+// list that is not one of all workers.
+Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name = "JobSpec");
 
 // The spec that lies in a run directory. Code::kNotFound: none does.
 inline constexpr const char* kJobSpecFile = "jobspec";

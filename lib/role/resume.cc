@@ -108,7 +108,7 @@ class Candidates {
   // The run in the directory, if it is the one.
   Result<std::optional<ResumeSearch>> look_at(const std::string& directory) {
     const Result<job::JobSpec> spec = job::read_job_spec(directory);
-    if (!spec) return reject(directory, spec.error().message);
+    if (!spec) return reject(directory, "cannot be read: " + spec.error().message);
     const std::string differences = job::differences_from_run(*spec, flags_, here_);
     if (!differences.empty()) return reject(directory, "is another job: " + differences);
     Resumed run{directory, *spec};

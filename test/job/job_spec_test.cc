@@ -1,9 +1,12 @@
 #include "job/job_spec.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "base/file.h"
 #include "job/data_set.h"
 #include "job/parse.h"
+#include "support/temp_dir.h"
 
 namespace dtrain::job {
 
@@ -78,11 +81,12 @@ TEST_CASE("a JobSpec has its lists of all workers or leaves them open", "[job]")
     return again ? std::string() : again.error().text();
   };
   CHECK(error_with([](JobSpec&) {}).empty());
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.pop_back(); }), Contains("shares are 2 for 3 workers"));
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.batches.clear(); }), Contains("batches are 0 for 3 workers"));
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.groups = {0, 0, 0}; }), Contains("groups are 3"));
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.flags.scheme.kv_store = "dist_gsync"; }), Contains("groups are 0"));
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.clear(); }), Contains("batches are 3"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.pop_back(); }), Contains("shares: 2 values for 3 workers"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.batches.clear(); }), Contains("batches: 0 values for 3 workers"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.groups = {0, 0, 0}; }), Contains("groups: 3 values"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.flags.scheme.kv_store = "dist_gsync"; }),
+             Contains("groups: 0 values"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.clear(); }), Contains("batches: 3 values"));
 }
 
 TEST_CASE("the text is sorted, and the scheduler's part is open at first", "[job]") {
@@ -139,9 +143,39 @@ TEST_CASE("a text that is no JobSpec is refused, wherever it is cut or changed",
       if (result) CHECK(hash(*result) != 0);
     }
   }
-  CHECK_THAT(parse_job_spec(good + "colour = red\n").error().text(), Contains("unknown key 'colour'"));
+  CHECK_THAT(parse_job_spec(good + "colour = red\n").error().text(),
+             Contains("colour: this version of dtrain does not"));
   CHECK_THAT(parse_job_spec(good + "lr = 1\n").error().text(), Contains("'lr' stands twice"));
-  CHECK_THAT(parse_job_spec("nonsense").error().text(), Contains("line 1"));
+  CHECK_THAT(parse_job_spec("nonsense").error().text(), Contains("JobSpec:1: "));
+}
+
+TEST_CASE("an error of a JobSpec names the file and the line", "[job]") {
+  const test::TempDir dir;
+  const std::string good = text(filled()), path = dir.path(kJobSpecFile);
+  // With `other` instead of the first line that begins with `line`.
+  const auto error_with = [&](const std::string& line, const std::string& other) {
+    const size_t begin = good.find("\n" + line) + 1;
+    std::string bad = good;
+    REQUIRE(write_file_atomic(path, bad.replace(begin, bad.find('\n', begin) - begin, other)));
+    return read_job_spec(dir.path()).error().message;
+  };
+  const auto place_of = [&](const std::string& line) {
+    const auto end = good.begin() + static_cast<int64_t>(good.find("\n" + line)) + 1;
+    return fmt::format("{}:{}: ", path, 1 + std::count(good.begin(), end, '\n'));
+  };
+  CHECK(error_with("lr = ", "lr = -3") == place_of("lr = ") + "lr: -3 is less than 0");
+  CHECK(error_with("lr = ", "lr") == place_of("lr = ") + "'lr' is not 'key = value'");
+  CHECK(error_with("mom = ", "lr = 1") == place_of("mom = ") + "'lr' stands twice");
+  CHECK(error_with("lr = ", "prefetch-buffer = -1").find(path + ": there is no line 'lr = ...'") == 0);
+  CHECK_THAT(error_with("kv-store = ", "kv-store = dist_snyc"),
+             Catch::StartsWith(place_of("kv-store") + "kv-store: there is no store 'dist_snyc'"));
+  CHECK(error_with("shares = ", "shares = 0:5") == place_of("shares") + "shares: 1 values for 3 workers");
+  const std::string last = fmt::format("{}:{}: ", path, 1 + std::count(good.begin(), good.end(), '\n'));
+  REQUIRE(write_file_atomic(path, good + "prefetch-buffer = some\n"));
+  CHECK(read_job_spec(dir.path()).error().message == last + "prefetch-buffer: 'some' is not a whole number");
+  REQUIRE(write_file_atomic(path, good + "col\x1bour = red\n"));
+  CHECK(read_job_spec(dir.path()).error().message ==
+        last + "col\\x1bour: this version of dtrain does not know this key");
 }
 
 TEST_CASE("the numbers of a JobSpec have the ranges of flags", "[job]") {
