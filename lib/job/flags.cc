@@ -1,6 +1,7 @@
 #include "job/flags.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/file.h"
 #include "base/nearest.h"
@@ -53,14 +54,19 @@ std::string last_value(const std::vector<Setting>& settings, std::string_view fl
   return value == "none" ? "" : value;
 }
 
+bool gives(const std::vector<Setting>& settings, std::string_view flag) {
+  return std::any_of(settings.begin(), settings.end(),
+                     [&](const Setting& setting) { return training_flags().rows()[setting.row].name == flag; });
+}
+
 struct Layer {
   Source source;
   std::string where;  // for messages; empty: the command line
   std::vector<Setting> settings;
 };
 
-// The layers below the command line, from the weakest to the strongest.
-Result<std::vector<Layer>> layers_below(const std::vector<Setting>& command_line, const Environment& environment) {
+// All layers, from the weakest to the strongest.
+Result<std::vector<Layer>> layers_of(std::vector<Setting> command_line, const Environment& environment) {
   Layer config{Source::kConfig, last_value(command_line, "config"), {}};
   if (!config.where.empty()) {
     DT_TRY(const std::string text, read_file(config.where), "reading --config");
@@ -75,7 +81,8 @@ Result<std::vector<Layer>> layers_below(const std::vector<Setting>& command_line
   return std::vector<Layer>{
       {Source::kEnvironment, "the environment", environment_settings(training_flags(), environment)},
       std::move(preset),
-      std::move(config)};
+      std::move(config),
+      {Source::kCommandLine, "", std::move(command_line)}};
 }
 
 Result<> apply_layer(const Layer& layer, Flags& flags) {
@@ -91,14 +98,33 @@ Result<> apply_layer(const Layer& layer, Flags& flags) {
   return {};
 }
 
-// --resume DIR: the run's flags lie under those of the command line.
-Result<> take_resumed_run(const Layer& command_line, const std::string& directory, Flags& flags) {
+// --resume DIR: the run's flags lie under those of the `stronger` layers.
+Result<> take_resumed_run(std::span<const Layer> stronger, const std::string& directory, Flags& flags) {
   std::vector<std::string> given;
-  for (const Setting& setting : command_line.settings) given.push_back(training_flags().rows()[setting.row].name);
+  for (const Layer& layer : stronger) {
+    for (const Setting& setting : layer.settings) given.push_back(training_flags().rows()[setting.row].name);
+  }
   const bool has_role =
       flags.launch.role != Role::kNone || std::find(given.begin(), given.end(), "role") != given.end();
   DT_TRY(const JobSpec run, read_resumed(directory));
   return take_resumed(run, !has_role, given, flags);
+}
+
+// Applies the layers, the weakest first, and under the first one that has --resume the run that the last one names.
+Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
+  size_t first = layers.size();
+  std::string directory;
+  for (size_t i = layers.size(); i-- > 0;) {
+    if (!gives(layers[i].settings, "resume")) continue;
+    if (first == layers.size()) directory = last_value(layers[i].settings, "resume");
+    first = i;
+  }
+  for (size_t i = 0; i < layers.size(); i++) {
+    const bool resumes = i == first && !directory.empty() && directory != "auto";
+    if (resumes) DT_TRY_VOID(take_resumed_run(layers.subspan(i), directory, flags));
+    DT_TRY_VOID(apply_layer(layers[i], flags));
+  }
+  return {};
 }
 
 Error no_positionals(const std::string& first) {
@@ -130,14 +156,10 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (parsed.help || parsed.version) return parsed;
   Flags& flags = parsed.flags;
   std::vector<std::string> positionals;
-  Layer command_line{Source::kCommandLine, "", {}};
-  DT_TRY(command_line.settings, training_flags().read(arguments, positionals));
+  DT_TRY(std::vector<Setting> command_line, training_flags().read(arguments, positionals));
   if (!positionals.empty()) return tl::unexpected(no_positionals(positionals.front()));
-  DT_TRY(const std::vector<Layer> layers, layers_below(command_line.settings, environment));
-  for (const Layer& layer : layers) DT_TRY_VOID(apply_layer(layer, flags));
-  const std::string resumed = last_value(command_line.settings, "resume");
-  if (!resumed.empty() && resumed != "auto") DT_TRY_VOID(take_resumed_run(command_line, resumed, flags));
-  DT_TRY_VOID(apply_layer(command_line, flags));
+  DT_TRY(const std::vector<Layer> layers, layers_of(std::move(command_line), environment));
+  DT_TRY_VOID(apply_layers(layers, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
   flags.launch.terminal = environment("TERM").value_or("");
   // A launcher that has read a configuration's file gives its processes the token, and other hosts lack the file.

@@ -67,6 +67,33 @@ TEST_CASE("a run that is resumed by name brings its job's flags, under the comma
   CHECK_THAT(refused({"--resume", dir.path("none")}, Code::kNotFound), Contains("none: there is no such directory"));
 }
 
+TEST_CASE("a config resumes and overwrites as the command line does", "[job]") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path("jobspec"), text(requested(parsed({"-n", "2", "--lr", "0.07", "--seed", "5"})))));
+  const auto config = [&](const std::string& lines) {
+    REQUIRE(write_file_atomic(dir.path("c.toml"), lines));
+    return dir.path("c.toml");
+  };
+  // What stands in the file beside --resume wins over the run, as on the command line.
+  const std::string resumes = config("resume = '" + dir.path() + "'\nnum-epochs = 40\n");
+  const Flags flags = parsed({"--config", resumes});
+  CHECK(flags.source("resume") == Source::kConfig);
+  CHECK(flags.job.optimizer.lr == 0.07);
+  CHECK(flags.job.num_workers == 2);
+  CHECK(flags.job.num_epochs == 40);
+  CHECK(parsed({"--config", resumes, "--num-epochs", "7"}).job.num_epochs == 7);
+  // A launcher gives its processes the file and the directory that it has found.
+  CHECK(parsed({"--config", resumes, "--resume", dir.path()}).job.num_epochs == 40);
+  CHECK(parsed({"--config", resumes, "--resume", "none"}).job.optimizer.lr == 0.1);
+  CHECK(parsed({"--resume", dir.path(), "--config", config("num-epochs = 40\n")}).job.num_epochs == 100);
+  CHECK_THAT(refused({"--config", config("resume = 'none/at/all'\n")}, Code::kNotFound), Contains("no such directory"));
+
+  CHECK(parsed({"--config", config("overwrite = true\nrun-dir = 'a'\n")}).launch.overwrite);
+  CHECK_THAT(refused({"--config", config("overwrite = true\n")}), Contains("--run-dir is missing"));
+  CHECK_THAT(refused({"--config", config("overwrite = true\nrun-dir = 'a'\nresume = 'auto'\n")}),
+             Contains("give one of them"));
+}
+
 TEST_CASE("of a flag given twice the last one counts, under whatever name", "[job]") {
   CHECK(parsed({"--num-epochs", "3", "--num-epoch", "4"}).job.num_epochs == 4);
   CHECK(parsed({"--num-epoch=4", "--num-epochs=3"}).job.num_epochs == 3);
