@@ -1,6 +1,7 @@
 #include "job/flag_table.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/nearest.h"
 #include "base/printable.h"
@@ -9,12 +10,20 @@ namespace dtrain::job {
 
 namespace {
 
-constexpr size_t kHelpColumn = 34;
-constexpr size_t kHelpWidth = 118;
+constexpr size_t kHelpColumn = 26;
+constexpr size_t kHelpWidth = 80;
 
 bool matches(std::string_view pattern, std::string_view spelling) {
   if (pattern.ends_with('*')) return spelling.starts_with(pattern.substr(0, pattern.size() - 1));
   return spelling == pattern;
+}
+
+// As a person writes it: 1048576, 0.1, 1e12.
+std::string number_text(double number) {
+  double digits = number;
+  int zeros = 0;
+  for (; digits >= 10 && std::fmod(digits, 10) == 0; zeros++) digits /= 10;
+  return zeros < 6 ? fmt::format("{}", number) : fmt::format("{}e{}", digits, zeros);
 }
 
 }  // namespace
@@ -50,6 +59,12 @@ Error unknown_flag(std::string_view spelling, const std::vector<std::string>& sp
   return Error{Code::kUsage, fmt::format("unknown flag '{}'{}", printable(spelling), guess), {}};
 }
 
+std::string range_and_default(std::optional<double> least, std::optional<double> most, std::string_view unit,
+                              const std::string& default_text) {
+  if (!least || !most) return default_text;
+  return fmt::format("{} to {}{}; default {}", number_text(*least), number_text(*most), unit, default_text);
+}
+
 std::string help_lines(const std::string& names, const std::string& help) {
   std::string text = "  " + names;
   size_t column = text.size();
@@ -61,7 +76,7 @@ std::string help_lines(const std::string& names, const std::string& help) {
   column = kHelpColumn;
   for (size_t begin = 0; begin < help.size();) {
     const size_t end = std::min(help.find(' ', begin), help.size());
-    if (column + (end - begin) > kHelpWidth && column > kHelpColumn) {
+    if (column > kHelpColumn && column + 1 + (end - begin) > kHelpWidth) {
       text += "\n" + std::string(kHelpColumn, ' ');
       column = kHelpColumn;
     }
@@ -91,10 +106,10 @@ Result<> check_choice(std::string_view text, const std::vector<std::string>& cho
 Result<> check_range(std::string_view text, const Extremes& numbers, std::optional<double> least,
                      std::optional<double> most) {
   if (least && numbers.least < *least) {
-    return fail(Code::kUsage, "{} is less than {}{}", printable(text), *least, numbers.unit);
+    return fail(Code::kUsage, "{} is less than {}{}", printable(text), number_text(*least), numbers.unit);
   }
   if (most && numbers.most > *most) {
-    return fail(Code::kUsage, "{} is more than {}{}", printable(text), *most, numbers.unit);
+    return fail(Code::kUsage, "{} is more than {}{}", printable(text), number_text(*most), numbers.unit);
   }
   return {};
 }

@@ -113,6 +113,9 @@ const RefusedFlag* find_refused(std::string_view spelling, const std::vector<Ref
 Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value = {});
 // "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
+// "1 to 1048576; default 128", for --help; without limits only the default.
+std::string range_and_default(std::optional<double> least, std::optional<double> most, std::string_view unit,
+                              const std::string& default_text);
 // Lines of --help for one flag.
 std::string help_lines(const std::string& names, const std::string& help);
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
@@ -225,12 +228,19 @@ class FlagTable {
       for (const Alias& alias : row.aliases) names += ", " + alias.spelling;
       if (!row.value.empty()) names += " " + row.value;
       const std::string shown = row.default_text.empty() ? row.bind.get(defaults) : row.default_text;
-      text += help_lines(names, fmt::format("{} [{}]", row.help, shown));
+      text += help_lines(names, fmt::format("{} [{}]", row.help, in_brackets(row, shown)));
     }
     return text;
   }
 
  private:
+  // A row with choices lists them as its value.
+  static std::string in_brackets(const FlagRow<Options>& row, const std::string& shown) {
+    if (!row.bind.numeric || !row.choices.empty()) return shown;
+    const std::optional<Extremes> numbers = row.bind.numbers(Options{});
+    return range_and_default(row.least, row.most, numbers ? numbers->unit : "", shown);
+  }
+
   std::vector<FlagRow<Options>> rows_;
   std::vector<RefusedFlag> refused_;
 };

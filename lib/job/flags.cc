@@ -180,11 +180,11 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
 }
 
 std::string help_text() {
-  return "A flag of the command line wins over the run that --resume DIR names, that over --config, that over "
-         "--preset,\n"
-         "that over the environment, that over the default in [brackets]. Flags without a value take 0 or 1, and are "
-         "1\n"
-         "when bare. Times take ms, s, m, h; sizes K, M, G. --version prints the version.\n" +
+  return "A flag of the command line wins over the run that --resume DIR names, that over\n"
+         "--config (unless --resume stands there too), that over --preset, that over the\n"
+         "environment, that over the default. In [brackets]: the range of a number, and\n"
+         "the default. Flags without a value take 0 or 1, and are 1 when bare. Times take\n"
+         "ms, s, m, h; sizes K, M, G. --version prints the version.\n" +
          training_flags().help();
 }
 

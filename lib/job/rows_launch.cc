@@ -85,7 +85,7 @@ std::vector<Row> job_rows() {
        .value = "S",
        .help = "servers of the job",
        .bind = DT_FIELD(Flags, job.num_servers),
-       .default_text = "= W",
+       .default_text = "W",
        .least = 0,
        .most = kProcessesMax,
        .scope = Scope::kJob,

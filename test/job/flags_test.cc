@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <regex>
 
 #include "base/file.h"
 #include "job/job_spec.h"
@@ -224,6 +225,22 @@ TEST_CASE("help lists every flag of this version with its default", "[job]") {
     CHECK(row.value.empty() == row.bind.boolean);
   }
   CHECK_THAT(help, Contains("Optimiser and schedule:"));
+}
+
+TEST_CASE("help says the range of every number, in lines that a narrow terminal shows", "[job]") {
+  const std::string help = help_text();
+  const std::string in_one_line = std::regex_replace(help, std::regex("\\s+"), " ");
+  CHECK_THAT(in_one_line, Contains("[1 to 1048576; default 128]") && Contains("[0.1 to 1e7 s; default 2s]") &&
+                              Contains("[0 to 65535; default 0]"));
+  for (size_t begin = 0; begin < help.size();) {
+    const size_t end = help.find('\n', begin);
+    INFO(help.substr(begin, end - begin));
+    CHECK(end - begin <= 80);
+    begin = end + 1;
+  }
+  CHECK(range_and_default(1, 1 << 20, "", "64") == "1 to 1048576; default 64");
+  CHECK(range_and_default(0, 1e12, " s", "off") == "0 to 1e12 s; default off");
+  CHECK(range_and_default({}, {}, "", "none") == "none");
 }
 
 // The whole text is kept beside the test and read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 writes it anew.
