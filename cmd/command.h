@@ -35,7 +35,7 @@ std::string help_text();
 // mean train. Code::kUsage for one that does not exist, or not in this version.
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment);
 
-// Whether that sub-command trains or infers in this process, or may do so.
+// Whether that sub-command trains or infers in this process, or may do so: not if it is only to print something.
 bool computes(const std::vector<std::string>& arguments);
 
 }  // namespace dtrain::cmd

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "base/nearest.h"
 #include "command.h"
@@ -100,13 +101,18 @@ Result<> check_first_word(const std::string& word) {
 }  // namespace
 
 bool computes(const std::vector<std::string>& arguments) {
+  constexpr std::array kPrinting = {"--help", "-h", "--version", "--dry-run", "--dry-run=1"};
+  for (auto word = arguments.begin(); word != arguments.end(); word++) {
+    const bool is_off = word + 1 != arguments.end() && word[1] == "0";
+    if (!is_off && std::find(kPrinting.begin(), kPrinting.end(), *word) != kPrinting.end()) return false;
+  }
   const SubCommand* command = named_by(arguments);
   return command == nullptr || command->computes;
 }
 
 std::string help_text() {
-  return "dtrain trains image classifiers, on this machine or on a cluster. Each sub-command has its own --help "
-         "(-h).\n" +
+  return "dtrain trains image classifiers, on this machine or on a cluster. Each\n"
+         "sub-command has its own --help (-h).\n" +
          commands_text("") + "\nFlags of dtrain train:\n" + job::help_text();
 }
 
