@@ -2,6 +2,10 @@
 //
 // A flag is taken by its whole name: "--lr 0.1", "--lr=0.1", and for one letter also "-n2". What is joined on by "=" is
 // the value, even if it is empty.
+//
+// Written here because libraries read it otherwise: CLI11 takes the next word as the value of "--flag=", and does not
+// say which words a flag was read from, which without_flags() needs; getopt_long accepts abbreviations, which change
+// their meaning when a flag is added, and keeps its state in globals.
 #pragma once
 
 #include <string>
