@@ -20,14 +20,17 @@ struct Refusal {
   std::vector<std::string> environment = {};
 };
 
-// Without the variables of a tracker that may start the tests.
+// Without the variables of a tracker that may start the tests; in a directory of its own, unless one is given.
 Ended dtrain(std::vector<std::string> arguments, std::vector<std::string> environment = {},
              const std::string& directory = "") {
+  const test::TempDir own;
   arguments.insert(arguments.begin(), DTRAIN_EXE);
   for (const char* name : {"DMLC_ROLE", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DTRAIN_TOKEN"}) {
     environment.insert(environment.begin(), name);
   }
-  return test::run(arguments, {.deadline_s = 10, .directory = directory, .environment = environment});
+  return test::run(
+      arguments,
+      {.deadline_s = 10, .directory = directory.empty() ? own.path() : directory, .environment = environment});
 }
 
 std::string joined(const std::vector<std::string>& words) {
