@@ -26,28 +26,33 @@ std::string size_text(double bytes) {
 
 }  // namespace
 
-MemoryNeed memory_need(const Network& network) {
+MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose) {
+  const bool trains = purpose == exec::Options::Purpose::kTraining;
   MemoryNeed need;
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
-    need.weights += 2 * sizeof(float) * elements(parameter.shape);
+    need.weights += (trains ? 2 : 1) * sizeof(float) * elements(parameter.shape);
   }
   for (size_t node = 0; node < network.graph.nodes().size(); node++) {
     const graph::Op& op = network.graph.nodes()[node].op;
-    if (!is_product(op) && !std::holds_alternative<graph::Input>(op)) continue;
+    if (!(trains && is_product(op)) && !std::holds_alternative<graph::Input>(op)) continue;
     need.activations += sizeof(float) * elements(network.shapes.output[node]);
   }
   return need;
 }
 
-Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes) {
-  const MemoryNeed need = memory_need(network);
-  const double bytes = need.bytes(flags.job.batch_size);
-  if (!flags.device.gpus.empty() || bytes <= host_bytes) return {};
+Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes) {
+  const double bytes = need.bytes(batch_size);
+  if (bytes <= host_bytes) return {};
   return fail(Code::kUsage,
               "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image), and this "
               "host has {}: make the batch, the image or the network smaller",
-              flags.job.network.network, flags.job.batch_size, size_text(bytes), size_text(need.weights),
-              size_text(need.activations), size_text(host_bytes));
+              network, batch_size, size_text(bytes), size_text(need.weights), size_text(need.activations),
+              size_text(host_bytes));
+}
+
+Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes) {
+  if (!flags.device.gpus.empty()) return {};
+  return check_memory(memory_need(network), flags.job.network.network, flags.job.batch_size, host_bytes);
 }
 
 double host_memory_bytes() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "exec/executor.h"
 #include "job/flags.h"
 #include "role/setup.h"
 
@@ -18,11 +19,12 @@ struct MemoryNeed {
   }
 };
 
-// A lower bound: executors also need workspace, and optimisers their state.
-MemoryNeed memory_need(const Network& network);
+// A lower bound: executors also need workspace, and optimisers their state. Of inference it has the weights and images.
+MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = exec::Options::Purpose::kTraining);
 
-// Code::kUsage if a process with CPU devices needs more than the `host_bytes` of this host. Jobs on GPUs are left to
-// the driver, which knows their memory.
+// Code::kUsage if batches of that size need more than the `host_bytes` of this host.
+Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes);
+// The same of training, for a process with CPU devices. Jobs on GPUs are left to the driver, which knows their memory.
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes);
 double host_memory_bytes();
 

@@ -15,6 +15,7 @@
 #include "job/data_set.h"
 #include "kvstore/devices/device_store.h"
 #include "optim/initializer.h"
+#include "role/memory_need.h"
 
 namespace dtrain::tools {
 
@@ -139,7 +140,11 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
                                                  .image = image,
                                                  .data_type = std::string(job::data_set_of_network(options.network))}));
   using Purpose = exec::Options::Purpose;
-  const exec::Options compiled{.purpose = training ? Purpose::kTraining : Purpose::kInference,
+  const Purpose purpose = training ? Purpose::kTraining : Purpose::kInference;
+  DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, image));
+  const role::MemoryNeed need = role::memory_need({graph, std::move(shapes)}, purpose);
+  DT_TRY_VOID(role::check_memory(need, options.network, options.batch_size, role::host_memory_bytes()));
+  const exec::Options compiled{.purpose = purpose,
                                .batch_size = options.batch_size,
                                .image = image,
                                .threads = options.threads,
