@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "notes.h"
 #include "tool.h"
 
 namespace dtrain::tools {
@@ -63,6 +64,7 @@ Result<int> bench_train(const Call& call) {
   if (line.help) return 0;
   Options& options = line.options;
   options.bench.threads = static_cast<int>(options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
+  note_threads(options.bench.threads);
   DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options.bench));
   if (!options.json) std::fputs(result.text().c_str(), stderr);
   fmt::print("{}\n", result.json());

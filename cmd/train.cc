@@ -13,6 +13,7 @@
 #include "launch/foreground.h"
 #include "launch/make_job.h"
 #include "launch/supervisor.h"
+#include "notes.h"
 #include "role/membership.h"
 #include "role/memory_need.h"
 #include "role/report.h"
@@ -100,6 +101,7 @@ Result<int> train(const Call& call) {
   }
   job::Flags flags = parsed.flags;
   for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  note_threads(flags, call.environment);
   if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
   for (const std::string& note : search.notes) fmt::print(stderr, "note: {}\n", note);

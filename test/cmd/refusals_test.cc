@@ -238,6 +238,41 @@ TEST_CASE("a path that is not UTF-8 is shown, and the code is that of its failur
   }
 }
 
+// Training refuses such a batch before it starts, and so does what measures it.
+TEST_CASE("a batch that this machine cannot hold is refused at once", "[cmd]") {
+  const std::vector<std::vector<std::string>> lines = {{"bench", "train"},
+                                                       {"bench", "train", "--phase", "inference"},
+                                                       {"--benchmark", "1"},
+                                                       {"--benchmark", "1", "-n", "2"}};
+  for (std::vector<std::string> arguments : lines) {
+    arguments.insert(arguments.end(), {"--network", "resnet-50", "--batch-size", "1M", "--image-shape", "3,1024,1024"});
+    const Ended ended = dtrain(arguments);
+    INFO("dtrain" << joined(arguments) << "\n" << ended.output);
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.output, Catch::Contains("network 'resnet-50' at --batch-size 1048576 needs at least") &&
+                                 Catch::Contains("make the batch, the image or the network smaller"));
+    CHECK(ended.seconds < 5);
+  }
+}
+
+TEST_CASE("more threads than cores are noted once", "[cmd]") {
+  const auto notes = [](std::vector<std::string> arguments) {
+    const std::string output = dtrain(std::move(arguments)).output, note = "note: --threads 1024: this machine has ";
+    size_t count = 0;
+    for (size_t at = output.find(note); at != std::string::npos; at = output.find(note, at + 1)) count++;
+    return count;
+  };
+  const std::vector<std::string> job = {"--network", "lenet", "--benchmark", "1", "--dry-run", "--threads"};
+  const auto job_with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), job.begin(), job.end());
+    return more;
+  };
+  CHECK(notes(job_with({"1024"})) == 1);
+  CHECK(notes(job_with({"1"})) == 0);
+  CHECK(notes(job_with({"1024", "-n", "2"})) == 1);
+  CHECK(notes({"bench", "train", "--network", "lennet", "--threads", "1024"}) == 1);
+}
+
 TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
   const test::TempDir dir;
   CHECK(dtrain({"--help"}).code == 0);
