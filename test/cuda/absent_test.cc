@@ -1,4 +1,4 @@
-// Stands for tests whose library was not there when dtrain was built.
+// Replaces tests whose library was missing when dtrain was built.
 #include <catch2/catch.hpp>
 #include <iostream>
 

@@ -45,7 +45,7 @@ TEST_CASE("all processes get the id that the first one made", "[cuda][nccl]") {
 
 TEST_CASE("what an exchange returns is checked as everything that peers say", "[cuda][nccl]") {
   const auto code_of = [](const Result<std::string>& id) { return id ? Code::kInternal : id.error().code; };
-  CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(128, 'i')}))) == Code::kStartup);  // of one process only
+  CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(128, 'i')}))) == Code::kStartup);  // of only one process
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(127, 'i'), ""}))) == Code::kStartup);
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({"", std::string(128, 'i')}))) == Code::kStartup);
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({}))) == Code::kStartup);
@@ -107,7 +107,7 @@ TEST_CASE("a group that was cancelled before a rank joins refuses it", "[cuda][n
   CHECK(second.error().code == Code::kPreempted);
 }
 
-// One rank: every operation leaves its array as it is, and goes through all of NCCL's calls.
+// With one rank every operation leaves its array unchanged, but goes through all of NCCL's calls.
 TEST_CASE("one rank joins, sums, and is cancelled", "[cuda][nccl]") {
   if (!has_device()) {
     std::cout << "skipped: no CUDA device\n";

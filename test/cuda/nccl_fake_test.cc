@@ -1,6 +1,5 @@
-// What dtrain does with NCCL, with a NCCL of a few lines in its place: which calls are made, and what happens when
-// ranks do not come, links break or somebody cancels. It says nothing about NCCL itself: that is
-// nccl_collective_test.cc.
+// Tests dtrain's use of NCCL with a fake of a few lines in its place: which calls are made, and what happens if ranks
+// do not join, links break or an operation is canceled. The tests with NCCL itself are in nccl_collective_test.cc.
 #include <nccl.h>
 
 #include <atomic>
@@ -18,12 +17,12 @@ namespace {
 struct Fake {
   std::mutex mutex;
   std::vector<std::string> calls;
-  std::atomic<ncclResult_t> joining{ncclSuccess};  // what the state is after joining began
-  std::atomic<ncclResult_t> state{ncclSuccess};    // and after an operation
+  std::atomic<ncclResult_t> joining{ncclSuccess};  // the state after joining began
+  std::atomic<ncclResult_t> state{ncclSuccess};    // the state after an operation
   std::atomic<ncclResult_t> enqueue{ncclSuccess};  // what an operation returns
   std::atomic<cudaError_t> stream{cudaSuccess};
   std::atomic<int> aborts{0}, queries{0};
-  std::atomic<cudaError_t> event{cudaSuccess};  // how far the event is that a store's stream waits for
+  std::atomic<cudaError_t> event{cudaSuccess};  // state of the event that a store's stream waits for
   const float* base = nullptr;
 
   void note(std::string call) {
@@ -101,7 +100,7 @@ const char* cudaGetErrorString(cudaError_t) {
 const char* cudaGetErrorName(cudaError_t) {
   return "its name";
 }
-// What a StoreStream needs besides: a stream that nothing is queued in.
+// Also needed by StoreStream: a stream in which nothing is queued.
 cudaError_t cudaSetDevice(int) {
   return cudaSuccess;
 }
@@ -134,7 +133,7 @@ using Calls = std::vector<std::string>;
 
 namespace {
 
-// One rank's end of a group that the fake makes.
+// One rank of a group that the fake makes.
 struct Setting {
   Fake own;
   std::vector<float> values = std::vector<float>(10);
@@ -206,7 +205,7 @@ TEST_CASE("a join that fails says why, by who is to blame", "[cuda][nccl]") {
   CHECK(s.own.aborts == 4);
 }
 
-// NCCL is stuck in the call, or the stream never gets there.
+// Either NCCL hangs in the call, or the stream never completes.
 TEST_CASE("an operation that is not done within its limit is a lost peer, and so are all after it", "[cuda][nccl]") {
   for (const bool enqueued : {false, true}) {
     Setting s;
@@ -253,11 +252,11 @@ TEST_CASE("what a peer does is an Error, what a device does is thrown", "[cuda][
   CHECK_THROWS_WITH(group->all_reduce(s.values), Contains("what CUDA calls it"));
 }
 
-// The stream of both ranks never gets there: only the cancellation of the first ends the second's wait.
+// The streams of both ranks never complete, so only the cancellation of the first rank ends the second one's wait.
 TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "[cuda][nccl]") {
   Setting s;
   s.rank.process = make_nccl_process();
-  s.rank.operation_limit = std::chrono::seconds(10);  // where cancel does not come through
+  s.rank.operation_limit = std::chrono::seconds(10);  // the limit in case cancel fails
   const auto first = s.joined();
   const auto second = s.joined();
   s.own.stream = cudaErrorNotReady;
@@ -299,7 +298,7 @@ TEST_CASE("what a graph holds is not queued beside it", "[cuda][nccl]") {
   {
     const StoreStream::Replay replay(*store);
     CHECK(s.calls_of(all).empty());
-    s.own.state = ncclRemoteError;  // of which NCCL tells all the same
+    s.own.state = ncclRemoteError;  // NCCL reports this even though nothing is queued
     CHECK(all().error().code == Code::kPeerLost);
   }
   CHECK_FALSE(all());

@@ -19,7 +19,7 @@ TEST_CASE("a graph's convolutions are listed with their shapes, fully connected 
   CHECK(layers[2].shape.op.bias);
 }
 
-// The sum over the listed layers is the count that graph makes from its own shapes.
+// The multiply-accumulates of the listed layers must add up to the count that graph computes from its own shapes.
 TEST_CASE("no layer is missing in any network", "[cuda]") {
   for (const Network& network : networks()) {
     INFO(network.name);

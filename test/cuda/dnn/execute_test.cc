@@ -1,5 +1,5 @@
-// Plans run: against plain loops, on the device that is here. Inputs are small whole numbers, so that sums are exact in
-// any order and every type, and bits are compared.
+// Runs plans on this machine's device and compares them with plain loops. Inputs are small whole numbers, so that sums
+// are exact in any order and every type, and the results must be equal bit for bit.
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <random>
@@ -45,12 +45,12 @@ std::vector<float> whole_numbers(int64_t count, unsigned seed) {
   return values;
 }
 
-// x NHWC, w KRSC, y NHWC, as on the device.
+// x in NHWC, w in KRSC, y in NHWC, as on the device.
 struct Tensors {
   std::vector<float> x, w, y, bias;
 };
 
-// Calls term(x, w, y) with the places of each product of the convolution.
+// Calls term(x, w, y) with the indices of each product of the convolution.
 void for_each_term(const ConvolutionShape& s, const auto& term) {
   const graph::Convolution& op = s.op;
   for (int64_t n = 0; n < s.n; n++)
@@ -115,7 +115,7 @@ TEST_CASE("a plan computes what plain loops compute, chosen or from the cache", 
     const Device device = test::must(Device::of(handle));
     std::cout << device.json() << "\n";  // for h200.json
     PlanCache cache;
-    for (int round = 0; round < 2; round++) {  // the second one from the cache
+    for (int round = 0; round < 2; round++) {  // the second round uses the cache
       Planner planner(device, {}, &cache);
       for (const ConvolutionShape& s : kShapes) {
         for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter}) {
@@ -137,7 +137,7 @@ TEST_CASE("a plan computes what plain loops compute, chosen or from the cache", 
   CHECK(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
 }
 
-// The loops themselves, by hand.
+// Checks the plain loops against results computed by hand.
 TEST_CASE("the plain loops are a cross-correlation", "[cuda]") {
   const ConvolutionShape s{1, 1, 3, 3, {.filters = 1, .kernel_h = 2, .kernel_w = 2, .bias = false}};
   const Tensors t{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 10, 100, 1000}, {0, 0, 0, 0}, {0}};

@@ -1,5 +1,5 @@
-// The plans that the executor asks for, through its own code and from the description of a device that is not here:
-// every pass of every layer in the layout that the executor chooses. plans_test.cc has what was chosen.
+// The plans that the executor requests, through its own code and for a device that is only described: every pass of
+// every layer in the layout that the executor chooses. plans_test.cc checks which plans are chosen.
 #include <catch2/catch.hpp>
 
 #include "cuda/dnn/networks.h"
@@ -20,7 +20,7 @@ class ListedPlan final : public ConvolutionPlan {
   size_t workspace_bytes_;
 };
 
-// dnn_runner's plans, without a handle to run them.
+// Makes the same plans as dnn_runner, without a handle to run them.
 class Planning final : public ConvolutionRunner {
  public:
   Result<std::shared_ptr<const ConvolutionPlan>> plan(const ConvolutionPass& pass, bool) override {
@@ -52,7 +52,7 @@ TEST_CASE("every pass that the executor asks for has a compiled plan on sm_90", 
       CHECK(plans->size() == convolutions_of(graph, shapes, 1).size());
     }
   }
-  // Images of 3 channels are read as 4 in 16 bit.
+  // In 16-bit types, images of 3 channels are read as 4.
   const auto asks_for = [&](const std::string& text) { return std::ranges::count(runner.passes, text) > 0; };
   CHECK(asks_for("forward float16 128x4x224x224 k64 7x7 s2 p3"));
   CHECK_FALSE(asks_for("forward float16 128x3x224x224 k64 7x7 s2 p3"));

@@ -1,4 +1,4 @@
-// The networks whose layers the tests plan, and the device that they plan them for: no GPU is needed, and none used.
+// The networks whose layers the tests plan, and the device that the plans are for. No GPU is needed or used.
 #pragma once
 
 #include <string>

@@ -35,14 +35,14 @@ std::vector<ConvolutionPass> some_passes() {
 
 }  // namespace
 
-// The second planner stands for the next start: it reads the file, and asks no heuristics.
+// The second planner stands for the next start: it reads the file and uses no heuristics.
 TEST_CASE("a plan that was stored is made again without the heuristics", "[cuda]") {
   const test::TempDir dir;
   const std::string path = dir.path("plans.json");
   const Log log = Log::silent();
   PlanCache cache = PlanCache::open(path, log);
   CHECK(cache.size() == 0);
-  test::must(Planner(h200(), {}).plan(some_passes()[0]));  // cuDNN loads its libraries: not to be measured
+  test::must(Planner(h200(), {}).plan(some_passes()[0]));  // cuDNN loads its libraries here, which must not be measured
   Planner first(h200(), {}, &cache);
   std::vector<std::string> tags;
   std::vector<size_t> workspaces;
@@ -96,7 +96,7 @@ TEST_CASE("other options, another operation or another device find no stored pla
   CHECK(chosen(test::must(Device::described(json)), {}, pass) == 1);
 }
 
-// Truncated at every length, and each byte flipped: the file is ignored or its plans are those that were stored.
+// Truncates the file at every length and flips every bit: it is ignored, or has the stored plans.
 TEST_CASE("a damaged file is ignored with a warning", "[cuda]") {
   const test::TempDir dir;
   const std::string path = dir.path("plans.json");

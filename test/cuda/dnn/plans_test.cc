@@ -1,6 +1,6 @@
-// cuDNN's plans for every layer of the networks on an H200, made here from the description in h200.json by the builder
-// that the executor uses. What it chose is plans_sm90.txt, read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1
-// writes it anew. Nothing is run: that a plan exists is shown, not that it is fast or right.
+// Makes cuDNN's plans for every layer of the networks on an H200, from the description in h200.json and with the
+// builder that the executor uses. The choices are in plans_sm90.txt, which is reviewed as a diff when it changes;
+// DTRAIN_REWRITE_GOLDEN=1 rewrites it. Nothing is run: this shows that a plan exists, not that it is fast or correct.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -39,8 +39,8 @@ void note(std::vector<Layer>& layers, std::map<std::string, size_t>& place, cons
   if (layer.networks.empty() || layer.networks.back() != network.name) layer.networks.push_back(network.name);
 }
 
-// The distinct shapes of all networks, in order of appearance; and those of layers that read images as they are with
-// four channels, which 16-bit inputs are padded to.
+// The distinct shapes of all networks, in order of appearance. Layers with 3 input channels, which read images, are
+// also listed with 4 channels, because 16-bit inputs are padded to 4.
 std::vector<Layer> all_layers() {
   std::vector<Layer> layers;
   std::map<std::string, size_t> place;
@@ -61,7 +61,7 @@ ConvolutionPass pass_of(const Layer& layer, Pass pass, Type type, bool bias = fa
   return made;
 }
 
-// What the executor asks for in training.
+// The passes that the executor requests in training.
 std::vector<ConvolutionPass> passes_of(const Layer& layer, Type type) {
   std::vector<ConvolutionPass> passes = {pass_of(layer, Pass::kForward, type)};
   if (layer.has_bias) passes.push_back(pass_of(layer, Pass::kForward, type, true));
@@ -70,14 +70,14 @@ std::vector<ConvolutionPass> passes_of(const Layer& layer, Type type) {
   return passes;
 }
 
-// The pass without its shape: "float16 forward + bias".
+// The text of a pass without its shape: "forward + bias float16".
 std::string head_of(const ConvolutionPass& pass) {
   return pass.text().substr(0, pass.text().size() - pass.shape.text().size() - 1);
 }
 
 std::string line_of(Planner& planner, const ConvolutionPass& pass) {
   const Result<Plan> plan = planner.plan(pass);
-  if (!plan) {  // without the device, which the first line of the file names
+  if (!plan) {  // omits the device, which is in the first line of the file
     return fmt::format("  {:29} {}\n", head_of(pass), plan.error().message.substr(h200().identity().size() + 2));
   }
   return fmt::format("  {:29} {:>9} {}\n", head_of(pass), plan->workspace_bytes(), plan->tag());
@@ -95,7 +95,7 @@ std::string layers_text(Planner& planner, const std::vector<Layer>& layers) {
   return text;
 }
 
-// The fused form that float16 has, and the same where it has no engine of its own.
+// The fused form in float16, and once also in the types that have no engine for it.
 std::string statistics_text(Planner& planner, const std::vector<Layer>& layers) {
   std::string text;
   std::set<Type> others = {Type::kBfloat16, Type::kFloat32};
@@ -178,7 +178,7 @@ TEST_CASE("every layer has compiled plans on sm_90, in every type, and determini
   CHECK(plans > 2000);
 }
 
-// In float16, which alone has engines for it; but for stems, whose few channels none of them takes.
+// Only float16 has engines for this. Stem convolutions are left out, because no engine supports their few channels.
 TEST_CASE("every convolution of 16 channels and more can sum its statistics in the same pass", "[cuda]") {
   Planner planner(h200(), {});
   for (const Layer& layer : all_layers()) {
@@ -189,7 +189,7 @@ TEST_CASE("every convolution of 16 channels and more can sum its statistics in t
   }
 }
 
-// If a later cuDNN writes slices in place, this fails, and the executor may let convolutions write concatenations.
+// If a later cuDNN writes slices in place, this fails, and the executor may then let convolutions write into a Concat.
 TEST_CASE("a slice of a wider tensor costs a packed copy", "[cuda]") {
   Planner planner(h200(), {});
   const auto packed_bytes = static_cast<size_t>(kSquare.n * kSquare.c * kSquare.h * kSquare.w * 2);
@@ -223,7 +223,7 @@ TEST_CASE("what no engine can do is an error that says why", "[cuda]") {
                                       Catch::Matchers::Contains(statistics.text()));
 }
 
-// Binding needs no device: the pointers are looked at, not what they point to.
+// Binding needs no device, because only the pointers are checked.
 TEST_CASE("a plan is bound to pointers that are aligned as was promised", "[cuda]") {
   const Plan plan = test::must(Planner(h200(), {}).plan({kSquare, Pass::kForward, Type::kFloat16}));
   const auto at = [](uintptr_t address) { return reinterpret_cast<void*>(address); };
@@ -236,7 +236,7 @@ TEST_CASE("a plan is bound to pointers that are aligned as was promised", "[cuda
   }
 }
 
-// Why fully connected layers are convolutions.
+// This is the reason why fully connected layers are convolutions.
 TEST_CASE("no engine of cuDNN's matmul comes compiled", "[cuda]") {
   const auto matrix = [](int64_t id, std::array<int64_t, 3> dims, std::array<int64_t, 3> strides) {
     Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -279,7 +279,7 @@ TEST_CASE("the chosen plans are those of plans_sm90.txt", "[cuda]") {
     std::cout << "skipped: plans_sm90.txt is of another cuDNN than " << cudnn_version_text() << "\n";
     return;
   }
-  CHECK((text == golden));  // the whole texts would drown the log
+  CHECK((text == golden));  // comparing as a bool, because printing both texts would flood the log
   std::istringstream now(text), then(golden);
   for (std::string a, b; std::getline(now, a) && std::getline(then, b);) REQUIRE(a == b);
 }

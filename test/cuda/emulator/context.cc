@@ -2,8 +2,9 @@
 
 #if defined(__x86_64__)
 
-// switch_stacks(void** left, void* entered): what the System V ABI says a function preserves goes onto the stack that
-// is left, comes back from the one that is entered. Control words of the floating-point units are the same everywhere.
+// dtrain_switch_stacks(void** left, void* entered): pushes the registers that the System V ABI says a function must
+// preserve onto the current stack, stores the stack pointer in *left, and restores them from the entered stack. The
+// floating-point control words are the same everywhere.
 extern "C" void dtrain_switch_stacks(void** left, void* entered);
 asm(R"(
   .text
@@ -31,7 +32,8 @@ namespace dtrain::cuda::emulator {
 
 void Context::prepare(std::byte* stack, size_t bytes, void (*entry)()) {
   constexpr size_t kRegisters = 6;
-  // A function begins 8 bytes below a multiple of 16: its return address was just pushed. Here it is 0, never used.
+  // A function starts with the stack pointer 8 bytes below a multiple of 16, because its return address was just
+  // pushed. Here the return address is 0; it is never used.
   auto* top = reinterpret_cast<void**>((reinterpret_cast<uintptr_t>(stack) + bytes) / 16 * 16);
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);

@@ -1,5 +1,5 @@
-// Where a function on a stack of its own stands. ucontext would do, but saves and restores the signals' mask by two
-// calls of the kernel at each switch, and an emulated block switches by the thousand.
+// The saved state of a function that runs on a stack of its own. ucontext would also work, but it saves and restores
+// the signal mask with two system calls at each switch, and an emulated block switches thousands of times.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace dtrain::cuda::emulator {
 
 class Context {
  public:
-  // The next switch to this context calls `entry` on the stack [stack, stack + bytes). It must never return.
+  // The next switch to this context calls `entry` on the stack [stack, stack + bytes). `entry` must never return.
   void prepare(std::byte* stack, size_t bytes, void (*entry)());
-  // Notes in `this` where the caller stands and goes on where `other` stands; returns when somebody switches back.
+  // Saves the caller's state in `this` and continues at the state of `other`. Returns when something switches back.
   void switch_to(Context& other);
 
  private:

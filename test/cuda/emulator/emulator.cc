@@ -12,7 +12,7 @@
 #include "fiber.h"
 #include "support/allocation_count.h"
 
-// CUDA's own variables.
+// CUDA's built-in variables.
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace dtrain::cuda::emulator {
@@ -23,7 +23,7 @@ constexpr size_t kLanes = 32;
 
 thread_local Session* current_session = nullptr;
 
-// 0 .. n-1 in the order of a seed; `what` and `which` make other orders for other uses of one seed.
+// The numbers 0 .. n-1 in an order determined by the seed; `what` and `which` give different orders for different uses.
 std::vector<int64_t> order_of(uint64_t seed, int64_t n, uint64_t what, uint64_t which) {
   if (seed > 1) {
     RandomStream random(seed, Use::kTest, what, which);
@@ -40,12 +40,12 @@ dim3 place_of(int64_t index, const dim3& extent) {
   return {i % extent.x, i / extent.x % extent.y, i / extent.x / extent.y};
 }
 
-// A block's threads, run in turns until all have ended.
+// The threads of a block, run in turns until all have ended.
 class Block {
  public:
-  // `work` is what each thread does.
+  // `work` is the function that each thread runs.
   void run(const Launch& launch, const std::function<void()>& work, uint64_t seed, int64_t block);
-  // Of the running thread.
+  // Called by the running thread.
   void wait_for_block() { give_way(State::kAtBarrier); }
   uint32_t exchange(uint32_t bits, int lane_mask);
 
@@ -54,7 +54,7 @@ class Block {
   struct Thread {
     State state = State::kNew;
     std::unique_ptr<Fiber> fiber;
-    // Of the shuffle that the thread is in and of the one before, which slower threads may still have to read.
+    // The values given in the current and in the previous shuffle; slower threads may still have to read the latter.
     std::array<uint32_t, 2> given = {};
     unsigned shuffles = 0;
   };
@@ -68,7 +68,7 @@ class Block {
   [[nodiscard]] size_t count(State state) const;
 
   std::vector<Thread> threads_;
-  std::vector<std::unique_ptr<Fiber>> idle_;  // stacks of threads that have ended, for the next ones
+  std::vector<std::unique_ptr<Fiber>> idle_;  // stacks of threads that have ended, for reuse
   size_t running_ = 0;
 };
 
@@ -90,7 +90,7 @@ std::span<Block::Thread> Block::warp_at(size_t warp) {
   return all.subspan(warp * kLanes, std::min(kLanes, all.size() - warp * kLanes));
 }
 
-// As far as the warp gets on its own, while the others stand: how far ahead a device may let it run.
+// Runs a warp as far as it gets while the other warps do not run, as a device may do.
 void Block::run_warp(size_t warp, const std::function<void()>& work, uint64_t seed, uint64_t which) {
   const std::span<Thread> threads = warp_at(warp);
   do {
@@ -137,7 +137,7 @@ size_t Block::count(State state) const {
       std::count_if(threads_.begin(), threads_.end(), [&](const Thread& t) { return t.state == state; }));
 }
 
-// When no warp gets any further: lets the block go on. On a device nobody would where this throws.
+// Called when no warp can continue: releases the barrier. Throws where the block would hang on a device.
 void Block::release_barrier(const char* kernel) {
   const size_t waiting = count(State::kAtBarrier), ended = count(State::kEnded);
   DT_CHECK(waiting == threads_.size(), "{}: {} of {} threads wait at a barrier, {} have ended", kernel, waiting,
@@ -145,7 +145,7 @@ void Block::release_barrier(const char* kernel) {
   for (Thread& thread : threads_) thread.state = State::kReady;
 }
 
-// Lets a warp go on whose threads are all in the same shuffle.
+// Lets a warp continue if all its threads are in the same shuffle.
 bool Block::release_shuffle(std::span<Thread> warp) {
   const auto waits = [](const Thread& t) { return t.state == State::kAtShuffle; };
   if (warp.size() != kLanes || !std::all_of(warp.begin(), warp.end(), waits)) return false;
@@ -153,7 +153,8 @@ bool Block::release_shuffle(std::span<Thread> warp) {
   return true;
 }
 
-// What a device refuses. Compute capability 8.0 and later: CUDA's programming guide, "Technical Specifications".
+// Checks limits that a device enforces, for compute capability 8.0 and later. Source: CUDA's programming guide,
+// "Technical Specifications".
 void check_limits(const Launch& launch) {
   const auto& [x, y, z] = launch.grid;
   DT_CHECK(x >= 1 && y >= 1 && z >= 1 && x <= INT32_MAX && y <= 65535 && z <= 65535, "{}: a grid of {} x {} x {}",

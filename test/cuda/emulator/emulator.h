@@ -1,15 +1,15 @@
-// Runs the kernels of lib/cuda/kernels on the host, so that they are tested where there is no GPU, no driver and no
-// CUDA at all.
+// Runs the kernels of lib/cuda/kernels on the host, so that they can be tested without a GPU, a driver or CUDA.
 //
-// The very same .cu files are compiled by the host's compiler: the headers in include/ stand in for CUDA's, and define
-// what the kernels use of them. This folder's launch_kernel, the seam in runtime/launch.h, then runs a kernel block by
-// block; the threads of a block are fibers that give way to each other at __syncthreads and at the shuffles of a warp.
+// The host's compiler compiles the same .cu files: the headers in include/ replace CUDA's and define what the kernels
+// use. This folder's definition of launch_kernel (runtime/launch.h) runs a kernel block by block. The threads of a
+// block are fibers that yield to each other at __syncthreads and at the shuffles of a warp.
 //
-// What it shows: results (the arithmetic is the same, IEEE float32 and no contraction; exp and its like differ by a
-// unit or so), every access to memory that AddressSanitizer or UBSan objects to, misaligned wide ones among them,
-// launches that a device would refuse, and barriers that not all threads reach. What threads do between two barriers,
-// and blocks among each other, has no order on a device: here the seed chooses one, and results that depend on it show
-// a missing barrier or a race. What it does not show: speed, and what a real compiler makes of the code.
+// Errors that this detects: wrong results (the arithmetic is the same, IEEE float32 without contraction; functions such
+// as exp differ by about one unit in the last place); memory accesses that AddressSanitizer or UBSan rejects, including
+// misaligned wide ones; launches that a device would refuse; and barriers that not all threads reach. On a device,
+// threads between two barriers run in no defined order, and neither do blocks. Here the seed determines the order;
+// results that depend on it reveal a missing barrier or a race. Not covered: speed, and the code that CUDA's compiler
+// generates.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,9 @@ struct Record {
   int64_t bytes = 0;
 };
 
-// While it lives, launches of this thread are recorded in it and run in the order of its seed: 0 is threads and blocks
-// as they are counted, 1 the reverse, others are drawn. Without one, launches run in the order of seed 0.
+// While it exists, launches of this thread are recorded in it and run in the order of its seed: with 0 threads and
+// blocks run in ascending order, with 1 in descending order, with other seeds in random order. Without a session,
+// launches run in the order of seed 0.
 class Session {
  public:
   explicit Session(uint64_t seed = 0);
@@ -45,16 +46,16 @@ class Session {
   std::vector<Record> records_;
 };
 
-// Adds to the session of this thread, if there is one: for stand-ins of libraries.
+// Adds a record to this thread's session, if there is one. For replacements of libraries.
 void record(Record record);
 
-// Runs work in its turn of a stream; while the stream is captured, puts it into the graph instead.
+// Runs `work` in the order of the stream; while the stream is being captured, adds it to the graph instead.
 void queue(cudaStream_t stream, std::function<void()> work);
 
-// While it lives, what this thread queues in streams runs as late as the events between them and the host's waiting
-// allow: what should wait for something else, and does not, then comes too early. Without one, all runs at once. What
-// is left at its end runs then. seed 0: every stream; others draw which ones, and what those that run at once should
-// have waited for comes too late.
+// While it exists, work that this thread queues in streams runs as late as the events between streams and the host's
+// waits allow. So work that should wait for other work and does not runs too early. Without it, work runs when it is
+// queued. Its destructor runs all remaining work. With seed 0 every stream is late; other seeds select streams at
+// random, so that work in the other streams runs too early if it does not wait.
 class LateStreams {
  public:
   explicit LateStreams(uint64_t seed = 0);
@@ -63,10 +64,11 @@ class LateStreams {
   ~LateStreams();
 };
 
-// How often this thread has called what waits for the device: synchronisations of an event, a stream or the device.
+// How many times this thread has called a function that waits for the device: synchronization of an event, a stream or
+// the device.
 uint64_t host_waits();
 
-// The next call of the runtime that can fail in this thread does so, with this cudaError_t.
+// Makes the next runtime call of this thread that can fail return this cudaError_t.
 void fail_next_call(int error);
 
 }  // namespace dtrain::cuda::emulator

@@ -11,10 +11,10 @@ namespace dtrain::cuda::emulator {
 
 namespace {
 
-// A fresh stack begins without arguments.
+// The fiber to start; a new stack has no arguments.
 thread_local Fiber* starting = nullptr;
 
-// AddressSanitizer must know on which stack it is.
+// AddressSanitizer must be told which stack is in use.
 #ifdef __SANITIZE_ADDRESS__
 void leave_stack(void** notes, const void* next, size_t bytes) {
   __sanitizer_start_switch_fiber(notes, next, bytes);
@@ -30,7 +30,7 @@ void enter_stack(void*, const void**, size_t*) {}
 }  // namespace
 
 void Fiber::start(const std::function<void()>& work) {
-  if (stack_ == nullptr) stack_.reset(new std::byte[kStackBytes]);  // not cleared: it is large
+  if (stack_ == nullptr) stack_.reset(new std::byte[kStackBytes]);  // not cleared, because it is large
   work_ = &work;
   ended_ = false;
   inside_.prepare(stack_.get(), kStackBytes, &Fiber::enter);
@@ -51,7 +51,7 @@ void Fiber::switch_in() {
 }
 
 void Fiber::give_way() {
-  // A fiber that has ended leaves nothing behind on its stack.
+  // A fiber that has ended leaves nothing on its stack.
   leave_stack(ended_ ? nullptr : &inside_notes_, caller_stack_, caller_bytes_);
   inside_.switch_to(outside_);
   enter_stack(inside_notes_, &caller_stack_, &caller_bytes_);

@@ -1,4 +1,4 @@
-// Functions that can give way in the middle: the threads of an emulated block.
+// Functions that can yield in the middle: the threads of an emulated block.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,19 @@
 
 namespace dtrain::cuda::emulator {
 
-// Runs one function after the other, each to its end, on a stack of its own. One thread of the host calls it.
+// Runs functions one after another, each until it ends, on a stack of its own. Used by one host thread.
 class Fiber {
  public:
   Fiber() = default;
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Starts `work` (the last one has ended); returns when it gives way, or ends. What it throws comes out here.
+  // Starts `work`; the previous one must have ended. Returns when it yields or ends. Exceptions of `work` are rethrown
+  // here.
   void start(const std::function<void()>& work);
-  // Goes on where it gave way; the same.
+  // Continues where it yielded; otherwise like start.
   void resume();
-  // Of the running work: back to whoever started or resumed it.
+  // Called by the running work: returns to the caller of start or resume.
   void give_way();
   [[nodiscard]] bool ended() const { return ended_; }
 
@@ -30,14 +31,14 @@ class Fiber {
   void run();
   void switch_in();
 
-  // Sanitizers' frames are large; untouched pages of it cost nothing.
+  // Sanitizers need large frames. Pages that are not touched cost nothing.
   static constexpr size_t kStackBytes = size_t{256} << 10;
   std::unique_ptr<std::byte[]> stack_;
   Context inside_, outside_;
   const std::function<void()>* work_ = nullptr;
   bool ended_ = true;
   std::exception_ptr failure_;
-  // AddressSanitizer's notes about the stack that is left: the fiber's, the caller's.
+  // AddressSanitizer's state for the fiber's stack and for the caller's stack.
   void *inside_notes_ = nullptr, *outside_notes_ = nullptr;
   const void* caller_stack_ = nullptr;
   size_t caller_bytes_ = 0;

@@ -17,32 +17,32 @@
 
 using Work = std::function<void()>;
 
-// How much of each stream's captured work something comes after.
+// How much of each stream's captured work must come before something.
 using Reached = std::map<CUstream_st*, size_t>;
 
 struct CUgraph_st {
   std::vector<Work> work;  // in an order that the streams and the events between them allow
-  Reached queued;          // by the streams that take part: the one that began, and those that waited for it
+  Reached queued;          // by participating stream: the one that began the capture, and those that waited for it
 };
 struct CUgraphExec_st {
   std::vector<Work> work;
 };
 
-// Of the work ever queued, `done` pieces have run; the rest waits.
+// `done` pieces of the work queued so far have run; the rest is waiting.
 struct CUstream_st {
-  uint64_t number = 0;  // of those that the thread has made
+  uint64_t number = 0;  // counts the streams that the thread has made
   std::deque<Work> waiting;
   size_t done = 0;
   std::shared_ptr<CUgraph_st> capture = {};
-  Reached reached = {};  // of the capture: what its next work comes after
+  Reached reached = {};  // during a capture: the work that its next work comes after
 
   [[nodiscard]] size_t queued() const { return done + waiting.size(); }
 };
 
-// What a stream had queued when the event was recorded, on it or, while it was captured, into the graph.
+// What a stream had queued when the event was recorded, in the stream or, during a capture, in the graph.
 struct CUevent_st {
   bool timing = false;
-  std::chrono::steady_clock::time_point reached_at = {};  // with timing: when the stream came to it
+  std::chrono::steady_clock::time_point reached_at = {};  // with timing: when the stream reached the event
   CUstream_st* stream = nullptr;
   size_t queued = 0;
   std::weak_ptr<CUgraph_st> capture = {};
@@ -67,7 +67,7 @@ cudaError_t outcome() {
   return std::exchange(next_error, cudaSuccess);
 }
 
-// Runs what the stream has queued, up to its piece number `end`.
+// Runs what the stream has queued, up to piece number `end`.
 void run(CUstream_st* stream, size_t end) {
   while (stream->done < end && !stream->waiting.empty()) {
     const Work work = std::move(stream->waiting.front());
@@ -81,7 +81,7 @@ void run_all() {
   for (CUstream_st* stream : streams) run(stream, stream->queued());
 }
 
-// Calls that wait for the device, or may: none of them while a stream of the thread is captured.
+// For calls that wait for the device or may do so. They are not allowed while a stream of the thread is being captured.
 cudaError_t synchronise() {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   run_all();
@@ -91,10 +91,10 @@ cudaError_t synchronise() {
 cudaError_t allocate(void** memory, size_t bytes) {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   if (const cudaError_t error = outcome(); error != cudaSuccess) return error;
-  // The very size, so that AddressSanitizer sees what lies past the end.
+  // Allocates exactly this size, so that AddressSanitizer detects accesses beyond the end.
   constexpr size_t kAlignment = 256;
   if (posix_memalign(memory, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xCD, bytes);  // as a device, it promises no zeros
+  std::memset(*memory, 0xCD, bytes);  // device memory is not zeroed either
   return cudaSuccess;
 }
 

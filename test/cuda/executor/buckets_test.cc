@@ -34,7 +34,7 @@ std::unique_ptr<Executor> compile(const Options& options, Executor* weights_of =
 
 }  // namespace
 
-// Every bucket is awaited once, the first first, and announced once, the last first.
+// Every bucket is awaited once, in ascending order, and announced once, in descending order.
 TEST_CASE("buckets are awaited and announced once each and in order by the device", "[cuda][exec]") {
   const size_t count = graph::infer_shapes(network(), {3, 28, 28})->parameters.size();
   for (size_t first = 1; first < count; first += 4) {
@@ -58,8 +58,9 @@ TEST_CASE("buckets are awaited and announced once each and in order by the devic
 
 namespace {
 
-// Weights arrive only when their bucket is awaited, and are spoilt as soon as it is announced, gradients too, and the
-// batch as soon as forward returns: the results are those of a run in which nothing was touched.
+// Weights arrive only when their bucket is awaited. They and the gradients are overwritten as soon as the bucket is
+// announced, and the batch as soon as forward returns. The results must be those of a run in which nothing was
+// overwritten.
 void lend_weights() {
   const std::vector<size_t> begin{0, 3, 4, 9, 12};
   auto plain = compile(small_options(begin)), lent = compile(small_options(begin));
@@ -112,8 +113,8 @@ TEST_CASE("weights are read between wait and ready only, as late as streams may 
   lend_weights();
 }
 
-// Gradients of late layers are announced while early ones still compute: once the first bucket is ready, nothing that
-// the later buckets do not need has run.
+// Gradients of late layers are announced while early layers still compute: when the first bucket is announced, nothing
+// has run that only later buckets need.
 TEST_CASE("a bucket is announced before earlier layers have run", "[cuda][exec]") {
   const cuda::emulator::LateStreams late;
   auto executor = compile(small_options({0, 12}));
@@ -143,7 +144,7 @@ TEST_CASE("an error of a wait or an announcement ends the pass of the device", "
 
 namespace {
 
-// An executor for inference made with weights_of sees new weights and moving statistics at once.
+// An inference executor made with weights_of sees new weights and moving statistics at once.
 void share_weights() {
   auto training = compile(small_options({0, 5}));
   Options options = small_options({0});
@@ -153,7 +154,7 @@ void share_weights() {
   for (const uint64_t seed : {1, 2, 3}) {
     const HostBatch batch = random_batch(seed);
     fill_parameters(training->parameters(), Values::kFloats, seed);
-    REQUIRE(training->forward(batch.view(), no_wait));  // moves the statistics
+    REQUIRE(training->forward(batch.view(), no_wait));  // changes the statistics
     const ParameterView &from = training->parameters(), &to = alone->parameters();
     for (size_t i = 0; i < from.parameters.size(); i++)
       std::ranges::copy(from.parameters[i].weight, to.parameters[i].weight.begin());
@@ -167,7 +168,7 @@ void share_weights() {
 
 }  // namespace
 
-// Nobody waits for the inference before its weights change.
+// The host does not wait for the inference before its weights change.
 TEST_CASE("a pass leaves its weights alone until another executor's pass is over", "[cuda][exec]") {
   const cuda::emulator::LateStreams late;
   auto training = compile(small_options({0, 5}));
@@ -231,7 +232,7 @@ TEST_CASE("a label that is no class is refused before anything runs", "[cuda][ex
 
 namespace {
 
-// Notes for which passes products may be rounded to TF32.
+// Records for each pass whether products may be rounded to TF32.
 class Watch final : public cuda::ConvolutionRunner {
  public:
   Result<std::shared_ptr<const cuda::ConvolutionPlan>> plan(const cuda::ConvolutionPass& pass, bool tf32) override {
@@ -246,7 +247,7 @@ class Watch final : public cuda::ConvolutionRunner {
 
 }  // namespace
 
-// What a plan makes of it: plans_test.cc.
+// plans_test.cc checks the effect on plans.
 TEST_CASE("every plan is told whether TF32 is allowed", "[cuda][exec]") {
   for (const bool tf32 : {false, true}) {
     const auto runner = std::make_shared<Watch>();

@@ -17,7 +17,7 @@ size_t count(const std::vector<cuda::emulator::Record>& records, const std::stri
   return static_cast<size_t>(std::ranges::count_if(records, [&](const auto& r) { return r.name == name; }));
 }
 
-// The launches of one step, by the way in which they came to the device.
+// The number of graph launches in one step, and of all launches.
 struct Launches {
   size_t graphs = 0, all = 0;
 };
@@ -30,7 +30,7 @@ Launches launches_of_step(Executor& executor, const exec::test::HostBatch& batch
 
 }  // namespace
 
-// A graph a pass with one bucket; with several, one for each part between two meetings.
+// With one bucket each pass is one graph; with several there is one graph for each part between synchronizations.
 TEST_CASE("the second step is captured, later ones replay it", "[cuda][exec]") {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
   const auto batch = make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 2}, Values::kFloats, 1);
@@ -45,7 +45,8 @@ TEST_CASE("the second step is captured, later ones replay it", "[cuda][exec]") {
     const Launches second = launches_of_step(*executor, batch);
     const Launches third = launches_of_step(*executor, batch);
     CHECK(first.graphs == 0);
-    // Before the first bucket's weights, the images are brought into the device's layout.
+    // One more graph, because the images are converted to the device's layout before the first bucket's weights are
+    // needed.
     CHECK(second.graphs == 2 * buckets.size() + 1);
     CHECK(third.graphs == second.graphs);
     CHECK(third.all < first.all);
@@ -62,6 +63,6 @@ TEST_CASE("what cannot be captured is a DeviceError with the reason", "[cuda][ex
                          return std::string(error.what()).find("cudaErrorStreamCaptureUnsupported") !=
                                 std::string::npos;
                        }));
-  // The stream is usable again.
+  // The stream can be used again.
   CHECK(cudaStreamSynchronize(stream.get()) == cudaSuccess);
 }

@@ -53,7 +53,7 @@ void check_fused(const Case& c, Type type) {
 
 }  // namespace
 
-// Small whole numbers make all sums exact, whatever their order.
+// Small whole numbers make all sums exact in any order.
 TEST_CASE("integers give the bits of the reference on the emulated device", "[cuda][exec]") {
   for (const Case& c : exec::test::operator_cases()) {
     INFO(c.name);
@@ -80,7 +80,7 @@ TEST_CASE("fusion, shared memory and buckets change nothing on the emulated devi
   }
 }
 
-// What one stream does before another is said, not left to chance.
+// The order of work between streams must be defined by events, not by chance.
 TEST_CASE("fusion, shared memory and buckets change nothing, as late as streams may run", "[cuda][exec]") {
   const cuda::emulator::LateStreams late;
   for (const Case& c : exec::test::operator_cases()) check_fused(c, Type::kFloat32);

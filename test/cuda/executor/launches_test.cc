@@ -1,5 +1,5 @@
-// What one step of lenet gives the device to do: kernels and plans in their order, with the bytes that they move. The
-// golden file is read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 writes it anew.
+// The work that one step of lenet gives to the device: kernels and plans in their order, with the bytes that they move.
+// The golden file is reviewed as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 rewrites it.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -20,7 +20,7 @@ std::string text_of(const std::vector<cuda::emulator::Record>& records) {
   std::string text;
   for (const auto& r : records) {
     const uint32_t blocks = r.grid.x * r.grid.y * r.grid.z, threads = r.block.x * r.block.y * r.block.z;
-    const bool kernel = threads > 1;  // not a copy or a plan, of which only the bytes are known
+    const bool kernel = threads > 1;  // copies and plans have no thread count; only their bytes are known
     const char* unit = r.name == "graph" ? "works" : "bytes";
     text += fmt::format("  {:10} {}  {}{}\n", r.bytes, unit, r.name,
                         kernel ? fmt::format("  {} x {} threads", blocks, threads) : std::string());
@@ -28,7 +28,7 @@ std::string text_of(const std::vector<cuda::emulator::Record>& records) {
   return text;
 }
 
-// Backward it is all the same what the images were.
+// Only the forward pass, because backward does not depend on the form of the images.
 std::string forward_of_pixels(Type type) {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
   const auto batch = exec::test::make_pixels({1, 28, 28}, 64, 10, true, 1);
@@ -60,7 +60,7 @@ std::string step_text(Type type) {
   return text + fmt::format("backward in {}\n{}", type_name(type), text_of(session.records()));
 }
 
-// The second step, which is captured, with the parameters on the device; and the third, which replays it.
+// The second step, which is captured, with the parameters on the device, and the third step, which replays it.
 std::string captured_text(Type type) {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
   const Options options{.batch_size = 64, .image = {1, 28, 28}, .dtype = type, .parameters_on_device = true};

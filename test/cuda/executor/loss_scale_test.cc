@@ -42,8 +42,8 @@ std::vector<float> floats(const std::vector<double>& values) {
 
 }  // namespace
 
-// Gradients come out as those of the loss itself, whatever the scale. The tolerance is for float16 in a network whose
-// maxima it moves; a scale that is left in the gradients would be off by its whole size.
+// Gradients must be those of the loss itself for every scale. The tolerance allows for float16, which changes the
+// maxima in pooling. A scale that was not divided out would be an error of its whole size.
 TEST_CASE("float16's gradients are divided by the loss scale again", "[cuda][exec]") {
   Run exact(Type::kFloat32), half(Type::kFloat16);
   const std::vector<double> truth = exact.gradients(1);

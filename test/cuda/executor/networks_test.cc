@@ -1,5 +1,6 @@
-// Whole networks on the emulated device: each node against the reference, from the inputs that the executor itself came
-// to; and several steps as they are trained, with weights that change, against the CPU's reference in float32.
+// Whole networks on the emulated device. First, each node is compared with the reference, given the inputs that the
+// executor itself computed. Second, several training steps with changing weights are compared with the reference
+// backend in float32.
 #include <catch2/catch.hpp>
 
 #include "emulator.h"
@@ -33,9 +34,10 @@ struct Pair {
   std::unique_ptr<Executor> truth, tested;
 };
 
-// What is trained: fused, in shared memory, in three buckets. The truth in float32 is the reference, in other types the
-// executor that keeps every node apart, which was compared with the reference node by node: rounding to 16 bit moves
-// maxima and signs in a network, so that only the same roundings at the same places give the same gradients.
+// The tested executor is the one used in training: fused, with shared memory, in three buckets. In float32 the truth is
+// the reference backend. In other types it is the executor that keeps every node separate, which was compared with the
+// reference node by node: rounding to 16 bits changes maxima and signs in a network, so only the same rounding at the
+// same places gives the same gradients.
 Pair compile_pair(const Network& network, Type type) {
   const graph::Graph graph = model(network);
   Options options{.batch_size = network.batch,
@@ -52,8 +54,8 @@ Pair compile_pair(const Network& network, Type type) {
   return pair;
 }
 
-// The third step and later ones replay what the second one captured. Every step begins with the truth's weights: a ReLU
-// or a maximum that rounding decides the other way would otherwise grow from step to step.
+// Steps from the third on replay the graph that the second one captured. Every step begins with the truth's weights;
+// otherwise a ReLU or a maximum that rounding decides differently would cause differences that grow from step to step.
 void check_training(const Network& network, Type type, int steps, double tolerance) {
   INFO(network.name << " in " << type_name(type));
   const Pair pair = compile_pair(network, type);
@@ -90,7 +92,8 @@ TEST_CASE("networks in 16 bit agree with the reference node by node on the emula
   }
 }
 
-// A sign that rounding decides the other way is worth some thousandths in a network of this depth and batch.
+// A sign that rounding decides differently causes a difference of some thousandths in a network of this depth and
+// batch.
 TEST_CASE("networks train as with the reference on the emulated device", "[cuda][exec]") {
   check_training({"lenet", {1, 28, 28}, 4}, Type::kFloat32, 5, 1e-4);
   check_training({"resnet-v1-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
@@ -104,8 +107,8 @@ TEST_CASE("networks train as with the reference, as late as streams may run", "[
   check_training({"resnet-v1-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
 }
 
-// lenet has nothing that is fused: the same bits. (Where there is, as in cases_test.cc, deep networks tell nothing: a
-// sign that one rounding more decides the other way changes all gradients before it.)
+// lenet has no fused nodes, so the bits must be equal. (With fusions, as in cases_test.cc, deep networks cannot be
+// compared like this: a sign that an additional rounding decides differently changes all gradients before it.)
 TEST_CASE("lenet trains in 16 bit as it does node by node", "[cuda][exec]") {
   for (const Type type : {Type::kFloat16, Type::kBfloat16}) {
     check_training({"lenet", {1, 28, 28}, 4}, type, 4, 0);

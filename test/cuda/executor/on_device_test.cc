@@ -1,4 +1,5 @@
-// Training with the learned tensors in the device's memory: the bits of the way over the host's memory, as one graph.
+// Training with the learned tensors in device memory. It must give the bits of training with host memory, and run as
+// one graph.
 #include <catch2/catch.hpp>
 #include <limits>
 
@@ -36,7 +37,7 @@ Options options_of(Type type, bool on_device, std::vector<size_t> buckets = {0})
           .parameters_on_device = on_device};
 }
 
-// An executor with an optimizer over its parameters, a group a bucket, and nobody else.
+// An executor with an optimizer for its parameters, with one group per bucket.
 struct Device {
   Options options;
   std::unique_ptr<Executor> executor;
@@ -72,7 +73,7 @@ struct Device {
     REQUIRE(executor->forward(batch.view(), no_wait));
     REQUIRE(backward(0.1 / static_cast<double>(seed)));
   }
-  // Weights, statistics, momentum and what the last batch gave.
+  // Weights, statistics, momentum and the probabilities of the last batch.
   std::vector<float> all() {
     REQUIRE(copy_to_host(executor->device_parameters(), executor->parameters()));
     const ParameterView& view = executor->parameters();
@@ -122,7 +123,7 @@ std::vector<std::string> names_of_step(Device& device, uint64_t seed) {
 
 }  // namespace
 
-// The batch and its labels, the loss scale, the graph.
+// A replayed step consists of copies of the batch, its labels and the loss scale, and the graph.
 TEST_CASE("a step with parameters on the device is one graph from the third on", "[cuda][exec]") {
   for (const std::vector<size_t>& buckets : {std::vector<size_t>{0}, {0, 2, 4}}) {
     Device device(options_of(Type::kFloat32, true, buckets));
@@ -133,8 +134,8 @@ TEST_CASE("a step with parameters on the device is one graph from the third on",
     CHECK(captured.back() == "graph");
     captured.pop_back();
     CHECK(captured == plain);
-    // Images and labels come to a place of their own, so that the next batch can be on its way while a step runs, and
-    // from there to the place that the graph reads. Then the scale of the loss.
+    // Images and labels are first copied to a staging buffer, so that the next batch can be copied during a step, and
+    // from there to where the graph reads them. The loss scale follows.
     const std::vector<std::string> copies = {"copy to device", "copy to device", "copy in device", "copy in device",
                                              "copy to device"};
     std::vector<std::string> replayed = names_of_step(device, 3);
@@ -159,7 +160,7 @@ TEST_CASE("whoever looks at the results before backward changes nothing", "[cuda
   }
 }
 
-// Once as it is, once captured, once replayed.
+// The bad step is queued directly, captured, or replayed.
 TEST_CASE("an update whose gradients are not finite is left out by the device", "[cuda][exec]") {
   for (const uint64_t bad_step : {1, 2, 3, 4}) {
     INFO("step " << bad_step);
@@ -178,14 +179,14 @@ TEST_CASE("an update whose gradients are not finite is left out by the device", 
     CHECK(device.executor->left_out_update());
     REQUIRE(copy_to_host(device.executor->device_parameters(), device.executor->parameters()));
     CHECK(std::ranges::equal(weights, before));
-    // The next batch is a good one; what was left out stays known.
+    // The next batch is good, but the omitted update is still reported.
     device.step(9);
     CHECK_FALSE(device.executor->has_bad_gradient());
     CHECK(device.executor->left_out_update());
   }
 }
 
-// As a step that was looked at before it was given away.
+// As for a step whose gradients are checked before they are handed over.
 TEST_CASE("an update between two steps comes before the second one", "[cuda][exec]") {
   Device expected(options_of(Type::kFloat32, true));
   for (uint64_t seed = 1; seed <= 4; seed++) expected.step(seed);
@@ -201,7 +202,7 @@ TEST_CASE("an update between two steps comes before the second one", "[cuda][exe
   CHECK(device.all() == truth);
 }
 
-// Nothing of the first optimizer is left in the graph: its memory is gone.
+// The graph must not use the first optimizer, whose memory has been freed.
 TEST_CASE("a step is recorded anew for another optimizer", "[cuda][exec]") {
   Device device(options_of(Type::kFloat32, true));
   for (uint64_t seed = 1; seed <= 3; seed++) device.step(seed);
@@ -214,7 +215,7 @@ TEST_CASE("a step is recorded anew for another optimizer", "[cuda][exec]") {
 
 namespace {
 
-// The weights and statistics that training makes on the device, at once.
+// Inference must see the weights and statistics that training computes on the device at once.
 void infer_with_weights_on_device() {
   Device training(options_of(Type::kFloat32, true));
   Options options = training.options;

@@ -1,4 +1,5 @@
-// Batches of pixels, which the device makes numbers of by itself: everything is as with the numbers, to the bit.
+// Batches of pixels, which the device converts to numbers itself. The results must equal those with numbers bit for
+// bit.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -31,7 +32,7 @@ graph::Graph small_network() {
   return g;
 }
 
-// 1 channel and 4 are stored as they are, 3 become 4 in 16 bits.
+// 1 and 4 channels are stored unchanged; 3 channels become 4 in 16-bit types.
 void check_forms(Type type) {
   for (const int64_t channels : {1, 3, 4}) {
     const Shape image = {channels, 9, 7};
@@ -43,7 +44,7 @@ void check_forms(Type type) {
   }
 }
 
-// Trains a data set by plain descent for two epochs: the weights.
+// Trains on a data set with plain gradient descent for two epochs and returns the weights.
 std::vector<float> train(const std::shared_ptr<const data::Dataset>& dataset, bool pixels) {
   Options options{.batch_size = 4, .image = dataset->image()};
   if (pixels) options.normalisation = dataset->normalisation();

@@ -31,7 +31,7 @@ void set_number(Type type, void* memory, int64_t i, float value) {
   }
 }
 
-// Calls visit(planar, stored): the places of one number in [n, c, h, w] and in NHWC.
+// Calls visit(planar, stored) with the indices of each number in [n, c, h, w] order and in NHWC order.
 template <class Visit>
 void for_each_number(const Extent& e, Visit&& visit) {
   int64_t stored = 0;
@@ -55,7 +55,7 @@ class PlainPlan final : public ConvolutionPlan {
  public:
   explicit PlainPlan(const ConvolutionPass& pass) : pass_(pass) {}
 
-  // Some, and it is written to: what others keep there is lost.
+  // Not zero, and run() overwrites the workspace, so data that others keep there is destroyed.
   [[nodiscard]] size_t workspace_bytes() const override { return 1000; }
 
   [[nodiscard]] Call bind(const ConvolutionPointers& pointers) const override {

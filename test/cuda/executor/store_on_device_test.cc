@@ -1,5 +1,5 @@
-// Whole trainings with the learned tensors in the memory of emulated devices: checkpoints, logs and messages are those
-// of the way over the host's memory, byte by byte.
+// Whole training runs with the learned tensors in the memory of emulated devices. Checkpoints, logs and messages must
+// equal those of training with host memory byte by byte.
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::array kPlaces = {UpdateAt::kFirstDevice, UpdateAt::kOwner, UpdateAt::kShards, UpdateAt::kReplicas};
 
-// What NCCL is to a store, with sums in the order of shared memory: operations are queued in the store's stream, and
-// not at all where a graph holds them.
+// Behaves to a store as NCCL does, but sums in the order of shared memory: operations are queued in the store's stream,
+// and not at all if a graph contains them.
 class QueuedCollective final : public comm::Collective {
  public:
   QueuedCollective(std::unique_ptr<comm::Collective> end, std::shared_ptr<cuda::StoreStream> stream)
@@ -75,7 +75,7 @@ std::unique_ptr<comm::Collective> queued(std::unique_ptr<comm::Collective> end, 
   return std::make_unique<QueuedCollective>(std::move(end), executor.store_stream());
 }
 
-// The ends where the executors' arrays are.
+// The ends, wrapped to work in the store's streams if the executors' arrays are on devices.
 Group placed(Group ends, exec::DeviceGroup& executors) {
   if (!executors.parameters_on_device()) return ends;
   for (size_t i = 0; i < ends.size(); i++) ends[i] = queued(std::move(ends[i]), cuda_executor(executors, i));
@@ -108,7 +108,7 @@ ToyOptions devices(size_t count, UpdateAt update_at, bool on_device) {
   return options;
 }
 
-// Without times and the name of the directory.
+// The log lines without times and without the name of the directory.
 std::vector<std::string> steady_lines(const ToyRun& run, const TempDir& directory) {
   std::vector<std::string> lines;
   for (std::string line : run.lines()) {
@@ -164,14 +164,14 @@ TEST_CASE("a store on devices trains with the bits of one over the host", "[cuda
       CHECK(on_host.error.empty());
       CHECK(on_host.files.find("none") == std::string::npos);
       check_same(on_device, on_host);
-      if (count == 1) break;  // alone there is nobody to update for
+      if (count == 1) break;  // with a single device, update_at makes no difference
     }
   }
 }
 
 namespace {
 
-// What sum_gradients of a module does.
+// Does what sum_gradients of a device module does.
 void sum_gradients(exec::DeviceGroup& executors) {
   Group ends = make_group(executors.size());
   for (size_t i = 0; i < ends.size(); i++) {
@@ -180,7 +180,7 @@ void sum_gradients(exec::DeviceGroup& executors) {
   }
 }
 
-// Devices whose sums go to servers, which here are a store for one device.
+// Devices whose sums go to servers; a store for one device takes the place of the servers.
 ToyOptions before_servers(size_t count, bool sum_on_devices) {
   ToyOptions options = devices(count, UpdateAt::kServers, false);
   options.make_store = [=](exec::DeviceGroup& executors, DeviceStoreOptions store, Waits& waits) {
@@ -207,7 +207,7 @@ TEST_CASE("gradients that are summed on devices train with the bits of sums on t
 
 namespace {
 
-// Two devices with a share of a batch each, which have gone forward and backward.
+// Two devices with a share of a batch each; run() does a forward and a backward pass.
 struct TwoDevices {
   exec::DeviceGroup executors;
 
@@ -246,7 +246,7 @@ struct TwoDevices {
   }
 };
 
-// Whose other ranks never come.
+// A rank of a group whose other ranks never arrive.
 class LonelyEnd final : public comm::Collective {
  public:
   explicit LonelyEnd(std::vector<std::string>& called_off) : called_off_(called_off) {}
@@ -315,7 +315,7 @@ ToyOptions with_change(ToyOptions options, const ToyDataset::Change& change) {
 void spoil_loss(int64_t index, std::span<float> image) {
   if (index == 11) image[3] = std::numeric_limits<float>::quiet_NaN();
 }
-// So large that the loss is a number and the gradient, a sum over images, is not.
+// So large that the loss is finite but the gradient, a sum over images, is not.
 void spoil_gradient(int64_t index, std::span<float> image) {
   if (index % 3 == 0) image[3] = 3e38F;
 }
@@ -353,7 +353,7 @@ TEST_CASE("steps that are not finite are left out on devices as on the host", "[
 
 namespace {
 
-// So large that gradients overflow until the scale has halved some times.
+// So large that gradients overflow until the scale has been halved several times.
 void overflow_float16(int64_t index, std::span<float> image) {
   if (index % 5 == 0) std::ranges::fill(image, 60.0F);
 }
@@ -378,7 +378,7 @@ TEST_CASE("the loss scale moves on devices as over the host", "[cuda][kvstore]")
 
 namespace {
 
-// A job whose workers' devices are all in one group, without servers: what it leaves behind.
+// Runs a job without servers whose workers' devices are all in one group, and keeps its results.
 struct JobEnded {
   TempDir directory;
   std::vector<std::string> errors;              // by worker
@@ -448,7 +448,7 @@ TEST_CASE("devices of several workers train with the bits of the way over the ho
   }
 }
 
-// The first worker's share has the image that is not a number, and the other's step counts alone.
+// The first worker's share has the image with a NaN; only the other worker's step counts.
 TEST_CASE("a worker that leaves out a step gives no samples to the others' devices", "[cuda][kvstore]") {
   for (const size_t count : {1, 2}) {
     const auto run = [&](bool on_device) {
@@ -463,7 +463,7 @@ TEST_CASE("a worker that leaves out a step gives no samples to the others' devic
   }
 }
 
-// One device, whose thread is the test's: steps given away at once, and held back.
+// One device, which runs in the test's own thread; gradients are handed over at once or held back.
 TEST_CASE("a store on a device trains with the same bits as late as streams may run", "[cuda][kvstore]") {
   for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
     const auto run = [&](bool on_device) {
@@ -477,7 +477,7 @@ TEST_CASE("a store on a device trains with the same bits as late as streams may 
 
 namespace {
 
-// Steps of a lone worker with one device, batch after batch, as the trainer makes them.
+// Steps of a single worker with one device, batch after batch, as the trainer makes them.
 class DeviceSteps {
  public:
   static constexpr int64_t kBatches = 4;
@@ -536,7 +536,7 @@ size_t graphs(const cuda::emulator::Session& session) {
 
 }  // namespace
 
-// The default of float16, and the others: the device decides whether the step counts, and moves the loss scale.
+// The default of float16 and other settings: the device decides whether the step counts and adjusts the loss scale.
 TEST_CASE("a step on one device is one graph for which the host waits once", "[cuda][kvstore]") {
   struct Way {
     Type type;
@@ -570,14 +570,14 @@ TEST_CASE("an announced batch is copied beside the step before it", "[cuda][kvst
     const cuda::emulator::LateStreams late;
     const cuda::emulator::Session of_beside;
     REQUIRE(beside.run(step, step != 3));
-    // The first batch, and after step 3 the one that nobody announced, come with their own step.
+    // The first batch, and the one after step 3, which was not announced, are copied in their own step.
     const size_t own = step == 0 || step == 4 ? 1 : 0, next = step != 3 ? 1 : 0;
     CHECK(copies_to_device(of_beside, beside.image_bytes()) == own + next);
     CHECK(beside.probabilities() == expected);
   }
 }
 
-// As for every other device (test/train/allocation_test.cc); what the emulated driver takes is its own.
+// Like test/train/allocation_test.cc for other devices. Allocations of the emulated driver are not counted.
 TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") {
   const auto backend = cuda::test::emulated_backend();
   const graph::Graph graph = toy_network();

@@ -9,7 +9,7 @@ namespace {
 
 using graph::BatchNorm;
 
-// The numbers of one case, as stored, and what the reference makes of them in float64.
+// One case. The reference computes its truth in float64 from the numbers as they are stored.
 struct Setting {
   Type type;
   Extent e;
@@ -37,7 +37,7 @@ struct Truth {
   Floats moving_mean, moving_var;
 };
 
-// y_stored: the sign that the backward pass takes is that of the stored output.
+// y_stored: the backward pass uses the signs of the stored output.
 Truth truth_of(const Setting& s, const Numbers& n, const Floats& y_stored) {
   const auto c = static_cast<size_t>(s.e.c);
   Truth t{.y = std::vector<double>(s.e.count()),
@@ -72,7 +72,7 @@ BatchNormBackward backward_of(const Setting& s, const float* gamma, const float*
           .beta = beta};
 }
 
-// Forward and backward on the emulated device; all results in the order of Result.
+// Runs forward and backward on the emulated device; returns all results in the order of Result.
 Results run(const Setting& s, const Numbers& n) {
   const int64_t rows = pixels(s.e), c = s.e.c;
   const Map x(s.type, s.e, n.x, s.lie), y(s.type, s.e, s.lie), dy(s.type, s.e, n.dy), dx(s.type, s.e, n.add, s.lie);
@@ -124,7 +124,7 @@ Results run(const Setting& s, const Numbers& n) {
           dx.get(),   dgamma.get(),  dbeta.get(),       dskip.get()};
 }
 
-// Bounds as exec/rounding.cc has them: the stored type adds its rounding, the statistics are float32 in any case.
+// The bounds are those of exec/rounding.cc: the stored type adds its rounding, and the statistics are always float32.
 void check(const Setting& s, const Numbers& n, const Results& r) {
   const Truth t = truth_of(s, n, r[kY]);
   const double m = static_cast<double>(pixels(s.e)), sums = tolerance(Type::kFloat32, m);
@@ -152,7 +152,7 @@ std::vector<Extent> batch_extents() {
 TEST_CASE("batch norm is the reference's in every type, forward and backward", "[cuda]") {
   for (const Type type : kTypes) {
     for (const Extent& e : batch_extents()) {
-      if (pixels(e) == 1) continue;                         // one number a channel: see below
+      if (pixels(e) == 1) continue;                         // one number per channel: see below
       if (e.c >= 1000 && type != Type::kFloat16) continue;  // thousands of emulated barriers
       for (const Lie& lie : kLies) {
         if (e.count() > 10000 && lie.gap + lie.skew > 0) continue;
@@ -181,7 +181,7 @@ TEST_CASE("batch norm with a shortcut and a relu behind it", "[cuda]") {
   }
 }
 
-// Far from zero a sum of squares would lose everything: at mean 1000 all seven digits.
+// Far from zero a sum of squares would lose all accuracy: at mean 1000 all seven digits.
 TEST_CASE("the variance survives a mean far above it", "[cuda]") {
   for (const double mean : {30.0, 1000.0}) {
     const Setting s{.type = Type::kFloat32, .e = {4, 24, 20, 20}, .op = {.fix_gamma = false}, .mean = mean};
@@ -189,7 +189,7 @@ TEST_CASE("the variance survives a mean far above it", "[cuda]") {
     const Results r = run(s, n);
     const Truth t = truth_of(s, n, r[kY]);
     CHECK(error_of(r[kInvStd], t.inv_std) <= 1e-5);
-    // The mean is a float: half of its last place is an error of y.
+    // The mean is a float, so y has an error of half a unit in the mean's last place.
     CHECK(error_of(r[kY], t.y) <= std::max(1e-5, mean * 0x1p-23));
     CHECK(error_of(r[kDx], t.dx) <= std::max(1e-5, mean * 0x1p-23));
   }
@@ -212,7 +212,7 @@ TEST_CASE("the sign of the relu is the same from the output and from the input",
   for (const Type type : kTypes) {
     const Setting s{.type = type, .e = {4, 24, 9, 9}, .op = {.fix_gamma = false}, .relu = true};
     Numbers n(s);
-    n.gamma[0] = 1e-12f;  // outputs that are positive, but zero once they are stored as float16
+    n.gamma[0] = 1e-12f;  // makes outputs that are positive but become zero when stored as float16
     n.beta[0] = 0;
     const Results by_input = run(s, n);
     Setting with_skip = s;

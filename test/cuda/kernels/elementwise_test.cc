@@ -7,7 +7,7 @@ namespace dtrain::cuda::test {
 
 namespace {
 
-// Every type, extent and lie of the first operand; `check(type, extent, lie)`.
+// Calls check(type, extent, lie) for every type, extent and memory placement of the first operand.
 template <class Check>
 void for_each_case(Check&& check) {
   for (const Type type : kTypes) {
@@ -43,7 +43,7 @@ TEST_CASE("a sum of up to 8 sources is that of their numbers, in order", "[cuda]
           for (const Floats& x : values) sources.emplace_back(type, e, x, sources.empty() ? lie : Lie{});
           std::vector<In> in;
           for (const Map& source : sources) in.push_back(source.in());
-          const Map y(type, e, count == 1 ? Lie{} : lie);  // one source: a slice is taken out of a map
+          const Map y(type, e, count == 1 ? Lie{} : lie);  // with one source, this copies a slice out of a map
           sum({.type = type, .rows = pixels(e), .channels = e.c, .sources = in, .y = y.out(), .relu = relu}, nullptr);
           REQUIRE(y.gaps_are_untouched());
           return Results{y.get()};
@@ -54,7 +54,7 @@ TEST_CASE("a sum of up to 8 sources is that of their numbers, in order", "[cuda]
   });
 }
 
-// The limits on grids are reached by maps of a million threads and more: there a thread takes several pixels.
+// Maps of a million threads and more reach the limits on grids, so that a thread processes several pixels.
 TEST_CASE("maps larger than a grid are done whole", "[cuda]") {
   const Extent e{1, 2048, 66, 66};
   const Lie slice{.gap = 8, .skew = 8};

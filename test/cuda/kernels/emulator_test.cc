@@ -1,4 +1,4 @@
-// The emulator itself: it must find what it is there to find.
+// Tests the emulator itself: it must detect the errors that it exists to detect.
 #include "emulator.h"
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 64;
 
-// y[i] = x of the thread on the other side of the block, by way of shared memory; with and without the barrier.
+// y[i] = x of the thread on the opposite side of the block, through shared memory; with and without the barrier.
 template <bool Barrier>
 void mirror_kernel(const float* x, float* y) {
   __shared__ float memory[kThreads];
@@ -32,7 +32,7 @@ void half_shuffles_kernel(float* y) {
   if (threadIdx.x % 2 == 0) y[threadIdx.x] = __shfl_xor_sync(0xffffffff, 1.0f, 1);
 }
 
-// Each block takes what the one before left: a dependence that a grid does not have.
+// Each block reads the result of the previous one, a dependence that a grid does not guarantee.
 void chain_kernel(float* y) {
   y[blockIdx.x + 1] = y[blockIdx.x] + 1;
 }
@@ -114,7 +114,7 @@ TEST_CASE("launches that a device would refuse are refused, others recorded", "[
   CHECK(session.records()[0].bytes == 64);
 }
 
-// Rounding as the device's: values of the formats' definitions.
+// Rounds like the device; the values follow from the definitions of the formats.
 TEST_CASE("numbers are stored to the nearest, ties to even", "[cuda]") {
   const auto half = [](float x) { return __half2float(__float2half_rn(x)); };
   CHECK(half(2049) == 2048);

@@ -38,7 +38,7 @@ data::AugmentOptions options_for(const Extent& e, bool mean_image) {
   return options;
 }
 
-// What the augmenter makes of the same pictures on the host, NCHW.
+// The augmenter's result for the same pictures on the host, NCHW.
 Floats augmented(const Pictures& p, data::AugmentOptions options) {
   Floats all;
   for (size_t i = 0; i < p.images.size(); i++) {
@@ -53,7 +53,7 @@ Floats augmented(const Pictures& p, data::AugmentOptions options) {
   return all;
 }
 
-// NCHW to NHWC with zeros for the channels that there are not.
+// NCHW to NHWC, with zeros for the additional channels.
 Floats stored_order(const Extent& e, int64_t stored, const Floats& planar) {
   Floats out(static_cast<size_t>(pixels(e) * stored));
   int64_t pixel = 0;

@@ -6,7 +6,7 @@ namespace dtrain::cuda::test {
 
 namespace {
 
-// A table's arrays in the device's memory.
+// A table's arrays in device memory.
 template <class T>
 class DeviceList {
  public:
@@ -42,7 +42,7 @@ Floats stored_order(const Weights& w, const Floats& canonical) {
   return out;
 }
 
-// All of kWeights, both ways, in one launch each.
+// Converts all of kWeights in both directions, with one launch each.
 Results there_and_back(Type type, const Results& canonical, float factor) {
   std::vector<Array> from, stored, back;
   std::vector<WeightTensor> there_list, back_list;
@@ -125,7 +125,7 @@ TEST_CASE("maps become planes, as Flatten orders them, and maps again", "[cuda]"
   }
 }
 
-// More images than a grid has blocks for: a block's tile is used again.
+// More images than a grid has blocks, so a block reuses its tile.
 TEST_CASE("many small maps become planes", "[cuda]") {
   const Extent e{2300, 5, 2, 2};
   const Floats x = integers(e.count(), 1);

@@ -11,7 +11,7 @@ namespace {
 
 using graph::Pooling;
 
-// The shape rules are the graph's own. Nothing where it refuses the windows.
+// Uses the graph's own shape rules; nullopt if they reject the windows.
 std::optional<PoolingShape> shape_of(const Pooling& op, const Extent& e) {
   graph::Graph g;
   g.add("data", graph::Input{}, {});
@@ -31,7 +31,7 @@ std::optional<PoolingShape> shape_of(const Pooling& op, const Extent& e) {
   return s;
 }
 
-// Windows of the networks and all the rules, on square and other maps.
+// The windows of the networks, and all rounding and divisor rules, on square and other maps.
 std::vector<Pooling> all_poolings() {
   std::vector<Pooling> ops;
   for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
@@ -89,7 +89,7 @@ Results run(const Pooling& op, const PoolingShape& s, Type type, const Extent& e
   return {y.get(), dx.get()};
 }
 
-// Sums run in the reference's order, so even those that round give its bits, rounded once more where they are stored.
+// Sums have the reference's order, so even inexact ones give the reference's bits, rounded once more when stored.
 void check(const Pooling& op, const Extent& e, Type type, Lie lie, bool whole) {
   const std::optional<PoolingShape> s = shape_of(op, e);
   if (!s) return;
@@ -140,7 +140,7 @@ TEST_CASE("pooling on the networks' own maps", "[cuda]") {
     check(square(Pooling::Kind::kAverage, 3, 1, 1), {1, 320, 14, 14}, type, {}, false);
     check(square(Pooling::Kind::kAverage, 7, 1, 0), {2, 1024, 7, 7}, type, {}, false);
     check({.kind = Pooling::Kind::kAverage, .global = true}, {2, 2048, 7, 7}, type, {}, false);
-    check({.kind = Pooling::Kind::kMax, .global = true}, {2, 64, 17, 17}, type, {}, true);  // 4 bytes an index
+    check({.kind = Pooling::Kind::kMax, .global = true}, {2, 64, 17, 17}, type, {}, true);  // 4 bytes per index
   }
 }
 

@@ -58,7 +58,7 @@ TEST_CASE("the softmax and its gradient are the reference's", "[cuda]") {
   }
 }
 
-// The only difference is the loss scale, which is a power of two: the reference's float32 arithmetic, to the bit.
+// The loss scale, a power of two, is the only difference, so the bits equal those of the reference in float32.
 TEST_CASE("the gradient of given probabilities has the reference's bits", "[cuda]") {
   const Rows rows{4, 10};
   const Floats p = rounded(Type::kFloat32, normals(40, 3)), labels = labels_of(rows);

@@ -1,5 +1,5 @@
-// What the tests of kernels share: tensors in the emulated device's memory, numbers for them, how far a result may be
-// off, and every operation run in several orders of its threads.
+// Shared by the tests of kernels: tensors in emulated device memory, values for them, tolerances, and running every
+// operation in several thread orders.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,13 +25,13 @@ using Results = std::vector<Floats>;
 
 inline constexpr Type kTypes[] = {Type::kFloat32, Type::kFloat16, Type::kBfloat16};
 
-// Half the distance of 1 and the next number.
+// Half the distance between 1 and the next larger number.
 inline double unit_roundoff(Type type) {
   return type == Type::kFloat32 ? 0x1p-24 : type == Type::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
 
-// The largest normalised error of numbers that are sums of `length` terms in float32 (exec/rounding.cc has the same
-// formula and says why), stored in `type`.
+// The largest normalized error of sums of `length` float32 terms that are stored in `type`. exec/rounding.cc has the
+// same formula and its reasons.
 inline double tolerance(Type type, double length) {
   return (type == Type::kFloat32 ? 0 : unit_roundoff(type)) + 0x1p-24 * (8 + 2 * std::sqrt(length));
 }
@@ -52,7 +52,7 @@ inline float take(Type type, const void* memory, int64_t i) {
   return 0;
 }
 
-// What is left of numbers in a type.
+// The values after being stored in `type`.
 inline Floats rounded(Type type, Floats values) {
   for (float& value : values) {
     put(type, &value, 0, value);
@@ -61,7 +61,8 @@ inline Floats rounded(Type type, Floats values) {
   return values;
 }
 
-// An array on the device: `count` numbers, `skew` elements behind an aligned address, and nothing after them.
+// An array on the device: `count` numbers that start `skew` elements after an aligned address, with no memory after
+// them.
 class Array {
  public:
   Array(Type type, int64_t count, int64_t skew = 0)
@@ -91,14 +92,14 @@ inline Array floats(const Floats& values) {
   return {Type::kFloat32, values};
 }
 
-// How a map lies in memory.
+// How a map is placed in memory.
 struct Lie {
-  int64_t gap = 0;   // elements between one pixel and the next: a slice of a concatenation
-  int64_t skew = 0;  // elements behind an aligned address
+  int64_t gap = 0;   // elements between two pixels, as in a slice of a Concat
+  int64_t skew = 0;  // elements after an aligned address
 };
 inline constexpr Lie kLies[] = {{}, {.gap = 8, .skew = 8}, {.gap = 3}, {.skew = 1}};
 
-// A map on the device, NHWC; outside as the reference has it, NCHW.
+// A map on the device in NHWC; set() and get() use the reference's order, NCHW.
 class Map {
  public:
   Map(Type type, const Extent& e, Lie lie = {})
@@ -115,7 +116,7 @@ class Map {
     visit([&](int64_t i, size_t j) { values[j] = take(array_.type(), array_.data(), i); });
     return values;
   }
-  // Whether nothing was written between the pixels.
+  // Whether the elements between the pixels were not written to.
   [[nodiscard]] bool gaps_are_untouched() const {
     Floats left = array_.get();
     visit([&](int64_t i, size_t) { left[static_cast<size_t>(i)] = kUntouched; });
@@ -148,7 +149,8 @@ inline int64_t pixels(const Extent& e) {
   return e.n * e.h * e.w;
 }
 
-// Whole numbers in -4 .. 4, of which sums are exact; and numbers around `mean` with deviation 1.
+// integers: whole numbers in -4 .. 4, whose sums are exact. normals: normally distributed around `mean` with deviation
+// 1.
 inline Floats integers(size_t count, uint64_t seed) {
   RandomStream random(seed, Use::kTest);
   Floats values(count);
@@ -178,8 +180,8 @@ inline bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Runs an operation in the order of several seeds: `run` makes its tensors anew and returns all that it computed. The
-// bits must be the same; they are returned.
+// Runs an operation in the orders of several seeds. `run` makes its tensors anew and returns everything that it
+// computed. All orders must give the same bits, which are returned.
 template <class Run>
 std::vector<Floats> in_all_orders(Run&& run) {
   std::vector<Floats> first;
@@ -194,7 +196,7 @@ std::vector<Floats> in_all_orders(Run&& run) {
   return first;
 }
 
-// Maps of Inception's and ResNet's layers, and such as fit nothing.
+// Maps of Inception's and ResNet's layers, and maps with odd sizes.
 inline std::vector<Extent> map_extents() {
   return {{2, 64, 14, 14}, {2, 24, 7, 5},  {1, 2048, 2, 2}, {2, 96, 7, 7},   {3, 160, 4, 4}, {3, 8, 9, 9},
           {2, 3, 13, 11},  {1, 1, 28, 28}, {4, 10, 1, 1},   {2, 1000, 1, 1}, {5, 1, 1, 1},   {2, 320, 7, 7}};

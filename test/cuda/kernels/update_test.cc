@@ -7,7 +7,7 @@ namespace dtrain::cuda::test {
 
 namespace {
 
-// A network's worth of tensors of all lengths, types and alignments.
+// Tensors with lengths, types and alignments as different as those of a network.
 struct Parameter {
   int64_t count;
   Type gradient, copy;
@@ -113,7 +113,7 @@ Results device_steps(const optim::OptimizerSpec& spec) {
   return network.results();
 }
 
-// The same by optim, whose gradients are those that the device's types hold, without the scale.
+// The same steps with optim, whose gradients are those of the device's types without the loss scale.
 Results host_steps(const optim::OptimizerSpec& spec) {
   Results all;
   Network network(spec);
@@ -220,9 +220,9 @@ TEST_CASE("the loss scale halves after an overflow and doubles after enough good
   for (int i = 0; i < 3; i++) step(false);
   CHECK(scale.scale == 16);
   for (int i = 0; i < 3; i++) step(false);
-  CHECK(scale.scale == 16);  // the most
+  CHECK(scale.scale == 16);  // the maximum
   for (int i = 0; i < 6; i++) step(true);
-  CHECK(scale.scale == 1);  // the least
+  CHECK(scale.scale == 1);  // the minimum
   CHECK(scale.skipped == 7);
 }
 

@@ -1,4 +1,4 @@
-// bfloat16: the upper half of a float, to the nearest, ties to even, as the device converts.
+// bfloat16: the upper half of a float, rounded to nearest, ties to even, as the device converts.
 #pragma once
 
 #include <cstdint>

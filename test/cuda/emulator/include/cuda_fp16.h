@@ -1,4 +1,4 @@
-// float16 by the compiler's own type: to the nearest, ties to even, as the device converts.
+// float16 with the compiler's own type: rounded to nearest, ties to even, as the device converts.
 #pragma once
 
 struct __half {

@@ -1,4 +1,4 @@
-// The part of CUDA's C++ that lib/cuda/kernels is written in, for a compiler of the host. emulator.h says what for.
+// The part of CUDA's C++ that lib/cuda/kernels uses, for a host compiler. See emulator.h.
 #pragma once
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// A block runs at a time in a thread of the host, so that what its threads share may outlive it.
+// One block at a time runs in a host thread, so static variables can serve as the block's shared memory.
 #define __shared__ static thread_local
 
 struct dim3 {
@@ -25,7 +25,7 @@ extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 void __syncthreads();
 
 namespace dtrain::cuda::emulator {
-// What lane (this one ^ lane_mask) gives in the same call. All 32 lanes of the warp take part.
+// Returns the value that lane (this one ^ lane_mask) passes in the same call. All 32 lanes of the warp must call this.
 uint32_t exchange(unsigned mask, uint32_t bits, int lane_mask);
 }  // namespace dtrain::cuda::emulator
 

@@ -1,5 +1,5 @@
-// What lib/cuda uses of the CUDA runtime, for programs of the host: memory is the heap, streams run at once or late.
-// emulator.h says what all this is for.
+// The part of the CUDA runtime that lib/cuda uses, for host programs: device memory is the heap, and streams run at
+// once or late. See emulator.h.
 #pragma once
 
 #include <cstddef>
