@@ -19,8 +19,8 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 
 class Log {
  public:
-  // Lines go to stderr with the prefix "Node[<node>]"; node is a worker's rank, or "scheduler", "server 0". `terminal` is
-  // the environment's TERM, for live(); without it, live lines are plain text.
+  // Lines go to stderr with the prefix "Node[<node>]"; node is a worker's rank, or "scheduler", "server 0". `terminal`
+  // is the environment's TERM, for live(); without it, live lines are plain text.
   static Log to_stderr(std::string node, int verbosity = 0, std::string_view terminal = {});
   // Discards everything below kError and counts the rest: what tests use. An unexpected error fails a test.
   static Log silent();
