@@ -22,6 +22,8 @@ constexpr milliseconds kRetryFirst{100};
 constexpr milliseconds kRetryLast{1'000};
 constexpr milliseconds kStartSlack{10'000};  // the scheduler's own limit, which names who is missing, comes first
 constexpr milliseconds kGoodbye{2'000};
+constexpr milliseconds kPrepareMax =
+    std::chrono::hours(24 * 30);  // gRPC takes no infinite deadline together with retries
 
 proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation) {
   proto::JoinRequest message;
@@ -35,6 +37,7 @@ proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation)
   message.set_attempt(request.attempt);
   message.set_records_train(request.records_train);
   message.set_records_val(request.records_val);
+  message.set_lacks_index(request.lacks_index);
   return message;
 }
 
@@ -62,20 +65,20 @@ class Client final : public ControlClient {
         stub_(proto::Scheduler::NewStub(channel_)),
         line_(options_, *stub_, gate_, waits_, log_, [this](const Error& error) { on_line_failure(error); }) {}
 
-  Result<JoinReply> join(const JoinRequest& request) override {
-    const Waits::Wait wait(waits_, [this] { return "all processes to join at " + to_text(options_.scheduler); });
-    DT_TRY(const proto::JoinReply message, call_join(to_proto(request, options_.incarnation)), "joining the job at {}",
-           to_text(options_.scheduler));
-    JoinReply reply = from_proto(message);
-    {
-      const std::lock_guard lock(mutex_);
-      rank_ = reply.rank;
-      workers_ = static_cast<uint32_t>(reply.of(Role::kWorker).size());
-      joined_ = true;
-      if (stop_requested_) line_.request_stop();
+  Result<JoinReply> join(const JoinRequest& request, const Prepare& prepare) override {
+    proto::JoinRequest message = to_proto(request, options_.incarnation);
+    DT_TRY(proto::JoinReply reply, first_join(message));
+    if (reply.prepare()) {
+      Records records;
+      if (prepare) {
+        DT_TRY(records, prepare());
+      }
+      message.set_records_train(records.train);
+      message.set_records_val(records.val);
+      message.set_prepared(true);
+      DT_TRY(reply, second_join(message));
     }
-    line_.start(message.scheduler());
-    return reply;
+    return from_proto(reply);
   }
 
   void on_failure(std::function<void(const Error&)> callback) override { callback_ = std::move(callback); }
@@ -187,6 +190,30 @@ class Client final : public ControlClient {
       changed_.wait_until(lock, std::min(Clock::now() + pause, give_up), [this] { return why_not().has_value(); });
       pause = std::min(2 * pause, kRetryLast);
     }
+  }
+
+  // From its answer on this process is a member of the job.
+  Result<proto::JoinReply> first_join(const proto::JoinRequest& request) {
+    const Waits::Wait wait(waits_, [this] { return "all processes to join at " + to_text(options_.scheduler); });
+    DT_TRY(proto::JoinReply reply, call_join(request), "joining the job at {}", to_text(options_.scheduler));
+    {
+      const std::lock_guard lock(mutex_);
+      rank_ = reply.rank();
+      workers_ = static_cast<uint32_t>(from_proto(reply).of(Role::kWorker).size());
+      joined_ = true;
+      if (stop_requested_) line_.request_stop();
+    }
+    line_.start(reply.scheduler());
+    return reply;
+  }
+
+  // Heartbeats tell whether the others are alive: this wait needs no limit of its own, and indexing has none.
+  Result<proto::JoinReply> second_join(const proto::JoinRequest& request) {
+    const Waits::Wait wait(waits_, [] { return std::string("all workers to open their data"); });
+    const auto call = [&](grpc::ClientContext& context, proto::JoinReply& reply) {
+      return stub_->Join(&context, request, &reply);
+    };
+    return repeat<proto::JoinReply>(kPrepareMax, Clock::now() + kPrepareMax, call);
   }
 
   Result<proto::JoinReply> call_join(const proto::JoinRequest& request) {

@@ -34,9 +34,16 @@ class ControlClient : public kvstore::Coordinator {
   // Does not connect yet. `waits` must outlive it.
   static std::unique_ptr<ControlClient> create(ControlOptions options, Waits& waits, Log log);
 
-  // Returns when everybody has joined. Tries again while the scheduler cannot be reached, until start_timeout
-  // (Code::kStartup). kUsage: other flags, rank taken. kDenied: token, build. kPreempted: after request_stop.
-  virtual Result<JoinReply> join(const JoinRequest& request) = 0;
+  // Called at most once, by join, if a worker of the job lacks an index. By then everybody has joined, rank() and
+  // workers() are known, and the workers may call sum(); start_timeout does not count any more. Null: nothing to do, as
+  // for servers.
+  using Prepare = std::function<Result<Records>()>;
+
+  // Returns when everybody has joined and is prepared. Tries again while the scheduler cannot be reached, until
+  // start_timeout (Code::kStartup). kUsage: other flags, rank taken. kDenied: token, build. kPreempted: after
+  // request_stop.
+  virtual Result<JoinReply> join(const JoinRequest& request, const Prepare& prepare) = 0;
+  Result<JoinReply> join(const JoinRequest& request) { return join(request, nullptr); }
 
   // Called at most once, on the heartbeat thread, when the job has failed for this process: another one was lost or has
   // failed, or the scheduler went silent (kSchedulerLost, after the grace). All waits here return the same error. Set

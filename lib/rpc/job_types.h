@@ -32,6 +32,13 @@ struct JoinRequest {
   uint32_t attempt = 0;
   uint64_t records_train = 0;  // workers: of their data set
   uint64_t records_val = 0;
+  bool lacks_index = false;  // workers: a record file has no index, so the numbers of records are not known yet
+};
+
+// What a worker says of its data when it is prepared.
+struct Records {
+  uint64_t train = 0;
+  uint64_t val = 0;
 };
 
 struct JoinReply {

@@ -215,10 +215,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     // It asks again while the first call still seems to stand: that one is dead.
     if (JoinCall* old = take_join(incarnation)) old->refuse(grpc::Status::CANCELLED);
     joining_[incarnation] = {call, request};
-    log_.info("join role={} rank={} host={} addr={} incarnation={:016x} attempt={}",
-              request.role() == proto::ROLE_WORKER ? "worker" : "server",
-              request.has_want_rank() ? std::to_string(request.want_rank()) : "any", request.host(),
-              request.address().empty() ? peer : request.address(), incarnation, request.attempt());
+    if (!request.prepared()) log_join(request, peer);
     membership::Join event;
     event.incarnation = incarnation;
     event.role = role_of(request.role());
@@ -226,7 +223,16 @@ class Driver final : public Scheduler, private SchedulerCalls {
     event.job_text = request.job_text();
     event.records_train = request.records_train();
     event.records_val = request.records_val();
+    event.lacks_index = request.lacks_index();
+    event.prepared = request.prepared();
     on(event);
+  }
+
+  void log_join(const proto::JoinRequest& request, const std::string& peer) const {
+    log_.info("join role={} rank={} host={} addr={} incarnation={:016x} attempt={}",
+              request.role() == proto::ROLE_WORKER ? "worker" : "server",
+              request.has_want_rank() ? std::to_string(request.want_rank()) : "any", request.host(),
+              request.address().empty() ? peer : request.address(), request.incarnation(), request.attempt());
   }
 
   void barrier(BarrierCall* call, const proto::BarrierRequest& request) {
@@ -265,7 +271,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (!up.has_heartbeat()) return;
     send_alive(stream);
     on(membership::Heartbeat{incarnation});
-    if (!member) return;
+    if (!member || !complete_) return;
     const std::lock_guard lock(mutex_);
     pulses_[*member] = to_pulse(up.heartbeat());
   }
@@ -305,6 +311,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (options_.finish_job) job = options_.finish_job(joined_);
     if (!job) return on(membership::StartFailed{job.error().code, job.error().message});
     job_text_ = std::move(job->text);
+    complete_ = true;
     log_table();
     on(membership::Ready{std::move(job->stops_with)});
   }
@@ -319,15 +326,26 @@ class Driver final : public Scheduler, private SchedulerCalls {
     log_.verbose(1, "table{}", text);
   }
 
+  void carry_out(const membership::Prepare& prepare) {
+    JoinCall* call = take_join(prepare.node.incarnation);
+    if (call == nullptr) return;
+    proto::JoinReply reply = reply_to(prepare.node);
+    reply.set_prepare(true);
+    for (uint32_t rank = 0; rank < options_.membership.workers; rank++) {
+      proto::Node* worker = reply.add_nodes();
+      worker->set_role(proto::ROLE_WORKER);
+      worker->set_rank(rank);
+    }
+    call->answer(std::move(reply));
+  }
+
   void carry_out(const membership::Admit& admit) {
     JoinCall* call = take_join(admit.node.incarnation);
     if (call == nullptr) return;
-    proto::JoinReply reply;
-    reply.set_rank(admit.node.member.rank);
+    proto::JoinReply reply = reply_to(admit.node);
     reply.set_job_text(job_text_);
     reply.set_records_train(joined_.records_train);
     reply.set_records_val(joined_.records_val);
-    reply.set_scheduler(incarnation_);
     for (const Node& node : joined_.nodes) {
       proto::Node* one = reply.add_nodes();
       one->set_role(role_of(node.member.role));
@@ -336,6 +354,13 @@ class Driver final : public Scheduler, private SchedulerCalls {
       one->set_address(node.address);
     }
     call->answer(std::move(reply));
+  }
+
+  proto::JoinReply reply_to(const membership::Node& node) const {
+    proto::JoinReply reply;
+    reply.set_rank(node.member.rank);
+    reply.set_scheduler(incarnation_);
+    return reply;
   }
 
   void carry_out(const membership::Refuse& refusal) {
@@ -435,6 +460,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   uint64_t barrier_seq_ = 0;                                // of the open one
   Joined joined_;
   std::string job_text_;
+  bool complete_ = false;  // job_text_ is; before that nobody trains
   bool outcome_reached_ = false;
   bool stopped_ = false;
 

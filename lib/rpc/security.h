@@ -12,7 +12,7 @@
 namespace dtrain::rpc {
 
 // Changes when a message or its meaning does (proto/, kvstore/wire.h).
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // PEM texts. Both sides show a certificate, and accept one that the authority has signed.
 struct Tls {

@@ -129,14 +129,7 @@ std::optional<Refuse> Machine::objection(const Join& join) const {
 }
 
 void Machine::handle(const Join& event, Out& out) {
-  if (Process* process = known(event.incarnation)) {
-    process->heard_ms = now_ms_;
-    process->closed_ms.reset();
-    if (phase_ == Phase::kFailing) out.push_back(Refuse{event.incarnation, failure_.code, failure_.message});
-    // The answer was lost on the way: give it again. Before the start there is no answer yet.
-    if (started() && phase_ != Phase::kFailing) out.push_back(Admit{{member_of(*process), event.incarnation}});
-    return;
-  }
+  if (Process* process = known(event.incarnation)) return repeat_join(event, *process, out);
   if (auto refusal = objection(event)) {
     out.push_back(std::move(*refusal));
     return;
@@ -150,6 +143,24 @@ void Machine::handle(const Join& event, Out& out) {
   process.arrival = arrivals_++;
   process.heard_ms = now_ms_;
   start_if_complete(out);
+}
+
+void Machine::repeat_join(const Join& event, Process& process, Out& out) {
+  process.heard_ms = now_ms_;
+  process.closed_ms.reset();
+  const Node node{member_of(process), event.incarnation};
+  if (phase_ == Phase::kFailing) {
+    out.push_back(Refuse{event.incarnation, failure_.code, failure_.message});
+  } else if (phase_ == Phase::kPreparing && event.prepared) {
+    process.join.records_train = event.records_train;
+    process.join.records_val = event.records_val;
+    process.join.prepared = true;
+    start_if_prepared(out);
+  } else if (phase_ == Phase::kPreparing) {
+    out.push_back(Prepare{node});
+  } else if (started()) {  // the answer was lost on the way: give it again; before the start there is no answer yet
+    out.push_back(Admit{node});
+  }
 }
 
 void Machine::handle(const Withdraw& event, Out&) {
@@ -181,31 +192,53 @@ void Machine::give_ranks() {
   }
 }
 
-bool Machine::refuse_other_records(Out& out) {
+std::vector<Refuse> Machine::with_other_records() const {
   const auto first = std::ranges::find_if(
       processes_, [](const auto& entry) { return entry.second.join.role == Role::kWorker && entry.second.rank == 0; });
-  if (first == processes_.end()) return false;
+  if (first == processes_.end()) return {};
   const Join& truth = first->second.join;
-  const auto differs = [&](const auto& entry) {
-    const Join& join = entry.second.join;
-    return join.role == Role::kWorker &&
-           (join.records_train != truth.records_train || join.records_val != truth.records_val);
-  };
-  for (const auto& entry : processes_) {
-    if (!differs(entry)) continue;
-    const Join& join = entry.second.join;
-    out.push_back(Refuse{
-        entry.first, Code::kUsage,
-        fmt::format("worker {} has {} training and {} validation records, worker 0 has {} and {}", entry.second.rank,
-                    join.records_train, join.records_val, truth.records_train, truth.records_val)});
+  std::vector<Refuse> refusals;
+  for (const auto& [incarnation, process] : processes_) {
+    const Join& join = process.join;
+    const bool same = join.records_train == truth.records_train && join.records_val == truth.records_val;
+    if (join.role != Role::kWorker || same) continue;
+    refusals.push_back(
+        {incarnation, Code::kUsage,
+         fmt::format("worker {} has {} training and {} validation records, worker 0 has {} and {}", process.rank,
+                     join.records_train, join.records_val, truth.records_train, truth.records_val)});
   }
-  return std::erase_if(processes_, differs) > 0;
+  return refusals;
 }
 
 void Machine::start_if_complete(Out& out) {
   if (joined(Role::kWorker) < settings_.workers || joined(Role::kServer) < settings_.servers) return;
   give_ranks();
-  if (refuse_other_records(out)) return;
+  if (std::ranges::any_of(processes_, [](const auto& entry) { return entry.second.join.lacks_index; })) {
+    phase_ = Phase::kPreparing;
+    phase_since_ms_ = now_ms_;
+    for (auto& [incarnation, process] : processes_) {
+      process.heard_ms = now_ms_;
+      out.push_back(Prepare{{member_of(process), incarnation}});
+    }
+    return;
+  }
+  const std::vector<Refuse> refusals = with_other_records();
+  for (const Refuse& refusal : refusals) {
+    processes_.erase(refusal.incarnation);
+    out.push_back(refusal);
+  }
+  if (refusals.empty()) start(out);
+}
+
+// Whoever has other records than worker 0 ends the job: it is a member by now.
+void Machine::start_if_prepared(Out& out) {
+  if (!std::ranges::all_of(processes_, [](const auto& entry) { return entry.second.join.prepared; })) return;
+  const std::vector<Refuse> refusals = with_other_records();
+  if (!refusals.empty()) return fail_job(refusals.front().code, refusals.front().why, out);
+  start(out);
+}
+
+void Machine::start(Out& out) {
   phase_ = Phase::kStarting;
   phase_since_ms_ = now_ms_;
   Start start;
@@ -227,7 +260,7 @@ void Machine::handle(const Ready& event, Out& out) {
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;
   for (auto& [incarnation, process] : processes_) {
-    process.heard_ms = now_ms_;
+    if (!process.join.prepared) process.heard_ms = now_ms_;  // else it has been watched all the while
     out.push_back(Admit{{member_of(process), incarnation}});
   }
 }
@@ -404,6 +437,9 @@ void Machine::handle(const StopRequested& event, Out& out) {
   if (phase_ == Phase::kGathering || phase_ == Phase::kStarting) {
     return fail_start(Code::kPreempted, fmt::format("{} was asked to stop before the job had started", event.by), out);
   }
+  if (phase_ == Phase::kPreparing) {
+    return fail_job(Code::kPreempted, fmt::format("{} was asked to stop before the job had started", event.by), out);
+  }
   if (phase_ != Phase::kRunning) return;
   stop_requested_ = true;
   phase_ = Phase::kHolding;
@@ -463,6 +499,8 @@ void Machine::handle(const Done& event, Out& out) {
     fail_job(*event.failure, fmt::format("{} failed: {}", who, event.message), out);
   } else if (process->join.role == Role::kServer && phase_ != Phase::kFinishing) {
     fail_job(Code::kPeerLost, fmt::format("{} ended before the workers were done", who), out);
+  } else if (phase_ == Phase::kPreparing) {
+    fail_job(Code::kPeerLost, fmt::format("{} ended before the job had started", who), out);
   }
   settle(out);
 }

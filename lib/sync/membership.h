@@ -62,6 +62,8 @@ struct Join {
   std::string job_text;
   uint64_t records_train = 0;  // size of the worker's data sets; must be the same on all workers
   uint64_t records_val = 0;
+  bool lacks_index = false;  // a worker whose record files lack an index, so that it does not know its records
+  bool prepared = false;     // true in the second join, after Prepare: the records are known
 };
 // The request to join ended before it was answered: the process is gone.
 struct Withdraw {
@@ -131,6 +133,11 @@ struct Start {
   uint64_t records_train = 0;
   uint64_t records_val = 0;
 };
+// All have joined, and a worker lacks an index. Answer the process's join: from now on the process has its rank, is
+// watched, and may enter barriers; it joins a second time when its data is ready. The start timeout no longer runs.
+struct Prepare {
+  Node node;
+};
 // Answer the process's join with the table of nodes and the job.
 struct Admit {
   Node node;
@@ -192,8 +199,8 @@ struct LogMissing {
 struct End {
   std::optional<StopJob> failure;
 };
-using Effect =
-    std::variant<Start, Admit, Refuse, Reject, Tell, ReleaseBarrier, RepeatBarrier, DeclareLost, LogMissing, End>;
+using Effect = std::variant<Start, Prepare, Admit, Refuse, Reject, Tell, ReleaseBarrier, RepeatBarrier, DeclareLost,
+                            LogMissing, End>;
 
 class Machine {
  public:
@@ -203,6 +210,7 @@ class Machine {
   // give the same effects.
   void on(Millis now_ms, const Event& event, std::vector<Effect>& out);
 
+  // Whether processes have ranks and are watched.
   [[nodiscard]] bool started() const { return phase_ != Phase::kGathering && phase_ != Phase::kStarting; }
   [[nodiscard]] bool ended() const { return phase_ == Phase::kEnded; }
   // nullopt before the start and for an unknown process.
@@ -211,6 +219,7 @@ class Machine {
  private:
   enum class Phase {
     kGathering,  // processes join
+    kPreparing,  // Prepare was sent; waiting for the second joins
     kStarting,   // Start was sent; waiting for Ready
     kRunning,
     kHolding,    // Hold was sent; waiting for the workers' answers
@@ -222,7 +231,7 @@ class Machine {
   struct Process {
     Join join;
     uint64_t arrival = 0;
-    uint32_t rank = 0;  // valid from Start on
+    uint32_t rank = 0;  // valid from Prepare or Start on
     Millis heard_ms = 0;
     std::optional<Millis> closed_ms;  // since when its stream is down
     bool gone = false;                // done, or lost
@@ -257,8 +266,11 @@ class Machine {
   [[nodiscard]] uint32_t joined(Role role) const;
   [[nodiscard]] std::vector<Member> missing_members() const;
   void give_ranks();
-  bool refuse_other_records(Out& out);
+  void repeat_join(const Join& event, Process& process, Out& out);
+  [[nodiscard]] std::vector<Refuse> with_other_records() const;
   void start_if_complete(Out& out);
+  void start_if_prepared(Out& out);
+  void start(Out& out);
   void fail_start(Code code, const std::string& message, Out& out);
 
   void fail_job(Code code, const std::string& message, Out& out);

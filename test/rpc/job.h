@@ -53,11 +53,12 @@ class Process {
     client->on_failure([this](const Error& error) { failed.set_value(error); });
   }
   std::future<Result<JoinReply>> join() {
-    return std::async(std::launch::async, [this] { return client->join(request); });
+    return std::async(std::launch::async, [this] { return client->join(request, prepare); });
   }
 
   ControlOptions options;
   JoinRequest request;
+  ControlClient::Prepare prepare;
   Waits waits;
   std::promise<Error> failed;
   std::unique_ptr<ControlClient> client;

@@ -98,6 +98,90 @@ TEST_CASE("another build may join where mixed builds are allowed", "[rpc]") {
   CHECK(within(older.join()).has_value());
 }
 
+// Two workers of which the second lacks an index, and a server. `prepare` is the work of each worker.
+struct Preparing {
+  explicit Preparing(sync::membership::Settings settings,
+                     const std::function<Result<Records>(ControlClient& control)>& prepare)
+      : job(std::move(settings)) {
+    for (uint32_t i = 0; i < 3; i++) {
+      Process& process = job.add(i < 2 ? Role::kWorker : Role::kServer);
+      process.request.want_rank = i < 2 ? i : 0;
+      process.request.lacks_index = i == 1;
+      if (i < 2) process.prepare = [prepare, control = process.client.get()] { return prepare(*control); };
+      joins.push_back(process.join());
+    }
+  }
+
+  Job job;
+  std::vector<std::future<Result<JoinReply>>> joins;
+};
+
+TEST_CASE("workers prepare their data together before the job is complete", "[rpc]") {
+  Preparing all(settings(2, 1), [](ControlClient& control) -> Result<Records> {
+    CHECK(control.workers() == 2);
+    const std::vector<double> mine = {control.rank() == 0 ? 60'000.0 : 0.0};
+    DT_TRY(const std::vector<double> sums, control.sum("the index", mine));
+    return Records{.train = static_cast<uint64_t>(sums[0]), .val = 7};
+  });
+  for (auto& join : all.joins) {
+    const Result<JoinReply> reply = within(std::move(join));
+    INFO((reply ? "" : reply.error().text()));
+    REQUIRE(reply);
+    CHECK(reply->job_text == "network = lenet\nlr = 0.1\nplacement = 0:0:0:4:0\n");
+    CHECK(reply->records_train == 60'000);
+    CHECK(reply->records_val == 7);
+    CHECK(reply->nodes.size() == 3);
+  }
+}
+
+TEST_CASE("a worker that cannot prepare its data ends the start for all, by name", "[rpc]") {
+  Preparing all(settings(2, 1), [](ControlClient& control) -> Result<Records> {
+    if (control.rank() == 0) return fail(Code::kData, "train.rec: no record");
+    DT_TRY_VOID(control.sum("the index", {}));
+    return Records{};
+  });
+  const Result<JoinReply> failed = within(std::move(all.joins[0]));
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().message == "train.rec: no record");
+  all.job[0].client->done(tl::unexpected(failed.error()));
+  for (const size_t other : {1, 2}) {
+    const Result<JoinReply> reply = within(std::move(all.joins[other]));
+    REQUIRE_FALSE(reply);
+    CHECK(reply.error().code == Code::kData);
+    CHECK_THAT(reply.error().message, Contains("worker 0 failed: train.rec: no record"));
+    all.job[other].client->done(tl::unexpected(reply.error()));
+  }
+  const auto outcome = all.job.scheduler->wait(5s);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->error().code == Code::kData);
+}
+
+TEST_CASE("workers that find different numbers of records are told whose", "[rpc]") {
+  Preparing all(settings(2, 1), [](ControlClient& control) { return Records{.train = 50 + control.rank(), .val = 0}; });
+  for (auto& join : all.joins) {
+    const Result<JoinReply> reply = within(std::move(join));
+    REQUIRE_FALSE(reply);
+    CHECK_THAT(reply.error().message, Contains("worker 1 has 51") && Contains("worker 0 has 50"));
+  }
+}
+
+TEST_CASE("a stop while workers prepare their data ends the start", "[rpc]") {
+  Preparing all(settings(2, 1), [&](ControlClient& control) -> Result<Records> {
+    if (control.rank() == 0) {
+      control.request_stop();
+      DT_TRY_VOID(control.wait_finish());  // until it hears what became of that
+    }
+    DT_TRY_VOID(control.sum("the index", {}));
+    return Records{};
+  });
+  for (auto& join : all.joins) {
+    const Result<JoinReply> reply = within(std::move(join));
+    REQUIRE_FALSE(reply);
+    CHECK(reply.error().code == Code::kPreempted);
+    CHECK_THAT(reply.error().message, Contains("worker 0 was asked to stop before the job had started"));
+  }
+}
+
 TEST_CASE("a taken rank, other flags and other records are usage errors that say what differs", "[rpc]") {
   Job job(settings(2, 0));
   Process& first = job.add(Role::kWorker);

@@ -310,6 +310,69 @@ TEST_CASE("a worker's own failure ends the job with its code and text", "[sync][
   CHECK(notices<StopJob>(out)[0].message == "worker 1 failed: record 7 of train.rec is broken");
 }
 
+TEST_CASE("while a worker lacks an index all are members, and no start timeout runs", "[sync][membership]") {
+  Settings short_limit = settings(2, 1);
+  short_limit.start_timeout_ms = 1'000;
+  Conversation c(short_limit);
+  (void)c.say(1, Join{.incarnation = 100, .want_rank = 0, .job_text = "", .lacks_index = true});
+  (void)c.say(1, Join{.incarnation = 101, .want_rank = 1, .job_text = "", .records_train = 50});
+  const auto out = c.say(2, Join{.incarnation = 200, .role = Role::kServer, .want_rank = 0, .job_text = ""});
+  CHECK(all<Prepare>(out).size() == 3);
+  CHECK(all<Start>(out).empty());
+  CHECK(c.machine.started());
+  for (const Incarnation one : {100, 101, 200}) (void)c.say(3, StreamOpened{one});
+  // Its answer was lost on the way: it gets it again.
+  CHECK(all<Prepare>(c.say(4, Join{.incarnation = 101, .want_rank = 1, .job_text = ""})).size() == 1);
+  for (Millis now = 500; now <= 60'000; now += 500) {
+    for (const Incarnation one : {100, 101, 200}) (void)c.say(now, Heartbeat{one});
+    REQUIRE(c.say(now, Tick{}).empty());
+  }
+  // They agree on the indexes.
+  CHECK(all<ReleaseBarrier>(c.say(60'001, BarrierEnter{101, "index", 0, 1})).empty());
+  CHECK(all<ReleaseBarrier>(c.say(60'002, BarrierEnter{100, "index", 0, 1})).size() == 1);
+  const auto prepared = [&](Incarnation one, Role role, uint64_t records) {
+    return c.say(60'003, Join{.incarnation = one,
+                              .role = role,
+                              .job_text = "",
+                              .records_train = records,
+                              .records_val = 0,
+                              .lacks_index = false,
+                              .prepared = true});
+  };
+  CHECK(prepared(200, Role::kServer, 0).empty());
+  CHECK(prepared(100, Role::kWorker, 50).empty());
+  const auto start = all<Start>(prepared(101, Role::kWorker, 50));
+  REQUIRE(start.size() == 1);
+  CHECK(start[0].records_train == 50);
+  CHECK(all<Admit>(c.say(60'004, Ready{})).size() == 3);
+  CHECK(all<Admit>(prepared(101, Role::kWorker, 50)).size() == 1);  // again: its answer was lost
+}
+
+TEST_CASE("what goes wrong before all are prepared ends the job for all", "[sync][membership]") {
+  const auto prepared = [](Incarnation one, uint64_t records) {
+    return Join{.incarnation = one, .job_text = "", .records_train = records, .prepared = true};
+  };
+  // What the survivors are told.
+  const auto stopped_by = [](const std::vector<Event>& events, Millis silence_ms = 0) {
+    Conversation c(settings(2, 0));
+    (void)c.say(1, Join{.incarnation = 100, .want_rank = 0, .job_text = "", .lacks_index = true});
+    (void)c.say(1, Join{.incarnation = 101, .want_rank = 1, .job_text = "", .lacks_index = true});
+    for (const Incarnation one : {100, 101}) (void)c.say(2, StreamOpened{one});
+    std::vector<StopJob> stops;
+    for (const Event& event : events) stops = notices<StopJob>(c.say(3 + silence_ms, event));
+    REQUIRE_FALSE(stops.empty());
+    return fmt::format("{}: {}", code_name(stops[0].code), stops[0].message);
+  };
+  CHECK_THAT(stopped_by({prepared(100, 60), prepared(101, 50)}),
+             Catch::Contains("worker 1 has 50") && Catch::Contains("worker 0 has 60"));
+  CHECK_THAT(stopped_by({Done{100, Code::kData, "train.rec: no record begins here", 0}}),
+             Catch::Contains("worker 0 failed: train.rec"));
+  CHECK_THAT(stopped_by({Done{101, std::nullopt, "", 0}}),
+             Catch::Contains("worker 1 ended before the job had started"));
+  CHECK_THAT(stopped_by({StopRequested{"worker 1"}}), Catch::Contains("worker 1 was asked to stop before"));
+  CHECK_THAT(stopped_by({Heartbeat{101}, Tick{}}, 20'000), Catch::Contains("worker 0 was lost: silent for"));
+}
+
 // ---- Simulation: the machine and a whole job around it, in virtual time. The weather is drawn from a seed.
 namespace {
 
@@ -333,7 +396,8 @@ struct Outcome {
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, Weather weather) : random_(seed, Use::kSimulation), weather_(weather) {
+  Simulation(uint64_t seed, Weather weather)
+      : random_(seed, Use::kSimulation), weather_(weather), one_lacks_index_(seed % 3 == 0) {
     workers_ = static_cast<uint32_t>(1 + random_.below(5));
     servers_ = static_cast<uint32_t>(random_.below(3));
     epochs_ = static_cast<uint64_t>(random_.below(6));
@@ -383,6 +447,7 @@ class Simulation {
     bool waits_at_gate = false;
     std::optional<uint64_t> stop_after = {};
     bool failed = false;
+    bool prepared = false, trains = false;
   };
   struct Timed {
     Millis when;
@@ -406,7 +471,9 @@ class Simulation {
     send_from(p, Join{.incarnation = incarnation(p),
                       .role = is_worker(p) ? Role::kWorker : Role::kServer,
                       .want_rank = is_worker(p) ? p.id : p.id - workers_,
-                      .job_text = ""});
+                      .job_text = "",
+                      .lacks_index = is_worker(p) && one_lacks_index_ && p.id + 1 == workers_,
+                      .prepared = p.prepared});
   }
 
   void tick() {
@@ -558,14 +625,27 @@ class Simulation {
   void carry_out(const Start&) {
     at(0, [this] { send(Ready{stops_with_}); });
   }
+  void become_member(Process& p) {
+    if (std::exchange(p.admitted, true)) return;
+    open_stream(p);
+    heartbeat(p);
+  }
+  // It opens its data, which takes a while, and joins once more.
+  void carry_out(const Prepare& e) {
+    Process& p = of(e.node.incarnation);
+    at(delay(), [this, &p] {
+      become_member(p);
+      at(random_.below(3'000), [this, &p] {
+        p.prepared = true;
+        if (!p.ended) join(p);
+      });
+    });
+  }
   void carry_out(const Admit& e) {
     Process& p = of(e.node.incarnation);
     at(delay(), [this, &p] {
-      if (p.admitted) return;
-      p.admitted = true;
-      open_stream(p);
-      heartbeat(p);
-      if (is_worker(p)) try_begin(p);
+      become_member(p);
+      if (is_worker(p) && !std::exchange(p.trains, true)) try_begin(p);
     });
   }
   void carry_out(const Tell& e) {
@@ -645,6 +725,7 @@ class Simulation {
 
   RandomStream random_;
   Weather weather_;
+  bool one_lacks_index_;  // the last worker: all are prepared before the job starts
   uint32_t workers_ = 1, servers_ = 0;
   uint64_t epochs_ = 0;
   std::vector<uint32_t> stops_with_;             // as in Ready
