@@ -14,7 +14,7 @@ void KillSwitch::reached(uint64_t step) const {
 Result<> Pacer::wait(SteadyTime begin) {
   const SteadyTime end = begin + std::chrono::duration_cast<SteadyTime::duration>(step_min_);
   std::optional<Waits::Wait> open;
-  if (end > std::chrono::steady_clock::now()) open.emplace(waits_, [] { return "pacing by --inject step-ms"; });
+  if (end > std::chrono::steady_clock::now()) open.emplace(waits_, [] { return "pacing by --inject"; });
   std::unique_lock lock(mutex_);
   cancelled_.wait_until(lock, end, [this] { return error_.has_value(); });
   if (error_) return tl::unexpected(*error_);

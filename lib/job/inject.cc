@@ -71,7 +71,7 @@ Result<> read_rule(std::string_view text, Rules<Value>& rules) {
 Result<> read_pace(std::string_view text, Rules<double>& rules) {
   DT_TRY_VOID(read_rule(text, parse_ms, rules));
   const std::optional<ProcessName>& where = rules.back().where;
-  if (where && where->role != Role::kWorker) return fail(Code::kUsage, "{} has no steps to pace", to_text(*where));
+  if (where && where->role != Role::kWorker) return fail(Code::kUsage, "{} has nothing to pace", to_text(*where));
   return {};
 }
 
@@ -98,9 +98,10 @@ Result<> read_one(std::string_view key, std::string_view value, Inject& inject) 
   if (key == "dup") return read_rule(value, inject.dup);
   if (key == "delay") return read_rule(value, inject.delay);
   if (key == "step-ms") return read_pace(value, inject.step_ms);
+  if (key == "index-ms") return read_pace(value, inject.index_ms);
   if (key == "kill") return read_kill(value, inject.kill);
   if (key == "seed") return read_seed(value, inject.seed);
-  return unknown_choice(key, {"drop", "dup", "delay", "step-ms", "kill", "seed"});
+  return unknown_choice(key, {"drop", "dup", "delay", "step-ms", "index-ms", "kill", "seed"});
 }
 
 // The rule of the process, else the one for all.
@@ -135,6 +136,7 @@ Faults Inject::of(const ProcessName& process) const {
           .dup = find(dup, process).value_or(0),
           .delay = find(delay, process).value_or(InjectDelay{}),
           .step_ms = process.role == Role::kWorker ? find(step_ms, process).value_or(0) : 0,
+          .index_ms = process.role == Role::kWorker ? find(index_ms, process).value_or(0) : 0,
           .kill_at = find(kill, process)};
 }
 
@@ -143,6 +145,7 @@ std::vector<ProcessName> Inject::processes() const {
   append_names(drop, names);
   append_names(dup, names);
   append_names(step_ms, names);
+  append_names(index_ms, names);
   append_names(delay, names);
   append_names(kill, names);
   return names;
@@ -172,6 +175,7 @@ std::string format_value(const Inject& inject) {
       },
       parts);
   append("step-ms", inject.step_ms, number, parts);
+  append("index-ms", inject.index_ms, number, parts);
   for (const Inject::Rule<uint64_t>& rule : inject.kill) {
     parts.push_back(fmt::format("kill={}@step:{}", to_text(rule.where.value()), rule.value));
   }

@@ -1,7 +1,8 @@
 // --inject: faults and pacing for tests, as data (distributed.md R-N8). Who carries them out is the transport (drop,
 // dup, delay) and the step loop (step-ms, kill).
 //
-//   drop=P  dup=P  delay=A..Bms  step-ms=MS, each with an optional @ROLE:RANK; seed=N; kill=ROLE:RANK@step:N
+//   drop=P  dup=P  delay=A..Bms  step-ms=MS  index-ms=MS, each with an optional @ROLE:RANK; seed=N;
+//   kill=ROLE:RANK@step:N
 //
 // with commas between them. A rule with a process behind it stands in for the one without, there.
 #pragma once
@@ -27,6 +28,7 @@ struct Faults {
   double drop = 0, dup = 0;              // of each message that it sends, 0 to 1
   InjectDelay delay = {};                // of each message that it sends
   double step_ms = 0;                    // a worker: each of its steps takes at least that long
+  double index_ms = 0;                   // a worker: indexing a record file takes at least that long
   std::optional<uint64_t> kill_at = {};  // it ends itself by SIGKILL at this step
   bool operator==(const Faults&) const = default;
 };
@@ -38,7 +40,7 @@ struct Inject {
     std::optional<ProcessName> where = {};  // nothing: everywhere
     bool operator==(const Rule&) const = default;
   };
-  std::vector<Rule<double>> drop, dup, step_ms;
+  std::vector<Rule<double>> drop, dup, step_ms, index_ms;
   std::vector<Rule<InjectDelay>> delay;
   std::vector<Rule<uint64_t>> kill;  // always with a process
   std::optional<uint64_t> seed;      // of what is drawn; nothing: 0

@@ -286,8 +286,8 @@ std::vector<Row> wire_rows() {
        .later = {"wait", "shrink"}},
       {.name = "inject",
        .value = "RULES",
-       .help = "faults for tests: drop=P, dup=P, delay=A..Bms, step-ms=MS, each with @role:rank or for all; "
-               "kill=role:rank@step:N; seed=N; with commas between them",
+       .help = "faults for tests: drop=P, dup=P, delay=A..Bms, step-ms=MS, index-ms=MS, each with @role:rank or for "
+               "all; kill=role:rank@step:N; seed=N; with commas between them",
        .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
 }

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "base/step_faults.h"
 #include "job/data_set.h"
 #include "job/exit_code.h"
 #include "role/addresses.h"
+#include "role/indexing.h"
 #include "role/membership.h"
 #include "role/setup.h"
 #include "role/signal_watcher.h"
@@ -43,19 +45,81 @@ job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
   return flags;
 }
 
-Result<JoinedJob> join(Process& process, rpc::ControlClient& control) {
+rpc::Records records_of(const data::DataSets& data) {
+  const auto size = [](const auto& set) { return set == nullptr ? 0 : static_cast<uint64_t>(set->size()); };
+  return {.train = size(data.train), .val = size(data.validation)};
+}
+
+// A worker's data sets. While record files lack an index they cannot be opened, and their records are not known.
+class OwnData {
+ public:
+  static Result<OwnData> find(const Process& process) {
+    OwnData own;
+    DT_TRY(own.files_, record_files(process.flags), "opening the data");
+    for (const data::IndexedFile& file : own.files_) {
+      if (!data::lacks_index(file)) continue;
+      own.lacks_index_ = true;
+      DT_TRY_VOID(check_is_there(file), "opening the data");
+    }
+    if (!own.lacks_index_) DT_TRY_VOID(own.open(process, {}));
+    return own;
+  }
+
+  [[nodiscard]] bool lacks_index() const { return lacks_index_; }
+  [[nodiscard]] rpc::Records records() const { return records_of(sets_); }
+  data::DataSets take() { return std::move(sets_); }
+
+  // Together with the other workers, each of which does the same.
+  Result<rpc::Records> prepare(Process& process, Connection& connection) {
+    const uint32_t rank = connection.control->rank();
+    DT_TRY_VOID(process.take_rank(rank));
+    Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, rank).index_ms), connection.waits);
+    const Listening listening(connection.failure, [&](const Error& error) { pacer.cancel(error); });
+    DT_TRY(data::KnownOffsets known,
+           share_indexes(
+               files_,
+               {.coordinator = *connection.control, .waits = connection.waits, .log = process.log, .pacer = pacer}));
+    if (lacks_index_) DT_TRY_VOID(open(process, std::move(known)));
+    return records();
+  }
+
+ private:
+  // What is wrong with the file is said before the process joins.
+  static Result<> check_is_there(const data::IndexedFile& named) {
+    DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));
+    return data::check_is_record_file(file);
+  }
+
+  Result<> open(const Process& process, data::KnownOffsets known) {
+    DT_TRY(sets_, open_data(process.flags, 0, process.log, std::move(known)), "opening the data");
+    return {};
+  }
+
+  std::vector<data::IndexedFile> files_;
+  bool lacks_index_ = false;
+  data::DataSets sets_;
+};
+
+Result<JoinedJob> join(Process& process, Connection& connection) {
   JoinedJob joined;
-  DT_TRY(joined.data, open_data(process.flags, 0, process.log), "opening the data");
+  DT_TRY(OwnData own, OwnData::find(process));
   rpc::JoinRequest request = join_request(process.flags, rpc::Role::kWorker);
   DT_TRY(request.address, own_host(process.flags.launch));
-  request.records_train = static_cast<uint64_t>(joined.data.train->size());
-  request.records_val = joined.data.validation == nullptr ? 0 : static_cast<uint64_t>(joined.data.validation->size());
-  DT_TRY(joined.reply, control.join(request), "joining the job");
+  request.records_train = own.records().train;
+  request.records_val = own.records().val;
+  request.lacks_index = own.lacks_index();
+  bool has_rank = false;
+  const auto prepare = [&] {
+    has_rank = true;
+    return own.prepare(process, connection);
+  };
+  DT_TRY(joined.reply, connection.control->join(request, prepare), "joining the job");
   DT_TRY(joined.spec, job::parse_job_spec(joined.reply.job_text), "reading the job's description");
   DT_TRY_VOID(adopt_spec(process.flags, joined.spec, process.run_dir.path(), process.resumed));
-  DT_TRY_VOID(process.take_rank(joined.reply.rank));
+  if (!has_rank) DT_TRY_VOID(process.take_rank(joined.reply.rank));
   process.flags = job_flags(process, joined.spec);
   process.log.info("start with arguments {}", job::describe(process.flags));
+  joined.data = own.take();
   if (joined.spec.flags.augment.benchmark) {  // drawn from the job's seed and the rank, which are known only now
     DT_TRY(joined.data, open_data(process.flags, joined.reply.rank, process.log));
   }
@@ -76,7 +140,7 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
   {
     const SignalWatcher watcher(signals, connection.waits, process.log, [&] { connection.control->request_stop(); });
     const Result<> ended = catching([&]() -> Result<> {
-      DT_TRY(const JoinedJob joined, join(process, *connection.control));
+      DT_TRY(const JoinedJob joined, join(process, connection));
       code = work(process, connection, joined);
       return {};
     });

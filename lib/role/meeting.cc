@@ -1,5 +1,7 @@
 #include "role/meeting.h"
 
+#include <algorithm>
+
 namespace dtrain::role {
 namespace {
 
@@ -41,6 +43,23 @@ Result<std::vector<std::string>> exchange(kvstore::Coordinator& coordinator, con
   std::vector<std::string> all;
   for (size_t i = 0; i < sizes.size(); i++) {
     all.push_back(unpack(std::span(words).subspan(begins[i]), static_cast<size_t>(sizes[i])));
+  }
+  return all;
+}
+
+Result<std::string> broadcast(kvstore::Coordinator& coordinator, const std::string& name, const std::string& mine) {
+  constexpr size_t kChunkBytes = 4096 * kWordBytes;  // what a barrier carries at most
+  const bool sends = coordinator.rank() == 0;
+  std::vector<double> size = {sends ? static_cast<double>(mine.size()) : 0};
+  DT_TRY(size, coordinator.sum(name + ", size", size));
+  const auto bytes = static_cast<size_t>(size[0]);
+  std::string all;
+  for (size_t begin = 0; begin < bytes; begin += kChunkBytes) {
+    const size_t count = std::min(kChunkBytes, bytes - begin);
+    std::vector<double> words(words_of(count), 0);
+    if (sends) pack(mine.substr(begin, count), words);
+    DT_TRY(words, coordinator.sum(name, words));
+    all += unpack(words, count);
   }
   return all;
 }

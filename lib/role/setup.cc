@@ -207,8 +207,17 @@ int64_t synthetic_batches(const job::JobFlags& flags) {
 
 }  // namespace
 
-Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log) {
-  if (!flags.job.augment.benchmark) return data::open_dataset(data_options(flags), log);
+Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags) {
+  if (flags.job.augment.benchmark) return std::vector<data::IndexedFile>{};
+  return data::record_files(data_options(flags));
+}
+
+Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known) {
+  if (!flags.job.augment.benchmark) {
+    data::DataOptions options = data_options(flags);
+    options.known = std::move(known);
+    return data::open_dataset(options, log);
+  }
   // One set for all workers, so that shares work as ever: each finds its own numbers in its part.
   const data::SyntheticOptions options{.image = flags.job.network.image_shape,
                                        .classes = flags.job.network.num_classes,

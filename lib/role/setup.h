@@ -59,8 +59,11 @@ Result<> initialize(const job::JobFlags& flags, const ParameterView& view);
 // What training pictures go through.
 data::Distortion distortion_of(const job::AugmentFlags& augment);
 
-// Opens what --data-dir and the like name; --benchmark 1: synthetic batches of `rank`.
-Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log);
+// The record files that --data-dir and the like name; none with --benchmark 1 and of data sets of other kinds.
+Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
+// Opens what --data-dir and the like name; --benchmark 1: synthetic batches of `rank`. `known`: of record files without
+// an index, by path.
+Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known = {});
 
 // The fractions that --data-allocator 1 reads from its file; empty without it. Code::kUsage: no file, or what is wrong
 // in it.

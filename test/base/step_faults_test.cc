@@ -55,7 +55,7 @@ TEST_CASE("pacing is a wait with a name, and ends when the job does", "[base]") 
   Pacer pacer(1h, waits);
   auto step = std::async(std::launch::async, [&] { return pacer.wait(std::chrono::steady_clock::now()); });
   while (waits.open().empty()) std::this_thread::yield();
-  CHECK(waits.open()[0].name == "pacing by --inject step-ms");
+  CHECK(waits.open()[0].name == "pacing by --inject");
   pacer.cancel({Code::kPeerLost, "worker 1 was lost", {}});
   pacer.cancel({Code::kInternal, "later", {}});
   CHECK(step.get().error().message == "worker 1 was lost");

@@ -41,6 +41,8 @@ TEST_CASE("faults are read for each process", "[job]") {
   CHECK(inject.of(worker(3)) == Faults{.drop = 0.1, .dup = 0.1, .delay = {0, 50}, .step_ms = 100});
   CHECK(inject.of({Role::kServer, 3}) == Faults{.drop = 0.1, .dup = 0.1, .delay = {0, 50}});
   CHECK_FALSE(inject.seed);
+  CHECK(inject_of("index-ms=7000@worker:0").of(worker(0)) == Faults{.index_ms = 7000});
+  CHECK(inject_of("index-ms=7000@worker:0").of(worker(1)) == Faults{});
 }
 
 TEST_CASE("a rule for one process stands in for the rule for all", "[job]") {
@@ -57,7 +59,8 @@ TEST_CASE("a rule for one process stands in for the rule for all", "[job]") {
 
 TEST_CASE("faults read back from their text", "[job]") {
   const std::string text =
-      "drop=0.1,drop=0.5@server:1,dup=1,delay=0.5..50ms,step-ms=100@worker:3,kill=worker:1@step:40,seed=9";
+      "drop=0.1,drop=0.5@server:1,dup=1,delay=0.5..50ms,step-ms=100@worker:3,index-ms=5@worker:0,kill=worker:1@step:40,"
+      "seed=9";
   CHECK(format_value(inject_of(text)) == text);
   CHECK(format_value(inject_of("seed=9, dup=1")) == "dup=1,seed=9");
   CHECK(parsed({"-n", "2", "--inject", "dup=.25"}).wire.inject == inject_of("dup=0.25"));
@@ -73,7 +76,7 @@ TEST_CASE("faults of the wrong form are refused with their rule", "[job]") {
   CHECK_THAT(refused_inject("delay=50..20ms"), Contains("ends before it begins"));
   CHECK_THAT(refused_inject("delay=-1..20ms"), Contains("from 0"));
   CHECK_THAT(refused_inject("delay=..ms"), Contains("not a number"));
-  CHECK_THAT(refused_inject("step-ms=10@server:0"), Contains("server:0 has no steps"));
+  CHECK_THAT(refused_inject("step-ms=10@server:0"), Contains("server:0 has nothing to pace"));
   CHECK_THAT(refused_inject("step-ms=10@worker"), Contains("ROLE:RANK"));
   CHECK_THAT(refused_inject("drop=0.1@boss:1"), Contains("there is no 'boss'"));
   CHECK_THAT(refused_inject("drop=0.1@none:1"), Contains("is not a scheduler, a server or a worker"));
