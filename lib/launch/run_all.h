@@ -28,8 +28,8 @@ struct RunAllOptions {
   std::function<bool(size_t command, const Finished&)> goes_on = {};  // at each end; false stops the others
 };
 
-// Returns one Finished per command; commands that were not started, because goes_on returned false, have status -1.
-// Code::kPreempted: a signal arrived, and all commands were ended.
+// Returns one Finished per command; commands that were not started, because goes_on returned false or the time limit
+// was reached, have status -1. Code::kPreempted: a signal arrived, and all commands were ended.
 Result<std::vector<Finished>> run_all(const std::vector<Command>& commands, const RunAllOptions& options,
                                       SignalQueue& signals);
 

@@ -29,7 +29,7 @@ struct CheckpointContent {
   const std::string& symbol;             // the text of PREFIX-symbol.json
   const ParameterView& view;             // weights and statistics
   const std::vector<NamedArray>& slots;  // named "PARAMETER:SLOT": the optimizer's state
-  const CheckpointHeader& header;        // write_checkpoint fills in the checksums
+  const CheckpointHeader& header;        // its checksums are ignored: write_checkpoint computes them
   bool with_states = true;               // false: writes no .states and removes that of an earlier run
 };
 

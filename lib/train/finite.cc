@@ -20,7 +20,7 @@ void copy_weights(const std::vector<ParameterSpan>& from, const std::vector<Para
     std::copy(from[i].weight.begin(), from[i].weight.end(), to[i].weight.begin());
 }
 
-// Returns how many rows to compute again: at most 8, because batch norm's statistics need several images, and fewer for
+// Returns how many rows to compute again: 8, because batch norm's statistics need more than one image, but fewer for
 // large networks, because the plain loops take 1 s for 1e9 products.
 int64_t rows_to_repeat(const graph::Graph& graph, const Shape& image, int64_t rows) {
   const auto shapes = graph::infer_shapes(graph, image);

@@ -27,8 +27,8 @@ using dtrain::test::TempDir;
 using Clock = std::chrono::steady_clock;
 inline constexpr auto kPatience = 20s;  // far more than any case needs, because the machine may be busy
 
-// The sh script of each role. `$pids` is a file for process ids; `mark FILE` and `await FILE` let scripts wait for each
-// other.
+// The sh script of each role. Each script appends its process id to the file `pids`; `mark FILE` and `await FILE` let
+// scripts wait for each other.
 struct Scripts {
   std::string scheduler = "echo dtrain scheduler 127.0.0.1:1; " + kDone;
   std::vector<std::string> workers = {};
