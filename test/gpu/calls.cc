@@ -21,7 +21,7 @@ std::string line_of(const cuda::TimedCall& call, double whole_ms) {
                      static_cast<double>(call.bytes) / 1e6, gb_per_s(call));
 }
 
-// The slowest first.
+// The slowest calls first.
 std::string table_of(std::vector<cuda::TimedCall> calls, double whole_ms) {
   constexpr size_t kLines = 25;
   std::ranges::stable_sort(calls, std::greater<>(), &cuda::TimedCall::ms);

@@ -14,7 +14,7 @@ struct CallsOptions {
   int steps = 5;
 };
 
-// In float16. The part's text is the sum; its numbers hold all calls, and a table of the slowest ones.
+// Measures in float16. The part's text is the total; its numbers hold all calls and a table of the slowest ones.
 Result<Outcome> time_calls(Machine& machine, const CallsOptions& options);
 
 }  // namespace dtrain::gpu

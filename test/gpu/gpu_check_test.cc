@@ -1,4 +1,4 @@
-// gpu_check over the emulator, as a process: what it writes down, how it goes on, how it ends. And the script.
+// Runs gpu_check over the emulator as a process: what it records, how it continues, how it ends. Also tests the script.
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kRelu = "float32: relu";  // and the one of odd sizes
+constexpr const char* kRelu = "float32: relu";  // also matches the case with odd sizes
 const std::string kName = "gpu-emulated-device-0123456789ab";
 
 struct Check {
@@ -41,7 +41,7 @@ struct Check {
     }
     return {};
   }
-  // Puts the members into a part of the report.
+  // Sets members of a part of the report.
   void change(const std::string& stage, const std::string& name, const json& members) const {
     json all = report();
     for (json& part : all["stages"][stage]["parts"]) {
@@ -133,7 +133,7 @@ TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
     CHECK(part["status"] == "killed");
     CHECK_THAT(part["text"].get<std::string>(), Catch::StartsWith("no end after 0.1 s"));
     CHECK_THAT(check.run({"table"}).output, Catch::Contains("1 killed"));
-    // It would take as long another time.
+    // It would take as long again, so it is not repeated.
     CHECK_THAT(check.run({"held", "nets"}).output, Catch::Contains("3 steps"));
   }
   SECTION("what was killed from outside is written down, and begun once more") {
@@ -184,7 +184,7 @@ TEST_CASE("gpu-check says what it does not know", "[gpu]") {
   }
 }
 
-// The way of the product: its loader, its trainer, and the module that it loads, which here is over the emulator.
+// The path of dtrain itself: its loader, its trainer, and the module that it loads, here the one over the emulator.
 TEST_CASE("gpu-check quick takes the way of the product", "[gpu]") {
   const Check check;
   const Ended pixels = check.run({"quick", "--only", "pixels"});
@@ -243,7 +243,7 @@ TEST_CASE("scripts/gpu-check runs a stage and prints the report", "[gpu]") {
                                Catch::Contains("== report: " + dir.path()));
   }
   SECTION("quick, with what is installed and PyTorch beside it") {
-    // One of its parts: the others take too long on the host.
+    // Only one of its parts, because the others take too long on the host.
     const std::string program = dir.path("program");
     must(write_file_atomic(program, "#!/bin/sh\nexec " DTRAIN_GPU_CHECK " \"$@\" --only \"by the trainer\"\n"));
     REQUIRE(::chmod(program.c_str(), 0755) == 0);

@@ -1,5 +1,5 @@
-// A network that learns on the machine's device: forward, backward and update, with all that is learned in the device's
-// memory; from the third step on one CUDA graph.
+// A network that learns on the machine's device. Forward, backward and update run there, and everything that is learned
+// lies in the device's memory. From the third step on, a step is one CUDA graph.
 #pragma once
 
 #include <memory>
@@ -13,23 +13,23 @@ namespace dtrain::gpu {
 
 struct Course {
   graph::Graph graph;
-  exec::Options options;  // where the parameters are is filled in
+  exec::Options options;  // the parameters' place is filled in
   optim::OptimizerSpec optimizer = {};
-  double loss_scale = 128;  // float16's
+  double loss_scale = 128;  // for float16
 };
 
 class Learner {
  public:
-  // `backend`: cuda's.
+  // `backend` must be that of CUDA.
   static Result<std::unique_ptr<Learner>> create(exec::Backend& backend, const Course& course);
 
-  // The two halves of a step. The first only brings the batch to the device; when the second returns, the device has
-  // done all of the step. Code::kInternal if a gradient is not finite, in this step or an earlier one: nothing is
-  // learned from there on.
+  // The two halves of a step. stage() only copies the batch to the device; when step() returns, the device has
+  // completed the step. Code::kInternal if a gradient is not finite, in this step or an earlier one: nothing is learned
+  // from there on.
   Result<> stage(const exec::Batch& batch) { return executor_->forward(batch, exec::no_wait); }
   Result<> step(double learning_rate);
   exec::Executor& executor() { return *executor_; }
-  // The calls of a step and their times (cuda/executor/timing.h). Learns at a rate of nearly nothing.
+  // The calls of a step and their times (cuda/executor/timing.h). The learning rate is almost zero.
   Result<std::vector<cuda::TimedCall>> time_calls(const exec::Batch& batch, int steps);
 
  private:

@@ -1,4 +1,4 @@
-// What gpu-check's stages do, called as functions: on the emulator.
+// Calls what gpu-check's stages do as functions, on the emulator.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -22,7 +22,7 @@ std::unique_ptr<Machine> machine() {
   return must(open_machine("", Log::silent()));
 }
 
-// A light row on a dark ground: its height is the class.
+// A light row on a dark background; its height is the class.
 Pictures rows(int64_t count) {
   Pictures pictures{.shape = {1, 32, 32}, .pixels = {}, .labels = {}};
   RandomStream random(1, Use::kTest);

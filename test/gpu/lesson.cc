@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kClasses = 10;
 
-// A batch on the host.
+// A batch in the host's memory.
 class Slate {
  public:
   Slate(const Lesson& lesson, const Pictures& pictures)
@@ -29,7 +29,7 @@ class Slate {
     return {data_, labels_};
   }
 
-  // How many of the batch have the largest probability at their label.
+  // How many images of the batch have the largest probability at their label.
   [[nodiscard]] int64_t right(std::span<const float> probabilities) const {
     int64_t count = 0;
     for (size_t i = 0; i < labels_.size(); i++) {
@@ -47,7 +47,7 @@ class Slate {
   std::vector<float> data_, labels_;
 };
 
-// The share of right answers over an epoch's batches, `work` for each.
+// The share of right answers over the batches of an epoch. Calls `work` for each batch.
 template <class Work>
 Result<double> epoch(const Lesson& lesson, const Pictures& pictures, uint64_t number, Slate& slate, Work&& work) {
   RandomStream random(1, Use::kShuffle, number);
@@ -93,11 +93,11 @@ Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictu
   return progress;
 }
 
-// The same lessons on a CPU (oneDNN, float32; the same batches, rates and seed) reach by epoch
+// The same lessons on a CPU (oneDNN, float32; same batches, rates and seed) reach these accuracies by epoch:
 //   mnist    0.888 0.971 0.984 0.993; by inference 0.996
 //   cifar10  0.320 0.468 0.523 0.597 0.647 0.695 0.736 0.782 0.837 0.881; by inference 0.774
-// What must be reached is less by what another order of rounding may be worth: about an epoch's progress; and more by
-// inference while moving statistics still follow weights that change fast.
+// The required accuracies leave room for another order of rounding: about one epoch's progress, and more for inference,
+// whose moving statistics still follow quickly changing weights.
 Lesson mnist_lesson() {
   return {.network = "lenet",
           .batch = 64,

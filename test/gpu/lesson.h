@@ -1,4 +1,4 @@
-// A network learns real pictures, to an accuracy.
+// A network learns real pictures up to a given accuracy.
 #pragma once
 
 #include "learner.h"
@@ -14,8 +14,8 @@ struct Lesson {
   double rate = 0.05;
   float mean = 0, scale = 1;  // (pixel - mean) * scale
   optim::OptimizerSpec optimizer = {};
-  // What must be reached: of the last epoch's images as they came, and of all images by the network as it is then, with
-  // its moving statistics.
+  // The accuracies to reach: that of the last epoch's images during training, and that of all images afterwards, by
+  // inference with the moving statistics.
   double training_accuracy = 0, inference_accuracy = 0;
 };
 
@@ -24,11 +24,11 @@ struct Progress {
   double inference_accuracy = 0;
 };
 
-// options: the type and threads; what the lesson says is filled in. Batches are drawn anew each epoch from the seed 1,
-// the last images of an epoch that fill none are left out.
+// `options` needs the type and the threads; the rest is filled in from the lesson. Batches are drawn anew in each epoch
+// from the seed 1. The last images of an epoch are left out if they do not fill a batch.
 Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictures& pictures, exec::Options options);
 
-// What the stage train teaches.
+// The lessons of the stage train.
 Lesson mnist_lesson();
 Lesson cifar_lesson();
 

@@ -54,7 +54,8 @@ Result<Facts> facts_of_device() {
                .properties = described.json()};
 }
 
-// Milliseconds of `work`, which queues something on the stream: the median of several, by the device's clock.
+// Milliseconds that the device needs for what `work` queues on the stream; the median of several runs, by the device's
+// clock.
 double median_ms(cudaStream_t stream, const std::function<void()>& work) {
   constexpr size_t kRuns = 11;
   const cuda::CudaEvent begin = cuda::make_event(true), end = cuda::make_event(true);
@@ -72,7 +73,7 @@ double median_ms(cudaStream_t stream, const std::function<void()>& work) {
   return all[all.size() / 2];
 }
 
-// Every operation of a group of one, on device memory. The stream has done them when this returns.
+// Runs every operation of a group of one rank on device memory. The stream has completed them when this returns.
 Result<> all_operations(comm::Collective& group, std::span<float> values) {
   DT_TRY_VOID(group.all_reduce(values));
   DT_TRY_VOID(group.reduce_scatter(values));
@@ -139,7 +140,7 @@ class CudaMachine final : public Machine {
 
   std::string module_path() override { return role::device_module_path().value_or("dtrain_cuda.so"); }
 
-  // 2 GiB, or a quarter of what is free: far larger than any cache.
+  // 2 GiB, or a quarter of the free memory: far larger than any cache.
   Result<CopyRates> copy_rates() override {
     const size_t bytes = std::min<size_t>(size_t{2} << 30, static_cast<size_t>(memory().free_bytes) / 4);
     const size_t host_bytes = std::min<size_t>(bytes, size_t{256} << 20);

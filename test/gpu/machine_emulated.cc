@@ -1,4 +1,5 @@
-// The host in a device's place: the emulator of test/cuda/emulator. Its rates are no measurements, and it says so.
+// The host in place of a device, through the emulator of test/cuda/emulator. Its rates are not measurements, and it
+// says so.
 #include "cuda/executor/plain_runner.h"
 #include "machine.h"
 

@@ -1,4 +1,5 @@
-// gpu_check: what scripts/gpu-check runs on a machine with a GPU. It needs CUDA's driver, cuDNN and NCCL, nothing else.
+// gpu_check: the program that scripts/gpu-check runs on a machine with a GPU. It needs only CUDA's driver, cuDNN and
+// NCCL.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -41,7 +42,7 @@ struct Arguments {
   bool again = false;
 };
 
-// The value of a flag that has one.
+// Reads the value of a flag that takes one.
 bool read_flag(Arguments& a, const std::string& flag, const std::string& value) {
   if (flag == "--results")
     a.results.push_back(value);
@@ -105,7 +106,7 @@ Result<int> run_stage(const Arguments& a, Machine& machine, Report& report) {
   const std::vector<Part> parts = parts_of(a.command, machine, a.settings);
   if (parts.empty()) return fail(Code::kUsage, "no such stage or part: {} {}", a.command, a.settings.only);
   if (a.again) DT_TRY_VOID(report.forget(a.command));
-  // Only the reference of nets is worth threads; elsewhere the device is used by one after the other.
+  // Only the reference of nets benefits from threads; elsewhere the parts use the device one after the other.
   const PartLimits limits{.stage_s = a.settings.seconds,
                           .part_s = a.settings.part_seconds,
                           .threads = a.command == "nets" ? a.settings.threads : 1};
@@ -118,13 +119,13 @@ bool is_one_of(const std::string& text, std::initializer_list<const char*> all) 
   return std::ranges::any_of(all, [&](const char* one) { return text == one; });
 }
 
-// Parts that other programs found, one a line.
+// Records parts that other programs ran, one per line.
 Result<int> record(const Arguments& a, Report& report) {
   for (std::string line; std::getline(std::cin, line);) {
     Json part = Json::parse(line, nullptr, false);
     const std::string status = part.is_object() ? part.value("status", "") : "";
     if (!part.contains("name") || !is_one_of(status, {"passed", "failed", "missing", "killed"})) {
-      std::cout << line << "\n";  // not for us: for whoever reads along
+      std::cout << line << "\n";  // not a part: passed through for the reader
       continue;
     }
     const std::string name = part["name"], text = part.value("text", "");
@@ -146,7 +147,7 @@ Result<int> run_small(Machine& machine) {
   return code;
 }
 
-// What of a stage can be said without a device.
+// Stands in for the machine where only the names of parts are needed.
 class AbsentMachine final : public Machine {
  public:
   [[nodiscard]] const Facts& facts() const override { return facts_; }

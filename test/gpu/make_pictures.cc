@@ -1,6 +1,6 @@
-// make_pictures DATA OUT: from the folder with the real data (DTRAIN_TEST_DATA), what the stage train learns. The first
-// 12,000 pictures of MNIST's training set; 500 of each class of CIFAR-10's, decoded from JPEG, red first. For machines
-// that have no decoder.
+// make_pictures DATA OUT: makes the pictures that the stage train learns, for machines without a JPEG decoder. DATA is
+// the folder with the real data (DTRAIN_TEST_DATA). Takes the first 12,000 pictures of MNIST's training set and 500 of
+// each class of CIFAR-10, decoded from JPEG into planes with red first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,14 +31,14 @@ Result<gpu::Pictures> mnist(const std::string& folder) {
   return pictures;
 }
 
-// From rows of blue, green and red to planes of red, green and blue.
+// Converts interleaved blue, green and red to planes of red, green and blue.
 void append_planes(const data::Image& image, std::vector<uint8_t>& pixels) {
   for (int c = 2; c >= 0; c--) {
     for (size_t i = static_cast<size_t>(c); i < image.pixels.size(); i += 3) pixels.push_back(image.pixels[i]);
   }
 }
 
-// folder: of the unpacked cifar10-jpeg.tar.gz, train/CLASS/NNNN.jpg.
+// `folder` has the content of cifar10-jpeg.tar.gz: train/CLASS/NNNN.jpg.
 Result<gpu::Pictures> cifar(const std::string& folder) {
   std::vector<std::string> classes;
   for (const auto& entry : std::filesystem::directory_iterator(folder + "/train")) classes.push_back(entry.path());

@@ -1,4 +1,4 @@
-// The types in which all is checked.
+// The types in which everything is checked.
 #pragma once
 
 #include <algorithm>

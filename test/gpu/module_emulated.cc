@@ -1,4 +1,4 @@
-// A module for devices (exec/device_module.h) over the emulator: what a program loads where there is no GPU, in tests.
+// A device module (exec/device_module.h) over the emulator, which the tests load in place of the one for GPUs.
 #include "cuda/executor/plain_runner.h"
 #include "cuda/optimizer.h"
 #include "exec/device_module.h"

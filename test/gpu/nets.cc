@@ -19,9 +19,9 @@ using exec::test::Step;
 constexpr double kLossScale = 1024;
 constexpr int kSteps = 3;
 
-// By what they cost the reference, the cheapest first: seconds of one core for a float32 step here are from 0.001 (mlp)
-// to 30 (resnet-50 at 224). Depths and sizes are the smallest that have all of a family's layers, but for the two
-// networks that are measured too, which are as they are trained.
+// In order of their cost for the reference, cheapest first: a float32 step takes one core from 0.001 s (mlp) to 30 s
+// (resnet-50 at 224). Depths and sizes are the smallest with all layers of a family, except for the two networks that
+// are also measured, which are used as they are trained.
 std::vector<Network> networks() {
   return {{"mlp", {1, 28, 28}, 4},
           {"lenet", {1, 28, 28}, 4},
@@ -43,8 +43,8 @@ std::vector<Network> networks() {
           {"resnet-50", {3, 224, 224}, 2}};
 }
 
-// One executor of several threads' at a time on the device, which has done its work when a call returns: so an error is
-// seen by whose it is.
+// Lets one executor at a time use the device, although several threads have one. A call returns when the device has
+// completed its work, so that an error is seen by the executor that caused it.
 class TakingTurns final : public Executor {
  public:
   TakingTurns(std::unique_ptr<Executor> executor, Machine& machine, std::mutex& turn)
@@ -128,16 +128,16 @@ Result<Outcome> check_nodes(Shared& shared, const Network& network, const Mode& 
 }
 
 // Of all gradients as one vector, and of the probabilities, after any of the steps. A sign or a maximum that rounding
-// decides the other way is worth some thousandths in networks of this depth and batch (test/cuda/executor/
-// networks_test.cc); in 16 bit there are many of them: what is allowed there says that the step is of use, and the
-// check node by node says that it is right.
+// decides differently changes these by some thousandths in networks of this depth and batch
+// (test/cuda/executor/networks_test.cc). In 16 bits there are many of them: these tolerances show only that the step is
+// useful; the check node by node shows that it is right.
 double steps_tolerance(const Mode& mode) {
   if (mode.type == Type::kBfloat16) return 0.6;
   if (mode.type == Type::kFloat16 || mode.tf32) return 0.25;
   return 1e-2;
 }
 
-// The same steps in one mode, each from the truth's weights.
+// The same steps in one mode, each starting from the reference's weights.
 struct Contender {
   Mode mode;
   std::unique_ptr<Executor> executor;

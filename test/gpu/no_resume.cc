@@ -1,5 +1,5 @@
-// gpu-check trains from drawn weights alone: it is linked without the flags of jobs, which a trainer compares when it
-// goes on from a checkpoint.
+// gpu-check trains only from new weights. It is linked without the flags of jobs, which a trainer compares when it
+// resumes from a checkpoint.
 #include "base/error.h"
 #include "job/job_spec.h"
 

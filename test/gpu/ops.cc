@@ -42,8 +42,9 @@ Result<Step> step_of(Executor& executor, const Case& c) {
   return exec::test::run_step(executor, make_batch(c, Values::kFloats, 3).view());
 }
 
-// Fused and in shared memory: like the same apart. The first step is plain calls, the second is captured, the third
-// replays it; one more executor is the same once more: all of them the same bits.
+// A fused network with shared memory must agree with the same network run node by node. The first step uses plain
+// calls, the second is captured, the third replays the graph, and a second executor repeats the step. All of them must
+// give the same bits.
 Result<Outcome> fused(Machine& machine, const Case& c, Options options) {
   DT_TRY(const std::unique_ptr<Executor> apart, compile(machine, c, options));
   DT_TRY(const Step truth, step_of(*apart, c));

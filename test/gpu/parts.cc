@@ -39,7 +39,7 @@ Outcome outcome_of(const Part& part) {
   }
 }
 
-// Ends the process when a part takes too long: nothing else ends a call that waits for a device for ever.
+// Ends the process when a part takes too long. Nothing else can end a call that waits for a device forever.
 class Watchdog {
  public:
   Watchdog(Report& report, std::string stage, double part_s, int code)
@@ -67,7 +67,7 @@ class Watchdog {
     while (!changed_.wait_for(lock, std::chrono::milliseconds(200), [this] { return over_; })) {
       for (const auto& [part, since] : begun_) {
         if (seconds_since(since) <= part_s_) continue;
-        // Not begun again: it would take as long another time.
+        // Counted as begun for the last time, because it would hang again.
         const auto written =
             report_.end(stage_, part, "killed", seconds_since(since),
                         fmt::format("no end after {} s: the process was ended", part_s_), {{"begun", kAttempts}});
@@ -136,7 +136,7 @@ class Runner {
     watchdog_.begin(part.name);
     const Outcome outcome = outcome_of(part);
     watchdog_.end(part.name);
-    // What broke the device first is to blame; what runs beside it only suffers, and is run again.
+    // The part that broke the device first is to blame. Parts beside it suffer only from that and are run again.
     if (lost_) return report_.end(stage_, part.name, "", 0, "");
     if (outcome.status == Outcome::Status::kFailed && !machine_.synchronise()) lost_ = true;
     return report_.end(stage_, part.name, status_name(outcome.status), seconds_since(begin), outcome.text,

@@ -1,4 +1,4 @@
-// A stage is a list of parts: each is run, timed, and written down, whatever comes of it.
+// A stage is a list of parts. Each part is run, timed and recorded, whatever its outcome.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace dtrain::gpu {
 struct Outcome {
   enum class Status { kPassed, kFailed, kMissing };
   Status status = Status::kPassed;
-  std::string text;  // why not, or what was found
+  std::string text;  // why it did not pass, or what was found
   Json numbers = Json::object();
 };
 Outcome passed(std::string text = "", Json numbers = Json::object());
@@ -21,24 +21,24 @@ Outcome failed(std::string text, Json numbers = Json::object());
 
 struct Part {
   std::string name;  // unique in the stage
-  // An Error, or what it throws, is a failure; Code::kNotFound is something that the machine has not.
+  // An Error or an exception is a failure; Code::kNotFound means that the machine lacks something.
   std::function<Result<Outcome>()> run;
 };
 
 struct PartLimits {
   double stage_s = 360;  // no part begins later
-  double part_s = 60;    // a part that takes longer hangs
-  int threads = 1;       // parts that run side by side
+  double part_s = 60;    // a part that takes longer is considered hung
+  int threads = 1;       // parts that run at the same time
 };
 
 enum class StageEnd {
-  kDone,        // or out of time: the report says what was not done
-  kDeviceLost,  // the process has to end; another one goes on with what is left
+  kDone,        // or out of time: the report says which parts were not done
+  kDeviceLost,  // the process must end; another one continues with the remaining parts
 };
 
-// Runs the parts that the report does not hold yet, in their order. A part that took the program with it twice counts
-// as failed. While a part hangs nothing can be done in this process: it is written down as killed and the process ends
-// with `hung`. Code::kData: the report cannot be written.
+// Runs the parts that are not yet in the report, in order. A part that ended the program twice counts as failed. While
+// a part hangs, nothing can be done in this process: the part is recorded as killed, and the process ends with exit
+// code `hung`. Code::kData: the report cannot be written.
 Result<StageEnd> run_parts(Report& report, Machine& machine, const std::string& stage, const std::vector<Part>& parts,
                            const PartLimits& limits, int hung);
 

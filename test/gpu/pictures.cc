@@ -8,7 +8,7 @@ namespace dtrain::gpu {
 
 namespace {
 
-constexpr uint32_t kBytes = 0x0800;  // of a magic: values are uint8
+constexpr uint32_t kBytes = 0x0800;  // of the magic number: the values are uint8
 constexpr size_t kWord = 4;
 
 uint32_t word(const std::string& text, size_t index) {
@@ -41,7 +41,7 @@ Result<Idx> read_idx(const std::string& path) {
   int64_t count = 1;
   for (size_t d = 1; d <= rank; d++) {
     idx.dimensions.push_back(word(text, d));
-    // At most 2^26 values before, of at most 2^32 each: no overflow.
+    // At most 2^26 values so far, times at most 2^32: no overflow.
     if (count <= int64_t{1} << 26) count *= idx.dimensions.back();
   }
   const size_t begin = (rank + 1) * kWord;

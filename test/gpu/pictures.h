@@ -1,6 +1,6 @@
-// Labelled pictures in two idx files, the form in which MNIST is handed out, uncompressed: big-endian 32-bit numbers (a
-// magic 0x0800 + the number of dimensions; the dimensions), then a byte a value. NAME-images.idx has the dimensions
-// [pictures, height, width] or [pictures, channels, height, width], NAME-labels.idx [pictures].
+// Labeled pictures in two uncompressed idx files, the format of MNIST. A file has big-endian 32-bit numbers (a magic
+// number, 0x0800 + the number of dimensions, and the dimensions), then one byte per value. NAME-images.idx has the
+// dimensions [pictures, height, width] or [pictures, channels, height, width], NAME-labels.idx [pictures].
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Pictures {
   void read(int64_t index, int64_t height, int64_t width, float mean, float scale, float* to) const;
 };
 
-// Code::kNotFound; kData if the files are not of the form, do not belong together or have a label above 9.
+// Code::kNotFound: a file is missing. Code::kData: a file is malformed, the two do not match, or a label is above 9.
 Result<Pictures> read_pictures(const std::string& folder, const std::string& name);
 Result<> write_pictures(const std::string& folder, const std::string& name, const Pictures& pictures);
 

@@ -31,8 +31,8 @@ Result<graph::Graph> model(const std::string& network) {
 }
 
 struct PixelStep {
-  double error = 0;        // against the reference
-  bool same_bits = false;  // as the step on the numbers that the pixels stand for
+  double error = 0;        // relative to the reference
+  bool same_bits = false;  // compared with the step on the floats that the pixels stand for
 };
 
 Result<exec::test::Step> step_of(exec::Backend& backend, const graph::Graph& graph, const exec::Options& options,
@@ -60,7 +60,7 @@ Result<PixelStep> pixel_step(exec::DeviceModule& module, const Mode& mode) {
                    .same_bits = equal_bits(on_numbers, on_pixels)};
 }
 
-// Digits as they are handed out, or patterns: each class has its own bright block.
+// MNIST's digits, or patterns in which each class has its own bright block.
 class Digits final : public data::Dataset {
  public:
   explicit Digits(Pictures pictures) : pictures_(std::move(pictures)) {}
@@ -104,7 +104,7 @@ Pictures drawn_patterns(int64_t count) {
   return pictures;
 }
 
-// The objects around a Trainer, as the product makes them for one GPU.
+// The objects around a Trainer, created as dtrain does for one GPU.
 class Training {
  public:
   static Result<std::unique_ptr<Training>> create(exec::DeviceModule& module, Product product, Pictures pictures) {
@@ -206,8 +206,8 @@ Result<Outcome> step_from_pixels(Machine& machine) {
   for (const char* name : {"float32", "float16"}) {
     const Mode mode = mode_of(name);
     DT_TRY(const PixelStep step, pixel_step(*module, mode));
-    // The reference computes in float32: float16 rounds each tensor of the way, some twenty, to 2^-11 of its numbers,
-    // and what passes through the sums of both passes adds up to some percent.
+    // The reference computes in float32. float16 rounds each of some twenty tensors on the way to 2^-11 of its values,
+    // which adds up to some percent in the sums of both passes.
     const double tolerance = mode.type == Type::kFloat32 ? 1e-4 : 0.1;
     numbers[std::string(name) + "_error"] = step.error;
     good = good && step.error <= tolerance && step.same_bits;

@@ -1,4 +1,5 @@
-// The way of the product, which the other stages go round: the module that it loads, batches of pixels, its trainer.
+// The path that dtrain itself takes and the other stages avoid: the module that it loads, batches of pixels, and its
+// trainer.
 #pragma once
 
 #include "machine.h"
@@ -7,11 +8,11 @@
 
 namespace dtrain::gpu {
 
-// A step of lenet from uint8 pixels, by the module that a dtrain would load, against the reference's on the numbers
-// that these pixels stand for; in float32 and float16.
+// A LeNet step from uint8 pixels, computed by the module that dtrain would load, against the reference's step on the
+// floats that the pixels stand for; in float32 and float16.
 Result<Outcome> step_from_pixels(Machine& machine);
-// Some epochs in float16 by the trainer, with the module's devices and optimizer, the loader's batches of pixels and a
-// dynamic loss scale: on the digits in the folder with pictures, or without one on drawn patterns.
+// Trains some epochs in float16 with the trainer, the module's devices and optimizer, the loader's batches of pixels
+// and a dynamic loss scale: on the digits in the folder with pictures or, without a folder, on generated patterns.
 struct Product {
   std::string network = "lenet";
   int64_t batch = 64, epochs = 2;

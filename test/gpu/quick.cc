@@ -21,7 +21,7 @@ std::vector<Part> quick_parts(Machine& machine, const Settings& settings) {
   parts.push_back(rate_part(machine, "resnet-50"));
   parts.push_back(rate_part(machine, "resnet-v1-50"));
   parts.push_back({"calls of a step: resnet-50 float16 batch 256", [&machine] { return time_calls(machine, {}); }});
-  // The same in a moment: for those who only want to know that it works.
+  // A very short version, to see only that it works.
   parts.push_back(
       {"calls of a step: lenet float16 batch 8", [&machine] {
          return time_calls(machine, {.network = "lenet", .batch = 8, .image = {1, 28, 28}, .classes = 10, .steps = 2});

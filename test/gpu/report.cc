@@ -71,15 +71,15 @@ bool is_report(const Json& content) {
   });
 }
 
-// Whether a run with this identity may go on with the report. Another driver or library on the same device may answer
-// otherwise. The order of keys tells nothing.
+// Whether a run with this identity may continue the report. Another driver or library on the same device may give other
+// results. The order of the keys does not matter.
 bool is_of(const Json& content, const Identity& identity) {
   const nlohmann::json device = content["device"], here = device_json(identity);
   return device == here && content.value("commit", "") == identity.commit;
 }
 
-// Renames what lies at `stem`.json and .txt, so that this run can begin a report of its own: time on a device is too
-// short to end a run over a file.
+// Renames `stem`.json and .txt, so that this run can begin its own report: time on a device is too precious to end a
+// run because of a file.
 Result<> set_aside(const std::string& stem) {
   std::string now = now_utc();
   std::erase_if(now, [](char c) { return c == ':' || c == '-'; });
@@ -95,8 +95,7 @@ Result<> set_aside(const std::string& stem) {
   return {};
 }
 
-// The report of an earlier run of the same identity; null where there is none. Any other file of that name is set
-// aside.
+// The report of an earlier run with the same identity; null if there is none. Any other file of this name is set aside.
 Result<Json> read_report(const std::string& stem, const Identity& identity) {
   const Result<std::string> text = read_file(stem + ".json");
   if (!text) return Json();
@@ -106,7 +105,8 @@ Result<Json> read_report(const std::string& stem, const Identity& identity) {
   return Json();
 }
 
-// A rename is whole for every reader; no fsync: hundreds of parts, and a machine that loses power loses the folder too.
+// The rename makes the change atomic for readers. No fsync: there are hundreds of parts, and a machine that loses power
+// loses the folder as well.
 Result<> replace_file(const std::string& path, const std::string& content) {
   const std::string temporary = path + ".new";
   std::ofstream file(temporary, std::ios::binary);
@@ -118,7 +118,7 @@ Result<> replace_file(const std::string& path, const std::string& content) {
   return {};
 }
 
-// The part was begun, and the end of its process was the end of it.
+// The part was begun, and its process ended before it did.
 bool is_broken_off(const Json& part) {
   return part["status"] == "running" || part["status"] == "killed";
 }

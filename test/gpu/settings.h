@@ -1,4 +1,4 @@
-// What a run of gpu-check is asked for.
+// The settings of a run of gpu-check.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 namespace dtrain::gpu {
 
 struct Settings {
-  std::string data;  // the folder with the pictures of the stage train (idx files: pictures.h); empty: none
-  std::string only;  // parts whose name has this in it; empty: all
+  std::string data;  // folder with the pictures of the stage train (idx files: pictures.h); empty: none
+  std::string only;  // runs only parts whose name contains this; empty: all
   int threads = 1;   // for the reference, which is slow
   double seconds = 360, part_seconds = 120;
 };

@@ -12,7 +12,7 @@ Images random_images(const Course& course, int64_t classes) {
   RandomStream random(1, Use::kSynthetic);
   Images images;
   images.data.resize(static_cast<size_t>(course.options.batch_size * element_count(course.options.image)));
-  // Some thousand different numbers: drawing 40 million takes longer than the measurement.
+  // Only some thousand different numbers: drawing 40 million would take longer than the measurement.
   constexpr size_t kDrawn = 4099;
   for (size_t i = 0; i < images.data.size(); i++) {
     images.data[i] = i < kDrawn ? static_cast<float>(random.normal()) : images.data[i % kDrawn];
@@ -35,10 +35,10 @@ struct StepSeconds {
   double bringing = 0, step = 0;
 };
 
-// By the host's clock: a step is one graph, and returns when the device has done it. What an event would leave out,
-// some microseconds of launching, a run pays too.
+// Timed by the host's clock: a step is one graph, and the call returns when the device has completed it. An event would
+// leave out some microseconds for the launch, which a run pays as well.
 Result<StepSeconds> timed_step(Machine& machine, Learner& learner, const exec::Batch& batch) {
-  constexpr double kRate = 1e-3;  // nothing is to be learned, and nothing to become infinite
+  constexpr double kRate = 1e-3;  // small enough that nothing is learned and nothing becomes infinite
   const Clock::time_point begin = Clock::now();
   DT_TRY_VOID(learner.stage(batch));
   DT_TRY_VOID(machine.synchronise());

@@ -1,4 +1,4 @@
-// How fast a network learns, with images that are no pictures.
+// Measures how fast a network learns, on random images.
 #pragma once
 
 #include "learner.h"
@@ -7,14 +7,16 @@
 namespace dtrain::gpu {
 
 struct Speed {
-  double images_per_s = 0;          // of the median step, its batch on the device before it begins: as peers measure
-  double images_per_s_brought = 0;  // of the median of bringing float32 images from the host and the step, one by one
-  double slowest_share = 0;         // (slowest - median) / median of the steps
-  int64_t device_bytes = 0;         // taken from the device at the end of the steps, what libraries took included
-  int64_t planned_bytes = 0;        // of them, by the executor's plan (exec::Executor::memory_bytes)
+  // For the median step, with its batch on the device beforehand, as the peers measure.
+  double images_per_s = 0;
+  // For the median of a step and the copying of its float32 images from the host, one after the other.
+  double images_per_s_brought = 0;
+  double slowest_share = 0;   // (slowest - median) / median of the steps
+  int64_t device_bytes = 0;   // memory in use on the device after the steps, including the libraries'
+  int64_t planned_bytes = 0;  // the part of it that the executor planned (exec::Executor::memory_bytes)
 };
 
-// Numbers and labels for a batch of the course, drawn.
+// Random numbers and labels for a batch of the course.
 struct Images {
   std::vector<float> data, labels;
 };

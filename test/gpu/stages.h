@@ -1,4 +1,4 @@
-// The parts of each stage. The machine and the settings outlive them.
+// The parts of each stage. The machine and the settings must outlive them.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,19 @@
 
 namespace dtrain::gpu {
 
-// What tells most in two minutes: convolutions in a graph, pixels through the loaded module, a training, two rates, and
-// where the time of a step goes.
+// The most informative checks that fit into two minutes: convolutions in a graph, pixels through the loaded module, a
+// training, two rates, and where the time of a step goes.
 std::vector<Part> quick_parts(Machine& machine, const Settings& settings);
-// Five convolutions of ResNet in float16, against the reference and captured.
+// Five convolutions of ResNet in float16, compared with the reference, plain and captured.
 std::vector<Part> convolution_parts(Machine& machine);
-// Every operator case of exec/cases.h, in every type: node by node against the reference; fused, captured and again.
+// Every operator case of exec/cases.h, in every type: node by node against the reference; then fused, captured and
+// repeated.
 std::vector<Part> ops_parts(Machine& machine);
-// Small ones of them, for tools under which everything takes a hundred times as long.
+// Small cases, for tools under which everything takes a hundred times as long.
 std::vector<Part> small_parts(Machine& machine);
-// Every network, cheapest for the reference first: node by node, and three steps of SGD.
+// Every network, those that are cheapest for the reference first: node by node, and three steps of SGD.
 std::vector<Part> nets_parts(Machine& machine);
-// How fast the large networks are in float16; two networks learn real pictures; then the other types.
+// The speed of the large networks in float16; two networks that learn real pictures; then the other types.
 std::vector<Part> train_parts(Machine& machine, const Settings& settings);
 // Images/s of a ResNet with 50 layers in float16, batch 256.
 Part rate_part(Machine& machine, const std::string& network);

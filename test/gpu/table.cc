@@ -1,5 +1,5 @@
-// Report::table: a block for each stage. ops has some hundred parts: a line for each group of them (what stands before
-// the colon of their names), then what failed.
+// Report::table: one block per stage. ops has hundreds of parts, so it shows one line per group of parts (the text
+// before the colon of their names), then the parts that failed.
 #include <map>
 
 #include "report.h"
@@ -31,7 +31,7 @@ std::string head(const Json& report) {
 
 struct Counts {
   size_t all = 0, passed = 0, failed = 0, missing = 0, killed = 0;
-  double worst = 0;  // error over tolerance
+  double worst = 0;  // error / tolerance
 
   void add(const Json& part) {
     const std::string status = text_of(part, "status");
@@ -63,7 +63,7 @@ std::string line_of(const Json& part) {
          part.value("table", "");
 }
 
-// Groups, and each part that did not pass.
+// The groups, and each part that did not pass.
 std::string grouped(const Json& parts) {
   std::vector<std::string> order;
   std::map<std::string, Counts> groups;

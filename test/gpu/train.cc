@@ -39,7 +39,8 @@ struct Race {
   const char* mode;
   int64_t batch;
 };
-// float16 is what training on these devices is about; the other types once each. The first ones tell most.
+// Mostly float16, which is the usual type for training on these devices, and the other types with one batch size. The
+// most informative ones come first.
 constexpr Race kRaces[] = {
     {"resnet-50", "float16", 256},     {"inception-bn", "float16", 256}, {"resnet-v1-50", "float16", 256},
     {"resnet-50", "float16", 128},     {"resnet-50", "float16", 192},    {"inception-bn", "float16", 128},
