@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs mxnet_lenet.py as a 2+2 dist_sync job on this host, one compute thread a worker, and prints the job's samples/s.
+# Runs mxnet_lenet.py as a dist_sync job with 2 workers and 2 servers on this host, one compute thread per worker, and
+# prints the job's samples/s.
 #   PYTHON=/path/to/python test/bench/peers/mxnet_job.sh --data-dir DIR [--num-epochs N] ...
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

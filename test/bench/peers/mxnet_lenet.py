@@ -1,9 +1,9 @@
-"""The LeNet job of the comparison in docs/speed.md in MXNet 1.9.1: the same network, data, batch and optimiser as
+"""The LeNet job of the comparison in docs/speed.md in MXNet 1.9.1: the same network, data, batch and optimizer as
 
     dtrain -n 2 -s 2 --network lenet --data-dir DIR --kv-store dist_sync --batch-size 64
 
-One process a role, started by mxnet_job.sh. Prints MXNet's own log lines and ends with `worker R samples_per_s X`, timed
-over the epochs after the first. Needs PyPI's mxnet==1.9.1 and numpy==1.23.5.
+mxnet_job.sh starts its processes. Prints MXNet's own log lines and ends with `worker R samples_per_s X`, timed over the
+epochs after the first. Needs PyPI's mxnet==1.9.1 and numpy==1.23.5.
 """
 import argparse
 import gzip
@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--lr", type=float, default=0.05)
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)-15s %(message)s")
-    kv = mx.kvstore.create(args.kv_store)  # in a server or the scheduler the import above never returned
+    kv = mx.kvstore.create(args.kv_store)  # reached only by workers: elsewhere the import above does not return
     images = read_idx(os.path.join(args.data_dir, "train-images-idx3-ubyte.gz"))[:, None].astype(np.float32) / 255
     labels = read_idx(os.path.join(args.data_dir, "train-labels-idx1-ubyte.gz")).astype(np.float32)
     val_images = read_idx(os.path.join(args.data_dir, "t10k-images-idx3-ubyte.gz"))[:, None].astype(np.float32) / 255

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Trains ResNet-50 and Inception-BN in PyTorch on synthetic images: images/s beside dtrain's (scripts/gpu-check peers).
+"""Trains ResNet-50 and Inception-BN in PyTorch on synthetic images, to compare images/s with dtrain's.
 
-The networks are the ones that dtrain trains under the same names, layer by layer (no torchvision needed): resnet-50 is
-the pre-activation form, resnet-v1-50 the post-activation one with the stride on the first 1x1. Images lie on the device
-before the first step, channels_last; autocast to float16 (with GradScaler) or bfloat16, or float32 with TF32; fused SGD
-with momentum; cudnn.benchmark. Each step is timed by CUDA events; the median after the warm-up counts. Variants: eager,
-and torch.compile in its modes "reduce-overhead" (CUDA graphs; a minute a network) and "max-autotune" (several minutes).
+Run by scripts/gpu-check peers. The networks equal those that dtrain trains under the same names, layer by layer (no
+torchvision): resnet-50 is the pre-activation form, resnet-v1-50 the post-activation form with the stride on the first
+1x1. The images are on the device before the first step, in channels_last. Types: autocast to float16 (with GradScaler)
+or bfloat16, or float32 with TF32. Uses fused SGD with momentum and cudnn.benchmark. Each step is timed with CUDA
+events; the result is the median after the warm-up. Variants: eager, and torch.compile in the modes "reduce-overhead"
+(CUDA graphs; a minute per network) and "max-autotune" (several minutes).
 
-A line of JSON a measurement goes to stdout, as gpu_check record takes them; all else to stderr. Exit code 1: the time
-was over before all were done.
-  --set NAME    quick: two networks, eager; peers: all of them, eager and reduce-overhead; compiled: max-autotune
-  --seconds N   then the measurement under way is reported as killed, and the program ends
-  --done FILE   names, one a line, of those to leave out
-  --smoke       tiny images and batches, on the CPU, one step each: does the script run?
+Prints one line of JSON per measurement to stdout, in the format of gpu_check record, and everything else to stderr.
+Exit code 1: the time was over before all measurements were done.
+  --set NAME    quick: two networks, eager; peers: all networks, eager and reduce-overhead; compiled: max-autotune
+  --seconds N   after this time, reports the current measurement as killed and ends
+  --done FILE   names of measurements to leave out, one per line
+  --smoke       tiny images and batches on the CPU, one step each, to see that the script works
 """
 import argparse
 import contextlib
@@ -23,7 +24,7 @@ import sys
 import threading
 import time
 
-START = time.monotonic()  # importing PyTorch takes its time
+START = time.monotonic()  # importing PyTorch takes some time
 
 try:
     import torch
@@ -38,7 +39,7 @@ def conv(channels, filters, kernel, stride=1, pad=0, bias=False):
 
 
 class PreActivationUnit(nn.Module):
-    """ResNet v2's bottleneck: the shortcut of a stage's first unit reads the activated input, no ReLU after the sum."""
+    """ResNet v2's bottleneck: a stage's first shortcut reads the activated input, and no ReLU follows the sum."""
 
     def __init__(self, channels, filters, stride, project):
         super().__init__()
@@ -90,7 +91,7 @@ def head(channels, classes):
 
 
 def resnet_50(classes):
-    # bn_data has its scale fixed to 1; here it learns, which costs nothing that can be measured.
+    # dtrain fixes the scale of bn_data to 1. Here it is learned, which has no measurable cost.
     stem = [nn.BatchNorm2d(3, eps=2e-5), conv(3, 64, 7, 2, 3), nn.BatchNorm2d(64, eps=2e-5), nn.ReLU(),
             nn.MaxPool2d(3, 2, 1)]
     tail = [nn.BatchNorm2d(2048, eps=2e-5), nn.ReLU()]
@@ -103,7 +104,7 @@ def resnet_v1_50(classes):
 
 
 def unit(channels, filters, kernel=1, stride=1, pad=0):
-    """Inception-BN's: a convolution with a bias, batch norm, ReLU."""
+    """Inception-BN's unit: a convolution with a bias, batch norm, ReLU."""
     return nn.Sequential(
         conv(channels, filters, kernel, stride, pad, bias=True), nn.BatchNorm2d(filters, eps=1e-3), nn.ReLU())
 
@@ -151,13 +152,13 @@ def inception_bn(classes):
         *head(1024, classes))
 
 
-# Name: the builder, and the learned elements with 1000 classes, which are those of dtrain's network.
+# Name: the builder, and the number of parameters with 1000 classes, which equals that of dtrain's network.
 NETWORKS = {
     "resnet-50": (resnet_50, 25_549_486),
     "resnet-v1-50": (resnet_v1_50, 25_557_032),
     "inception-bn": (inception_bn, 11_295_240),
 }
-# What is measured, by --set, in the order of how much it tells: network, mode, batch, torch.compile's mode or None.
+# The measurements of each --set, most informative first: network, mode, batch, torch.compile's mode or None.
 FAST, SLOW = "reduce-overhead", "max-autotune"
 SETS = {
     "quick": [("resnet-50", "float16", 256, None), ("resnet-v1-50", "float16", 256, None)],
@@ -180,7 +181,7 @@ TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "tf32": None}
 
 
 class Training:
-    """One network and its step, on images that lie on the device."""
+    """One network and its training step, on images that are on the device."""
 
     def __init__(self, network, mode, batch, compiled, device, size):
         torch.manual_seed(1)
@@ -195,7 +196,7 @@ class Training:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4, **fused)
         self.scaler = torch.amp.GradScaler(device) if mode == "float16" else None
         self.forward = torch.compile(self.loss, mode=compiled) if compiled else self.loss
-        # CUDA graphs give out the same memory in every step: what the last one left may go.
+        # CUDA graphs return the same memory in every step: the results of the last step may be overwritten.
         self.begin = torch.compiler.cudagraph_mark_step_begin if compiled else lambda: None
         images = torch.randn(batch, 3, size, size, device=device)
         self.images = images.to(memory_format=torch.channels_last)
@@ -220,7 +221,7 @@ class Training:
 
 
 def measure(training, batch, warm_up=10, steps=40):
-    """Images/s of the median step, and the most memory that PyTorch held."""
+    """Images/s of the median step, and the largest amount of memory that PyTorch held."""
     for _ in range(warm_up):
         training.step()
     torch.cuda.synchronize()
@@ -238,7 +239,7 @@ def measure(training, batch, warm_up=10, steps=40):
 
 
 def copy_rate():
-    """GB/s of a copy within the device, each byte counted as read and as written."""
+    """GB/s of a copy within the device. Each byte counts twice, as read and as written."""
     source = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     times = []
@@ -261,7 +262,7 @@ def report(name, status, seconds, text, **numbers):
 
 
 class Limit:
-    """Ends the process when the time is over, whatever it is doing: compilers and kernels do not come back for that."""
+    """Ends the process when the time is over, whatever it is doing: compilers and kernels cannot be interrupted."""
 
     def __init__(self, seconds):
         self.under_way, self.begun = None, 0
@@ -284,7 +285,7 @@ def run(name, work, limit):
     try:
         numbers, text = work()
         report(name, "passed", time.monotonic() - begun, text, **numbers)
-    except Exception as error:  # a network that does not compile must not cost the others their numbers
+    except Exception as error:  # a network that does not compile must not prevent the other measurements
         report(name, "failed", time.monotonic() - begun, f"{type(error).__name__}: {error}"[:500])
         torch._dynamo.reset()
         if torch.cuda.is_available():
