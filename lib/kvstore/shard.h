@@ -1,5 +1,5 @@
-// A server's share of the model: its slices of all keys. Each slice has a sync::Machine, which decides who waits for
-// whom, the weights, the sum of the round and the optimizer state. wire.h says what each message does.
+// A server's share of the model: its slices of all keys. Each slice has a sync::Machine (which decides who waits for
+// whom), the weights, the sum of the round, and the optimizer state. wire.h says what each message does.
 //
 // Slices are independent. Each has its own lock, which is held while its sum or update runs. The transport's threads
 // sum different slices in parallel; large slices are updated by the shard's own threads. Answers are sent straight from
