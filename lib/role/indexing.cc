@@ -91,6 +91,7 @@ Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
 // By file: how many workers lack the index.
 Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& files, kvstore::Coordinator& job) {
   std::vector<double> lacking;
+  lacking.reserve(files.size());
   for (const data::IndexedFile& file : files) lacking.push_back(data::lacks_index(file) ? 1 : 0);
   return job.sum("record files without an index", lacking);
 }
