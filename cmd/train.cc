@@ -29,6 +29,14 @@ namespace {
 
 // What would fail in every process of the job alike is said once, before any is started or a run directory made.
 Result<> check_early(job::Flags flags) {
+  const job::LoopFlags& loop = flags.loop;
+  if (loop.load_epoch && loop.model_prefix.empty() && flags.launch.run_dir.empty()) {
+    return fail(
+        Code::kUsage,
+        "--load-epoch {}: which checkpoint? --model-prefix PREFIX loads PREFIX-{:04}.params; without it the run "
+        "directory's own is loaded, and a new run (no --run-dir) has none",
+        *loop.load_epoch, *loop.load_epoch);
+  }
   DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
   DT_TRY(const role::Network network, role::build_network(flags.job));
   if (flags.launch.launcher == "local") DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));

@@ -69,7 +69,8 @@ class Reader {
     const size_t equals = argument.find('=');
     if (equals != std::string::npos && known_.contains(argument.substr(0, equals))) return equals;
     const bool is_short = argument.size() > 2 && argument[0] == '-' && argument[1] != '-';
-    if (is_short && known_.contains(argument.substr(0, 2))) return 2;
+    const bool lacks_dash = known_.contains("-" + argument.substr(0, equals));  // "-network": not -n etwork
+    if (is_short && !lacks_dash && known_.contains(argument.substr(0, 2))) return 2;
     return std::nullopt;
   }
 

@@ -1,7 +1,7 @@
 // Arguments into flags and values.
 //
 // A flag is taken by its whole name: "--lr 0.1", "--lr=0.1", and for one letter also "-n2". What is joined on by "=" is
-// the value, even if it is empty.
+// the value, even if it is empty. "-network" is no flag, although "-n" is one: a dash is missing.
 //
 // Written here because libraries read it otherwise: CLI11 takes the next word as the value of "--flag=", and does not
 // say which words a flag was read from, which without_flags() needs; getopt_long accepts abbreviations, which change

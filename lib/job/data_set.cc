@@ -36,6 +36,14 @@ bool is_depth_for_large_images(int64_t depth) {
   return std::find(kDepths.begin(), kDepths.end(), depth) != kDepths.end();
 }
 
+// A relative path is often right in another directory.
+std::string why_no_directory(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return "that is a file; give the directory that holds it";
+  if (std::filesystem::path(path).is_absolute()) return "no such directory";
+  return fmt::format("no such directory in {}", std::filesystem::current_path(ignored).string());
+}
+
 }  // namespace
 
 const DataSet* find_data_set(std::string_view name) {
@@ -94,7 +102,7 @@ Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise) {
   } else if (name.empty() && !data.data_dir.empty()) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(data.data_dir, ignored)) {
-      return fail(Code::kNotFound, "--data-dir {}: no such directory", data.data_dir);
+      return fail(Code::kNotFound, "--data-dir {}: {}", data.data_dir, why_no_directory(data.data_dir));
     }
     name = recognise(data.data_dir).value_or("");
     if (name.empty() && data.data_train.empty()) {

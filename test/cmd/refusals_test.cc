@@ -76,6 +76,11 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
       {{"--role", "boss"}, 2, {"no 'boss'", "scheduler, server, worker"}},
       {{"-n", "2", "python", "train_mnist.py"}, 2, {"'python'", "README.md"}},
       {{"--preset", "cifar1000"}, 2, {"no 'cifar1000'", "did you mean 'cifar100'?"}},
+      {{"-network", "lenet", "--benchmark", "1"}, 2, {"unknown flag '-network'", "did you mean '--network'?"}},
+      {{"-network=lenet", "--benchmark", "1"}, 2, {"unknown flag '-network'", "did you mean '--network'?"}},
+      {{"--network", "lenet", "--benchmark", "1", "--load-epoch", "3"}, 2, {"PREFIX-0003.params", "--run-dir"}},
+      {{"--network", "lenet", "--data-dir", "/dev/null"}, 7, {"/dev/null: that is a file", "directory"}},
+      {{"--network", "lenet", "--data-dir", "data/mnist"}, 7, {"data/mnist: no such directory in /"}},
       {{}, 2, {"--data-dir", "--help"}},
       {{"--benchmark", "1"}, 2, {"DMLC_ROLE", "no 'boss'"}, {"DMLC_ROLE=boss"}},
   };

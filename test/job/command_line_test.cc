@@ -18,6 +18,12 @@ TEST_CASE("a flag without a value is named, and what follows is not taken for it
   CHECK(parsed({"--min-crop-size", "-1"}).job.augment.min_crop_size == -1);
 }
 
+TEST_CASE("a long flag with one dash is no short flag", "[job]") {
+  for (const char* word : {"-network", "-network=lenet", "-num-workers"}) {
+    CHECK_THAT(refused({word, "lenet"}), Contains("unknown flag '-n") && Contains("did you mean '--n"));
+  }
+}
+
 TEST_CASE("an empty value is an empty value", "[job]") {
   CHECK_THAT(refused({"--lr="}), Contains("--lr: '' is not a number"));
   CHECK_THAT(refused({"--lr=", "0.5"}), Contains("'0.5' is neither a flag nor a sub-command"));
