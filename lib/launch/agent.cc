@@ -7,9 +7,9 @@
 #include <csignal>
 #include <filesystem>
 
+#include "base/poll_until.h"
 #include "launch/local_host.h"
 #include "launch/message.h"
-#include "launch/poll_until.h"
 #include "launch/signal_queue.h"
 
 namespace dtrain::launch {

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "launch/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace dtrain::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace dtrain::launch {
 

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "launch/command.h"
-#include "launch/unique_fd.h"
 
 namespace dtrain::launch {
 

@@ -12,11 +12,11 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/poll_until.h"
+#include "base/unique_fd.h"
 #include "launch/job_record.h"
 #include "launch/make_job.h"
-#include "launch/poll_until.h"
 #include "launch/ssh.h"
-#include "launch/unique_fd.h"
 
 namespace dtrain::launch {
 namespace {

@@ -7,9 +7,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/poll_until.h"
 #include "launch/agent.h"
 #include "launch/message.h"
-#include "launch/poll_until.h"
 
 namespace dtrain::launch {
 namespace {

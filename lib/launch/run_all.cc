@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launch/poll_until.h"
+#include "base/poll_until.h"
 
 namespace dtrain::launch {
 namespace {

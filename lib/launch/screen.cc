@@ -4,8 +4,8 @@
 
 #include <cerrno>
 
+#include "base/poll_until.h"
 #include "launch/message.h"
-#include "launch/poll_until.h"
 
 namespace dtrain::launch {
 namespace {

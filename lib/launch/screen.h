@@ -13,7 +13,7 @@
 
 #include "base/console.h"
 #include "base/error.h"
-#include "launch/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace dtrain::launch {
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <vector>
 
-#include "launch/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace dtrain::launch {
 

@@ -13,10 +13,10 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "base/unique_fd.h"
 #include "launch/message.h"
 #include "launch/output.h"
 #include "launch/supervisor.h"
-#include "launch/unique_fd.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::launch::test {

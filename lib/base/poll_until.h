@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-namespace dtrain::launch {
+namespace dtrain {
 
 // Like poll. nullopt waits without limit; a time in the past only returns what is ready now.
 inline int poll_until(std::span<pollfd> watched, std::optional<std::chrono::steady_clock::time_point> until) {
@@ -21,4 +21,4 @@ inline int poll_until(std::span<pollfd> watched, std::optional<std::chrono::stea
   return ::poll(watched.data(), watched.size(), timeout_ms);
 }
 
-}  // namespace dtrain::launch
+}  // namespace dtrain

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace dtrain::launch {
+namespace dtrain {
 
 class UniqueFd {
  public:
@@ -28,4 +28,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace dtrain::launch
+}  // namespace dtrain
