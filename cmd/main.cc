@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 
 #include "brief_waits.h"
 #include "command.h"
@@ -45,12 +44,7 @@ int main(int argc, char** argv) {
   allow_many_descriptors();
   int code = dtrain::job::kExitOk;
   const dtrain::Result<> result = dtrain::catching([&]() -> dtrain::Result<> {
-    try {
-      DT_TRY(code, dtrain::cmd::dispatch(arguments, environment));
-    } catch (const std::bad_alloc&) {
-      return dtrain::fail(dtrain::Code::kDevice,
-                          "not enough memory: a smaller --batch-size, image or network needs less");
-    }
+    DT_TRY(code, dtrain::cmd::dispatch(arguments, environment));
     return {};
   });
   if (result) return code;

@@ -34,6 +34,13 @@ std::string Error::text() const {
   return text;
 }
 
+Error not_enough_memory(std::string_view purpose) {
+  return {Code::kDevice,
+          fmt::format("not enough memory{}{}: a smaller --batch-size, image or network needs less",
+                      purpose.empty() ? "" : " for ", purpose),
+          {}};
+}
+
 void throw_check_failed(const char* file, int line, const char* condition, const std::string& message) {
   throw CheckFailed(fmt::format("{}:{}: check '{}' failed: {}", file, line, condition, message));
 }

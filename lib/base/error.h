@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -66,11 +67,17 @@ class CheckFailed : public std::runtime_error {
 
 [[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);
 
-// Runs `work` and turns what it throws into an Error of Code::kInternal: for the seams named above and nobody else.
+// "not enough memory for <purpose>", and what needs less. Code::kDevice.
+[[nodiscard]] Error not_enough_memory(std::string_view purpose);
+
+// Runs `work` and turns what it throws into an Error: for the seams named above and nobody else. std::bad_alloc becomes
+// not_enough_memory(purpose), everything else an Error of Code::kInternal.
 template <class Work>
-Result<> catching(Work&& work) {
+Result<> catching(Work&& work, std::string_view purpose = {}) {
   try {
     return work();
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected<Error>(not_enough_memory(purpose));
   } catch (const std::exception& e) {
     return fail(Code::kInternal, "{}", e.what());
   }

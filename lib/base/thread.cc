@@ -5,6 +5,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include <utility>
+
 namespace dtrain {
 
 void flush_denormals() {
@@ -47,6 +49,7 @@ void ThreadPool::parallel_for(int64_t n, const std::function<void(int64_t)>& wor
   take_items(work, lock);
   done_.wait(lock, [this] { return running_ == 0; });
   work_ = nullptr;
+  if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::take_items(const std::function<void(int64_t)>& work, std::unique_lock<std::mutex>& lock) {
@@ -54,8 +57,14 @@ void ThreadPool::take_items(const std::function<void(int64_t)>& work, std::uniqu
   while (next_ < end_) {
     const int64_t item = next_++;
     lock.unlock();
-    work(item);
+    std::exception_ptr thrown;
+    try {
+      work(item);
+    } catch (...) {  // parallel_for throws it again
+      thrown = std::current_exception();
+    }
     lock.lock();
+    if (thrown_ == nullptr) thrown_ = std::move(thrown);
   }
   if (--running_ == 0) done_.notify_all();
 }

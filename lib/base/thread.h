@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -18,7 +19,7 @@ void flush_denormals();
 // The name that ps and gdb show; at most 15 characters are kept.
 void name_thread(const std::string& name);
 
-// Runs loops over independent items on a fixed number of threads, the caller's among them. Items must not throw.
+// Runs loops over independent items on a fixed number of threads, the caller's among them.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads, const std::string& name = "pool");  // threads >= 1
@@ -26,7 +27,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Calls work(0) .. work(n - 1), each once, in any order; returns when all have ended. One caller at a time.
+  // Calls work(0) .. work(n - 1), each once, in any order; returns when all have ended. Then throws what one of them
+  // threw, if any did. One caller at a time.
   void parallel_for(int64_t n, const std::function<void(int64_t)>& work);
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 
@@ -41,6 +43,7 @@ class ThreadPool {
   int64_t next_ = 0;
   int64_t end_ = 0;
   int64_t running_ = 0;
+  std::exception_ptr thrown_;  // by the first item that threw
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,6 +1,7 @@
 #include "base/error.h"
 
 #include <catch2/catch.hpp>
+#include <new>
 
 using namespace dtrain;
 
@@ -42,6 +43,18 @@ TEST_CASE("a failed check throws its condition and message, and a seam turns it 
   REQUIRE(!result);
   CHECK(result.error().code == Code::kInternal);
   CHECK_THAT(result.error().message, Catch::Contains("check '1 + 1 == 3' failed: sum is 2"));
+}
+
+TEST_CASE("a seam says what there was not enough memory for", "[base]") {
+  const auto exhaust = []() -> Result<> { throw std::bad_alloc(); };
+  const Result<> named = catching(exhaust, "the answer to worker 3");
+  REQUIRE(!named);
+  CHECK(named.error().code == Code::kDevice);
+  CHECK(named.error().message ==
+        "not enough memory for the answer to worker 3: a smaller --batch-size, image or network needs less");
+  const Result<> unnamed = catching(exhaust);
+  REQUIRE(!unnamed);
+  CHECK(unnamed.error().message == "not enough memory: a smaller --batch-size, image or network needs less");
 }
 
 TEST_CASE("an error shows what it quotes without control characters, and not all of it", "[base]") {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <new>
 
 #include "base/waits.h"
 
@@ -14,6 +15,19 @@ TEST_CASE("a pool runs each item once, loop after loop", "[base]") {
     pool.parallel_for(n, [&](int64_t i) { runs[static_cast<size_t>(i)]++; });
     for (const auto& count : runs) CHECK(count == 1);
   }
+}
+
+TEST_CASE("what an item of a loop throws comes out of the loop, and the pool goes on", "[base]") {
+  ThreadPool pool(4);
+  std::atomic<int> runs = 0;
+  const auto work = [&](int64_t i) {
+    runs++;
+    if (i % 2 == 1) throw std::bad_alloc();
+  };
+  CHECK_THROWS_AS(pool.parallel_for(100, work), std::bad_alloc);
+  CHECK(runs == 100);
+  pool.parallel_for(10, [&](int64_t) { runs++; });
+  CHECK(runs == 110);
 }
 
 TEST_CASE("denormals are zero after flush_denormals", "[base]") {
