@@ -34,6 +34,15 @@ std::string Error::text() const {
   return text;
 }
 
+std::string Error::line() const {
+  std::string frames;
+  for (const std::string& frame : context) {
+    frames += fmt::format("{}while {}", frames.empty() ? "" : ", ", printable(frame, kMessageBytesMax));
+  }
+  return fmt::format("error [{}] {}{}", code_name(code), printable(message, kMessageBytesMax),
+                     frames.empty() ? "" : " (" + frames + ")");
+}
+
 Error not_enough_memory(std::string_view purpose) {
   return {Code::kDevice,
           fmt::format("not enough memory{}{}: a smaller --batch-size, image or network needs less",

@@ -48,6 +48,8 @@ struct Error {
   }
   // "error [not found] MESSAGE\n  while CONTEXT\n  while CONTEXT", printable (base/printable.h).
   [[nodiscard]] std::string text() const;
+  // The same in one line, as a log has it: "error [not found] MESSAGE (while CONTEXT, while CONTEXT)".
+  [[nodiscard]] std::string line() const;
 };
 
 template <class T = void>

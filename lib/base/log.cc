@@ -79,6 +79,9 @@ bool has_room(int fd) {
          errno == ENODEV;
 }
 
+// A record may quote what a peer or a file says. Longer ones lose their middle.
+constexpr size_t kRecordBytesMax = 64 << 10;
+
 // "," before the milliseconds, as Python's logging writes it.
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S,%e %v";
 
@@ -145,7 +148,7 @@ void Log::write(Level level, std::string_view line) const {
   static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                           spdlog::level::warn, spdlog::level::err};
   if (level == Level::kError) sinks_->errors++;
-  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}] {}", node_, line);
+  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}] {}", node_, printable(line, kRecordBytesMax));
 }
 
 void Log::flush() const {

@@ -1,6 +1,9 @@
 // Log lines as MXNet prints them, so that its parsers read ours (formats.md 7.1):
 //   2016-05-12 10:11:12,345 Node[0] Epoch[0] Time cost=12.346
 //
+// A record is one line of printable text: control characters in it become \xNN, so that a peer whose words are quoted
+// can neither forge a line nor reach the terminal.
+//
 // A Log is given to whoever writes lines; there is no global one. Copies share their sinks. Any thread may call it.
 #pragma once
 

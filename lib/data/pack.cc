@@ -129,7 +129,7 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
       if (payloads[i]) {
         DT_TRY_VOID(writer.append(entries[first + i].id, *payloads[i]));
       } else {
-        log.warn("left out: {}", payloads[i].error().text());
+        log.warn("left out: {}", payloads[i].error().line());
         report.skipped++;
       }
     }

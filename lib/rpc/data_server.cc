@@ -184,7 +184,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   }
 
   void failed(Stream& stream, Error error) {
-    log_.error("{}", error.text());
+    log_.error("{}", error.line());
     stream.close({grpc::StatusCode::INTERNAL, error.message});
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);

@@ -130,7 +130,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     name_thread("scheduler");
     while (!stopped_) {
       if (auto outcome = catching([this] { return turn(); }); !outcome) {
-        log_.error("{}", outcome.error().text());
+        log_.error("{}", outcome.error().line());
         end(std::move(outcome));
       }
     }

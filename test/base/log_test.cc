@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
@@ -14,6 +15,21 @@ TEST_CASE("a log file gets every line", "[base]") {
   REQUIRE(log.add_file("/dev/null"));
   log.named("7").warn("lost {}", 3);
   CHECK_THAT(*read_file(dir.path("log")), Catch::EndsWith("Node[7] lost 3\n"));
+}
+
+TEST_CASE("a record of the log is one line of printable text, whatever it quotes", "[base]") {
+  const test::TempDir dir;
+  const Log log = Log::silent();
+  Log copy = log;
+  REQUIRE(copy.add_file(dir.path("log")));
+  copy.named("0").warn("build '{}'", "b\n2016-05-12 10:11:12,345 Node[0] Epoch[0] Train-accuracy=1\x1b[2J\r");
+  copy.info("{}", std::string(1 << 20, 'x'));
+  copy.error("{}", Error{Code::kData, "a\nb", {"reading 'c'", "starting"}}.line());
+  const std::string text = *read_file(dir.path("log"));
+  CHECK(std::ranges::count(text, '\n') == 3);
+  CHECK_THAT(text, Catch::Contains("build 'b\\x0a2016-05-12") && Catch::Contains("Train-accuracy=1\\x1b[2J\\x0d'\n"));
+  CHECK_THAT(text, Catch::EndsWith("error [data] a\\x0ab (while reading 'c', while starting)\n"));
+  CHECK(text.size() < 100'000);
 }
 
 TEST_CASE("a log file that cannot be written is refused when it is opened", "[base]") {

@@ -44,7 +44,7 @@ class DnnRunner final : public ConvolutionRunner {
 
   // If the cache cannot be written, the only cost is time at the next start.
   void planned() override {
-    if (const Result<> saved = cache_.save(); !saved) log_.warn("cuDNN's plans are not kept: {}", saved.error().text());
+    if (const Result<> saved = cache_.save(); !saved) log_.warn("cuDNN's plans are not kept: {}", saved.error().line());
   }
 
  private:
