@@ -8,6 +8,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/duration_text.h"
 #include "kvstore/chunks.h"
 
 namespace dtrain::kvstore {
@@ -405,9 +406,8 @@ std::string ShardSlice::describe(const Waiting& waiting) const {
     for (const sync::Worker w : machine_->missing({rank, waiting.wanted}))
       missing.push_back(fmt::format("worker {}", w));
   }
-  const double seconds = std::chrono::duration<double>(Clock::now() - waiting.since).count();
-  return fmt::format("key {} slice {} version {}: worker {} waits {:.0f} s; missing: {}", slice_.key, slice_.part,
-                     waiting.wanted, rank, seconds, fmt::join(missing, ", "));
+  return fmt::format("key {} slice {} version {}: worker {} waits {}; missing: {}", slice_.key, slice_.part,
+                     waiting.wanted, rank, duration_text(Clock::now() - waiting.since), fmt::join(missing, ", "));
 }
 
 void ShardSlice::overdue(double seconds, std::vector<std::string>& out) const {

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/duration_text.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
 #include "rpc/status.h"
@@ -270,7 +271,9 @@ void ControlLine::answer_hold() {
 void ControlLine::print_waits() const {
   const std::vector<Waits::Open> open = waits_.open();
   if (open.empty()) log_.info("no open waits");
-  for (const Waits::Open& wait : open) log_.info("waits {:.1f} s for {}", wait.seconds, wait.name);
+  for (const Waits::Open& wait : open) {
+    log_.info("waits {} for {}", duration_text(std::chrono::duration<double>(wait.seconds)), wait.name);
+  }
 }
 
 void ControlLine::fail(Error error) {

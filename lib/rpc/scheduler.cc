@@ -7,7 +7,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/duration_text.h"
 #include "base/overloaded.h"
+#include "base/printable.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
 #include "rpc/scheduler_service.h"
@@ -416,7 +418,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void carry_out(const membership::LogMissing& missing) {
-    log_.info("{} waits {} s; missing: {}", missing.what, missing.waited_ms / 1000, to_text(missing.missing));
+    log_.info("{} waits {}; missing: {}", missing.what, duration_text(std::chrono::milliseconds(missing.waited_ms)),
+              to_text(missing.missing));
   }
 
   void carry_out(const membership::End& ending) {

@@ -1,0 +1,18 @@
+#include "base/duration_text.h"
+
+#include <catch2/catch.hpp>
+
+using namespace dtrain;
+using namespace std::chrono_literals;
+
+TEST_CASE("a duration is told in the unit that suits it", "[base]") {
+  CHECK(duration_text(0s) == "0.0 ms");
+  CHECK(duration_text(260us) == "0.3 ms");
+  CHECK(duration_text(9960us) == "10 ms");
+  CHECK(duration_text(50ms) == "50 ms");
+  CHECK(duration_text(999'600us) == "1.0 s");
+  CHECK(duration_text(1500ms) == "1.5 s");
+  CHECK(duration_text(9960ms) == "10 s");
+  CHECK(duration_text(31s) == "31 s");
+  CHECK(duration_text(90min) == "5400 s");
+}
