@@ -2,17 +2,19 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
+#include "base/printable.h"
+#include "job/token.h"
 #include "rpc/congestion.h"
+#include "rpc/listening_sockets.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -27,9 +29,10 @@ constexpr int kControlMessageMax = 64 << 20;
 // but only once the job runs.
 constexpr int kKeepaliveMs = 20'000;
 
-// A connection that has not begun to speak HTTP/2 by then is closed: it holds a descriptor, of which a process has few.
-// gRPC's own limit is two minutes.
-constexpr int kHandshakeMs = 5'000;
+// A connection holds a descriptor, of which a process has few. One over which nothing has come by then is closed, and
+// so is one that has not got as far as HTTP/2, or carries no call, for as long: whoever takes part in a job has a call
+// open all the time. gRPC's own limits are two minutes and none.
+constexpr int kSilenceMs = 5'000;
 
 // Both ends. Together with cubic on loopback: 4 MiB push and pull 1.22 -> 1.94 GB/s (toolchain.md 2.3).
 template <class Arguments>
@@ -66,13 +69,6 @@ grpc::ChannelArguments client_arguments(Traffic traffic, bool this_host) {
   return arguments;
 }
 
-// ServerBuilder has no method for a socket mutator.
-class MutateSockets : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments* arguments) override { arguments->SetSocketMutator(loopback_mutator()); }
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*) override {}
-};
-
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const Security& security) {
   if (!security.tls) return grpc::InsecureServerCredentials();
   grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
@@ -86,24 +82,7 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Security& se
   return grpc::SslCredentials({security.tls->authority, security.tls->key, security.tls->certificate});
 }
 
-// Why an address cannot be listened on: gRPC only says that it could not. 0: it can.
-int bind_error(const Endpoint& where) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* list = nullptr;
-  if (getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &hints, &list) != 0) return EADDRNOTAVAIL;
-  const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool bound = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 && ::listen(fd, 1) == 0;
-  const int error = bound ? 0 : errno;
-  if (fd >= 0) close(fd);
-  freeaddrinfo(list);
-  return error;
-}
-
-Error cannot_listen(const Listen& where, int error, bool tls) {
+Error cannot_listen(const Listen& where, int error) {
   const uint16_t last = std::max(where.port_first, where.port_last);
   const std::string ports =
       last == where.port_first ? fmt::format("port {}", last) : fmt::format("ports {} to {}", where.port_first, last);
@@ -113,34 +92,46 @@ Error cannot_listen(const Listen& where, int error, bool tls) {
                         where.host),
             {}};
   }
-  if (error == 0 && tls) {
-    return {Code::kStartup, "the TLS certificate, key or authority was not accepted: see that the key fits", {}};
-  }
-  return {Code::kStartup,
-          fmt::format("cannot listen on {}, {}: {}", where.host, ports, error == 0 ? "refused" : std::strerror(error)),
-          {}};
+  return {Code::kStartup, fmt::format("cannot listen on {}, {}: {}", where.host, ports, std::strerror(error)), {}};
 }
 
-Listener try_port(const Endpoint& where, const Security& security, Traffic traffic,
-                  const std::function<void(grpc::ServerBuilder&)>& add_services) {
+using Handler = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+
+// A server that gets its connections from an acceptor does not say that it cannot use its credentials; one with a port
+// of its own does.
+bool are_usable(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  grpc::CallbackGenericService none;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+  builder.RegisterCallbackGenericService(&none);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  return server != nullptr && port != 0;
+}
+
+// gRPC's server, and what it takes connections by.
+std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
+    const Security& security, Traffic traffic, const std::function<void(grpc::ServerBuilder&)>& add_services) {
+  using Builder = grpc::ServerBuilder::experimental_type;
   grpc::ServerBuilder builder;
   const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
   keep_alive(set);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kKeepaliveMs / 4);
-  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
-  // With port reuse two processes would share the port, and each get a part of the calls.
-  set(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kSilenceMs);
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kSilenceMs);
   if (traffic == Traffic::kData) tune_for_data(set);
-  if (traffic == Traffic::kData) builder.SetOption(std::make_unique<MutateSockets>());
   builder.SetMaxReceiveMessageSize(traffic == Traffic::kData ? -1 : kControlMessageMax);
-  int port = 0;
-  builder.AddListeningPort(to_text(where), server_credentials(security), &port);
+  Handler handler = builder.experimental().AddExternalConnectionAcceptor(Builder::ExternalConnectionType::FROM_FD,
+                                                                         server_credentials(security));
   add_services(builder);
-  Listener listener;
-  listener.server = builder.BuildAndStart();
-  listener.port = static_cast<uint16_t>(port);
-  if (port == 0) listener.server.reset();
-  return listener;
+  return {builder.BuildAndStart(), std::move(handler)};
+}
+
+void hand_over(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConnectionAcceptor& handler) {
+  if (traffic == Traffic::kData) tune_loopback(connection.get());
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  parameters.fd = connection.release();
+  handler.HandleNewConnection(&parameters);
 }
 
 }  // namespace
@@ -181,25 +172,36 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
   if (build != security.build_id && !security.allow_mixed_builds) {
     log.warn("refused a call from {}: build '{}', here '{}'", context.peer(), build, security.build_id);
     return {grpc::StatusCode::FAILED_PRECONDITION,
-            fmt::format("build {} here, {} there: use one build, or --allow-mixed-builds everywhere", build,
+            fmt::format("build {} here, {} there: use one build, or --allow-mixed-builds everywhere", printable(build),
                         security.build_id)};
   }
   return grpc::Status::OK;
 }
 
-Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic,
+Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic, const Log& log,
                         const std::function<void(grpc::ServerBuilder&)>& add_services) {
-  int error = 0;
-  for (uint32_t port = where.port_first; port <= std::max(where.port_first, where.port_last); port++) {
-    const Endpoint endpoint{where.host, static_cast<uint16_t>(port)};
-    // Asked first: gRPC writes several lines to stderr when it cannot bind, and does not say why to the caller.
-    error = bind_error(endpoint);
-    if (error != 0) continue;
-    Listener listener = try_port(endpoint, security, traffic, add_services);
-    if (listener.server != nullptr) return listener;
-    error = bind_error(endpoint);
+  tl::expected<ListeningSockets, int> opened = tl::unexpected(EADDRINUSE);
+  for (uint32_t port = where.port_first; !opened && port <= std::max(where.port_first, where.port_last); port++) {
+    opened = open_listening_sockets({where.host, static_cast<uint16_t>(port)}, kKeepaliveMs);
   }
-  return tl::unexpected(cannot_listen(where, error, security.tls.has_value()));
+  if (!opened) return tl::unexpected(cannot_listen(where, opened.error()));
+  if (security.tls && !are_usable(server_credentials(security))) {
+    return fail(Code::kStartup, "the TLS certificate, key or authority was not accepted: see that the key fits");
+  }
+  Listener listener;
+  listener.port = opened->port;
+  Handler handler;
+  std::tie(listener.server, handler) = build_server(security, traffic, add_services);
+  if (listener.server == nullptr) return fail(Code::kStartup, "gRPC's server cannot be built");
+  listener.acceptor = std::make_unique<Acceptor>(
+      std::move(opened->sockets), AcceptorLimits::of_process(std::chrono::milliseconds(kSilenceMs)), log,
+      [traffic, handler](UniqueFd connection) { hand_over(std::move(connection), traffic, *handler); });
+  return listener;
+}
+
+void Listener::shutdown(std::chrono::system_clock::time_point deadline) {
+  acceptor.reset();
+  server->Shutdown(deadline);
 }
 
 }  // namespace dtrain::rpc

@@ -8,12 +8,14 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "rpc/acceptor.h"
 #include "rpc/endpoint.h"
 #include "rpc/security.h"
 
@@ -36,11 +38,15 @@ std::string metadata(const grpc::CallbackServerContext& context, const std::stri
 
 struct Listener {
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Acceptor> acceptor;
   uint16_t port = 0;
+
+  // Connections are no longer accepted; then grpc::Server::Shutdown.
+  void shutdown(std::chrono::system_clock::time_point deadline);
 };
-// `add_services` is called once a port that is tried. Code::kStartup: the port is in use, the address is not of this
-// machine, the certificate does not fit.
-Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic,
+// Connections that say nothing are closed (rpc/acceptor.h). `log`: when one has to be refused. Code::kStartup: the port
+// is in use, the address is not of this machine, the certificate does not fit.
+Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic, const Log& log,
                         const std::function<void(grpc::ServerBuilder&)>& add_services);
 
 }  // namespace dtrain::rpc

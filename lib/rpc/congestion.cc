@@ -32,7 +32,6 @@ namespace {
 
 constexpr std::string_view kKnownRelease = "1.51.";
 constexpr int kClientConnection = 0;
-constexpr int kServerConnection = 2;
 
 // Both ends have one address: the packets never leave the machine.
 bool ends_are_one_host(int fd) {
@@ -51,11 +50,13 @@ bool ends_are_one_host(int fd) {
                      sizeof(in6_addr)) == 0;
 }
 
+// A kernel without cubic keeps what it has: slower, not wrong.
+void set_cubic(int fd) {
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
+}
+
 bool mutate(const grpc_mutate_socket_info* info, grpc_socket_mutator*) {
-  if (info->usage == kClientConnection || (info->usage == kServerConnection && ends_are_one_host(info->fd))) {
-    // A kernel without cubic keeps what it has: slower, not wrong.
-    (void)setsockopt(info->fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
-  }
+  if (info->usage == kClientConnection) set_cubic(info->fd);
   return true;
 }
 
@@ -70,6 +71,10 @@ void destroy(grpc_socket_mutator* mutator) {
 constexpr grpc_socket_mutator_vtable kVtable = {nullptr, compare, destroy, mutate};
 
 }  // namespace
+
+void tune_loopback(int connection) {
+  if (ends_are_one_host(connection)) set_cubic(connection);
+}
 
 grpc_socket_mutator* loopback_mutator() {
   if (!grpc::Version().starts_with(kKnownRelease)) return nullptr;

@@ -71,7 +71,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
   Result<> begin() {
     DT_TRY(listener_,
-           listen(options_.listen, options_.security, Traffic::kData,
+           listen(options_.listen, options_.security, Traffic::kData, log_,
                   [this](grpc::ServerBuilder& builder) { builder.RegisterCallbackGenericService(this); }),
            "starting a server");
     return {};
@@ -89,7 +89,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
   void close() override {
     if (listener_.server == nullptr) return;
-    listener_.server->Shutdown(std::chrono::system_clock::now());
+    listener_.shutdown(std::chrono::system_clock::now());
     tracker_.wait_idle();
     listener_.server.reset();
     (void)outstanding_->wait_none(kShutdown);  // answers own their memory

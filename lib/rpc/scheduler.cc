@@ -72,7 +72,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (!thread_.joinable()) return;
     service_.close();
     post([this] { end_all_calls(); });
-    listener_.server->Shutdown(std::chrono::system_clock::now() + kShutdown);
+    listener_.shutdown(std::chrono::system_clock::now() + kShutdown);
     service_.wait_idle();  // the thread is still there to answer what is cancelled
     post([this] { stopped_ = true; });
     thread_.join();
@@ -80,7 +80,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   Result<> begin() {
     DT_TRY(listener_,
-           listen(options_.listen, options_.security, Traffic::kControl,
+           listen(options_.listen, options_.security, Traffic::kControl, log_,
                   [this](grpc::ServerBuilder& builder) { builder.RegisterService(&service_); }),
            "starting the scheduler");
     thread_ = std::thread([this] { run(); });

@@ -66,14 +66,15 @@ class Process {
 
 class Job {
  public:
-  explicit Job(sync::membership::Settings settings, Security as = security(), std::vector<uint32_t> stops_with = {}) {
+  explicit Job(sync::membership::Settings settings, Security as = security(), std::vector<uint32_t> stops_with = {},
+               Log log = Log::silent()) {
     SchedulerOptions options;
     options.security = std::move(as);
     options.membership = std::move(settings);
     options.finish_job = [text = options.membership.job_text, stops_with](const Joined&) -> Result<CompleteJob> {
       return CompleteJob{text + "placement = 0:0:0:4:0\n", stops_with};
     };
-    scheduler = Scheduler::start(std::move(options), Log::silent()).value();
+    scheduler = Scheduler::start(std::move(options), std::move(log)).value();
   }
   Process& add(Role role) {
     processes.push_back(std::make_unique<Process>(scheduler->port(), role));

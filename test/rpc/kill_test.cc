@@ -1,77 +1,20 @@
 // Real processes, killed at seeded moments: every survivor ends within the bound and names who died. The test's own
 // process has no threads and no gRPC, so that it can be copied.
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <csignal>
 
 #include "base/random.h"
+#include "rpc/child.h"
 #include "rpc/job.h"
-#include "rpc/library_log.h"
 
 namespace dtrain::rpc::test {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Child::Clock;
 
 constexpr auto kBound = 6s;  // timeout or grace of 2 s, 2 s more by R-F1, and a machine that does other things
-
-// A copy of this process and what it writes: lines.
-class Child {
- public:
-  template <class Work>
-  explicit Child(Work work) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
-    pid_ = fork();
-    if (pid_ == 0) {
-      silence_library();
-      const Result<> outcome = catching([&] { return work(ends[1]); });
-      say(ends[1], outcome ? "well" : outcome.error().text());
-      _exit(0);
-    }
-    close(ends[1]);
-    read_ = ends[0];
-  }
-  ~Child() {
-    kill(SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    close(read_);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  static void say(int fd, const std::string& line) {
-    const std::string text = line.substr(0, line.find('\n')) + "\n";
-    if (write(fd, text.data(), text.size()) < 0) _exit(1);
-  }
-  void kill(int signal) const { ::kill(pid_, signal); }
-
-  // The next line; empty: none until the deadline.
-  std::string line(Clock::time_point deadline) {
-    while (text_.find('\n') == std::string::npos) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      pollfd ready{.fd = read_, .events = POLLIN, .revents = 0};
-      char bytes[512];
-      if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) <= 0) return {};
-      const ssize_t count = read(read_, bytes, sizeof(bytes));
-      if (count <= 0) return {};
-      text_.append(bytes, static_cast<size_t>(count));
-    }
-    const std::string first = text_.substr(0, text_.find('\n'));
-    text_.erase(0, first.size() + 1);
-    return first;
-  }
-
- private:
-  pid_t pid_ = -1;
-  int read_ = -1;
-  std::string text_;
-};
 
 Result<> run_scheduler(int out) {
   SchedulerOptions options;

@@ -1,12 +1,10 @@
 // The scheduler's service and its clients: what sync/membership.h decides, over real calls.
-#include <arpa/inet.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 
+#include "base/file.h"
 #include "rpc/job.h"
+#include "rpc/tcp.h"
+#include "support/temp_dir.h"
 
 namespace dtrain::rpc::test {
 namespace {
@@ -17,17 +15,6 @@ Error refusal(Process& process) {
   auto reply = within(process.join());
   REQUIRE_FALSE(reply.has_value());
   return reply.error();
-}
-
-// A TCP connection over which nothing is said.
-int connect_silently(uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0);
-  return fd;
 }
 
 }  // namespace
@@ -74,20 +61,36 @@ TEST_CASE("a caller with another token, build or none is refused and the job doe
   job.start(1, 0);
 }
 
-// Each holds a descriptor of the scheduler's. The system tells the other end when it is given up.
 TEST_CASE("connections that say nothing are closed, and the job starts beside them", "[rpc]") {
   Job job(settings(1, 0));
-  std::vector<int> silent;
-  for (int i = 0; i < 100; i++) silent.push_back(connect_silently(job.scheduler->port()));
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 100; i++) silent.push_back(connect_to(job.scheduler->port()));
   job.start(1, 0);
-  for (const int fd : silent) {
-    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-    char bytes[256];
-    ssize_t got = 1;
-    while (got > 0 && poll(&entry, 1, 15'000) == 1) got = read(fd, bytes, sizeof(bytes));  // gRPC's settings come first
-    CHECK(got <= 0);
-    close(fd);
-  }
+  for (const UniqueFd& connection : silent) CHECK(is_closed_within(connection, 15s));
+}
+
+TEST_CASE("a connection that speaks HTTP/2 and makes no call is closed, a member's is not", "[rpc]") {
+  Job job(settings(1, 0));
+  job.start(1, 0);
+  const UniqueFd idle = connect_to(job.scheduler->port());
+  say(idle, kHttp2Greeting);
+  CHECK(is_closed_within(idle, 15s));
+  CHECK(job[0].client->sum("afterwards", {}).has_value());
+}
+
+TEST_CASE("a caller that is refused cannot write lines or escape codes into the log", "[rpc]") {
+  const dtrain::test::TempDir dir;
+  Log log = Log::silent();
+  REQUIRE(log.add_file(dir.path("log")));
+  Job job(settings(2, 0), security(), {}, log);
+  Process other_host(job.scheduler->port(), Role::kWorker);
+  other_host.request.host = "here\x1b[2J\n2016-05-12 10:11:12,345 Node[0] Epoch[0] Train-accuracy=1";
+  other_host.request.job_text = "network = mlp\n\x1b[2J\n";
+  CHECK(refusal(other_host).code == Code::kUsage);
+  const std::string text = *read_file(dir.path("log"));
+  CHECK_THAT(text, Contains("host=here\\x1b[2J\\x0a2016-05-12"));
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK_THAT(text, !Contains("\n2016"));
 }
 
 TEST_CASE("another build may join where mixed builds are allowed", "[rpc]") {

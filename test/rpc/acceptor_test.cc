@@ -1,0 +1,127 @@
+#include "rpc/acceptor.h"
+
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include "rpc/listening_sockets.h"
+#include "rpc/tcp.h"
+
+namespace dtrain::rpc::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Keeps what is handed over, and the first words that came over it.
+class Taker {
+ public:
+  void take(UniqueFd connection) {
+    char bytes[64];
+    const ssize_t got = ::read(connection.get(), bytes, sizeof(bytes));
+    const std::lock_guard lock(mutex_);
+    taken_.push_back(std::move(connection));
+    heard_.emplace(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    changed_.notify_all();
+  }
+  bool hears(const std::string& words) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 10s, [&] { return heard_.contains(words); });
+  }
+  void drop_all() {
+    const std::lock_guard lock(mutex_);
+    taken_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<UniqueFd> taken_;
+  std::set<std::string> heard_;
+};
+
+struct Fixture {
+  explicit Fixture(AcceptorLimits limits) {
+    ListeningSockets opened = open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
+    port = opened.port;
+    acceptor.emplace(std::move(opened.sockets), limits, Log::silent(),
+                     [this](UniqueFd connection) { taker.take(std::move(connection)); });
+  }
+  UniqueFd speaker(const std::string& words) const {
+    UniqueFd connection = connect_to(port);
+    say(connection, words);
+    return connection;
+  }
+  Taker taker;
+  uint16_t port = 0;
+  std::optional<Acceptor> acceptor;
+};
+
+int next_descriptor() {
+  return UniqueFd(::dup(0)).get();
+}
+
+}  // namespace
+
+TEST_CASE("a connection is handed over once its peer has spoken, with what it said", "[rpc]") {
+  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
+  const UniqueFd first = fixture.speaker("hello");
+  CHECK(fixture.taker.hears("hello"));
+  const UniqueFd later = connect_to(fixture.port);
+  const UniqueFd second = fixture.speaker("good morning");
+  CHECK(fixture.taker.hears("good morning"));  // `later` was accepted before it, and waits
+  say(later, "good day");
+  CHECK(fixture.taker.hears("good day"));
+}
+
+TEST_CASE("a connection that says nothing is closed after its time", "[rpc]") {
+  Fixture fixture({.silence = 50ms, .silent_max = 8, .descriptors_max = 10'000});
+  CHECK(is_closed_within(connect_to(fixture.port), 10s));
+}
+
+TEST_CASE("of more silent connections than are allowed, the oldest are closed", "[rpc]") {
+  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 100; i++) silent.push_back(connect_to(fixture.port));
+  for (size_t i = 0; i < 92; i++) CHECK(is_closed_within(silent[i], 10s));
+  for (size_t i = 92; i < 100; i++) {
+    say(silent[i], std::to_string(i));
+    CHECK(fixture.taker.hears(std::to_string(i)));
+  }
+}
+
+TEST_CASE("with few descriptors left connections are refused, until some are given back", "[rpc]") {
+  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 0});
+  CHECK(is_closed_within(fixture.speaker("hello"), 10s));
+  CHECK(is_closed_within(connect_to(fixture.port), 10s));
+  Fixture roomy({.silence = 60s, .silent_max = 8, .descriptors_max = next_descriptor() + 20});
+  std::vector<UniqueFd> speakers;
+  while (speakers.size() < 20) speakers.push_back(roomy.speaker("hello"));
+  CHECK(is_closed_within(speakers.back(), 10s));
+  roomy.taker.drop_all();
+  speakers.clear();
+  const UniqueFd last = roomy.speaker("good evening");
+  CHECK(roomy.taker.hears("good evening"));
+}
+
+TEST_CASE("the end of an acceptor closes its port and the silent connections", "[rpc]") {
+  Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
+  const UniqueFd silent = connect_to(fixture.port);
+  const UniqueFd speaker = fixture.speaker("hello");
+  REQUIRE(fixture.taker.hears("hello"));
+  fixture.acceptor.reset();
+  CHECK(is_closed_within(silent, 10s));
+  CHECK_FALSE(is_closed_within(speaker, 0ms));
+  CHECK_THROWS(connect_to(fixture.port));
+}
+
+TEST_CASE("a port in use is an error, and 0.0.0.0 listens on both families", "[rpc]") {
+  const ListeningSockets first = open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
+  CHECK(open_listening_sockets({"127.0.0.1", first.port}, 20'000).error() == EADDRINUSE);
+  CHECK(open_listening_sockets({"192.0.2.1", 0}, 20'000).error() == EADDRNOTAVAIL);
+  CHECK(open_listening_sockets({"no-such-host.invalid", 0}, 20'000).error() == EADDRNOTAVAIL);
+  const ListeningSockets all = open_listening_sockets({"0.0.0.0", 0}, 20'000).value();
+  CHECK(connect_to(all.port).open());
+}
+
+}  // namespace dtrain::rpc::test

@@ -1,0 +1,79 @@
+// A job whose scheduler may have few descriptors, beside more strangers' connections than that.
+#include <sys/resource.h>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/child.h"
+#include "rpc/job.h"
+#include "rpc/tcp.h"
+
+namespace dtrain::rpc::test {
+namespace {
+
+constexpr rlim_t kDescriptors = 256;
+constexpr int kStrangers = 600;
+
+void limit_descriptors(rlim_t count) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < count) throw std::runtime_error("getrlimit");
+  limit.rlim_cur = count;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) throw std::runtime_error("setrlimit");
+}
+
+Result<> run_scheduler(int out) {
+  limit_descriptors(kDescriptors);
+  SchedulerOptions options;
+  options.security = security();
+  options.membership = settings(1, 1);
+  options.membership.start_timeout_ms = 60'000;
+  DT_TRY(const std::unique_ptr<Scheduler> scheduler, Scheduler::start(std::move(options), Log::silent()));
+  Child::say(out, std::to_string(scheduler->port()));
+  while (true) {
+    if (auto outcome = scheduler->wait(1s)) return *outcome;
+  }
+}
+
+Result<> run_member(uint16_t port, Role role) {
+  Process process(port, role);
+  process.options.start_timeout = 60s;
+  process.create();
+  DT_TRY_VOID(process.client->join(process.request));
+  Result<> outcome;
+  if (role == Role::kWorker) {
+    DT_TRY_VOID(process.client->sum("step", {}));
+  } else {
+    outcome = process.client->wait_finish();
+  }
+  process.client->done(outcome);
+  return outcome;
+}
+
+// A job of a worker and a server starts and ends, after 600 strangers have connected and said `words` each.
+void run_job_beside_strangers(std::string_view words) {
+  limit_descriptors(1'000);
+  const auto deadline = Child::Clock::now() + 60s;
+  Child scheduler(run_scheduler);
+  const auto port = static_cast<uint16_t>(std::stoi(scheduler.line(deadline)));
+  std::vector<UniqueFd> strangers;
+  while (strangers.size() < kStrangers) {
+    strangers.push_back(connect_to(port));
+    say(strangers.back(), words);
+  }
+  Child server([=](int) { return run_member(port, Role::kServer); });
+  Child worker([=](int) { return run_member(port, Role::kWorker); });
+  CHECK(worker.line(deadline) == "well");
+  CHECK(server.line(deadline) == "well");
+  CHECK(scheduler.line(deadline) == "well");
+}
+
+}  // namespace
+
+TEST_CASE("a job starts and ends beside more silent connections than the scheduler has descriptors", "[rpc][cluster]") {
+  run_job_beside_strangers("");
+}
+
+TEST_CASE("a job starts and ends beside more idle HTTP/2 connections than there are descriptors", "[rpc][cluster]") {
+  run_job_beside_strangers(kHttp2Greeting);
+}
+
+}  // namespace dtrain::rpc::test
