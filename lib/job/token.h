@@ -17,7 +17,7 @@ std::string make_token();
 // used.
 Result<std::string> token_of(const LaunchFlags& flags);
 
-// Takes the same time wherever the two differ.
+// Takes the same time wherever the two differ. Lengths may be guessed by time.
 bool same_token(std::string_view a, std::string_view b);
 
 // 127.0.0.0/8, ::1, localhost; with or without port and brackets; unix:PATH.

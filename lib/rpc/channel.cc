@@ -157,12 +157,12 @@ std::string metadata(const grpc::CallbackServerContext& context, const std::stri
 }
 
 grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, const Log& log) {
-  if (!equal_in_constant_time(metadata(context, kTokenKey), security.token)) {
+  if (!job::same_token(metadata(context, kTokenKey), security.token)) {
     log.warn("refused a call from {}: wrong or missing job token", context.peer());
     return {grpc::StatusCode::UNAUTHENTICATED,
             "wrong or missing job token: give the job's with --token-file or DTRAIN_TOKEN"};
   }
-  const std::string protocol = metadata(context, kProtocolKey);
+  const std::string protocol = printable(metadata(context, kProtocolKey));
   if (protocol != std::to_string(kProtocolVersion)) {
     log.warn("refused a call from {}: protocol version '{}', here {}", context.peer(), protocol, kProtocolVersion);
     return {grpc::StatusCode::FAILED_PRECONDITION,
@@ -170,7 +170,7 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
   }
   const std::string build = metadata(context, kBuildKey);
   if (build != security.build_id && !security.allow_mixed_builds) {
-    log.warn("refused a call from {}: build '{}', here '{}'", context.peer(), build, security.build_id);
+    log.warn("refused a call from {}: build '{}', here '{}'", context.peer(), printable(build), security.build_id);
     return {grpc::StatusCode::FAILED_PRECONDITION,
             fmt::format("build {} here, {} there: use one build, or --allow-mixed-builds everywhere", printable(build),
                         security.build_id)};

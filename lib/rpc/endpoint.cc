@@ -112,10 +112,6 @@ std::string to_text(const Endpoint& endpoint) {
   return v6 ? fmt::format("[{}]:{}", endpoint.host, endpoint.port) : fmt::format("{}:{}", endpoint.host, endpoint.port);
 }
 
-bool is_loopback(const std::string& host) {
-  return all_addresses(host, is_loopback_address);
-}
-
 bool is_this_host(const std::string& host) {
   const std::vector<std::string> own = own_addresses();
   return all_addresses(host, [&](const sockaddr* address) {

@@ -26,9 +26,8 @@ struct Listen {
   uint16_t port_last = 0;  // 0: only port_first
 };
 
-// All addresses that the name stands for are loopback ones; an unknown name is not. May ask a name server.
-bool is_loopback(const std::string& host);
-// It is this machine: loopback, or an address of one of its interfaces.
+// All addresses that the name stands for are loopback ones or those of this machine's interfaces; an unknown name is
+// not this host. May ask a name server.
 bool is_this_host(const std::string& host);
 
 // The address of the first of these network interfaces, by their exact names, that is here and has one; IPv4 before

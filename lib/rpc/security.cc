@@ -18,16 +18,6 @@ Result<Tls> read_tls(const std::string& certificate_file, const std::string& key
   return tls;
 }
 
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < a.size(); i++) {
-    difference =
-        static_cast<unsigned char>(difference | (static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i])));
-  }
-  return difference == 0;
-}
-
 uint64_t make_incarnation() {
   uint64_t value = 0;
   while (value == 0) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/error.h"
 
@@ -31,9 +30,6 @@ struct Security {
   bool allow_mixed_builds = false;
   std::optional<Tls> tls;
 };
-
-// Takes as long for a first byte that differs as for a last one. Lengths may be guessed by time.
-bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 // 64 random bits from the system, not 0: which start of which process a message comes from.
 uint64_t make_incarnation();

@@ -21,6 +21,8 @@ TEST_CASE("a token has 128 random bits", "[job]") {
   CHECK(same_token(a, a));
   CHECK_FALSE(same_token(a, b));
   CHECK_FALSE(same_token(a, a.substr(1)));
+  CHECK_FALSE(same_token("", a));
+  CHECK(same_token("", ""));
 }
 
 TEST_CASE("the token comes from its file, else from the environment", "[job]") {

@@ -21,24 +21,17 @@ TEST_CASE("addresses are read and written, also IPv6, and refused if they are no
   }
 }
 
-TEST_CASE("loopback and own addresses are recognised", "[rpc]") {
-  CHECK(is_loopback("127.0.0.1"));
-  CHECK(is_loopback("127.3.2.1"));
-  CHECK(is_loopback("::1"));
-  CHECK_FALSE(is_loopback("0.0.0.0"));
-  CHECK_FALSE(is_loopback("192.0.2.1"));
+TEST_CASE("addresses of this machine are recognised", "[rpc]") {
   CHECK(is_this_host("127.0.0.1"));
+  CHECK(is_this_host("127.3.2.1"));
+  CHECK(is_this_host("::1"));
+  CHECK_FALSE(is_this_host("no-such-host.invalid"));
   CHECK_FALSE(is_this_host("192.0.2.1"));  // documentation's network: nobody's
   CHECK(source_address({"127.0.0.1", 9091}).value() == "127.0.0.1");
   CHECK_FALSE(source_address({"no-such-host.invalid", 1}).has_value());
 }
 
-TEST_CASE("tokens are equal or not, whatever their lengths", "[rpc]") {
-  CHECK(equal_in_constant_time("", ""));
-  CHECK(equal_in_constant_time("abc", "abc"));
-  CHECK_FALSE(equal_in_constant_time("abc", "abd"));
-  CHECK_FALSE(equal_in_constant_time("abc", "ab"));
-  CHECK_FALSE(equal_in_constant_time("", "a"));
+TEST_CASE("incarnations differ", "[rpc]") {
   CHECK(make_incarnation() != make_incarnation());
 }
 
