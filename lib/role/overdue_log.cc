@@ -26,9 +26,15 @@ void OverdueLog::watch() {
   std::unique_lock lock(mutex_);
   auto pause = first_;
   while (!ended_.wait_for(lock, pause, [this] { return end_; })) {
-    const std::vector<std::string> lines = shard_.overdue(std::chrono::duration<double>(first_).count());
-    for (const std::string& line : lines) log_.warn("{}", line);
-    pause = lines.empty() ? first_ : kAgain;
+    const Result<> outcome = catching(
+        [&]() -> Result<> {
+          const std::vector<std::string> lines = shard_.overdue(std::chrono::duration<double>(first_).count());
+          for (const std::string& line : lines) log_.warn("{}", line);
+          pause = lines.empty() ? first_ : kAgain;
+          return {};
+        },
+        "the list of waiting workers");
+    if (!outcome) log_.error("{}", outcome.error().line());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/duration_text.h"
 #include "base/thread.h"
 
 namespace dtrain::role {
@@ -27,15 +28,23 @@ void SignalWatcher::watch() {
   int dumps = signals_.dump_waits;
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, std::chrono::milliseconds(100), [this] { return end_; })) {
-    if (signals_.stop && !std::exchange(stopping, true)) on_stop_();
-    if (const int asked = signals_.dump_waits; asked != std::exchange(dumps, asked)) dump_waits();
+    const Result<> outcome = catching(
+        [&]() -> Result<> {
+          if (signals_.stop && !std::exchange(stopping, true)) on_stop_();
+          if (const int asked = signals_.dump_waits; asked != std::exchange(dumps, asked)) dump_waits();
+          return {};
+        },
+        "the answer to a signal");
+    if (!outcome) log_.error("{}", outcome.error().line());
   }
 }
 
 void SignalWatcher::dump_waits() const {
   const std::vector<Waits::Open> open = waits_.open();
   if (open.empty()) log_.info("open waits: none");
-  for (const Waits::Open& wait : open) log_.info("open wait: {} for {:.1f} s", wait.name, wait.seconds);
+  for (const Waits::Open& wait : open) {
+    log_.info("open wait: {} for {}", wait.name, duration_text(std::chrono::duration<double>(wait.seconds)));
+  }
 }
 
 }  // namespace dtrain::role

@@ -6,8 +6,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "base/error.h"
+#include "rpc/status.h"
 #include "rpc/tracker.h"
 #include "rpc/write_queue.h"
 
@@ -17,7 +20,8 @@ namespace dtrain::rpc {
 template <class Out, class In>
 class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
  public:
-  // Called from gRPC's threads, one call at a time, on_end last. Must be short.
+  // Called from gRPC's threads, one call at a time, on_end last. Must be short. What on_open and on_message throw ends
+  // the stream; on_end then has it as its status.
   using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
   class Events {
    public:
@@ -64,13 +68,11 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
 
   void OnReadInitialMetadataDone(bool ok) override {
     if (!ok) return act(queue_.close());
-    events_->on_open(context_->GetServerInitialMetadata());
-    this->StartRead(&message_);
+    react([this] { events_->on_open(context_->GetServerInitialMetadata()); });
   }
   void OnReadDone(bool ok) override {
     if (!ok) return act(queue_.close());
-    events_->on_message(message_);
-    this->StartRead(&message_);
+    react([this] { events_->on_message(message_); });
   }
   void OnWriteDone(bool ok) override {
     if (!ok) act(queue_.close());
@@ -78,7 +80,20 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
   }
   void OnDone(const grpc::Status& status) override {
     const std::shared_ptr<ClientStream> last = std::move(self_);
-    events_->on_end(status);
+    events_->on_end(failure_.value_or(status));
+  }
+  // Then reads on.
+  template <class Reaction>
+  void react(Reaction&& reaction) {
+    const Result<> outcome = catching(
+        [&]() -> Result<> {
+          reaction();
+          return {};
+        },
+        "a message from a peer");
+    if (outcome) return this->StartRead(&message_);
+    failure_ = to_status(outcome.error());
+    cancel();
   }
 
   // The first member, so the last to go: the context holds the channel, and a channel must not end on a thread of
@@ -89,6 +104,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
   std::unique_ptr<Events> events_;
   WriteQueue<Out> queue_;
   In message_;
+  std::optional<grpc::Status> failure_;
   std::shared_ptr<ClientStream> self_;
 };
 

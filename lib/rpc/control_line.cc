@@ -98,7 +98,8 @@ std::optional<Error> ControlLine::error() const {
 
 void ControlLine::run() {
   name_thread("heartbeat");
-  if (auto outcome = catching([this] { return beat_until_end(); }); !outcome) fail(std::move(outcome.error()));
+  if (auto outcome = catching([this] { return beat_until_end(); }, "heartbeats"); !outcome)
+    fail(std::move(outcome.error()));
   report_failure();
 }
 

@@ -159,9 +159,11 @@ class Link final : public kvstore::Pipe {
   }
 
   void on_message(MessageReader& reader, const grpc::ByteBuffer& buffer) {
-    const std::optional<kvstore::Header> header = reader.read(buffer);
-    if (header) return guarded([&] { events_.on_message(server_, *header, reader.payload()); });
-    break_off();  // not of ours: what was asked is asked again on new streams
+    guarded([&] {
+      const std::optional<kvstore::Header> header = reader.read(buffer);
+      if (header) return events_.on_message(server_, *header, reader.payload());
+      break_off();  // not of ours: what was asked is asked again on new streams
+    });
   }
 
   // One lane broke: all do, so that what was not answered is sent again as a whole.
@@ -198,10 +200,12 @@ class Link final : public kvstore::Pipe {
 
   template <class Reaction>
   void guarded(Reaction&& reaction) {
-    auto outcome = catching([&]() -> Result<> {
-      reaction();
-      return {};
-    });
+    auto outcome = catching(
+        [&]() -> Result<> {
+          reaction();
+          return {};
+        },
+        "a message from a server");
     if (!outcome) owner_.on_failure(std::move(outcome.error()));
   }
 
@@ -245,7 +249,7 @@ class Client final : public DataClient, private Link::Owner {
   Result<> connect(milliseconds limit) override {
     const Waits::Wait wait(waits_, [this] { return "the connection to " + missing(); });
     const auto deadline = Clock::now() + limit;
-    thread_ = std::thread([this] { keep_connected(); });
+    thread_ = std::thread([this] { serve(); });
     std::unique_lock lock(mutex_);
     const auto settled = [this] { return error_ || closed_ || all_open(); };
     changed_.wait_until(lock, deadline, settled);
@@ -307,8 +311,18 @@ class Client final : public DataClient, private Link::Owner {
     return text;
   }
 
-  void keep_connected() {
+  void serve() {
     name_thread("reconnect");
+    auto outcome = catching(
+        [this]() -> Result<> {
+          keep_connected();
+          return {};
+        },
+        "the connections to the servers");
+    if (!outcome) on_failure(std::move(outcome.error()));
+  }
+
+  void keep_connected() {
     std::unique_lock lock(mutex_);
     while (!closed_ && !error_) {
       const uint64_t seen = changes_;

@@ -13,6 +13,7 @@
 #include "rpc/data_method.h"
 #include "rpc/pending_call.h"
 #include "rpc/server_stream.h"
+#include "rpc/status.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -120,6 +121,18 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
         : token_(server.tracker_), server_(server), rank_(rank), incarnation_(incarnation), lane_(std::move(lane)) {}
 
     void on_message(Stream& stream, grpc::ByteBuffer& buffer) override {
+      auto outcome = catching(
+          [&]() -> Result<> {
+            react(stream, buffer);
+            return {};
+          },
+          "a gradient or weights");
+      if (!outcome) server_.failed(stream, std::move(outcome.error()));
+    }
+    void on_end() override {}
+
+   private:
+    void react(Stream& stream, grpc::ByteBuffer& buffer) {
       if (pipe_ == nullptr) pipe_ = std::make_shared<StreamPipe>(stream.shared(), server_.outstanding_);
       const std::optional<kvstore::Header> header = reader_.read(buffer);
       if (!header || header->rank != rank_ || header->incarnation != incarnation_) {
@@ -127,15 +140,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
         return stream.close({grpc::StatusCode::INTERNAL, "not a message, or another worker's"});
       }
       const std::lock_guard lock(lane_->reaction);
-      auto outcome = catching([&]() -> Result<> {
-        server_.events_->on_message(pipe_, *header, reader_.payload());
-        return {};
-      });
-      if (!outcome) server_.failed(stream, std::move(outcome.error()));
+      server_.events_->on_message(pipe_, *header, reader_.payload());
     }
-    void on_end() override {}
 
-   private:
     Tracker::Token token_;
     Server& server_;
     uint32_t rank_;
@@ -146,20 +153,27 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   };
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
-    if (grpc::Status status = check_caller(*context, options_.security, log_); !status.ok()) {
-      return new RefusedStream(status);
-    }
-    if (context->method() != exchange_method()) {
-      return new RefusedStream({grpc::StatusCode::UNIMPLEMENTED, "no such method"});
-    }
     std::shared_ptr<Stream> stream;
-    if (grpc::Status status = make_stream(*context, stream); !status.ok()) return new RefusedStream(status);
-    context->AddInitialMetadata(kAcceptedKey, "1");
+    grpc::Status status;
+    const Result<> outcome = catching(
+        [&]() -> Result<> {
+          status = open_stream(*context, stream);
+          return {};
+        },
+        "a worker's stream");
+    if (!outcome) status = to_status(outcome.error());
+    if (!status.ok()) return new RefusedStream(status);
     stream->start();
     return stream.get();
   }
 
-  grpc::Status make_stream(const grpc::CallbackServerContext& context, std::shared_ptr<Stream>& stream) {
+  grpc::Status open_stream(grpc::GenericCallbackServerContext& context, std::shared_ptr<Stream>& stream) {
+    if (grpc::Status status = check_caller(context, options_.security, log_); !status.ok()) return status;
+    if (context.method() != exchange_method()) return {grpc::StatusCode::UNIMPLEMENTED, "no such method"};
+    return make_stream(context, stream);
+  }
+
+  grpc::Status make_stream(grpc::CallbackServerContext& context, std::shared_ptr<Stream>& stream) {
     const auto rank = number<uint32_t>(metadata(context, kRankKey));
     const auto incarnation = number<uint64_t>(metadata(context, kIncarnationKey));
     const auto number_of_lane = number<uint32_t>(metadata(context, kLaneKey));
@@ -174,6 +188,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
       }
       std::shared_ptr<Lane>& lane = peers_[*rank].lanes[*number_of_lane];
       if (lane == nullptr) lane = std::make_shared<Lane>();
+      context.AddInitialMetadata(kAcceptedKey, "1");
       stream = Stream::make(std::make_unique<Events>(*this, *rank, *incarnation, lane));
       old = std::exchange(lane->stream, stream).lock();
     }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/error.h"
 #include "rpc/tracker.h"
 
 namespace dtrain::rpc {
@@ -27,7 +28,13 @@ class PendingCall final : public grpc::ServerUnaryReactor {
   void refuse(const grpc::Status& status) { Finish(status); }
 
  private:
-  void OnCancel() override { on_cancel_(id_); }
+  // What throws leaves the call with its owner, who answers it in its time.
+  void OnCancel() override {
+    (void)catching([this]() -> Result<> {
+      on_cancel_(id_);
+      return {};
+    });
+  }
   void OnDone() override { delete this; }
 
   Tracker::Token token_;

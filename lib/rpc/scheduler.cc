@@ -131,7 +131,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   void run() {
     name_thread("scheduler");
     while (!stopped_) {
-      if (auto outcome = catching([this] { return turn(); }); !outcome) {
+      if (auto outcome = catching([this] { return turn(); }, "the scheduler"); !outcome) {
         log_.error("{}", outcome.error().line());
         end(std::move(outcome));
       }

@@ -1,6 +1,7 @@
 #include "rpc/scheduler_service.h"
 
 #include "rpc/channel.h"
+#include "rpc/status.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -12,6 +13,19 @@ grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const grp
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(status);
   return reactor;
+}
+
+// What a reaction throws refuses its call with that Error.
+template <class Reaction>
+grpc::ServerUnaryReactor* guarded(grpc::CallbackServerContext* context, Reaction&& reaction) {
+  grpc::ServerUnaryReactor* reactor = nullptr;
+  const Result<> outcome = catching(
+      [&]() -> Result<> {
+        reactor = reaction();
+        return {};
+      },
+      "a call to the scheduler");
+  return outcome ? reactor : refuse(context, to_status(outcome.error()));
 }
 
 grpc::Status malformed(const char* what) {
@@ -62,43 +76,59 @@ grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context)
 
 grpc::ServerUnaryReactor* SchedulerService::Join(grpc::CallbackServerContext* context,
                                                  const proto::JoinRequest* request, proto::JoinReply* reply) {
-  if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-  if (request->role() != proto::ROLE_WORKER && request->role() != proto::ROLE_SERVER) {
-    return refuse(context, malformed("neither worker nor server"));
-  }
-  const Incarnation incarnation = request->incarnation();
-  auto* call = new JoinCall(tracker_, next_call_++, reply,
-                            [this, incarnation](uint64_t id) { calls_.on_join_cancelled(incarnation, id); });
-  calls_.on_join(call, *request, context->peer());
-  return call;
+  return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
+    if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
+    if (request->role() != proto::ROLE_WORKER && request->role() != proto::ROLE_SERVER) {
+      return refuse(context, malformed("neither worker nor server"));
+    }
+    const Incarnation incarnation = request->incarnation();
+    auto call = std::make_unique<JoinCall>(
+        tracker_, next_call_++, reply, [this, incarnation](uint64_t id) { calls_.on_join_cancelled(incarnation, id); });
+    calls_.on_join(call.get(), *request, context->peer());
+    return call.release();  // gRPC's, and deletes itself
+  });
 }
 
 grpc::ServerUnaryReactor* SchedulerService::Barrier(grpc::CallbackServerContext* context,
                                                     const proto::BarrierRequest* request, proto::BarrierReply* reply) {
-  if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-  if (request->values_size() > kBarrierValuesMax || request->stops_with_size() > kBarrierValuesMax ||
-      request->name().size() > kBarrierNameMax) {
-    return refuse(context, malformed("a barrier's name or list of numbers is too long"));
-  }
-  const Incarnation incarnation = request->incarnation();
-  auto* call = new BarrierCall(tracker_, next_call_++, reply,
-                               [this, incarnation](uint64_t id) { calls_.on_barrier_cancelled(incarnation, id); });
-  calls_.on_barrier(call, *request);
-  return call;
+  return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
+    if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
+    if (request->values_size() > kBarrierValuesMax || request->stops_with_size() > kBarrierValuesMax ||
+        request->name().size() > kBarrierNameMax) {
+      return refuse(context, malformed("a barrier's name or list of numbers is too long"));
+    }
+    const Incarnation incarnation = request->incarnation();
+    auto call = std::make_unique<BarrierCall>(tracker_, next_call_++, reply, [this, incarnation](uint64_t id) {
+      calls_.on_barrier_cancelled(incarnation, id);
+    });
+    calls_.on_barrier(call.get(), *request);
+    return call.release();
+  });
 }
 
 grpc::ServerUnaryReactor* SchedulerService::Done(grpc::CallbackServerContext* context,
                                                  const proto::DoneRequest* request, proto::DoneReply* reply) {
-  if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-  // Answered as soon as the owner has heard it: a cancellation changes nothing.
-  auto* call = new DoneCall(tracker_, next_call_++, reply, [](uint64_t) {});
-  calls_.on_done(call, *request);
-  return call;
+  return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
+    if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
+    // Answered as soon as the owner has heard it: a cancellation changes nothing.
+    auto call = std::make_unique<DoneCall>(tracker_, next_call_++, reply, [](uint64_t) {});
+    calls_.on_done(call.get(), *request);
+    return call.release();
+  });
 }
 
 grpc::ServerBidiReactor<proto::Up, proto::Down>* SchedulerService::Control(grpc::CallbackServerContext* context) {
-  if (const grpc::Status status = check(*context); !status.ok()) return new RefusedStream(status);
-  const auto stream = ControlCall::make(std::make_unique<ControlEvents>(calls_, tracker_));
+  std::shared_ptr<ControlCall> stream;
+  grpc::Status status;
+  const Result<> outcome = catching(
+      [&]() -> Result<> {
+        status = check(*context);
+        if (status.ok()) stream = ControlCall::make(std::make_unique<ControlEvents>(calls_, tracker_));
+        return {};
+      },
+      "a stream to the scheduler");
+  if (!outcome) status = to_status(outcome.error());
+  if (!status.ok()) return new RefusedStream(status);
   stream->start();
   return stream.get();
 }

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/error.h"
+#include "rpc/status.h"
 #include "rpc/write_queue.h"
 
 namespace dtrain::rpc {
@@ -16,7 +18,8 @@ namespace dtrain::rpc {
 template <class Out, class In>
 class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:
-  // Called from gRPC's threads, one call at a time, on_end last. Must be short.
+  // Called from gRPC's threads, one call at a time, on_end last. Must be short. What on_message throws ends the stream
+  // with a status that the caller reads as that Error.
   class Events {
    public:
     virtual ~Events() = default;
@@ -59,7 +62,13 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   void OnReadDone(bool ok) override {
     if (!ok) return close(grpc::Status::OK);  // the caller has nothing more to say, or is gone
-    events_->on_message(*this, message_);
+    const Result<> outcome = catching(
+        [this]() -> Result<> {
+          events_->on_message(*this, message_);
+          return {};
+        },
+        "a message from a peer");
+    if (!outcome) return close(to_status(outcome.error()));
     this->StartRead(&message_);
   }
   void OnWriteDone(bool ok) override {

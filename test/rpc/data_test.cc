@@ -38,17 +38,20 @@ class Echo final : public kvstore::ServerEvents {
  public:
   void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Header& header, Pieces payload) override {
     if (throws) throw std::runtime_error("this server is broken");
+    if (lacks_memory) throw std::bad_alloc();
     auto copy = std::make_shared<const std::vector<float>>(joined(payload));
     Header answer = header;
     answer.kind = Kind::kAnswer;
     peer->send(kvstore::make_message(answer, std::as_bytes(std::span(*copy)), copy, true));
   }
   std::atomic<bool> throws = false;
+  std::atomic<bool> lacks_memory = false;
 };
 
 class Collector final : public kvstore::ClientEvents {
  public:
   void on_message(uint32_t, const Header& header, Pieces payload) override {
+    if (lacks_memory) throw std::bad_alloc();
     const std::lock_guard lock(mutex_);
     intact = intact && kvstore::payload_intact(header, payload);
     steps[header.key].push_back(header.step);
@@ -72,6 +75,7 @@ class Collector final : public kvstore::ClientEvents {
   size_t count = 0;
   int reconnected = 0;
   bool intact = true;
+  std::atomic<bool> lacks_memory = false;
 
  private:
   std::mutex mutex_;
@@ -246,6 +250,25 @@ TEST_CASE("an exception in a server's reaction is kept for its owner", "[rpc]") 
   pair.pipe->send(Pair::message(values, 0, 0));
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
   CHECK(pair.server->state().error().message == "this server is broken");
+}
+
+TEST_CASE("reactions that lack memory end a server, or a worker, with an error that says so", "[rpc]") {
+  const std::vector<float> values = random_floats(10);
+  Pair pair;
+  std::promise<Error> failed;
+  pair.client->on_failure([&](const Error& error) { failed.set_value(error); });
+  pair.connect();
+  pair.echo.lacks_memory = true;
+  pair.pipe->send(Pair::message(values, 0, 0));
+  REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
+  CHECK(pair.server->state().error().code == Code::kDevice);
+  CHECK_THAT(pair.server->state().error().message, Catch::Contains("not enough memory for a gradient or weights"));
+  pair.echo.lacks_memory = false;
+  pair.collector.lacks_memory = true;
+  pair.pipe->send(Pair::message(values, 0, 0));
+  std::future<Error> error = failed.get_future();
+  REQUIRE(error.wait_for(8s) == std::future_status::ready);
+  CHECK_THAT(error.get().message, Catch::Contains("not enough memory for a message from a server"));
 }
 
 // Memory of messages without an owner may go once the client is closed: the sanitizers would see gRPC read it later.
