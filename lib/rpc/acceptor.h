@@ -18,11 +18,10 @@ struct pollfd;
 
 namespace dtrain::rpc {
 
-// How long, and how many.
 struct AcceptorLimits {
-  std::chrono::milliseconds silence{};
-  size_t silent_max = 0;
-  int descriptors_max = 0;
+  std::chrono::milliseconds silence{};  // a peer that has said nothing for so long is not waited for
+  size_t silent_max = 0;                // connections at once whose peers have said nothing
+  int descriptors_max = 0;              // of the process, connections included
 
   // For as many descriptors as this process may have: an eighth of them for connections that say nothing, another
   // eighth (at most 256) for all that is not a connection.
