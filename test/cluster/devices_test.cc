@@ -1,5 +1,5 @@
-// N devices of a process, and W workers, are one device with the whole batch, to the rounding of the sums, whatever
-// store joins them (V1, V14; distributed.md 3.2); and one-host runs of the same command are equal bits.
+// N devices of one process, and W workers, train like one device with the whole batch, up to the rounding of sums and
+// whichever store joins them. Two runs of the same command on one host give the same bits.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ TEST_CASE("four devices make the weights of one, through every one-host store", 
         1e-5);
 }
 
-// The first three commands of distributed.md 1.2 as they are published, on CPU devices and with less to do.
+// Three commands that NVIDIA published for MXNet (one per store), on CPU devices and with less to do.
 TEST_CASE("NVIDIA's commands make the same weights through all stores", "[nvidia]") {
   const TempDir dir;
   std::vector<NamedArray> first;

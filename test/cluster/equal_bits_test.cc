@@ -1,5 +1,5 @@
-// Jobs of 2 workers and 2 servers with --deterministic: the same seed gives the same bits, also over a stop in between
-// (V22).
+// Jobs of 2 workers and 2 servers with --deterministic: the same seed gives the same bits, even if the job is stopped
+// and resumed in between.
 #include <catch2/catch.hpp>
 
 #include "base/file.h"

@@ -20,7 +20,7 @@ namespace {
 constexpr double kStartSeconds = 90;
 constexpr double kJobSeconds = 120;
 constexpr double kSlowJobSeconds = 300;
-constexpr double kQuietSeconds = 15;  // V18
+constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
 
 std::unique_ptr<Hosts> hosts_or_skip(int count) {
   std::string why_not;
@@ -147,7 +147,7 @@ TEST_CASE("a documented script trains on the hosts of its files", "[hosts]") {
   CHECK(contains(must(read_file(dir.path("run/worker-0.log"))), "Validation-accuracy="));
 }
 
-// V17: the hosts, how they are reached and every command line.
+// A dry run prints the hosts, how they are reached and every command line.
 TEST_CASE("a dry run prints byte by byte what is executed, and no secret", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
@@ -260,7 +260,6 @@ TEST_CASE("hosts and interfaces that are not there end the start with 3 and say 
   }
 }
 
-// R-L11.
 TEST_CASE("dtrain kill ends one job and leaves another on the same hosts alone", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
@@ -339,7 +338,7 @@ TEST_CASE("a host without the executable is named", "[hosts]") {
   CHECK(contains(end.output, hosts->address(0) + " has no executable '" + program + "': --sync-dst-dir"));
 }
 
-// R-N7: the same command in all roles, and a tracker's variables.
+// A tracker starts the same command in every role and names the role in environment variables (DMLC_ROLE and others).
 TEST_CASE("processes that a tracker starts on the hosts find each other over their addresses", "[hosts]") {
   const auto hosts = hosts_or_skip(3);
   if (hosts == nullptr) return;
@@ -422,7 +421,7 @@ TEST_CASE("loss and delay on the way to a host change no bit of the weights", "[
   CHECK(link->lost() > 100);
 }
 
-// toolchain.md: cubic is for connections within a machine; between machines the kernel's own choice stays.
+// dtrain sets cubic only for connections within a machine; between machines the kernel's own choice stays.
 TEST_CASE("connections between hosts keep the system's congestion control", "[hosts]") {
   const std::string own = read_file("/proc/sys/net/ipv4/tcp_congestion_control").value_or("cubic");
   if (own.starts_with("cubic")) {

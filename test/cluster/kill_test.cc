@@ -1,6 +1,6 @@
-// Somebody is killed (-9) at a random moment of a running job. What must hold: every survivor ends within the bound of
-// R-F1 and R-F2 and with the code for what it lost, somebody says who it was, and no process, port or half-written
-// checkpoint is left.
+// A process is killed (-9) at a random moment of a running job. What must hold: every survivor ends with the exit code
+// for what it lost, within the heartbeat timeout and 2 s (or within --scheduler-grace, if the scheduler was killed); a
+// survivor names the lost process; and no process, port or half-written checkpoint is left.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Campaign {
     return campaign;
   }
 
-  // --heartbeat-timeout and what R-F1 adds; --scheduler-grace.
+  // In seconds: --heartbeat-timeout and 2 s for everybody to hear of the loss; --scheduler-grace.
   [[nodiscard]] double detection() const { return heartbeats == Heartbeats::kShort ? 3 + 2 : 10 + 2; }
   [[nodiscard]] double grace() const { return heartbeats == Heartbeats::kShort ? 2 : 30; }
 

@@ -12,7 +12,7 @@ using namespace dtrain::test;
 namespace {
 
 constexpr double kStartSeconds = 60;
-constexpr double kStopSeconds = 15;  // V18
+constexpr double kStopSeconds = 15;  // in which a job that is told to stop must be gone
 
 // One launcher in a folder of its own, where its record of processes lies too.
 class LaunchedJob {

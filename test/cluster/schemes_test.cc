@@ -122,7 +122,7 @@ TEST_CASE("with one worker all schemes make the weights of a lone process", "[sc
   }
 }
 
-// R-G11. Worker 1, which is four times slower, begins in a group with worker 0.
+// Worker 1, which is four times slower, begins in a group with worker 0.
 TEST_CASE("groups change to those of like speed, and a job stops with the ones it has", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));

@@ -104,7 +104,7 @@ TEST_CASE("of two workers with one rank the second is refused", "[start]") {
   check_finishes(job);
 }
 
-// R-L12: nobody but the scheduler has the files.
+// Only the scheduler has the files.
 TEST_CASE("groups and shares come from the scheduler's files", "[start]") {
   const TempDir dir;
   REQUIRE(write_file_atomic(dir.path("groups"), "#1\n127.0.0.1 127.0.0.1\n"));
@@ -129,7 +129,6 @@ TEST_CASE("groups and shares come from the scheduler's files", "[start]") {
   CHECK(spec->batches[1] < spec->batches[0]);
 }
 
-// V13.
 TEST_CASE("a group member that is not there ends the start for all", "[start]") {
   const TempDir dir;
   REQUIRE(write_file_atomic(dir.path("groups"), "#0\nnode9\n"));

@@ -159,7 +159,7 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
     return more;
   };
   const std::vector<Refusal> refusals = {
-      // V13: an unknown group member.
+      // An unknown group member.
       {gsp_with({}), 2, {"groups:2: there is no worker on 'node9'"}},
       {gsp_with({"--groups-file", "of-one"}), 2, {"of-one: worker 1", "is in no group", "--ungrouped own"}},
       {gsp_with({"--groups-file", "of-none"}), 2, {"of-none: no such file"}},

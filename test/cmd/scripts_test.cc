@@ -19,10 +19,10 @@ using test::must;
 
 namespace {
 
-// They run no job of fixed flags, or are no scripts.
+// Files that are not scripts, or do not run a job with fixed flags.
 const std::set<std::string> kOthers = {"lib.sh", "run.sh", "kill.sh", "kill_hosts.sh", "pretrain.sh"};
 
-constexpr int kPublishedRuns = 13;  // models.md 9.6
+constexpr int kPublishedRuns = 13;  // in configs/published
 
 std::vector<std::string> run_scripts() {
   std::vector<std::string> names;
@@ -113,7 +113,7 @@ TEST_CASE("each script runs the network, numbers and rates that it documents", "
   CHECK(table == must(read_file(path)));
 }
 
-// models.md 1.3 and 1.4.13.
+// docs/arithmetic.md, "Networks", lists them.
 TEST_CASE("the scripts' networks have the published numbers of parameters", "[scripts]") {
   const std::string table = must(read_file(std::string(DTRAIN_CMD_TEST_DIR) + "/scripts.txt"));
   const std::vector<std::pair<std::string, int64_t>> published = {

@@ -39,7 +39,7 @@ std::vector<float> augment(const AugmentOptions& options, const Image& image, ui
 
 }  // namespace
 
-// formats.md 9, row 5: of 5 x 5 rows and columns 1 to 3, of 4 x 4 rows and columns 0 to 2.
+// A 3 x 3 crop takes rows and columns 1 to 3 of 5 x 5, and 0 to 2 of 4 x 4.
 TEST_CASE("the central crop rounds its offset down", "[data]") {
   const auto of_five = augment(plain({1, 3, 3}), test::position_image(5, 5, 1));
   CHECK(of_five == std::vector<float>{17, 18, 19, 33, 34, 35, 49, 50, 51});
@@ -56,7 +56,7 @@ TEST_CASE("channels come out as red, green, blue, alpha planes", "[data]") {
   CHECK(augment(plain({3, 1, 1}), pixel) == std::vector<float>{30, 20, 10});
 }
 
-// The numbers of formats.md 3.4, step 10.
+// (pixel - mean) * scale / std.
 TEST_CASE("mean, std and scale act by channel", "[data]") {
   Image pixels;
   pixels.resize(1, 2, 1);
@@ -112,7 +112,7 @@ TEST_CASE("a border is filled before the crop", "[data]") {
   CHECK(augment(options, image) == std::vector<float>{127, 127, 127, 127, 7, 127, 127, 127, 127});
 }
 
-// The example of formats.md 3.4, step 5: 200 x 150 becomes 224 x 168, then 298 x 224.
+// 200 x 150 becomes 224 x 168, then 298 x 224.
 TEST_CASE("a picture smaller than the crop is enlarged, rows first", "[data]") {
   const Image small = test::gradient_image(200, 150, 3, 1);
   Image first, second;
@@ -176,7 +176,7 @@ TEST_CASE("a crop of pixels is as it lies in the picture, and says whether to mi
   CHECK(augmenter.crop(test::gradient_image(9, 9, 1, 1), random, scratch, pixels).error().code == Code::kData);
 }
 
-// formats.md 3.4: the crop's colours count, not those around it; and the mirror is drawn after them.
+// Only the crop's colors count, not those around it; and the mirror is drawn after the colors.
 TEST_CASE("colours are distorted in the crop alone, before the mirror", "[data]") {
   AugmentOptions options = plain({3, 2, 2});
   options.mirror = true;
@@ -208,7 +208,7 @@ TEST_CASE("pixels and numbers agree under every distortion of pictures", "[data]
   for (uint64_t seed = 1; seed <= 30; seed++) augment(options, test::gradient_image(33, 41, 3, 2), seed);
 }
 
-// formats.md 3.4, step 10: (p - mean) * c * scale / std + i * scale / std.
+// (pixel - mean) * contrast * scale / std + illumination * scale / std.
 TEST_CASE("contrast and illumination change all numbers of a picture alike, and make no pixels", "[data]") {
   AugmentOptions options = plain({3, 1, 2});
   options.mean = {10, 20, 30};

@@ -122,7 +122,7 @@ TEST_CASE("hue, saturation and lightness of a pixel move as their definition say
   }
 }
 
-// The example of formats.md 3.4, step 8: red -3.3105, green -3.2387, blue -3.0605.
+// The alphas 0.1, -0.05 and 0.02 add -3.3105 to red, -3.2387 to green and -3.0605 to blue.
 TEST_CASE("noise along the principal components is rounded towards zero", "[data]") {
   Image image = pixel(100, 3, 4);
   add_pca_noise({0.1, -0.05, 0.02}, image);

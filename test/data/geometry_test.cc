@@ -62,7 +62,6 @@ double span_of(const Image& crop, int channel) {
 
 }  // namespace
 
-// formats.md 3.4, step 2, and the example of 2.5.
 TEST_CASE("resize brings the shorter edge to its length, up or down", "[data]") {
   check_size(transformed({.resize = 256}, test::gradient_image(500, 375, 3, 1)), 341, 256);
   check_size(transformed({.resize = 256}, test::gradient_image(375, 500, 3, 1)), 256, 341);
@@ -95,7 +94,7 @@ TEST_CASE("the method of resampling is the one asked for", "[data]") {
   CHECK(seen == 0b11111);
 }
 
-// The check of formats.md 3.4, step 3.
+// The expected numbers are those of MXNet's formula.
 TEST_CASE("the affine map is that of the formula", "[data]") {
   const AffineMap map = affine_map(360, 480, {.shear = 0.05f, .angle = 10, .scale = 0.6f, .ratio = 1.2f}, {});
   const double expected[2][3] = {{0.531485, 0.126947, -6.406867}, {-0.113661, 0.644601, 19.250291}};

@@ -11,7 +11,7 @@ using namespace dtrain;
 using namespace dtrain::data;
 using dtrain::test::must;
 
-// The check values of formats.md 2.6, and a sum over Python's own order for 1000.
+// The expected orders are Python's own.
 TEST_CASE("lists are shuffled as Python 3 shuffles them from seed 100", "[data]") {
   CHECK(python_shuffle(5) == std::vector<int64_t>{2, 0, 4, 3, 1});
   CHECK(python_shuffle(10) == std::vector<int64_t>{4, 0, 5, 9, 3, 1, 6, 8, 7, 2});

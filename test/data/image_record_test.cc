@@ -20,7 +20,7 @@ constexpr uint8_t kImage[] = {0xff, 0xd8, 0xff};
 
 }  // namespace
 
-// The bytes are those of formats.md 2.1.
+// Layout: docs/formats.md, "Image records".
 TEST_CASE("image records have MXNet's bytes", "[data]") {
   const auto payload = test::image_payload(7, 3.0f, kImage);
   CHECK(hex(payload) == "000000000000404007000000000000000000000000000000ffd8ff");

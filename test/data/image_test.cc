@@ -154,7 +154,6 @@ TEST_CASE("a JPEG of many scans is refused, one of ten is not", "[data]") {
   must(decoder.decode(test::make_jpeg(40, 40, {}), 3, image));  // and the decoder goes on
 }
 
-// The examples of formats.md 2.5.
 TEST_CASE("the shorter edge is resized, the other one follows rounded down", "[data]") {
   const Image tall = must(resize_shorter_edge(test::gradient_image(500, 375, 3, 1), 256));
   CHECK(tall.height == 341);

@@ -98,7 +98,7 @@ Error failing_epoch(Loader& loader) {
 
 }  // namespace
 
-// formats.md 9, row 2: 10 records, batches of 4.
+// 10 records, batches of 4.
 TEST_CASE("an epoch holds every record once and fills its last batch from its own beginning", "[data]") {
   auto numbers = std::make_shared<Numbers>(10);
   Loader loader(numbers, training(10, 4), Log::silent());

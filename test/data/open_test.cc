@@ -414,7 +414,7 @@ TEST_CASE("the mean image is made once, from central crops, whatever the number 
   const auto one = must(mean_image(dir.path("1.bin"), shape, {}, source, 1, Log::silent()));
   const auto four = must(mean_image(dir.path("4.bin"), shape, {}, source, 4, Log::silent()));
   CHECK(test::read_bytes(dir.path("1.bin")) == test::read_bytes(dir.path("4.bin")));
-  CHECK(test::read_bytes(dir.path("1.bin")).size() == 9504);  // formats.md 3.6
+  CHECK(test::read_bytes(dir.path("1.bin")).size() == 9504);  // an NDArray file with one float32 array [3,28,28]
   double sum = 0;
   for (int i = 0; i < 9; i++) sum += test::gradient_image(30, 32, 3, i).at(1, 2)[2];
   CHECK((*one)[0] == Approx(sum / 9));

@@ -55,7 +55,7 @@ std::vector<uint8_t> salted_payload(RandomStream& random) {
 
 }  // namespace
 
-// The bytes are those of formats.md 1.3, made by MXNet's writer.
+// The bytes are those of MXNet's writer (docs/formats.md, "RecordIO").
 TEST_CASE("the seven worked examples of RecordIO are written and read byte for byte", "[data]") {
   const struct {
     const char* payload;

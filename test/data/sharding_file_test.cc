@@ -27,7 +27,7 @@ int64_t rounded(const char* decimal, int64_t n) {
   return Decimal::parse(decimal).value().times(n);
 }
 
-// The two files that distributed.md 2.6 prints.
+// MXNet-G's own files.
 constexpr const char* kTwoWorkers = "0 0.3\n0.3 1\n";
 constexpr const char* kTwelveWorkers =
     "0 0.05\n0.05 0.1\n0.1 0.15\n0.15 0.2\n0.2 0.25\n0.25 0.3\n0.3 0.4\n0.4 0.5\n0.5 0.6\n0.6 0.7\n0.7 0.85\n0.85 1\n";

@@ -26,7 +26,6 @@ TEST_CASE("shares are disjoint, complete and equal to a record", "[data]") {
   }
 }
 
-// The example of formats.md 3.8.
 TEST_CASE("thirteen records on three workers with batches of four make two batches an epoch", "[data]") {
   CHECK(equal_share(13, 0, 3) == Share{0, 4});
   CHECK(equal_share(13, 1, 3) == Share{4, 9});
@@ -60,7 +59,7 @@ void require_partition(std::vector<Share> shares, int64_t records) {
 
 }  // namespace
 
-// The vector of distributed.md 2.6: three groups, each at the speed of its slowest member.
+// Three groups, each at the speed of its slowest member.
 TEST_CASE("shares follow the speeds of the workers", "[data]") {
   const std::vector<Share> shares = shares_by_speed(50000, {98, 98, 98, 59, 59, 59, 30, 30});
   std::vector<int64_t> borders;
@@ -74,7 +73,6 @@ TEST_CASE("equal speeds give equal shares", "[data]") {
   }
 }
 
-// V7.
 TEST_CASE("whatever the speeds, each record is in one share", "[data]") {
   std::mt19937_64 random(7);
   for (size_t workers = 1; workers <= 200; workers++) {
@@ -92,7 +90,6 @@ TEST_CASE("whatever the speeds, each record is in one share", "[data]") {
   }
 }
 
-// R-G9.
 TEST_CASE("rotated shares of equal size go from rank to rank", "[data]") {
   const std::vector<Share> shares = equal_shares(400, 4);
   CHECK(rotated(shares, 0) == shares);

@@ -19,7 +19,6 @@ AugmentFlags augment(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-// formats.md 3.9.
 TEST_CASE("a level of augmentation is a bundle of flags, each level with those below it", "[job]") {
   const AugmentFlags one = augment({"--aug-level", "1"});
   CHECK((one.random_crop && one.random_mirror));

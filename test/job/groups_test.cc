@@ -34,7 +34,7 @@ using Groups = std::vector<int64_t>;
 
 }  // namespace
 
-// The documented example and the file of the repository: distributed.md 2.1.
+// The example of MXNet-G's documentation, and the file in its repository.
 TEST_CASE("the documented groups files are groups as they stand", "[job]") {
   const std::string example = "10.10.10.21\n10.10.10.22 10.10.10.23\n10.10.10.24 10.10.10.25 10.10.10.26\n";
   CHECK(groups_in(example, on({"10.10.10.21", "10.10.10.22", "10.10.10.23", "10.10.10.24", "10.10.10.25",

@@ -47,7 +47,7 @@ std::string names(const std::vector<Seat>& seats) {
   return text;
 }
 
-// V17: repeats, ports, slots, IPv6.
+// Repeated hosts, ports, slots and IPv6.
 constexpr const char* kMixed =
     "# the rack at the door\n"
     "node1 slots=2 gpus=0,1   # two of each\n"

@@ -121,7 +121,6 @@ TEST_CASE("numbers of workers and servers that make no job are usage errors", "[
   CHECK_FALSE(parsed({"-n", "1", "--kv-store", "local"}).distributed());
 }
 
-// R-S6.
 TEST_CASE("stores that leave no choice of who updates refuse one", "[job]") {
   CHECK_THAT(refused({"--kv-store", "nccl", "--update-on", "worker"}), Contains("use nccl_allreduce"));
   CHECK_THAT(refused({"--kv-store", "nccl_allreduce", "--update-on", "store"}), Contains("the workers update"));

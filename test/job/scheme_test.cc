@@ -107,7 +107,7 @@ TEST_CASE("what a scheme cannot keep is refused", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--backup", "1", "--save-every", "60"}), Contains("--save-period"));
 }
 
-// R-B4: schemes that update once a worker want lr/W.
+// Schemes that update the weights once per worker need lr/W (docs/schemes.md).
 TEST_CASE("the learning rate that fits the scheme is named", "[job]") {
   const auto hint = [](const char* store, std::vector<std::string> more) {
     return learning_rate_hint(parsed(with_store(store, std::move(more))).job);

@@ -22,7 +22,7 @@ TEST_CASE("a scheduler listens where the others are told to look for it", "[role
   CHECK(scheduler_host(flags, listen) == "node7");
 }
 
-// R-L13: without a token only loopback, and the message names the ways out.
+// Without a token a process listens on loopback only, and the message names the ways out.
 TEST_CASE("nobody listens beyond loopback without a token", "[role]") {
   job::LaunchFlags flags;
   flags.scheduler = "10.0.0.1:9091";

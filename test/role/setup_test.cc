@@ -73,14 +73,14 @@ TEST_CASE("every flag of augmentation reaches its place", "[role]") {
   CHECK((all.random_contrast == 0.32 && all.random_illumination == 33));
 }
 
-// formats.md 3.8: N = 13, W = 3, B = 4 gives shares [0,4) [4,9) [9,13) and 2 batches.
+// 13 records, 3 workers and batches of 4 give the shares [0,4) [4,9) [9,13) and 2 batches each.
 TEST_CASE("shares are disjoint and complete, and all workers of BSP do the same number of batches", "[role]") {
   const PassPlan plan = *plan_passes(spec_of("dist_sync", 3, 4), 13, {});
   CHECK(plan.shares == std::vector<job::Interval>{{0, 4}, {4, 9}, {9, 13}});
   CHECK(plan.batches == std::vector<int64_t>{2, 2, 2});
 }
 
-// R-F13: of the largest share among those who wait for each other, else of the own one.
+// The largest share among the workers that wait for each other decides; if nobody waits, a worker's own share.
 TEST_CASE("a worker's batches are those of the largest share that it waits for", "[role]") {
   CHECK(plan_passes(spec_of("dist_async", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
   CHECK(plan_passes(spec_of("dist_ssync", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
@@ -95,7 +95,7 @@ TEST_CASE("a worker's batches are those of the largest share that it waits for",
   CHECK(plan_passes(spec_of("dist_sync", 4, 5), 100, sharding)->batches == std::vector<int64_t>{8, 8, 8, 8});
 }
 
-// V7, R-G6: whatever the shares, each worker goes round all of its own, and members of a group in equally many batches.
+// Whatever the shares are, each worker goes through all its records, and members of a group do equally many batches.
 TEST_CASE("every record comes at least once in a pass, and groups have equal batches", "[role]") {
   std::mt19937_64 random(3);
   const auto draw = [&random](int64_t least, int64_t most) {
@@ -134,7 +134,7 @@ TEST_CASE("every record comes at least once in a pass, and groups have equal bat
   }
 }
 
-// models.md 10: 391 and 98 as MXNet 1.x; 0.7 has 468 and 117 and MXNet-G 92, which leave records out (formats.md 3.8).
+// 391 and 98 are also MXNet 1.x's numbers. MXNet 0.7 has 468 and 117 and MXNet-G has 92: they leave records out.
 TEST_CASE("the documented jobs go round their records in as many batches as they fill", "[role]") {
   CHECK(plan_passes(spec_of("device", 1, 128), 50000, {})->batches == std::vector<int64_t>{391});
   CHECK(plan_passes(spec_of("dist_sync", 4, 128), 50000, {})->batches == std::vector<int64_t>(4, 98));
@@ -239,7 +239,6 @@ TEST_CASE("the policy of each scheme is a row of the description", "[role]") {
   CHECK_THROWS_AS(policy_of(spec), CheckFailed);
 }
 
-// R-G9.
 TEST_CASE("with --resplit-every shares go on to the next rank", "[role]") {
   job::JobSpec spec = spec_of("dist_sync", 4, 5);
   REQUIRE(complete_spec(400, 0, {}, spec));
@@ -251,7 +250,7 @@ TEST_CASE("with --resplit-every shares go on to the next rank", "[role]") {
   CHECK(share_of(spec, 1, 8) == data::Share{100, 200});
 }
 
-// R-G8. The two files of distributed.md 2.1 and 2.6 are in different orders: those who wait for each other are named.
+// MXNet-G's files groups and data_sharding are in different orders, so workers of one group get unequal shares.
 TEST_CASE("unequal shares of workers that wait for each other are named", "[role]") {
   job::JobSpec spec = spec_of("dist_gsync", 12, 45);
   spec.groups = {0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};

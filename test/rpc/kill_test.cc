@@ -14,7 +14,7 @@ namespace {
 
 using Clock = Child::Clock;
 
-constexpr auto kBound = 6s;  // timeout or grace of 2 s, 2 s more by R-F1, and a machine that does other things
+constexpr auto kBound = 6s;  // timeout or grace of 2 s, 2 s for the news, 2 s for a busy machine
 
 Result<> run_scheduler(int out) {
   SchedulerOptions options;

@@ -95,7 +95,7 @@ TEST_CASE("one worker learns what plain loops learn, under every scheme", "[tool
   CHECK(losses.front() == Approx(std::log(3)));
   for (const int steps : {1, 7, 30}) CHECK(losses[steps] == Approx(plain_loss(data, setting, steps)).epsilon(1e-5));
   for (const sync::Policy& policy : {sync::asp(1), sync::ssp(1, 2), sync::gsp({0})}) {
-    CHECK(losses_of(data, job_of(policy), setting) == losses);  // R-B5: the same bits
+    CHECK(losses_of(data, job_of(policy), setting) == losses);  // the same bits
   }
 }
 

@@ -7,7 +7,7 @@ using namespace dtrain::tools;
 
 namespace {
 
-// formats.md 7.2's example with a second node, as 7.4 describes it.
+// Log lines of two nodes (docs/formats.md, "Log lines").
 const std::string kTwoNodes =
     "2018-01-01 10:00:05,001 Node[0] Epoch[0] Batch [0-20]\tSpeed: 1234.57 samples/sec\taccuracy=0.101562\t"
     "top_k_accuracy_5=0.498000\n"

@@ -22,7 +22,7 @@ std::vector<job::WorkerPlace> places(const std::vector<std::string>& hosts) {
   return all;
 }
 
-// The example of distributed.md 2.6.
+// Eight workers of three speeds.
 PlannedJob example() {
   return {.speeds = {100, 102, 98, 60, 61, 59, 30, 31},
           .speeds_from = "of a test",

@@ -95,7 +95,7 @@ TEST_CASE("simulate has what may happen to a job", "[tools]") {
 TEST_CASE("simulate reads speeds and groups from files", "[tools]") {
   const test::TempDir dir;
   must(write_file_atomic(dir.path("speeds"), "98x2\n100 102,60x2\n59 61\n30x5\n"));
-  // The file of distributed.md 2.1: 12 workers in 3 groups.
+  // MXNet-G's file `groups`: 12 workers in 3 groups.
   must(write_file_atomic(dir.path("groups"),
                          "10.10.10.25 10.10.10.26\n"
                          "10.10.10.29 10.10.10.29 10.10.10.30 10.10.10.30\n"

@@ -1,4 +1,4 @@
-// What the trainer logs can be read by MXNet's parser, in both of its families (formats.md 7.4).
+// MXNet's log parser can read what the trainer logs, in both formats (docs/formats.md, "Log lines").
 #include <catch2/catch.hpp>
 #include <sstream>
 
