@@ -250,6 +250,7 @@ def test_tidy_that_looked_at_nothing_is_red():
 
 def test_a_broken_link_or_name_is_red():
     with Tree() as tree:
+        tree.write("README.md", "the scripts' comments name it\n")
         tree.write("docs/b.md", "# A head\n")
         tree.write("docs/a.md", "[b](b.md#a-head), `scripts/{test,setup}`, docs/*.md, docs/SOMETHING.md\n")
         tree.git()
@@ -259,6 +260,21 @@ def test_a_broken_link_or_name_is_red():
             tree.write("docs/a.md", text + "\n")
             ended = tree.run("scripts/check-links")
             assert ended.returncode == 1 and "docs/a.md:1" in ended.stdout, (text, ended)
+
+
+def test_a_comment_that_names_what_is_absent_is_red():
+    with Tree() as tree:
+        tree.write("docs/b.md", "# A head\n")
+        begin = "/" * 2  # no comment of this file
+        tree.write("lib/a.cc", f'{begin} See docs/b.md, "A head", and README.md.\nint md = memory.md;  {begin} b.md\n')
+        tree.write("README.md", "b\n")
+        tree.git()
+        ended = tree.run("scripts/check-links")
+        assert ended.returncode == 0, ended
+        for text in ("See c.md.", 'See docs/b.md, "No head".', "docs/c.md", "The order of R" + "-D9."):
+            tree.write("lib/a.cc", f"{begin} {text}\n")
+            ended = tree.run("scripts/check-links")
+            assert ended.returncode == 1 and "lib/a.cc:1" in ended.stdout, (text, ended)
 
 
 def test_a_finding_of_shellcheck_is_red():
