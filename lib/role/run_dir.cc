@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "train/checkpoint.h"
 
 namespace dtrain::role {
 namespace {
@@ -49,8 +50,8 @@ bool is_log(std::string_view name) {
 // PREFIX-symbol.json, PREFIX-NNNN.params, PREFIX-last.states and the like.
 bool is_checkpoint(std::string_view name, const std::string& network) {
   if (!name.starts_with(network + "-")) return false;
-  return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states") ||
-         name.ends_with(".states.old");
+  if (name.ends_with(train::kSpareSuffix)) name.remove_suffix(train::kSpareSuffix.size());
+  return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states");
 }
 
 // What dtrain has written of a run; other files stay.

@@ -72,7 +72,7 @@ Result<> write_whole(const std::string& path, std::string_view bytes, const Atom
 // replaces them. The checksum in the header of the states says which .params they belong to; a file here that belongs
 // to another .params is ignored.
 std::string spare_path(const CheckpointName& name) {
-  return name.states_path() + ".new";
+  return name.states_path().append(kSpareSuffix);
 }
 
 bool exists(const std::string& path) {

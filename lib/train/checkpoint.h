@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -13,6 +14,9 @@
 #include "train/checkpoint_header.h"
 
 namespace dtrain::train {
+
+// The suffix of states that lie beside those of their checkpoint while the checkpoint is being replaced.
+inline constexpr std::string_view kSpareSuffix = ".new";
 
 // Names one checkpoint of a prefix.
 struct CheckpointName {

@@ -93,7 +93,8 @@ TEST_CASE("a run that has begun keeps its directory", "[role]") {
 TEST_CASE("a directory with another run is refused, or emptied of that run", "[role]") {
   const test::InTempDir here;
   test::leave_run("a", test::lenet({}), 7);
-  for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/notes.txt", "a/lenet.txt"}) {
+  for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/lenet-0008.states.new",
+                           "a/notes.txt", "a/lenet.txt"}) {
     write(file);
   }
   const std::string error = refused(test::lenet({"--run-dir", "a"}));
@@ -101,7 +102,8 @@ TEST_CASE("a directory with another run is refused, or emptied of that run", "[r
   CHECK(fs::exists("a/lenet-0007.params"));
   {
     const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "a", "--overwrite"}), std::nullopt));
-    for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/lenet-0007.params"}) {
+    for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/lenet-0007.params",
+                             "a/lenet-0008.states.new"}) {
       CHECK_FALSE(fs::exists(file));
     }
     CHECK(fs::exists("a/notes.txt"));
