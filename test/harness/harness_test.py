@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The harness is red whenever a suite did not run as it should: scripts/report-tests on crafted logs, scripts/test on
-fake builds, scripts/check-tidy without time, scripts/check-links and scripts/check-shell on broken files.
+"""The harness is red whenever a suite did not run as it should: scripts/dev/report-tests on crafted logs, scripts/test on
+fake builds, scripts/dev/check-tidy without time, scripts/dev/check-links and scripts/dev/check-shell on broken files.
 
     harness_test.py SCRIPTS      the folder scripts; the last line is "N passed, N failed"
 """
@@ -86,7 +86,7 @@ class Tree:
         path.unlink(missing_ok=True)
         if log is not None:
             path.write_text(log)
-        ended = self.run("scripts/report-tests", suite, path, *names, **environment)
+        ended = self.run("scripts/dev/report-tests", suite, path, *names, **environment)
         self.errors = ended.stderr
         return tuple(int(n) for n in ended.stdout.split())
 
@@ -169,7 +169,7 @@ def test_recorded_numbers_can_be_updated():
         tests = [{"name": "base", "cmd": [str(program), "~[slow]"]}, {"name": "script", "cmd": ["/bin/false"]}]
         tree.write("bin/meson", f"#!/bin/bash\necho '{json.dumps(tests)}'\n", 0o755)
         tree.expect("fast base 7\nfast gone 2\nfast script 3\nslow learning 1\n", "")
-        ended = tree.run("scripts/report-tests", "--update", "build", "fast", "base", "script", "rpc kill")
+        ended = tree.run("scripts/dev/report-tests", "--update", "build", "fast", "base", "script", "rpc kill")
         assert ended.returncode == 0, ended
         text = (tree.path / "test/expected/tests.txt").read_text()
         assert text == "# a head\nfast base 2\nfast rpc kill 1\nfast script 3\nslow learning 1\n", text
@@ -217,12 +217,12 @@ def test_a_program_that_meson_has_and_the_log_has_not_is_red():
 
 def test_each_check_of_the_style_is_a_test():
     with Tree() as tree:
-        for path in (tree.path / "scripts").glob("check-*"):
-            tree.write(f"scripts/{path.name}", "#!/bin/bash\necho fine\n", 0o755)
-        total = len(list((tree.path / "scripts").glob("check-*")))
+        for path in (tree.path / "scripts/dev").glob("check-*"):
+            tree.write(f"scripts/dev/{path.name}", "#!/bin/bash\necho fine\n", 0o755)
+        total = len(list((tree.path / "scripts/dev").glob("check-*")))
         assert last_line(tree.run("scripts/test", "style")) == f"{total} passed, 0 failed"
-        tree.write("scripts/check-format", "#!/bin/bash\necho 'a.cc: ugly'\nexit 1\n", 0o755)
-        tree.write("scripts/check-kernels", "#!/bin/bash\necho 'skipped: tired'\nexit 77\n", 0o755)
+        tree.write("scripts/dev/check-format", "#!/bin/bash\necho 'a.cc: ugly'\nexit 1\n", 0o755)
+        tree.write("scripts/dev/check-kernels", "#!/bin/bash\necho 'skipped: tired'\nexit 77\n", 0o755)
         ended = tree.run("scripts/test", "style")
         assert last_line(ended) == f"{total - 2} passed, 2 failed, 1 skipped", ended
         assert "a.cc: ugly" in ended.stderr and "tired" in ended.stderr
@@ -240,12 +240,12 @@ def test_tidy_that_looked_at_nothing_is_red():
         tree.write("bin/clang-tidy", "#!/bin/bash\n", 0o755)
         tree.write("build/compile_commands.json", "[]\n")
         tree.git()
-        ended = tree.run("scripts/check-tidy", DTRAIN_TIDY_SECONDS="0")
+        ended = tree.run("scripts/dev/check-tidy", DTRAIN_TIDY_SECONDS="0")
         assert ended.returncode != 0 and "0 of 1 changed files looked at" in ended.stdout, ended
-        ended = tree.run("scripts/check-tidy", DTRAIN_TIDY_SECONDS="60")
+        ended = tree.run("scripts/dev/check-tidy", DTRAIN_TIDY_SECONDS="60")
         assert ended.returncode == 0 and "1 of 1 changed files looked at" in ended.stdout, ended
         tree.write("bin/clang-tidy", "#!/bin/bash\nexit 1\n", 0o755)
-        assert tree.run("scripts/check-tidy").returncode != 0
+        assert tree.run("scripts/dev/check-tidy").returncode != 0
 
 
 def test_a_broken_link_or_name_is_red():
@@ -254,11 +254,11 @@ def test_a_broken_link_or_name_is_red():
         tree.write("docs/b.md", "# A head\n")
         tree.write("docs/a.md", "[b](b.md#a-head), `scripts/{test,setup}`, docs/*.md, docs/SOMETHING.md\n")
         tree.git()
-        ended = tree.run("scripts/check-links")
+        ended = tree.run("scripts/dev/check-links")
         assert ended.returncode == 0, ended
         for text in ("[b](c.md)", "[b](b.md#no-head)", "`scripts/absent`", "scripts/{test,absent}", "docs/c*.md"):
             tree.write("docs/a.md", text + "\n")
-            ended = tree.run("scripts/check-links")
+            ended = tree.run("scripts/dev/check-links")
             assert ended.returncode == 1 and "docs/a.md:1" in ended.stdout, (text, ended)
 
 
@@ -269,11 +269,11 @@ def test_a_comment_that_names_what_is_absent_is_red():
         tree.write("lib/a.cc", f'{begin} See docs/b.md, "A head", and README.md.\nint md = memory.md;  {begin} b.md\n')
         tree.write("README.md", "b\n")
         tree.git()
-        ended = tree.run("scripts/check-links")
+        ended = tree.run("scripts/dev/check-links")
         assert ended.returncode == 0, ended
         for text in ("See c.md.", 'See docs/b.md, "No head".', "docs/c.md", "The order of R" + "-D9."):
             tree.write("lib/a.cc", f"{begin} {text}\n")
-            ended = tree.run("scripts/check-links")
+            ended = tree.run("scripts/dev/check-links")
             assert ended.returncode == 1 and "lib/a.cc:1" in ended.stdout, (text, ended)
 
 
@@ -281,11 +281,11 @@ def test_a_finding_of_shellcheck_is_red():
     with Tree() as tree:
         shutil.rmtree(tree.path / "bin")
         tree.git()
-        ended = tree.run("scripts/check-shell")
+        ended = tree.run("scripts/dev/check-shell")
         assert ended.returncode == 0, ended
         tree.write("scripts/bad", "#!/bin/bash\nrm -rf $1/*\n", 0o755)
         tree.run("git", "add", "-A")
-        ended = tree.run("scripts/check-shell")
+        ended = tree.run("scripts/dev/check-shell")
         assert ended.returncode == 1 and "SC2086" in ended.stdout, ended
 
 

@@ -1,5 +1,5 @@
-// Leaks 4242 bytes in each of two gRPC callbacks, on purpose: LeakSanitizer must report them whatever scripts/lsan.supp
-// hides. Exits with 0, so that the report alone decides; test/rpc/planted_leak reads it.
+// Leaks 4242 bytes in each of two gRPC callbacks, on purpose: LeakSanitizer must report them whatever
+// scripts/dev/lsan.supp hides. Exits with 0, so that the report alone decides; test/rpc/planted_leak reads it.
 #include <atomic>
 #include <cstdio>
 #include <future>

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the scripts share. Sourced by bash scripts; changes into the project's folder.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 # What the compiler cache holds serves every clone: nothing else in a command depends on the folder.
 export CCACHE_NOHASHDIR=1
