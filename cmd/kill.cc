@@ -1,4 +1,4 @@
-// `dtrain kill JOB`: ends the processes of one job of this user, on this machine and on others (R-L11).
+// `dtrain kill JOB`: ends the processes of one of this user's jobs, on this machine and on others.
 #include <algorithm>
 #include <set>
 

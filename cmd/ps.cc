@@ -1,4 +1,4 @@
-// `dtrain ps`: the processes of jobs that run on this machine, and on others (R-L11).
+// `dtrain ps`: lists the processes of the jobs that run on this machine, and on others.
 #include <algorithm>
 #include <tuple>
 

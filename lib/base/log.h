@@ -1,4 +1,4 @@
-// Log lines as MXNet prints them, so that its parsers read ours (formats.md 7.1):
+// Log lines in MXNet's format, so that programs that parse MXNet's logs can parse these (docs/formats.md, "Log lines"):
 //   2016-05-12 10:11:12,345 Node[0] Epoch[0] Time cost=12.346
 //
 // A record is one line of printable text: control characters in it become \xNN, so that a peer whose words are quoted

@@ -1,4 +1,4 @@
-// What the user asked for by a signal (distributed.md 6.2). cmd fills it in; loops look at it at each step.
+// What signals have asked of this process. cmd sets the members; training and launching loops read them at each step.
 #pragma once
 
 #include <atomic>
@@ -6,9 +6,9 @@
 namespace dtrain {
 
 struct Signals {
-  std::atomic<bool> stop{false};   // TERM, HUP, USR1, INT: at the next step checkpoint and end with 75
-  std::atomic<int> interrupts{0};  // INT so far: at the second one a launcher kills its job at once
-  std::atomic<int> dump_waits{0};  // USR2 so far: print the open waits once for each (R-F9)
+  std::atomic<bool> stop{false};   // TERM, HUP, USR1 or INT: at the next step, write a checkpoint and exit with code 75
+  std::atomic<int> interrupts{0};  // number of INTs: at the second one, a launcher kills its job at once
+  std::atomic<int> dump_waits{0};  // number of USR2s: the open waits are printed once for each
 };
 
 }  // namespace dtrain

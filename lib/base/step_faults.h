@@ -1,4 +1,4 @@
-// What --inject does to the steps of a process, for tests (distributed.md R-N8): each lasts longer, or one is the last.
+// What --inject does to the steps of a process, for tests: it lengthens every step, or kills the process at one.
 #pragma once
 
 #include <chrono>

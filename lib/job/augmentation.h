@@ -6,8 +6,9 @@
 
 namespace dtrain::job {
 
-// Unpacks --aug-level and --use-imagenet-data-augmentation (formats.md 3.9) into the flags that they stand for, but for
-// those that were given where the bundle was or at a place that counts more; then checks all of them. Code::kUsage.
+// Expands --aug-level and --use-imagenet-data-augmentation into the flags that they stand for. A flag keeps its own
+// value if it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation;
+// fails with Code::kUsage.
 Result<> resolve_augmentation(Flags& flags);
 
 // Width by height, as --min-random-aspect-ratio and --max-random-aspect-ratio say: the first alone decides whether the

@@ -1,4 +1,4 @@
-// The data sets that flags know by name (--data-type), and what they decide. flags.md sections 7 and 8, formats.md 4.5.
+// The data sets known by name (--data-type), and the defaults that they imply for other flags.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Variables of ps-lite, its trackers and MXNet as fallbacks for flags, so that existing launch scripts work (R-N7).
-// distributed.md appendix A; those that stand for one flag are named in its row.
+// Environment variables of ps-lite, its trackers and MXNet. They are fallbacks for flags, so that existing launch
+// scripts work. A variable that corresponds to exactly one flag is named in that flag's row (FlagRow::environment); the
+// others are handled here.
 #pragma once
 
 #include <string>

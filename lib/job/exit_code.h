@@ -1,4 +1,4 @@
-// What the process tells its parent. distributed.md 6.2, R-F10.
+// The process's exit codes.
 #pragma once
 
 #include "base/error.h"

@@ -1,10 +1,10 @@
-// All flags of training, as values. The names, defaults and meanings are flags.md's; the table that binds its rows to
-// these members is rows_*.cc, and the command line, --help, TOML files, the environment and the JobSpec's text are made
-// from it.
+// The values of all training flags. rows_*.cc holds the table that gives each member here its flag: name, default,
+// range and help text. The command line, --help, TOML files, environment variables and the JobSpec's text all use that
+// table.
 //
-// A Flags that parse_flags returned is resolved as far as flags alone can: store, number of servers, schedule and the
-// like hold what the job will use. What the data set decides (JobFlags::data_type, network.num_classes, ...) is "auto"
-// until data_set.h fills it in.
+// parse_flags resolves its result as far as flags alone allow: the store, the number of servers, the schedule and the
+// like hold what the job will use. Values that depend on the data set (augment.data_type, network.num_classes, ...)
+// stay unset until apply_data_set (data_set.h) fills them in.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ enum class HostOrder { kSpread, kPack };
 enum class Ungrouped { kError, kOwn };   // what a worker in no group is
 enum class LogFormat { kNew, kLegacy };  // as MXNet 1.4 and later print; as 0.7 to 1.3 did
 
-// What an update of staleness Y counts in GSP (R-G3): 1/Y, 1, Y^-parameter, max(1/Y, parameter).
+// The weight of a GSP update with staleness Y, in the order of the rules: 1/Y, 1, Y^-parameter, max(1/Y, parameter).
 struct GspWeight {
   enum class Rule { kInverse, kNone, kPower, kFloor };
   Rule rule = Rule::kInverse;
@@ -66,7 +66,7 @@ struct NetworkFlags {
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: as the data set says
   double bn_momentum = 0.9;
   int64_t widen_factor = 1;
-  std::string initializer = "default";  // models.md 3.3
+  std::string initializer = "default";  // docs/arithmetic.md, "Initializers"
 };
 
 // Section 8, what all workers must have in common.
@@ -79,7 +79,7 @@ struct AugmentFlags {
   std::optional<double> scale;  // nothing: as the data set says
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
-  // By their names in formats.md 3.2.
+  // Named as MXNet's parameters for the same augmentations.
   int64_t resize = 0, val_resize = 0;  // 0: off
   int64_t inter_method = 1;
   bool random_resized_crop = false;
@@ -99,7 +99,7 @@ struct AugmentFlags {
   int64_t aug_level = 0;  // 0: off
   bool imagenet_augmentation = false;
   bool benchmark = false;   // synthetic data
-  int64_t num_batches = 0;  // of it, per worker and epoch; 0: formats.md 3.10
+  int64_t num_batches = 0;  // synthetic batches per worker and epoch; 0: a default
 };
 
 // Section 9. Resolved: lr_factor has a value and at most one companion is set (no companion: the rate is constant, and
@@ -142,7 +142,7 @@ struct LaunchFlags {
   Role role = Role::kNone;
   std::string scheduler;  // HOST:PORT; empty: none given
   std::optional<int64_t> rank;
-  std::string advertise, bind;            // empty: chosen (R-N4)
+  std::string advertise, bind;            // own address and the one to listen on; empty: chosen automatically
   std::vector<std::string> interfaces;    // the first one that a host has; empty: by route
   int64_t port = 0;                       // 0: a free one
   int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
@@ -190,7 +190,7 @@ struct DeviceFlags {
 
 // Section 8, the rest.
 struct DataFlags {
-  std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: formats.md 4.5 in data_dir
+  std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
   int64_t data_threads = 0;                                                  // 0: its part of LaunchFlags::threads
   int64_t prefetch_buffer = 4;
   std::string mean_img;  // empty: none
@@ -252,7 +252,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
 std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
                                        const std::vector<std::string>& names);
 
-// --help: all flags with their defaults, grouped as flags.md.
+// The text of --help: all flags with their defaults, grouped by section.
 std::string help_text();
 
 // The flags that differ from their defaults, as "name=value, name=value": the log's "start with arguments ...".

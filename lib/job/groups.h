@@ -1,8 +1,8 @@
-// The groups of GSP: a file with a line a group, whose words are workers (distributed.md 2.1, R-G1).
+// The groups of GSP (docs/protocol.md, "Groups"): a file with one group per line. Each word names a worker:
 //
-//   10.10.10.22 10.10.10.23      a worker of that host each; a host stands as often as it has workers in the group
-//   node4:0 [fe80::1]:1          the first, the second worker of the host, in order of rank
-//   #0 #3                        ranks; so there are no comments
+//   10.10.10.22 10.10.10.23      one worker of each host; repeat a host for each of its workers in the group
+//   node4:0 [fe80::1]:1          the first worker of node4, the second of fe80::1, counted in order of rank
+//   #0 #3                        workers by rank (# does not begin a comment)
 #pragma once
 
 #include <cstdint>

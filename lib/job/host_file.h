@@ -1,9 +1,10 @@
-// The hosts of a job and which process runs where (distributed.md R-L2). A line a host, # begins a comment:
+// The hosts of a job, and which process runs where (docs/formats.md, "Host files"). One host per line; # begins a
+// comment:
 //
 //   node1   172.30.0.172   [fe80::1]   node2:2222   user=U   slots=4   gpus=0,1   role=worker
 //
-// the host first, with the port of its ssh, then what else there is to say. A host may have several lines, which is as
-// many turns in the distribution.
+// The host comes first, optionally with its ssh port; key=value settings follow. A host may have several lines. It then
+// takes one turn per line when processes are spread over the hosts.
 #pragma once
 
 #include <cstdint>

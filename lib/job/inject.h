@@ -1,10 +1,10 @@
-// --inject: faults and pacing for tests, as data (distributed.md R-N8). Who carries them out is the transport (drop,
-// dup, delay) and the step loop (step-ms, kill).
+// --inject: faults and slowdowns for tests, parsed. The transport carries out drop, dup and delay; the step loop
+// step-ms and kill; the indexing of record files index-ms.
 //
 //   drop=P  dup=P  delay=A..Bms  step-ms=MS  index-ms=MS, each with an optional @ROLE:RANK; seed=N;
 //   kill=ROLE:RANK@step:N
 //
-// with commas between them. A rule with a process behind it stands in for the one without, there.
+// Rules are separated by commas. In the process that it names, a rule with @ROLE:RANK replaces the rule without.
 #pragma once
 
 #include <cstdint>

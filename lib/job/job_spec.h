@@ -1,5 +1,6 @@
-// All that defines a job, as one value with one text form. The scheduler makes it; peers compare its hash when they
-// join; it is written into the run directory, printed by --dry-run and read by --resume. design.md section 1.
+// Everything that defines a job, as one value with one text form (docs/formats.md, "JobSpec"). The scheduler makes it.
+// Peers compare its hash when they join. It is written into the run directory, printed by --dry-run and read by
+// --resume.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct JobSpec {
   int64_t records_train = -1, records_val = -1;  // -1: not known yet
   std::vector<int64_t> groups = {};              // of GSP, by rank
   std::vector<Interval> shares = {};             // by rank
-  std::vector<int64_t> batches = {};             // in which a worker goes round its share once, by rank (R-F13)
+  std::vector<int64_t> batches = {};             // how many batches one pass over the share takes, by rank
   std::string placement = {};                    // kvstore/placement.h: to_text
 
   // Only in the file of a run directory: not part of text(), hash() and differences().

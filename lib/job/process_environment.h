@@ -1,5 +1,5 @@
-// Variables of the processes that a launcher starts (R-L1, R-L3): --env, --env-server, --env-worker, --env-file, and
-// what is passed on unasked.
+// Environment variables of the processes that a launcher starts: those of --env, --env-server, --env-worker and
+// --env-file, and those that it forwards to other hosts by itself.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ Result<Variable> parse_variable(std::string_view text);
 Result<std::vector<std::string>> process_environment(const LaunchFlags& flags, Role role,
                                                      const Environment& environment);
 
-// What is set here of the variables that other hosts get unasked (distributed.md 4.2).
+// The variables, of those that are forwarded to other hosts automatically, that are set in this process: "NAME=value".
 std::vector<std::string> forwarded_environment(const Environment& environment);
 
 }  // namespace dtrain::job

@@ -12,7 +12,7 @@ namespace dtrain::job {
 
 namespace {
 
-// R-S6: who may update.
+// --update-on must name a place where the store can run the optimizer.
 Result<> check_update_place(const SchemeFlags& scheme) {
   const std::string& name = scheme.kv_store;
   const Store store = store_by_name(name);
@@ -76,7 +76,8 @@ Result<> check_launching(const Flags& flags) {
   return {};
 }
 
-// Of two ways to say the own address the one that was given more directly counts (R-N4).
+// If both --advertise and --interface are set, the one from the stronger source (Source) wins. Both from one source are
+// an error, except from the environment, where --advertise wins.
 Result<> choose_address(Flags& flags) {
   LaunchFlags& launch = flags.launch;
   if (launch.advertise.empty() || launch.interfaces.empty()) return {};
@@ -125,7 +126,7 @@ Result<> check_type(const DeviceFlags& device, const std::string& dtype) {
               dtype);
 }
 
-// models.md 7.4.
+// Turns "auto" into "dynamic" (float16) or "none", and refuses a loss scale for any other type.
 Result<> resolve_loss_scale(JobFlags& job) {
   std::string& scale = job.loss_scale;
   const bool scales = job.dtype == "float16";

@@ -1,4 +1,4 @@
-// The table of training's flags: flags.md sections 3 to 10, those of this version, and section 12, what is refused.
+// The table of the training flags, and the flags that are refused by name.
 #pragma once
 
 #include <vector>

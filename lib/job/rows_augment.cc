@@ -1,4 +1,4 @@
-// Section 8 of flags.md: what pictures go through before they are numbers (formats.md 3.2).
+// The flags of augmentation: what is done to an image before it becomes an array of numbers.
 #include "job/rows.h"
 
 namespace dtrain::job {

@@ -1,4 +1,4 @@
-// Sections 8 and 10 of flags.md: data, loop, checkpoints, reports.
+// The flags of the data, the training loop, checkpoints and reports.
 #include "job/rows.h"
 
 namespace dtrain::job {

@@ -1,4 +1,4 @@
-// Sections 4, 6, 7 and 9 of flags.md: schemes and servers, devices, network, optimiser and schedule.
+// The flags of schemes and servers, devices, the network, the optimizer and its schedule.
 #include "job/rows.h"
 
 namespace dtrain::job {

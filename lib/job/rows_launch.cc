@@ -1,4 +1,4 @@
-// Sections 3 and 5 of flags.md: launch, wire and faults.
+// The flags of launching, of the network and of injected faults.
 #include "job/presets.h"
 #include "job/process_environment.h"
 #include "job/rows.h"

@@ -1,4 +1,4 @@
-// What the flags of section 4 of flags.md may say together.
+// Checks that the flags of the scheme (--kv-store, --staleness, --backup, ...) fit together.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace dtrain::job {
 // to wait for, promises that the scheme cannot keep.
 Result<> check_scheme(const Flags& flags);
 
-// A line for the start of a job whose learning rate wants a look (R-B4, distributed.md 2.8): ASP and SSP make an update
-// of each worker's batch. Empty: the scheme makes one of all workers', or there is one worker.
+// A hint to print at the start of a job whose learning rate may not suit its scheme: ASP and SSP make one update from
+// each worker's batch. Empty if the scheme makes one update from the batches of all workers, or if there is one worker.
 std::string learning_rate_hint(const JobFlags& job);
 
 }  // namespace dtrain::job

@@ -1,4 +1,5 @@
-// The stores by name. flags.md section 2, distributed.md 1.1. The name is parsed once; nothing below looks at it.
+// The key-value stores, by their --kv-store names (docs/schemes.md, "Stores"). The name is parsed once, into a Store;
+// no lower room looks at the name.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace dtrain::job {
 
 // Where gradients are summed.
 enum class Sum { kHost, kDevice, kNccl, kGloo };
-// Who runs the optimiser (R-S6).
+// Where the optimizer runs.
 enum class Update { kStore, kWorker };
 enum class Scheme { kBsp, kAsp, kSsp, kGsp };
 

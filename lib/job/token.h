@@ -1,4 +1,5 @@
-// The job's token (R-L13): 128 random bits that every join and stream must show.
+// The job's token: 128 random bits that a peer must present whenever it joins the job or opens a stream. See
+// docs/protocol.md, "Security".
 #pragma once
 
 #include <string>
