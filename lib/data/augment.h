@@ -1,5 +1,5 @@
-// From a decoded picture to the numbers that a network sees (formats.md 3.4): resize, rotate and stretch, border, crop,
-// colours, mirror, normalise. Or to the pixels that become these numbers elsewhere (tensor/pixels.h).
+// Turns a decoded picture into the numbers that a network sees: resize, affine map, border, crop, colors, mirror,
+// normalize, in this order. Or stops at the pixels, which become the same numbers elsewhere (tensor/pixels.h).
 #pragma once
 
 #include <cstdint>

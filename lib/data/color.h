@@ -1,5 +1,5 @@
-// Steps 6 to 8 of formats.md 3.4: colours. Pictures have 3 channels and are changed in place; every step ends in 8
-// bits.
+// The color steps of augmentation: brightness, contrast and saturation, then HSL shift, then PCA noise. Pictures have 3
+// channels and are changed in place. Each step rounds its result to 8 bits.
 #pragma once
 
 #include <array>

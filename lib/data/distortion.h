@@ -1,4 +1,4 @@
-// How pictures are made different from epoch to epoch: the augmenter's parameters as values (formats.md 3.2, 3.4).
+// The parameters of the random changes that make pictures differ from epoch to epoch.
 #pragma once
 
 #include <vector>

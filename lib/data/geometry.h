@@ -1,4 +1,5 @@
-// Steps 2 to 5 of formats.md 3.4: from a decoded picture to one that holds the crop.
+// The geometric steps of augmentation, which turn a decoded picture into one that contains the crop: resize, affine
+// map, border, crop.
 #pragma once
 
 #include "base/error.h"

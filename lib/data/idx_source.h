@@ -1,4 +1,5 @@
-// Pictures in idx-ubyte files, as MNIST is handed out (formats.md 4.1); gzip is recognised by its first bytes.
+// Pictures in idx-ubyte files, the format of MNIST (docs/formats.md, "MNIST files"). Files compressed with gzip are
+// recognized by their first bytes.
 #pragma once
 
 #include <memory>

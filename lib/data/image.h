@@ -56,7 +56,7 @@ class ImageDecoder {
 // memory that the file asks for: ImageDecoder looks at its header first.
 Result<> decode_with_opencv(Bytes file, int color, Image& out);
 
-// What lies between pixels: OpenCV's methods by their numbers, and two that choose one (formats.md 3.2).
+// How resizing interpolates: OpenCV's methods by OpenCV's numbers, and two values that choose one of them.
 enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
 // The method for making `from` height x width. kAuto: cubic if both edges grow, area if both shrink, else bilinear.
 // kRandom: one of OpenCV's five, drawn.
@@ -68,7 +68,7 @@ Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out
 struct ImageSize {
   int64_t height, width;
 };
-// Shorter edge `edge`, the other one rounded down (formats.md 2.5).
+// The size with the same proportions whose shorter edge is `edge`. The longer edge is rounded down.
 ImageSize size_of_shorter_edge(const Image& image, int64_t edge);
 // To that size, bilinear, enlarging too. Code::kData as resize_image.
 Result<Image> resize_shorter_edge(Image image, int edge);

@@ -1,5 +1,5 @@
-// Lists of image files, `.lst`: a line "index TAB label [TAB label ...] TAB relative/path" an image
-// (formats.md 2.3, 2.6).
+// Lists of image files, `.lst`: one line per image, "index TAB label [TAB label ...] TAB
+// relative/path".
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What a record of an image set holds (formats.md 2.1): u32 flag, f32 label, u64 id, u64 id2, flag x f32 labels, then
-// the encoded image to the end. flag 0: one label, in the header; flag n > 0: n labels behind it. Source: MXNet
-// src/io/image_recordio.h, python/mxnet/recordio.py.
+// The contents of a record of an image set (docs/formats.md, "Image records"): u32 flag, f32 label, u64 id, u64 id2,
+// `flag` f32 labels, then the encoded image to the end. If flag is 0, the only label is the one in the header; if flag
+// is n > 0, n labels follow the header. Source: MXNet src/io/image_recordio.h, python/mxnet/recordio.py.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Batches for training and validation: shares, order, decoding on threads, prefetch. formats.md sections 3 and 3.8.
+// Batches for training and validation: shares, order, decoding on threads, prefetch.
 #pragma once
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ struct LoaderOptions {
   enum class Mode { kTraining, kValidation };
   Mode mode = Mode::kTraining;
   Share share;
-  // Of an epoch, where shares rotate (R-G9): of the size of `share`, which is the first epoch's.
+  // The share in a given epoch, if shares rotate. Its size is that of `share`, which is the first epoch's.
   std::function<Share(int64_t epoch)> share_in = nullptr;
   int64_t batch_size = 1;
   int64_t batches = 0;  // per epoch; 0: what the share fills. Training: the last ones are filled from the start of the

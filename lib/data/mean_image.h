@@ -1,4 +1,5 @@
-// The mean picture of a training set, an NDArray file with one float32 array [c, h, w] (formats.md 3.6).
+// The mean picture of a training set: an NDArray file with one float32 array [c, h, w] (docs/formats.md, "NDArray
+// files").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Finds and opens the data of a job: what --data-dir holds, or the files that the user names (formats.md 4.5).
+// Finds and opens the data of a job: what --data-dir contains, or the files that the user names.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace dtrain::data {
 
-// The flags of section 8 (flags.md) as given; what is empty takes the data set's own value.
+// The data flags as the user gave them. An empty value stands for the data set's own default.
 struct DataOptions {
   std::string data_dir;
   std::string data_type;             // mnist, cifar10, cifar100, imagenet; empty: recognised from the files

@@ -1,4 +1,4 @@
-// Packs image files into a record file: the work of im2rec (formats.md 2.5, 2.6).
+// Packs image files into a record file: what im2rec does.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
-// RecordIO, as MXNet writes it (formats.md 1): a file is a sequence of parts, each magic, (flag << 29 | length),
-// payload, zero bytes up to a multiple of 4. A record is one part (flag 0), or several (1, 2 ..., 3) where the payload
-// holds the magic at a multiple of 4: it is cut there, and the four bytes are put back between two parts when it is
-// read.
+// RecordIO, as MXNet writes it (docs/formats.md, "RecordIO"). A file is a sequence of parts; each consists of the
+// magic, the word (flag << 29 | length), the payload, and zero bytes up to a multiple of 4. A record is one part (flag
+// 0) or several (flags 1, 2 ..., 3). A payload that contains the magic at a multiple of 4 is cut there: the four bytes
+// are left out, and the reader puts them back between the two parts.
 //
-// Here only bytes are looked at; record_file.h reads files. Source: dmlc-core src/recordio.cc.
+// This file handles bytes in memory; record_file.h reads files. Source: dmlc-core src/recordio.cc.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,8 @@ namespace dtrain::data {
 
 namespace {
 
-// What R-G8 calls the same border; the last digits make 1 - 0.999999 count, which is more than 1e-6 in binary.
+// Fractions at most this far apart are the same border. Slightly more than 1e-6, because 1 - 0.999999 exceeds 1e-6 in
+// binary.
 constexpr double kSameBorder = 1.000001e-6;
 constexpr size_t kDigitsMax = 64;
 

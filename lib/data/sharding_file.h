@@ -1,6 +1,5 @@
-// The file data_sharding of MXNet-G (--data-allocator 1): one line a rank, "BEGIN END" as fractions of the records.
-// Blank lines and what follows a '#' do not count.
-// distributed.md 2.6, R-G8.
+// The file data_sharding of MXNet-G (--data-allocator 1): one line per rank, "BEGIN END" as fractions of the records.
+// Blank lines and comments, which begin with '#', are ignored. See docs/formats.md, "Shares (data_sharding)".
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Data without files, for measuring (formats.md 3.10): --benchmark 1.
+// Random data in memory, for measuring speed without files: --benchmark 1.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Where a process of a job listens, and what it tells the others. flags.md section 3, R-N3, R-N4, R-L13.
+// Where a process of a job listens, and the address that it tells the other processes.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
-// The job that `dtrain plan` runs to find out how fast each worker is (distributed.md 2.7, R-G10): a scheduler and the
-// workers of the real job, on its hosts, with its network, batch and input, but without servers. Each trains by itself
-// with the real step loop, for so many steps after a warm-up; its gradients go nowhere. They begin together and none
-// ends before all have measured, so that workers of one host slow each other down as they will.
+// The job that `dtrain plan` runs to measure how fast each worker is. It has the scheduler and the workers of the real
+// job, on the same hosts and with the same network, batch size and input, but no servers. Each worker trains by itself
+// with the real step loop: a warm-up, then the measured steps. Its gradients are discarded. All workers start together
+// and none stops before all have measured, so that workers on one host slow each other down as they will in the job.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace dtrain::role {
 
-// A thread that writes a line for each worker that has waited `first` for a slice, and again every 60 s (R-F9, R-B3).
+// A thread that logs each worker that has waited for a slice for `first`, and again every 60 s.
 class OverdueLog {
  public:
   OverdueLog(const kvstore::Shard& shard, std::chrono::milliseconds first, Log log);  // the shard outlives it

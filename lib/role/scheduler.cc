@@ -46,7 +46,7 @@ Result<std::string> placement_of(const job::JobFlags& flags) {
                                          static_cast<uint64_t>(flags.scheme.bigarray_bound)));
 }
 
-// What the scheduler reads for all (R-L12).
+// Files that the scheduler reads on behalf of all processes, so that no other host needs a copy.
 struct JobFiles {
   std::vector<data::Fraction> sharding;
   std::optional<job::GroupsFile> groups;

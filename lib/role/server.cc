@@ -20,7 +20,7 @@
 namespace dtrain::role {
 namespace {
 
-// R-G4.
+// A log line about one GSP group.
 std::string line(const kvstore::GroupReport& report) {
   return fmt::format(
       "group {}: {} updates, {:.2f} a second; staleness {:.2f} on average, {} at most; its first member waits {:.1f} "
@@ -42,7 +42,7 @@ std::string histogram(const std::vector<uint64_t>& staleness) {
   return text;
 }
 
-// For machines, of formats.md 7.6: the staleness of the updates.
+// Appends the staleness of the updates to the metrics file (docs/formats.md, "Run directory").
 Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<uint64_t>& staleness) {
   uint64_t updates = 0, sum = 0;
   for (size_t i = 0; i < staleness.size(); i++) {

@@ -195,7 +195,7 @@ data::DataOptions data_options(const job::Flags& flags) {
   return options;
 }
 
-// --num-batches of each worker, else as many as the data set would fill (formats.md 3.10).
+// Batches per epoch and worker: --num-batches, else as many as the real data set would fill.
 int64_t synthetic_batches(const job::JobFlags& flags) {
   if (flags.augment.num_batches > 0) return flags.augment.num_batches;
   const job::DataSet* set = job::find_data_set(flags.augment.data_type);
@@ -299,7 +299,7 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const st
     }
     plan.shares.push_back({shares[rank].begin, shares[rank].end});
   }
-  // --num-examples stands in for the number of records in the length of a pass, and nowhere else (formats.md 3.8).
+  // --num-examples replaces the number of records here, in the length of a pass, and nowhere else.
   const int64_t examples = flags.augment.num_examples;
   for (int64_t share : largest_in_group(shares, policy_of(spec).group_of)) {
     if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));

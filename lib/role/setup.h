@@ -45,9 +45,9 @@ bool has_same_weights(const job::JobSpec& spec);
 std::vector<uint32_t> stop_sets(const sync::Policy& policy);
 // --gsp-weight, where the scheme has one.
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags);
-// Whether the servers of this job only sum (R-S6).
+// Whether the servers only sum gradients and leave the update of the weights to the workers.
 bool servers_only_sum(const job::JobFlags& flags);
-// "default" is MXNet 1.x's choice by network (models.md 3.3).
+// --initializer. "default" is the initializer that MXNet 1.x chooses for the network.
 Result<InitializerSpec> initializer_spec(const job::JobFlags& flags);
 
 // Elements of each key of the stores: parameters, then statistics.
@@ -73,8 +73,8 @@ Result<std::vector<data::Fraction>> read_sharding(const job::Flags& flags);
 // no file. Under --ungrouped own none is needed unless it was named.
 Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags);
 
-// The shares of `records` training records, and in how many batches each worker goes round its own (F 3.8, R-F13): as
-// many as the largest share among those that it waits for fills.
+// How the `records` training records are shared, and how many batches each worker takes for one pass over its share.
+// Workers that wait for each other all take as many batches as the largest of their shares fills.
 struct PassPlan {
   std::vector<job::Interval> shares;  // by rank
   std::vector<int64_t> batches;       // by rank
@@ -84,11 +84,12 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const st
 // must be filled in before.
 Result<> complete_spec(int64_t records_train, int64_t records_val, const std::vector<data::Fraction>& sharding,
                        job::JobSpec& spec);
-// Samples that all workers together apply in an epoch: the unit of schedules (R-D9). All go round their shares once.
+// The number of samples that all workers together process in an epoch, in which each makes one pass over its share.
+// Learning-rate schedules count in this unit.
 uint64_t samples_per_epoch(const job::JobSpec& spec);
-// The records of a worker in an epoch (R-G9).
+// The records that a worker trains on in an epoch. Shares rotate every resplit_every epochs.
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch);
-// A line about workers that wait for each other and have unequal shares (R-G8). Empty: there are none.
+// A warning about workers that wait for each other but have unequal shares. Empty if there are none.
 std::string unequal_shares(const job::JobSpec& spec);
 // Lines about a job's data that its user may not have meant: unequal shares, a batch larger than a worker's share, no
 // validation data.

@@ -16,8 +16,8 @@ namespace dtrain::role {
 // look.
 class SignalWatcher {
  public:
-  // Calls on_stop once when a stop is asked for, on the watcher's thread. SIGUSR2 prints the open waits to the log
-  // (R-F9).
+  // Calls on_stop once when a stop is requested, on the watcher's thread. On SIGUSR2, logs what this process is waiting
+  // for (`waits`).
   SignalWatcher(const Signals& signals, const Waits& waits, Log log, std::function<void()> on_stop);
   ~SignalWatcher();
   SignalWatcher(const SignalWatcher&) = delete;

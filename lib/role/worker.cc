@@ -16,7 +16,8 @@
 namespace dtrain::role {
 namespace {
 
-constexpr std::chrono::seconds kDetectionTime{2};  // what R-F1 adds to the heartbeats' timeout
+// The scheduler reports a lost process at most this long after the heartbeat timeout.
+constexpr std::chrono::seconds kDetectionTime{2};
 
 std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
   std::vector<std::string> addresses;
@@ -94,8 +95,9 @@ void log_faults(const Lines& lines, const Log& log) {
            counts.messages, counts.lost, counts.doubled, counts.breaks);
 }
 
-// A group of workers notices at once that one of them is gone; but by then those that noticed first are gone from it
-// too. Who was lost the scheduler knows, within the time of R-F1.
+// When a worker of a group is lost, the others notice at once. They then leave the group too, so that an error of the
+// group need not name the worker that was lost first. The scheduler knows which one it was, and says so within the
+// heartbeat timeout and kDetectionTime.
 Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
                                          Connection& connection) {
   if (outcome || outcome.error().code != Code::kPeerLost) return outcome;

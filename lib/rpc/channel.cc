@@ -34,7 +34,7 @@ constexpr int kKeepaliveMs = 20'000;
 // open all the time. gRPC's own limits are two minutes and none.
 constexpr int kSilenceMs = 5'000;
 
-// Both ends. Together with cubic on loopback: 4 MiB push and pull 1.22 -> 1.94 GB/s (toolchain.md 2.3).
+// Both ends. Together with cubic on loopback: 4 MiB push and pull 1.22 -> 1.94 GB/s.
 template <class Arguments>
 void tune_for_data(Arguments&& set) {
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215);

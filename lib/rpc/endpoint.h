@@ -19,7 +19,8 @@ struct Endpoint {
 Result<Endpoint> parse_endpoint(std::string_view text);
 std::string to_text(const Endpoint& endpoint);
 
-// The first free port of first .. last; 0: one that the system gives. The listener is kept from then on (R-N3).
+// Where to listen: the first free port of port_first .. port_last; if port_first is 0, one that the system chooses. The
+// listener stays open from then on.
 struct Listen {
   std::string host = "127.0.0.1";
   uint16_t port_first = 0;
@@ -34,7 +35,7 @@ bool is_this_host(const std::string& host);
 // IPv6. Code::kStartup lists those that there are, with their addresses.
 Result<std::string> interface_address(const std::vector<std::string>& names);
 
-// The own address on the route to `peer`: what others are told by default (R-N4). Code::kStartup: no such host, no
+// The own address on the route to `peer`: what others are told by default. Code::kStartup: no such host, no
 // route.
 Result<std::string> source_address(const Endpoint& peer);
 

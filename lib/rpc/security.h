@@ -1,5 +1,5 @@
-// Who may speak: the job's token, the build, the protocol's version, and certificates. Checked on every call and every
-// stream (R-F11, R-L13).
+// What a peer must prove: the job's token, the build id, the protocol version, and certificates. Checked on every call
+// and every stream.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 namespace dtrain::tools {
 namespace {
 
-// Several calls on their way and 4 MiB at most each: the fastest form of the baseline (toolchain.md 2.1).
+// Several calls in flight, each of at most 4 MiB: the fastest form of the baseline that was measured.
 constexpr size_t kBaselineChunk = 4 << 20;
 constexpr int kBaselineWindow = 8;
 

@@ -1,7 +1,6 @@
-// `dtrain bench kv`: exchanges a network's arrays as a training step does, and says how fast that was. Between workers
-// and servers on this host; in turns with it, the same by unary gRPC calls with a protobuf `bytes` field. Or among the
-// devices of this process.
-// distributed.md 7.1, R-T1.
+// `dtrain bench kv`: exchanges a network's arrays as a training step does, and measures the speed. The exchange is
+// either between workers and servers on this host or among the devices of this process. With servers, a baseline runs
+// in turns with it: the same exchange by unary gRPC calls with a protobuf `bytes` field.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ struct BenchTrainResult {
   std::optional<Bound> bound;  // samples/s, if all primitives ran alone and warm
   std::string profile;         // where the time goes, a line a step
 
-  [[nodiscard]] std::string json() const;  // one line, keys of formats.md 7.6
+  [[nodiscard]] std::string json() const;  // one line
   [[nodiscard]] std::string text() const;  // for people
 };
 

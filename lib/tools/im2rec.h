@@ -1,4 +1,4 @@
-// dtrain im2rec: packs image files into record files (formats.md 2.5, 2.6). Both spellings of MXNet's two tools:
+// dtrain im2rec: packs image files into record files. It accepts the command lines of both of MXNet's tools:
 //   im2rec PREFIX ROOT [options]            im2rec_prefix
 //   im2rec LIST ROOT OUT [key=value ...]    im2rec_list, with apply_im2rec_key for each key
 #pragma once

@@ -1,4 +1,4 @@
-// dtrain data index FILE.rec: rebuilds the index of a record file by a scan (formats.md 2.4).
+// dtrain data index FILE.rec: rebuilds the index of a record file by a scan (docs/formats.md, "Index files").
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// `dtrain parse-log`: a training log as a table of epochs, as MXNet's tools/parse_log.py makes it. formats.md 7.4.
+// `dtrain parse-log`: a training log as a table of epochs, as MXNet's tools/parse_log.py makes it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// `dtrain plan`: groups of workers that are about as fast as each other, their shares of the data, and what that is
-// expected to gain (distributed.md 2.6, 2.7, R-G10). Whose speeds they are and how they were found is the caller's.
+// `dtrain plan`: chooses groups of workers of similar speed and their shares of the data, and estimates the gain. The
+// caller provides the speeds.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// How fast the workers of a finished run were, from its log: the lines "Node[3] Epoch[0] Batch [0-20]  Speed: 812.33
-// samples/sec" of any of MXNet's versions (formats.md 7.2), in a log of all workers, or in a run directory with a log
-// of each.
+// Reads from the log of a finished run how fast its workers were. It uses the lines "Node[3] Epoch[0] Batch [0-20]
+// Speed: 812.33 samples/sec" as any version of MXNet writes them (docs/formats.md, "Log lines"), either in one log of
+// all workers or in a run directory with one log per worker.
 #pragma once
 
 #include <cstdint>
