@@ -23,7 +23,8 @@ std::vector<NamedArray> train(const TempDir& dir, std::vector<std::string> flags
   return train_lenet(dir, is_job ? "shares" : "whole", flags);
 }
 
-// The same records in each step for one process and for two workers, who have halves of the file.
+// Writes the records in two orders, such that in each step one process with the file `whole` and two workers, each with
+// half of the file `shares`, train on the same records.
 void write_data(const TempDir& dir) {
   std::vector<size_t> whole(kBatch * kSteps), shares(kBatch * kSteps);
   std::iota(whole.begin(), whole.end(), 0);
@@ -48,7 +49,7 @@ TEST_CASE("four devices make the weights of one, through every one-host store", 
     CHECK(relative_difference(weights, one) <= 1e-5);
     CHECK(same_bits(weights, train(dir, {"--cpus", "4", "--kv-store", store})));
     if (first.empty()) first = weights;
-    CHECK(same_bits(weights, first));  // the ordered sum is the same one in all of them
+    CHECK(same_bits(weights, first));  // all stores sum in the same order
   }
   CHECK(relative_difference(train(dir, {"--cpus", "3", "--work-load-list", "3,1,2", "--kv-store", "device"}), one) <=
         1e-5);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kJobSeconds = 120;
 
-// Real pictures, shuffled, cropped and mirrored: the random streams are part of what must continue.
+// Trains on JPEG pictures that are shuffled, cropped and mirrored, because the random streams must continue too.
 struct Training {
   const TempDir& dir;
 

@@ -44,10 +44,11 @@ void must_run(const std::vector<std::string>& words) {
   if (end.code != 0) throw std::runtime_error(words[0] + " " + words[1] + " failed: " + end.output);
 }
 
-// A network device whose frames are read and written here; -1: cannot be made. `name_space`: a file; empty: this one.
+// Opens a TAP device, whose frames this process reads and writes; -1 if that fails. `name_space` is the path of a
+// network namespace; empty means the current one.
 int open_tap(const std::string& name, const std::string& name_space) {
   int tap = -1;
-  std::thread([&] {  // a thread of its own: it may stay where it went
+  std::thread([&] {  // a separate thread, which may stay in the other namespace
     if (!name_space.empty()) {
       const int there = open(name_space.c_str(), O_RDONLY | O_CLOEXEC);
       if (there < 0 || setns(there, CLONE_NEWNET) != 0) return;
@@ -68,7 +69,7 @@ struct Frame {
   std::string bytes;
 };
 
-// Carries frames between two devices, late, and not all of them.
+// Carries frames between two devices. Drops some of them and delays the others.
 class SlowLink : public Hosts::Link {
  public:
   SlowLink(std::array<int, 2> taps, double loss, int delay_ms)
@@ -111,7 +112,7 @@ class SlowLink : public Hosts::Link {
   double loss_;
   std::chrono::milliseconds delay_;
   RandomStream random_{17, Use::kTest, 0};
-  std::array<std::deque<Frame>, 2> under_way_;  // by where they go
+  std::array<std::deque<Frame>, 2> under_way_;  // by destination device
   std::atomic<uint64_t> lost_ = 0;
   std::atomic<bool> over_ = false;
   std::thread thread_;
@@ -187,7 +188,7 @@ void Hosts::cut_off(int i) const {
 
 std::unique_ptr<Hosts::Link> Hosts::slow_link(int i, double loss, int delay_ms, std::string& why_not) const {
   const std::string name = "v" + net_ + "-" + std::to_string(i + 1), space = "dt" + net_ + "-" + std::to_string(i + 1);
-  must_run({"ip", "link", "del", name});  // and its other end with it
+  must_run({"ip", "link", "del", name});  // deletes the other end too
   const int here = open_tap(name, ""), there = open_tap("eth0", "/run/netns/" + space);
   if (here < 0 || there < 0) {
     why_not = "no TAP devices (/dev/net/tun)";
@@ -195,7 +196,7 @@ std::unique_ptr<Hosts::Link> Hosts::slow_link(int i, double loss, int delay_ms, 
   }
   must_run({"ip", "link", "set", name, "master", "br-dt" + net_, "up"});
   must_run({"ip", "-n", space, "addr", "add", address(i) + "/24", "dev", "eth0"});
-  // That of the device before it, which the others remember.
+  // The MAC address of the deleted device: the other hosts have it in their ARP caches.
   const std::string own = fmt::format("02:00:0a:63:{:02x}:{:02x}", std::stoi(net_), i + 1);
   must_run({"ip", "-n", space, "link", "set", "eth0", "address", own, "up"});
   return std::make_unique<SlowLink>(std::array<int, 2>{here, there}, loss, delay_ms);

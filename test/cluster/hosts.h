@@ -1,5 +1,5 @@
-// Hosts of a cluster on this machine: network namespaces with addresses, names, /tmp and sshd of their own
-// (test/cluster/hosts, a script). Needs root and the packages of scripts/setup.
+// Simulates the hosts of a cluster on this machine: each host is a network namespace with its own address, name, /tmp
+// and sshd. The script test/cluster/hosts makes them. Needs root and the packages that scripts/setup installs.
 #pragma once
 
 #include <memory>
@@ -13,38 +13,40 @@ namespace dtrain::test {
 
 class Hosts {
  public:
-  // Nothing, and why, where they cannot be made.
+  // Returns null and sets `why_not` if hosts cannot be made on this machine.
   static std::unique_ptr<Hosts> make(int count, std::string& why_not);
   ~Hosts();
   Hosts(const Hosts&) = delete;
   Hosts& operator=(const Hosts&) = delete;
 
-  // Of host i, from 0, and of this machine as the hosts see it.
+  // The address of host i, counted from 0, and the address by which the hosts reach this machine.
   [[nodiscard]] std::string address(int i) const;
   [[nodiscard]] std::string gateway() const;
-  // By which this machine reaches the hosts; theirs is eth0.
+  // The interface by which this machine reaches the hosts. The hosts' own interface is eth0.
   [[nodiscard]] std::string interface() const { return "br-dt" + net_; }
   [[nodiscard]] int count() const { return static_cast<int>(addresses_.size()); }
-  // A host file, a line a host.
+  // The path of a host file with one line per host.
   [[nodiscard]] std::string host_file() const { return dir_.path("addresses"); }
 
-  // For processes of this machine: their ssh reaches the hosts. `directory` is where they run and keep their record.
+  // Options for a process on this machine whose `ssh` reaches the hosts. It runs in `directory` and keeps its records
+  // of jobs there.
   [[nodiscard]] ProcessOptions options(const std::string& directory) const;
   // The command line that runs `command` on host i.
   [[nodiscard]] std::vector<std::string> on(int i, const std::vector<std::string>& command) const;
-  // What is run there besides sshd: ids and command lines.
+  // The processes on all hosts except sshd, one line each: id and command line.
   [[nodiscard]] std::string processes() const;
-  // Nothing runs on any host within the time.
+  // Waits until no such process is left; returns false when the time is up.
   [[nodiscard]] bool all_quiet(double seconds) const;
-  // How ssh was called so far, a line a call.
+  // The command lines of all calls of ssh so far, one per line.
   [[nodiscard]] std::string ssh_calls() const;
-  // No frame comes to host i any more, or goes from it.
+  // From now on, no network frame reaches or leaves host i.
   void cut_off(int i) const;
-  // Host i is behind a link that loses frames and takes its time, each way, as long as the object lives.
+  // Puts host i behind a link that loses and delays frames in both directions, for as long as the object lives. Returns
+  // null and sets `why_not` if there are no TAP devices.
   class Link {
    public:
     virtual ~Link() = default;
-    [[nodiscard]] virtual uint64_t lost() const = 0;  // frames so far
+    [[nodiscard]] virtual uint64_t lost() const = 0;  // frames lost so far
   };
   [[nodiscard]] std::unique_ptr<Link> slow_link(int i, double loss, int delay_ms, std::string& why_not) const;
 

@@ -1,4 +1,4 @@
-// Jobs over several hosts by ssh, and started there by hand: network namespaces, each with its own sshd.
+// Jobs over several hosts, launched over ssh or started there by hand. The hosts are network namespaces (hosts.h).
 #include "cluster/hosts.h"
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// "dtrain -n W -s S -H FILE ... MORE", in a directory that the hosts have, too.
+// "dtrain -n W -s S -H FILE ... MORE". The hosts also see the directory that it runs in.
 std::vector<std::string> launch(const Hosts& hosts, const std::vector<std::string>& more, int workers = 3,
                                 int servers = 2) {
   std::vector<std::string> command = {dtrain_program(),        "-n", std::to_string(workers), "-s",
@@ -59,7 +59,7 @@ Ended run_launcher(const Hosts& hosts, const TempDir& dir, const std::vector<std
   return run(command, options);
 }
 
-// What follows "dtrain: job " in a launcher's output.
+// The word after "dtrain: job " in a launcher's output: the job's name.
 std::string job_of(const std::string& output) {
   const std::string word = "dtrain: job ";
   const size_t at = output.find(word) + word.size();
@@ -86,12 +86,12 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
 
 }  // namespace
 
-// What the issue asks for, with files of groups and shares that name the hosts by their addresses.
+// The groups file names the hosts by their addresses.
 TEST_CASE("servers and workers train on the hosts of the file, in the groups of their addresses", "[hosts]") {
   const auto hosts = hosts_or_skip(3);
   if (hosts == nullptr) return;
   const TempDir dir;
-  // Workers 0, 1, 2 are on hosts 2, 0, 1: the servers took the first two turns.
+  // Workers 0, 1, 2 are on hosts 2, 0, 1, because the servers were placed first, on hosts 0 and 1.
   must(write_file_atomic(dir.path("groups"),
                          hosts->address(0) + " " + hosts->address(1) + "\n" + hosts->address(2) + "\n"));
   must(write_file_atomic(dir.path("data_sharding"), "0 0.5\n0.5 0.75\n0.75 1\n"));
@@ -112,11 +112,11 @@ TEST_CASE("servers and workers train on the hosts of the file, in the groups of 
     CHECK(std::filesystem::exists(dir.path("run/") + file));
   }
   CHECK(lines_with(read_file(dir.path("run/worker-1.log")).value(), "").size() ==
-        lines_with(end.output, "[worker 1 ").size());  // the file is everybody's: nobody writes it twice
+        lines_with(end.output, "[worker 1 ").size());  // all hosts share this file; each line is written once
   CHECK(hosts->all_quiet(kQuietSeconds));
 }
 
-// On few pictures: what is looked at is the way from the documented script to a trained network.
+// Uses few pictures: the test is only about the way from the documented script to a trained network.
 TEST_CASE("a documented script trains on the hosts of its files", "[hosts]") {
   const auto hosts = hosts_or_skip(3);
   if (hosts == nullptr) return;
@@ -164,7 +164,7 @@ TEST_CASE("a dry run prints byte by byte what is executed, and no secret", "[hos
   CHECK(contains(dry.output, " HUSH "));
   CHECK_FALSE(std::filesystem::exists(dir.path("run")));
 
-  // Without an end: their command lines are looked at while they run.
+  // A run without end: the command lines of its processes are read while they run.
   auto endless = command + std::vector<std::string>{"--num-epochs", "100000"};
   ProcessOptions options = hosts->options(dir.path());
   options.environment.insert(options.environment.end(), environment.begin(), environment.end());
@@ -181,7 +181,7 @@ TEST_CASE("a dry run prints byte by byte what is executed, and no secret", "[hos
     const std::vector<std::string> lines = lines_with(dry_endless.output, role);
     REQUIRE(lines.size() == 1);
     std::string line = lines[0].substr(lines[0].find(dtrain_program()));
-    std::erase(line, '\'');  // around words with blanks, as a clone's path may have
+    std::erase(line, '\'');  // the dry run quotes words with blanks, which the clone's path may have
     INFO(line);
     CHECK(contains(processes, " " + line + " \n"));
   }
@@ -204,7 +204,8 @@ TEST_CASE("a launcher that is killed leaves no process on any host", "[hosts]") 
   CHECK((signal == SIGKILL ? end.signal == SIGKILL : end.code == 75));
 }
 
-// Neither side is told: heartbeats, ssh's keep-alive and the agent's patience with a silent launcher notice it.
+// Neither side is told that the network is cut. Heartbeats and ssh's keep-alive notice it here, and on the host the
+// agent notices that the launcher is silent.
 TEST_CASE("a host that the network lost ends the job, and what runs there ends too", "[hosts-cut]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
@@ -247,7 +248,7 @@ TEST_CASE("hosts and interfaces that are not there end the start with 3 and say 
         *hosts, dir, launch(*hosts, kShort + std::vector<std::string>{"-i", bridge, "--run-dir", "run"}, 1, 1));
     INFO(end.output);
     CHECK(end.code == 3);
-    CHECK(contains(end.output, "no interface '" + bridge + "' with an address on node"));  // 1 or 2, who comes first
+    CHECK(contains(end.output, "no interface '" + bridge + "' with an address on node"));  // node1 or node2
     CHECK(contains(end.output, "; there are: lo 127.0.0.1, eth0 10.99."));
   }
   SECTION("each host takes its own of the list") {
@@ -313,11 +314,11 @@ TEST_CASE("what is copied to the hosts runs there and its logs come back", "[hos
 
   SECTION("a copy that fails ends the start") {
     command[command.size() - 5] = "/proc/nowhere";
-    command.push_back("--overwrite");  // of the run before
+    command.push_back("--overwrite");  // the run directory exists from the run before
     const Ended failed = run(command, options);
     INFO(failed.output);
     CHECK(failed.code == 3);
-    CHECK(contains(failed.output, "error [start-up] --sync-dst-dir: copying to 10.99."));  // of either host
+    CHECK(contains(failed.output, "error [start-up] --sync-dst-dir: copying to 10.99."));  // to either host
     CHECK(contains(failed.output, " failed: rsync: "));
   }
 }
@@ -326,7 +327,7 @@ TEST_CASE("a host without the executable is named", "[hosts]") {
   const auto hosts = hosts_or_skip(1);
   if (hosts == nullptr) return;
   const TempDir dir;
-  // This machine's /tmp is not theirs.
+  // The hosts do not see this machine's /tmp.
   const std::string program = std::filesystem::path("/tmp") / std::filesystem::path(dir.path()).filename();
   std::filesystem::copy_file(dtrain_program(), program);
   auto command = launch(*hosts, kShort, 1, 1);
@@ -367,7 +368,7 @@ TEST_CASE("processes that a tracker starts on the hosts find each other over the
   CHECK(contains(processes[2]->output(), "host=node3 addr=" + hosts->address(2) + ":"));
 }
 
-// 5 % of the frames and 10 ms, each way.
+// The link loses 5 % of the frames and adds 10 ms, in each direction.
 TEST_CASE("loss and delay on the way to a host change no bit of the weights", "[hosts-slow]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;

@@ -1,4 +1,5 @@
-// Record files without an index: worker 0 makes it while the job waits, and the job's start timeout does not count.
+// Record files without an index: worker 0 makes the index while the job waits. --start-timeout does not limit this
+// time.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr double kJobSeconds = 90;
 
-// Pictures of `dtrain data synth` in train.rec and test.rec, of which train.rec has no index.
+// Pictures from `dtrain data synth` in train.rec and test.rec. train.rec has no index.
 class Pictures {
  public:
   Pictures() {
@@ -22,7 +23,7 @@ class Pictures {
   [[nodiscard]] std::string directory() const { return dir_.path("data"); }
   [[nodiscard]] std::string records() const { return dir_.path("data/train.rec"); }
   [[nodiscard]] std::string index() const { return dir_.path("data/train.idx"); }
-  // A second copy, as another host has it.
+  // Makes a second copy, as another host would have, and returns its path.
   [[nodiscard]] std::string copy() const {
     std::filesystem::copy(dir_.path("data"), dir_.path("copy"), std::filesystem::copy_options::recursive);
     return dir_.path("copy");
@@ -32,7 +33,7 @@ class Pictures {
   TempDir dir_;
 };
 
-// One epoch of lenet. All must join within a few seconds.
+// Flags for one epoch of lenet. All processes must join within a few seconds.
 std::vector<std::string> training(const std::string& directory, const std::string& inject) {
   return {"--network",
           "lenet",

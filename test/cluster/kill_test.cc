@@ -17,11 +17,12 @@ using namespace dtrain::test;
 namespace {
 
 constexpr double kJoinSeconds = 30;   // five processes start on two busy cores
-constexpr double kMomentSeconds = 2;  // the kill comes within so long after the start: many steps and checkpoints
-constexpr double kNoise = 1;          // of the machine: processes end and are looked at
+constexpr double kMomentSeconds = 2;  // the kill comes within this time after step 0: many steps and checkpoints
+constexpr double kNoise = 1;          // added to bounds: time for processes to exit and be noticed
 
-// Ten deaths a role with short heartbeats; by hand more, with the times that users have
-// (DTRAIN_KILL_SEEDS=1-50 and DTRAIN_KILL_HEARTBEATS=default; CONTRIBUTING has the command).
+// By default each role is killed ten times, with short heartbeats. DTRAIN_KILL_SEEDS=1-50 and
+// DTRAIN_KILL_HEARTBEATS=default give more kills, with the heartbeats that users have (CONTRIBUTING.md has the
+// command).
 struct Campaign {
   uint64_t first_seed = 1, last_seed = 10;
   Heartbeats heartbeats = Heartbeats::kShort;
@@ -37,11 +38,11 @@ struct Campaign {
     return campaign;
   }
 
-  // In seconds: --heartbeat-timeout and 2 s for everybody to hear of the loss; --scheduler-grace.
+  // In seconds: --heartbeat-timeout plus 2 s until every survivor has heard of the loss; --scheduler-grace.
   [[nodiscard]] double detection() const { return heartbeats == Heartbeats::kShort ? 3 + 2 : 10 + 2; }
   [[nodiscard]] double grace() const { return heartbeats == Heartbeats::kShort ? 2 : 30; }
 
-  // `seconds_of` gives how long the last survivor of a seed's death lived on.
+  // `seconds_of(seed)` kills a process and returns the seconds until the last survivor ended.
   template <class SecondsOf>
   void run(SecondsOf&& seconds_of) const {
     double longest = 0;
@@ -54,12 +55,12 @@ struct Campaign {
 struct Death {
   std::string role;
   int rank = 0;
-  std::string survivors_code;  // of all of them
+  std::string survivors_code;  // all survivors end with this exit code
   double bound = 0;            // seconds
-  bool has_servers = true;     // else the workers, of two devices each, sum among themselves
+  bool has_servers = true;     // false: 3 workers of two devices each, which use all-reduce
 };
 
-// Gives the seconds from the death to the last survivor's end.
+// Returns the seconds from the kill to the end of the last survivor.
 double kill_and_check(const Death& death, Heartbeats heartbeats, uint64_t seed) {
   RandomStream random(seed, Use::kTest);
   JobSetting setting{.flags = endless_training(heartbeats)};

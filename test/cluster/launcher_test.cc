@@ -1,4 +1,4 @@
-// `dtrain -n W -s S`: the whole job from one command, and what is left of it.
+// `dtrain -n W -s S` starts a whole job: how it ends, and what it leaves behind.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
@@ -14,7 +14,7 @@ namespace {
 constexpr double kStartSeconds = 60;
 constexpr double kStopSeconds = 15;  // in which a job that is told to stop must be gone
 
-// One launcher in a folder of its own, where its record of processes lies too.
+// One launcher with its own folder, which also holds the launcher's record of processes.
 class LaunchedJob {
  public:
   explicit LaunchedJob(std::vector<std::string> flags, int workers = 2, int servers = 2) {
@@ -23,7 +23,7 @@ class LaunchedJob {
     command.insert(command.end(), flags.begin(), flags.end());
     start(command);
   }
-  // Goes on with the run as its user would, once the launcher has ended.
+  // Resumes the run as a user would. The launcher must have ended.
   Process& resume() {
     start({dtrain_program(), "--resume", run_dir()});
     return *launcher_;
@@ -44,7 +44,7 @@ class LaunchedJob {
     }
     return pids;
   }
-  // The job's name, as `dtrain ps` has it.
+  // The job's name, as `dtrain ps` prints it.
   [[nodiscard]] std::string name() const {
     return std::filesystem::directory_iterator(dir_.path("dtrain"))->path().filename().string();
   }
@@ -60,7 +60,7 @@ class LaunchedJob {
   std::unique_ptr<Process> launcher_;
 };
 
-// Zombies have ended; whoever inherited them has not looked yet.
+// A zombie counts as ended: its new parent just has not waited for it yet.
 bool runs(pid_t pid) {
   const Result<std::string> stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   return stat && stat->find(") Z") == std::string::npos;
@@ -81,7 +81,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The last line that begins so behind "dtrain: ", and all behind it.
+// The last line that starts with "dtrain: " and `beginning`, and all lines after it.
 std::vector<std::string> lines_after(const std::string& text, const std::string& beginning) {
   const size_t at = text.rfind("\ndtrain: " + beginning);
   std::istringstream rest(at == std::string::npos ? "" : text.substr(at + 1));
@@ -128,12 +128,12 @@ TEST_CASE("a launcher that is killed takes its job with it", "[launcher]") {
   CHECK(all_gone(pids, kStopSeconds));
 }
 
-// The victim's own log says nothing of its death: what the survivors report is what a user can go by.
+// The killed process cannot log its own death, so the survivors' messages must tell the user what happened.
 TEST_CASE("after kill -9 of a process every survivor names it, the checkpoints load and the job resumes", "[kills]") {
   struct Victim {
     std::string name;
-    size_t position;  // in the record: the scheduler, servers, workers
-    int code;         // of the job
+    size_t position;  // in the record, which lists the scheduler, then servers, then workers
+    int code;         // the job's exit code
   };
   const Victim victim = GENERATE(Victim{"worker 1", 4, 5}, Victim{"server 0", 1, 5}, Victim{"scheduler", 0, 4});
   INFO("killed: " << victim.name);
@@ -150,7 +150,7 @@ TEST_CASE("after kill -9 of a process every survivor names it, the checkpoints l
   CHECK(all_gone(pids, 0));
 
   const std::vector<std::string> last = lines_after(end.output, victim.name + " on ");
-  REQUIRE(last.size() == 5);  // it, and four survivors
+  REQUIRE(last.size() == 5);  // the victim and four survivors
   CHECK(contains(last[0], "was killed by signal 9 (Killed)"));
   for (size_t i = 1; i < last.size(); i++) {
     INFO(last[i]);

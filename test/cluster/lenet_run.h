@@ -1,4 +1,4 @@
-// Short trainings of lenet by the built program on pictures made here, and what weights they end with.
+// Trains lenet for a short time with the built program on generated pictures, and compares the resulting weights.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace dtrain::test {
 
-// MNIST's files with these pictures in this order: noise with a bar where the label, number % 10, says.
+// Writes MNIST files with these pictures in this order. Each picture is noise with a bar; its label, number % 10,
+// decides where the bar is.
 void write_mnist(const std::string& directory, const std::vector<size_t>& numbers);
 
-// Trains one epoch on the data in `name` of the folder, in the order of the files; the weights that it saved. `more`:
-// flags of the command line, the batch's size among them. REQUIREs that it ends well.
+// Trains one epoch on the data in the subfolder `name` of `dir`, in the order of the files, and returns the saved
+// weights. `more` are flags, which must include the batch size. REQUIREs that training succeeds.
 std::vector<NamedArray> train_lenet(const TempDir& dir, const std::string& name, const std::vector<std::string>& more);
 
-// |a - b| / |b| over all arrays.
+// |a - b| / |b|, over all arrays together.
 double relative_difference(const std::vector<NamedArray>& a, const std::vector<NamedArray>& b);
 bool same_bits(const std::vector<NamedArray>& a, const std::vector<NamedArray>& b);
 

@@ -29,8 +29,7 @@ sockaddr_in loopback(uint16_t port) {
   return address;
 }
 
-// Binds a socket and gives the port that it got, 0 if it got none. Addresses in TIME_WAIT count as free, as they do for
-// servers.
+// Binds a socket and returns its port, or 0 on failure. Addresses in TIME_WAIT count as free, as they do for servers.
 uint16_t try_bind(uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
@@ -49,7 +48,7 @@ std::string line_with(const std::string& text, const std::string& beginning) {
   return text.substr(at + beginning.size(), text.find('\n', at) - at - beginning.size());
 }
 
-// The step of the last line "live ..." in the scheduler's output; -1: none yet.
+// The step in the last line "live ..." of the scheduler's output; -1 if there is none yet.
 int64_t last_step(const std::string& output) {
   const size_t at = output.rfind("\nlive ");
   if (at == std::string::npos) return -1;
@@ -134,7 +133,7 @@ LoopbackJob::Member& LoopbackJob::member(const std::string& role, int rank) {
   throw std::runtime_error("no " + role + " " + std::to_string(rank));
 }
 
-// Reads everybody's output: a process whose pipe is full would stand still.
+// Reads the output of every process, because a process blocks when its pipe is full.
 void LoopbackJob::look() {
   for (Member& member : members_) {
     if (member.ended || member.process->running()) continue;

@@ -1,4 +1,5 @@
-// A job of real processes on this machine, each started by hand, so that each can be killed and its end looked at.
+// A job of real processes on this machine. Each process is started separately, so that a test can kill it and check how
+// it ended.
 #pragma once
 
 #include <chrono>
@@ -13,32 +14,32 @@
 
 namespace dtrain::test {
 
-// The program under test: the variable DTRAIN_PROGRAM, which the build sets.
+// The program under test: the environment variable DTRAIN_PROGRAM, which the build sets.
 std::string dtrain_program();
 
-// A free port of 127.0.0.1 at this moment, and whether one is free.
+// A port of 127.0.0.1 that is free at this moment; whether a port is free.
 uint16_t free_port();
 bool is_free(uint16_t port);
 // The port of "HOST:PORT".
 uint16_t port_of(const std::string& address);
 
-// A small labelled set of pictures, made by `dtrain data synth` in the folder.
+// Makes a small set of labelled pictures in the folder, with `dtrain data synth`.
 void make_pictures(const std::string& directory);
 
 enum class Heartbeats {
-  kShort,    // every second, lost after 3 s, 2 s of grace for the scheduler: so that a suite has time for many deaths
-  kDefault,  // the program's own: 2 s, 10 s, 30 s
+  kShort,    // interval 1 s, timeout 3 s, scheduler grace 2 s: short, so that a suite has time for many kills
+  kDefault,  // the program's defaults: 2 s, 10 s, 30 s
 };
 
-// lenet on made-up data, without end. An epoch, every third one a checkpoint, is 20 steps.
+// Flags that train lenet on generated data for ever. An epoch has 20 steps; every third epoch writes a checkpoint.
 std::vector<std::string> endless_training(Heartbeats heartbeats = Heartbeats::kShort);
 
 struct JobSetting {
   int workers = 2, servers = 2;
-  std::vector<std::string> flags = endless_training();  // of every process, besides role, rank and addresses
+  std::vector<std::string> flags = endless_training();  // of every process, in addition to role, rank and addresses
   std::string token = "00112233445566778899aabbccddeeff";
   std::vector<std::string> scheduler_flags = {};
-  bool start_all = true;  // else the scheduler alone
+  bool start_all = true;  // false: only the scheduler
 };
 
 class LoopbackJob {
@@ -55,7 +56,7 @@ class LoopbackJob {
 
   explicit LoopbackJob(JobSetting setting);
 
-  // Starts one more; `flags` come last. Gives the member, which stays where it is.
+  // Starts one more process; `flags` come last on its command line. The reference stays valid.
   Member& start(const std::string& role, int rank, const std::vector<std::string>& flags = {},
                 const std::string& token = "");
 
@@ -64,18 +65,19 @@ class LoopbackJob {
   [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] std::string run_dir() const { return dir_.path("run"); }
 
-  // Reads what all print until the scheduler has said that the job is at step `step`; false when it ended or the time
-  // is up.
+  // Reads the output of all processes until the scheduler has reported step `step`. False if the job ended before or
+  // the time is up.
   bool await_step(int64_t step, double seconds);
-  // Reads what all print for a while.
+  // Reads the output of all processes for this time.
   void run_for(double seconds);
-  // Until all have ended; false when the time is up (they run on).
+  // Waits until all have ended. False if the time is up; the processes then keep running.
   bool await_end(double seconds);
-  // What all printed, for a failing test's message.
+  // The output of all processes, for a failing test's message.
   [[nodiscard]] std::string output() const;
-  // The names of members that still run.
+  // The names of the members that still run.
   [[nodiscard]] std::string running() const;
-  // "5" when all of the role ended with 5, else all codes, as "5 0"; a signal as "-9".
+  // The exit codes of a role's processes: "5" if all ended with 5, else each code, as in "5 0". A signal is negative:
+  // "-9".
   [[nodiscard]] std::string codes(const std::string& role) const;
 
  private:
@@ -87,10 +89,9 @@ class LoopbackJob {
   std::deque<Member> members_;
 };
 
-// Files of a run that should not be there, or should be whole and are not: temporary ones, checkpoints that cannot be
-// read. Empty: none.
+// The names of a run's temporary files and of checkpoints that cannot be read. Empty if there are none.
 std::string broken_files(const std::string& directory);
-// Checkpoints of the run.
+// The number of checkpoints of the run.
 int checkpoint_count(const std::string& directory);
 
 }  // namespace dtrain::test

@@ -1,4 +1,4 @@
-// One whole job of real processes, small enough for programs that a sanitizer watches: the suites asan and tsan run it.
+// One whole job of real processes, small enough to run under a sanitizer. The suites asan and tsan run it.
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
@@ -18,7 +18,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-// A sanitizer's verdict ends a process with a code of its own, and the job with it.
+// If a sanitizer finds an error, its process exits with a code of its own, and so the job fails.
 TEST_CASE("a launcher, a scheduler, a server and a worker train lenet, and a resume goes on", "[one-job]") {
   const TempDir dir;
   const ProcessOptions options{.deadline_s = kJobSeconds, .directory = dir.path(), .environment = {}};

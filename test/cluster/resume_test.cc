@@ -1,5 +1,5 @@
-// A run that is stopped in the middle of an epoch and resumed as a user does it ends with the bytes of one that was
-// not stopped: in one process, and in a job of 2 workers and 2 servers.
+// A run that is stopped in the middle of an epoch and resumed as a user would do it ends with the same bytes as a run
+// that was not stopped: in one process, and in a job of 2 workers and 2 servers.
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -23,7 +23,7 @@ class Runs {
     std::filesystem::create_directory(dir_.path("elsewhere"));
   }
 
-  // Real pictures, shuffled, cropped and mirrored: the random streams are part of what must continue.
+  // Trains on JPEG pictures that are shuffled, cropped and mirrored, because the random streams must continue too.
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& more) const {
     std::vector<std::string> all = {dtrain_program(),
                                     "--network",
@@ -56,7 +56,7 @@ class Runs {
     return test::run(command,
                      {.deadline_s = kRunSeconds, .directory = dir_.path(directory), .environment = environment()});
   }
-  // Starts a run and sends TERM in its second epoch.
+  // Starts a run and sends it SIGTERM in its second epoch.
   [[nodiscard]] Ended stopped(const std::vector<std::string>& more) const {
     Process process(command(more), {.directory = dir_.path(), .environment = environment()});
     const bool trains = process.wait_for_output("Epoch[1] Batch [", kRunSeconds);

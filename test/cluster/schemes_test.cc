@@ -1,5 +1,5 @@
-// Jobs by each consistency scheme, as real processes on this machine: that they learn, that what their servers wrote
-// down can be replayed and keeps the bound, and that faults of the network change nothing.
+// Jobs under each consistency scheme, as real processes on this machine: they learn, the events that their servers
+// traced can be replayed and keep the bound, and network faults change nothing.
 #include <catch2/catch.hpp>
 
 #include <csignal>
@@ -43,10 +43,10 @@ Ended run_dtrain(const TempDir& dir, std::vector<std::string> arguments) {
   return run(arguments, {.deadline_s = 120, .directory = dir.path(), .environment = {}});
 }
 
-// How far a worker that was let into a step was ahead of the slowest one, at most, as the trace has it.
+// The largest lead in the trace: how far a worker that was allowed to begin a step was ahead of the slowest one.
 uint64_t largest_lead(const std::string& trace) {
   std::istringstream lines(trace);
-  std::map<std::string, std::map<uint32_t, uint64_t>> pushed;  // by slice and worker: steps
+  std::map<std::string, std::map<uint32_t, uint64_t>> pushed;  // steps, by slice and worker
   uint64_t lead = 0;
   std::string slice, word;
   for (std::string line; std::getline(lines, line);) {
@@ -98,7 +98,7 @@ TEST_CASE("every scheme learns, and its servers' events can be replayed", "[sche
       const std::string trace = must(read_file(path));
       const Ended replay = run_dtrain(dir, {"simulate", "--replay", path});
       CHECK(replay.code == 0);
-      CHECK(replay.output.starts_with(trace));  // and a word about it on stderr
+      CHECK(replay.output.starts_with(trace));  // the output also has a line from stderr
       if (scheme.lead_max) CHECK(largest_lead(trace) <= *scheme.lead_max);
     }
   }
@@ -114,7 +114,7 @@ TEST_CASE("with one worker all schemes make the weights of a lone process", "[sc
   };
   const std::vector<NamedArray> alone = train({});
   for (const Scheme& scheme : schemes()) {
-    if (scheme.name == "backup") continue;  // of one worker none can be missing
+    if (scheme.name == "backup") continue;  // needs more than one worker
     INFO(scheme.name);
     std::vector<std::string> flags = {"-n", "1", "-s", "2"};
     flags.insert(flags.end(), scheme.flags.begin(), scheme.flags.end());
@@ -176,8 +176,8 @@ TEST_CASE("groups change to those of like speed, and a job stops with the ones i
   CHECK(stopped.code == 75);
 }
 
-// Worker 1 needs three times as long for a step. The others come to the bound and wait for it: the trace has pulls that
-// were parked for it, the servers' warning names it, and a worker that is asked what it waits for says so.
+// Worker 1 needs three times as long per step, so the others reach the bound and wait for it. The trace has pulls that
+// were parked for it, the server's warning names it, and SIGUSR2 makes the workers print their open waits.
 TEST_CASE("ssp with a slow worker: the lead is reached and the log says who holds back", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));
@@ -226,7 +226,7 @@ TEST_CASE("ssp with a slow worker: the lead is reached and the log says who hold
 
 namespace {
 
-// The sum of the numbers that stand before `words` in the logs of a role's processes.
+// The last number before `words` in each log of a role's processes, summed over the processes.
 uint64_t logged(const std::string& run_dir, const std::string& role, int processes, const std::string& words) {
   uint64_t sum = 0;
   for (int rank = 0; rank < processes; rank++) {
@@ -242,7 +242,7 @@ uint64_t logged(const std::string& run_dir, const std::string& role, int process
 
 }  // namespace
 
-// The logs show that messages were lost and came twice, and that servers recognised gradients that they already had.
+// The logs show that messages were lost and doubled, and that servers recognized gradients that they already had.
 TEST_CASE("lost, repeated and late messages do not change a bit of a BSP job", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(320));

@@ -1,4 +1,4 @@
-// The documented scripts as jobs: each of their networks takes a step, under each scheme one does.
+// Runs the documented scripts as jobs: each of their networks takes a step, and one script of each scheme does.
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kJobSeconds = 60;
 
-// One worker, one server, made-up pictures.
+// Runs the script with one worker and one server on generated pictures, for one step.
 void check_takes_a_step(const std::string& script) {
   const TempDir dir;
   const std::string path = std::string(DTRAIN_SCRIPTS) + "/" + script;

@@ -1,4 +1,4 @@
-// How a job comes together, and how it does not: processes started by hand, by flags and by variables.
+// How a job starts, and how a start fails. The processes are started by hand, with flags or environment variables.
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kJobSeconds = 60;
 constexpr double kRefusalSeconds =
-    15;  // starting a process takes a second on a busy machine; no refusal waits for anything
+    15;  // a refusal waits for nothing; starting a process on a busy machine takes about a second
 
 // A job that ends by itself.
 std::vector<std::string> short_training() {
@@ -33,7 +33,7 @@ void check_finishes(LoopbackJob& job) {
   CHECK(job.codes("server") == "0");
 }
 
-// Waits for the refused one alone: the job goes on.
+// Waits only for the refused process; the job goes on.
 Ended refused(LoopbackJob::Member& member) {
   return member.process->wait(kRefusalSeconds);
 }
@@ -48,7 +48,7 @@ TEST_CASE("processes that are started by hand find each other and train to the e
   CHECK(broken_files(job.run_dir()).empty());
 }
 
-// What a tracker of dmlc sets, and nothing else: role, addresses and numbers come from the variables.
+// Sets only the variables that dmlc's tracker sets: role, addresses and numbers of processes come from them.
 TEST_CASE("processes take role, scheduler and numbers from DMLC variables", "[start]") {
   const TempDir dir;
   const uint16_t port = free_port();
@@ -89,7 +89,7 @@ TEST_CASE("of two workers with one rank the second is refused", "[start]") {
   job.start("server", 0);
   LoopbackJob::Member& first = job.start("worker", 0, {"--verbose", "1"});
   LoopbackJob::Member& second = job.start("worker", 0);
-  // Either of them may be the one that came second.
+  // Either of the two may be the one that joins second.
   for (double waited = 0; first.process->running() && second.process->running() && waited < kRefusalSeconds;) {
     job.run_for(0.1);
     waited += 0.1;
@@ -118,7 +118,7 @@ TEST_CASE("groups and shares come from the scheduler's files", "[start]") {
        .scheduler_flags = {"--groups-file", dir.path("groups"), "--data-sharding-file", dir.path("data_sharding")}});
   check_finishes(job);
   CHECK(job.codes("worker") == "0");
-  CHECK(contains(job.output(), "workers 2 "));  // has a smaller share than worker 0 of its group
+  CHECK(contains(job.output(), "workers 2 "));  // its share is smaller than that of worker 0, in the same group
   const Result<job::JobSpec> spec = job::read_job_spec(job.run_dir());
   REQUIRE(spec);
   CHECK(spec->groups == std::vector<int64_t>{1, 0, 1});
