@@ -9,7 +9,7 @@ namespace {
 
 const Console::Time kStart{};
 
-// What a console writes when it is used so, on a terminal of this width.
+// The bytes that a console writes to a terminal of this width when `use` is called on it.
 std::string written(int columns, const std::function<void(Console&, int& columns)>& use) {
   std::string bytes;
   {
@@ -40,7 +40,7 @@ TEST_CASE("the live line is as wide as the window is now", "[base]") {
   CHECK(written(20,
                 [](Console& console, int& columns) {
                   console.live("0123456789", kStart);
-                  columns = 5;  // now it covers two rows
+                  columns = 5;  // now the line covers two rows
                   console.resized();
                   columns = 20;
                   console.resized();

@@ -11,7 +11,7 @@ uint32_t crc_of(const std::string& text) {
 }
 }  // namespace
 
-// RFC 3720 B.4 and the check value of the polynomial.
+// The examples of RFC 3720, B.4, and the check value of the polynomial.
 TEST_CASE("crc32c gives the published values", "[base]") {
   CHECK(crc_of("123456789") == 0xe3069283);
   CHECK(crc_of(std::string(32, '\0')) == 0x8a9136aa);

@@ -8,7 +8,7 @@
 
 using namespace dtrain;
 
-// Whatever call fails, a reader sees the old content or the new one, and no other file is left.
+// Whichever call fails, a reader sees either the old or the new content, and no other file is left.
 TEST_CASE("an atomic file survives the failure of every call", "[base]") {
   const test::TempDir dir;
   const std::string path = dir.path("file");
@@ -35,7 +35,7 @@ TEST_CASE("an atomic file survives the failure of every call", "[base]") {
   CHECK(calls_needed == 6);  // open, write, fsync, link, close, rename
 }
 
-// What a kill leaves at any moment up to the commit: nothing.
+// So a process that is killed at any moment before the commit leaves no file.
 TEST_CASE("an atomic file that is being written has no name", "[base]") {
   const test::TempDir dir;
   Result<AtomicFile> file = AtomicFile::create(dir.path("file"));
@@ -47,7 +47,7 @@ TEST_CASE("an atomic file that is being written has no name", "[base]") {
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
 }
 
-// As two hosts do that share a directory, where even the process numbers may be the same: the second writes and commits
+// Like two hosts that share a directory, where even the process ids may be equal: the second writer writes and commits
 // while the first is about to rename.
 TEST_CASE("writers of one file do not disturb each other, the last one wins", "[base]") {
   const test::TempDir dir;
@@ -79,7 +79,7 @@ TEST_CASE("a file is read up to its limit", "[base]") {
   const Result<std::string> larger = read_file(dir.path("file"), 99);
   REQUIRE_FALSE(larger);
   CHECK(larger.error().code == Code::kData);
-  CHECK(read_file("/proc/self/stat")->size() > 10);  // whose size is given as 0
+  CHECK(read_file("/proc/self/stat")->size() > 10);  // stat() says that its size is 0
 }
 
 TEST_CASE("what has no end and what does not fit into memory is refused", "[base]") {

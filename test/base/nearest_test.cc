@@ -18,7 +18,7 @@ TEST_CASE("edit distance counts insertions, deletions, substitutions and swaps",
   CHECK(edit_distance("kitten", "sitting") == 3);
 }
 
-// The nearest wins, the first among equals, and what resembles nothing gets no guess.
+// The nearest name wins, and the first of equally near ones. A word that resembles no name gets none.
 TEST_CASE("the nearest name is offered, and none when none is near", "[base]") {
   const std::vector<std::string> names = {"--batch-size", "--lr", "--lr-factor", "--network", "--wd"};
   CHECK(nearest("--netwrok", names) == "--network");

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The signal that a copy of this process dies of when it goes through the steps; 0: it comes to its end.
+// Forks a process that goes through the steps. Returns the signal that killed it, or 0 if it reached the end.
 int killed_by(const KillSwitch& kill_switch, const std::vector<uint64_t>& steps) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -42,7 +42,7 @@ TEST_CASE("a paced step lasts at least that long, from its beginning", "[base]")
   const SteadyTime begin = std::chrono::steady_clock::now();
   CHECK(pacer.wait(begin).has_value());
   CHECK(std::chrono::steady_clock::now() - begin >= 15ms);
-  // One that took longer by itself waits for nothing: with an hour a step it would never end.
+  // A step that already took longer does not wait. If it did, this test would take an hour.
   Pacer slow(1h, waits);
   CHECK(slow.wait(begin - 1h).has_value());
   Pacer none(0ms, waits);

@@ -66,7 +66,7 @@ TEST_CASE("an interface by its exact name gives the own address", "[role]") {
   CHECK(launcher_address(flags, {"10.0.0.2"}).value() == "127.0.0.1");
   flags.scheduler.clear();
   CHECK(scheduler_listen(flags, "")->host == "127.0.0.1");
-  flags.interfaces = {"l"};  // ps-lite would take lo for it
+  flags.interfaces = {"l"};  // a prefix of "lo", which ps-lite would accept
   const auto unknown = own_host(flags);
   REQUIRE(!unknown);
   CHECK(unknown.error().code == Code::kStartup);

@@ -53,6 +53,6 @@ TEST_CASE("a calibration has the job's workers, input and threads, and none of i
   CHECK(flags.loop.resume.empty());
   CHECK(flags.loop.model_prefix.empty());
   CHECK(flags.loop.log_format == job::LogFormat::kLegacy);
-  // 10 to warm up: an epoch of every worker, so that what the launcher shows ends at the end.
+  // 40 batches and 10 to warm up make one epoch of each worker, so that the launcher's progress ends at 100 %.
   CHECK(flags.job.augment.num_examples == 3 * 16 * 50);
 }

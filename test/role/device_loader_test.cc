@@ -1,4 +1,4 @@
-// Loading the part for GPUs, on whatever machine: DTRAIN_TEST_DEVICE_MODULE names it where it was built.
+// Loads the part for GPUs, on any machine. DTRAIN_TEST_DEVICE_MODULE names its file if it was built.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
@@ -27,7 +27,7 @@ TEST_CASE("without the part for GPUs, or with another file in its place, --cpus 
   check_refused(role::load_devices("/proc/self/exe"), "cannot load the part for GPUs");
 }
 
-// With a driver and a device it describes them; without, it loads all the same and says what is missing.
+// With a driver and a device it describes the device. Without them it still loads, and says what is missing.
 TEST_CASE("the part for GPUs loads with or without a driver", "[role]") {
   const char* path = std::getenv("DTRAIN_TEST_DEVICE_MODULE");
   if (path == nullptr) {

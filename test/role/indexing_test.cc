@@ -23,7 +23,7 @@ constexpr uint32_t kWorkers = 3;
 
 using Shared = Result<data::KnownOffsets>;
 
-// Each worker with its own list of files, on a thread of its own.
+// Runs each worker, with its own list of files, on its own thread.
 std::vector<Shared> share(const std::vector<std::vector<data::IndexedFile>>& files,
                           std::chrono::milliseconds report_interval = std::chrono::seconds(1)) {
   train::test::Meetings meetings(static_cast<uint32_t>(files.size()));
@@ -44,7 +44,7 @@ std::vector<Shared> share(const std::vector<std::vector<data::IndexedFile>>& fil
   return all;
 }
 
-// A folder for each worker, as on three hosts.
+// Gives each worker its own folder, as on three hosts.
 std::vector<std::vector<data::IndexedFile>> own_files(const test::TempDir& dir, const std::vector<std::string>& names) {
   std::vector<std::vector<data::IndexedFile>> files(kWorkers);
   for (uint32_t rank = 0; rank < kWorkers; rank++) {
@@ -54,7 +54,7 @@ std::vector<std::vector<data::IndexedFile>> own_files(const test::TempDir& dir, 
   return files;
 }
 
-// The first worker's file, copied to the others: its offsets.
+// Writes a file for worker 0 and copies it to the others. Returns the offsets of its records.
 std::vector<int64_t> write_copies(const std::vector<std::vector<data::IndexedFile>>& files, size_t number,
                                   int records) {
   const std::vector<int64_t> offsets = test::write_record_file(files[0][number].path, records, 6, 6, 3, 2);
@@ -68,7 +68,7 @@ std::string index_of(const data::IndexedFile& file) {
   return data::index_path(file.path);
 }
 
-// A worker of rank 1, whose scheduler answers as the test says.
+// A coordinator for worker 1 of 2 whose barriers return what the test's function says.
 class Scripted final : public kvstore::Coordinator {
  public:
   using Answer = std::function<Result<std::vector<double>>(const std::string& name, std::vector<double> values)>;
@@ -99,7 +99,7 @@ TEST_CASE("worker 0 alone indexes, and workers with copies of their own are sent
     for (const auto& [path, offsets] : *known) CHECK(offsets == (path.ends_with("train.rec") ? train : val));
   }
   for (size_t number = 0; number < 2; number++) {
-    CHECK(std::filesystem::exists(index_of(files[0][number])));  // for the next job
+    CHECK(std::filesystem::exists(index_of(files[0][number])));  // kept for the next job
     for (uint32_t rank = 1; rank < kWorkers; rank++)
       CHECK_FALSE(std::filesystem::exists(index_of(files[rank][number])));
   }
@@ -151,7 +151,7 @@ TEST_CASE("a worker whose file differs is named with the file and what differs",
   CHECK(all[2].error().code == Code::kData);
   CHECK_THAT(all[2].error().message, Catch::Contains(files[2][0].path) && Catch::Contains("bytes here"));
   CHECK_THAT(all[2].error().text(), Catch::Contains("as worker 2") && Catch::Contains("worker 0 has made"));
-  CHECK_FALSE(std::filesystem::exists(index_of(files[2][0])));  // it does not scan
+  CHECK_FALSE(std::filesystem::exists(index_of(files[2][0])));  // worker 2 does not scan its file
 }
 
 TEST_CASE("workers with different numbers of files are told so", "[role]") {
@@ -169,7 +169,7 @@ TEST_CASE("workers with different numbers of files are told so", "[role]") {
   CHECK_THAT(known.error().message, Catch::Contains("worker 1 has 1 record files, worker 0 has 0"));
 }
 
-// Worker 0 dies while it indexes: what the others were waiting for is in their error.
+// Worker 0 dies while it indexes. The other workers' error says what they were waiting for.
 TEST_CASE("a worker that waits says for whom, for which file and how far it is", "[role]") {
   const test::TempDir dir;
   const std::vector<data::IndexedFile> files = {{dir.path("train.rec"), ""}};

@@ -24,7 +24,7 @@ TEST_CASE("a network that cannot fit is refused with what it would take", "[role
   REQUIRE(network);
   const MemoryNeed need = memory_need(*network);
   CHECK(need.weights == 8 * 431080);
-  // The image, two convolutions and two products.
+  // The image and the outputs of the two convolutions and the two fully connected layers.
   CHECK(need.activations == 4 * (28 * 28 + 20 * 24 * 24 + 50 * 8 * 8 + 500 + 10));
   CHECK(check_memory(lenet(1024), *network, 0x1p30));
   const Result<> refused = check_memory(lenet(1 << 20), *network, 0x1p30);

@@ -27,7 +27,7 @@ TEST_CASE("the job's progress is the mean of its workers', its rate the sum", "[
   CHECK(progress.eta_s == Approx((800 - 301) * 10 / 50.0));
 }
 
-// Nobody waits in ASP: the fast worker has done most of the job.
+// As under ASP, where no worker waits: the fast worker has done most of the steps.
 TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
   job::JobSpec spec;
   spec.flags.num_workers = 2;
@@ -41,7 +41,7 @@ TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
   CHECK(progress.eta_s == Approx(2 * 10 / 30.0));
 }
 
-// A job whose workers never got to write one still leaves a summary, with the reason.
+// A job whose workers failed before they wrote a summary still leaves one, with the reason.
 TEST_CASE("the launcher completes the summary, and makes it where there is none", "[role]") {
   const test::TempDir dir;
   job::Flags flags;

@@ -22,7 +22,7 @@ void write(const std::string& path, const std::string& text = "x") {
   std::ofstream(path) << text;
 }
 
-// What training does first.
+// Writes the file that training writes first.
 void begin(const RunDir& dir) {
   write(dir.path() + "/metrics.jsonl");
 }
@@ -109,7 +109,7 @@ TEST_CASE("a directory with another run is refused, or emptied of that run", "[r
     CHECK(fs::exists("a/notes.txt"));
     CHECK(fs::exists("a/lenet.txt"));
   }
-  // --load-epoch goes on from a checkpoint of that directory.
+  // --load-epoch continues from a checkpoint in that directory.
   test::leave_run("b", test::lenet({}), 7);
   CHECK(RunDir::claim(test::lenet({"--run-dir", "b", "--load-epoch", "7"}), std::nullopt));
 }
@@ -153,7 +153,7 @@ TEST_CASE("processes of one job share a directory that their launcher has claime
   const job::JobSpec spec = must(job::read_job_spec("a"));
   CHECK(spec.is_complete());
   CHECK(spec.remembered.values.contains("data-dir"));
-  CHECK_FALSE(spec.remembered.values.contains("save-period"));  // the launcher's flags, not the scheduler's
+  CHECK_FALSE(spec.remembered.values.contains("save-period"));  // only the launcher's flags are remembered
 }
 
 TEST_CASE("a worker does not take another run's directory on its host", "[role]") {

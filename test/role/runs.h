@@ -1,4 +1,4 @@
-// Run directories as runs of lenet on MNIST leave them behind.
+// Makes run directories like those that runs of lenet on MNIST leave behind.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@
 
 namespace dtrain::test {
 
-// Default run directories are relative to the working directory.
+// Runs the test in an empty working directory, because default run directories are relative to it.
 class InTempDir {
  public:
   InTempDir() : before_(std::filesystem::current_path()) {
@@ -36,14 +36,14 @@ inline job::Flags lenet(std::vector<std::string> arguments) {
   return must(job::parse_flags(arguments, [](const std::string&) { return std::nullopt; })).flags;
 }
 
-// One without states: the file of weights of `epoch`.
+// Writes a checkpoint of `epoch` that has weights but no optimizer states.
 inline void leave_checkpoint(const std::string& prefix, int64_t epoch) {
   std::filesystem::create_directories(std::filesystem::path(prefix).parent_path());
   const NamedArray array{"arg:w", {1}, {0}};
   must(write_ndarray_file(fmt::format("{}-{:04}.params", prefix, epoch), {&array, 1}));
 }
 
-// The run of a process with these flags, which has begun; `epoch`: of its checkpoint.
+// Writes what a run with these flags leaves after it has begun; `epoch` is that of its checkpoint, if it has one.
 inline void leave_run(const std::string& directory, job::Flags flags, std::optional<int64_t> epoch) {
   must(job::apply_own_data_set(flags, data::recognise_data_set));
   job::JobSpec spec = job::requested(flags);

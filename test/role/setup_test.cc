@@ -28,7 +28,7 @@ job::JobSpec spec_of(const char* store, int64_t workers, int64_t batch_size) {
 
 }  // namespace
 
-// Other values for all, so that none can stand in for another.
+// Each flag has a different value, so that swapped flags are noticed.
 TEST_CASE("every flag of augmentation reaches its place", "[role]") {
   const data::Distortion none = distortion_of({});
   CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_numbers() || none.random_resized_crop));
@@ -152,7 +152,7 @@ TEST_CASE("--num-examples changes the length of a pass and no share", "[role]") 
   CHECK(plan.batches == std::vector<int64_t>{469});
 }
 
-// Both flags take a number of up to 10^12: their product does not fit into 64 bits.
+// The number of records and --num-examples can both be 10^12. Their product does not fit into 64 bits.
 TEST_CASE("the largest numbers of records and examples give a plan without overflow", "[role]") {
   constexpr int64_t kMost = 1'000'000'000'000;
   job::JobSpec spec = spec_of("dist_sync", 3, 1);
@@ -206,7 +206,7 @@ TEST_CASE("a worker without a record is refused by rank", "[role]") {
   CHECK_THAT(plan.error().message, Catch::Contains("worker 1 of 3") && Catch::Contains("2 training records"));
 }
 
-// What all workers together apply, filled batches included; of BSP W * E * B.
+// The samples that all workers apply in one epoch, including those that fill the last batch.
 TEST_CASE("the schedule's epoch is what all workers apply in one", "[role]") {
   job::JobSpec spec = spec_of("dist_sync", 3, 4);
   REQUIRE(complete_spec(13, 5, {}, spec));
@@ -261,7 +261,7 @@ TEST_CASE("unequal shares of workers that wait for each other are named", "[role
   REQUIRE(complete_spec(50000, 10000, sharding, spec));
   CHECK_THAT(unequal_shares(spec), Catch::StartsWith("workers 6 (5000 records) and 10 (7500 records) wait") &&
                                        Catch::Contains("descending order of IP strings"));
-  spec.groups = {2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0};  // as the file was made for
+  spec.groups = {2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0};  // the order for which the file was made
   CHECK(unequal_shares(spec).empty());
   spec.flags.scheme.kv_store = "dist_async";
   spec.groups.clear();
@@ -354,14 +354,14 @@ TEST_CASE("flags choose the width of cross and the stages of MXNet-G's resnet", 
   CHECK(build_network(flags)->shapes.parameters.size() == 64);
 }
 
-// One seed, one network: the values that every process draws for itself are equal, and another seed has others.
-// Rank 0 alone writes checkpoints, so where the store joins several workers it must have the optimiser's whole state.
+// Only rank 0 writes checkpoints, so it must have the whole optimizer state when the store joins several workers.
 TEST_CASE("nccl shares out the update in one process, and has it everywhere among several", "[role]") {
   const job::Store nccl = job::store_by_name("nccl");
   CHECK(update_place(nccl, 1) == kvstore::UpdateAt::kShards);
   CHECK(update_place(nccl, 2) == kvstore::UpdateAt::kReplicas);
 }
 
+// Every process draws the initial values for itself: the same seed gives the same values, another seed gives others.
 TEST_CASE("initial values depend on the seed alone", "[role]") {
   job::JobFlags flags;
   const auto draw = [&](uint64_t seed) {
