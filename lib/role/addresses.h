@@ -11,22 +11,22 @@
 
 namespace dtrain::role {
 
-// Of the scheduler: --bind, else the host of --scheduler, else of --interface, else of --advertise, else loopback.
-// Code::kDenied where it would listen beyond loopback without a token.
+// Where the scheduler listens: --bind, else the host of --scheduler, else the address of --interface, else --advertise,
+// else loopback. Code::kDenied if it would listen beyond loopback without a token.
 Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token);
-// What the scheduler prints for a launcher to read: --advertise, else what it listens on.
+// The host that the scheduler prints for a launcher to read: --advertise, else the host it listens on.
 std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& listen);
 
-// What processes on these hosts are told to reach this machine by: --advertise, --interface, else its own address on
-// the route to the first of them that is another machine. Loopback only if all of them are this one. Code::kStartup: no
-// such interface, host or route.
+// The address at which processes on `hosts` reach this machine: --advertise, else the address of --interface, else this
+// machine's own address on the route to the first of `hosts` that is another machine; loopback if none is.
+// Code::kStartup: no such interface, host or route.
 Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts);
 
-// What peers of this process are told to reach it by: --advertise, --interface, else the own address on the route to
-// the scheduler.
+// The host at which peers reach this process: --advertise, else the address of --interface, else this machine's own
+// address on the route to the scheduler.
 Result<std::string> own_host(const job::LaunchFlags& flags);
 
-// The same as an address of this machine: what the host stands for here.
+// own_host, resolved to an address of this machine.
 Result<std::string> own_address(const job::LaunchFlags& flags);
 
 struct ServerAddress {

@@ -16,7 +16,7 @@
 namespace dtrain::role {
 namespace {
 
-// --check reference: the first batch, node by node, then the end.
+// --check reference: compares the first batch with the reference, node by node, and returns.
 Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
   exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
   options.normalisation = normalisation_of_batches(process.flags, *data.train);

@@ -7,7 +7,7 @@
 
 namespace dtrain::role {
 
-// Returns the exit code, 0 or 75; an Error otherwise.
+// Returns the exit code: 0, or 75 if it was stopped.
 Result<int> run_alone(const job::Flags& flags, const Signals& signals);
 
 }  // namespace dtrain::role

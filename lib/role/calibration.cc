@@ -17,11 +17,11 @@
 namespace dtrain::role {
 namespace {
 
-// So long that nothing happens at its end: no epoch ends while a worker measures, and no line of the step loop's own
-// Speedometer is due.
+// So many that no epoch ends while a worker measures, and no Speedometer line of the step loop itself is due.
 constexpr int64_t kEndless = 1'000'000'000;
 
-// Forgets the gradients: the weights stay what they were at first. What a store costs is not the workers' speed.
+// Discards the gradients, so that the weights stay as they were initialized. The cost of a store is not part of a
+// worker's speed.
 class NoStore final : public kvstore::Store {
  public:
   explicit NoStore(const job::JobFlags& flags) : flags_(flags) {}
@@ -45,11 +45,11 @@ class NoStore final : public kvstore::Store {
 
  private:
   const job::JobFlags& flags_;
-  std::atomic<uint64_t> next_{0};  // the devices' threads write it
+  std::atomic<uint64_t> next_{0};  // written by the devices' threads
 };
 
-// Stands between the step loop and the job: measures the time from step to step, and says when it is enough. What the
-// loop would agree on with the others it agrees on with itself.
+// Stands between the step loop and the job. It measures the time from step to step and decides when to end. What the
+// loop would agree on with other workers it agrees on with itself.
 class Probe final : public kvstore::Coordinator {
  public:
   Probe(kvstore::Coordinator& job, const CalibrationSetting& setting, const Signals& signals)
@@ -64,7 +64,7 @@ class Probe final : public kvstore::Coordinator {
   void report(const kvstore::Progress& progress) override { job_.report(progress); }
 
   Result<bool> may_begin(uint64_t step) override {
-    // The launcher tells all of them: nobody needs to do as many steps as the fastest one first.
+    // The launcher stops all workers, so that none has to catch up with the fastest one first.
     if (signals_.stop.load(std::memory_order_relaxed)) return false;
     DT_TRY(const bool go, job_.may_begin(step));
     if (!go) return false;
@@ -82,7 +82,7 @@ class Probe final : public kvstore::Coordinator {
   }
 
  private:
-  // The barrier of the end is in a thread of its own, which alone uses the job's sums until it is over.
+  // The barrier at the end waits in a thread of its own, which alone uses the job's sums until it is over.
   Result<bool> others_measure() {
     if (!all_done_.valid()) {
       all_done_ = std::async(std::launch::async, [this]() -> Result<> {
@@ -100,7 +100,7 @@ class Probe final : public kvstore::Coordinator {
   const Signals& signals_;
   SteadyTime last_;
   std::vector<double> seconds_;     // by step
-  std::future<Result<>> all_done_;  // its end waits for the thread: the others measure, or the job fails
+  std::future<Result<>> all_done_;  // its destructor waits for the thread, until all have measured or the job fails
 };
 
 void log_speeds(const Process& process, const Probe& probe, int64_t batches) {
@@ -122,7 +122,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
                     const CalibrationSetting& setting) {
   job::JobSpec spec = joined.spec;
   std::ranges::fill(spec.batches, kEndless);
-  // Without validation: there is no end of an epoch.
+  // No validation, because no epoch ends.
   const data::DataSets data{
       .train = joined.data.train, .validation = nullptr, .type = joined.data.type, .classes = joined.data.classes};
   DT_TRY(const Network network, build_network(spec.flags));
@@ -169,7 +169,7 @@ job::Flags calibration_flags(job::Flags flags, const CalibrationSetting& setting
 
 Result<int> run_calibration(const job::Flags& flags, const CalibrationSetting& setting, const Signals& signals) {
   if (flags.launch.role == job::Role::kScheduler) {
-    // Who sits where was the launcher's to say, with the servers that are not here.
+    // The launcher has already placed the processes, and its host file lists servers that do not exist here.
     job::Flags own = flags;
     own.launch.hostfile.clear();
     return run_scheduler(own, signals);

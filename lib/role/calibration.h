@@ -16,16 +16,16 @@ namespace dtrain::role {
 inline constexpr int64_t kWarmUpBatches = 10;
 
 struct CalibrationSetting {
-  int64_t batches = 50;  // that are measured
+  int64_t batches = 50;  // measured ones, after the warm-up
 };
 
-// The flags of such a job, from those of the one that it is for: no servers, one epoch as long as the measuring, no
-// checkpoint, a thread count as if the servers were there. Resolved flags, and so are these.
+// Makes the flags of the calibration job from the resolved flags of the real one: no servers, one epoch as long as the
+// measurement, no checkpoints. The number of threads is the one that the real job's processes would use.
 job::Flags calibration_flags(job::Flags flags, const CalibrationSetting& setting);
 
-// One process of it, scheduler or worker, by flags of calibration_flags. A worker's log has two lines of a Speedometer
-// at the end, which tools/speed_log.h reads: the warm-up, and the median step. 0, or 75 if it was asked to stop; an
-// Error otherwise.
+// Runs one process of the calibration job, the scheduler or a worker. `flags` come from calibration_flags. A worker's
+// log ends with two Speedometer lines, which tools/speed_log.h reads: the warm-up, and the median of the measured
+// steps. Returns exit code 0, or 75 if it was asked to stop.
 Result<int> run_calibration(const job::Flags& flags, const CalibrationSetting& setting, const Signals& signals);
 
 }  // namespace dtrain::role

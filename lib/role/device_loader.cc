@@ -22,7 +22,7 @@ Result<exec::MakeDeviceModule> load(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0) {
     return no_devices(fmt::format("{}: {}: this build has no part for GPUs", path, std::strerror(errno)));
   }
-  // All names at once: what is missing is to be known now, not in the middle of a step.
+  // Resolve all symbols at once: what is missing must show now, not in the middle of a step.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return no_devices(fmt::format("cannot load the part for GPUs: {}", ::dlerror()));
   void* entry = ::dlsym(library, exec::kMakeDeviceModule);

@@ -1,5 +1,5 @@
-// GPUs, for a program that is linked without them: the module is loaded when somebody asks for it, so that the same
-// program starts where there is neither CUDA nor a driver, and pays nothing for them where it trains on the CPU.
+// Loads the GPU module. The executable is not linked against it, so that it also starts where there is neither CUDA nor
+// a driver, and loads nothing when it trains on the CPU.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace dtrain::role {
 
-// Beside the executable.
+// The path of the module: beside the executable.
 Result<std::string> device_module_path();
 
-// The module at `path`, which has at least one device. Code::kDevice, with the reason and the way to do without GPUs,
-// if there is no such file, no CUDA library that it needs, no driver or no device. A loaded module stays until the
-// process ends: CUDA's libraries have threads of their own.
+// Loads the module at `path`; it has at least one device. Code::kDevice, with the reason and how to train without GPUs,
+// if the file, a CUDA library that it needs, the driver or a device is missing. A loaded module stays until the process
+// ends, because CUDA's libraries run threads of their own.
 Result<std::shared_ptr<exec::DeviceModule>> load_devices(const std::string& path);
 
 }  // namespace dtrain::role

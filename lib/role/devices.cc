@@ -8,7 +8,7 @@
 namespace dtrain::role {
 namespace {
 
-// The file that plans for GPUs are kept in; empty, with a word about it, where there is no place for one.
+// The file that caches the plans for GPUs. Empty, with a warning, if its directory cannot be made.
 std::string plan_cache(const std::string& cache_dir, const Log& log) {
   if (cache_dir.empty()) return "";
   std::error_code error;

@@ -10,19 +10,19 @@ namespace dtrain::role {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kFilesMax = 4096;  // as many numbers as a barrier carries
+constexpr size_t kFilesMax = 4096;  // a barrier carries at most this many numbers
 
 double percent(double done, int64_t all) {
   return all <= 0 ? 0 : 100 * done / static_cast<double>(all);
 }
 
-// One file that some worker lacks the index of. All workers call the same methods in the same order.
+// A file whose index some worker lacks. All workers call the same methods in the same order.
 class SharedIndex {
  public:
   SharedIndex(const data::RecordFile& file, const data::IndexedFile& named, size_t number, const Indexing& indexing)
       : file_(file), named_(named), number_(number), indexing_(indexing) {}
 
-  // Worker 0: the offsets, which it has read or made by the end.
+  // On worker 0: returns the offsets, which it reads or makes, while it reports its progress to the others.
   Result<std::vector<int64_t>> make() {
     const Clock::time_point begin = Clock::now();
     std::vector<int64_t> offsets;
@@ -36,7 +36,7 @@ class SharedIndex {
     return offsets;
   }
 
-  // The others: until worker 0 has the offsets.
+  // On the other workers: waits until worker 0 has the offsets.
   Result<> wait() {
     std::atomic<double> done = 0;
     indexing_.log.info("{}: some worker has no '{}'; waiting for worker 0 to index the file", file_.path(),
@@ -62,7 +62,7 @@ class SharedIndex {
     return {};
   }
 
-  // {whether worker 0 is ready, the offset that it has reached}
+  // {1 if worker 0 is done, else 0; the offset that it has reached}
   Result<std::vector<double>> meet_about_progress(std::vector<double> mine) {
     return indexing_.coordinator.sum(fmt::format("the index of record file {}", number_), mine);
   }
@@ -88,7 +88,7 @@ Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
   return fail(Code::kUsage, "worker {} has {} record files, worker 0 has {}", job.rank(), own, first[0]);
 }
 
-// By file: how many workers lack the index.
+// By file, how many workers lack its index.
 Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& files, kvstore::Coordinator& job) {
   std::vector<double> lacking;
   lacking.reserve(files.size());
@@ -96,7 +96,7 @@ Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& 
   return job.sum("record files without an index", lacking);
 }
 
-// What this worker did not find beside its file.
+// Shares the offsets of one file. `known` gets them unless this worker now finds an index beside its file.
 Result<> share_one(const data::IndexedFile& named, size_t number, const Indexing& indexing, data::KnownOffsets& known) {
   kvstore::Coordinator& job = indexing.coordinator;
   DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));

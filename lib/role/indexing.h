@@ -1,5 +1,5 @@
-// Record files without an index, in a job: worker 0 indexes them, and the others wait for it. The job has not begun,
-// and its start timeout does not run: proto/scheduler.proto, `prepare`.
+// Indexes record files that have no index when a job starts: worker 0 makes the index and the other workers wait for
+// it. The job has not started yet, and its start timeout is paused (proto/scheduler.proto, `prepare`).
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,16 @@ struct Indexing {
   kvstore::Coordinator& coordinator;
   Waits& waits;
   const Log& log;
-  Pacer& pacer;  // makes a scan last longer, for tests
-  // How often worker 0 tells the others how far it is.
+  Pacer& pacer;  // makes a scan last longer (--inject, for tests)
+  // How often worker 0 tells the others how far it has come.
   std::chrono::milliseconds report_interval{1'000};
 };
 
-// All workers call it, each with the record files of its own data set. For every file that lacks its index somewhere,
-// worker 0 reads or makes it. A worker that finds the index beside its own file from then on uses that; the others are
-// sent the offsets, and check that their file is the one that worker 0 has. Gives what this worker was sent or has
-// made. Code::kUsage: the workers have different numbers of files. kData: another file, by its path and worker.
+// All workers call it, each with the record files of its own data set. For every file that lacks its index on some
+// worker, worker 0 reads or makes the index. A worker that then finds the index beside its own file uses that one.
+// Worker 0 sends the offsets to the others, which check that their file is the same as worker 0's. Returns the offsets
+// that this worker has received or made. Code::kUsage: the workers have different numbers of files. kData: a worker has
+// a different file; the error names path and worker.
 Result<data::KnownOffsets> share_indexes(const std::vector<data::IndexedFile>& files, const Indexing& indexing);
 
 }  // namespace dtrain::role

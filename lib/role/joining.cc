@@ -38,7 +38,7 @@ void FailureRelay::pass_on() {
 
 namespace {
 
-// The job's flags are the JobSpec's; what belongs to the process stays its own.
+// The flags of the job from the JobSpec, and those of the process from the process.
 job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
   job::Flags flags = process.flags;
   flags.job = spec.flags;
@@ -50,7 +50,8 @@ rpc::Records records_of(const data::DataSets& data) {
   return {.train = size(data.train), .val = size(data.validation)};
 }
 
-// A worker's data sets. While record files lack an index they cannot be opened, and their records are not known.
+// A worker's data sets. Record files without an index cannot be opened yet, and the numbers of their records are
+// unknown.
 class OwnData {
  public:
   static Result<OwnData> find(const Process& process) {
@@ -69,7 +70,7 @@ class OwnData {
   [[nodiscard]] rpc::Records records() const { return records_of(sets_); }
   data::DataSets take() { return std::move(sets_); }
 
-  // Together with the other workers, each of which does the same.
+  // Makes or gets the missing indexes. All workers of the job do this together.
   Result<rpc::Records> prepare(Process& process, Connection& connection) {
     const uint32_t rank = connection.control->rank();
     DT_TRY_VOID(process.take_rank(rank));
@@ -84,7 +85,7 @@ class OwnData {
   }
 
  private:
-  // What is wrong with the file is said before the process joins.
+  // Errors of the file itself are reported before the process joins.
   static Result<> check_is_there(const data::IndexedFile& named) {
     DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));
     return data::check_is_record_file(file);

@@ -1,4 +1,4 @@
-// A worker's way into its job and out of it again: the same whether it trains or only measures itself.
+// How a worker joins a job and leaves it: the same for training and for calibration.
 #pragma once
 
 #include <chrono>
@@ -18,14 +18,15 @@
 
 namespace dtrain::role {
 
-// Carries the job's failure, whenever it comes and on whichever thread, to what the step loop waits in. The control
-// line lives longer than store and pipes, so it is told of them for as long as they are there.
+// Passes the job's failure on to whatever the step loop is waiting in, whenever it happens and on whichever thread. The
+// control line outlives the store and the pipes to the servers; the relay calls them only while they are registered
+// with listen().
 class FailureRelay {
  public:
   void fail(const Error& error);
-  // The job's failure if it comes within the limit.
+  // The job's failure, if it happens within `limit`.
   std::optional<Error> wait(std::chrono::milliseconds limit);
-  // `end` is called, once, with the failure that has come or will come; nullptr: nobody listens any more.
+  // `end` is called once with the failure, at once if it has happened already. nullptr: nobody listens any more.
   void listen(std::function<void(const Error&)> end);
 
  private:
@@ -37,16 +38,16 @@ class FailureRelay {
   std::function<void(const Error&)> end_;
 };
 
-// What a worker has before it joins.
+// What a worker has before it joins a job.
 struct Connection {
   rpc::Security security;
   rpc::Incarnation incarnation = rpc::make_incarnation();
   Waits waits;
-  FailureRelay failure;  // before the control line, whose thread calls it
+  FailureRelay failure;  // declared before the control line, whose thread calls it
   std::unique_ptr<rpc::ControlClient> control;
 };
 
-// What it has from then on.
+// What it has once the job has started.
 struct JoinedJob {
   rpc::JoinReply reply;
   job::JobSpec spec;  // complete
@@ -66,8 +67,8 @@ class Listening {
   FailureRelay& relay_;
 };
 
-// Joins as a worker, works, and says goodbye with what has come of it. The process's flags of the job are the JobSpec's
-// when the work begins. Gives its exit code; an Error otherwise.
+// Joins the job as a worker, runs `work`, and reports the outcome to the scheduler. When `work` begins, process.flags
+// has the job's flags from the JobSpec. Returns the exit code.
 using WorkInJob = std::function<Result<int>(Process& process, Connection& connection, const JoinedJob& joined)>;
 Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work);
 

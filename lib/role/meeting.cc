@@ -5,7 +5,7 @@
 namespace dtrain::role {
 namespace {
 
-// Sums are of doubles, which hold whole numbers below 2^53: six bytes.
+// Sums are sums of doubles, which represent integers below 2^53 exactly: six bytes each.
 constexpr size_t kWordBytes = 6;
 
 size_t words_of(size_t bytes) {
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> exchange(kvstore::Coordinator& coordinator, con
 }
 
 Result<std::string> broadcast(kvstore::Coordinator& coordinator, const std::string& name, const std::string& mine) {
-  constexpr size_t kChunkBytes = 4096 * kWordBytes;  // what a barrier carries at most
+  constexpr size_t kChunkBytes = 4096 * kWordBytes;  // a barrier carries at most this much
   const bool sends = coordinator.rank() == 0;
   std::vector<double> size = {sends ? static_cast<double>(mine.size()) : 0};
   DT_TRY(size, coordinator.sum(name + ", size", size));

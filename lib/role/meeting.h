@@ -1,5 +1,4 @@
-// Byte strings over the sums of the job: from every worker to all, as the ends of a group find each other; and from one
-// to all.
+// Exchanges byte strings among the workers of a job, using the coordinator's sums.
 #pragma once
 
 #include <string>
@@ -10,12 +9,13 @@
 
 namespace dtrain::role {
 
-// All workers call it with the same name; each gets what all have brought, by rank. As the coordinator's sum fails.
+// Every worker gives a byte string and gets those of all workers, by rank. All workers call it with the same `name`.
+// Fails as Coordinator::sum does.
 Result<std::vector<std::string>> exchange(kvstore::Coordinator& coordinator, const std::string& name,
                                           const std::string& mine);
 
-// A byte string from worker 0 to all, of any length: 24 KB a barrier. All call it with the same name; what others than
-// worker 0 bring does not count. As the coordinator's sum fails.
+// Sends a byte string of any length from worker 0 to all workers, 24 KB per barrier. All workers call it with the same
+// `name`; `mine` is ignored except on worker 0. Fails as Coordinator::sum does.
 Result<std::string> broadcast(kvstore::Coordinator& coordinator, const std::string& name, const std::string& mine);
 
 }  // namespace dtrain::role

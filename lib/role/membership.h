@@ -1,4 +1,4 @@
-// What a process says of itself when it joins a job.
+// What a process tells the scheduler about itself when it joins a job.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@
 
 namespace dtrain::role {
 
-// This machine's name for itself, by which a groups file may call its workers.
+// This machine's host name, by which a groups file may name its workers.
 std::string host_name();
 
-// Where the workers of a job that a launcher starts will say that they are, by rank; nothing: they are started by hand,
-// or are given addresses in ways that show only then. On other hosts their addresses, which a groups file may use, are
-// not known (empty). Code::kUsage: as job::read_seating.
+// The hosts and addresses that the workers of a job will report, by rank. Known only if a launcher starts them; nullopt
+// if they are started by hand or choose their address on their own host (--bind, --interface). The addresses of workers
+// on other hosts, which a groups file may use, are not known and left empty. Code::kUsage: as job::read_seating.
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags);
 
-// Rank, host and flags; the caller adds its address or its records.
+// A request with rank, host and flags; the caller adds its address or its record counts.
 rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role);
 
 }  // namespace dtrain::role

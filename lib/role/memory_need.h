@@ -1,5 +1,5 @@
-// What training takes of a host's memory at the very least, so that a job that cannot fit is refused with the numbers
-// rather than ended by the kernel.
+// A lower bound on the host memory that training takes. With it a job that cannot fit is refused with an explanation,
+// rather than killed by the kernel.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,21 @@
 namespace dtrain::role {
 
 struct MemoryNeed {
-  double weights = 0;      // and their gradients, in bytes
-  double activations = 0;  // bytes of one image and of what the backward pass needs of the convolutions and products
+  double weights = 0;      // bytes of the weights and their gradients
+  double activations = 0;  // bytes per image: the input, and the outputs of convolutions and fully connected layers
   [[nodiscard]] double bytes(int64_t batch_size) const {
     return weights + activations * static_cast<double>(batch_size);
   }
 };
 
-// A lower bound: executors also need workspace, and optimisers their state. Of inference it has the weights and images.
+// A lower bound: executors also need workspace, and optimizers need state. For inference it counts the weights and the
+// images only.
 MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = exec::Options::Purpose::kTraining);
 
-// Code::kUsage if batches of that size need more than the `host_bytes` of this host.
+// Code::kUsage if a batch of this size needs more than the `host_bytes` of this host.
 Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes);
-// The same of training, for a process with CPU devices. Jobs on GPUs are left to the driver, which knows their memory.
+// The same for training, by a process with CPU devices. Jobs on GPUs are not checked: their memory is the device's, and
+// its driver reports when it runs out.
 Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes);
 double host_memory_bytes();
 

@@ -1,4 +1,4 @@
-// Says who keeps whom waiting on a server.
+// Logs which workers a server keeps waiting.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace dtrain::role {
 // A thread that logs each worker that has waited for a slice for `first`, and again every 60 s.
 class OverdueLog {
  public:
-  OverdueLog(const kvstore::Shard& shard, std::chrono::milliseconds first, Log log);  // the shard outlives it
+  OverdueLog(const kvstore::Shard& shard, std::chrono::milliseconds first, Log log);  // `shard` must outlive it
   ~OverdueLog();
   OverdueLog(const OverdueLog&) = delete;
   OverdueLog& operator=(const OverdueLog&) = delete;

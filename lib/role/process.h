@@ -1,4 +1,4 @@
-// What every role has: its flags, its log, its run directory, and the end of its life.
+// What processes of every role have: flags, a log, a run directory, and the run to resume.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,12 @@ namespace dtrain::role {
 
 class Process {
  public:
-  // Finds the run to resume and makes the run directory. `name` as in the log's prefix and in the log's file name:
-  // "worker", "scheduler".
+  // Finds the run to resume and makes the run directory. `name` is used in the log's prefix and in the log's file name:
+  // "worker", "server" or "scheduler".
   static Result<Process> open(const job::Flags& flags, const Signals& signals, const std::string& name);
 
-  // The rank is known: the log's prefix becomes Node[RANK] for a worker, Node[server RANK] for a server, and the log is
-  // copied to <run-dir>/<role>-<rank>.log and to --log-file from here on.
+  // Called once the rank is known. From then on the log's prefix is Node[RANK] for a worker and Node[server RANK] for a
+  // server, and the log is copied to RUN_DIR/NAME-RANK.log and to --log-file.
   Result<> take_rank(uint32_t rank);
 
   job::Flags flags;
@@ -35,7 +35,7 @@ class Process {
   std::string name_;
 };
 
-// The seed of the job: --seed, else that of the resumed run, else drawn.
+// The seed of the job: --seed, else that of the resumed run, else a random one.
 uint64_t choose_seed(const Process& process);
 
 }  // namespace dtrain::role

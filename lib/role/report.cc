@@ -56,7 +56,7 @@ std::string summary_path(const std::string& run_dir) {
 }  // namespace
 
 job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers) {
-  // Of all workers together: where nobody waits for the slowest one, it makes fewer steps than the others.
+  // Sums over all workers: where nobody waits for the slowest one, it makes fewer steps than the others.
   const int64_t of_epoch = std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0});
   const int64_t of_job = of_epoch * spec.flags.num_epochs;
   job::Progress progress;
@@ -89,7 +89,7 @@ Result<int> conclude(const Process& process, const job::JobSpec& spec, const tra
   const std::string& run_dir = process.run_dir.path();
   process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome.stopped ? "Stopped as asked" : "Finished",
                    summary.epochs, summary.seconds, run_dir);
-  // In a job of several processes the launcher says so.
+  // In a job of several processes the launcher logs this.
   if (outcome.stopped && process.flags.launch.role == job::Role::kNone) {
     process.log.info("'dtrain --resume {}' goes on from the checkpoint", run_dir);
   }

@@ -30,7 +30,7 @@ std::string written_prefix(const Resumed& run) {
   return own_prefix(run.spec.flags, run.directory);
 }
 
-// How far the newest checkpoint of the prefix is; nothing if there is none.
+// The position of the newest checkpoint with this prefix; nullopt if there is none.
 Result<std::optional<train::Position>> newest_position(const std::string& prefix) {
   DT_TRY(const std::optional<train::CheckpointName> newest, train::newest_checkpoint(prefix));
   if (!newest) return std::nullopt;
@@ -53,7 +53,7 @@ std::vector<std::string> runs_newest_first(const std::string& parent) {
   return directories;
 }
 
-// With other hosts the checkpoints lie where worker 0 runs.
+// With other hosts, the checkpoints are where worker 0 runs, and not visible here.
 bool sees_checkpoints(const job::Flags& flags) {
   return flags.launch.role == job::Role::kNone && flags.launch.launcher == "local";
 }
@@ -100,12 +100,12 @@ Result<ResumeSearch> resume_named(const job::Flags& flags) {
   return resuming(std::move(run), position, flags, job::describe_differences(then, job::requested(flags)));
 }
 
-// What became of the search among some runs, for the line that says so.
+// Looks at runs one by one, and remembers why each was rejected.
 class Candidates {
  public:
   explicit Candidates(const job::Flags& flags) : flags_(flags), here_(fs::current_path().string()) {}
 
-  // The run in the directory, if it is the one.
+  // The run in the directory, if it can be continued.
   Result<std::optional<ResumeSearch>> look_at(const std::string& directory) {
     const Result<job::JobSpec> spec = job::read_job_spec(directory);
     if (!spec) return reject(directory, "cannot be read: " + spec.error().message);
@@ -142,7 +142,8 @@ class Candidates {
 
 Result<ResumeSearch> resume_newest(job::Flags flags) {
   const Result<> data_is_here = job::apply_own_data_set(flags, data::recognise_data_set);
-  if (!data_is_here && flags.launch.dry_run) return ResumeSearch{};  // on the machine where it will run it may be
+  if (!data_is_here && flags.launch.dry_run)
+    return ResumeSearch{};  // the data may exist on the machine that will run the job
   DT_TRY_VOID(data_is_here);
   const std::string& own = flags.launch.run_dir;
   const std::string where = own.empty() ? fs::path(job::default_run_dir(flags, {})).parent_path().string() : own;

@@ -7,8 +7,8 @@
 
 namespace dtrain::role {
 
-// Trains in this process alone, or is the scheduler, a server or a worker, as flags.launch.role says. Returns the exit
-// code (job/exit_code.h); an Error means that the process failed, with its code and text.
+// Trains alone in this process, or runs as a scheduler, server or worker, as flags.launch.role says. Returns the exit
+// code (job/exit_code.h); an Error means that the process failed.
 Result<int> run_process(const job::Flags& flags, const Signals& signals);
 
 }  // namespace dtrain::role

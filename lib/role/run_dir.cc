@@ -35,7 +35,7 @@ bool is_same(const std::string& a, const std::string& b) {
   return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error) && !error;
 }
 
-// Whether files of a run that has begun lie there.
+// Whether the directory contains files of a run that has begun.
 bool holds_run(const std::string& directory) {
   if (exists(directory + "/" + kMetricsFile)) return true;
   const Result<job::JobSpec> spec = job::read_job_spec(directory);
@@ -54,7 +54,7 @@ bool is_checkpoint(std::string_view name, const std::string& network) {
   return name.ends_with("-symbol.json") || name.ends_with(".params") || name.ends_with(".states");
 }
 
-// What dtrain has written of a run; other files stay.
+// Removes the files that dtrain has written for a run; other files stay.
 void remove_run(const std::string& directory) {
   const Result<job::JobSpec> spec = job::read_job_spec(directory);
   const std::string network = spec ? spec->flags.network.network : "";
@@ -68,7 +68,7 @@ void remove_run(const std::string& directory) {
   for (const fs::path& file : files) fs::remove(file, ignored);
 }
 
-// Whether the run of the flags goes on with what lies in the directory.
+// Whether the run of these flags continues the one in the directory.
 bool continues(const std::string& directory, const job::Flags& flags, const std::optional<Resumed>& resumed) {
   if (resumed) return is_same(resumed->directory, directory);
   return flags.loop.load_epoch && flags.loop.model_prefix.empty();
@@ -92,7 +92,7 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// Checkpoints are written hours later.
+// Checkpoints are written hours later, so find out now whether they can be.
 Result<> try_to_write(const std::string& prefix) {
   DT_TRY(AtomicFile file, AtomicFile::create(prefix + "-symbol.json"));
   return file.write(" ");
@@ -111,7 +111,7 @@ std::string run_name(const std::string& run_dir) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-// Makes the directory and those above it that are missing; each is remembered.
+// Makes the directory and its missing parents, and remembers each.
 Result<> RunDir::make(const std::string& directory) {
   std::vector<std::string> missing;
   for (fs::path path(directory); !path.empty() && !exists(path.string()); path = path.parent_path()) {
@@ -134,7 +134,7 @@ Result<> RunDir::write_early_spec(const job::Flags& flags, const std::optional<R
 
 namespace {
 
-// A directory that was not there, with a number behind its name if another run began in the same second.
+// Makes a new directory. Its name gets a number appended if another run began in the same second.
 Result<std::string> make_new(const std::string& wanted) {
   constexpr int kTries = 1000;
   DT_TRY_VOID(make_directories(parent_of(wanted)));
@@ -203,7 +203,7 @@ void RunDir::give_back() {
   if (wrote_spec_ && before_.empty()) fs::remove(spec_path(path_), ignored);
   if (wrote_spec_ && !before_.empty()) std::ignore = write_file_atomic(spec_path(path_), before_);
   if (made && is_claimed_) {
-    remove_run(path_);  // logs of other processes, too
+    remove_run(path_);  // including the logs of other processes
   } else if (made) {
     for (const std::string& log : logs_) fs::remove(log, ignored);
   }

@@ -36,7 +36,7 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   return settings;
 }
 
-// Where each slice of each parameter and statistic lives; nothing where there are no servers.
+// Where each slice of each parameter and statistic lives; empty if there are no servers.
 Result<std::string> placement_of(const job::JobFlags& flags) {
   if (flags.num_servers == 0) return std::string();
   DT_TRY(const Network network, build_network(flags));
@@ -61,7 +61,7 @@ Result<JobFiles> read_files(const job::Flags& flags) {
   return files;
 }
 
-// By rank; the host is what the host file calls it, if there is one, else what it calls itself.
+// The places of the workers, by rank. The host is named as in the host file if there is one, else as it names itself.
 std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::optional<job::Seating>& hosts) {
   std::vector<job::WorkerPlace> places;
   for (const rpc::Node& node : joined.nodes) {
@@ -86,7 +86,7 @@ void warn(const Log& log, const std::string& text) {
   if (!text.empty()) log.warn("{}", text);
 }
 
-// Waits for the job's end and prints its progress meanwhile.
+// Waits for the end of the job and prints its progress every kProgressInterval.
 Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec, KillSwitch kill) {
   while (true) {
     if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) return *end;

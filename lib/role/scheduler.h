@@ -7,8 +7,8 @@
 
 namespace dtrain::role {
 
-// Brings the job together, completes its JobSpec, and returns when it is over. On stdout it prints, for a launcher to
-// read, the line "dtrain scheduler HOST:PORT", and lines of progress (job/progress.h).
+// Waits for the job's processes to join, completes the JobSpec, and returns when the job is over. Prints to stdout, for
+// a launcher to read, the line "dtrain scheduler HOST:PORT" and lines of progress (job/progress.h).
 Result<int> run_scheduler(const job::Flags& flags, const Signals& signals);
 
 }  // namespace dtrain::role

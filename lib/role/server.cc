@@ -58,7 +58,7 @@ Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<
                                  {"staleness_max", static_cast<double>(staleness.size())}}});
 }
 
-// What a server has to say at its end, also of a job that was stopped or has failed.
+// Logs what the server did, also if the job was stopped or has failed.
 Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCounts& counts) {
   process.log.info(
       "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
@@ -68,7 +68,7 @@ Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCount
   return write_metrics(process, rank, counts.staleness);
 }
 
-// The file of --trace-events, of each server its own where there are several; nullptr: none.
+// Opens the file of --trace-events; each of several servers has its own. nullptr without the flag.
 Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, const job::JobSpec& spec,
                                                       uint32_t rank) {
   if (flags.launch.trace_events.empty()) return nullptr;
@@ -107,7 +107,7 @@ std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
   return incarnations;
 }
 
-// From the join to the end of the job. Everything made here ends before the control line does.
+// Runs from the join to the end of the job. Everything made here ends before the control line does.
 Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const rpc::JoinRequest& request) {
   DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
   DT_TRY_VOID(process.take_rank(reply.rank));

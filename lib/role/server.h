@@ -7,7 +7,7 @@
 
 namespace dtrain::role {
 
-// Holds its slices of all parameters, sums and updates, until all workers are done.
+// Holds its slices of all parameters, sums gradients and updates weights until all workers are done.
 Result<int> run_server(const job::Flags& flags, const Signals& signals);
 
 }  // namespace dtrain::role

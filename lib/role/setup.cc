@@ -19,7 +19,7 @@ namespace dtrain::role {
 
 namespace {
 
-// A rule for all weights means nothing to those that have their own.
+// Refuses --initializer for a network whose parameters have initial values of their own.
 Result<> check_initializer(const job::JobFlags& flags, const graph::Shapes& shapes) {
   if (flags.network.initializer == "default") return {};
   for (const graph::ParameterInfo& parameter : shapes.parameters) {
@@ -218,7 +218,7 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
     options.known = std::move(known);
     return data::open_dataset(options, log);
   }
-  // One set for all workers, so that shares work as ever: each finds its own numbers in its part.
+  // One data set for all workers, so that shares work as usual. Each worker draws its own data into its share.
   const data::SyntheticOptions options{.image = flags.job.network.image_shape,
                                        .classes = flags.job.network.num_classes,
                                        .batch_size = flags.job.batch_size,
@@ -257,7 +257,7 @@ Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags) {
 
 namespace {
 
-// The largest share of each worker's group, by rank.
+// The largest share in each worker's group, by rank.
 std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
                                       const std::vector<sync::Group>& group_of) {
   std::map<sync::Group, int64_t> largest;
@@ -278,7 +278,7 @@ int64_t scaled_up(int64_t share, int64_t examples, int64_t records) {
   return static_cast<int64_t>((static_cast<__int128>(share) * examples + records - 1) / records);
 }
 
-// What a worker says of its data may be anything.
+// A worker may report any number.
 Result<> check_records(int64_t records, const char* kind) {
   if (records >= 0 && records <= kRecordsMax) return {};
   return fail(Code::kUsage, "worker 0 reports {} {} records; a job has {} at most", static_cast<uint64_t>(records),
@@ -362,7 +362,7 @@ std::string unequal_shares(const job::JobSpec& spec) {
 
 namespace {
 
-// A line about the worker with the smallest share if that does not fill a batch.
+// A warning if the smallest share does not fill a batch.
 std::string small_share(const job::JobSpec& spec) {
   const auto size_of = [](const job::Interval& share) { return share.end - share.begin; };
   const auto smallest = std::ranges::min_element(spec.shares, {}, size_of);
@@ -428,7 +428,7 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   int64_t threads = flags.launch.threads;
   if (threads == 0) {
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-    // Roles of a job that runs on one host share its cores; the scheduler needs next to nothing.
+    // The processes of a job on one host share its cores. The scheduler is not counted: it needs next to nothing.
     const int64_t roles = flags.launch.role == job::Role::kNone ? 1
                           : flags.launch.host_roles > 0         ? flags.launch.host_roles
                                                                 : flags.job.num_workers + flags.job.num_servers;

@@ -1,4 +1,4 @@
-// Carries what a signal handler noted to whoever must act on it.
+// Acts on the signals that a signal handler has noted.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +12,7 @@
 
 namespace dtrain::role {
 
-// A thread that looks at the signals ten times a second: a handler may set a flag and little else, so somebody has to
-// look.
+// A thread that polls the signals ten times a second, because a signal handler may do little more than set a flag.
 class SignalWatcher {
  public:
   // Calls on_stop once when a stop is requested, on the watcher's thread. On SIGUSR2, logs what this process is waiting

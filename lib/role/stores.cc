@@ -15,9 +15,9 @@ namespace {
 
 using Group = std::vector<std::unique_ptr<comm::Collective>>;
 
-constexpr double kWaitLimitSeconds = 300;  // as DistStore's
+constexpr double kWaitLimitSeconds = 300;  // same as DistStore
 
-// A rank is (worker, device), which needs the same number of devices in each worker.
+// Ranks of the group are (worker, device) pairs, so that each worker must have the same number of devices.
 Result<> check_devices(const StoreSetup& setup) {
   const std::string mine = std::to_string(device_count(setup.flags));
   DT_TRY(const std::vector<std::string> all, exchange(setup.coordinator, "devices of the workers", mine));
@@ -42,7 +42,8 @@ Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) 
       [&](const std::string& mine) { return exchange(setup.coordinator, "addresses of the workers", mine); });
 }
 
-// An end for each device of this process, over the host's memory; none: there is only one device.
+// One member of the group per device of this process, over the host's memory; empty if there is only one device to
+// connect.
 Result<Group> join_on_host(const StoreSetup& setup) {
   const auto devices = static_cast<uint32_t>(device_count(setup.flags));
   const bool among_workers = joins_workers(setup);
@@ -57,7 +58,7 @@ Result<Group> join_on_host(const StoreSetup& setup) {
   return comm::make_hierarchy({.devices = devices, .wait_limit_s = 2 * kWaitLimitSeconds}, std::move(workers));
 }
 
-// The same over the memory of the devices of `executors`.
+// The same over the memory of the devices that `executors` use.
 Result<Group> join_on_devices(const StoreSetup& setup, exec::DeviceModule& module,
                               std::span<exec::Executor* const> executors) {
   comm::Processes processes;
@@ -80,7 +81,7 @@ kvstore::UpdateAt update_place(const job::Store& store, int64_t workers) {
   switch (store.sum) {
     case job::Sum::kHost: return kvstore::UpdateAt::kFirstDevice;
     case job::Sum::kDevice: return kvstore::UpdateAt::kOwner;
-    // Of several workers rank 0 alone writes checkpoints: it must have the optimiser's whole state.
+    // With several workers, rank 0 alone writes checkpoints, so that it needs the whole optimizer state.
     case job::Sum::kNccl: return workers > 1 ? kvstore::UpdateAt::kReplicas : kvstore::UpdateAt::kShards;
     case job::Sum::kGloo: break;
   }
@@ -104,7 +105,7 @@ std::string update_text(const job::Flags& flags) {
 
 namespace {
 
-// A worker that leaves out a step of its own gives no samples.
+// Whether workers may skip single steps. A worker that skips a step contributes no samples to it.
 bool leaves_out_steps(const job::JobFlags& flags) {
   const Result<train::LossScale> scale = train::LossScale::parse(flags.loss_scale);
   return flags.optimizer.on_nan == job::OnNan::kSkip || !scale || scale->is_dynamic();
@@ -125,7 +126,8 @@ std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
   return all;
 }
 
-// dist_device_*: only a sum is to leave the devices. Those without memory of their own have it in the host's.
+// dist_device_*: the devices sum their gradients first, so that only the sum leaves them. CPU devices do the sum in the
+// host's memory instead.
 bool sums_on_devices(const StoreSetup& setup, const Devices& devices) {
   const job::Store store = job::store_of(setup.spec.flags);
   return devices.module() != nullptr && store.servers && store.sum == job::Sum::kDevice;

@@ -1,4 +1,4 @@
-// The store of a worker, from the job's description: what joins its devices, and what is behind them.
+// Builds a worker's store from the job's description: what connects its devices, and what is behind them.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,11 @@
 
 namespace dtrain::role {
 
-// Which device turns sums into weights.
+// Where the weights are updated.
 kvstore::UpdateAt update_place(const job::Store& store, int64_t workers);
 
-// Where gradients are summed and weights updated, for a person: "on each of 2 devices, its part, in its own memory".
+// Where gradients are summed and weights updated, as text for the log: "on each of 2 devices, its part, in its own
+// memory".
 std::string update_text(const job::Flags& flags);
 
 struct StoreSetup {
@@ -31,13 +32,14 @@ struct StoreSetup {
   Waits& waits;                       // outlives the store
 };
 
-// A store for executors that were compiled on these devices.
+// Makes the store for executors that were compiled on `devices`.
 using MakeStore =
     std::function<Result<std::unique_ptr<kvstore::Store>>(const Devices& devices, exec::DeviceGroup& executors)>;
 
-// A store in the memory of the devices where the parameters are there. `servers`: the store over the job's servers;
-// nullptr: it has none. Where the job's store joins the devices of several workers by itself, they meet here: all must
-// come. Code::kStartup, kPeerLost: they did not; kUsage: they have different numbers of devices.
+// Builds the store that connects the devices, in the devices' memory if the parameters are there. `servers`: the store
+// over the job's servers; nullptr if it has none. If the store itself connects the devices of several workers, all
+// workers must call this, and they meet here. Code::kStartup, kPeerLost: they did not meet; kUsage: they have different
+// numbers of devices.
 Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
                                                      exec::DeviceGroup& executors,
                                                      std::unique_ptr<kvstore::Store> servers = nullptr);

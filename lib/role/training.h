@@ -1,5 +1,5 @@
-// The objects of a process that trains, built in order and handed to each other: the same for a process alone and for a
-// worker of a job, which bring their own store and coordinator.
+// Builds the objects of a process that trains, in order. It serves both a process alone and a worker of a job; each
+// brings its own store and coordinator.
 #pragma once
 
 #include <memory>
@@ -34,20 +34,20 @@ struct TrainingSetup {
   std::string run_dir;
   std::optional<Resumed> resumed;
   Log log;
-  Pacer* pacer = nullptr;  // TrainParts'
+  Pacer* pacer = nullptr;  // as in TrainParts
   bool saves = true;       // false: no checkpoint is written
 };
 
-// Borrows what the setup borrows, which must outlive it.
+// Borrows what the setup borrows, all of which must outlive it.
 class Training {
  public:
-  // Compiles the executors, makes their store and starts the loaders. Code::kUsage: labels or shapes that do not fit
-  // each other. Errors of make_store.
+  // Compiles the executors, makes their store and starts the loaders. Code::kUsage: labels or shapes do not match. Also
+  // fails as make_store does.
   static Result<std::unique_ptr<Training>> build(TrainingSetup setup, const MakeStore& make_store);
 
-  // Trains to the end of the job, once.
+  // Trains to the end of the job. Called once.
   Result<train::TrainOutcome> run() { return trainer_->run(); }
-  // What has come of it so far, also after run returned an Error.
+  // The outcome so far, also after run has returned an Error.
   [[nodiscard]] train::TrainOutcome outcome() const { return trainer_->outcome(); }
   [[nodiscard]] kvstore::Store& store() const { return *store_; }
 
@@ -62,16 +62,16 @@ class Training {
   TrainingSetup setup_;
   std::optional<Devices> devices_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
-  std::unique_ptr<kvstore::Store> store_;                    // its threads use the devices' memory: it ends before them
+  std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
   std::unique_ptr<data::Loader> training_data_, validation_data_;
   std::unique_ptr<train::Trainer> trainer_;
 };
 
-// When an epoch ends for a worker of this job.
+// When an epoch ends for a worker of this job, by its rank.
 train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank);
 
-// How the executor of one device of these flags is compiled, but for its part of the batch and what depends on the data
-// (normalisation_of_batches).
+// How the executor of one device is compiled. The caller sets the device's part of the batch and what depends on the
+// data (normalisation_of_batches).
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

@@ -25,7 +25,7 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
   return addresses;
 }
 
-// The store over the servers; nullptr: the job has none.
+// The store over the servers; nullptr if the job has none.
 Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const job::JobSpec& spec,
                                                             const std::vector<size_t>& bucket_begin, uint32_t rank,
                                                             int update_threads, Connection& connection) {
@@ -43,13 +43,13 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const job::JobSpec& 
   return kvstore::DistStore::create(std::move(options), connection.waits);
 }
 
-// The lines to the servers, with the faults that --inject asks for; nothing where the job has no servers.
+// The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
 struct Lines {
   std::unique_ptr<kvstore::FaultyTransport> faults;
-  std::unique_ptr<rpc::DataClient> pipes;  // calls the faults: ends before them
+  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls `faults`
 };
 
-// By server: what either end does to the messages between them.
+// By server: the faults of the messages between it and this worker, as --inject asks for either end.
 std::vector<kvstore::Faults> message_faults(const job::Flags& flags, uint32_t rank) {
   const job::Inject& inject = flags.wire.inject;
   const job::Faults own = inject.of({job::Role::kWorker, rank});
@@ -108,8 +108,8 @@ Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, co
   return outcome;
 }
 
-// Trains as the job says. The order of the objects is the order in which they may end: the transport refers to the
-// store, which `training` owns, and the store to the executors' memory.
+// Trains as the job's description says. The order of the objects matters when they are destroyed: the transport refers
+// to the store, which `training` owns, and the store refers to the executors' memory.
 Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
   const Clock::time_point started = Clock::now();
   const auto& [reply, spec, data] = joined;

@@ -7,7 +7,7 @@
 
 namespace dtrain::role {
 
-// Joins, trains its share, says goodbye. 0 or 75; an Error otherwise.
+// Joins the job, trains on its share of the data and reports the outcome. Returns exit code 0, or 75 if it was stopped.
 Result<int> run_worker(const job::Flags& flags, const Signals& signals);
 
 }  // namespace dtrain::role
