@@ -1,4 +1,4 @@
-// The flags of augmentation that say something together: bundles, ranges, and what excludes what.
+// Augmentation flags that depend on each other: bundles, ranges, and flags that exclude each other.
 #pragma once
 
 #include "base/error.h"
@@ -11,8 +11,8 @@ namespace dtrain::job {
 // fails with Code::kUsage.
 Result<> resolve_augmentation(Flags& flags);
 
-// Width by height, as --min-random-aspect-ratio and --max-random-aspect-ratio say: the first alone decides whether the
-// second is a bound or a distance from 1.
+// The range of aspect ratios (width / height) that --min-random-aspect-ratio and --max-random-aspect-ratio give: [min,
+// max] if the minimum is set, else [1 - max, 1 + max].
 struct AspectRange {
   double min, max;
 };

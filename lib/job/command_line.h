@@ -1,11 +1,11 @@
-// Arguments into flags and values.
+// Splits command-line arguments into flags and their values.
 //
-// A flag is taken by its whole name: "--lr 0.1", "--lr=0.1", and for one letter also "-n2". What is joined on by "=" is
-// the value, even if it is empty. "-network" is no flag, although "-n" is one: a dash is missing.
+// Flags must be spelled in full: "--lr 0.1", "--lr=0.1"; one-letter flags also as "-n2". Text after "=" is the value,
+// even if it is empty. "-network" is not read as "-n etwork": it is probably "--network" with a dash missing.
 //
-// Written here because libraries read it otherwise: CLI11 takes the next word as the value of "--flag=", and does not
-// say which words a flag was read from, which without_flags() needs; getopt_long accepts abbreviations, which change
-// their meaning when a flag is added, and keeps its state in globals.
+// Libraries do not fit. CLI11 takes the next word as the value of "--flag=", and does not report which words a flag was
+// read from, which without_flags() needs. getopt_long accepts abbreviations, whose meaning changes when a flag is
+// added, and keeps its state in globals.
 #pragma once
 
 #include <string>
@@ -18,26 +18,26 @@ namespace dtrain::job {
 
 struct Spelling {
   std::string text;  // "--num-workers", "-n"
-  bool boolean;      // may stand without a value, then it is 1; takes a following "0" or "1"
+  bool boolean;      // the value may be omitted and is then 1; the next word is the value only if it is "0" or "1"
 };
-using Spellings = std::vector<Spelling>;  // of one flag, its own name first
+using Spellings = std::vector<Spelling>;  // all spellings of one flag, the main one first
 
 struct GivenFlag {
-  size_t flag;
+  size_t flag;  // index in the list given to read_command_line
   std::string spelling;
   std::string value;
-  size_t first = 0, words = 1;  // the arguments that it was read from
+  size_t first = 0, words = 1;  // it was read from arguments [first, first + words)
 };
 
 struct CommandLine {
   std::vector<GivenFlag> given;     // in order
-  std::vector<std::string> extras;  // whatever belongs to no flag, in order: positionals and unknown flags
+  std::vector<std::string> extras;  // arguments that belong to no known flag, in order: positionals and unknown flags
 };
 
-// Code::kUsage if a value is missing: nothing follows, or another flag.
+// Code::kUsage if a value is missing: the flag is the last argument, or another flag follows it.
 Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments);
 
-// --help or -h is among them.
+// True if --help or -h is among the arguments.
 bool asks_for_help(const std::vector<std::string>& arguments);
 
 }  // namespace dtrain::job

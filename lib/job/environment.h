@@ -12,16 +12,17 @@
 
 namespace dtrain::job {
 
+// The flags that the environment sets.
 std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment);
 
-// The rank that a tracker gave to this process, once role and W are known. DMLC_WORKER_ID and DMLC_SERVER_ID; with the
-// local tracker DMLC_TASK_ID, which counts workers first.
+// The rank that a tracker has given to this worker or server: DMLC_WORKER_ID or DMLC_SERVER_ID. The local tracker sets
+// DMLC_TASK_ID instead, which numbers the workers first and then the servers. Nullopt if no rank is given.
 Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers);
 
-// DTRAIN_HOST_ROLES, by which a launcher says how many servers and workers share a host; 0: not set.
+// DTRAIN_HOST_ROLES: the number of servers and workers that share this host, set by a launcher. 0 if it is not set.
 Result<int64_t> environment_host_roles(const Environment& environment);
 
-// A line for each variable that is set, and that this version of dtrain does not follow.
+// One line for each variable that is set but has no effect in this version of dtrain.
 std::vector<std::string> environment_notes(const Environment& environment);
 
 }  // namespace dtrain::job

@@ -1,6 +1,6 @@
-// A table of flags: one row a flag, from which the reader of command lines, --help, TOML files and texts are made, so
-// that nothing about a flag is said twice. Options is the struct that the rows write to; training has one table
-// (rows.h), each tool its own small one.
+// A table of flags, with one row per flag. Command lines, TOML files, --help and the text forms all use it, so nothing
+// about a flag is stated twice. Options is the struct whose members the flags set. Training has one table (rows.h);
+// each tool has its own small one.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@
 
 namespace dtrain::job {
 
-enum class Scope { kProcess, kJob };  // of the job: part of the JobSpec
+enum class Scope { kProcess, kJob };  // kJob: the flag is part of the JobSpec
 
-// A second name of a flag; `rewrite` turns the value that goes with it into the flag's own form.
+// Another name of a flag. `rewrite`, if set, converts the value given with this name into the flag's own form.
 struct Alias {
   Alias(const char* spelling) : spelling(spelling) {}  // NOLINT(google-explicit-constructor): rows list plain names
   Alias(const char* spelling, std::function<std::string(std::string_view)> rewrite, bool boolean = false)
@@ -33,17 +33,17 @@ inline std::vector<Alias> no_aliases() {
   return {};
 }
 
-// A member of Options as text. Made by DT_FIELD.
+// Sets and gets one member of Options as text. Made by DT_FIELD.
 template <class Options>
 struct Binding {
   std::function<Result<>(Options&, std::string_view)> set;
   std::function<std::string(const Options&)> get;
   std::function<std::optional<Extremes>(const Options&)> numbers = {};
   bool boolean = false;
-  bool numeric = false;  // has numbers, which need a range
+  bool numeric = false;  // the values are numbers; the row must give their range
 };
 
-// `word` stands for the member's empty value: nothing, 0, an empty list or text.
+// `word` is the text of the member's empty value (nullopt, 0, an empty list or text), for example "none".
 template <class Options, class Member>
 Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
   Binding<Options> binding;
@@ -54,7 +54,7 @@ Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
     access(options) = Member{};
     return {};
   };
-  // `access` only names a member: nothing is written through it here.
+  // const_cast: `access` only selects a member; nothing is written through it here.
   binding.get = [access, word](const Options& options) {
     const Member& member = access(const_cast<Options&>(options));
     return !word.empty() && member == Member{} ? word : format_value(member);
@@ -71,53 +71,56 @@ template <class Options>
 struct FlagRow {
   std::string name;                           // without dashes
   std::vector<Alias> aliases = no_aliases();  // "= {}" crashes g++ 12.2
-  std::string value = {};                     // what --help calls it: "N", "FILE"; booleans have none
+  std::string value = {};                     // the value's placeholder in --help: "N", "FILE"; none for booleans
   std::string help = {};
   Binding<Options> bind = {};
-  std::string default_text = {};                // for --help; empty: the value of Options{}
-  std::vector<std::string> choices = {};        // if not empty: the texts that exist
-  std::vector<std::string> later = {};          // texts that a later version has
-  std::optional<double> least = {}, most = {};  // of each number (seconds of a time); every numeric flag has both
-  bool repeats = false;                         // given several times, all count
+  std::string default_text = {};                // the default in --help; empty: the value in Options{}
+  std::vector<std::string> choices = {};        // if not empty: the only valid texts
+  std::vector<std::string> later = {};          // texts that will be valid in a later version
+  std::optional<double> least = {}, most = {};  // range of each number (of a time in seconds); required if numeric
+  bool repeats = false;                         // may be given several times; all values count
   Scope scope = Scope::kProcess;
-  std::string environment = {};  // the variable to fall back to
-  std::string section = {};      // --help's heading
+  std::string environment = {};  // the environment variable that is the fallback
+  std::string section = {};      // the heading in --help
 
   [[nodiscard]] std::string spelling() const { return (name.size() == 1 ? "-" : "--") + name; }
 };
 
-// Spelled so by the originals or by a later version: refused by name. "--kube-*" covers all that begin so.
+// A flag of the programs that dtrain replaces, or of a later version, that is refused with a message of its own. The
+// spelling "--kube-*" matches all flags with that prefix.
 struct RefusedFlag {
   std::vector<std::string> spellings;
   std::string message;  // after "--flag: "
   Code code = Code::kUsage;
-  // The values that ask for nothing: at one of them the flag may stand in a command line that was made for another
-  // program. "0" also as "0.0".
+  // Values with which the flag has no effect. With one of them it is accepted and ignored, because command lines made
+  // for another program contain such flags. Numbers are compared by value: "0.0" matches "0".
   std::vector<std::string> accepted = {};
-  bool boolean = false;  // may stand without a value, then it is 1
+  bool boolean = false;  // the value may be omitted and is then 1
 
   [[nodiscard]] bool accepts(std::string_view value) const;
 };
 
-// One value that somebody gave to a flag.
+// One value that was given to a flag.
 struct Setting {
   size_t row;
   std::string spelling;
   std::string value;
-  int64_t line = 0;  // of the file that says so
+  int64_t line = 0;  // in the file that it comes from; 0: not from a file
 };
 
-// The flag of the list that `spelling` names; nullptr: none.
+// The flag in `refused` that `spelling` matches; null if there is none.
 const RefusedFlag* find_refused(std::string_view spelling, const std::vector<RefusedFlag>& refused);
-// "--gc-type: '2bit' is not in this version of dtrain; there is only 'none'"; with no value, of the flag as a whole.
+// "--gc-type: '2bit' is not in this version of dtrain; there is only 'none'". Without a value, the message is about the
+// flag itself.
 Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value = {});
 // "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
-// "1 to 1048576; default 128", for --help; without limits only the default.
+// "1 to 1048576; default 128", for --help; only the default if there are no limits.
 std::string range_and_default(std::optional<double> least, std::optional<double> most, std::string_view unit,
                               const std::string& default_text);
-// Lines of --help for one flag.
+// The lines of --help for one flag.
 std::string help_lines(const std::string& names, const std::string& help);
+// Code::kUsage if `text` is one of `later`, or if `choices` is not empty and lacks it.
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
                       const std::vector<std::string>& later);
 // Code::kUsage: "4294967296 is more than 1048576".
@@ -138,7 +141,8 @@ class FlagTable {
 
   [[nodiscard]] const std::vector<FlagRow<Options>>& rows() const { return rows_; }
 
-  // What reads a command line: flag i is row i; behind them stand the refused flags that take a value.
+  // The spellings for read_command_line: flag i is row i. After the rows come the refused flags that are accepted with
+  // some value.
   [[nodiscard]] std::vector<Spellings> spellings() const {
     std::vector<Spellings> all;
     for (const FlagRow<Options>& row : rows_) {
@@ -154,7 +158,7 @@ class FlagTable {
     return all;
   }
 
-  // The flag that a TOML key or a spelling with dashes names, or why there is none.
+  // The index of the row with this spelling (with dashes). An error says why there is none: refused, or unknown.
   [[nodiscard]] Result<size_t> find(const std::string& spelling) const {
     std::vector<std::string> known;
     for (size_t i = 0; i < rows_.size(); i++) {
@@ -170,7 +174,7 @@ class FlagTable {
     return tl::unexpected(unknown_flag(spelling, known));
   }
 
-  // What it means to give `value` to the flag; nothing if that asks for nothing (RefusedFlag::accepted).
+  // The setting that gives `value` to the flag; nullopt if the flag is accepted and ignored (RefusedFlag::accepted).
   [[nodiscard]] Result<std::optional<Setting>> setting(const std::string& spelling, std::string value) const {
     const RefusedFlag* refused = find_refused(spelling, refused_);
     if (refused != nullptr && refused->accepts(value)) return std::nullopt;
@@ -179,7 +183,7 @@ class FlagTable {
     return Setting{row, spelling, std::move(value), 0};
   }
 
-  // Reads arguments; those that are no flags and no values of flags are the positionals.
+  // Reads arguments. Appends to `positionals` those that are neither flags nor values of flags.
   Result<std::vector<Setting>> read(const std::vector<std::string>& arguments,
                                     std::vector<std::string>& positionals) const {
     DT_TRY(CommandLine line, read_command_line(spellings(), arguments));
@@ -198,7 +202,7 @@ class FlagTable {
     return settings;
   }
 
-  // Sets one flag; the error names it.
+  // Sets one flag. An error names the flag.
   Result<> apply(const Setting& setting, Options& options) const {
     const FlagRow<Options>& row = rows_[setting.row];
     std::string value = setting.value;
@@ -210,7 +214,8 @@ class FlagTable {
     return result;
   }
 
-  // Gives a flag the value that `text` is, if it is in the flag's range. The error does not name the flag.
+  // Sets a flag to the value that `text` denotes. Fails if it is not a choice of the flag or not in its range; the
+  // error does not name the flag.
   static Result<> set(const FlagRow<Options>& row, std::string_view text, Options& options) {
     DT_TRY_VOID(check_choice(text, row.choices, row.later));
     DT_TRY_VOID(row.bind.set(options, text));
@@ -234,7 +239,7 @@ class FlagTable {
   }
 
  private:
-  // A row with choices lists them as its value.
+  // The range and the default; only the default if the row has no numbers or lists its choices.
   static std::string in_brackets(const FlagRow<Options>& row, const std::string& shown) {
     if (!row.bind.numeric || !row.choices.empty()) return shown;
     const std::optional<Extremes> numbers = row.bind.numbers(Options{});

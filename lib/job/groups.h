@@ -15,9 +15,9 @@
 
 namespace dtrain::job {
 
-// By what names the file may call a worker. Any of them may be empty.
+// The names by which the file may refer to a worker's machine. Either may be empty.
 struct WorkerPlace {
-  std::string host;     // as in the host file, or as the machine calls itself
+  std::string host;     // its name in the host file, or the machine's own hostname
   std::string address;  // without a port
 };
 
@@ -26,16 +26,18 @@ struct GroupsFile {
   std::string text;
 };
 
-// The group of each worker, by rank: 0 is the first line's. `workers` by rank. Under Ungrouped::kOwn those in no group
-// have groups behind the lines', in order of rank. Code::kUsage names the line and the worker: one that there is not,
-// one that stands twice, a host that stands more often than it has workers, a worker in no group.
+// Returns the group of each worker, by rank; the first line is group 0. `workers` is ordered by rank. With
+// Ungrouped::kOwn, each worker that the file does not name gets a group of its own, numbered after those of the lines
+// in order of rank. Code::kUsage names the line and the word: a worker that does not exist or is named twice, or a host
+// that is named more often than it has workers. With Ungrouped::kError, also a worker in no group.
 Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
                                           Ungrouped ungrouped);
 
-// The text that parse_groups reads back for the same workers. `groups` by rank, each number from 0 on at least once.
-// Workers by host, with their place on it where it has several; by rank where all have one host.
+// The text from which parse_groups returns the same groups for the same workers. `groups` is ordered by rank; each
+// number from 0 to the largest must occur. Workers are named by host, or host:place if the host has several; by rank if
+// all are on one host.
 std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers);
-// Whether all words could be workers: a text of another kind is not to be overwritten.
+// True if every word could name a worker. Used so that a file of another kind is not overwritten.
 bool looks_like_groups(std::string_view text);
 
 }  // namespace dtrain::job

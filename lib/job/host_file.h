@@ -20,12 +20,12 @@ namespace dtrain::job {
 
 struct HostLine {
   std::string host;                   // without brackets
-  int64_t ssh_port = 0;               // 0: as ssh is set up
-  std::string user = {};              // empty: the same
-  std::optional<int64_t> slots = {};  // processes at most, servers and workers; nothing: no limit
-  std::vector<int64_t> gpus = {};     // shared out among the host's workers; empty: nothing is said
-  Role role = Role::kNone;            // only servers or only workers run here; kNone: any
-  int64_t number = 0;                 // of the line
+  int64_t ssh_port = 0;               // 0: ssh's own configuration decides
+  std::string user = {};              // empty: ssh's own configuration decides
+  std::optional<int64_t> slots = {};  // maximum number of servers and workers together; nullopt: no limit
+  std::vector<int64_t> gpus = {};     // divided among the host's workers; empty: not given
+  Role role = Role::kNone;            // only servers or only workers run here; kNone: both may
+  int64_t number = 0;                 // line number in the file, from 1
 };
 
 struct HostFile {
@@ -33,39 +33,41 @@ struct HostFile {
   std::vector<HostLine> lines;
 };
 
-// Code::kUsage names the line: what is no host, an unknown or repeated key, a value of the wrong form. Also: no host.
+// Code::kUsage, naming the line, for a bad host, an unknown or repeated key, or a malformed value; also for a file
+// without hosts.
 Result<HostFile> parse_host_file(std::string_view text, const std::string& name);
 
 // How ssh reaches a host.
 struct SshAddress {
   std::string host;
-  int64_t port = 0;       // 0: as ssh is set up
-  std::string user = {};  // empty: the same
+  int64_t port = 0;       // 0: ssh's own configuration decides
+  std::string user = {};  // empty: ssh's own configuration decides
   auto operator<=>(const SshAddress&) const = default;
 };
 
-// The distinct hosts of a file, in its order.
+// The distinct hosts of a file, in the file's order.
 std::vector<SshAddress> ssh_addresses(const HostFile& file);
 
 struct Seat {
   std::string host;
-  std::vector<int64_t> gpus = {};  // empty: as the flags say
+  std::vector<int64_t> gpus = {};  // empty: the flags decide
   SshAddress ssh = {};
 };
 struct Seating {
   std::vector<Seat> servers = {}, workers = {};  // by rank
 };
 
-// Servers, then workers. Spread: in turns over the lines, a line that is full or for others is passed over. Pack: each
-// line is filled before the next one, so that each needs slots. The GPUs of a host, of all its lines, are divided among
-// its workers in order of rank, as evenly as they go. Code::kUsage: no place is left, more workers than GPUs.
 struct SeatingOptions {
   int64_t servers = 0, workers = 0;
   HostOrder order = HostOrder::kSpread;
 };
+// Assigns the servers to hosts, then the workers. HostOrder::kSpread goes round the lines, one process per line, and
+// skips lines that are full or reserved for the other role. kPack fills each line before the next, so every line must
+// have slots. The GPUs of all lines of a host are divided among its workers in order of rank, as evenly as possible.
+// Code::kUsage: no place is left, a host has more workers than GPUs, or slots are missing for kPack.
 Result<Seating> seat(const HostFile& file, const SeatingOptions& options);
 
-// Reads --hostfile and seats the processes of the job; nothing without one.
+// Reads --hostfile and assigns the processes of the job to its hosts; nullopt if the flag is not given.
 Result<std::optional<Seating>> read_seating(const Flags& flags);
 
 }  // namespace dtrain::job

@@ -19,17 +19,17 @@
 namespace dtrain::job {
 
 struct InjectDelay {
-  double least_ms = 0, most_ms = 0;  // drawn evenly between them
+  double least_ms = 0, most_ms = 0;  // the delay is drawn uniformly between them
   bool operator==(const InjectDelay&) const = default;
 };
 
-// What one process does to itself.
+// The faults of one process.
 struct Faults {
-  double drop = 0, dup = 0;              // of each message that it sends, 0 to 1
+  double drop = 0, dup = 0;              // probability for each message that it sends, 0 to 1
   InjectDelay delay = {};                // of each message that it sends
-  double step_ms = 0;                    // a worker: each of its steps takes at least that long
-  double index_ms = 0;                   // a worker: indexing a record file takes at least that long
-  std::optional<uint64_t> kill_at = {};  // it ends itself by SIGKILL at this step
+  double step_ms = 0;                    // workers only: every step takes at least this long
+  double index_ms = 0;                   // workers only: indexing a record file takes at least this long
+  std::optional<uint64_t> kill_at = {};  // the process kills itself with SIGKILL at this step
   bool operator==(const Faults&) const = default;
 };
 
@@ -37,16 +37,16 @@ struct Inject {
   template <class Value>
   struct Rule {
     Value value = {};
-    std::optional<ProcessName> where = {};  // nothing: everywhere
+    std::optional<ProcessName> where = {};  // nullopt: in all processes
     bool operator==(const Rule&) const = default;
   };
   std::vector<Rule<double>> drop, dup, step_ms, index_ms;
   std::vector<Rule<InjectDelay>> delay;
-  std::vector<Rule<uint64_t>> kill;  // always with a process
-  std::optional<uint64_t> seed;      // of what is drawn; nothing: 0
+  std::vector<Rule<uint64_t>> kill;  // `where` is always set
+  std::optional<uint64_t> seed;      // of all random draws; nullopt: 0
 
   [[nodiscard]] bool empty() const { return *this == Inject{}; }
-  // Rules about messages: without servers nobody draws them.
+  // True if there are rules about messages. They apply only to messages to servers.
   [[nodiscard]] bool touches_messages() const { return !drop.empty() || !dup.empty() || !delay.empty(); }
   [[nodiscard]] Faults of(const ProcessName& process) const;
   // All processes that rules name.
@@ -54,7 +54,8 @@ struct Inject {
   bool operator==(const Inject&) const = default;
 };
 
-// Code::kUsage names the rule: unknown, said twice of one process, a value of the wrong form or out of range.
+// Code::kUsage names a rule that is unknown, that is given twice for one process, or whose value is malformed or out of
+// range.
 Result<> parse_value(std::string_view text, Inject& inject);
 std::string format_value(const Inject& inject);
 

@@ -8,12 +8,12 @@
 
 namespace dtrain::job {
 
-// Store, W and S are resolved. Code::kUsage names the flag: one that the store does not read, numbers that leave nobody
-// to wait for, promises that the scheme cannot keep.
+// Expects the store and the numbers of workers and servers to be resolved. Code::kUsage names a flag that the store
+// does not read, a number that leaves no worker to wait for, or a guarantee that the scheme cannot give.
 Result<> check_scheme(const Flags& flags);
 
 // A hint to print at the start of a job whose learning rate may not suit its scheme: ASP and SSP make one update from
-// each worker's batch. Empty if the scheme makes one update from the batches of all workers, or if there is one worker.
+// each worker's batch. Empty for the other schemes, and if there is only one worker.
 std::string learning_rate_hint(const JobFlags& job);
 
 }  // namespace dtrain::job
