@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Keeps what is handed over, and the first words that came over it.
+// Keeps the connections that are handed over, and the first bytes that came over each.
 class Taker {
  public:
   void take(UniqueFd connection) {
@@ -69,7 +69,7 @@ TEST_CASE("a connection is handed over once its peer has spoken, with what it sa
   CHECK(fixture.taker.hears("hello"));
   const UniqueFd later = connect_to(fixture.port);
   const UniqueFd second = fixture.speaker("good morning");
-  CHECK(fixture.taker.hears("good morning"));  // `later` was accepted before it, and waits
+  CHECK(fixture.taker.hears("good morning"));  // although `later` was accepted first and still waits
   say(later, "good day");
   CHECK(fixture.taker.hears("good day"));
 }

@@ -1,5 +1,5 @@
-// Processes of a test that are copies of it. The test itself has no threads and has not used gRPC, or a copy would
-// hold locks of threads that it does not have.
+// Child processes that a test forks from itself. The test must have no threads and must not have used gRPC, because a
+// child would inherit locks that are held by threads that it does not have.
 #pragma once
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 namespace dtrain::rpc::test {
 
-// A copy of this process and what it writes: lines.
+// A forked child, and the lines that it writes.
 class Child {
  public:
   using Clock = std::chrono::steady_clock;
@@ -50,7 +50,7 @@ class Child {
   }
   void kill(int signal) const { ::kill(pid_, signal); }
 
-  // The next line; empty: none until the deadline.
+  // The next line of the child's output; empty if none comes before the deadline.
   std::string line(Clock::time_point deadline) {
     while (text_.find('\n') == std::string::npos) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();

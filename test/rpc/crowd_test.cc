@@ -1,4 +1,4 @@
-// A job whose scheduler may have few descriptors, beside more strangers' connections than that.
+// A job whose scheduler gets more connections from strangers than it may have file descriptors.
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
@@ -48,7 +48,7 @@ Result<> run_member(uint16_t port, Role role) {
   return outcome;
 }
 
-// A job of a worker and a server starts and ends, after 600 strangers have connected and said `words` each.
+// 600 strangers connect and each sends `words`. Then a job of one worker and one server must start and end.
 void run_job_beside_strangers(std::string_view words) {
   limit_descriptors(1'000);
   const auto deadline = Child::Clock::now() + 60s;

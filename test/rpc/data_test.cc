@@ -1,4 +1,4 @@
-// Pipes between workers and servers: bytes there and back, order, broken connections, callers that do not belong.
+// Pipes between workers and servers: bytes both ways, order, broken connections, and callers from outside the job.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
@@ -33,7 +33,7 @@ std::vector<float> joined(Pieces pieces) {
   return floats;
 }
 
-// Sends every message's payload back, from its own memory.
+// Sends the payload of every message back, from its own memory.
 class Echo final : public kvstore::ServerEvents {
  public:
   void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Header& header, Pieces payload) override {
@@ -271,7 +271,8 @@ TEST_CASE("reactions that lack memory end a server, or a worker, with an error t
   CHECK_THAT(error.get().message, Catch::Contains("not enough memory for a message from a server"));
 }
 
-// Memory of messages without an owner may go once the client is closed: the sanitizers would see gRPC read it later.
+// The memory of messages without an owner may be freed once the client is closed. If gRPC still read it, the sanitizers
+// would report it.
 TEST_CASE("a client that is closed with messages on their way lets go of their memory", "[rpc]") {
   for (int round = 0; round < 5; round++) {
     Pair pair;
@@ -281,7 +282,7 @@ TEST_CASE("a client that is closed with messages on their way lets go of their m
     pair.client->close();
     CHECK(pair.client->queued_bytes() == 0);
     values.reset();
-    pair.pipe->send(Pair::message({}, 0, 9));  // vanishes
+    pair.pipe->send(Pair::message({}, 0, 9));  // sent after close(): dropped
   }
 }
 

@@ -26,7 +26,7 @@ TEST_CASE("addresses of this machine are recognised", "[rpc]") {
   CHECK(is_this_host("127.3.2.1"));
   CHECK(is_this_host("::1"));
   CHECK_FALSE(is_this_host("no-such-host.invalid"));
-  CHECK_FALSE(is_this_host("192.0.2.1"));  // documentation's network: nobody's
+  CHECK_FALSE(is_this_host("192.0.2.1"));  // reserved for documentation; no host has it
   CHECK(source_address({"127.0.0.1", 9091}).value() == "127.0.0.1");
   CHECK_FALSE(source_address({"no-such-host.invalid", 1}).has_value());
 }

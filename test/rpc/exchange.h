@@ -1,4 +1,4 @@
-// The stores of a job's workers and the shards of its servers, joined by gRPC over loopback, all in this process.
+// The stores of a job's workers and the shards of its servers, all in this process, connected by gRPC over loopback.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -57,7 +57,7 @@ class ExchangeServer {
   std::unique_ptr<DataServer> data;
 };
 
-// The order of the objects is the order in which they may end.
+// The members are declared in an order that lets them be destroyed in reverse.
 class ExchangeWorker {
  public:
   ExchangeWorker(uint32_t rank, const ExchangeOptions& options,
@@ -93,7 +93,7 @@ class ExchangeWorker {
     exchange.attach(faulty->wrap(pipes->pipes()));
   }
 
-  // One step of all devices, whose gradients are there.
+  // Does one step of all devices. Their gradients must be set.
   Result<> step(uint64_t number, uint32_t samples) {
     const auto devices = static_cast<uint32_t>(arrays.size());
     for (uint32_t d = 0; d < devices; d++) DT_TRY_VOID(store->gradient_ready({0, d}, number, samples));
@@ -118,7 +118,7 @@ class Exchange {
     }
   }
 
-  // work(rank, worker) on a thread each; fails the test with the first Error.
+  // Calls work(rank, worker) for each worker on its own thread. Fails the test with the first Error.
   template <class Work>
   void on_each(const Work& work) {
     std::vector<Result<>> results(workers.size());

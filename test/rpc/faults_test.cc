@@ -1,4 +1,4 @@
-// Faults between the store and real pipes: what comes of it is what comes of it without.
+// Faults are injected between the store and real pipes. The results must be the same as without faults.
 #include "kvstore/dist/faults.h"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ struct Trained {
 
 Trained train(const kvstore::Faults& faults) {
   test::ExchangeOptions options;
-  options.shapes = {{600'000}, {9}};  // two chunks and a part of one, sliced over both servers, and a small one
+  options.shapes = {{600'000}, {9}};  // 2 chunks and a part of one, sliced over both servers; a small array
   options.rule.schedule.base = 0.05;
   options.rule.samples_per_epoch = 100;
   options.bigarray_bound = 500'000;

@@ -1,4 +1,4 @@
-// A scheduler and processes of a job, all in this process, over loopback, with short limits.
+// A scheduler and the control clients of a job's processes, all in this process, over loopback, with short time limits.
 #pragma once
 
 #include <future>
@@ -29,7 +29,7 @@ inline sync::membership::Settings settings(uint32_t workers, uint32_t servers) {
   return settings;
 }
 
-// What callbacks and threads of one process leave behind.
+// The control client of one process of the job, and what its callbacks report.
 class Process {
  public:
   Process(uint16_t port, Role role, Security as = security()) {
@@ -47,7 +47,7 @@ class Process {
     if (role == Role::kServer) request.address = "127.0.0.1:1";
     create();
   }
-  // Options take effect from here.
+  // Creates the client from `options`. Call it again after changing them.
   void create() {
     client = ControlClient::create(options, waits, Log::silent());
     client->on_failure([this](const Error& error) { failed.set_value(error); });
@@ -80,7 +80,7 @@ class Job {
     processes.push_back(std::make_unique<Process>(scheduler->port(), role));
     return *processes.back();
   }
-  // Workers, then servers; by rank, all joined.
+  // Adds the workers, then the servers, in order of rank, and waits until all have joined.
   void start(uint32_t workers, uint32_t servers) {
     std::vector<std::future<Result<JoinReply>>> joins;
     for (uint32_t i = 0; i < workers + servers; i++) {
@@ -96,7 +96,7 @@ class Job {
   std::vector<std::unique_ptr<Process>> processes;
 };
 
-// The future's value; a test that would hang fails instead.
+// Waits for the future and returns its value. Throws after `limit`, so that a test fails instead of hanging.
 template <class T>
 T within(std::future<T> future, std::chrono::milliseconds limit = 8s) {
   if (future.wait_for(limit) != std::future_status::ready) throw std::runtime_error("nothing came in time");

@@ -1,5 +1,5 @@
-// Real processes, killed at seeded moments: every survivor ends within the bound and names who died. The test's own
-// process has no threads and no gRPC, so that it can be copied.
+// Kills real processes at moments drawn from a seed. Every survivor must end within the bound and name the lost
+// process. The test's own process has no threads and does not use gRPC, so that it can fork.
 #include <poll.h>
 
 #include <catch2/catch.hpp>
@@ -28,7 +28,7 @@ Result<> run_scheduler(int out) {
   }
 }
 
-// Joins, says so, and does steps that are a barrier each until the job fails.
+// Joins, prints that it has joined, and does steps of one barrier each until the job fails.
 Result<> run_member(int out, uint16_t port, Role role, uint32_t rank) {
   Process process(port, role);
   process.request.want_rank = rank;
@@ -67,7 +67,7 @@ struct Cluster {
 
 void pause_at_random(uint64_t seed) {
   RandomStream random(seed, Use::kTest);
-  // The moment of the kill is the weather, nothing is waited for.
+  // This only makes the moment of the kill random. The test does not depend on what happens meanwhile.
   poll(nullptr, 0, static_cast<int>(random.below(200)));
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("survivors of a killed worker or server end in time and name it", "[rp
     INFO("seed " << seed);
     Cluster cluster;
     pause_at_random(seed);
-    // SIGSTOP for some: a machine that is silent but whose connections stand.
+    // Some seeds use SIGSTOP, which is like a machine that is silent while its connections stay open.
     cluster.members[victim]->kill(seed > 3 ? SIGSTOP : SIGKILL);
     const auto deadline = Clock::now() + kBound;
     const std::string name = victim == 0   ? "worker 0 was lost"

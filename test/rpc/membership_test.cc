@@ -1,4 +1,4 @@
-// The scheduler's service and its clients: what sync/membership.h decides, over real calls.
+// The scheduler's service and its clients: the decisions of sync/membership.h, through real calls.
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
@@ -101,7 +101,7 @@ TEST_CASE("another build may join where mixed builds are allowed", "[rpc]") {
   CHECK(within(older.join()).has_value());
 }
 
-// Two workers of which the second lacks an index, and a server. `prepare` is the work of each worker.
+// Two workers, of which worker 1 lacks an index, and a server. Each worker runs `prepare` between its two joins.
 struct Preparing {
   explicit Preparing(sync::membership::Settings settings,
                      const std::function<Result<Records>(ControlClient& control)>& prepare)
@@ -172,7 +172,7 @@ TEST_CASE("a stop while workers prepare their data ends the start", "[rpc]") {
   Preparing all(settings(2, 1), [&](ControlClient& control) -> Result<Records> {
     if (control.rank() == 0) {
       control.request_stop();
-      DT_TRY_VOID(control.wait_finish());  // until it hears what became of that
+      DT_TRY_VOID(control.wait_finish());  // returns when the scheduler has answered
     }
     DT_TRY_VOID(control.sum("the index", {}));
     return Records{};
@@ -226,7 +226,7 @@ TEST_CASE("who is missing at the start-up limit is named to all who wait", "[rpc
 }
 
 TEST_CASE("an absent scheduler is an error after the limit, with its address", "[rpc]") {
-  Process process(1, Role::kWorker);  // port 1: nobody listens
+  Process process(1, Role::kWorker);  // nothing listens on port 1
   process.options.start_timeout = 300ms;
   process.create();
   const Error error = refusal(process);
@@ -257,7 +257,7 @@ TEST_CASE("an error of the job's owner ends the start for all", "[rpc]") {
 TEST_CASE("sums are added in the order of ranks, barrier after barrier", "[rpc]") {
   Job job(settings(3, 1));
   job.start(3, 1);
-  // In the order of ranks (1e16 + 1) - 1e16 + ... differs from other orders.
+  // Added in the order of ranks, (1e16 + 1) - 1e16 gives another sum than in other orders.
   const std::vector<std::vector<double>> values = {{1e16, 1}, {1, 2}, {-1e16, 3}};
   std::vector<std::future<std::vector<double>>> sums;
   for (size_t rank = 3; rank-- > 0;) {
@@ -305,7 +305,7 @@ TEST_CASE("a worker's failure reaches everybody with its code, and ends open bar
   CHECK(outcome->error().code == Code::kData);
 }
 
-// The process vanishes without a goodbye: its connection closes, and nobody comes back.
+// The process vanishes without a Done call: its connection closes, and it does not reconnect.
 TEST_CASE("a process that vanishes is named to all within the bound", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
@@ -346,7 +346,7 @@ TEST_CASE("a scheduler that is gone is an error after the grace", "[rpc]") {
   CHECK_FALSE(job[0].client->sum("late", {}).has_value());
 }
 
-// Workers in a loop that gives each step at least the time of a barrier; the stop comes from one of them.
+// Workers whose steps are one barrier each. One of them asks to stop.
 TEST_CASE("a stop lets all workers end before the same step, and the servers with them", "[rpc]") {
   Job job(settings(3, 1));
   job.start(3, 1);
@@ -374,8 +374,8 @@ TEST_CASE("a stop lets all workers end before the same step, and the servers wit
   CHECK(job.scheduler->wait(5s)->error().code == Code::kPreempted);
 }
 
-// Three workers that do not go in step: one waits at an epoch's end, one is far ahead of the one that hears the signal.
-// All meet once, and the meeting's sum says that somebody stops.
+// Three workers that do not wait for each other: one is at the barrier of an epoch's end, and another is far ahead of
+// the one that asks to stop. All meet at one barrier, whose sums say that a worker stops.
 TEST_CASE("a stop ends workers that do not go in step each after its own number of steps", "[rpc]") {
   Job job(settings(3, 0), security(), {0, 1, 2});
   job.start(3, 0);
@@ -434,10 +434,10 @@ TEST_CASE("a port in use is a start-up error that names the port and what to do"
   CHECK(second.error().code == Code::kStartup);
   CHECK_THAT(second.error().message,
              Contains(std::to_string(job.scheduler->port())) && Contains("in use") && Contains("--port"));
-  // A range goes on to the next one.
+  // With a range of ports, the scheduler tries the next port.
   options.listen.port_last = static_cast<uint16_t>(job.scheduler->port() + 20);
   CHECK(Scheduler::start(options, Log::silent()).has_value());
-  options.listen = {"203.0.113.1", 0, 0};  // documentation's network: nobody's
+  options.listen = {"203.0.113.1", 0, 0};  // reserved for documentation; no host has it
   CHECK(Scheduler::start(options, Log::silent()).error().code == Code::kStartup);
 }
 

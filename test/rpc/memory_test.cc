@@ -1,4 +1,4 @@
-// Reactions that run out of memory end what they belong to, with an error that says so; nobody waits for ever.
+// A reaction that runs out of memory ends its call or stream with an error that says so, and nobody waits for ever.
 #include <catch2/catch.hpp>
 #include <new>
 
@@ -13,7 +13,7 @@ using Catch::Contains;
 
 enum class Lacks { kJoin, kBarrier, kStream, kMessage };
 
-// A scheduler of one worker, answered on gRPC's threads, which has no memory for one of its reactions.
+// A scheduler for one worker that answers on gRPC's threads and runs out of memory in one of its reactions.
 class Exhausted final : public SchedulerCalls {
  public:
   explicit Exhausted(Lacks lacks) : lacks_(lacks), service_(*this, security(), Log::silent()) {

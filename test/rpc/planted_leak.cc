@@ -1,5 +1,5 @@
-// Leaks 4242 bytes in each of two gRPC callbacks, on purpose: LeakSanitizer must report them whatever
-// scripts/dev/lsan.supp hides. Exits with 0, so that the report alone decides; test/rpc/planted_leak reads it.
+// Leaks 4242 bytes in each of two gRPC callbacks, on purpose. LeakSanitizer must report them in spite of the
+// suppressions in scripts/dev/lsan.supp. Exits with 0, so that only the report counts; test/rpc/planted_leak reads it.
 #include <atomic>
 #include <cstdio>
 #include <future>
@@ -75,6 +75,6 @@ bool exchange_one_message() {
 int main() {
   if (!exchange_one_message() || leaked != 2) return 1;
   std::puts("leaked in 2 callbacks");
-  std::fflush(stdout);  // LeakSanitizer ends the process before exit() would do it
+  std::fflush(stdout);  // LeakSanitizer ends the process before exit() would flush
   return 0;
 }

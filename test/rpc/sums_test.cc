@@ -1,4 +1,4 @@
-// The sums of MXNet's nightly tests, over gRPC: all devices of all workers push, servers add up, all pull.
+// The check of sums from MXNet's nightly tests, over gRPC: all devices of all workers push, the servers add, all pull.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -8,11 +8,11 @@ namespace dtrain::rpc {
 
 namespace {
 
-// Small, cut (above the bound of 1,000,000 elements), and of an odd size.
+// A small array, one that is cut into slices (over 1,000,000 elements), and one of an odd size.
 const std::vector<Shape> kShapes = {{2, 3}, {1200, 1200}, {1211, 1211}};
 
-// Each device of worker w pushes w + 1, the servers do w += 2 * (sum of gradients). The rule divides by the samples
-// that contributed, so worker 0's first device alone says that it has one.
+// Each device of worker w pushes w + 1, and the servers add 2 * (sum of gradients) to the weights. The update rule
+// divides by the number of samples, so only worker 0 reports one.
 void check_sums(const test::ExchangeOptions& options, uint64_t repeats) {
   test::Exchange exchange(options);
   exchange.on_each([&](uint32_t rank, test::ExchangeWorker& worker) -> Result<> {
@@ -42,8 +42,8 @@ void check_sums(const test::ExchangeOptions& options, uint64_t repeats) {
 
 }  // namespace
 
-// value = (W + 1) W rate/2 D (i + 1) + 1 after repeat i, exactly, on every device. An idle machine takes some
-// 5 seconds for all.
+// After repeat i, every value on every device is exactly rate/2 (W + 1) W D (i + 1) + 1, for W workers of D devices and
+// rate 2. All cases together take about 5 s on an idle machine.
 TEST_CASE("servers add up the gradients of all devices of all workers exactly, over gRPC", "[rpc]") {
   for (const uint32_t devices : {1U, 2U}) {
     for (const uint32_t workers : {1U, 2U, 4U, 7U}) {

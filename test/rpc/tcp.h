@@ -1,4 +1,4 @@
-// Connections to a listener of this machine, made by hand.
+// Plain TCP connections to a listener on this machine.
 #pragma once
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 namespace dtrain::rpc::test {
 
-// A connection over which nothing is said yet.
+// Opens a connection and sends nothing.
 inline UniqueFd connect_to(uint16_t port) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
@@ -26,16 +26,16 @@ inline UniqueFd connect_to(uint16_t port) {
   return fd;
 }
 
-// How a client of HTTP/2 begins: the preface and empty settings.
+// The first bytes of an HTTP/2 client: the preface and an empty SETTINGS frame.
 using namespace std::string_view_literals;
 inline constexpr std::string_view kHttp2Greeting = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"sv;
 
 inline void say(const UniqueFd& connection, std::string_view text) {
-  // A connection that is already closed: who said it will see.
+  // The error of a closed connection is ignored here; the caller notices it by other means.
   (void)!::send(connection.get(), text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-// Whether the other side closes it. What it says before that is read and dropped.
+// True if the other side closes the connection within the limit. Bytes that it sends before are dropped.
 inline bool is_closed_within(const UniqueFd& connection, std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   pollfd entry{.fd = connection.get(), .events = POLLIN, .revents = 0};

@@ -1,4 +1,4 @@
-// TLS on both kinds of streams, with certificates that openssl makes here.
+// TLS on the control and the data streams, with certificates that the openssl program makes during the test.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -11,7 +11,7 @@
 namespace dtrain::rpc::test {
 namespace {
 
-// A certificate authority, and a certificate of it for 127.0.0.1.
+// Makes a certificate authority and a certificate for 127.0.0.1 that it has signed.
 bool make_certificates(const std::string& at) {
   const std::string script =
       "cd '" + at +
