@@ -59,7 +59,7 @@ Result<Augmenter::Crop> Augmenter::make_crop(const Image& decoded, RandomStream&
   return Crop{&picture.image(), {corner.y, corner.x, flipped || options_.mirror}};
 }
 
-// (p - mean) * factor * c + i * factor, for c and i of this picture.
+// Computes (p - mean) * factor * c + i * factor, where c and i are drawn for this picture.
 void Augmenter::change_numbers(RandomStream& random, std::span<float> out) const {
   const Distortion& distortion = options_.distortion;
   const auto contrast = static_cast<float>(1 + random.uniform(-distortion.random_contrast, distortion.random_contrast));

@@ -19,11 +19,11 @@ namespace dtrain::data {
 struct AugmentOptions {
   Shape image = {};  // [c, h, w] of the result; c is 1, 3 or 4
   Distortion distortion = {};
-  bool mirror = false;           // always
-  std::vector<float> mean = {};  // c values, in the order red, green, blue, alpha; 0 to 255
+  bool mirror = false;           // mirror every picture
+  std::vector<float> mean = {};  // c values in the order red, green, blue, alpha, each 0 to 255
   std::vector<float> std = {};   // c divisors
   float scale = 1;
-  // [c, h, w], channels in the same order, instead of `mean` if there is one. Taken at unmirrored positions.
+  // [c, h, w], channels in the same order; replaces `mean` if not null. Indexed by positions before mirroring.
   std::shared_ptr<const std::vector<float>> mean_image = nullptr;
 };
 
@@ -42,22 +42,24 @@ class Augmenter {
 
   // Writes [c, h, w] to `out`:
   //   out[k][y][x] = (p_k - mean_k) * scale / std_k, channels red, green, blue (, alpha)
-  // and what Distortion::changes_numbers stands for. A picture smaller than the crop is enlarged (geometry.h). Draws in
-  // the order of the text. Code::kData if the picture has other channels than the result, is too small for
-  // crop_size_max, or so narrow that enlarging it takes too much memory.
+  // then applies random contrast and illumination if Distortion::changes_numbers. A picture smaller than the crop is
+  // enlarged first (geometry.h). Random numbers are drawn in the order of the steps above. Code::kData if the picture
+  // does not have the channels of the result, is smaller than crop_size_max, or is so narrow that enlarging it would
+  // take too much memory.
   Result<> apply(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<float> out) const;
-  // The same up to the mirror: writes the crop's pixels, [h, w, c], not yet mirrored, to `out`; normalisation(), which
-  // there must be, makes of them what apply makes, to the bit.
+  // The same, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`.
+  // normalisation(), which must not be null, turns them into exactly the numbers that apply writes.
   Result<Placement> crop(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }
-  // What apply does with the crop's pixels; nullptr if that is drawn for each picture (Distortion::changes_numbers).
+  // What apply does with the crop's pixels; nullptr if that differs from picture to picture
+  // (Distortion::changes_numbers).
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const {
     return options_.distortion.changes_numbers() ? nullptr : normalisation_;
   }
 
  private:
-  // The decoded picture or what was made of it in the scratch memory, and the crop's place there.
+  // An image, the decoded one or one in the scratch memory, and the crop's place in it.
   struct Crop {
     const Image* image;
     Placement at;

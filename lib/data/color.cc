@@ -8,7 +8,7 @@
 namespace dtrain::data {
 namespace {
 
-// Of 8 bits, and with the weights of red for blue: see the header.
+// 8-bit gray values, with the weights of red and blue exchanged: see the header.
 cv::Mat gray_of(const cv::Mat& pixels) {
   cv::Mat gray;
   cv::cvtColor(pixels, gray, cv::COLOR_RGB2GRAY);
@@ -26,7 +26,7 @@ void jitter(const ColorDistortion& distortion, RandomStream& random, Image& imag
   }
 }
 
-// Between -max and max, those far out a little rarer.
+// An offset between -max and max; the outer values are a little less likely.
 int draw_offset(int max, RandomStream& random) {
   const double first = random.uniform(), second = random.uniform();
   return static_cast<int>((first + 4 * second) / 5 * 2 * max - max);

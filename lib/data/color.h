@@ -1,5 +1,5 @@
-// The color steps of augmentation: brightness, contrast and saturation, then HSL shift, then PCA noise. Pictures have 3
-// channels and are changed in place. Each step rounds its result to 8 bits.
+// The color steps of augmentation: brightness, contrast and saturation in random order, then an HSL shift, then PCA
+// noise. Pictures have 3 channels and are changed in place. The values between the steps have 8 bits.
 #pragma once
 
 #include <array>
@@ -10,24 +10,25 @@
 
 namespace dtrain::data {
 
-// All steps that `distortion` has, with numbers drawn in the order of the text.
+// Applies all steps that `distortion` enables, with random parameters.
 void distort_color(const ColorDistortion& distortion, RandomStream& random, Image& image);
 
 // p <- factor p.
 void change_brightness(double factor, Image& image);
 // p <- factor p + (1 - factor) g, where g is the mean of the gray values 0.299 c0 + 0.587 c1 + 0.114 c2. The channels
-// are blue, green, red: MXNet's weights are those of red, green, blue all the same.
+// are blue, green, red: as in MXNet, the weights are nevertheless those of red, green, blue.
 void change_contrast(double factor, Image& image);
 // The same with each pixel's own gray value.
 void change_saturation(double factor, Image& image);
 
-// In OpenCV's 8-bit HLS: hue 0 to 180, the others 0 to 255; what goes beyond is cut off.
+// Offsets in OpenCV's 8-bit HLS: hue 0 to 180, the others 0 to 255. Values outside are clipped.
 struct HslShift {
   int h = 0, s = 0, l = 0;
 };
 void shift_hsl(const HslShift& shift, Image& image);
 
-// Adds alpha_0 .. alpha_2 of the principal components of ImageNet's colours; cut off to 0 .. 255, rounded towards 0.
+// Adds alpha_0 .. alpha_2 times the principal components of ImageNet's colors. Values are clipped to 0 .. 255 and
+// rounded toward 0.
 void add_pca_noise(const std::array<double, 3>& alpha, Image& image);
 
 }  // namespace dtrain::data

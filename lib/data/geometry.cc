@@ -70,7 +70,7 @@ void add_border(int border, int fill, Picture& picture) {
   picture.advance();
 }
 
-// A part of height x width anywhere in the picture, or in its centre.
+// The corner of a part of height x width: anywhere in the picture, or in its center.
 Corner place(const Image& image, int height, int width, bool anywhere, RandomStream& random) {
   const int spare_y = image.height - height, spare_x = image.width - width;
   if (!anywhere) return {spare_y / 2, spare_x / 2};
@@ -78,7 +78,7 @@ Corner place(const Image& image, int height, int width, bool anywhere, RandomStr
   return {y, draw_between(0, spare_x, random)};
 }
 
-// A part of the picture's area, of a drawn shape, anywhere. false: ten shapes did not fit.
+// Cuts out a random part of the picture's area with a random shape. False if ten shapes did not fit.
 bool cut_by_area(const Distortion& distortion, Picture& picture, RandomStream& random) {
   const Image& in = picture.image();
   const double whole = static_cast<double>(in.height) * in.width;
@@ -107,7 +107,7 @@ Result<> cut_square(const Distortion& distortion, Picture& picture, RandomStream
   return {};
 }
 
-// The other edge when one grows from `from` to `to`. The arithmetic is float's on purpose: that is how MXNet rounds.
+// The other edge when one edge is scaled from `from` to `to`. Computed in float because MXNet rounds so.
 int64_t scaled_edge(int from, int to, int other) {
   return static_cast<int64_t>(static_cast<float>(to) / static_cast<float>(from) * static_cast<float>(other));
 }
@@ -137,10 +137,10 @@ AffineMap affine_map(int height, int width, const AffineDraw& draw, const Distor
   };
   const float new_rows = bounded(draw.scale * rows), new_columns = bounded(draw.scale * columns);
   AffineMap map{{{hs * a - s * b * ws, hs * b + s * a * ws, 0}, {-b * ws, a * ws, 0}}, 0, 0};
-  // The centre stays the centre.
+  // The center stays where it is.
   map.m[0][2] = (new_columns - (map.m[0][0] * columns + map.m[0][1] * rows)) / 2;
   map.m[1][2] = (new_rows - (map.m[1][0] * columns + map.m[1][1] * rows)) / 2;
-  // Far beyond what is refused, and still a number whose square is one.
+  // Far above what is accepted, but small enough that the square can be represented.
   constexpr float kEdgeMax = 1 << 30;
   map.height = static_cast<int64_t>(std::min(new_rows, kEdgeMax));
   map.width = static_cast<int64_t>(std::min(new_columns, kEdgeMax));

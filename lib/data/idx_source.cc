@@ -40,7 +40,7 @@ class GzipFile {
  private:
   GzipFile(std::string path, gzFile file) : path_(std::move(path)), file_(file, gzclose_r) {}
 
-  // At the end of a compressed file zlib tells only in this way that a part is missing.
+  // At the end of a compressed file, this is the only way in which zlib reports that a part is missing.
   Result<> check_end() {
     int status = Z_OK;
     gzerror(file_.get(), &status);
@@ -96,7 +96,7 @@ class IdxSource : public ImageSource {
   int rows_, columns_;
 };
 
-// How many bytes of data follow the header of a file of images.
+// The number of data bytes behind the header of a file of images.
 Result<uint64_t> image_bytes(const std::string& path, Bytes header) {
   if (header.size() < kImagesHeader || big_u32(header, 0) != kImagesMagic) {
     return fail(Code::kData, "{}: not an idx file of images (magic 0x00000803)", path);
@@ -115,7 +115,7 @@ Result<uint64_t> label_bytes(const std::string& path, Bytes header) {
   return uint64_t{big_u32(header, 4)};
 }
 
-// A whole idx file. No more memory is taken than its header announces.
+// Reads a whole idx file. Takes no more memory than its header announces.
 Result<Content> read_idx(const std::string& path, size_t header_bytes,
                          Result<uint64_t> (*data_bytes)(const std::string& path, Bytes header)) {
   DT_TRY(GzipFile file, GzipFile::open(path));

@@ -10,11 +10,11 @@
 
 namespace dtrain::data {
 
-// Of a file, without compression. MNIST's largest has 47 million, EMNIST's 638 million.
+// The largest size of an uncompressed file that is read. MNIST's largest has 47 million bytes, EMNIST's 638 million.
 constexpr uint64_t kIdxBytesMax = uint64_t{1} << 30;
 
-// Reads both files whole, taking no more memory than their headers announce. Code::kNotFound; kData if a magic number
-// or a size is wrong, a header announces more than kIdxBytesMax, or the counts do not agree.
+// Reads both files into memory, and takes no more memory than their headers announce. Code::kNotFound; kData if a magic
+// number or a size is wrong, a header announces more than kIdxBytesMax, or the counts differ.
 Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels);
 
 }  // namespace dtrain::data

@@ -17,11 +17,11 @@ int opencv_flag(int color) {
   return (color == 0 ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR) | cv::IMREAD_IGNORE_ORIENTATION;
 }
 
-// OpenCV 4.6 prints what it finds wrong with a file to std::cerr, whatever its own logging is set to. What the user is
-// told, with the record's file and place, is the error that is returned.
+// OpenCV 4.6 prints what is wrong with a file to std::cerr, whatever its own logging is set to. The user is told by the
+// returned error instead, which names the record's file and place.
 thread_local bool is_decoding = false;
 
-// Stands between std::cerr and where its text goes, and leaves out what a thread writes while it decodes.
+// A filter in front of std::cerr's target that drops what a thread writes while it decodes.
 class QuietWhileDecoding final : public std::streambuf {
  public:
   explicit QuietWhileDecoding(std::streambuf* target) : target_(target) {}
@@ -40,7 +40,7 @@ class QuietWhileDecoding final : public std::streambuf {
   std::streambuf* target_;
 };
 
-// Is there from the first picture to the end of the process: std::cerr is never without a target.
+// Lives from the first picture to the end of the process, so that std::cerr always has a target.
 void make_cerr_quiet_while_decoding() {
   static auto* const installed = [] {
     auto* quiet = new QuietWhileDecoding(std::cerr.rdbuf());

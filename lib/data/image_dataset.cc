@@ -48,8 +48,8 @@ class ImageDataset : public Dataset {
     return result;
   }
 
-  // Scratch memory is lent for one picture, so that callers need not know of it; there is as much as threads were
-  // inside at once.
+  // Lends scratch memory for one picture, so that callers need not know of it. There is as much of it as threads have
+  // ever been inside at once.
   template <class Work>
   std::invoke_result_t<Work, Scratch&> with_scratch(const Work& work) const {
     std::unique_ptr<Scratch> scratch = take_scratch();

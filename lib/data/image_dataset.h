@@ -1,4 +1,4 @@
-// Pictures of a source, augmented and normalised: a Dataset.
+// A Dataset of the pictures of a source, augmented and normalized.
 #pragma once
 
 #include <memory>

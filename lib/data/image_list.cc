@@ -31,7 +31,7 @@ std::string_view strip(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Takes the text up to the first of `separators` off `rest`.
+// Removes the text up to the first of `separators` from `rest` and returns it.
 std::string_view take_field(std::string_view& rest, std::string_view separators) {
   const size_t end = std::min(rest.find_first_of(separators), rest.size());
   const std::string_view field = rest.substr(0, end);
@@ -143,7 +143,7 @@ class FolderWalk {
     }
   }
 
-  // A link back to a directory that we are in would go round for ever.
+  // A link back to a directory that is being walked would never end.
   Result<> enter(const fs::path& path) {
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
@@ -188,7 +188,7 @@ class PythonRandom {
     state_[0] = 0x80000000U;
   }
 
-  // Uniform in [0, n): as many high bits as n has, drawn again while they are too large.
+  // Uniform in [0, n): draws as many high bits as n has, again and again until the number is small enough.
   int64_t below(int64_t n) {
     const int bits = std::bit_width(static_cast<uint64_t>(n));
     int64_t drawn = n;

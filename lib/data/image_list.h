@@ -1,5 +1,4 @@
-// Lists of image files, `.lst`: one line per image, "index TAB label [TAB label ...] TAB
-// relative/path".
+// Lists of image files, `.lst`: one line per image, "index TAB label [TAB label ...] TAB relative/path".
 #pragma once
 
 #include <cstdint>
@@ -21,23 +20,25 @@ struct ListEntry {
   bool operator==(const ListEntry&) const = default;
 };
 
-// Indices as they are, labels as %f.
+// The text of a list. Labels are printed with %f.
 std::string list_text(const std::vector<ListEntry>& entries);
 
-// A line with a TAB is split at its TABs; others at blanks: index, one label, and the rest is the path. What does not
-// parse is reported to `log`, with its line, and left out.
+// Parses a list. A line with a TAB is split at its TABs. Any other line is split at blanks into index, one label, and
+// the path, which is the rest. Lines that do not parse are reported to `log` with their number and left out.
 std::vector<ListEntry> parse_list(std::string_view text, const std::string& name, const Log& log);
 
 struct ImageFolder {
-  std::vector<ListEntry> entries;                   // numbered in this order
-  std::vector<std::pair<std::string, int>> labels;  // recursive: (directory relative to the root, its label)
+  std::vector<ListEntry> entries;                   // ids count up in this order
+  std::vector<std::pair<std::string, int>> labels;  // if recursive: (directory relative to the root, its label)
 };
-// The images of a directory, by name. Flat: label 0. Recursive: a directory's images before its sub-directories, links
-// followed, labels 0, 1, ... given to directories in the order in which their first image is met.
-// `extensions`, like ".jpg", are compared with the lower-cased ones.
+// Lists the images of a directory, by name. Not recursive: all have label 0. Recursive: the images of a directory come
+// before those of its subdirectories, and links are followed; directories get the labels 0, 1, ... in the order in
+// which their first image is found. `extensions`, such as ".jpg", are compared with the lower-case extension of each
+// file.
 Result<ImageFolder> list_folder(const std::string& root, bool recursive, const std::vector<std::string>& extensions);
 
-// 0 .. n-1 in the order that random.seed(100); random.shuffle(list) of Python 3 gives: the order of im2rec.py's lists.
+// 0 .. n-1 in the order that Python 3's random.seed(100); random.shuffle(list) gives, which is the order of im2rec.py's
+// lists.
 std::vector<int64_t> python_shuffle(int64_t n);
 
 }  // namespace dtrain::data

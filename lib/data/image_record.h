@@ -11,23 +11,23 @@
 
 namespace dtrain::data {
 
-// A view into a record's payload.
+// A view into the payload of a record.
 struct ImageRecord {
   static constexpr int64_t kHeaderBytes = 24;
   uint32_t flag = 0;
-  float label = 0;  // of the header
+  float label = 0;  // the one in the header
   uint64_t id = 0;
-  Bytes labels;  // flag x 4 bytes
+  Bytes labels;  // 4 * flag bytes
   Bytes image;
 
   [[nodiscard]] float label_at(size_t i) const;  // i < max(flag, 1)
 };
 
-// Code::kData if the payload is shorter than what its header announces.
+// Code::kData if the payload is shorter than its header announces.
 Result<ImageRecord> parse_image_record(Bytes payload);
 
-// Appends the payload of one image. One label goes into the header; several go behind it (the first one into the header
-// as well, as im2rec.cc does).
+// Appends the payload of one image. A single label goes into the header. Several labels follow the header, and the
+// first one is also in the header, as im2rec.cc writes it.
 void append_image_record(std::vector<uint8_t>& out, uint64_t id, std::span<const float> labels, Bytes image);
 
 }  // namespace dtrain::data

@@ -1,4 +1,4 @@
-// Labelled pictures before augmentation, in a fixed order.
+// Labeled pictures before augmentation, in a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace dtrain::data {
 
-// What one thread needs to read pictures; used again and again.
+// What one thread needs to read pictures; reused for one picture after another.
 struct ReadScratch {
   std::vector<uint8_t> record;
   ImageDecoder decoder;
   Image image;
 };
 
-// Threads may share it, each with its own scratch.
+// Threads may share a source, each with its own scratch.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;

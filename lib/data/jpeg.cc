@@ -2,7 +2,7 @@
 
 #include <csetjmp>
 #include <cstdio>
-// jpeglib.h wants stdio.h before it, and jerror.h what jpeglib.h says is built in.
+// jpeglib.h needs stdio.h before it, and jerror.h needs the configuration from jpeglib.h.
 #include <jpeglib.h>
 
 #include <jerror.h>
@@ -11,8 +11,8 @@
 
 namespace dtrain::data {
 
-// The library reports an error by a call that must not return: longjmp leaves it. What lies between setjmp and the
-// library's calls holds no object with a destructor.
+// The library reports an error by calling a function that must not return; longjmp leaves it. No object with a
+// destructor may live between setjmp and the library's calls.
 struct JpegDecoder::State {
   jpeg_decompress_struct decompress{};
   jpeg_error_mgr errors{};
@@ -66,7 +66,8 @@ JpegDecoder::~JpegDecoder() {
 
 namespace {
 
-// One pixel to blue, green, red; the inks are stored inverted, as Adobe does. As OpenCV's icvCvt_CMYK2BGR_8u_C4C3R.
+// Converts a CMYK pixel to blue, green, red. The inks are stored inverted, as Adobe does. Same as OpenCV's
+// icvCvt_CMYK2BGR_8u_C4C3R.
 struct Bgr {
   int blue, green, red;
 };
@@ -76,7 +77,7 @@ Bgr bgr_of(const uint8_t* cmyk) {
   return {with_black(cmyk[2]), with_black(cmyk[1]), with_black(cmyk[0])};
 }
 
-// As OpenCV's icvCvt_CMYK2Gray_8u_C4C1R: weights of 14 bits.
+// Same as OpenCV's icvCvt_CMYK2Gray_8u_C4C1R: weights of 14 bits.
 uint8_t gray_of(const Bgr& pixel) {
   constexpr int kBits = 14, kRed = 4899, kGreen = 9617, kBlue = (1 << kBits) - kRed - kGreen;
   return static_cast<uint8_t>((pixel.blue * kBlue + pixel.green * kGreen + pixel.red * kRed + (1 << (kBits - 1))) >>

@@ -8,10 +8,10 @@
 
 namespace dtrain::data {
 
-// Keeps the library's memory from picture to picture. One thread at a time.
+// Keeps the library's memory from picture to picture. Used by one thread at a time.
 class JpegDecoder {
  public:
-  // A file of more scans is refused: each goes over all pixels. Encoders write about ten.
+  // A file with more scans is refused, because each scan goes over all pixels. Encoders write about ten.
   static constexpr int kScansMax = 100;
 
   JpegDecoder();
@@ -19,8 +19,8 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // `channels` is 1, 3, or 0: as stored, which is 3 for CMYK. CMYK and YCCK are converted with OpenCV's formula.
-  // Code::kData as ImageDecoder says.
+  // `channels` is 1, 3, or 0 for the channels as stored (3 for CMYK). CMYK and YCCK are converted with OpenCV's
+  // formula. Code::kData as in ImageDecoder.
   Result<> decode(Bytes file, int channels, Image& out);
 
  private:

@@ -19,8 +19,8 @@ Result<Dataset::PixelLabel> Dataset::load_pixels(int64_t index, RandomStream&, s
   return PixelLabel{};
 }
 
-// A ring of batches. Decoders take runs of images from it in order and put them where they belong; the consumer holds
-// one batch and up to `prefetch` more are being filled. Memory is taken once.
+// A ring of batches. Decoders take runs of rows from it in order and fill them. The consumer holds one batch, while up
+// to `prefetch` more are being filled. Memory is allocated once.
 class Loader::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
@@ -34,11 +34,11 @@ class Loader::Impl {
 
  private:
   struct Slot {
-    std::shared_ptr<float> memory;  // of what follows
+    std::shared_ptr<float> memory;  // of the spans below
     std::span<float> labels, data;
     std::span<uint8_t> pixels, mirrored;
-    std::vector<uint8_t> broken;  // by row, validation: left out
-    int64_t missing = 0;          // rows not yet there
+    std::vector<uint8_t> broken;  // by row, in validation: 1 if left out
+    int64_t missing = 0;          // rows that are not filled yet
     std::optional<Error> error;
     LoadedBatch batch;
   };
@@ -54,7 +54,7 @@ class Loader::Impl {
   Result<> fill(const Run& run);
   Result<> fill_training_row(Slot& slot, int64_t row, int64_t place);
   Result<> fill_validation_row(Slot& slot, int64_t row, int64_t place);
-  // True: the row is filled. False: the record is broken, now or known from before.
+  // True if the row was filled; false if the record is broken, as found now or before.
   Result<bool> load(Slot& slot, int64_t row, int64_t record);
   Result<> note_broken(int64_t record, const Error& error);
   bool known_broken(int64_t record) const;
@@ -76,16 +76,16 @@ class Loader::Impl {
   LoaderOptions options_;
   const Log log_;
   const size_t image_elements_;
-  int64_t run_rows_ = 1;  // few enough that all threads have work, enough that the lock does not matter
+  int64_t run_rows_ = 1;  // few enough that all threads have work, many enough that the lock costs nothing
 
   mutable std::mutex mutex_;
   std::condition_variable work_, ready_;
-  // Under mutex_; slots and order without it by whoever holds a run of theirs.
+  // Guarded by mutex_, but a thread that holds a run uses its slot, and order_, without the lock.
   std::vector<Slot> slots_;
   std::vector<int64_t> order_;  // record numbers in this epoch's order
   int64_t epoch_ = -1;
   int64_t next_ = 0;       // the batch that next() returns
-  uint64_t serial_ = 0;    // of the batch that next() returned last
+  uint64_t serial_ = 0;    // that of the batch that next() returned last
   Run cursor_;             // the next run begins at row `begin` of `batch`
   bool running_ = false;   // runs may be taken
   bool over_ = false;      // an error was returned
@@ -116,7 +116,8 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
   for (int i = 0; i < options_.threads; i++) threads_.emplace_back([this] { serve(); });
 }
 
-// One piece of memory: labels, then images, each at a cache line. Rows are filled or cleared before anybody sees them.
+// Allocates one piece of memory for labels, images and mirror flags, each at the start of a cache line. Rows are filled
+// or cleared before they are read.
 void Loader::Impl::allocate(Slot& slot) {
   constexpr size_t kFloatsPerLine = 16;
   const auto lines = [](size_t bytes) {
@@ -159,7 +160,7 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
     make_order();
   }
   next_ = first;
-  serial_++;  // what peek() returned is not what comes
+  serial_++;  // next() will not return what peek() returned
   cursor_ = {.batch = first};
   prepare(first);
   over_ = false;
@@ -215,7 +216,7 @@ void Loader::Impl::finish_run(const Run& run, Result<> result) {
   slot.missing -= run.end - run.begin;
   if (!result && !slot.error) {
     slot.error = std::move(result.error());
-    running_ = false;  // what comes before has been taken already, what comes after nobody will see
+    running_ = false;  // earlier batches are already taken by decoders, later ones will not be returned
   }
   in_flight_--;
   progress_++;
@@ -305,7 +306,7 @@ Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
   int64_t count = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (!broken_.insert(record).second) return {};  // another thread met it at the same time
+    if (!broken_.insert(record).second) return {};  // another thread found it at the same time
     count = static_cast<int64_t>(broken_.size());
     any_broken_ = true;
   }
@@ -317,7 +318,7 @@ Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
   return {};
 }
 
-// Until the slot is full or failed. False: nothing has moved for too long.
+// Waits until the slot is full or has failed. False if nothing made progress for wait_max.
 bool Loader::Impl::await(std::unique_lock<std::mutex>& lock, const Slot& slot) {
   while (slot.missing > 0 && !slot.error) {
     const int64_t before = progress_;
@@ -341,7 +342,7 @@ Result<const LoadedBatch*> Loader::Impl::next() {
     return tl::unexpected(*slot.error);
   }
   next_++;
-  // The batch after the limit may begin now; the one after this one is counted as missing until somebody does.
+  // Decoders may now begin one more batch. If none has begun batch next_ yet, all its rows are marked as missing here.
   if (next_ == cursor_.batch && cursor_.begin == 0) prepare(next_);
   lock.unlock();
   work_.notify_all();
@@ -350,7 +351,7 @@ Result<const LoadedBatch*> Loader::Impl::next() {
   return &slot.batch;
 }
 
-// With one slot to spare it would be the one that next() returned last.
+// There are at least two slots, so that this is not the one of the batch that next() returned last.
 const LoadedBatch* Loader::Impl::peek() {
   const std::lock_guard lock(mutex_);
   DT_CHECK(options_.mode == LoaderOptions::Mode::kTraining, "the rows of a validation batch move when it is returned");
@@ -362,7 +363,7 @@ const LoadedBatch* Loader::Impl::peek() {
   return &slot.batch;
 }
 
-// Validation: the rows that count come first.
+// Sets slot.batch. In validation, moves the rows that count to the front.
 void Loader::Impl::close_ranks(Slot& slot) {
   int64_t count = options_.batch_size;
   if (options_.mode == LoaderOptions::Mode::kValidation) {

@@ -22,19 +22,19 @@
 
 namespace dtrain::data {
 
-// Labelled images in a fixed order, read at random. Threads may share it.
+// Labeled images in a fixed order, with random access. Threads may share a data set.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   [[nodiscard]] virtual int64_t size() const = 0;        // records
   [[nodiscard]] virtual const Shape& image() const = 0;  // [c, h, w] of what load writes
-  // Decodes, augments and normalises record `index` into `out` (image() elements, channels first) and returns its
-  // label. The draws come from `random` alone. Code::kData: a broken record, with file, offset and reason.
+  // Decodes, augments and normalizes record `index` into `out` (image() elements, channels first) and returns its
+  // label. All randomness comes from `random`. Code::kData: a broken record, with file, offset and reason.
   virtual Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const = 0;
-  // What load does with the pixels of its images; nullptr: they never were pixels.
+  // What load does with the pixels of its images; nullptr if they never were pixels.
   [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }
-  // As load, with the same draws, but the images as pixels, which normalisation() makes load's numbers of. Only where
-  // there is one.
+  // As load, with the same random numbers, but writes pixels, which normalisation() turns into the numbers that load
+  // writes. Requires that normalisation() is not null.
   struct PixelLabel {
     float label = 0;
     bool mirrored = false;
@@ -51,41 +51,44 @@ struct LoaderOptions {
   // The share in a given epoch, if shares rotate. Its size is that of `share`, which is the first epoch's.
   std::function<Share(int64_t epoch)> share_in = nullptr;
   int64_t batch_size = 1;
-  int64_t batches = 0;  // per epoch; 0: what the share fills. Training: the last ones are filled from the start of the
-                        // same epoch's order. Validation: beyond the share there is only padding
-  int64_t classes = 0;  // labels must lie in [0, classes): else Code::kData at once, naming the record
-  bool pixels = false;  // batches of pixels, of a data set that has a normalisation(); else of numbers
-  FloatAllocator allocate = allocate_floats;  // of the memory in which batches lie
+  int64_t batches = 0;  // per epoch; 0: as many as the share fills. Training: the last ones are filled up from the
+                        // start of the same epoch's order. Validation: beyond the share there is only padding
+  int64_t classes = 0;  // labels must be in [0, classes), else Code::kData at once, naming the record
+  bool pixels = false;  // batches of pixels, if the data set has a normalisation(); else of numbers
+  FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;  // training: a new permutation of the share in every epoch, from (seed, epoch)
   uint64_t seed = 0;
-  int threads = 1;                     // that decode
+  int threads = 1;                     // decoder threads
   int64_t prefetch = 4;                // batches kept ahead
-  int64_t max_bad_records = 100;       // skipped, counted once each however often they come; one more is an error
-  std::chrono::seconds wait_max{600};  // next() gives up when no decoder has got anywhere for that long
+  int64_t max_bad_records = 100;       // skipped, each counted once however often it is met; one more is an error
+  std::chrono::seconds wait_max{600};  // next() fails if no decoder makes progress for this long
 };
 
-// batch_size images.
+// A batch of batch_size images.
 struct LoadedBatch : Batch {
-  int64_t count = 0;    // training: batch_size. Validation: the records that count, the rest is padding
-  uint64_t serial = 0;  // counts the batches that the loader has given out: no two have the same
+  int64_t count = 0;    // training: batch_size. Validation: the number of records; the rest is padding
+  uint64_t serial = 0;  // different for every batch that the loader returns
 };
 
-// One thread calls it; its own threads decode. Equal options give equal batches whatever `threads` is.
+// One thread calls the loader, and the loader's own threads decode. Equal options give equal batches for any number of
+// `threads`.
 //
-// Training: a broken record's place is taken by the next record of the order, which keeps its own place too, so that
-// what a place holds depends on nothing else. Validation: it is left out, and `count` is less.
+// Training: a broken record is replaced by the next record of the order, which also keeps its own place. The contents
+// of a place therefore do not depend on other broken records. Validation: a broken record is left out, and `count` is
+// smaller.
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log);
   ~Loader();
 
-  // Begins `epoch` at batch `first` (resume). Whatever was prefetched of another epoch is dropped.
+  // Begins `epoch` at batch `first` (not 0 when training resumes). Drops batches that were prefetched before.
   void start(int64_t epoch, int64_t first = 0);
-  // The next batch, valid until the next call; nullptr at the end of the epoch. Waits for the decoders. Code::kData:
-  // too many broken records, a label out of range, a share without a record; the epoch is over then.
+  // The next batch, valid until the next call; nullptr at the end of the epoch. Waits for the decoders. After
+  // Code::kData (too many broken records, a label out of range, no readable record in the share) the epoch is over.
   Result<const LoadedBatch*> next();
-  // In training: the batch that the next call of next() will return, if it is there already and start() is not called
-  // before; else nullptr. It stays as it is until that call, and what next() returned last stays valid.
+  // Training only: the batch that the next call of next() will return, provided that start() is not called before;
+  // nullptr if it is not complete yet. It stays unchanged until that call, and the batch that next() returned last
+  // stays valid.
   const LoadedBatch* peek();
   [[nodiscard]] int64_t bad_records() const;  // skipped so far
   [[nodiscard]] int64_t batches() const;      // per epoch

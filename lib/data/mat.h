@@ -1,4 +1,4 @@
-// A picture as OpenCV sees it. Only for what is written with OpenCV.
+// A picture as OpenCV sees it. Included only by sources that use OpenCV.
 #pragma once
 
 #include <opencv2/core.hpp>
@@ -7,7 +7,7 @@
 
 namespace dtrain::data {
 
-// Borrows the pixels, to read or to write.
+// Borrows the pixels, for reading or writing.
 inline cv::Mat view(const Image& image) {
   return {image.height, image.width, CV_8UC(image.channels), const_cast<uint8_t*>(image.pixels.data())};
 }

@@ -12,7 +12,7 @@
 namespace dtrain::data {
 namespace {
 
-// Sums of whole numbers: exact, so the order in which threads add does not matter.
+// Integer sums are exact, so that the order in which threads add does not matter.
 struct Sums {
   explicit Sums(size_t elements) : sum(elements), picture(elements) {}
   std::vector<uint64_t> sum;
@@ -69,7 +69,7 @@ Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, co
 
 Result<> make_mean_image(const std::string& path, const AugmentOptions& cut, std::shared_ptr<const ImageSource> source,
                          int threads, const Log& log) {
-  // Tried before all pictures are read.
+  // Finds out whether the file can be written before all pictures are read.
   if (const Result<AtomicFile> trial = AtomicFile::create(path); !trial) return tl::unexpected(trial.error());
   log.info("Cannot find {}: create mean image, this will take some time...", path);
   DT_TRY(std::vector<float> mean, compute_mean(*augmented(std::move(source), cut), threads, log));

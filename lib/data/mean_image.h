@@ -13,9 +13,10 @@
 
 namespace dtrain::data {
 
-// Reads the file at `path`; makes it first if it is not there: the mean over all pictures of `source`, each cut as
-// `distortion` says, in which nothing is random, and not normalised. The bytes depend on the pictures alone, so workers
-// may do this side by side. Pictures that do not decode are left out. Code::kData if the array's shape is not `image`.
+// Reads the file at `path`. If it does not exist, makes it first: the mean over all pictures of `source`, each cropped
+// as `distortion` says (which must have nothing random) and not normalized. Pictures that do not decode are left out.
+// The bytes depend on the pictures alone, so that several workers may make the file at the same time. Code::kData if
+// the array's shape is not `image`.
 Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& path, const Shape& image,
                                                              const Distortion& distortion,
                                                              std::shared_ptr<const ImageSource> source, int threads,

@@ -35,7 +35,7 @@ std::string join(const std::string& directory, const std::string& name) {
   return directory.empty() ? name : (std::filesystem::path(directory) / name).string();
 }
 
-// A list "a.rec;b.rec": each joined.
+// Joins the directory to each name of a list "a.rec;b.rec".
 std::string join_list(const std::string& directory, const std::string& names) {
   std::string joined;
   for (size_t begin = 0; begin <= names.size();) {
@@ -103,7 +103,7 @@ Result<Located> locate_records(const DataOptions& options, const DataType& type)
   return located;
 }
 
-// The data set of a folder whose type nobody named.
+// Locates the data set in a directory whose type was not given.
 Result<Located> locate_recognised(const DataOptions& options) {
   const std::optional<std::string> name = recognise_data_set(options.data_dir);
   if (!name) {
@@ -115,7 +115,7 @@ Result<Located> locate_recognised(const DataOptions& options) {
   return *name == "mnist" ? locate_mnist(options.data_dir) : locate_records(options, *find_data_type(*name));
 }
 
-// What a name that the user gave stands for: an idx file of images (its labels lie beside it), else record files.
+// The files that a user's name stands for: an idx file of images and the labels beside it, or record files.
 SetFiles named_files(const std::string& directory, const std::string& name, const std::string& index) {
   SetFiles files;
   if (name.empty()) return files;
@@ -156,7 +156,7 @@ Result<Located> locate(const DataOptions& options) {
   return located;
 }
 
-// The record files of a set; none: idx files are.
+// The record files of a set; empty if it consists of idx files.
 Result<std::vector<IndexedFile>> records_of(const SetFiles& files) {
   std::vector<IndexedFile> records;
   if (files.records.empty()) return records;
@@ -182,7 +182,7 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
   return open_records(options, log);
 }
 
-// `values` cut or filled up to one a channel.
+// `values`, cut or filled up with `rest` to one value per channel.
 std::vector<float> per_channel(std::vector<float> values, size_t channels, float rest) {
   values.resize(channels, rest);
   return values;
@@ -220,7 +220,7 @@ Result<> check_options(const DataOptions& options, const Shape& image) {
   return {};
 }
 
-// What training and validation have in common.
+// The options that training and validation have in common.
 AugmentOptions common_augmentation(const DataOptions& options, const Shape& image, bool idx) {
   const auto channels = static_cast<size_t>(image[0]);
   const std::vector<float> usual = idx ? std::vector<float>{0.0f} : std::vector<float>{123.68f, 116.779f, 103.939f};
@@ -231,7 +231,7 @@ AugmentOptions common_augmentation(const DataOptions& options, const Shape& imag
           .scale = options.scale.value_or(idx ? 1.0f / 255.0f : 1.0f)};
 }
 
-// What is cut in the centre, nothing drawn: for validation and the mean image.
+// The central crop, with nothing random: for validation and the mean image.
 Distortion central_crop(int resize, Interpolation interpolation) {
   Distortion distortion;
   distortion.resize = resize;
@@ -255,7 +255,7 @@ std::optional<DataType> find_data_type(const std::string& name) {
 
 namespace {
 
-// The largest label of some records, taken evenly over the file; nothing if there is no record.
+// The largest label of some records, sampled evenly over the file; nullopt if none was found.
 std::optional<float> largest_label(const RecordFile& file) {
   constexpr int64_t kSamples = 256, kWindowBytes = 32 << 10;
   std::optional<float> largest;
@@ -272,7 +272,7 @@ std::optional<float> largest_label(const RecordFile& file) {
   return largest;
 }
 
-// The files of CIFAR's two sets have the same names; their labels tell them apart.
+// CIFAR-10 and CIFAR-100 have files of the same names; their labels tell them apart.
 std::optional<std::string> which_cifar(const std::string& path) {
   const Result<RecordFile> file = RecordFile::open(path);
   const float label = file ? largest_label(*file).value_or(0) : 0;

@@ -59,7 +59,7 @@ Result<std::vector<uint8_t>> encode_again(Bytes file, const PackOptions& options
   return encode_image(image, options.encoding, options.quality);
 }
 
-// The record's payload.
+// Makes the payload of a record.
 Result<std::vector<uint8_t>> make_payload(const ListEntry& entry, const std::string& root, const PackOptions& options) {
   const std::string path = root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
   DT_TRY(const std::string file, read_file(path, kDataBytesMax));
@@ -112,7 +112,7 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
   ThreadPool pool(options.threads, "im2rec");
   Progress progress(static_cast<int64_t>(entries.size()), log);
   PackReport report;
-  // Block after block: encoded side by side, written in order.
+  // One block of images after another: encoded in parallel, written in order.
   constexpr size_t kBlock = 256;
   std::vector<Result<std::vector<uint8_t>>> payloads;
   for (size_t first = 0; first < entries.size(); first += kBlock) {

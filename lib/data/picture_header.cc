@@ -15,7 +15,7 @@ bool has_at(Bytes file, size_t at, std::string_view text) {
   return std::string_view(reinterpret_cast<const char*>(part.data()), part.size()) == text;
 }
 
-// Reads numbers at places of a header. A place behind the file's end reads as 0 and is remembered.
+// Reads numbers at positions of a header. A position behind the end of the file reads as 0, and is remembered.
 class Fields {
  public:
   explicit Fields(Bytes file) : file_(file) {}
@@ -48,14 +48,14 @@ PictureHeader png_header(Fields& fields) {
   return {"PNG", fields.big_u32(20), fields.big_u32(16), static_cast<int>(fields.u8(24))};
 }
 
-// BITMAPCOREHEADER has 12 bytes and 16-bit numbers; in the longer headers the height is below 0 if the top row is
+// BITMAPCOREHEADER has 12 bytes and 16-bit numbers. In the longer headers the height is negative if the top row comes
 // first.
 PictureHeader bmp_header(Fields& fields) {
   if (fields.u32(14) == 12) return {"BMP", fields.u16(20), fields.u16(18)};
   return {"BMP", std::abs(fields.i32(22)), fields.i32(18)};
 }
 
-// RFC 9649: a lossy or a lossless picture, or a canvas whose size libwebp compares with the picture's.
+// RFC 9649: a lossy or a lossless picture, or a canvas, whose size libwebp compares with that of the picture.
 PictureHeader webp_header(Bytes file, Fields& fields) {
   PictureHeader header{"WebP"};
   if (has_at(file, 12, "VP8X")) {
@@ -72,7 +72,7 @@ PictureHeader webp_header(Bytes file, Fields& fields) {
   return header;
 }
 
-// The numbers of a PNM header, with blanks and comments between them; nothing: there is no number there.
+// Reads the numbers of a PNM header, which blanks and comments separate; nullopt if there is no number.
 class PnmNumbers {
  public:
   explicit PnmNumbers(Bytes file) : rest_(file.subspan(2)) {}
@@ -121,7 +121,7 @@ PictureHeader pnm_header(Bytes file) {
   return header;
 }
 
-// The name of a format that OpenCV may know and that is not read here; empty: none of them.
+// The name of a format that OpenCV may read but this file does not; empty if it is none of them.
 std::string_view unread_format(Bytes file) {
   const struct {
     std::string_view name;
@@ -169,7 +169,7 @@ Result<PictureHeader> read_picture_header(Bytes file) {
 
 Result<> check_picture_size(std::string_view format, int64_t height, int64_t width) {
   if (height < 1 || width < 1) return fail(Code::kData, "{}: a picture of {} x {} pixels", format, height, width);
-  // Each edge first: their product may not be a number any more.
+  // Compare each edge first, because the product may overflow.
   if (height <= kPicturePixelsMax && width <= kPicturePixelsMax && height * width <= kPicturePixelsMax) return {};
   return fail(Code::kData, "{}: {} x {} pixels are more than the limit of {}", format, height, width,
               kPicturePixelsMax);

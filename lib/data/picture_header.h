@@ -1,5 +1,5 @@
-// What a picture file says of itself in its first bytes, so that its size is known before a decoder takes memory for
-// it. JPEG is not here: its decoder reads its header itself (jpeg.h).
+// Reads the size of a picture from the first bytes of its file, before a decoder takes memory for it. JPEG is not here,
+// because its decoder reads the header itself (jpeg.h).
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace dtrain::data {
 
-// A larger picture is refused before it is decoded: 8192 x 8192. Decoding takes up to ten bytes a pixel.
+// Larger pictures are refused before they are decoded: 8192 x 8192. Decoding takes up to ten bytes per pixel.
 constexpr int64_t kPicturePixelsMax = int64_t{1} << 26;
 
 struct PictureHeader {
   std::string_view format;  // "PNG", for messages
   int64_t height = 0, width = 0;
-  int bits = 8;  // of a channel
+  int bits = 8;  // per channel
 };
 
-// Of PNG, BMP, WebP and PNM files. Code::kData: the header is cut or makes no sense, or the file is of another format;
-// those whose size cannot be told without decoding them (TIFF, JPEG 2000 and others) are named.
+// Reads the header of a PNG, BMP, WebP or PNM file. Code::kData: the header is cut or invalid, or the file has another
+// format. The error names formats whose size cannot be read without decoding (TIFF, JPEG 2000 and others).
 Result<PictureHeader> read_picture_header(Bytes file);
 
-// Code::kData, naming the size and the limit, if there are no pixels or more than kPicturePixelsMax.
+// Code::kData, with the size and the limit, if there are no pixels or more than kPicturePixelsMax.
 Result<> check_picture_size(std::string_view format, int64_t height, int64_t width);
 
 }  // namespace dtrain::data
