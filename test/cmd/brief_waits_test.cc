@@ -1,4 +1,4 @@
-// How long the OpenMP library lets threads spin, as it says itself when the program starts.
+// How long the OpenMP library lets waiting threads spin, as the library itself prints when the program starts.
 #include <catch2/catch.hpp>
 
 #include "support/process.h"
@@ -7,7 +7,8 @@ namespace dtrain {
 
 namespace {
 
-// What the last start of the program that `arguments` lead to has read from the environment; "" if it said nothing.
+// Runs the program, which may start itself anew, and returns the spin count that the library printed at the last start;
+// "" if it printed none.
 std::string spin_count(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
   arguments.insert(arguments.begin(), DTRAIN_EXE);
   environment.emplace_back("OMP_DISPLAY_ENV=verbose");
@@ -27,12 +28,12 @@ const std::vector<std::string> kUnset = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
 
 TEST_CASE("what computes waits briefly, unless the user says how", "[cmd]") {
   CHECK(spin_count(kBench, kUnset) == "5000");
-  CHECK(spin_count({"ps"}, kUnset) == "300000");  // the library's own: nothing is started anew
+  CHECK(spin_count({"ps"}, kUnset) == "300000");  // the library's default: the program did not start itself anew
   CHECK(spin_count(kBench, {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT=70"}) == "70");
   CHECK(spin_count(kBench, {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT"}) == "0");
 }
 
-// They take a quarter of a second each time that the program starts anew.
+// Starting anew would cost a quarter of a second.
 TEST_CASE("what only prints is not started anew", "[cmd]") {
   const std::vector<std::vector<std::string>> lines = {{"--version"},
                                                        {"--help"},

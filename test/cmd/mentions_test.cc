@@ -1,4 +1,4 @@
-// What messages and help texts tell the user to type: every flag, value and sub-command in them must exist.
+// Every flag, value and subcommand that messages and help texts tell the user to type must exist.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
@@ -33,7 +33,7 @@ std::string help_of(std::vector<std::string> words) {
   return ended.output;
 }
 
-// Sentences of the sources: string literals with a blank in them.
+// The string literals of a source file that contain a blank.
 std::vector<std::string> sentences(const std::filesystem::path& source) {
   const std::string text = *read_file(source);
   std::vector<std::string> all;
@@ -62,7 +62,7 @@ std::vector<std::filesystem::path> sources() {
   for (const char* folder : {"lib", "cmd"}) {
     for (const auto& entry :
          std::filesystem::recursive_directory_iterator(std::string(DTRAIN_SOURCES) + "/" + folder)) {
-      // Those speak to ssh and rsync, which have flags of their own.
+      // lib/launch calls ssh and rsync, which have flags of their own.
       const bool of_others = entry.path().string().find("/launch/") != std::string::npos;
       const std::string type = entry.path().extension();
       if (!of_others && (type == ".cc" || type == ".h")) all.push_back(entry.path());
@@ -89,7 +89,7 @@ TEST_CASE("messages name no flag, value or sub-command that does not exist", "[c
   constexpr const char* kFlag = "(--[a-z][a-z0-9-]*)";
   std::set<std::string> known = matches(help_of({}), kFlag);
   for (const std::vector<std::string>& tool : kTools) known.merge(matches(help_of(tool), kFlag));
-  known.insert({"--help", "--version", "--shm-size"});  // the last one is docker's
+  known.insert({"--help", "--version", "--shm-size"});  // the last one is a flag of docker
   std::set<std::string> not_there;
   for (const job::Row& row : job::training_flags().rows()) {
     for (const std::string& value : row.later) not_there.insert(row.spelling() + " " + value);
@@ -104,7 +104,7 @@ TEST_CASE("messages name no flag, value or sub-command that does not exist", "[c
       INFO(source << ": " << sentence);
       for (const std::string& flag : matches(sentence, kFlag)) {
         INFO(flag);
-        if (!flag.ends_with('-')) CHECK(known.contains(flag));  // "--min-{0}" is made of parts
+        if (!flag.ends_with('-')) CHECK(known.contains(flag));  // "--min-{0}" is completed at run time
         checked++;
       }
       for (const std::string& words : not_there) CHECK(sentence.find(words) == std::string::npos);

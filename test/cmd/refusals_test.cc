@@ -1,4 +1,4 @@
-// What the user does wrong, on the built program: exit code, time, and the words that must appear.
+// Mistakes of the user, with the built program: the exit code, the time, and the words that must appear.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
@@ -20,7 +20,8 @@ struct Refusal {
   std::vector<std::string> environment = {};
 };
 
-// Without the variables of a tracker that may start the tests; in a directory of its own, unless one is given.
+// Runs the program without the variables of a tracker that may have started the tests, and in a directory of its own
+// unless one is given.
 Ended dtrain(std::vector<std::string> arguments, std::vector<std::string> environment = {},
              const std::string& directory = "") {
   const test::TempDir own;
@@ -96,7 +97,8 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
   }
 }
 
-// What once hung, divided by zero or took the memory of the host. Each alone, for it may end the process.
+// Numbers that once made the program hang, divide by zero or use up the host's memory. Each has a process of its own,
+// which it may end.
 TEST_CASE("numbers that nothing can mean are refused at once", "[cmd]") {
   const test::TempDir dir;
   const std::vector<std::vector<std::string>> lines = {{"--batch-size", "4294967296"},
@@ -123,7 +125,7 @@ TEST_CASE("numbers that nothing can mean are refused at once", "[cmd]") {
   CHECK_THAT(epochs.output, Catch::Contains("0.1, 0.05 from 300, 0.025 from 600, 0.0125 from 900, ..."));
 }
 
-// Numbers of the tools' own flags, taken from their --help.
+// The tools' own flags that take numbers, as their --help lists them.
 TEST_CASE("the tools' flags have ranges too", "[cmd]") {
   const test::TempDir dir;
   const std::vector<std::vector<std::string>> tools = {{"im2rec"},      {"data", "synth"}, {"bench", "train"},
@@ -135,7 +137,7 @@ TEST_CASE("the tools' flags have ranges too", "[cmd]") {
     asked.emplace_back("--help");
     const std::string help = dtrain(asked).output;
     for (std::sregex_iterator i(help.begin(), help.end(), line), end; i != end; ++i, flags++) {
-      if ((*i)[1] == "seed") continue;  // any number is one
+      if ((*i)[1] == "seed") continue;  // any number is a valid seed
       std::vector<std::string> arguments = tool;
       arguments.push_back("--" + (*i)[1].str() + "=9223372036854775807");
       const Ended ended = dtrain(arguments, {}, dir.path());
@@ -231,7 +233,7 @@ TEST_CASE("parse-log reads the workers' logs of a run directory", "[cmd]") {
   CHECK_THAT(ended.output, Catch::Contains(" 1\t0.500000"));
 }
 
-// A cause of failure that holds such a path was lost where it was written down.
+// An error message with such a path was once lost when it was written to a file.
 TEST_CASE("a path that is not UTF-8 is shown, and the code is that of its failure", "[cmd]") {
   const test::TempDir dir;
   for (const char* workers : {"1", "2"}) {
@@ -243,7 +245,7 @@ TEST_CASE("a path that is not UTF-8 is shown, and the code is that of its failur
   }
 }
 
-// Training refuses such a batch before it starts, and so does what measures it.
+// Training refuses such a batch before it starts, and `dtrain bench train` does too.
 TEST_CASE("a batch that this machine cannot hold is refused at once", "[cmd]") {
   const std::vector<std::vector<std::string>> lines = {{"bench", "train"},
                                                        {"bench", "train", "--phase", "inference"},
@@ -317,7 +319,7 @@ TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
         "weights are updated on each of 2 devices, all of its weights, in its own memory\n");
   CHECK(updates({"--gpus", "0,1", "--kv-store", "allreduce", "-n", "4", "-s", "0"}) ==
         "weights are updated on each of 2 devices, all of its weights, in the host's memory\n");
-  CHECK(dry.output.find("--dry-run") == std::string::npos);  // the commands are those that would run
+  CHECK(dry.output.find("--dry-run") == std::string::npos);  // prints the commands that would run
   CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
 }
 

@@ -1,4 +1,4 @@
-// The run scripts: what each would run, and whose flags win.
+// The run scripts: what each script would run, and that flags given to it override its own.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -38,7 +38,7 @@ bool runs_on_hosts(const std::string& script) {
   return script != "reproduce" && !script.starts_with("train_") && !script.ends_with("_mnist_lenet.sh");
 }
 
-// A folder to call scripts from: 40 hosts, and the shares of the two scripts that have 12 and 10 workers.
+// A folder to call scripts from. It has a host file of 40 hosts, and data_sharding files for 12 and for 10 workers.
 class Folder {
  public:
   Folder() {
@@ -63,7 +63,8 @@ class Folder {
                              .environment = {"DTRAIN=" + program, "DMLC_ROLE", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER"}});
   }
 
-  // What the script would run, with files for what it does not say itself, and an interface that every host has.
+  // The output of the script's dry run, with the files that it does not bring itself and an interface that every host
+  // has.
   [[nodiscard]] std::string dry(const std::string& script, std::vector<std::string> flags = {}) const {
     flags.insert(flags.end(), {"--cpus", "1", "--dry-run"});
     if (runs_on_hosts(script)) flags.insert(flags.end(), {"-i", "lo"});
@@ -81,7 +82,7 @@ class Folder {
   test::TempDir dir_;
 };
 
-// The rest of the line that begins so.
+// The rest of the first line that starts with `beginning`.
 std::string line_after(const std::string& text, const std::string& beginning) {
   const size_t at = ("\n" + text).find("\n" + beginning);
   INFO(beginning << " in\n" << text);
@@ -100,7 +101,7 @@ std::string golden_lines(const std::string& script, const std::string& output) {
 
 }  // namespace
 
-// The whole table is kept beside the test and read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 writes it anew.
+// The expected table is scripts.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
 TEST_CASE("each script runs the network, numbers and rates that it documents", "[scripts]") {
   const Folder folder;
   std::string table;
@@ -141,13 +142,13 @@ TEST_CASE("the scripts' networks have the published numbers of parameters", "[sc
     CHECK_THAT(table, Contains(line));
     for (size_t at = table.find(line); at != std::string::npos; at = table.find(line, at + 1)) lines++;
   }
-  CHECK(lines == run_scripts().size() + kPublishedRuns);  // there are no other networks
+  CHECK(lines == run_scripts().size() + kPublishedRuns);  // no script has a network outside the list
 }
 
 TEST_CASE("the first row's rates are 0.1, 0.094 and 0.08836", "[scripts]") {
   const std::string output = Folder().dry("gsp_cifar10_inception_small.sh", {"--num-epochs", "3"});
   CHECK(line_after(output, "learning rate by epoch: ") == "0.1, 0.094 from 1, 0.08836 from 2; 3 epochs");
-  CHECK_THAT(output, Contains("1     worker     10.0.0.14"));  // behind the 12 servers
+  CHECK_THAT(output, Contains("1     worker     10.0.0.14"));  // comes after the 12 servers
   CHECK_THAT(output, Contains("-i eth1") && Contains("share of worker 11: 0.916666667 to 1"));
 }
 
@@ -165,7 +166,7 @@ TEST_CASE("flags given to a script win, and its hosts stay out of a local job", 
   CHECK(line_after(companion, "learning rate by epoch: ") == "0.05, 0.005 from 4, 0.0005 from 8; 10 epochs");
 }
 
-// As on the machine on which a user looks at a script before taking it to the cluster.
+// A user may try a script on another machine before taking it to the cluster.
 TEST_CASE("--dry-run in an empty folder says what is missing and goes on", "[scripts]") {
   const test::TempDir empty;
   const auto dry = [&](const std::string& script, std::vector<std::string> flags = {}) {
@@ -195,7 +196,7 @@ TEST_CASE("--dry-run in an empty folder says what is missing and goes on", "[scr
   CHECK(std::distance(std::filesystem::directory_iterator(empty.path()), {}) == 1);
 }
 
-// Whatever number of workers was measured.
+// The number of workers is that of the plan's files.
 TEST_CASE("gsp_mnist_lenet.sh takes the workers for which a plan was written", "[scripts]") {
   const Folder folder;
   const std::string three[] = {"#0 #2\n#1\n", "# shares\n0 0.3\n0.3 0.5\n\n0.5 1\n"};

@@ -12,7 +12,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-// True as soon as `holds` does; false after 5 s.
+// Waits until `holds` returns true; returns false after 5 s.
 bool soon(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (!holds()) {
@@ -39,7 +39,7 @@ TEST_CASE("TERM, USR1, INT and HUP ask to stop, USR2 for the waits", "[cmd]") {
   CHECK_FALSE(thread.signals().stop);
 }
 
-// nohup ignores it, so that a process outlives the terminal it was started from.
+// nohup ignores SIGHUP so that a process outlives its terminal.
 TEST_CASE("a hangup that is ignored stays so", "[cmd]") {
   std::signal(SIGHUP, SIG_IGN);
   {
@@ -52,7 +52,7 @@ TEST_CASE("a hangup that is ignored stays so", "[cmd]") {
   std::signal(SIGHUP, SIG_DFL);
 }
 
-// In a child: it is killed. INT is ignored there at first, as in the background of a shell.
+// Runs in a child process, because it is killed. SIGINT is ignored at first, as in a shell's background jobs.
 TEST_CASE("a second INT ends the process at once", "[cmd]") {
   const pid_t child = fork();
   if (child == 0) {

@@ -19,7 +19,7 @@ struct Run {
   std::vector<std::string> lines;
 };
 
-// Small arrays, this process's threads as peers.
+// Runs the benchmark on small arrays. The peers are threads of this process.
 Run run(BenchKvOptions options) {
   const dtrain::test::TempDir dir;
   must(write_file_atomic(dir.path("shapes"),
@@ -35,7 +35,7 @@ Run run(BenchKvOptions options) {
 
 }  // namespace
 
-// Every store makes the weights that the same updates make on one array, and prints MXNet's line.
+// With every store the weights are those that the same updates make on one array, and MXNet's line is printed.
 TEST_CASE("bench kv measures what the stores of one process do", "[tools]") {
   for (const char* store : {"local", "device", "nccl", "nccl_allreduce", "allreduce"}) {
     for (const char* optimizer : {"none", "sgd"}) {

@@ -1,4 +1,4 @@
-// im2rec, data index and data synth, from their options to the files they leave.
+// im2rec, data index and data synth: from their options to the files that they write.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -21,7 +21,7 @@ using dtrain::test::must;
 
 namespace {
 
-// Two classes of small JPEGs: cat/0.jpg ..., dog/0.jpg ...
+// Writes two classes of small JPEG files: cat/0.jpg, ..., dog/0.jpg, ...
 void write_folder(const std::string& root, int per_class) {
   for (const char* name : {"cat", "dog"}) {
     std::filesystem::create_directories(root + "/" + name);
@@ -64,7 +64,7 @@ TEST_CASE("im2rec packs folders straight into a data directory", "[tools][data]"
   const data::DataSets sets = open_directory(dir.path("set"));
   CHECK(sets.train->size() == 10);
   CHECK(sets.validation->size() == 4);
-  // The list keeps the order of im2rec.py: 4 0 5 9 ... of the walk, of which 0 to 4 are cats.
+  // The list has the order of im2rec.py: 4 0 5 9 ... in the order of the folder walk, in which 0 to 4 are cats.
   CHECK(must(read_file(dir.path("set/train.lst")))
             .starts_with("4\t0.000000\tcat/4.jpg\n0\t0.000000\tcat/0.jpg\n5\t1.000000\tdog/0.jpg\n"));
 }
@@ -179,7 +179,7 @@ struct Examples {
   [[nodiscard]] std::span<const float> row(size_t i) const { return std::span(data).subspan(i * width, width); }
 };
 
-// Multinomial logistic regression by plain gradient descent on single examples.
+// Multinomial logistic regression, trained by plain gradient descent on single examples.
 class LinearClassifier {
  public:
   LinearClassifier(size_t classes, size_t width) : width_(width), weights_(classes * width), bias_(classes) {}
@@ -234,8 +234,8 @@ double best_linear_accuracy(const Examples& train, const Examples& test) {
 
 }  // namespace
 
-// The best test accuracy over epochs and rates, which favours the classifier. That it can learn at all is shown on a
-// set that is linear: the same pictures, each with its label's number in one pixel.
+// Takes the best test accuracy over epochs and learning rates, which favors the classifier. That it can learn at all is
+// shown on a linear set: the same pictures, each with its label's number in one pixel.
 TEST_CASE("a linear classifier stays below 70 % on what data synth draws", "[tools][data]") {
   const test::TempDir dir;
   must(synthesize({.out = dir.path()}, Log::silent()));

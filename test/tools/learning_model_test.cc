@@ -14,7 +14,7 @@ using dtrain::test::must;
 
 namespace {
 
-// 60 pictures of 6 pixels in 3 classes, some pixels 0.
+// 60 pictures of 6 pixels in 3 classes. Some pixels are 0.
 LearningData small_data() {
   LearningData data;
   data.features = 6;
@@ -47,7 +47,7 @@ std::vector<double> losses_of(const LearningData& data, const sync::Setting& job
   return losses;
 }
 
-// The same in plain loops and double, for one worker that draws its batches as the model does.
+// The same training in plain loops with doubles, for one worker that draws the same batches as the model.
 double plain_loss(const LearningData& data, const LearningSetting& setting, int steps) {
   std::vector<std::vector<double>> w(3, std::vector<double>(7, 0));
   const auto probabilities = [&](int64_t i) {
@@ -110,11 +110,12 @@ TEST_CASE("parts of the weights on several servers change nothing", "[tools]") {
 TEST_CASE("bsp averages, and stale groups count less", "[tools]") {
   const LearningData data = small_data();
   const LearningSetting setting = {.batch_size = 8, .learning_rate = 0.5};
-  // Four workers' updates are as long as one worker's, with less noise; as gsp with one group they are the same bits.
+  // The averaged updates of four workers are as long as one worker's, with less noise. GSP with one group gives the
+  // same bits.
   const std::vector<double> four = losses_of(data, job_of(sync::bsp(4)), setting);
   CHECK(four.size() == 31);
   CHECK(losses_of(data, job_of(sync::gsp({0, 0, 0, 0})), setting) == four);
-  // Four times as many updates of full length would be four times as far; 1/Y takes that back.
+  // Four times as many updates of full length would go four times as far; dividing by the staleness undoes that.
   const std::vector<double> own_groups = losses_of(data, job_of(sync::gsp({0, 1, 2, 3})), setting);
   const std::vector<double> asp = losses_of(data, job_of(sync::asp(4)), setting);
   CHECK(own_groups[10] == Approx(four[10]).epsilon(0.05));
@@ -156,7 +157,7 @@ TEST_CASE("digits are learnt as they are known to be", "[tools]") {
   CHECK(data.count() == 60000);
   sync::Setting job = job_of(sync::bsp(2));
   job.steps = 200;
-  // Softmax regression on MNIST by SGD: about 0.35 after some 25,000 pictures at this rate.
+  // Softmax regression on MNIST by SGD reaches a loss of about 0.35 after some 25,000 pictures at this rate.
   const std::vector<double> losses = losses_of(data, job, {.batch_size = 64, .learning_rate = 0.5});
   CHECK(losses.back() < 0.42);
   CHECK(losses.back() > 0.28);

@@ -66,7 +66,8 @@ TEST_CASE("epochs come in the order in which they appear", "[tools]") {
         "10\t0.400000\t0.400000\t2.0\n");
 }
 
-// What must not match, and lines that try to confuse: not numbers, numbers out of range, a very long line.
+// Text that must not match, and lines that could confuse the parser: words for numbers, numbers out of range, a very
+// long line.
 TEST_CASE("only whole expressions match", "[tools]") {
   const std::string noise =
       "Epoch[0] Batch [20]\tSpeed: 10.00 samples/sec\tTrain-accuracy=0.9\n"
@@ -84,7 +85,7 @@ TEST_CASE("only whole expressions match", "[tools]") {
             ->ends_with(" 1\t0.500000\tnan\tnan\n"));
 }
 
-// Without care each "Epoch[" looks through all of the line's '=': 100,000 x 100,000 steps.
+// A naive parser would search all '=' of the line for each "Epoch[": 100,000 x 100,000 steps.
 TEST_CASE("a line of many beginnings and many values takes no longer than its length", "[tools]") {
   std::string line;
   for (int i = 0; i < 100'000; i++) line += "Epoch[0] Train-accuracy=";

@@ -55,8 +55,8 @@ TEST_CASE("a plan says what it expects, as the simulator has it", "[tools][plan]
   job.places = places({"a", "b", "c", "d"});
   const Plan plan = must(make_plan(job, {}));
   const double gain = plan.epoch_s("bsp") / plan.epoch_s("gsp");
-  CHECK(gain == Approx(2.5).epsilon(0.06));  // three and a third fast workers instead of four slow ones
-  // 250 steps of 500 ms, of which 200 were simulated.
+  CHECK(gain == Approx(2.5).epsilon(0.06));  // 3 1/3 fast workers instead of 4 slow ones
+  // An epoch has 250 steps of 500 ms; 200 of them are simulated.
   CHECK(plan.epoch_s("bsp") == Approx(125).epsilon(0.05));
   CHECK(plan.expectation() == fmt::format("expected: GSP {:.2f} times as fast as BSP an epoch (simulated: {:.2f} s "
                                           "instead of {:.2f} s)",

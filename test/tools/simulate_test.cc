@@ -40,7 +40,8 @@ TEST_CASE("simulate compares the schemes", "[tools]") {
   for (const SchemeResult& scheme : result.schemes) names.push_back(scheme.name);
   CHECK(names == std::vector<std::string>{"bsp", "bsp backup 1", "asp", "ssp lead 2", "gsp 2 groups"});
   CHECK(result.all_finished());
-  // The slow worker does 40 steps of 30 ms where others wait for it; without it there are four thirds of 40 rounds.
+  // Where others wait for the slow worker, the job takes its 40 steps of 30 ms. Without it, the other three workers
+  // need 4/3 of 40 rounds.
   CHECK(outcome_of(result, "bsp").seconds == Approx(1.2).epsilon(0.05));
   CHECK(outcome_of(result, "ssp").seconds == Approx(1.2).epsilon(0.05));
   CHECK(outcome_of(result, "bsp backup").seconds == Approx(0.54).epsilon(0.1));
@@ -134,7 +135,7 @@ TEST_CASE("simulate refuses what does not go together", "[tools]") {
   CHECK_THAT(error_of({.inject = inject}), Contains("only workers are killed here"));
 }
 
-// A slow worker costs BSP time and ASP staleness, and GSP less of either.
+// A slow worker costs time under BSP and causes staleness under ASP. GSP has less of both.
 TEST_CASE("simulate tells how long a loss takes", "[tools]") {
   const SimulateResult result =
       run({.steps = 40, .speeds = "10x3,40", .bytes = 1000, .loss = 0.6, .batch_size = 16, .lr = 0.1});

@@ -13,7 +13,7 @@ using dtrain::test::must;
 using dtrain::test::TempDir;
 
 TEST_CASE("speeds are read from the logs of every version", "[tools][plan]") {
-  // 0.7 to 0.9: a line for each metric. The first window has the warm-up.
+  // MXNet 0.7 to 0.9 print one line per metric. The first window includes the warm-up.
   const std::string legacy =
       "INFO:root:start\n"
       "2016-05-12 10:11:12,345 Node[0] Epoch[0] Batch [50]\tSpeed: 1.00 samples/sec\tTrain-accuracy=0.1\n"
@@ -26,7 +26,7 @@ TEST_CASE("speeds are read from the logs of every version", "[tools][plan]") {
       "2016-05-12 10:11:14,345 Node[server 0] Speed: 7 samples/sec\n";
   CHECK(must(speeds_in_log(legacy, "log", 2)) == std::vector<double>{95, 40});
   CHECK(must(speeds_in_log(legacy, "log", 0)) == std::vector<double>{95, 40});
-  // As a launcher shows it.
+  // As a launcher prints it.
   const std::string now =
       "[worker 1 host] 2026-01-01 10:00:05,001 Node[1] Epoch[0] Batch [0-20]\tSpeed: 5.00 samples/sec\taccuracy=0.1\n"
       "[worker 1 host] 2026-01-01 10:00:05,001 Node[1] Epoch[0] Batch [20-40]\tSpeed: 12.50 samples/sec\taccuracy=0.1\n"

@@ -21,7 +21,7 @@ std::string log_of(job::LogFormat format) {
   return run.log_text();
 }
 
-// The numbers of the row of `epoch`, printed from 1 on.
+// The numbers in the table's row of `epoch`; the table numbers epochs from 1.
 std::vector<double> row_of(const std::string& table, int64_t epoch) {
   std::istringstream lines(table);
   std::string line;
@@ -32,7 +32,7 @@ std::vector<double> row_of(const std::string& table, int64_t epoch) {
   return values;
 }
 
-// The value that the log's line has behind `name`, of epoch 2.
+// The value after `name` in the log's line of epoch 2.
 double logged(const std::string& log, const std::string& name) {
   const size_t at = log.find("Epoch[2] " + name + "=");
   REQUIRE(at != std::string::npos);
