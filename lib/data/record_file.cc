@@ -46,14 +46,14 @@ Result<> RecordFile::read_at(int64_t offset, std::span<uint8_t> out) const {
   return {};
 }
 
-// A record while it is read: the file's bytes from `offset` on lie in `buffer`.
+// A record that is being read: `buffer` contains the file's bytes from `offset` on.
 struct RecordFile::Reading {
   const RecordFile& file;
   int64_t offset;
   std::vector<uint8_t>& buffer;
   int64_t have = 0;
 
-  // Makes the first `bytes` bytes available.
+  // Reads until `buffer` has at least `bytes` bytes.
   Result<> need(int64_t bytes) {
     if (bytes <= have) return {};
     if (bytes > file.size_ - offset) return broken("it runs beyond the end of the file");
@@ -72,16 +72,15 @@ struct RecordFile::Reading {
 };
 
 Result<Bytes> RecordFile::read(int64_t offset, int64_t end, std::vector<uint8_t>& buffer) const {
-  // An index may leave records out; then `end` is far away, and only the record itself shall be read.
+  // An index may leave records out. `end` is then far away, and only the record itself should be read.
   constexpr int64_t kReadAheadMax = 1 << 20;
   Reading reading{*this, offset, buffer};
   DT_TRY_VOID(reading.need(std::clamp(std::min(end, size_) - offset, PartHeader::kBytes, kReadAheadMax)));
   PartHeader part = reading.header(0);
   if (!part.begins_record()) return reading.broken("no record begins here");
   DT_TRY_VOID(reading.need(PartHeader::kBytes + part.length));
-  int64_t begin = 0;  // of the part, in the buffer
-  int64_t filled =
-      PartHeader::kBytes + part.length;  // the payload so far ends here, in front of the parts not yet taken
+  int64_t begin = 0;                                  // where the part begins in the buffer
+  int64_t filled = PartHeader::kBytes + part.length;  // where the payload joined so far ends
   while (part.flag == 1 || part.flag == 2) {
     begin += part.padded_bytes();
     DT_TRY_VOID(reading.need(begin + PartHeader::kBytes));
@@ -109,7 +108,7 @@ Result<> check_is_record_file(const RecordFile& file) {
 
 namespace {
 
-// Walks forward over a file through a window, so that small records cost no system call each.
+// Walks forward over a file through a window, so that small records do not cost a system call each.
 class Walker {
  public:
   Walker(const RecordFile& file, const ScanProgress& progress) : file_(file), progress_(progress) {}
@@ -140,8 +139,8 @@ class Walker {
     return file_.read_at(begin_, window_);
   }
 
-  // After a broken place the walk begins again behind the record's start. A file can be made so that each start leads
-  // through the same parts once more; a file that a writer made and a disk damaged needs far less than this.
+  // After a broken place the walk resumes behind the start of the record. A malicious file can make each start lead
+  // through the same parts again. A file that was written properly and then damaged needs far less than this budget.
   Result<> spend(int64_t bytes, int64_t at) {
     budget_ -= bytes;
     if (budget_ >= 0) return {};
@@ -153,12 +152,12 @@ class Walker {
   const ScanProgress& progress_;
   std::vector<uint8_t> window_;
   int64_t begin_ = 0, end_ = 0;
-  int64_t budget_ = 8 * file_.size() + (int64_t{256} << 20);  // bytes still to be looked at
+  int64_t budget_ = 8 * file_.size() + (int64_t{256} << 20);  // bytes that may still be examined
 };
 
 struct Step {
-  int64_t end = 0;               // sound: where the next record should begin
-  const char* reason = nullptr;  // broken: why
+  int64_t end = 0;               // if the record is sound: where the next one should begin
+  const char* reason = nullptr;  // if it is broken: why
 };
 
 Result<Step> walk_record(Walker& walker, int64_t at, int64_t file_bytes) {
@@ -182,7 +181,7 @@ Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& prog
   RecordScan scan;
   Walker walker(file, progress);
   int64_t at = 0;
-  int64_t sound = -1;  // where the record that ends at `at` begins
+  int64_t sound = -1;  // where the sound record that ends at `at` begins; -1: none does
   while (at < file.size()) {
     DT_TRY(const Step step, walk_record(walker, at, file.size()));
     if (step.reason == nullptr) {
@@ -190,7 +189,7 @@ Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& prog
       sound = std::exchange(at, step.end);
       continue;
     }
-    // A writer leaves no magic inside a record: if one begins inside the record before, that one's length was false.
+    // A writer leaves no magic inside a record. If one begins inside the record before, that record's length was wrong.
     DT_TRY(const int64_t next, walker.next_start((sound < 0 ? at : sound) + 4));
     if (next < at) {
       scan.offsets.pop_back();

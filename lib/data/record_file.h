@@ -1,4 +1,4 @@
-// RecordIO files: read at random by many threads, and scanned. Their indexes: record_index.h.
+// RecordIO files: random reads by many threads, and scans. Their indexes are in record_index.h.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace dtrain::data {
 
-// An open record file. Threads may share it; each brings its own buffer. What the file says is not trusted.
+// An open record file. Threads may share it, each with its own buffer. The contents of the file are not trusted.
 class RecordFile {
  public:
   static Result<RecordFile> open(std::string path);
@@ -19,10 +19,10 @@ class RecordFile {
   RecordFile& operator=(RecordFile&&) = delete;
   ~RecordFile();
 
-  // The payload of the record that begins at `offset`, in `buffer` (which only grows). `end` says where the next record
-  // begins if that is known: one read then does. Code::kData with file, offset and reason.
+  // Returns the payload of the record that begins at `offset`. It is a view into `buffer`, which only grows. `end`:
+  // where the next record begins, if known, so that a single read is enough. Code::kData with file, offset and reason.
   Result<Bytes> read(int64_t offset, int64_t end, std::vector<uint8_t>& buffer) const;
-  // Fills `out` from `offset` on; Code::kData if the file ends before.
+  // Fills `out` with the bytes from `offset` on; Code::kData if the file ends earlier.
   Result<> read_at(int64_t offset, std::span<uint8_t> out) const;
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int64_t size() const { return size_; }
@@ -36,11 +36,11 @@ class RecordFile {
   int64_t size_ = 0;
 };
 
-// Code::kData if the file is plainly something else: a text, a picture, empty. One that does not begin with a record
+// Code::kData if the file is clearly something else: a text, a picture, empty. A file that does not begin with a record
 // may still be a damaged record file.
 Result<> check_is_record_file(const RecordFile& file);
 
-// What a walk over all parts of a file found.
+// The result of a scan over all parts of a file.
 struct RecordScan {
   struct Broken {
     int64_t offset = 0;
@@ -50,9 +50,9 @@ struct RecordScan {
   std::vector<Broken>
       broken;  // places where a record should begin or end and does not; the walk goes on at the next start
 };
-// Called again and again while a file is scanned, with the offset that the scan has reached. Its error ends the scan.
+// Called repeatedly during a scan, with the offset that it has reached. An error from it ends the scan.
 using ScanProgress = std::function<Result<>(int64_t offset)>;
-// Takes time in proportion to the file's size. Code::kData: too damaged for that.
+// Finds all records of the file, in time proportional to its size. Code::kData: the file is too damaged for that.
 Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& progress = nullptr);
 
 }  // namespace dtrain::data

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-// The second of two fields between blanks; npos rules as of string_view::substr.
+// The second of two fields separated by blanks.
 std::string_view second_field(std::string_view line) {
   const size_t key_end = line.find_first_of(kBlanks, line.find_first_not_of(kBlanks));
   if (key_end == std::string_view::npos) return {};
@@ -89,7 +89,7 @@ double megabytes(int64_t bytes) {
   return static_cast<double>(bytes) / 1e6;
 }
 
-// Calls `progress`, and logs every ten seconds how far a scan is.
+// Calls `progress`, and logs every ten seconds how far the scan is.
 ScanProgress with_log(const RecordFile& file, const Log& log, const ScanProgress& progress) {
   return [&file, log, progress, next = Clock::now() + kLogInterval](int64_t offset) mutable -> Result<> {
     if (Clock::now() >= next) {
@@ -114,8 +114,8 @@ Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, 
     write_index_beside(file, scan, log);
     return std::move(scan.offsets);
   }
-  // Not written: a file that lists broken places is no use to other readers, and one that does not would hide them from
-  // the next run's count.
+  // The index is not written: with the broken places in it, it would be useless to other readers; without them, the
+  // next run would not count them.
   log.warn("{}: {} records, {} broken places, the first at offset {}: {}", file.path(), scan.offsets.size(),
            scan.broken.size(), scan.broken.front().offset, scan.broken.front().reason);
   for (const RecordScan::Broken& broken : scan.broken) scan.offsets.push_back(broken.offset);
@@ -129,9 +129,9 @@ Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::s
   return make_index(file, log);
 }
 
-// ---- Packed: the file's size and the headers of its first and last record (8 bytes each), then the distances between
-// offsets, in words of 4 bytes, as base-128 numbers: 7 bits a byte, the lowest first, the highest bit set but in the
-// last.
+// ---- Packed offsets: the file's size and the headers of its first and last record (8 bytes each), then the distances
+// between offsets, in units of 4 bytes, as base-128 numbers: 7 bits per byte, the lowest first, with the highest bit
+// set in all bytes but the last.
 namespace {
 
 constexpr size_t kFileMarkBytes = 24;
@@ -149,7 +149,7 @@ void append_varint(uint64_t value, std::string& out) {
   out += static_cast<char>(value);
 }
 
-// Takes a number of at most nine bytes away from the front of `bytes`; nothing if there is none.
+// Removes a number of at most nine bytes from the front of `bytes` and returns it; nullopt if there is none.
 std::optional<uint64_t> take_varint(std::string_view& bytes) {
   uint64_t value = 0;
   for (size_t i = 0; i < std::min<size_t>(bytes.size(), 9); i++) {

@@ -1,5 +1,5 @@
-// Where the records of a file begin: `.idx` files (a line "key TAB offset" a record), made by a scan where there is
-// none, and handed from one process of a job to the others.
+// Where the records of a file begin. An index is an `.idx` file with one line "key TAB offset" per record. If there is
+// none it is made by a scan, and one process of a job can pass it to the others.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,42 @@
 
 namespace dtrain::data {
 
-// The keys are of no use to a reader.
+// An entry of an index. Readers do not use the key.
 struct IndexEntry {
   uint64_t key = 0;
   int64_t offset = 0;
 };
 std::string index_text(const std::vector<IndexEntry>& entries);
-// The offsets, ascending. Code::kNotFound; kData if a line is not an entry or no record can begin where it says.
+// Returns the offsets, ascending. `file_bytes` is the size of the record file. Code::kNotFound; kData if a line is not
+// an entry, or no record can begin at its offset.
 Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_bytes);
 
-// "train.idx" for "train.rec"
+// "train.idx" for "train.rec".
 std::string index_path(const std::string& record_path);
 
-// A record file and the index that the user names for it; empty: the one beside it.
+// A record file, and the index that the user names for it; empty: the index beside it.
 struct IndexedFile {
   std::string path;
   std::string index;
 };
-// Whether there is no index and it has to be made. An index that the user names is never made.
+// Whether there is no index, so that one must be made. An index that the user names is never made.
 bool lacks_index(const IndexedFile& file);
 
-// Scans the file and logs, now and then, how far it is. The offsets are written to the index beside the file if that
-// can be done and nothing was broken. Broken places are among the offsets, so that whoever reads them counts them.
+// Scans the file and logs its progress every ten seconds. Writes the offsets to the index beside the file, if that is
+// possible and nothing was broken. Broken places are among the offsets, so that readers count them.
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress = nullptr);
 
-// The offsets of `file`'s records: from the index at `index` or beside the file; where there is none, make_index.
+// The offsets of `file`'s records: from the index at `index`, or the one beside the file, or else by make_index.
 Result<std::vector<int64_t>> record_offsets(const RecordFile& file, const std::string& index, const Log& log);
 
-// By path: offsets that another process has found.
+// Offsets that another process has found, by path.
 using KnownOffsets = std::map<std::string, std::vector<int64_t>>;
 
-// The offsets as bytes for another process, which may have a copy of the file: about three bytes a record. They say by
-// which file they were made.
+// Packs the offsets for another process, which may have a copy of the file: about three bytes per record. They include
+// a mark of the file from which they were made.
 Result<std::string> pack_offsets(const RecordFile& file, const std::vector<int64_t>& offsets);
-// Back. Code::kData: `file` is not the same one, by its size and by the headers of the first and the last record; or
-// the bytes are damaged.
+// Unpacks the offsets. Code::kData: `file` is a different one, judged by its size and the headers of its first and last
+// record; or the bytes are damaged.
 Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_view packed);
 
 }  // namespace dtrain::data

@@ -12,16 +12,16 @@
 namespace dtrain::data {
 
 struct RecordSourceOptions {
-  std::vector<std::string> paths;  // numbered through in this order
-  std::string index;               // for a single path: its index file; empty: beside it, or made (record_index.h)
-  int channels = 3;                // to decode to
-  KnownOffsets known = {};         // for these no index is read or made
+  std::vector<std::string> paths;  // their records are numbered in this order
+  std::string index;        // of a single path: its index file; empty: the one beside it, or made (record_index.h)
+  int channels = 3;         // of the decoded pictures
+  KnownOffsets known = {};  // of these files no index is read or made
 };
-// Code::kNotFound if a file is not there; kData if there is no record at all.
+// Code::kNotFound if a file does not exist; kData if there are no records.
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log);
 
-// The files that a user's name for a data set means: one file, several joined by ';', or all .rec of a directory by
-// name.
+// The files that a user's name for a data set stands for: one file, several separated by ';', or all .rec files of a
+// directory, by name.
 Result<std::vector<std::string>> list_record_files(const std::string& name);
 
 }  // namespace dtrain::data

@@ -27,7 +27,8 @@ Result<> RecordWriter::flush() {
 
 Result<> RecordWriter::commit() {
   DT_TRY_VOID(flush());
-  // A record file is never seen beside the index of the one before it: without one it is indexed by a scan.
+  // Removes the old index first, so that the new record file is never seen beside it. A file without an index is
+  // indexed by a scan.
   std::error_code absent;
   std::filesystem::remove(index_path(path_), absent);
   DT_TRY_VOID(file_.commit());

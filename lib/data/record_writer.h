@@ -1,4 +1,4 @@
-// Writes a record file and its index: both whole, or neither.
+// Writes a record file and its index.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace dtrain::data {
 
 class RecordWriter {
  public:
-  // Files appear at commit(); what was there before stays until then.
+  // The files appear at commit(). Until then the old ones stay.
   static Result<RecordWriter> create(std::string path);
 
   Result<> append(uint64_t key, Bytes payload);
@@ -26,7 +26,7 @@ class RecordWriter {
   std::string path_;
   AtomicFile file_;
   std::vector<IndexEntry> entries_;
-  std::vector<uint8_t> pending_;  // not yet written
+  std::vector<uint8_t> pending_;  // bytes not written yet
   int64_t written_ = 0;
 };
 

@@ -31,13 +31,13 @@ struct PartHeader {
   [[nodiscard]] bool continues_record() const { return magic == kRecordMagic && flag >= 2 && flag <= 3; }
   [[nodiscard]] int64_t padded_bytes() const { return kBytes + (length + 3) / 4 * 4; }
 };
-PartHeader parse_part_header(Bytes word_pair);  // of at least 8 bytes
+PartHeader parse_part_header(Bytes word_pair);  // at least 8 bytes
 
-// Appends the record that holds `payload`. Code::kData if it is too long for a part (2^29 bytes).
+// Appends a record with this payload. Code::kData if the payload is too long for a part (2^29 bytes).
 Result<> append_record(std::vector<uint8_t>& out, Bytes payload);
 
-// The first position p >= from, a multiple of 4, where a record begins in `bytes`, whose own begin is such a multiple;
-// bytes.size() if there is none.
+// The first position p >= `from`, a multiple of 4, at which a record begins in `bytes`; bytes.size() if there is none.
+// `bytes` must begin at a multiple of 4 in the file.
 int64_t find_record_start(Bytes bytes, int64_t from);
 
 inline uint32_t load_u32(const uint8_t* p) {

@@ -23,7 +23,7 @@ tl::unexpected<Error> no_number(std::string_view text) {
   return fail(Code::kUsage, "'{}' is not a number from 0 to 1", text);
 }
 
-// The power of ten behind an e, 0 without one; the text loses it.
+// Removes the exponent from the end of `text` and returns it: 0 if there is none, nullopt if it is invalid.
 std::optional<int> take_exponent(std::string_view& text) {
   const size_t e = text.find_first_of("eE");
   if (e == std::string_view::npos) return 0;
@@ -46,7 +46,7 @@ Result<Fraction> parse_line(const WordLine& line) {
   return fraction;
 }
 
-// Whether one share ends where the next one begins; false: there is a gap, which is allowed.
+// Whether one share ends where the next one begins. False if there is an allowed gap between them.
 Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_gaps) {
   const double gap = next.value() - end.value();
   if (gap < -kSameBorder) return fail(Code::kUsage, "{} overlaps what ends at {}", next.value(), end.value());
@@ -55,7 +55,7 @@ Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_
               next.value());
 }
 
-// One share after the others; the last one of all has `one` behind it.
+// Appends one share. `one` is the border at 1, and is given only for the last share.
 Result<> append_share(Fraction share, const Decimal* one, bool allow_gaps, std::vector<Fraction>& shares) {
   const Decimal end = shares.empty() ? Decimal() : shares.back().end;
   DT_TRY(const bool begins_there, is_same_border(end, share.begin, allow_gaps));
@@ -81,7 +81,7 @@ Result<Decimal> Decimal::parse(std::string_view text) {
   if (!exponent || before.size() + behind.size() == 0 || digits.size() > kDigitsMax || !only_digits(before + behind)) {
     return no_number(text);
   }
-  for (int i = 0; i < *exponent; i++) {  // the point goes to the right
+  for (int i = 0; i < *exponent; i++) {  // move the point to the right
     before += behind.empty() ? '0' : behind.front();
     behind.erase(0, behind.empty() ? 0 : 1);
   }
@@ -98,7 +98,7 @@ Result<Decimal> Decimal::parse(std::string_view text) {
   return number;
 }
 
-// By hand, from the last digit to the first; the carry stays below n.
+// Long multiplication, from the last digit to the first; the carry stays below n.
 int64_t Decimal::times(int64_t n) const {
   int64_t carry = 0, first_digit = 0;
   for (auto digit = fraction_.rbegin(); digit != fraction_.rend(); ++digit) {
@@ -144,7 +144,7 @@ std::vector<Share> shares_of(const std::vector<Fraction>& fractions, int64_t rec
 }
 
 std::string format_sharding_file(const std::vector<Share>& shares, int64_t records) {
-  // 15 digits: a border of fewer than 1e14 records is off by less than half a record.
+  // 15 digits: for fewer than 1e14 records a border is off by less than half a record.
   const auto fraction = [&](int64_t border) {
     std::string text = fmt::format("{:.15f}", static_cast<double>(border) / static_cast<double>(records));
     text.erase(text.find_last_not_of('0') + 1);

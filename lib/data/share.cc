@@ -9,7 +9,7 @@ namespace dtrain::data {
 
 Share equal_share(int64_t records, int64_t rank, int64_t workers) {
   DT_CHECK(workers > 0 && rank >= 0 && rank < workers, "rank {} of {}", rank, workers);
-  // round(N j / W), half away from 0, in whole numbers
+  // round(N j / W), half away from 0, in integers
   const auto border = [&](int64_t j) { return (2 * records * j + workers) / (2 * workers); };
   return {border(rank), border(rank + 1)};
 }
@@ -28,7 +28,8 @@ std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& s
   for (const double speed : speeds) {
     DT_CHECK(speed > 0 && std::isfinite(all), "the speed {} among speeds of {} together", speed, all);
     sum += speed;
-    // The sums are added up in one order, so that the last one is `all` and its border the number of records.
+    // All sums are added in the same order, so that the last one equals `all` and the last border is the number of
+    // records.
     const int64_t end = std::llround(static_cast<double>(records) * sum / all);
     shares.push_back({begin, end});
     begin = end;

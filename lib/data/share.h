@@ -15,11 +15,12 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-// Border j is round(N j / W), in whole numbers.
+// Equal shares: border j is round(N j / W), computed in integers, for N records and W workers.
 Share equal_share(int64_t records, int64_t rank, int64_t workers);
 std::vector<Share> equal_shares(int64_t records, int64_t workers);  // by rank
 
-// In proportion to the workers' speeds m, which are above 0: border j is round(N (m_1 + ... + m_j) / C), C their sum.
+// Shares in proportion to the workers' speeds m, which are above 0: border j is round(N (m_1 + ... + m_j) / C), where C
+// is the sum of all speeds.
 std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& speeds);
 
 // Shares that cover all records, after `turn` rotations: they are laid end to end in the order of ranks as before, but

@@ -11,12 +11,13 @@ struct SyntheticOptions {
   Shape image;  // [c, h, w]
   int64_t classes = 10;
   int64_t batch_size = 128;
-  int64_t batches = 1;  // per epoch of this worker
+  int64_t batches = 1;  // per epoch
   uint64_t seed = 0;
-  int64_t rank = 0;  // other ranks draw other data
+  int64_t rank = 0;  // each rank draws other data
 };
-// batch_size * batches records. The first batch is drawn at once, U(-1, 1) with labels from 0 .. classes - 1; all
-// others repeat it, so that without shuffling every batch is the same and only the copy costs time.
+// Makes a data set of batch_size * batches records. The first batch is drawn at once, images from U(-1, 1) and labels
+// from 0 .. classes - 1. All other batches repeat it, so that without shuffling every batch is the same and costs only
+// the copy.
 std::shared_ptr<const Dataset> synthetic(const SyntheticOptions& options);
 
 }  // namespace dtrain::data
