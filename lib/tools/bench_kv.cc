@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kBaselineChunk = 4 << 20;
 constexpr int kBaselineWindow = 8;
 
-// The same the usual way: the gradients out, the weights back.
+// The baseline: sends the gradients and receives the weights by unary calls.
 class Baseline {
  public:
   Baseline(const KvPlan& plan, uint16_t port)
@@ -52,7 +52,7 @@ class Bench {
     result_.processes = options.processes && is_single_threaded();
   }
 
-  // The last one first: a process is a copy that also has the pipes to those before it, and holds them open.
+  // Ends the last peer first: each forked process also has the pipes of the peers before it, and keeps them open.
   ~Bench() {
     worker_.reset();
     while (!peers_.empty()) peers_.pop_back();
@@ -75,7 +75,7 @@ class Bench {
   }
 
  private:
-  // Servers first: whoever comes later knows their ports.
+  // Starts the servers first, because the workers need their ports.
   Result<> start_peers() {
     for (uint32_t server = 0; server < options_.servers; server++) {
       DT_TRY(const uint16_t port, add(serve_slices(plan_, server)), "starting server {} of the bench", server);
@@ -95,7 +95,7 @@ class Bench {
     return started.number;
   }
 
-  // In turns, so that what else the machine does meets both. Batch 0 warms up.
+  // Measures both in turns, so that other load on the machine affects both. Batch 0 warms up.
   Result<> measure(int64_t batch, Baseline& baseline) {
     DT_TRY(const double seconds, timed([&] { return worker_->exchange(static_cast<uint64_t>(batch)); }));
     DT_TRY(const double update_seconds, baseline.exchange(rpc::BaselineClient::Method::kUpdate));

@@ -62,7 +62,7 @@ class DeviceBench {
   }
 
   Result<double> measure(int64_t batch) {
-    for (size_t d = 0; d < arrays_.size(); d++) {  // a store leaves sums in them
+    for (size_t d = 0; d < arrays_.size(); d++) {  // the store leaves sums in the gradients
       std::ranges::copy(gradients_[d], arrays_[d]->view().all_gradients.begin());
     }
     DT_TRY(const double seconds,
@@ -77,7 +77,8 @@ class DeviceBench {
     return seconds;
   }
 
-  // Buckets [begin, end): gradients of all devices, the last bucket first; then their new weights.
+  // Exchanges the buckets [begin, end): sends the gradients of all devices, the last bucket first, then waits for the
+  // new weights.
   Result<> exchange(size_t begin, size_t end, uint64_t step) {
     for (size_t bucket = end; bucket-- > begin;) {
       for (size_t d = 0; d < arrays_.size(); d++) {
@@ -95,10 +96,10 @@ class DeviceBench {
   const std::function<void(std::string_view)>& line_;
   BenchKvResult result_;
   std::vector<std::unique_ptr<KvArrays>> arrays_;  // by device
-  std::vector<std::vector<float>> gradients_;      // as they were drawn
+  std::vector<std::vector<float>> gradients_;      // as drawn, by device
   std::unique_ptr<KvReference> reference_;
   Waits waits_;
-  std::unique_ptr<kvstore::DeviceStore> store_;  // ends before what its threads use
+  std::unique_ptr<kvstore::DeviceStore> store_;  // destroyed before what its threads use
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `bench kv` with a store of one process: each CPU device has the arrays, and the store joins them.
+// `bench kv` with a store of one process: each CPU device has the arrays, and the store connects the devices.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace dtrain::tools {
 
-// Exchanges of the small key that are timed.
+// The number of timed exchanges of the small key.
 inline constexpr uint64_t kSmallRounds = 300;
 
 Result<BenchKvResult> bench_devices(const BenchKvOptions& options, const KvPlan& plan,

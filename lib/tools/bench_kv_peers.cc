@@ -53,7 +53,7 @@ Result<PipeEnds> make_pipe() {
   return PipeEnds{Fd(ends[0]), Fd(ends[1])};
 }
 
-// The child ends when the pipe to it is closed, also by this process's death.
+// The child ends when the pipe to it is closed, which also happens if this process dies.
 class Process final : public KvPeer {
  public:
   Process(pid_t pid, Fd life) : pid_(pid), life_(std::make_unique<Fd>(std::move(life))) {}
@@ -67,7 +67,7 @@ class Process final : public KvPeer {
   std::unique_ptr<Fd> life_;
 };
 
-// What the copy does instead of returning into its caller.
+// Runs in the forked child, which must not return to its caller.
 [[noreturn]] void run_child(const KvWork& work, int life, int news) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto ready = [news](uint16_t number) { (void)!write(news, &number, sizeof(number)); };
@@ -129,7 +129,7 @@ class Thread final : public KvPeer {
 class Worker final : public KvWorker {
  public:
   Worker(const KvPlan& plan, uint32_t worker) : plan_(plan), arrays_(plan, worker), rank_(worker) {}
-  ~Worker() override { pipes_.reset(); }  // before the store and the memory
+  ~Worker() override { pipes_.reset(); }  // destroyed before the store and the memory
 
   Result<> begin(const std::vector<uint16_t>& ports) {
     kvstore::DistStoreOptions options;
@@ -139,7 +139,7 @@ class Worker final : public KvWorker {
     options.bucket_begin = plan_.bucket_begin;
     options.rule = plan_.rule;
     options.wait_limit_s = kWaitLimitSeconds;
-    options.checksums = false;  // as on one host in training
+    options.checksums = false;  // as training does on one host
     DT_TRY(store_, kvstore::DistStore::create(std::move(options), waits_));
     rpc::DataClientOptions client;
     for (const uint16_t port : ports) client.servers.push_back(fmt::format("127.0.0.1:{}", port));

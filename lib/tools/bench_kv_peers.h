@@ -1,4 +1,4 @@
-// The other ends of `bench kv`: servers, further workers, and the baseline's.
+// The peers of `bench kv`: servers, further workers, and the baseline's server.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,14 @@
 
 namespace dtrain::tools {
 
-// Something that runs beside this thread and ends with this value.
+// A peer that runs beside this thread. Destroying it stops it.
 class KvPeer {
  public:
   virtual ~KvPeer() = default;
 };
 
-// Runs until `stopped` returns, which it does when the KvPeer goes; `ready` hands this side one number, once.
+// The work of a peer. It runs until `stopped` returns, which is when the KvPeer is destroyed. It calls `ready` once,
+// with a number for this side.
 using KvWork =
     std::function<Result<>(const std::function<void(uint16_t)>& ready, const std::function<void()>& stopped)>;
 
@@ -25,31 +26,33 @@ struct KvStarted {
   std::unique_ptr<KvPeer> peer;
   uint16_t number = 0;
 };
-// As a process of its own (which must happen before this one has threads: fork copies only one) or as a thread. Returns
-// when `ready` was called. Code::kStartup: it ended before.
+// Starts a peer as a process or as a thread, and returns when the peer has called `ready`. A process must be started
+// before this process has other threads, because fork copies only one. Code::kStartup: the peer ended before it was
+// ready.
 Result<KvStarted> start_peer(bool process, KvWork work);
 
-// This process can still be copied.
+// Whether this process can still be forked.
 bool is_single_threaded();
 
-// A server: listens, hands out its port, serves the plan's slices of its rank.
+// A server: listens, reports its port, and serves the slices of the plan that belong to its rank.
 KvWork serve_slices(const KvPlan& plan, uint32_t server);
-// The server of rpc/baseline.h, for all of the plan's bytes.
+// The server of rpc/baseline.h, for all bytes of the plan.
 KvWork serve_baseline(const KvPlan& plan);
 
-// A worker's store with its pipes.
+// A worker's store with its connections to the servers.
 class KvWorker {
  public:
   static Result<std::unique_ptr<KvWorker>> connect(const KvPlan& plan, uint32_t worker,
                                                    const std::vector<uint16_t>& server_ports);
   virtual ~KvWorker() = default;
-  // Gradients of `step` out, last bucket first; new weights back, first bucket first. Without the small bucket.
+  // Sends the gradients of `step`, the last bucket first, and receives the new weights, the first bucket first; all
+  // buckets but the small one.
   virtual Result<> exchange(uint64_t step) = 0;
   virtual Result<> exchange_small(uint64_t step) = 0;
   [[nodiscard]] virtual const ParameterView& view() const = 0;
 };
 
-// A further worker: `batches` and `small` exchanges.
+// A further worker, which makes `batches` exchanges and `small` exchanges of the small key.
 KvWork work_along(const KvPlan& plan, uint32_t worker, std::vector<uint16_t> server_ports, uint64_t batches,
                   uint64_t small);
 

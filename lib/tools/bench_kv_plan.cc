@@ -39,7 +39,7 @@ Result<> read_shapes(const std::string& path, const std::string& text, KvPlan& p
   return {};
 }
 
-// The network's learned arrays, with the classes and the images that it is made for.
+// The network's learned arrays, for the number of classes and the image shape that it is made for.
 Result<> network_shapes(const std::string& network, KvPlan& plan) {
   const std::string data_type(job::data_set_of_network(network));
   const graph::ModelOptions model{.network = network,

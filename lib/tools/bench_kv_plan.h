@@ -1,4 +1,4 @@
-// What `bench kv` moves: arrays, and where each goes. All its processes make the same.
+// What `bench kv` exchanges: arrays, and the server of each slice. All its processes make the same plan.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace dtrain::tools {
 
 struct KvPlan {
-  std::vector<std::string> names;  // the last one is the small key, alone in the last bucket
+  std::vector<std::string> names;  // the last is the small key, alone in the last bucket
   std::vector<Shape> shapes;
   std::vector<size_t> bucket_begin;
   std::vector<kvstore::Slice> placement;
@@ -23,10 +23,10 @@ struct KvPlan {
 
   [[nodiscard]] size_t small_bucket() const { return bucket_begin.size() - 1; }
   [[nodiscard]] size_t arrays() const { return names.size() - 1; }  // without the small key
-  [[nodiscard]] uint64_t bytes() const;                             // the same
+  [[nodiscard]] uint64_t bytes() const;                             // without the small key
 };
 
-// Code::kUsage: no such network or file, or a line of it that is none.
+// Code::kUsage: no such network or file, or an invalid line in the file.
 Result<KvPlan> make_kv_plan(const BenchKvOptions& options);
 
 // One worker's weights (zero at first) and gradients (random, by worker).
@@ -39,12 +39,12 @@ class KvArrays {
   ParameterMemory memory_;
 };
 
-// What the weights must be: the same updates without servers.
+// The expected weights: the same updates, made without servers.
 class KvReference {
  public:
   KvReference(const KvPlan& plan, uint32_t workers);
   void update();
-  // sum |got - expected| / sum |expected| over all arrays but the small one.
+  // sum |got - expected| / sum |expected| over all arrays except the small key.
   [[nodiscard]] double error(const ParameterView& got) const;
 
  private:

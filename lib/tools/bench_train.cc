@@ -25,9 +25,9 @@ using Clock = std::chrono::steady_clock;
 using exec::cpu::CpuExecutor;
 
 constexpr uint64_t kSeed = 1;
-constexpr int kRounds = 3;  // in which batches and the bound take turns, so that both see the same noise of the machine
+constexpr int kRounds = 3;  // batches and bound take turns, so that both see the same noise of the machine
 
-// Random images and labels, as many as a batch.
+// Random images and labels for one batch.
 struct Data {
   std::vector<float> images, labels;
 };
@@ -41,7 +41,7 @@ Data random_data(int64_t batch, const Shape& image, int64_t classes) {
   return data;
 }
 
-// One compiled network and its data, run batch by batch.
+// A compiled network and its data, run batch by batch.
 class Bench {
  public:
   Bench(const BenchTrainOptions& options, graph::Graph graph, exec::Options compiled,

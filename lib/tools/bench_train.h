@@ -1,5 +1,5 @@
-// `dtrain bench train`: how many samples a second this machine trains, or classifies, with random data in memory; and
-// beside it what oneDNN's primitives alone would allow.
+// `dtrain bench train`: measures how many samples per second this machine trains or classifies with random data in
+// memory, and, on request, the bound that oneDNN's primitives set.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace dtrain::tools {
 struct BenchTrainOptions {
   std::string network = "lenet";
   int64_t batch_size = 64;
-  Shape image;              // [c, h, w]; empty: what the network is usually fed with
+  Shape image;              // [c, h, w]; empty: the network's usual image shape
   int64_t num_classes = 0;  // 0: 10, or 1000 for images of 224 pixels
   enum class Phase { kTraining, kInference };
   Phase phase = Phase::kTraining;
@@ -22,8 +22,8 @@ struct BenchTrainOptions {
   int64_t num_warmup_batches = 10;
   int threads = 1;
   bool winograd = true;
-  bool bound = false;    // training: measure exec/cpu/bound.h's sums too, in turns with the batches
-  bool profile = false;  // fill BenchTrainResult::profile: costs two readings of the clock for each primitive
+  bool bound = false;    // training only: also measure the sums of exec/cpu/bound.h, in turns with the batches
+  bool profile = false;  // fill BenchTrainResult::profile; reads the clock twice per primitive
 };
 
 struct BenchTrainResult {
@@ -38,14 +38,14 @@ struct BenchTrainResult {
   struct Bound {
     double direct = 0, best = 0;
   };
-  std::optional<Bound> bound;  // samples/s, if all primitives ran alone and warm
-  std::string profile;         // where the time goes, a line a step
+  std::optional<Bound> bound;  // samples/s if all primitives ran alone, with warm caches
+  std::string profile;         // where the time goes, one line per step
 
   [[nodiscard]] std::string json() const;  // one line
-  [[nodiscard]] std::string text() const;  // for people
+  [[nodiscard]] std::string text() const;  // human-readable
 };
 
-// A training step is forward, backward and the update by sgd with momentum. Code::kUsage for an unknown network, or a
+// A training step is forward, backward and an SGD update with momentum. Code::kUsage for an unknown network, or for a
 // bound of anything but training.
 Result<BenchTrainResult> bench_train(const BenchTrainOptions& options);
 

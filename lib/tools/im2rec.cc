@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kListSuffix = ".lst";
 
-// All PREFIX*.lst, by name.
+// All PREFIX*.lst, sorted by name.
 std::vector<std::string> find_lists(const std::string& prefix) {
   const fs::path path(prefix);
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -38,7 +38,7 @@ std::vector<data::ListEntry> in_order(std::vector<data::ListEntry> entries, bool
   return shuffled;
 }
 
-// Makes PREFIX.lst from what `root` holds.
+// Makes PREFIX.lst from the images in `root`.
 Result<std::string> make_list(const std::string& prefix, const std::string& root, const Im2recOptions& options,
                               const Log& log) {
   DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions));
@@ -120,7 +120,7 @@ Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options) {
     DT_TRY(options.pack.threads, parse_int(key, value));
   } else if (key == "resize") {
     DT_TRY(const int edge, parse_int(key, value));
-    options.pack.resize = std::max(edge, 0);  // im2rec.cc says -1 for off
+    options.pack.resize = std::max(edge, 0);  // MXNet's im2rec uses -1 for off
   } else {
     return fail(Code::kUsage,
                 "'{}': known are color, resize, center_crop, quality, encoding, unchanged, pack_label and num_thread, "

@@ -13,16 +13,16 @@
 namespace dtrain::tools {
 
 struct Im2recOptions {
-  bool list = false;       // make the list only
-  bool recursive = false;  // a label for every directory below ROOT; else the images of ROOT itself, label 0
-  bool shuffle = true;     // the list, in im2rec.py's order
+  bool list = false;       // only make the list
+  bool recursive = false;  // one label per directory below ROOT; else only the images of ROOT itself, with label 0
+  bool shuffle = true;     // shuffle the list in im2rec.py's order
   std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
   data::PackOptions pack;
 };
 
-// Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. Where there is none
-// (or with options.list) `root` is listed into PREFIX.lst first. Code::kNotFound if no image is there; kData if a list
-// gives no record.
+// Packs every list whose path begins with `prefix` and ends in .lst: X.lst becomes X.rec and X.idx. If there is no
+// list, or options.list is set, first lists `root` into PREFIX.lst. Code::kNotFound if there is no image; kData if a
+// list gives no record.
 Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const Im2recOptions& options,
                        const Log& log);
 
@@ -30,8 +30,8 @@ Result<> im2rec_prefix(const std::string& prefix, const std::string& root, const
 Result<> im2rec_list(const std::string& list, const std::string& root, const std::string& out,
                      const Im2recOptions& options, const Log& log);
 
-// Sets what "resize=256" says: color, resize, center_crop, quality, encoding, unchanged, pack_label, num_thread.
-// Code::kUsage for other keys and for values that are no numbers.
+// Applies an argument such as "resize=256". The keys are color, resize, center_crop, quality, encoding, unchanged,
+// pack_label and num_thread. Code::kUsage for other keys, and for values that are not numbers.
 Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options);
 
 }  // namespace dtrain::tools

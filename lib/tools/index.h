@@ -7,7 +7,7 @@
 
 namespace dtrain::tools {
 
-// Writes FILE.idx with the sound records, numbered from 0; broken places are reported. Code::kNotFound; kData if no
+// Writes FILE.idx with the sound records, numbered from 0, and reports broken places. Code::kNotFound; kData if no
 // record is sound.
 Result<> index_records(const std::string& path, const Log& log);
 

@@ -15,7 +15,7 @@ constexpr int64_t kMeasured = 1000;               // pictures
 constexpr kvstore::StalenessWeight kInverse{.rule = kvstore::StalenessWeight::Rule::kPower, .value = 1};
 constexpr uint64_t kMeasureStream = ~uint64_t{0};
 
-// Ten patterns of blurred spots, and noise that is as strong.
+// Ten patterns of blurred spots under noise of the same strength.
 LearningData drawn_data() {
   constexpr int64_t kSize = 28, kClasses = 10, kCount = 4000;
   LearningData data;
@@ -45,7 +45,7 @@ LearningData drawn_data() {
   return data;
 }
 
-// So that one learning rate fits all sets.
+// Scales the values to at most 1, so that one learning rate suits all sets.
 void scale_to_one(std::vector<float>& values) {
   float largest = 0;
   for (const float value : values) largest = std::max(largest, std::abs(value));
@@ -129,7 +129,7 @@ void LearningModel::on_take(uint32_t server, sync::Worker worker, uint64_t numbe
   const auto answer = std::find_if(sent.begin(), sent.end(), [&](const auto& s) { return s.first == number; });
   DT_CHECK(answer != sent.end(), "answer {} to worker {} was never sent", number, worker);
   servers_[server].taken[worker] = answer->second;
-  sent.erase(sent.begin(), answer + 1);  // what was sent before it was lost or comes too late
+  sent.erase(sent.begin(), answer + 1);  // earlier answers were lost, or will arrive too late
 }
 
 void LearningModel::on_begin(double /*ms*/, sync::Worker worker, sync::Step step) {
@@ -185,7 +185,7 @@ void LearningModel::apply(Server& server, const sync::Apply& apply) {
   server.applied += sum.gradients;
   const double weight = kvstore::weight_of(weight_, apply.staleness);
   const auto scale = static_cast<float>(setting_.learning_rate * weight / sum.gradients);
-  // Who has been given the old ones still reads them.
+  // Workers that were given the old weights still read them.
   if (server.weights.use_count() > 1) server.weights = std::make_shared<std::vector<float>>(*server.weights);
   for (size_t i = 0; i < sum.values.size(); i++) (*server.weights)[i] -= scale * sum.values[i];
 }

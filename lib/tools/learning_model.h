@@ -1,9 +1,10 @@
-// What a simulated job learns: softmax regression on pictures, so that "time to a loss" can be compared between
+// What a simulated job learns: softmax regression on pictures, so that the time to a given loss can be compared between
 // schemes.
 //
-// It watches a simulation and does what the machines say with real numbers: a worker's step is the gradient of its own
-// batch at the weights that it took, each server holds a part of the weights, sums a group's gradients and applies
-// them. So staleness costs here what it costs in a job, though of a convex problem.
+// The model observes a simulation and does with real numbers what the state machines decide. A worker's step is the
+// gradient of its own batch at the weights that it received. Each server holds a part of the weights, sums the
+// gradients of a group and applies them. Staleness therefore costs here what it costs in a job, although of a convex
+// problem.
 #pragma once
 
 #include <cstdint>
@@ -28,20 +29,21 @@ struct LearningData {
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(labels.size()); }
   [[nodiscard]] const float* picture(int64_t i) const { return pictures.data() + i * features; }
 };
-// The training set in `data_dir`, as training reads it; at most 256 MiB of it. Empty: ten classes of 28 x 28 pixels
-// that are drawn, each with a pattern of its own under noise. Errors as data::open_dataset's.
+// The training set in `data_dir`, read as for training, but at most 256 MiB of it. If `data_dir` is empty: synthetic
+// pictures of 28 x 28 pixels in ten classes, each with its own pattern under noise. Fails as data::open_dataset does.
 Result<LearningData> learning_data(const std::string& data_dir);
 
 struct LearningSetting {
-  int64_t batch_size = 64;     // of a worker's step, drawn with replacement
+  int64_t batch_size = 64;     // per worker and step, drawn with replacement
   double learning_rate = 0.1;  // of an update
-  double loss = 0;             // the goal
+  double loss = 0;             // the loss to reach
   uint64_t seed = 1;
 };
 
 class LearningModel final : public sync::Observer {
  public:
-  // `simulation` says who takes part and in how many parts the weights are. Both outlive the model.
+  // `simulation` says which workers take part and how many servers share the weights. `data` and `simulation` must
+  // outlive the model.
   LearningModel(const LearningData& data, const LearningSetting& setting, const sync::Setting& simulation);
 
   void on_event(double ms, uint32_t server, const sync::Machine& machine, const sync::Event& event,
@@ -49,14 +51,14 @@ class LearningModel final : public sync::Observer {
   void on_take(uint32_t server, sync::Worker worker, uint64_t number) override;
   void on_begin(double ms, sync::Worker worker, sync::Step step) override;
 
-  // Mean cross entropy of 1000 pictures of the set, whenever each server has applied as many gradients more as there
-  // are workers.
+  // The mean cross entropy of 1000 pictures of the set. Measured each time every server has applied as many further
+  // gradients as there are workers.
   struct Point {
     double seconds = 0;
     double loss = 0;
   };
   [[nodiscard]] const std::vector<Point>& curve() const { return curve_; }
-  // When the loss was at the goal first.
+  // The time at which the loss first reached the goal.
   [[nodiscard]] std::optional<double> reached_s() const;
 
  private:
@@ -66,12 +68,12 @@ class LearningModel final : public sync::Observer {
     uint32_t gradients = 0;
   };
   struct Server {
-    size_t first = 0;      // its part of the weights
+    size_t first = 0;      // the index of its first weight
     uint64_t applied = 0;  // gradients
     std::shared_ptr<std::vector<float>> weights;
     std::vector<Sum> sums;                                        // by group
     std::vector<Weights> kept;                                    // by group
-    std::vector<std::vector<std::pair<uint64_t, Weights>>> sent;  // by worker: answers that were not taken yet
+    std::vector<std::vector<std::pair<uint64_t, Weights>>> sent;  // by worker: answers that it has not taken yet
     std::vector<Weights> taken;                                   // by worker
   };
 
@@ -83,10 +85,10 @@ class LearningModel final : public sync::Observer {
 
   const LearningData& data_;
   const LearningSetting setting_;
-  const kvstore::StalenessWeight weight_;  // of an update: GSP's default, or none
-  const size_t stride_;                    // weights of a feature: one a class. The last feature is the bias, always 1
+  const kvstore::StalenessWeight weight_;  // of updates: GSP's default, or none
+  const size_t stride_;                    // weights per feature, one per class. The last feature is always 1: the bias
   std::vector<Server> servers_;
-  std::vector<std::vector<float>> gradients_;  // by worker, of its last step
+  std::vector<std::vector<float>> gradients_;  // by worker: the gradient of its last step
   std::vector<float> scratch_;                 // all weights
   std::vector<int64_t> measured_;              // pictures
   std::vector<Point> curve_;

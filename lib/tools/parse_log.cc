@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kEpoch = "Epoch[";
 constexpr std::string_view kDigits = "0123456789";
 
-// What one line says about one epoch.
+// What one line says about an epoch.
 struct Match {
   int64_t epoch;
   double value;
@@ -25,10 +25,11 @@ struct Column {
   std::string title;
 };
 
-// The last '=' of a line with a digit or point behind it: the expression's second ".*" takes all it can.
+// The last '=' of a line that a digit or point follows. It is the one that the expression matches, because its second
+// ".*" is greedy.
 struct LastValue {
   size_t at = 0;                // of the '='
-  std::optional<double> value;  // nothing: "1.2.3", "." are no numbers
+  std::optional<double> value;  // nullopt if the text is not a number: "1.2.3", "."
 };
 
 std::optional<LastValue> last_value(std::string_view line) {
@@ -58,7 +59,8 @@ std::optional<int64_t> epoch_at(std::string_view line, size_t at, std::string_vi
   return epoch;
 }
 
-// A regular expression would do; std::regex recurses by the length of the line, which the file decides.
+// Written by hand because std::regex recurses to a depth that depends on the length of the line, which the file
+// decides.
 std::optional<Match> match_line(std::string_view line, std::string_view prefix) {
   const std::optional<LastValue> last = last_value(line);
   if (!last || !last->value) return std::nullopt;
@@ -97,7 +99,7 @@ class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // The first expression that matches takes the line.
+  // Each line counts for the first expression that matches it.
   void add(std::string_view line) {
     for (size_t i = 0; i < columns_.size(); i++) {
       const std::optional<Match> match = match_line(line, columns_[i].prefix);
@@ -158,7 +160,7 @@ Result<std::string> parse_log(std::string_view log, LogFamily family, const Pars
 }
 
 Result<std::string> parse_log(std::string_view log, const ParseLogOptions& options) {
-  // Times alone match both; only where a metric is named as asked for is the newer family meant.
+  // Lines with times match both families. The newer one is meant only if a metric is named as it was asked for.
   const bool newer =
       std::any_of(options.metric_names.begin(), options.metric_names.end(), [&](const std::string& name) {
         return log.find("] Train-" + name) != std::string_view::npos ||

@@ -1,4 +1,4 @@
-// `dtrain parse-log`: a training log as a table of epochs, as MXNet's tools/parse_log.py makes it.
+// `dtrain parse-log`: turns a training log into a table of epochs, as MXNet's tools/parse_log.py does.
 #pragma once
 
 #include <string>
@@ -15,18 +15,17 @@ struct ParseLogOptions {
   std::vector<std::string> metric_names = {"accuracy"};
 };
 
-// Which of the tool's two families of expressions.
+// Which version's expressions are used; the tool has two families of them.
 enum class LogFamily {
-  kUpTo11,  // 0.7 to 1.1: every metric of a set goes into one column
-  kFrom12,  // 1.2 and later: a column for each metric name
+  kUpTo11,  // 0.7 to 1.1: all metrics of a set share one column
+  kFrom12,  // 1.2 and later: one column per metric name
 };
 
-// One row an epoch (printed from 1 on), in order of first appearance. Values of an epoch and column are averaged over
-// all lines that match, also of several nodes; "nan" where there is none. Lines may hold anything. Code::kData: no line
-// matches.
+// One row per epoch (printed from 1 on), in order of first appearance. A value is the mean over all matching lines,
+// also of several nodes, and "nan" if there is none. Lines may contain anything. Code::kData: no line matches.
 Result<std::string> parse_log(std::string_view log, LogFamily family, const ParseLogOptions& options);
 
-// The newer family; the older one for a log in which that finds nothing.
+// Uses the newer family if the log names one of the metrics as it expects, else the older one.
 Result<std::string> parse_log(std::string_view log, const ParseLogOptions& options);
 
 }  // namespace dtrain::tools

@@ -15,12 +15,12 @@
 namespace dtrain::tools {
 namespace {
 
-constexpr int64_t kStepsMax = 200;           // simulated
-constexpr int64_t kMessagesMax = 4'000'000;  // simulated of a scheme, about
+constexpr int64_t kStepsMax = 200;           // of the simulation
+constexpr int64_t kMessagesMax = 4'000'000;  // roughly, of the simulation of one scheme
 constexpr int64_t kStepsMin = 5;
 constexpr int64_t kPartitionsShown = 10;
 
-// Steps of each worker in an epoch of BSP, which all workers end after the same number of steps.
+// The steps of each worker in an epoch of BSP, which is the same number for all workers.
 int64_t steps_of_epoch(const PlannedJob& job) {
   const auto workers = std::ssize(job.speeds);
   const int64_t samples = job.epoch_samples > 0 ? job.epoch_samples : job.records;

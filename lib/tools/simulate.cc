@@ -16,10 +16,10 @@ namespace dtrain::tools {
 namespace {
 
 constexpr int64_t kWorkersMax = 65536;
-// Virtual time ends after 584 years.
-constexpr double kMsMax = 1e7;                   // of a step, a latency
-constexpr double kRoundMsMax = 1e8;              // of all workers' bytes
-constexpr int64_t kLinesMax = int64_t{1} << 24;  // of workers to servers: about a gigabyte
+// Virtual time overflows after 584 years; these limits keep it far below.
+constexpr double kMsMax = 1e7;                   // limit of a step and of a latency
+constexpr double kRoundMsMax = 1e8;              // limit of the time that all workers' bytes take
+constexpr int64_t kLinesMax = int64_t{1} << 24;  // connections between workers and servers: about a gigabyte of memory
 
 // "A" or "AxB", "A:B".
 template <class First>
@@ -65,7 +65,7 @@ Result<std::vector<sync::Setting::Join>> parse_joins(const std::string& text) {
   return joins;
 }
 
-// The speeds of all workers; those that come later are as fast as the last one unless they are listed too.
+// The speeds of all workers. Workers that join later are as fast as the last one, unless they are listed too.
 Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t joiners) {
   std::vector<double> step_ms;
   if (!options.speeds.empty()) {
@@ -85,7 +85,7 @@ Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t jo
   return step_ms;
 }
 
-// A host that stands in the file is one more worker, in order; else workers are named by rank.
+// Each host in the file stands for one more worker, in order; the remaining workers have no host and are named by rank.
 std::vector<job::WorkerPlace> places_of(std::string_view text, size_t workers) {
   std::vector<job::WorkerPlace> places(workers);
   size_t next = 0;
@@ -134,7 +134,7 @@ Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
   return {};
 }
 
-// All workers' gradients and weights through one server.
+// The time that all workers' gradients and weights take through one server.
 double round_ms(const sync::Setting& setting) {
   if (setting.network.gbit_per_s <= 0) return 0;
   const double bits = 2 * 8 * static_cast<double>(setting.network.bytes) / setting.servers;
@@ -160,7 +160,7 @@ Result<sync::Setting> setting_of(const SimulateOptions& options) {
                 "--bytes, --bandwidth and --latency: {:g} ms for all workers' messages, {:g} ms for the way",
                 round_ms(setting), options.latency_ms);
   }
-  // What is not answered is sent again only when all messages would have had their time.
+  // Unanswered messages are sent again only after the time that all messages together would take.
   setting.weather.resend_ms = std::max(100.0, 2 * round_ms(setting));
   setting.weather.resend_max_ms = std::max(5000.0, setting.weather.resend_ms);
   return setting;

@@ -1,5 +1,5 @@
-// `dtrain simulate`: one job in virtual time under each scheme (sync/simulator.h), and what a real server wrote,
-// replayed.
+// `dtrain simulate`: runs one job in virtual time under each scheme (sync/simulator.h), or replays a trace that a real
+// server wrote.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,35 @@ namespace dtrain::tools {
 
 struct SimulateOptions {
   std::string scheme = "all";
-  int64_t workers = 0;  // at the beginning; 0: as many as `speeds` has, or 4
+  int64_t workers = 0;  // at the beginning; 0: as many as `speeds` lists, or 4
   int64_t servers = 1;
-  int64_t steps = 100;  // of an epoch: sync::Setting::steps
+  int64_t steps = 100;  // per epoch (sync::Setting::steps)
   int64_t num_epochs = 1;
-  std::string speeds = {};  // "MSxCOUNT,..." in order of rank, or a file of such words; empty: 100 ms each
+  std::string speeds = {};  // "MSxCOUNT,..." in order of rank, or a file of such words; empty: 100 ms per worker
   double jitter = 0.05;
   double latency_ms = 0.1;
-  double bandwidth = 10;      // Gbit/s of a host each way; 0: endless
-  int64_t bytes = 102228128;  // of a step's gradients: ResNet-50's
+  double bandwidth = 10;      // Gbit/s of a host in each direction; 0: unlimited
+  int64_t bytes = 102228128;  // of the gradients of a step; the default is ResNet-50's
   job::Inject inject = {};
   double leave_percent = 0;
   std::string join = {};  // "STEP:COUNT,..."
   uint64_t seed = 1;
   int64_t staleness = 0;                 // SSP
-  std::string groups_file = {};          // GSP; empty: a group for each speed
-  std::vector<sync::Group> groups = {};  // by worker, in its stead
-  int64_t backup = 0;                    // not 0: BSP without and with so many backup workers
-  // The model of learning: off while `loss` is 0.
+  std::string groups_file = {};          // GSP; empty: one group per speed
+  std::vector<sync::Group> groups = {};  // GSP: the group of each worker; replaces groups_file if not empty
+  int64_t backup = 0;                    // not 0: simulate BSP without and with this many backup workers
+  // The learning model (learning_model.h); off while `loss` is 0.
   double loss = 0;
-  std::string data_dir = {};  // empty: drawn pictures
+  std::string data_dir = {};  // empty: synthetic pictures
   int64_t batch_size = 64;
-  double lr = 0.1;  // of BSP and GSP; ASP and SSP take lr / workers
+  double lr = 0.1;  // for BSP and GSP; ASP and SSP use lr / workers
 };
 
 struct SchemeResult {
   std::string name;  // "bsp", "bsp backup 1", "ssp lead 3", "gsp 2 groups"
   sync::Outcome outcome;
-  std::optional<double> reached_s;  // the loss, if there is a model of learning and it got there
-  double last_loss = 0;             // of the model of learning
+  std::optional<double> reached_s;  // when the loss was reached; nullopt: not reached, or no learning model
+  double last_loss = 0;             // of the learning model
 
   [[nodiscard]] double staleness_mean() const;
   [[nodiscard]] uint64_t staleness_max() const;
@@ -59,17 +59,18 @@ struct SimulateResult {
 
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string json() const;  // one line
-  // "scheme,quantity,index,value" a line: index is the epoch, the staleness or the worker.
+  // Lines "scheme,quantity,index,value", where index is the epoch, the staleness or the worker.
   [[nodiscard]] std::string csv() const;
-  // False: a bug of the protocol, for somebody waited for ever.
+  // False means a bug of the protocol: some worker waited forever.
   [[nodiscard]] bool all_finished() const;
 };
 
-// `progress` hears a line a scheme. Code::kUsage: numbers that do not go together, a groups file that does not fit;
-// kNotFound, kData: of files.
+// Calls `progress` with one line per scheme. Code::kUsage: values that do not fit together, or a groups file that does
+// not fit; kNotFound, kData: errors of files.
 Result<SimulateResult> simulate(const SimulateOptions& options, const std::function<void(std::string_view)>& progress);
 
-// `out` gets the trace anew. Code::kNotFound, kData: sync::replay's.
+// Replays a trace; `out` gets the lines of the trace that the replay writes. Code::kNotFound, kData: as of
+// sync::replay.
 Result<sync::Replay> replay_file(const std::string& path, const std::function<void(std::string_view)>& out);
 
 }  // namespace dtrain::tools

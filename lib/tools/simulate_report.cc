@@ -35,7 +35,7 @@ double updates_per_s(const sync::Outcome& outcome) {
   return static_cast<double>(outcome.updates) / std::max(outcome.seconds, 1e-9);
 }
 
-// Columns of the histogram: 1, 2, 3-4, 5-8, ...; each ends at a power of two.
+// The column of a staleness in the histogram: 1, 2, 3-4, 5-8, ...; each column ends at a power of two.
 size_t column_of(uint64_t staleness) {
   size_t column = 0;
   while ((uint64_t{1} << column) < staleness) column++;
@@ -115,7 +115,7 @@ std::string staleness_table(const SimulateResult& result) {
 
 std::string waiting_table(const SimulateResult& result) {
   const auto speeds = by_speed(result.step_ms);
-  if (speeds.size() > kSpeedsMax) return "";  // --csv has each worker
+  if (speeds.size() > kSpeedsMax) return "";  // --csv lists each worker
   std::string text = fmt::format("\n{:<16}", "waiting, s");
   for (const auto& [ms, workers] : speeds)
     text += fmt::format("{:>16}", fmt::format("{:g} ms x {}", ms, workers.size()));

@@ -16,13 +16,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNode = "Node[", kSpeed = "Speed: ";
-constexpr int64_t kRanksMax = 65536;  // a log may hold anything
+constexpr int64_t kRanksMax = 65536;  // a log may contain anything
 
-// A window of one worker.
+// One Speedometer line: a window of batches of one worker.
 struct Window {
   int64_t rank = 0;
   std::string_view batches;  // "Epoch[0] Batch [0-20]"
-  std::string_view speed;    // the number's text
+  std::string_view speed;    // the text of the number
 };
 
 std::optional<Window> window_in(std::string_view line) {
@@ -44,7 +44,7 @@ std::optional<Window> window_in(std::string_view line) {
 
 // The windows of one worker, in order.
 struct Windows {
-  std::string last;  // its batches: 0.7 to 0.9 print a line for each metric
+  std::string last;  // batches of the last window: MXNet 0.7 to 0.9 print one line per metric
   std::vector<double> speeds;
 };
 

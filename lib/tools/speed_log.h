@@ -12,13 +12,13 @@
 
 namespace dtrain::tools {
 
-// Samples/s by rank: the median of a worker's windows without its first one, which has the warm-up in it and counts a
-// batch too many. `workers`: that there must be; 0: as many as the largest rank says. Lines may hold anything. `name`
-// is for messages. Code::kData names the worker: one without a speed, or whose speed is no number above 0, or that the
-// job does not have.
+// Samples/s by rank: the median of a worker's windows without the first one, which includes the warm-up and counts one
+// batch too many. `workers`: the expected number; 0: as many as the largest rank implies. Lines may contain anything.
+// `name` is for messages. Code::kData names a worker that has no speed, has a speed that is not a number above 0, or is
+// not in the job.
 Result<std::vector<double>> speeds_in_log(std::string_view log, const std::string& name, int64_t workers);
 
-// The same of a file, or of all worker-*.log in a directory. Code::kNotFound: there is none.
+// The same for a file, or for all worker-*.log in a directory. Code::kNotFound: there is none.
 Result<std::vector<double>> read_speeds(const std::string& path, int64_t workers);
 
 // `path` itself, or all worker-*.log if it is a run directory, in order. Code::kNotFound: there is none.

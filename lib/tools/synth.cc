@@ -12,12 +12,12 @@ namespace dtrain::tools {
 namespace {
 
 constexpr int64_t kOrientationsMax = 10;
-constexpr int64_t kTints = 7;  // the sets of at least one of blue, green, red
+constexpr int64_t kTints = 7;  // the nonempty subsets of blue, green, red
 
-// The numbers below were chosen by training LeNet with --batch-size 64 --lr 0.01 --scale 0.0078125: 0.20 to 0.29 after
-// one epoch, 0.98 to 0.99 after five (four seeds); logistic regression reaches 0.21 to 0.36. Less noise is learnt in
-// one epoch, more is not in five. Without --scale the inputs saturate LeNet's tanh: then --lr 0.02, 0.20 and 0.96 to
-// 0.99.
+// The numbers below were chosen by training LeNet with --batch-size 64 --lr 0.01 --scale 0.0078125. It reaches an
+// accuracy of 0.20 to 0.29 after one epoch and 0.98 to 0.99 after five (four seeds); logistic regression reaches 0.21
+// to 0.36. With less noise the set is learned in one epoch, with more it is not learned in five. Without --scale the
+// inputs saturate LeNet's tanh: with --lr 0.02 the accuracies are then 0.20 and 0.96 to 0.99.
 constexpr double kContrast = 40;
 constexpr double kContrastLeast = 0.3;
 constexpr double kNoise = 38;
@@ -61,7 +61,7 @@ Result<> check(const SynthOptions& options) {
   return {};
 }
 
-// `set` keeps the draws of training and test apart.
+// Writes one set. `set` is a number that keeps the random draws of training and test set apart.
 Result<> write_set(const SynthOptions& options, uint64_t set, const std::string& path, int64_t count) {
   DT_TRY(data::RecordWriter writer, data::RecordWriter::create(path));
   std::vector<uint8_t> payload;

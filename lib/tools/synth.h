@@ -1,4 +1,4 @@
-// dtrain data synth: draws a small labelled set of JPEGs as real record files, to try things without a download.
+// dtrain data synth: draws a small labeled set of JPEGs as real record files, to try dtrain without a download.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct SynthOptions {
   int size = 32;         // edge in pixels, 16 to 512
   uint64_t seed = 0;
 };
-// Code::kUsage if a number is out of range. Equal options give equal files.
+// Code::kUsage if a number is out of range. Equal options give identical files.
 Result<> synthesize(const SynthOptions& options, const Log& log);
 
-// A picture of `label`: a grating of wavelength 5 to 9 pixels under noise, at the label's orientation give or take a
-// quarter of the distance to the next one. Beyond 10 classes the colours of its stripes count too. Phase and contrast
-// are drawn, so the mean picture of each class is the same gray: no linear classifier tells them apart, a convolution
-// that looks for edges does, after some training.
+// Draws a picture of class `label`: a grating with a wavelength of 5 to 9 pixels under noise. Its orientation is the
+// label's, plus or minus at most a quarter of the distance to the next one. With more than 10 classes the colors of the
+// stripes matter too. Phase and contrast are random, so that the mean picture of every class is the same gray. No
+// linear classifier can therefore separate the classes, but a convolution that detects edges can, after some training.
 data::Image draw_synthetic(int64_t label, int64_t classes, int size, RandomStream& random);
 
 }  // namespace dtrain::tools

@@ -1,4 +1,4 @@
-// Times of repeated work, for the benches.
+// Timing of repeated work, for the benchmarks.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace dtrain::tools {
 
-// Seconds that `work` took, a function that returns a Result<>.
+// The seconds that `work` took, a function that returns a Result<>.
 template <class Work>
 Result<double> timed(Work&& work) {
   const auto begin = std::chrono::steady_clock::now();
