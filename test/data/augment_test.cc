@@ -21,7 +21,8 @@ AugmentOptions plain(Shape image) {
   return options;
 }
 
-// By both ways: numbers, and pixels that are normalised later. They draw alike and give the same bits.
+// Augments in both ways: to floats, and to pixels that are normalized later. Both must draw the same random numbers and
+// give the same bits.
 std::vector<float> augment(const AugmentOptions& options, const Image& image, uint64_t seed = 1) {
   const Augmenter augmenter(options);
   RandomStream random(seed, Use::kTest), random_of_crop(seed, Use::kTest);
@@ -78,7 +79,7 @@ TEST_CASE("mirroring turns rows round and leaves the mean image as it is", "[dat
   const Image image = test::position_image(2, 3, 1);
   CHECK(augment(options, image) == std::vector<float>{2, 1, 0, 18, 17, 16});
   options.mean_image = std::make_shared<const std::vector<float>>(std::vector<float>{0, 1, 2, 10, 20, 30});
-  // The mean is taken off where the pixel came from: 0-0, 1-1, 2-2 and 16-10, 17-20, 18-30, then turned round.
+  // The mean is taken off where the pixel came from: 0-0, 1-1, 2-2 and 16-10, 17-20, 18-30, then mirrored.
   CHECK(augment(options, image) == std::vector<float>{0, 0, 0, -12, -3, 6});
 }
 
@@ -132,7 +133,7 @@ TEST_CASE("a picture that cannot become the crop is an error", "[data]") {
   CHECK(augmenter.apply(test::gradient_image(300, 300, 1, 1), random, scratch, out).error().code == Code::kData);
 }
 
-// The comparison is augment's. Sizes: larger than the crop, of its size, too small in both directions.
+// augment() compares both ways. The pictures are larger than the crop, of its size, and too small in both directions.
 TEST_CASE("pixels become the numbers of the augmenter whatever the options", "[data]") {
   for (const int channels : {1, 3, 4}) {
     AugmentOptions options = plain({channels, 9, 7});

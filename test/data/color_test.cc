@@ -34,7 +34,7 @@ bool within_one(const Image& a, const std::vector<uint8_t>& b) {
   return a.pixels.size() == b.size();
 }
 
-// The HLS of one pixel as it is defined (Foley and van Dam), in OpenCV's 8 bits, moved, and back.
+// Converts one pixel to HLS by its definition (Foley and van Dam) in OpenCV's 8 bits, shifts it, and converts it back.
 Image moved_hsl(const Image& image, const HslShift& shift) {
   const double b = image.pixels[0] / 255.0, g = image.pixels[1] / 255.0, r = image.pixels[2] / 255.0;
   const double most = std::max({r, g, b}), least = std::min({r, g, b}), spread = most - least;
@@ -105,7 +105,7 @@ TEST_CASE("hue, saturation and lightness of a pixel move as their definition say
   shift_hsl({.l = -300}, gray);
   CHECK(gray.pixels == std::vector<uint8_t>{0, 0, 0});
   Image pale = pixel(90, 100, 140);
-  shift_hsl({.s = -255}, pale);  // no colour is left: (90 + 140) / 2
+  shift_hsl({.s = -255}, pale);  // no color is left: (90 + 140) / 2
   CHECK(pale.pixels == std::vector<uint8_t>{115, 115, 115});
   for (int seed = 0; seed < 300; seed++) {
     RandomStream random(static_cast<uint64_t>(seed), Use::kTest);
@@ -117,7 +117,7 @@ TEST_CASE("hue, saturation and lightness of a pixel move as their definition say
     shift_hsl(shift, image);
     const Image expected = moved_hsl(original, shift);
     INFO("seed " << seed);
-    // Hue has 8 bits, so half a step of it, a degree, may fall the other way.
+    // Hue has 8 bits in steps of 2 degrees, so it may be rounded by one degree the other way.
     for (size_t k = 0; k < 3; k++) CHECK(std::abs(int{image.pixels[k]} - int{expected.pixels[k]}) <= 5);
   }
 }

@@ -13,7 +13,7 @@ using dtrain::test::must;
 
 namespace {
 
-// Channel 0 is x, channel 1 is y, both halved if need be to fit.
+// A picture whose channel 0 is x and channel 1 is y, both halved if that is needed to fit into 8 bits.
 Image coordinates(int height, int width) {
   Image image;
   image.resize(height, width, 3);
@@ -35,7 +35,7 @@ Image transformed(const Distortion& distortion, const Image& image, uint64_t see
   return picture.image();
 }
 
-// The crop, cut out.
+// Applies the distortion and returns the crop as a picture.
 Image cropped(const Distortion& distortion, int height, int width, const Image& image, uint64_t seed = 1) {
   PictureMemory memory;
   Picture picture(image, memory);
@@ -53,7 +53,7 @@ void check_size(const Image& image, int64_t height, int64_t width) {
   CHECK(size_of(image).width == width);
 }
 
-// How many source pixels the crop stretches over: its first and last coordinates, of nearest neighbours.
+// How many source pixels the crop covers, from its first and last coordinates with nearest-neighbor sampling.
 double span_of(const Image& crop, int channel) {
   const int last = crop.at(crop.height - 1, crop.width - 1)[channel], first = crop.at(0, 0)[channel];
   const double steps = channel == 0 ? crop.width - 1 : crop.height - 1;
@@ -110,7 +110,8 @@ TEST_CASE("the affine map is that of the formula", "[data]") {
   CHECK(affine_map(3, 1, {.scale = 0.1f}, {}).width == 1);  // no canvas is empty
 }
 
-// 90 degrees about the centre: (x, y) goes to (y, N - x), so that column 0 leaves and row 0 is laid bare.
+// A rotation by 90 degrees about the center moves (x, y) to (y, N - x): column 0 leaves the picture, and row 0 is
+// empty.
 TEST_CASE("a rotation by a right angle moves whole pixels", "[data]") {
   const Image image = test::position_image(5, 5, 1);
   const Image turned = transformed({.rotate = 90, .fill_value = 9}, image);
@@ -121,14 +122,14 @@ TEST_CASE("a rotation by a right angle moves whole pixels", "[data]") {
   CHECK(transformed({.rotate = 90, .fill_value = 9}, image, 2).pixels == turned.pixels);
 }
 
-// Every inner pixel of the result against the plain inverse map, on a picture whose values are linear in x and y.
+// Compares every inner pixel of the result with the plain inverse map, on a picture whose values are linear in x and y.
 TEST_CASE("an affine step takes each pixel from where the map says", "[data]") {
   const Image image = coordinates(120, 150);
   const Distortion distortion{.rotate_max = 10, .shear_max = 0.1, .scale = {0.7, 1.3}, .aspect = {0.75, 1.25}};
   for (uint64_t seed = 1; seed <= 20; seed++) {
     INFO("seed " << seed);
     const Image out = transformed(distortion, image, seed);
-    // The same draws.
+    // Draws the same random numbers again.
     RandomStream random(seed, Use::kTest);
     AffineDraw draw;
     draw.shear = static_cast<float>(random.uniform(-0.1, 0.1));
@@ -148,7 +149,7 @@ TEST_CASE("an affine step takes each pixel from where the map says", "[data]") {
         const double from_y = (map.m[0][0] * dy - map.m[1][0] * dx) / det;
         if (from_x < 1 || from_x > 148 || from_y < 1 || from_y > 118) continue;
         inner++;
-        REQUIRE(std::abs(out.at(y, x)[0] - from_x) <= 0.6);  // rounding, and OpenCV's 1/32 of a pixel
+        REQUIRE(std::abs(out.at(y, x)[0] - from_x) <= 0.6);  // rounding, and OpenCV's steps of 1/32 pixel
         REQUIRE(std::abs(out.at(y, x)[1] - from_y) <= 0.6);
       }
     }
@@ -197,7 +198,7 @@ TEST_CASE("a picture that no drawn shape fits is cut in the centre", "[data]") {
   const Image crop = cropped(distortion, 4, 4, image);
   CHECK(crop.at(0, 0)[0] == 98);
   CHECK(crop.at(3, 3)[1] == 3);
-  // All limits at 1 mean no drawing at all.
+  // With all limits at 1, nothing is drawn.
   CHECK(cropped({.random_resized_crop = true}, 4, 4, image).pixels == crop.pixels);
 }
 
@@ -227,7 +228,7 @@ TEST_CASE("a square crop has an edge of the range, and lies in the centre unless
   CHECK(find_crop(distortion, 20, 20, picture, random).error().code == Code::kData);
 }
 
-// Sizes that real data sets do not have: the answer is a crop, or an error of the data.
+// Sizes that real data sets do not have. The result must be a crop or an error that blames the data.
 TEST_CASE("no size of a picture makes a step fail otherwise than by saying so", "[data]") {
   const std::vector<std::pair<int, int>> sizes = {{1, 1},     {1, 2},     {2, 1},   {3, 5},   {1, 1000},
                                                   {1000, 1},  {7, 300},   {300, 7}, {28, 28}, {1, 40000},

@@ -16,7 +16,7 @@ using dtrain::test::must;
 
 namespace {
 
-// OpenCV's pixels are the truth: MXNet decodes with it.
+// OpenCV's pixels are the reference, because MXNet decodes with OpenCV.
 void check_equal_to_opencv(Bytes file, int channels) {
   ImageDecoder decoder;
   Image ours, theirs;
@@ -27,7 +27,7 @@ void check_equal_to_opencv(Bytes file, int channels) {
   REQUIRE(ours.pixels == theirs.pixels);
 }
 
-// An EXIF block that says "turn by 90 degrees", behind the JPEG's first marker.
+// Inserts an EXIF block that means "rotate by 90 degrees" after the JPEG's first marker.
 std::vector<uint8_t> with_orientation(const std::vector<uint8_t>& jpeg) {
   const std::vector<uint8_t> exif = {0xff, 0xe1, 0x00, 0x22, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
                                      0,    1,    0x01, 0x12, 0,   3,   0,   0,   0, 1, 0,   6,   0, 0,  0, 0, 0, 0};
@@ -101,7 +101,8 @@ TEST_CASE("a JPEG that ends early is an error, a decoder goes on after it", "[da
   }
 }
 
-// Most flips change a coefficient and nobody can tell; none may crash, hang or take the memory of a huge picture.
+// Most flips change a coefficient, which cannot be detected. No flip may cause a crash, a hang, or the allocation of a
+// huge picture.
 TEST_CASE("a JPEG with any bit flipped is a picture or an error", "[data]") {
   const auto jpeg = must(encode_image(test::gradient_image(12, 12, 3, 1), ".jpg", 50));
   ImageDecoder decoder;
@@ -117,7 +118,7 @@ TEST_CASE("a JPEG with any bit flipped is a picture or an error", "[data]") {
   CHECK(decoded.pixels.capacity() < static_cast<size_t>(kPicturePixelsMax) * 3 + 1);
 }
 
-// A step of 37 bits and 5 bytes: libpng prints a line for each.
+// Tests every 37th bit and every 5th length, because libpng prints a line for each failure.
 TEST_CASE("a PNG truncated or damaged is a picture or an error", "[data]") {
   const auto png = must(encode_image(test::gradient_image(6, 6, 3, 1), ".png", 95));
   ImageDecoder decoder;
@@ -151,7 +152,7 @@ TEST_CASE("a JPEG of many scans is refused, one of ten is not", "[data]") {
   const auto refused = decoder.decode(test::make_jpeg(40, 40, {.scan_for_each_coefficient = true}), 3, image);
   REQUIRE(!refused);
   CHECK(refused.error().message == "JPEG: more than 100 scans are too many");
-  must(decoder.decode(test::make_jpeg(40, 40, {}), 3, image));  // and the decoder goes on
+  must(decoder.decode(test::make_jpeg(40, 40, {}), 3, image));  // the decoder still works
 }
 
 TEST_CASE("the shorter edge is resized, the other one follows rounded down", "[data]") {

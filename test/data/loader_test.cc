@@ -21,7 +21,7 @@ using dtrain::test::must;
 
 namespace {
 
-// Record i is two numbers: i, and a draw. Its label is i % classes. Some records are broken.
+// Record i has two numbers: i and a random number. Its label is i % classes. Some records are broken.
 class Numbers : public Dataset {
  public:
   explicit Numbers(int64_t size) : size_(size) {}
@@ -46,7 +46,7 @@ class Numbers : public Dataset {
   int64_t size_;
 };
 
-// Record i is a picture drawn from i, its label i % 10. Some are broken.
+// Record i is a picture that depends on i, with the label i % 10. Some records are broken.
 class Pictures : public ImageSource {
  public:
   [[nodiscard]] int64_t size() const override { return 23; }
@@ -68,7 +68,7 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
-// The rows of an epoch, batch after batch; of a validation batch those that count.
+// The rows of an epoch, batch after batch. Of validation batches only those that count, without padding.
 std::vector<Row> epoch_rows(Loader& loader, int64_t epoch, int64_t first = 0) {
   std::vector<Row> rows;
   loader.start(epoch, first);
@@ -86,7 +86,7 @@ std::map<float, int> count_records(const std::vector<Row>& rows) {
   return counts;
 }
 
-// The error that ends an epoch.
+// Runs an epoch that must fail, and returns its error.
 Error failing_epoch(Loader& loader) {
   loader.start(0);
   while (true) {
@@ -428,7 +428,7 @@ TEST_CASE("pixels of a data set that has only numbers are a mistake of the calle
   CHECK_THROWS_AS(Loader(std::make_shared<Numbers>(4), options, Log::silent()), CheckFailed);
 }
 
-// Real pictures, all that can be drawn, from a file: the whole way must be the same for any number of threads.
+// JPEG pictures from a file with all random augmentations: the batches must not depend on the number of threads.
 TEST_CASE("batches of a record file are identical for 1, 4 and 16 threads", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("a.rec"), 60, 12, 12, 3, 10, ".jpg");

@@ -13,7 +13,7 @@
 
 namespace dtrain::test {
 
-// Smooth enough that a JPEG of it looks like a photograph's: other for every seed.
+// A picture so smooth that its JPEG is like that of a photograph; a different one for every seed.
 inline data::Image gradient_image(int height, int width, int channels, int seed) {
   data::Image image;
   image.resize(height, width, channels);
@@ -28,7 +28,7 @@ inline data::Image gradient_image(int height, int width, int channels, int seed)
   return image;
 }
 
-// Every pixel tells where it is: value 16 y + x (mod 256), the same in all channels.
+// The value of each pixel gives its position: 16 y + x (mod 256), the same in all channels.
 inline data::Image position_image(int height, int width, int channels) {
   data::Image image;
   image.resize(height, width, channels);
@@ -60,8 +60,8 @@ inline std::vector<uint8_t> image_payload(uint64_t id, float label, data::Bytes 
   return payload;
 }
 
-// A .rec of `count` pictures whose label is number % classes; lossless unless `extension` says .jpg. Returns the
-// offsets.
+// Writes a record file of `count` pictures; picture i has the label i % classes. The pictures are lossless unless
+// `extension` is .jpg. Returns the records' offsets.
 inline std::vector<int64_t> write_record_file(const std::string& path, int count, int height, int width, int channels,
                                               int classes, const std::string& extension = ".png") {
   std::vector<uint8_t> file;

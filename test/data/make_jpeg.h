@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-// jpeglib.h wants stdio.h before it.
+// jpeglib.h needs stdio.h before it.
 #include <jpeglib.h>
 
 #include <vector>
@@ -26,7 +26,7 @@ inline std::vector<jpeg_scan_info> scan_for_each_coefficient() {
   return scans;
 }
 
-// A smooth picture.
+// Makes a JPEG of a smooth picture.
 inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kind) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
@@ -62,7 +62,7 @@ inline std::vector<uint8_t> make_jpeg(int height, int width, const JpegKind& kin
   return file;
 }
 
-// Changes the size that the file announces.
+// Changes the picture size in the JPEG's header.
 inline void announce_size(std::vector<uint8_t>& jpeg, int height, int width) {
   for (size_t i = 0; i + 9 < jpeg.size(); i++) {
     if (jpeg[i] != 0xff || (jpeg[i + 1] != 0xc0 && jpeg[i + 1] != 0xc2)) continue;

@@ -34,7 +34,7 @@ TEST_CASE("an empty value is an empty value", "[job]") {
   CHECK(parsed({"-n3"}).job.num_workers == 3);
 }
 
-// An empty list names no epoch: the rate stays, although a factor was given.
+// An empty list names no epoch, so the rate stays constant although a factor is given.
 TEST_CASE("no step epochs mean a constant rate", "[job]") {
   const std::vector<std::vector<std::string>> lines = {{"--lr-step-epochs="},
                                                        {"--lr-step-epochs", ""},
@@ -59,7 +59,7 @@ TEST_CASE("help is asked for in two ways", "[job]") {
   }
 }
 
-// What MXNet's common/fit.py and common/data.py have, each at its default, as scripts pass it on.
+// The flags of MXNet's common/fit.py and common/data.py, each with its default, as scripts pass them on.
 TEST_CASE("flags of MXNet's scripts are accepted at their defaults", "[job]") {
   const std::vector<std::string> defaults = {"--kv-store=device",
                                              "--num-epochs=100",

@@ -75,7 +75,7 @@ TEST_CASE("a config resumes and overwrites as the command line does", "[job]") {
     REQUIRE(write_file_atomic(dir.path("c.toml"), lines));
     return dir.path("c.toml");
   };
-  // What stands in the file beside --resume wins over the run, as on the command line.
+  // Flags in the file that has `resume` override the run's flags, as they do on the command line.
   const std::string resumes = config("resume = '" + dir.path() + "'\nnum-epochs = 40\n");
   const Flags flags = parsed({"--config", resumes});
   CHECK(flags.source("resume") == Source::kConfig);
@@ -83,7 +83,7 @@ TEST_CASE("a config resumes and overwrites as the command line does", "[job]") {
   CHECK(flags.job.num_workers == 2);
   CHECK(flags.job.num_epochs == 40);
   CHECK(parsed({"--config", resumes, "--num-epochs", "7"}).job.num_epochs == 7);
-  // A launcher gives its processes the file and the directory that it has found.
+  // A launcher passes the config file and the run directory that it has found to its processes.
   CHECK(parsed({"--config", resumes, "--resume", dir.path()}).job.num_epochs == 40);
   CHECK(parsed({"--config", resumes, "--resume", "none"}).job.optimizer.lr == 0.1);
   CHECK(parsed({"--resume", dir.path(), "--config", config("num-epochs = 40\n")}).job.num_epochs == 100);
@@ -140,7 +140,7 @@ TEST_CASE("values of the wrong form are refused with the flag's name", "[job]") 
 TEST_CASE("aliases that take another value are rewritten", "[job]") {
   CHECK(parsed({"--data-shape", "32"}).job.network.image_shape == std::vector<int64_t>{3, 32, 32});
   CHECK(parsed({"--image_shape", "1, 28, 28"}).job.network.image_shape == std::vector<int64_t>{1, 28, 28});
-  // Both are relative to --data-dir, which is put in front when the data is opened.
+  // Both paths are relative to --data-dir, which is prepended when the data is opened.
   CHECK(parsed({"--train-dataset", "a.rec"}).data.data_train == "a.rec");
   CHECK(parsed({"--data-train", "a.rec"}).data.data_train == "a.rec");
   CHECK(parsed({"--val-dataset", "a.rec;b.rec"}).data.data_val == "a.rec;b.rec");
@@ -243,7 +243,7 @@ TEST_CASE("help says the range of every number, in lines that a narrow terminal 
   CHECK(range_and_default({}, {}, "", "none") == "none");
 }
 
-// The whole text is kept beside the test and read as a diff when it changes; DTRAIN_REWRITE_GOLDEN=1 writes it anew.
+// The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
 TEST_CASE("help reads as it did", "[job]") {
   const std::string path = std::string(DTRAIN_JOB_TEST_DIR) + "/help.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, help_text()));

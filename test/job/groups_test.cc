@@ -60,7 +60,7 @@ TEST_CASE("a worker is named by host, address, place on the host, or rank", "[jo
   CHECK(groups_in("#4 #0\n\n  #1\t#2 #3 \r\n", workers) == Groups{0, 1, 1, 1, 0});
   CHECK(groups_in("fe80::3\n[fe80::3] a a b\n", workers) == Groups{1, 1, 1, 0, 1});
   CHECK(groups_in("[fe80::3]:1 a\n[fe80::3]:0 a b", workers) == Groups{0, 1, 1, 1, 0});
-  // A host stands for those of its workers that no line names one by one, wherever that line is.
+  // A host's name stands for those of its workers that no line of the file names individually.
   CHECK(groups_in("a c c\na:0 #1\n", workers) == Groups{1, 1, 0, 0, 0});
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("servers, then workers, go over the hosts in turns", "[job]") {
   const Seating mixed = seated(kMixed, 3, 6);
   CHECK(names(mixed.servers) == "node1 node2 2001:db8::7");
   CHECK(names(mixed.workers) == "172.30.0.172 node2 node1 node2 fe80::1%eth0 172.30.0.172");
-  // dmlc's launcher: process i of servers and workers is on host i modulo their number.
+  // As dmlc's launcher places them: servers, then workers, go to the hosts in turn.
   const Seating plain = seated("172.30.0.172\n172.30.0.171\n", 1, 2);
   CHECK(names(plain.servers) == "172.30.0.172");
   CHECK(names(plain.workers) == "172.30.0.171 172.30.0.172");
@@ -92,7 +92,7 @@ TEST_CASE("servers, then workers, go over the hosts in turns", "[job]") {
         "172.30.0.172 172.31.0.173 172.30.1.174");
 }
 
-// The twelve hosts of MXNet-G's repository: with as many servers, worker r is on line r.
+// The host file of MXNet-G's repository has twelve lines. With twelve servers, worker r is on line r.
 TEST_CASE("a repeated host has as many turns", "[job]") {
   const std::string text =
       "10.10.10.25\n10.10.10.26\n10.10.10.29\n10.10.10.29\n10.10.10.30\n10.10.10.30\n"
@@ -125,10 +125,10 @@ TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
   using Lists = std::vector<std::vector<int64_t>>;
   CHECK(gpus(seated("a gpus=0,1,2,3\nb gpus=1,0\nc\n", 0, 4)) == Lists{{0, 1}, {1, 0}, {}, {2, 3}});
   CHECK(gpus(seated("a gpus=0,1,2\n", 1, 2)) == Lists{{0}, {1, 2}});
-  // Of all its lines, whichever they stand on.
+  // A host has the GPUs of all its lines.
   CHECK(gpus(seated("a gpus=0,1\na gpus=0,1\n", 0, 2)) == Lists{{0}, {1}});
   CHECK(gpus(seated("a gpus=3\nb\na gpus=5\n", 0, 3)) == Lists{{3}, {}, {5}});
-  // Another port is another machine.
+  // A different port means a different machine.
   CHECK(gpus(seated("a:1 gpus=0\na:2 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
   CHECK(seated("a gpus=0\n", 3, 1).servers[2].gpus.empty());
   CHECK_THAT(refused_seats("a gpus=0\n", 0, 2), Contains("hosts: a has 1 GPUs for 2 workers"));

@@ -33,7 +33,6 @@ constexpr ProcessName worker(int64_t rank) {
 
 }  // namespace
 
-// The line of the issue.
 TEST_CASE("faults are read for each process", "[job]") {
   const Inject inject = inject_of("drop=0.1,dup=0.1,delay=0..50ms,step-ms=100@worker:3,kill=worker:1@step:40");
   CHECK(inject.of(worker(0)) == Faults{.drop = 0.1, .dup = 0.1, .delay = {0, 50}});
@@ -50,7 +49,7 @@ TEST_CASE("a rule for one process stands in for the rule for all", "[job]") {
       "drop=0.5@server:1, drop=0.1, delay=1..2ms@worker:0, step-ms=20, seed=7, "
       "drop=0@worker:2, step-ms=2.5@worker:2, kill=server:0@step:3, kill=worker:2@step:0");
   CHECK(inject.of({Role::kServer, 1}).drop == 0.5);
-  CHECK(inject.of({Role::kServer, 0}) == Faults{.drop = 0.1, .kill_at = 3});  // and is not paced
+  CHECK(inject.of({Role::kServer, 0}) == Faults{.drop = 0.1, .kill_at = 3});  // and its steps are not paced
   CHECK(inject.of(worker(2)) == Faults{.step_ms = 2.5, .kill_at = 0});
   CHECK(inject.of(worker(0)) == Faults{.drop = 0.1, .delay = {1, 2}, .step_ms = 20});
   CHECK(inject.of({Role::kScheduler, 0}) == Faults{.drop = 0.1});

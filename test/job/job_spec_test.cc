@@ -132,7 +132,7 @@ TEST_CASE("a text that is no JobSpec is refused, wherever it is cut or changed",
   for (size_t size = 0; size + 1 < good.size(); size++) {
     INFO("cut to " << size << " bytes");
     const Result<JobSpec> cut = parse_job_spec(good.substr(0, size));
-    // A cut inside the last line may still be a JobSpec, but not one of before it.
+    // A text that is cut inside its last line may still be a JobSpec; one that is cut before it may not.
     if (size < good.rfind('\n', good.size() - 2)) CHECK_FALSE(cut);
   }
   for (size_t i = 0; i < good.size(); i++) {
@@ -152,7 +152,7 @@ TEST_CASE("a text that is no JobSpec is refused, wherever it is cut or changed",
 TEST_CASE("an error of a JobSpec names the file and the line", "[job]") {
   const test::TempDir dir;
   const std::string good = text(filled()), path = dir.path(kJobSpecFile);
-  // With `other` instead of the first line that begins with `line`.
+  // The error for the text with `other` in place of the first line that begins with `line`.
   const auto error_with = [&](const std::string& line, const std::string& other) {
     const size_t begin = good.find("\n" + line) + 1;
     std::string bad = good;

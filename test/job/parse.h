@@ -1,4 +1,4 @@
-// Short ways to parse flags in tests.
+// Shorthands for parsing flags in tests.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ inline Environment variables(const Variables& values) {
   };
 }
 
-// Flags that must be fine. Data is given, so that only what a test is about can be wrong.
+// Parses flags that must be valid. --data-dir is given, so that missing data is not an error.
 inline Flags parsed(std::vector<std::string> arguments, const Variables& environment = {}) {
   arguments.insert(arguments.begin(), {"--data-dir", "data/some"});
   const Result<Parsed> result = parse_flags(arguments, variables(environment));
@@ -29,7 +29,7 @@ inline Flags parsed(std::vector<std::string> arguments, const Variables& environ
   return result->flags;
 }
 
-// The error of flags that must be refused, as the user reads it.
+// Parses flags that must be refused, and returns the error as the user reads it.
 inline std::string refused(std::vector<std::string> arguments, Code code = Code::kUsage,
                            const Variables& environment = {}) {
   arguments.insert(arguments.begin(), {"--data-dir", "data/some"});

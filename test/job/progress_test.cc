@@ -24,7 +24,7 @@ TEST_CASE("the progress of a job that has ended well is complete", "[job]") {
         "epoch 10  step 4690/4690  5400 samples/s  waiting: data 0 %, network 0 %");
 }
 
-// The scheduler is a process like others: what it prints may be cut, doubled or nonsense.
+// The launcher must not rely on the scheduler's output: lines may be cut, doubled or nonsense.
 TEST_CASE("a broken line of progress does no harm", "[job]") {
   for (const char* line : {"live ", "live step", "live step= =5 =", "live step=nan eta_s=inf", "live step=1e300"}) {
     INFO(line);

@@ -1,4 +1,4 @@
-// Numbers that no flag can mean.
+// Numbers that are out of a flag's range.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace dtrain::job {
 
 using Catch::Matchers::Contains;
 
-// Every flag of training: an error that names the flag, or a value that is in range.
+// For every flag of training, the result is an error that names the flag, or a value that is in range.
 TEST_CASE("each flag refuses what it cannot mean", "[job]") {
   const std::vector<std::string> values = {"-1",          "0",     "2147483648", "4294967296", "9223372036854775807",
                                            "-2147483649", "1e300", "nan",        "inf",        ""};
@@ -33,7 +33,7 @@ TEST_CASE("each flag refuses what it cannot mean", "[job]") {
   }
 }
 
-// With all that follows from one flag: parse_flags ends at once, with an error or with flags that can be written down.
+// parse_flags returns at once, with an error or with flags that can be written as a JobSpec.
 TEST_CASE("flags at the ends of their ranges are refused or make a JobSpec", "[job]") {
   for (const Row& row : training_flags().rows()) {
     if (!row.bind.numeric) continue;

@@ -17,7 +17,7 @@ TEST_CASE("with -n the store is dist_sync and there are as many servers as worke
   CHECK(store_of(flags.job) == Store{Sum::kHost, true, Update::kStore, Scheme::kBsp});
   CHECK(parsed({"-n", "3", "-s", "2", "--kv-store", "dist"}).job.num_servers == 2);
   CHECK(parsed({"-n", "3", "--kv-store", "dist"}).job.scheme.kv_store == "dist_sync");
-  CHECK(parsed({"--launcher", "local"}).job.num_servers == 1);  // a launcher means a job, of one worker
+  CHECK(parsed({"--launcher", "local"}).job.num_servers == 1);  // --launcher means a job, here of one worker
 }
 
 TEST_CASE("with a host file the launcher is ssh", "[job]") {
@@ -29,7 +29,7 @@ TEST_CASE("with a host file the launcher is ssh", "[job]") {
             .launch.host_order == HostOrder::kPack);
   CHECK(parsed({"-n", "3", "-H", "hosts", "--launcher", "local"}).launch.launcher == "local");
   CHECK(parsed({"-n", "3"}).launch.launcher == "local");
-  // A process by hand reads it for the groups.
+  // A process that is started by hand reads the host file for the groups.
   CHECK(parsed({"--role", "scheduler", "-n", "3", "-H", "hosts"}).launch.hostfile == "hosts");
   CHECK_THAT(refused({"-n", "3", "--launcher", "ssh"}), Contains("the hosts are missing (-H FILE)"));
   CHECK_THAT(refused({"-H", "hosts"}), Contains("how many workers? (-n)"));
@@ -211,7 +211,7 @@ TEST_CASE("the local tracker's task numbers count workers first", "[job]") {
                        {"DMLC_PS_ROOT_PORT", "9091"}, {"DMLC_JOB_CLUSTER", "local"},
                        {"DMLC_TASK_ID", "4"}};
   CHECK(parsed({}, tracker).launch.rank == 1);
-  tracker["DMLC_JOB_CLUSTER"] = "sge";  // counts in another way: the rank is given out
+  tracker["DMLC_JOB_CLUSTER"] = "sge";  // counts tasks differently, so the scheduler assigns the rank
   CHECK_FALSE(parsed({}, tracker).launch.rank);
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("the schedule has one form whichever flags made it", "[job]") {
 TEST_CASE("the companion of --lr-factor that was given more directly counts", "[job]") {
   const std::string both = refused({"--lr-factor", ".5", "--lr-step-epochs", "3", "--lr-factor-epoch", "2"});
   CHECK_THAT(both, Contains("--lr-step-epochs") && Contains("--lr-factor-epoch"));
-  // The preset steps at epoch 10; the command line's companion wins, with the factor it has.
+  // The preset has a step at epoch 10. The command line's --lr-factor-epoch replaces it and keeps the preset's factor.
   const OptimizerFlags every = parsed({"--preset", "mnist", "--lr-factor-epoch", "2"}).job.optimizer;
   CHECK(every.lr_step_epochs.empty());
   CHECK(every.lr_factor_epoch == 2);
@@ -259,7 +259,7 @@ TEST_CASE("the companion of --lr-factor that was given more directly counts", "[
   CHECK(steps.lr_step_epochs == std::vector<double>{5});
 }
 
-// One rate for all networks made lenet stay at chance from one seed in seven.
+// With one default rate for all networks, lenet did not learn from one seed in seven.
 TEST_CASE("the default rate is that of the network's script", "[job]") {
   const auto rate = [](std::vector<std::string> words) {
     words.insert(words.end(), {"--data-dir", "."});
@@ -275,7 +275,7 @@ TEST_CASE("the default rate is that of the network's script", "[job]") {
     INFO(network);
     CHECK(rate({"--network", network}) == 0.1);
   }
-  CHECK(rate({"--preset", "mxnet-g-mnist", "--network", "lenet"}) == 0.1);  // a script keeps its own
+  CHECK(rate({"--preset", "mxnet-g-mnist", "--network", "lenet"}) == 0.1);  // a preset keeps its own rate
 }
 
 TEST_CASE("the presets of this version hold flags.md section 13", "[job]") {
@@ -289,7 +289,7 @@ TEST_CASE("the presets of this version hold flags.md section 13", "[job]") {
   CHECK(flags.job.optimizer.lr_factor == 0.1);
   CHECK(flags.job.optimizer.lr_step_epochs == std::vector<double>{10});
   CHECK(flags.loop.disp_batches == 100);
-  CHECK(flags.data.data_dir == "data/mnist");  // of the preset's data set
+  CHECK(flags.data.data_dir == "data/mnist");  // the default folder of the preset's data set
 
   const Flags g = parsed({"--preset", "mxnet-g-mnist"});
   CHECK(g.job.num_epochs == 4);
@@ -321,7 +321,6 @@ TEST_CASE("the step of the time-to-accuracy log is a share", "[job]") {
   CHECK_THAT(refused({"--log-time-to", "-.1"}), Contains("--log-time-to"));
 }
 
-// Section 13's columns network to schedule, of all of them.
 TEST_CASE("every preset has the network, length, rate and schedule that its script had", "[job]") {
   struct Row {
     const char* name;

@@ -34,7 +34,7 @@ JobSpec run_of(const std::vector<std::string>& arguments, const std::string& dir
   return spec;
 }
 
-// The flags that `dtrain --resume DIR ARGUMENTS` has.
+// The flags that result from `dtrain --resume DIR ARGUMENTS`.
 Result<Flags> resumed(const std::string& directory, std::vector<std::string> arguments = {}) {
   arguments.insert(arguments.begin(), {"--resume", directory});
   DT_TRY(const Parsed result, parse_flags(arguments, variables({})));
@@ -93,7 +93,7 @@ TEST_CASE("a resumed run needs no flag but its directory", "[job]") {
   const Flags flags = must(resumed(dir.path()));
   CHECK(flags.job.network.network == "lenet");
   CHECK(flags.distributed());
-  CHECK(flags.data.data_dir == "data/some");  // as it was given: the process runs where the first one ran
+  CHECK(flags.data.data_dir == "data/some");  // as given: the process runs where the first one ran
   CHECK(flags.device.cpus == 2);
   CHECK(recalled_arguments(flags) == std::vector<std::string>{"--cpus=2", "--data-dir=data/some"});
 

@@ -32,7 +32,7 @@ TEST_CASE("the token comes from its file, else from the environment", "[job]") {
   CHECK(token_of(parsed({}, environment).launch) == "fromenv");
   CHECK(token_of(parsed({"--token-file", dir.path("token")}, environment).launch) == "abc123");
   CHECK(token_of(parsed({}).launch) == "");
-  // A launcher gives its processes the token by the environment; on other hosts the file may be missing.
+  // A launcher gives its processes the token in the environment, because the file may be missing on other hosts.
   REQUIRE(write_file_atomic(dir.path("job.toml"), "token-file = '" + dir.path("token") + "'\n"));
   const std::vector<std::string> config = {"--config", dir.path("job.toml")};
   CHECK(token_of(parsed(config).launch) == "abc123");
@@ -42,7 +42,7 @@ TEST_CASE("the token comes from its file, else from the environment", "[job]") {
   CHECK(token_of(parsed({"--token-file", dir.path("none")}).launch).error().code == Code::kNotFound);
 }
 
-// gRPC would end the process with an assertion, and print the token.
+// gRPC would fail an assertion, which prints the token and ends the process.
 TEST_CASE("a token that no header can carry is refused by its source, and not shown", "[job]") {
   const test::TempDir dir;
   for (const std::string& bad : {std::string("secr\x01t"), std::string("sécret"), std::string("secr\nt"),
