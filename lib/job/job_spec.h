@@ -22,45 +22,47 @@ struct Interval {
 
 struct JobSpec {
   JobFlags flags;
-  bool mean_image = false;  // --mean-img was given (its path is the process's own)
+  bool mean_image = false;  // --mean-img was given; the path itself may differ between processes
 
-  // Filled by the scheduler when all have joined, "auto" in the text before. A process that joins compares the text
-  // without them: requested().
+  // Filled in by the scheduler when all processes have joined; until then the text says "auto". A process that joins
+  // compares the text without them: requested().
   int64_t records_train = -1, records_val = -1;  // -1: not known yet
-  std::vector<int64_t> groups = {};              // of GSP, by rank
-  std::vector<Interval> shares = {};             // by rank
+  std::vector<int64_t> groups = {};              // the group of each worker, by rank; only for GSP
+  std::vector<Interval> shares = {};             // the records of each worker, by rank
   std::vector<int64_t> batches = {};             // how many batches one pass over the share takes, by rank
-  std::string placement = {};                    // kvstore/placement.h: to_text
+  std::string placement = {};                    // the text form of kvstore/placement.h
 
-  // Only in the file of a run directory: not part of text(), hash() and differences().
+  // Only stored in the file in the run directory; not part of text(), hash() and differences().
   Remembered remembered = {};
 
-  // Whether the scheduler has filled in its part: all processes had joined, and the run had begun.
+  // True once the scheduler has filled in its part: all processes have joined, and the run has begun.
   [[nodiscard]] bool is_complete() const { return !shares.empty(); }
 };
 
-// What the flags ask for, nothing filled in.
+// The spec that the flags ask for, without the part that the scheduler fills in.
 JobSpec requested(const Flags& flags);
 
-// Lines "key = value\n", sorted by key; keys are names of flags. Equal specs have equal texts and the other way round.
+// Lines "key = value\n", sorted by key; most keys are names of flags. Two specs have equal texts if and only if they
+// are equal.
 std::string text(const JobSpec& spec);
-// The same with the remembered flags behind it: what a run directory holds.
+// The same, followed by the remembered flags: the content of the file in a run directory.
 std::string file_text(const JobSpec& spec);
-// Back, of either. Code::kUsage names the text, by `name`, and the line: unknown, missing or repeated key, bad value; a
-// list that is not one of all workers.
+// Parses either text. Code::kUsage, naming `name` and the line, for an unknown, missing or repeated key, a bad value,
+// or a list that does not have one value per worker.
 Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name = "JobSpec");
 
-// The spec that lies in a run directory. Code::kNotFound: none does.
+// The spec in a run directory. Code::kNotFound if there is none.
 inline constexpr const char* kJobSpecFile = "jobspec";
 Result<JobSpec> read_job_spec(const std::string& run_dir);
 Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec);
 
 uint64_t hash(const JobSpec& spec);
-// The keys that differ, sorted.
+// The keys whose values differ, sorted.
 std::vector<std::string> differences(const JobSpec& a, const JobSpec& b);
-// The same of texts, which may come from another version: keys that only one has differ too.
+// The same for two texts, which may come from different versions of dtrain. Keys that only one of them has count as
+// different.
 std::vector<std::string> differing_keys(std::string_view a, std::string_view b);
-// The same with values, for a message: "batch-size (run 64, here 128), lr (run 0.1, here 0.05)".
+// The differences with their values, for a message: "batch-size (run 64, here 128), lr (run 0.1, here 0.05)".
 std::string describe_differences(const JobSpec& run, const JobSpec& here);
 
 }  // namespace dtrain::job

@@ -1,4 +1,4 @@
-// The files of configs/presets, kept in the program: a preset means the same wherever dtrain is started from.
+// The files in configs/presets, compiled into the program, so that --preset works in every directory.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ struct Preset {
   std::string_view toml;
 };
 
-// Those of this version.
+// All presets.
 std::span<const Preset> presets();
 
 }  // namespace dtrain::job

@@ -14,15 +14,15 @@ namespace dtrain::job {
 
 struct Variable {
   std::string name;
-  std::optional<std::string> value;  // nothing: the launcher's own
+  std::optional<std::string> value;  // nullopt: the value in the launcher's own environment
 };
 
-// "NAME=value", "NAME", or as launch.py has it, "NAME:value". Code::kUsage: no such name can be.
+// Parses "NAME=value", "NAME" or, as in MXNet's launch.py, "NAME:value". Code::kUsage if the name is not valid.
 Result<Variable> parse_variable(std::string_view text);
 
-// "NAME=value" each, of --env-file, then --env, then the role's own: of two with one name the last one counts.
-// Code::kUsage: a variable that is to be the launcher's own and is not set; a file that cannot be read or has other
-// lines.
+// "NAME=value" for each variable of --env-file, then --env, then --env-server or --env-worker. If a name occurs twice,
+// the later value counts. Code::kUsage if the file cannot be read or a line is malformed, or if a variable has no value
+// and the launcher's environment has none either.
 Result<std::vector<std::string>> process_environment(const LaunchFlags& flags, Role role,
                                                      const Environment& environment);
 

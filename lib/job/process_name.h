@@ -1,4 +1,4 @@
-// The processes of a job by name: a role, and a rank within it.
+// Names the processes of a job: a role, and the rank among the processes of that role.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ProcessName {
   bool operator==(const ProcessName&) const = default;
 };
 
-// "worker:3", both ways.
+// Converts to and from text such as "worker:3".
 std::string to_text(const ProcessName& process);
 Result<ProcessName> parse_process_name(std::string_view text);
 

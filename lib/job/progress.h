@@ -1,4 +1,4 @@
-// How far a whole job is: said by the scheduler, shown by the launcher.
+// The progress of a whole job. The scheduler reports it; the launcher displays it.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace dtrain::job {
 
-// How far the whole job is. The scheduler prints it for machines:
+// The scheduler prints this line, which the launcher parses:
 //   live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10
 struct Progress {
-  int64_t step = 0, steps = 0;             // done, in all
-  int64_t epoch = 0, epochs = 0;           // done, in all
-  double samples_per_s = 0;                // of the job; 0: not known yet
-  double wait_data = 0, wait_network = 0;  // shares of the workers' time, 0 to 1
-  double eta_s = 0;                        // negative: not known
+  int64_t step = 0, steps = 0;             // steps done, and their total
+  int64_t epoch = 0, epochs = 0;           // epochs done, and their total
+  double samples_per_s = 0;                // of the whole job; 0: not known yet
+  double wait_data = 0, wait_network = 0;  // fractions of the workers' time, 0 to 1
+  double eta_s = 0;                        // time until the end; negative: not known
 };
 
-// The line, without the newline.
+// The line above, without a newline.
 std::string machine_line(const Progress& progress);
-// Nothing if it is not such a line. Unknown keys are skipped: a newer scheduler may say more.
+// Nullopt if `line` is not such a line. Unknown keys are skipped, because a newer scheduler may print more.
 std::optional<Progress> parse_progress(std::string_view line);
-// The same when the job has ended well: reports come now and then, and the last one is from before the end.
+// The progress after a successful end, made from the last report, which was sent before the end.
 Progress completed(Progress progress);
+// For people:
 // "epoch 3  step 120/4690  5400 samples/s  waiting: data 2 %, network 10 %  ETA 1m20s"
 std::string format_progress(const Progress& progress);
 

@@ -1,8 +1,8 @@
-// The flags of a process that a run writes down beside its JobSpec, so that `dtrain --resume DIR` needs no others:
-// where the data lies, the devices, how often to save. They are not part of what processes compare when they join.
+// Flags of the process that a run stores beside its JobSpec, so that `dtrain --resume DIR` needs no other flags: the
+// location of the data, the devices, how often to save. Processes do not compare them when they join.
 //
-// Relative paths are kept as they were given, with the directory in which they were meant: a run that is resumed in
-// that directory gets the same command line, and one that is resumed elsewhere gets absolute paths.
+// Relative paths are stored as they were given, together with the working directory. A run that is resumed in that
+// directory gets the same command line; one that is resumed elsewhere gets absolute paths.
 #pragma once
 
 #include <map>
@@ -16,30 +16,31 @@
 namespace dtrain::job {
 
 struct Remembered {
-  std::string directory = {};                                   // empty: the run wrote nothing down
-  std::map<std::string, std::string, std::less<>> values = {};  // by flag, as --flag takes them
+  std::string directory = {};                                   // the working directory; empty: nothing was stored
+  std::map<std::string, std::string, std::less<>> values = {};  // keyed by flag, in the form that --flag takes
 
-  // The value of a flag whose default is empty or "none"; "" if it was not given.
+  // The value of a path flag; "" if none was stored, or "none".
   [[nodiscard]] std::string path_of(std::string_view flag) const;
 };
 
-// Whether a run writes the value of this flag of the process down. Not what belongs to one start (--dry-run), to one
-// process (--rank), or is or may hold a secret (--env).
+// True if a run stores the value of this flag. False for flags of the job, and for flags that concern one start
+// (--dry-run) or one process (--rank), or that may hold a secret (--env).
 bool is_remembered(std::string_view flag);
 
-// What the flags, which are resolved, say beside the job. `directory`: the current one, absolute.
+// Collects what is to be stored from resolved flags. `directory` is the current directory, absolute.
 Remembered remember(const Flags& flags, const std::string& directory);
 
-// Sets the flags that the run wrote down; their source is kResumed. `directory`: the current one. `given`: the flags of
-// the command line, which come later: what contradicts them is left out. Code::kUsage: a value that the flag refuses.
+// Sets the stored flags, with source kResumed. `directory` is the current directory. `given` names the flags that are
+// applied after this; stored flags that contradict them (--gpus and --cpus) are left out. Code::kUsage: a value that
+// the flag does not accept.
 Result<> recall(const Remembered& run, const std::string& directory, const std::vector<std::string>& given,
                 Flags& flags);
 
 // The recalled flags as arguments, for the processes that a launcher starts.
 std::vector<std::string> recalled_arguments(const Flags& flags);
 
-// `value` of `flag` with its relative paths made absolute, if the flag is one of paths. `data_dir`: what paths of the
-// data are relative to; empty: the directory.
+// Returns `value` with its relative paths made absolute if `flag` takes paths, else unchanged. Paths of data files are
+// relative to `data_dir`, and stay unchanged unless it is empty; all others are relative to `directory`.
 std::string absolute_value(std::string_view flag, const std::string& value, const std::string& directory,
                            const std::string& data_dir);
 

@@ -1,4 +1,5 @@
-// From what was given to what the job will use: defaults that depend on other flags, and what must not stand together.
+// Turns the flags that were given into the values that the job will use: sets defaults that depend on other flags, and
+// refuses combinations that do not fit together.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace dtrain::job {
 
-// `flags.sources` says what was given. Code::kUsage names the flags. Idempotent.
+// Reads `flags.sources` to see which flags were given. Code::kUsage names the flags at fault. Idempotent.
 Result<> resolve(Flags& flags);
 
 }  // namespace dtrain::job

@@ -20,15 +20,16 @@ struct Store {
   bool servers = false;
   Update update = Update::kStore;
   Scheme scheme = Scheme::kBsp;
-  // It joins the devices of all workers, not only those of one process.
+  // True if the store joins the devices of all workers, not only those of one process.
   [[nodiscard]] bool spans_workers() const { return servers || sum == Sum::kNccl || sum == Sum::kGloo; }
   bool operator==(const Store&) const = default;
 };
 
-// The canonical name of an exact name or alias: "dist" is "dist_sync". Code::kUsage with the list for an unknown one.
+// The canonical name for a name or an alias, which must match exactly: "dist" gives "dist_sync". Code::kUsage, with the
+// list of names, for an unknown one.
 Result<std::string> canonical_store_name(std::string_view name);
 
-// The store of a canonical name; CheckFailed for any other text.
+// The store with this canonical name. Throws CheckFailed for any other text.
 Store store_by_name(std::string_view canonical_name);
 
 }  // namespace dtrain::job

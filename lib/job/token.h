@@ -10,21 +10,21 @@
 
 namespace dtrain::job {
 
-// 32 hexadecimal digits from the system's random numbers.
+// 32 hexadecimal digits from the system's random number generator.
 std::string make_token();
 
-// The token of this process: --token-file on the command line, else DTRAIN_TOKEN, else the token-file of --config, else
-// empty. kNotFound or kUsage if the file cannot be
-// used.
+// The token of this process: that of --token-file on the command line, else DTRAIN_TOKEN, else that of a token-file in
+// --config or --preset, else empty. Code::kNotFound if the file does not exist, kUsage if the token is not usable.
 Result<std::string> token_of(const LaunchFlags& flags);
 
-// Takes the same time wherever the two differ. Lengths may be guessed by time.
+// Compares in a time that does not depend on where the tokens differ. It may reveal whether their lengths differ.
 bool same_token(std::string_view a, std::string_view b);
 
-// 127.0.0.0/8, ::1, localhost; with or without port and brackets; unix:PATH.
+// True for 127.0.0.0/8, ::1 and localhost, with or without a port and brackets, and for unix:PATH.
 bool is_loopback(std::string_view address);
 
-// May a scheduler listen on `address` with this token? Code::kDenied names the two ways to give one, and --insecure.
+// Checks that a scheduler may listen on `address` with this token: an empty one is allowed only on loopback or with
+// --insecure. Code::kDenied says how to give a token, and names --insecure.
 Result<> check_token_policy(std::string_view token, bool insecure, std::string_view address);
 
 }  // namespace dtrain::job

@@ -1,4 +1,4 @@
-// TOML files of flags (--config, presets): keys are names of flags, values what stands behind them.
+// TOML files of flags (--config, presets). Each key is the name of a flag, and its value that of the flag.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@ namespace dtrain::job {
 
 struct TomlSetting {
   std::string key;
-  std::string value;                  // as on a command line: true is "1", a list "5,10,20"
-  std::vector<std::string> elements;  // of a list, one by one; else the value alone
+  std::string value;                  // in command-line form: "1" for true, "5,10,20" for a list
+  std::vector<std::string> elements;  // the elements of a list; otherwise just the value
   int64_t line = 0;
 };
 
-// In the order of the keys. Code::kUsage with `name` and line: what is no TOML, tables, dates.
+// The settings in the order of their keys. Code::kUsage, with `name` and the line, for a text that is not TOML or that
+// contains tables or dates.
 Result<std::vector<TomlSetting>> parse_toml(std::string_view text, const std::string& name);
 
 }  // namespace dtrain::job

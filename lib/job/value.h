@@ -1,8 +1,8 @@
-// Values of flags as text, both ways: format_value(parse_value(x)) reads back as the same value.
+// Converts flag values to and from text. parse_value reads what format_value writes back as the same value.
 //
-// Whole numbers, numbers, yes and no (0, 1), texts, lists with commas, times ("500 ms", "2s", "5m", "1h"; seconds
-// without a unit), and enumerations by name. An error says what is wrong with the text; the caller says which flag it
-// was.
+// Values are integers, floating-point numbers, booleans (0, 1), texts, lists separated by commas, times ("500 ms",
+// "2s", "5m", "1h"; seconds if there is no unit), and enumerations by name. An error says what is wrong with the text;
+// the caller adds the name of the flag.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ struct Named {
   Enum value;
 };
 
-// The names of an enumeration's values, found by overload.
+// The names of an enumeration's values. Templates below find the right overload by the enumeration's type.
 constexpr std::array<Named<Role>, 4> names_of(Role) {
   return {
       {{"none", Role::kNone}, {"scheduler", Role::kScheduler}, {"server", Role::kServer}, {"worker", Role::kWorker}}};
@@ -60,7 +60,7 @@ constexpr std::array<Named<LogFormat>, 2> names_of(LogFormat) {
 }
 
 Result<> parse_value(std::string_view text, bool& value);
-Result<> parse_value(std::string_view text, int64_t& value);  // also with K, M, G behind it (binary)
+Result<> parse_value(std::string_view text, int64_t& value);  // may end in K, M or G (powers of 1024)
 Result<> parse_value(std::string_view text, int& value);
 Result<> parse_value(std::string_view text, uint64_t& value);
 Result<> parse_value(std::string_view text, double& value);
@@ -77,7 +77,7 @@ std::string format_value(const std::string& value);
 std::string format_value(std::chrono::milliseconds value);
 std::string format_value(const GspWeight& value);
 
-// "a,b,c" without blanks around the parts; an empty text has none.
+// Splits "a, b,c" at the commas and strips blanks around the parts. An empty text has no parts.
 std::vector<std::string_view> split_list(std::string_view text);
 // "no 'scheduller' here: did you mean 'scheduler'? There are: scheduler, server, worker"
 tl::unexpected<Error> unknown_choice(std::string_view text, const std::vector<std::string>& choices);
@@ -132,10 +132,10 @@ requires std::is_enum_v<Enum> std::string format_value(Enum value) {
   return {};
 }
 
-// The smallest and the largest number in a value, in seconds if it is a time: for a flag's range.
+// The smallest and the largest number in a value, to be checked against the flag's range. Times are in seconds.
 struct Extremes {
   double least = 0, most = 0;
-  std::string_view unit = {};  // of them, for messages
+  std::string_view unit = {};  // for messages
 };
 template <class Number>
 concept HasRange = std::is_same_v<Number, int64_t> || std::is_same_v<Number, int> || std::is_same_v<Number, double>;
@@ -148,7 +148,7 @@ inline std::optional<Extremes> extremes(const std::chrono::milliseconds& value) 
   const double seconds = std::chrono::duration<double>(value).count();
   return Extremes{seconds, seconds, " s"};
 }
-// All else has no numbers, or (uint64_t, of seeds) the range of its type.
+// All other types hold no numbers, or like uint64_t (seeds) are not limited to a range.
 template <class T>
 std::optional<Extremes> extremes(const T&) {
   return std::nullopt;
@@ -168,7 +168,7 @@ std::optional<Extremes> extremes(const std::vector<T>& values) {
   return all;
 }
 
-// Whether values of a type have numbers that a range must bound.
+// True for types whose values hold numbers, for which a flag must give a range.
 template <class T>
 struct IsNumeric : std::bool_constant<HasRange<T> || std::is_same_v<T, std::chrono::milliseconds>> {};
 template <class T>
