@@ -1,7 +1,8 @@
-// What a user sees of a run: lines, and one live line below them.
+// The console output of a run: ordinary lines, and one live line below them.
 //
-// On a terminal the live line stays at the bottom, as wide as the window is now: it is wiped before other output and
-// drawn again after it. Anywhere else it is printed as plain text, at most every 10 s. No colours are used. One thread.
+// On a terminal, the live line stays at the bottom, cut to the window's current width. It is erased before other output
+// and redrawn after it. Elsewhere, it is printed as plain text, at most every 10 s. No colors are used. Not
+// thread-safe.
 #pragma once
 
 #include <chrono>
@@ -19,19 +20,20 @@ class Console {
   using Write = std::function<void(std::string_view bytes)>;
   using Columns = std::function<int()>;
 
-  // `columns` gives the terminal's width at each call; 0: there is no terminal, or it cannot redraw a line.
+  // `columns` returns the terminal's current width; 0 if there is no terminal, or if it cannot redraw a line.
   Console(Write write, Columns columns) : write_(std::move(write)), columns_(std::move(columns)) {}
   ~Console() { finish(); }
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // Writes to stderr. `terminal` is the environment's TERM: where that is "dumb" or empty, a terminal counts as none.
+  // Writes to stderr. `terminal` is the environment's TERM; if it is "dumb" or empty, stderr is not treated as a
+  // terminal.
   static Console to_stderr(std::string_view terminal);
 
   void line(std::string_view text);            // without the newline
   void live(std::string_view text, Time now);  // replaces the live line
-  void resized();                              // draws the live line anew: the window's width has changed
-  void finish();                               // leaves the last live line as a line of its own, in full
+  void resized();                              // redraws the live line after the window's width has changed
+  void finish();                               // leaves the last live line in full, as an ordinary line
 
  private:
   [[nodiscard]] std::string wipe() const;
@@ -42,7 +44,7 @@ class Console {
   std::string live_;
   size_t drawn_ = 0;             // characters of the live line that are on the screen
   bool unprinted_ = false;       // the live line has changed since it was last printed as plain text
-  std::optional<Time> printed_;  // when that was
+  std::optional<Time> printed_;  // when it was last printed as plain text
 };
 
 }  // namespace dtrain

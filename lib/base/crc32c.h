@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as iSCSI and RFC 3720 define it: crc32c("123456789") = 0xe3069283.
+// CRC-32C (Castagnoli), as defined for iSCSI in RFC 3720: crc32c("123456789") = 0xe3069283.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-// The checksum of `bytes` appended to what `crc` covers; start with 0.
+// Extends the checksum `crc` of preceding bytes by `bytes`; 0 if no bytes precede.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-// How long something took, for messages.
+// Durations as text, for messages.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-// In the unit that suits it, with two digits or more: "0.3 ms", "50 ms", "1.5 s", "31 s".
+// Formats a duration in a suitable unit: "0.3 ms", "50 ms", "1.5 s", "31 s".
 std::string duration_text(std::chrono::duration<double> duration);
 
 }  // namespace dtrain

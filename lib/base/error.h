@@ -1,9 +1,9 @@
-// What goes wrong, in one vocabulary and two carriers.
+// Errors: returned or thrown, depending on their cause.
 //
-// What the outside can cause (flags, files, records, peers, networks) is an expected outcome: a Result<T>. Each frame
-// that passes an Error on adds what it knows, with DT_TRY's text. What only a bug or a broken device can cause is
-// thrown: DT_CHECK throws CheckFailed. Three seams catch exceptions and turn them into an Error: a thread's entry, an
-// RPC reaction, main.
+// Failures that the outside can cause (flags, files, records, peers, networks) are expected outcomes and are returned
+// as Result<T>. Each frame that passes an Error on adds context, with DT_TRY's text. Failures that only a bug or a
+// broken device can cause are thrown: DT_CHECK throws CheckFailed. Exceptions are caught and turned into an Error in
+// three places only: a thread's entry function, an RPC handler, and main.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,27 +18,27 @@
 
 namespace dtrain {
 
-// A Code exists because some caller acts on it: job/exit_code.h turns it into the process's exit code, retries look
-// for kUnavailable, optional files for kNotFound.
+// Each Code exists because some caller acts on it: job/exit_code.h maps it to the process's exit code, retries look for
+// kUnavailable, and readers of optional files for kNotFound.
 enum class Code {
-  kInternal,       // a bug, a loss that is not finite
-  kUsage,          // flags and files of the user; a job that the flags do not match
-  kStartup,        // could not come together: absent peer, port in use, interface not found
-  kSchedulerLost,  // the scheduler went silent
-  kPeerLost,       // a worker or a server went silent
-  kDenied,         // token, build or protocol
-  kData,           // record, label, checkpoint
-  kNotFound,       // a file that is not there (data, where the user needs it)
-  kDevice,         // no device, device out of memory
-  kPreempted,      // asked to stop by a signal; a checkpoint was written where there was something to write
-  kUnavailable,    // the peer did not answer this time: may be tried again
+  kInternal,       // a bug, or a non-finite loss
+  kUsage,          // a mistake in the user's flags or files, or flags that do not match the job's
+  kStartup,        // the job could not start: a peer is absent, a port in use, an interface not found
+  kSchedulerLost,  // the scheduler stopped responding
+  kPeerLost,       // a worker or a server stopped responding
+  kDenied,         // wrong token, build or protocol
+  kData,           // bad record, label or checkpoint
+  kNotFound,       // a file does not exist
+  kDevice,         // no device, or out of memory
+  kPreempted,      // stopped by a signal; a checkpoint was written if there was anything to save
+  kUnavailable,    // the peer did not answer this time; the caller may try again
 };
 
 std::string_view code_name(Code code);  // "not found", as printed
 
 struct Error {
   Code code = Code::kInternal;
-  std::string message;               // what, where and what to do: one line
+  std::string message;               // one line: what is wrong, where, and what to do
   std::vector<std::string> context;  // innermost first: "opening record file 'train.rec'"
 
   // Adds a frame: what the caller was doing.
@@ -48,20 +48,20 @@ struct Error {
   }
   // "error [not found] MESSAGE\n  while CONTEXT\n  while CONTEXT", printable (base/printable.h).
   [[nodiscard]] std::string text() const;
-  // The same in one line, as a log has it: "error [not found] MESSAGE (while CONTEXT, while CONTEXT)".
+  // The same on one line, for logs: "error [not found] MESSAGE (while CONTEXT, while CONTEXT)".
   [[nodiscard]] std::string line() const;
 };
 
 template <class T = void>
 using Result = tl::expected<T, Error>;
 
-// fail(Code::kData, "{}: the index lists no records", path): to be returned from a function with a Result.
+// Makes the value to return from a function with a Result: return fail(Code::kData, "{}: no records", path);
 template <class... Args>
 [[nodiscard]] tl::unexpected<Error> fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...), {}});
 }
 
-// A bug in dtrain, or a device that broke.
+// Thrown for a bug in dtrain or a broken device.
 class CheckFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -69,11 +69,11 @@ class CheckFailed : public std::runtime_error {
 
 [[noreturn]] void throw_check_failed(const char* file, int line, const char* condition, const std::string& message);
 
-// "not enough memory for <purpose>", and what needs less. Code::kDevice.
+// "not enough memory for <purpose>", with advice on how to need less. Code::kDevice.
 [[nodiscard]] Error not_enough_memory(std::string_view purpose);
 
-// Runs `work` and turns what it throws into an Error: for the seams named above and nobody else. std::bad_alloc becomes
-// not_enough_memory(purpose), everything else an Error of Code::kInternal.
+// Runs `work` and turns exceptions into Errors. Use it only in the three places named above. std::bad_alloc becomes
+// not_enough_memory(purpose); every other std::exception an Error with Code::kInternal.
 template <class Work>
 Result<> catching(Work&& work, std::string_view purpose = {}) {
   try {
@@ -100,8 +100,8 @@ Error add_context(Error&& error, fmt::format_string<Args...> format, Args&&... a
 #define DT_CONCAT_(a, b) a##b
 #define DT_CONCAT(a, b) DT_CONCAT_(a, b)
 
-// DT_TRY(Index index, read_index(path), "opening record file '{}'", path): declares `index`, or returns the Error with
-// the text added. The text may be left out.
+// DT_TRY(Index index, read_index(path), "opening record file '{}'", path); declares `index`, or returns the Error from
+// the enclosing function with the text added as context. The text may be omitted.
 #define DT_TRY(declaration, expression, ...) \
   DT_TRY_(DT_CONCAT(dt_result_, __LINE__), declaration, expression, __VA_ARGS__)
 #define DT_TRY_(result, declaration, expression, ...)                                         \
@@ -112,7 +112,7 @@ Error add_context(Error&& error, fmt::format_string<Args...> format, Args&&... a
   }                                                                                           \
   declaration = std::move(*result)
 
-// DT_TRY_VOID(expression, ...): the same for a Result<> or a value that nobody needs.
+// DT_TRY_VOID(expression, ...): the same for a Result<>, or for a value that is not needed.
 #define DT_TRY_VOID(expression, ...)                                                               \
   do {                                                                                             \
     auto dt_result = (expression);                                                                 \
@@ -122,7 +122,8 @@ Error add_context(Error&& error, fmt::format_string<Args...> format, Args&&... a
     }                                                                                              \
   } while (false)
 
-// DT_CHECK(n > 0, "n is {}", n): what cannot be false unless dtrain has a bug. Never for what a peer or a file said.
+// DT_CHECK(n > 0, "n is {}", n): throws CheckFailed if the condition is false. Use it for conditions that are false
+// only if dtrain has a bug, never for data from a peer or a file.
 #define DT_CHECK(condition, ...)                                                                \
   do {                                                                                          \
     if (!(condition)) [[unlikely]] {                                                            \

@@ -1,4 +1,4 @@
-// Files: read whole, written whole or not at all.
+// Reading whole files, and writing files atomically.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,30 @@
 
 namespace dtrain {
 
-// The most that is read of a text file, and of anything that is not a regular file: /dev/zero has no end.
+// Limit for text files, and for everything that is not a regular file (/dev/zero has no end).
 inline constexpr uint64_t kTextBytesMax = uint64_t{64} << 20;
-// The most that is read of a file of weights, records, indexes or logs.
+// Limit for files of weights, records, indexes or logs.
 inline constexpr uint64_t kDataBytesMax = uint64_t{1} << 40;
 
-// The whole file. Code::kNotFound if it is not there; kData if it cannot be read, is larger than `bytes_max` or does
-// not fit into memory.
+// Reads the whole file. Code::kNotFound if it does not exist; kData if it cannot be read, is larger than `bytes_max` or
+// does not fit into memory.
 Result<std::string> read_file(const std::string& path, uint64_t bytes_max = kTextBytesMax);
 
-// Writes a file so that a reader sees the old content or the new one and never a part: a file without a name, fsync, a
-// temporary name in the same directory, rename, fsync of the directory. A failure leaves the old file and nothing else,
-// and so does a process that is killed while it writes. (On file systems without files that have no name, NFS for one,
-// the temporary name is there from the beginning, and a kill leaves it.)
+// Writes a file so that readers see either the old content or the complete new content. It writes an unnamed file
+// (O_TMPFILE), calls fsync, links it to a temporary name in the same directory, renames it, and calls fsync on the
+// directory. If a call fails, or if the process is killed while it writes, the old file is unchanged and no other file
+// is left. (Some file systems, such as NFS, have no unnamed files. There the temporary name exists from the beginning,
+// and remains if the process is killed.)
 class AtomicFile {
  public:
-  // Called before each system call that can fail ("open", "write", "fsync", "link", "close", "rename"); an errno other
-  // than 0 makes the call fail so. Tests fail the n-th call for every n.
+  // For tests: called before each system call that can fail ("open", "write", "fsync", "link", "close", "rename"). If
+  // it returns an errno other than 0, the call fails with that error.
   using Fault = std::function<int(const char* call)>;
 
   static Result<AtomicFile> create(std::string path, Fault fault = nullptr);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
-  ~AtomicFile();  // not committed: the temporary file is removed
+  ~AtomicFile();  // removes the temporary file if commit() has not succeeded
 
   Result<> write(std::span<const std::byte> bytes);
   Result<> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
@@ -49,13 +50,13 @@ class AtomicFile {
 
   std::string path_;
   std::string temporary_;
-  bool is_named_ = false;  // something bears the temporary name
+  bool is_named_ = false;  // the temporary name exists
   Fault fault_;
   int fd_ = -1;
 };
 
 Result<> write_file_atomic(const std::string& path, std::string_view content);
-// Creates the directory and its parents; fine if it is there.
+// Creates the directory and its parents. Succeeds if it exists already.
 Result<> make_directories(const std::string& path);
 
 }  // namespace dtrain

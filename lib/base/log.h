@@ -1,10 +1,10 @@
 // Log lines in MXNet's format, so that programs that parse MXNet's logs can parse these (docs/formats.md, "Log lines"):
 //   2016-05-12 10:11:12,345 Node[0] Epoch[0] Time cost=12.346
 //
-// A record is one line of printable text: control characters in it become \xNN, so that a peer whose words are quoted
-// can neither forge a line nor reach the terminal.
+// Each record is one line of printable text. Control characters become \xNN, so that quoted text from a peer can
+// neither forge a log line nor control the terminal.
 //
-// A Log is given to whoever writes lines; there is no global one. Copies share their sinks. Any thread may call it.
+// There is no global Log: code that writes log lines is given one. Copies share their sinks. Thread-safe.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,16 +22,16 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 
 class Log {
  public:
-  // Lines go to stderr with the prefix "Node[<node>]"; node is a worker's rank, or "scheduler", "server 0". `terminal`
-  // is the environment's TERM, for live(); without it, live lines are plain text.
+  // Writes to stderr with the prefix "Node[<node>]". `node` is a worker's rank, or "scheduler" or "server 0".
+  // `terminal` is the environment's TERM, which live() needs; if it is empty, live lines are plain text.
   static Log to_stderr(std::string node, int verbosity = 0, std::string_view terminal = {});
-  // Discards everything below kError and counts the rest: what tests use. An unexpected error fails a test.
+  // For tests: writes nothing to stderr, but counts errors (error_count).
   static Log silent();
 
-  // Appends a copy of every line to `path`, in a directory that exists, until a write fails, which stderr hears of
-  // once.
+  // Appends a copy of every line to `path`, whose directory must exist. If a write fails, one message goes to stderr
+  // and no more lines are written to the file.
   Result<> add_file(const std::string& path);
-  // The same sinks under another node name: a rank is known only after the join.
+  // A Log with the same sinks and another node name: a process learns its rank only when it joins.
   [[nodiscard]] Log named(std::string node) const;
 
   template <class... Args>
@@ -46,7 +46,7 @@ class Log {
   void error(fmt::format_string<Args...> format, Args&&... args) const {
     write(Level::kError, fmt::format(format, std::forward<Args>(args)...));
   }
-  // Only with --verbose of at least `verbosity`: 1 connections, 2 every message.
+  // Written only if --verbose is at least `verbosity`: 1 for connections, 2 for every message.
   template <class... Args>
   void verbose(int verbosity, fmt::format_string<Args...> format, Args&&... args) const {
     if (verbosity <= this->verbosity()) write(Level::kDebug, fmt::format(format, std::forward<Args>(args)...));
@@ -56,7 +56,7 @@ class Log {
   void live(std::string_view text) const;
 
   [[nodiscard]] int verbosity() const;
-  [[nodiscard]] int error_count() const;  // lines of kError so far, over all copies
+  [[nodiscard]] int error_count() const;  // number of kError lines so far, by all copies
   void write(Level level, std::string_view line) const;
   void flush() const;
 

@@ -1,4 +1,4 @@
-// The value in the middle.
+// The median.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace dtrain {
 
-// Of an even number of values the mean of both in the middle. There must be one.
+// For an even number of values, the mean of the two in the middle. `values` must not be empty.
 inline double median(std::vector<double> values) {
   std::ranges::sort(values);
   const size_t middle = values.size() / 2;

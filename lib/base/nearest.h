@@ -1,4 +1,4 @@
-// "Did you mean": the known name that a mistyped one was probably meant to be.
+// Suggestions for "did you mean": the known name closest to a mistyped one.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace dtrain {
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`, letters' case not counted
-// (optimal string alignment distance).
+// The number of insertions, deletions, substitutions and swaps of adjacent letters that turn `a` into `b`, ignoring
+// case (optimal string alignment distance).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate with the smallest distance to `name`, the first of equals; nothing if that differs in more than a third
-// of the name's letters (one letter always may), which confuses more than it helps, or `name` has more than 100
-// letters.
+// The candidate with the smallest edit distance to `name`, the first one if several have it. Nullopt if the distance is
+// more than a third of the name's length (1 is always allowed), because a far-fetched suggestion confuses, or if `name`
+// has more than 100 letters.
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-// A visitor of a variant made of lambdas: std::visit(Overloaded{[](A) {...}, [](B) {...}}, value).
+// Combines lambdas into a visitor for a variant: std::visit(Overloaded{[](A) {...}, [](B) {...}}, value).
 #pragma once
 
 namespace dtrain {

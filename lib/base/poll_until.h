@@ -1,5 +1,5 @@
-// poll(2) with a point in time instead of a timeout in milliseconds. (Not named poll.h: Meson puts this folder on the
-// include path, where it would hide the system's header.)
+// poll(2) with a deadline instead of a timeout in milliseconds. (The file is not named poll.h, because Meson puts this
+// folder on the include path, where it would hide the system's header.)
 #pragma once
 
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-// Like poll. nullopt waits without limit; a time in the past only returns what is ready now.
+// Like poll. Nullopt waits without limit. A time in the past returns at once.
 inline int poll_until(std::span<pollfd> watched, std::optional<std::chrono::steady_clock::time_point> until) {
   int timeout_ms = -1;
   if (until) {

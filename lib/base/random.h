@@ -1,8 +1,8 @@
-// Random numbers that depend on what they are for, not on who draws them first.
+// Random numbers that depend only on their purpose, not on the order in which threads draw them.
 //
-// A RandomStream is a counter behind a hash of its key: (seed, a, b, c) name a use, for example (seed, epoch, record).
-// Equal keys give equal numbers on every machine and thread; other keys give independent streams. Costs nothing to
-// make. Source of the mixing: SplitMix64 (Steele, Lea, Flood 2014), Stafford's variant 13.
+// A RandomStream hashes a counter with a key. The key (seed, use, a, b) names a purpose, for example (seed, kAugment,
+// epoch, record). Equal keys give equal numbers on every machine and thread; different keys give independent streams.
+// A stream is cheap to construct. The mixing function is SplitMix64 (Steele, Lea, Flood 2014), Stafford's variant 13.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ inline uint64_t mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// What a stream is for: keeps uses that share (seed, a, b) apart.
+// The purpose of a stream. Gives independent streams to uses that have the same (seed, a, b).
 enum class Use : uint64_t { kInit = 1, kShuffle, kAugment, kSynthetic, kToken, kSimulation, kTest, kFaults };
 
 class RandomStream {
@@ -31,11 +31,12 @@ class RandomStream {
   // Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  // Uniform in [0, n), n > 0, without bias that matters: n is far below 2^64.
+  // Uniform in [0, n), n > 0. The bias is negligible, because n is far below 2^64.
   int64_t below(int64_t n) {
     return static_cast<int64_t>((static_cast<unsigned __int128>(next()) * static_cast<uint64_t>(n)) >> 64);
   }
-  // Normal with mean 0 and standard deviation 1 (Box-Muller, the second value not kept: streams stay stateless).
+  // Normal with mean 0 and standard deviation 1 (Box-Muller; the second value is discarded, so that the counter is the
+  // only state).
   double normal() {
     const double u = 1.0 - uniform();
     const double v = uniform();

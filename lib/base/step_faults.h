@@ -12,27 +12,28 @@
 
 namespace dtrain {
 
-// kill=ROLE:RANK@step:N
+// Implements kill=ROLE:RANK@step:N.
 class KillSwitch {
  public:
-  // nullopt: never.
+  // `step`: the step at which the process kills itself; nullopt: never.
   explicit KillSwitch(std::optional<uint64_t> step) : step_(step) {}
-  // The process is at `step`. From that of the switch on (steps may be skipped) it ends here by SIGKILL, as one that
-  // the system kills: no goodbye, no file completed.
+  // Call it when the process reaches `step`; steps may be skipped. At the switch's step or a later one, the process
+  // kills itself with SIGKILL, so that it leaves without a message to its peers and without completing files.
   void reached(uint64_t step) const;
 
  private:
   std::optional<uint64_t> step_;
 };
 
-// step-ms=MS. One thread waits, any may cancel.
+// Implements step-ms=MS. One thread waits; any thread may cancel.
 class Pacer {
  public:
-  // 0: no wait. `waits` must outlive it.
+  // `step_min`: the minimum duration of a step; 0: no wait. `waits` must outlive the Pacer.
   Pacer(std::chrono::duration<double, std::milli> step_min, Waits& waits) : step_min_(step_min), waits_(waits) {}
-  // Returns when that time has passed since `begin`, the step's beginning; or with the error of cancel.
+  // Waits until the minimum duration has passed since `begin`, when the step began. Fails with the error given to
+  // cancel().
   Result<> wait(SteadyTime begin);
-  // Ends the wait, open or to come. The first one counts.
+  // Makes the current wait and all later ones fail with `error`. Only the first call counts.
   void cancel(Error error);
 
  private:

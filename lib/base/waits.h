@@ -13,11 +13,11 @@ namespace dtrain {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// The waits that are open in one process. Any thread may call it.
+// The waits that are open in one process. Thread-safe.
 class Waits {
  public:
-  // Open from its making to its end. `name` is called only when somebody asks: "key 12 slice 0 version 418 on server
-  // 1".
+  // A wait is open from its construction to its destruction. `name` returns, for example, "key 12 slice 0 version 418
+  // on server 1"; it is called only when the open waits are listed, by the thread that lists them.
   class Wait {
    public:
     Wait(Waits& waits, std::function<std::string()> name);
@@ -36,7 +36,7 @@ class Waits {
     std::string name;
     double seconds;
   };
-  [[nodiscard]] std::vector<Open> open() const;  // the oldest first
+  [[nodiscard]] std::vector<Open> open() const;  // oldest first
 
  private:
   struct Entry {

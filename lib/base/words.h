@@ -1,4 +1,4 @@
-// Texts of words: files of hosts, groups, shares.
+// Splits texts into lines of words, for files of hosts, groups and shares.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace dtrain {
 
 struct WordLine {
-  int64_t number = 0;  // from 1, blank lines counted
+  int64_t number = 0;  // counted from 1, including blank lines
   std::vector<std::string_view> words;
 };
 
-// The lines that are not blank, cut at blanks and tabs. They point into `text`.
+// The lines that are not blank, split at spaces and tabs. The words point into `text`.
 std::vector<WordLine> word_lines(std::string_view text);
 
-// The same lines, each without what follows its first '#'.
+// Returns `text` without comments: each line is cut at its first '#'.
 std::string without_comments(std::string_view text);
 
 }  // namespace dtrain

@@ -15,7 +15,8 @@ namespace dtrain::job {
 Result<JobSpec> read_resumed(const std::string& directory);
 
 // Sets `flags` to the values of the run: all flags of the job, and with `recalls` also the remembered ones
-// (remembered.h). `recalls` is true in a process that was given no role. `given` names the flags that are applied after this.
+// (remembered.h). `recalls` is true in a process that was given no role. `given` names the flags that are applied after
+// this.
 Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::string>& given, Flags& flags);
 
 // Refuses changes to flags that a run must keep: another network would not fit its weights, another seed would change
