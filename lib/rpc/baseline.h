@@ -1,5 +1,6 @@
-// What `bench kv` compares with: bytes there and back by the usual unary call with a protobuf `bytes` field, default
-// options, one message an array (cut where it is larger than `chunk_bytes`, so that several are on their way).
+// The baseline of `bench kv`: transfers bytes there and back by the usual unary calls with a protobuf `bytes` field and
+// default options. Each array is one message, or several of `chunk_bytes` if it is larger, so that several are in
+// flight.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace dtrain::rpc {
 
-// The called side: holds `weight_bytes` of weights, zero at first.
+// The server: holds `weight_bytes` of weights, zero at first.
 class BaselineServer {
  public:
   static Result<std::unique_ptr<BaselineServer>> start(const Listen& listen, size_t weight_bytes);
@@ -23,14 +24,14 @@ class BaselineServer {
 class BaselineClient {
  public:
   enum class Method {
-    kEcho,    // what comes back is what went: the calls alone
-    kUpdate,  // the arrays are gradients, one after the other; the new weights come back: what push and pull do
+    kEcho,    // returns the bytes as they were sent: measures the calls alone
+    kUpdate,  // takes the arrays as gradients and returns the new weights, as push and pull do
   };
 
   static std::unique_ptr<BaselineClient> create(const Endpoint& server);
   virtual ~BaselineClient() = default;
-  // All arrays there and back once, `window` calls on their way at most: seconds. The answers are copied into `back`,
-  // which has the arrays' sizes; as a worker that pulls does.
+  // Sends all arrays and receives the answers once, with at most `window` calls in flight, and returns the seconds that
+  // it took. The answers are copied into `back`, which has the sizes of the arrays, as a worker that pulls does.
   virtual Result<double> exchange(Method method, std::span<const std::span<const std::byte>> arrays,
                                   std::span<const std::span<std::byte>> back, size_t chunk_bytes, int window) = 0;
 };

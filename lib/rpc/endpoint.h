@@ -1,4 +1,4 @@
-// Addresses: who is called, and where to listen.
+// Addresses to call and to listen on.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ struct Listen {
   uint16_t port_last = 0;  // 0: only port_first
 };
 
-// All addresses that the name stands for are loopback ones or those of this machine's interfaces; an unknown name is
-// not this host. May ask a name server.
+// Whether all addresses of the host are loopback addresses or belong to this machine's interfaces. False for an unknown
+// name. May ask a name server.
 bool is_this_host(const std::string& host);
 
-// The address of the first of these network interfaces, by their exact names, that is here and has one; IPv4 before
-// IPv6. Code::kStartup lists those that there are, with their addresses.
+// The address of the first of these network interfaces, given by exact name, that exists and has one; IPv4 is preferred
+// to IPv6. Code::kStartup lists the interfaces of this machine and their addresses.
 Result<std::string> interface_address(const std::vector<std::string>& names);
 
-// The own address on the route to `peer`: what others are told by default. Code::kStartup: no such host, no
-// route.
+// This machine's own address on the route to `peer`, which others are told by default. Code::kStartup: no such host, or
+// no route to it.
 Result<std::string> source_address(const Endpoint& peer);
 
 }  // namespace dtrain::rpc

@@ -1,4 +1,4 @@
-// Who still uses what is about to end.
+// Waits for the users of an object that is about to be destroyed.
 #pragma once
 
 #include <condition_variable>
@@ -6,7 +6,7 @@
 
 namespace dtrain::rpc {
 
-// Counts what gRPC still holds, so that its owner's end can wait for the last of it.
+// Counts the calls that gRPC still holds, so that the destructor of their owner can wait for the last one.
 class Tracker {
  public:
   class Token {
@@ -26,7 +26,8 @@ class Tracker {
     Tracker& tracker_;
   };
 
-  // Ends: gRPC finishes every call that was cancelled and every call of a server that shuts down.
+  // Returns when no token is left. That happens eventually, because gRPC finishes every cancelled call, and every call
+  // of a server that shuts down.
   void wait_idle() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return alive_ == 0; });
