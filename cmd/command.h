@@ -1,4 +1,4 @@
-// A sub-command: reads its arguments, does its work through lib/, returns the exit code.
+// The sub-commands. Each reads its arguments, does its work through lib/ and returns the exit code.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace dtrain::cmd {
 
 struct Call {
-  std::vector<std::string> arguments;  // behind the sub-command
+  std::vector<std::string> arguments;  // those after the sub-command
   job::Environment environment;
 };
 
@@ -25,17 +25,17 @@ Result<int> plan(const Call& call);
 Result<int> simulate(const Call& call);
 Result<int> ps(const Call& call);
 Result<int> kill(const Call& call);
-// Not for users: what a launcher starts on another host.
+// Not for users: a launcher starts it on other hosts.
 Result<int> launch_agent(const Call& call);
 
-// What `dtrain --help` prints: all sub-commands, and all flags of training.
+// The text of `dtrain --help`: all sub-commands, and all flags of training.
 std::string help_text();
 
-// Chooses the sub-command by the first words of `arguments` (without the program's name) and runs it; no such words
-// mean train. Code::kUsage for one that does not exist, or not in this version.
+// Runs the sub-command that the first words of `arguments` name (the program's name is not among them); train if they
+// name none. Code::kUsage for a sub-command that does not exist, or not in this version.
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment);
 
-// Whether that sub-command trains or infers in this process, or may do so: not if it is only to print something.
+// True if the sub-command may train or run inference in this process; false if it only prints something.
 bool computes(const std::vector<std::string>& arguments);
 
 }  // namespace dtrain::cmd

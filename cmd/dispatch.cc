@@ -11,8 +11,8 @@ namespace {
 
 struct SubCommand {
   std::vector<std::string> words;
-  Result<int> (*run)(const Call&);  // nullptr: a later version has it
-  bool computes = false;            // on the threads of a team
+  Result<int> (*run)(const Call&);  // null: only a later version has it
+  bool computes = false;            // it may train or run inference in this process
   std::string help = {};            // empty: not for users
 };
 
@@ -47,7 +47,7 @@ std::string name_of(const SubCommand& command) {
   return fmt::format("{}", fmt::join(command.words, " "));
 }
 
-// A line for each sub-command that begins with `word`; all of them if it is empty.
+// One line for each sub-command that begins with `word`; for all of them if it is empty.
 std::string commands_text(const std::string& word) {
   std::string text;
   for (const SubCommand& command : grammar()) {
@@ -87,7 +87,7 @@ Error not_yet(const SubCommand& command) {
   return {Code::kUsage, fmt::format("dtrain {} is not in this version of dtrain; {}", name_of(command), instead), {}};
 }
 
-// A mistyped sub-command. Any other word is left to train, which knows what to say of words that are no flags.
+// Reports a mistyped sub-command. Any other word is left to train, which reports words that are not flags.
 Result<> check_first_word(const std::string& word) {
   std::vector<std::string> names;
   for (const SubCommand& command : grammar()) {

@@ -1,4 +1,4 @@
-// What --dry-run prints.
+// The output of --dry-run.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace dtrain::cmd {
 
-// The JobSpec as far as it is known before the job runs, the table of processes (empty: this one alone), the network's
-// size, the learning rate by epoch, scheme, groups and shares, and the memory that each role's arrays take. Begins with
-// what this machine lacks of what the job needs: `missing`, and its own findings.
+// Begins with what the job needs and this machine lacks: `missing`, and what this function itself finds. Then come the
+// JobSpec as far as it is known before the job runs, the table of processes (empty: only this process), the network's
+// size, the learning rate by epoch, the scheme, groups and shares, and the memory for the arrays of each role.
 Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table, std::vector<std::string> missing);
 
 }  // namespace dtrain::cmd

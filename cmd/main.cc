@@ -1,4 +1,4 @@
-// dtrain: reads the command line, runs what it names, prints the error, returns the exit code.
+// dtrain: runs the sub-command that the command line names, prints its error, returns the exit code.
 #include <malloc.h>
 #include <sys/resource.h>
 
@@ -12,9 +12,10 @@
 
 namespace {
 
-// A training step gives back and takes again the same few megabytes (inside oneDNN, gRPC, OpenCV). By default glibc
-// returns blocks above 128 KiB to the kernel at once and the top of the heap above 128 KiB soon, and each step pays for
-// page faults and zeroed pages. Kept instead: the memory of a run is its peak, which it needs again at once anyway.
+// Each training step frees and allocates the same few megabytes again (inside oneDNN, gRPC, OpenCV). By default, glibc
+// returns blocks above 128 KiB to the kernel at once and the top of the heap above 128 KiB soon, so each step pays for
+// page faults and zeroed pages. This keeps the memory instead: the process stays at its peak, which the next step needs
+// anyway.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

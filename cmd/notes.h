@@ -1,4 +1,4 @@
-// Lines on stderr for what is allowed, but is unlikely to be meant.
+// Notes on stderr about settings that are allowed but probably not intended.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace dtrain::cmd {
 
-// More threads than this machine has cores.
+// Prints a note if `threads` is more than this machine's number of cores.
 void note_threads(int64_t threads);
-// The same of --threads, said once for each machine: by a launcher for the processes that it starts on its own.
+// The same for --threads, once per machine: a launcher prints it for the processes that it starts on its own machine.
 void note_threads(const job::Flags& flags, const job::Environment& environment);
 
 }  // namespace dtrain::cmd

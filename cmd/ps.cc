@@ -22,7 +22,7 @@ job::FlagTable<Options> flags() {
   return {std::move(rows)};
 }
 
-// One machine may be there under two names, or be this one.
+// The hosts may include one machine under two names, or this machine.
 void sort_and_merge(std::vector<launch::RecordedProcess>& processes) {
   const auto key = [](const launch::RecordedProcess& p) { return std::tie(p.job, p.role, p.rank, p.host, p.pid); };
   const auto less = [&](const auto& a, const auto& b) { return key(a) < key(b); };

@@ -1,4 +1,4 @@
-// What `dtrain ps` and `dtrain kill` have in common: the hosts to ask.
+// The part that `dtrain ps` and `dtrain kill` share: running a command on all hosts of a host file.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 namespace dtrain::cmd {
 
 struct HostsOptions {
-  std::string hostfile;      // empty: this machine alone
-  std::string sync_dst_dir;  // where the job's executable is there, if it was copied
+  std::string hostfile;      // empty: only this machine
+  std::string sync_dst_dir;  // the directory of the job's executable on the hosts, if it was copied there
 };
 
-// Rows for the members of a tool's Options by which it has a HostsOptions.
+// The rows of a tool's flag table for `Options::hosts`, a HostsOptions.
 template <class Options>
 std::vector<job::FlagRow<Options>> hosts_rows() {
   auto hosts = training_row<Options>("hostfile", DT_FIELD(Options, hosts.hostfile, "none"), "this machine alone");
@@ -25,13 +25,13 @@ std::vector<job::FlagRow<Options>> hosts_rows() {
 }
 
 struct HostsAnswers {
-  std::vector<job::SshAddress> hosts;  // distinct ones of the file; empty without one
+  std::vector<job::SshAddress> hosts;  // the distinct hosts of the file; empty without a file
   std::vector<launch::Finished> answers;
 };
 
 constexpr std::chrono::seconds kAnswerTime{60};
 
-// Runs `dtrain ARGUMENTS` on all hosts of the file, for `limit` at most.
+// Runs `dtrain ARGUMENTS` on all hosts of the file, for at most `limit`.
 Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::string> arguments,
                                std::chrono::seconds limit);
 

@@ -66,7 +66,7 @@ void SignalThread::take(int signal) {
   }
   signals_.stop = true;
   if (signal != SIGINT || ++signals_.interrupts < 2) return;
-  // Unblocked in this thread alone it ends the process by INT, which is what a shell wants to see.
+  // Unblocking INT in this thread ends the process by the signal, so that a shell sees how it ended.
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);

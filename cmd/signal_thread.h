@@ -1,8 +1,8 @@
-// Turns signals into a Signals: TERM, USR1, INT and HUP (unless it is ignored: nohup) ask to stop, USR2 for the open
-// waits; a second INT ends the process at once, as if nobody listened.
+// Records signals in a Signals. TERM, USR1, INT and HUP (unless it is ignored, as under nohup) ask the process to stop;
+// USR2 asks for the list of open waits. A second INT ends the process at once, by the default action.
 //
-// A thread takes them out of a descriptor, so no handler and no global is needed. Made by the main thread before any
-// other thread, which then inherit that these signals are blocked.
+// A thread reads the signals from a descriptor, so no handler and no global is needed. The main thread must construct
+// it before any other thread exists, so that all threads inherit the blocked signals.
 #pragma once
 
 #include <thread>

@@ -22,7 +22,8 @@ Result<launch::Variables> variables_of(const Call& call, const job::LaunchFlags&
 
 constexpr const char* kUnknownHost = "HOST";
 
-// How the hosts of a job reach its scheduler, which runs here; nothing to say without other hosts.
+// The address at which the hosts of a job reach its scheduler, which runs on this machine. Empty if there are no other
+// hosts.
 Result<std::string> scheduler_address(const job::Flags& flags, const std::optional<job::Seating>& seating,
                                       Missing missing) {
   if (flags.launch.launcher != "ssh" || !seating) return std::string();

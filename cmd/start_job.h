@@ -1,4 +1,4 @@
-// What a launcher starts: this executable in all the roles of a job.
+// Builds the processes that a launcher starts: this executable, in all roles of a job.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,17 @@
 
 namespace dtrain::cmd {
 
-// Where --dry-run notes what this machine lacks and a job would need. Null: what is missing is an error.
+// Where --dry-run collects what a job needs and this machine lacks. Null: anything missing is an error.
 using Missing = std::vector<std::string>*;
 
-// The seats of the job's host file; nothing without one. For a file that is missing all seats are on a host "HOST".
+// Assigns the job's processes to the hosts of its host file; nullopt if the job has none. If the file is missing and
+// `missing` is given, all processes are on a host named "HOST".
 Result<std::optional<job::Seating>> seats_of(const job::Flags& flags, Missing missing = nullptr);
 
 struct StartSetting {
-  std::vector<std::string> arguments;  // of every process, before its role; the sub-command first, if it is not train
+  std::vector<std::string> arguments;  // of every process, before its role; begins with the sub-command unless train
   const job::Flags& flags;             // of the processes
-  std::optional<job::Seating> hosts;   // of the host file
+  std::optional<job::Seating> hosts;   // from seats_of
   std::string run_dir;
   Missing missing = nullptr;
 };

@@ -1,4 +1,4 @@
-// What the tools' command lines have in common: a small table of flags, positionals, --help.
+// Command lines of the tools: a small table of flags, positionals, and --help.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +10,8 @@
 
 namespace dtrain::cmd {
 
-// A row of training's table with a tool's member behind it: name, meaning and limits stand there once.
+// A tool's row for a flag that training has too. Takes the names, help text and limits from training's table, and binds
+// them to a member of the tool's Options.
 template <class Options>
 job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options> bind,
                                    const std::string& default_text = "") {
@@ -29,18 +30,18 @@ job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options
           .most = row.most};
 }
 
-// Flags that a later version of a tool has.
+// Refuses flags that only a later version of a tool has.
 job::RefusedFlag later(std::vector<std::string> spellings);
 
-// A tool's command line, read. help: --help was asked for and is printed.
+// A tool's parsed command line.
 template <class Options>
 struct ToolLine {
-  bool help = false;
+  bool help = false;  // --help was given and has been printed; the rest is not set
   Options options;
   std::vector<std::string> positionals;
 };
 
-// `usage`: "dtrain parse-log FILE [FLAGS]". Code::kUsage unless there are from `least` to `most` positionals.
+// `usage` is for example "dtrain parse-log FILE [FLAGS]". Code::kUsage unless there are `least` to `most` positionals.
 template <class Options>
 Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, const std::string& usage,
                                          const Call& call, size_t least, size_t most) {

@@ -27,7 +27,8 @@ namespace dtrain::cmd {
 
 namespace {
 
-// What would fail in every process of the job alike is said once, before any is started or a run directory made.
+// Reports errors that would occur in every process of the job once, before a process is started or a run directory is
+// made.
 Result<> check_early(job::Flags flags) {
   const job::LoopFlags& loop = flags.loop;
   if (loop.load_epoch && loop.model_prefix.empty() && flags.launch.run_dir.empty()) {
@@ -113,7 +114,7 @@ Result<int> train(const Call& call) {
   if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
   for (const std::string& note : search.notes) fmt::print(stderr, "note: {}\n", note);
-  // Looked for once: the next search would find the new run itself.
+  // Search only once: another search would find the new run itself.
   flags.loop.resume = search.run ? search.run->directory : "";
   flags.loop.retrain = false;
   if (flags.launch.dry_run) return print_dry_run(call, flags, search.run);

@@ -7,7 +7,7 @@ namespace dtrain {
 
 struct Signals {
   std::atomic<bool> stop{false};   // TERM, HUP, USR1 or INT: at the next step, write a checkpoint and exit with code 75
-  std::atomic<int> interrupts{0};  // number of INTs: at the second one, a launcher kills its job at once
+  std::atomic<int> interrupts{0};  // number of INTs: the second one ends the process at once
   std::atomic<int> dump_waits{0};  // number of USR2s: the open waits are printed once for each
 };
 
