@@ -1,4 +1,6 @@
 // Mistakes of the user, with the built program: the exit code, the time, and the words that must appear.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
@@ -260,6 +262,25 @@ TEST_CASE("a batch that this machine cannot hold is refused at once", "[cmd]") {
                                  Catch::Contains("make the batch, the image or the network smaller"));
     CHECK(ended.seconds < 5);
   }
+}
+
+// OpenBLAS tries for ever to get the buffer of a thread.
+TEST_CASE("a limit of the address space ends a run with an error", "[cmd]") {
+  const test::TempDir dir;
+  size_t refused = 0;
+  for (const char* kib : {"700000", "800000", "900000", "1000000"}) {
+    const std::string line = fmt::format(
+        "ulimit -v {} && exec '{}' bench train --network mlp --threads 4 --batch-size 256 --num-warmup-batches 1 "
+        "--num-batches 1",
+        kib, DTRAIN_EXE);
+    const Ended ended = test::run({"bash", "-c", line}, {.deadline_s = 30, .directory = dir.path(), .environment = {}});
+    INFO(line << "\n" << ended.output);
+    CHECK_FALSE(ended.timed_out);
+    if (ended.code == 0) continue;
+    CHECK_THAT(ended.output, Catch::Contains("not enough memory"));
+    refused++;
+  }
+  CHECK(refused > 0);
 }
 
 TEST_CASE("more threads than cores are noted once", "[cmd]") {

@@ -132,6 +132,7 @@ void emit_backward_data(Lowering& l, const Layer& layer, const Forward& forward,
 }  // namespace onednn
 
 Lowering::EmitBackward lower_small(Lowering& l, const Layer& layer) {
+  reserve_product_memory();
   l.set_output(layer.id, blas::emit_forward(l, layer));
   return [&l, layer] {
     const ValueId dy = l.gradient(layer.id, y_md(layer.shape));

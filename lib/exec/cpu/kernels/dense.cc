@@ -1,10 +1,13 @@
 #include "exec/cpu/kernels/dense.h"
 
 #include <cblas.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "base/simd.h"
 #include "exec/cpu/parallel.h"
@@ -43,6 +46,22 @@ void softmax_row(const float* x, int64_t n, float* p) {
 }
 
 }  // namespace
+
+void reserve_product_memory() {
+  constexpr size_t kBufferBytes = size_t{128} << 20;  // BUFFER_SIZE of OpenBLAS 0.3 on x86-64
+  const size_t bytes = kBufferBytes * static_cast<size_t>(omp_get_max_threads());
+  void* const room = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, bytes);
+#pragma omp parallel
+  {
+    constexpr int kSize = 64;
+    const std::array<float, kSize * kSize> zeros{};
+    std::array<float, kSize * kSize> product{};
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, zeros.data(), kSize, zeros.data(),
+                kSize, 0.0f, product.data(), kSize);
+  }
+}
 
 void dense_forward(const DenseShape& s, const float* x, const float* w, const float* b, float* y) {
   share_product(s, s.rows, [&](int64_t begin, int64_t end) {

@@ -5,10 +5,15 @@
 
 namespace dtrain::exec::cpu {
 
+// x [rows, inputs]   w [outputs, inputs]   b [outputs]   y [rows, outputs]
 struct DenseShape {
-  int64_t rows = 0, inputs = 0,
-          outputs = 0;  // x [rows, inputs]   w [outputs, inputs]   b [outputs]   y [rows, outputs]
+  int64_t rows = 0, inputs = 0, outputs = 0;
 };
+
+// Makes OpenBLAS map its buffer for each thread of the calling thread's team. Call it while compiling: at a thread's
+// first product OpenBLAS maps 128 MiB, and where the process may not have them (ulimit -v) it tries again for ever.
+// Throws std::bad_alloc in that case.
+void reserve_product_memory();
 
 void dense_forward(const DenseShape& shape, const float* x, const float* w, const float* b, float* y);  // b may be null
 void dense_backward_data(const DenseShape& shape, const float* dy, const float* w, float* dx);
