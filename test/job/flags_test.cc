@@ -15,7 +15,7 @@ namespace dtrain::job {
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
 
-TEST_CASE("without flags the defaults of flags.md hold", "[job]") {
+TEST_CASE("without flags the documented defaults hold", "[job]") {
   const Flags flags = parsed({});
   CHECK(flags.job.num_workers == 1);
   CHECK(flags.job.num_servers == 0);

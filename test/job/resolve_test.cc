@@ -278,7 +278,7 @@ TEST_CASE("the default rate is that of the network's script", "[job]") {
   CHECK(rate({"--preset", "mxnet-g-mnist", "--network", "lenet"}) == 0.1);  // a preset keeps its own rate
 }
 
-TEST_CASE("the presets of this version hold flags.md section 13", "[job]") {
+TEST_CASE("the presets have the values of their scripts", "[job]") {
   const Result<Parsed> mnist = parse_flags({"--preset", "mnist"}, variables({}));
   REQUIRE(mnist);
   const Flags& flags = mnist->flags;

@@ -22,7 +22,7 @@ SchemeFlags scheme_of(const char* store, std::vector<std::string> more) {
 
 }  // namespace
 
-TEST_CASE("without flags the schemes have the defaults of flags.md", "[job]") {
+TEST_CASE("without flags the schemes have their documented defaults", "[job]") {
   const Flags flags = parsed({"-n", "2"});
   const SchemeFlags& scheme = flags.job.scheme;
   CHECK(scheme.staleness == 0);

@@ -80,7 +80,7 @@ TEST_CASE("without a token only loopback is served", "[job]") {
   }
 }
 
-TEST_CASE("exit codes are those of distributed.md 6.2", "[job]") {
+TEST_CASE("each error code has its exit code", "[job]") {
   CHECK(exit_code(Code::kInternal) == 1);
   CHECK(exit_code(Code::kUsage) == 2);
   CHECK(exit_code(Code::kStartup) == 3);

@@ -30,7 +30,7 @@ Header push_of(uint32_t elements) {
 
 }  // namespace
 
-TEST_CASE("a header lies on the wire as the specification says", "[kvstore]") {
+TEST_CASE("a header has the documented bytes", "[kvstore]") {
   Header header = push_of(5);
   header.status = Status::kBadSize;
   header.membership_epoch = 0x1122;

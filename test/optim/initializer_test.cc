@@ -34,7 +34,7 @@ double deviation(const std::vector<float>& values) {
 
 // With a probability of 95 %, the largest of n uniform draws is within 3 / n of the bound, and the standard deviation
 // of n normal draws within 3 / sqrt(2 n) of its expectation. The seed is fixed, so the result does not vary.
-TEST_CASE("xavier has the scales of the specification", "[optim]") {
+TEST_CASE("xavier has the documented scales", "[optim]") {
   const Shape conv = {96, 3, 3, 3};
   const Shape dense = {10, 336};
   const auto n = 2592.0;

@@ -37,7 +37,7 @@ std::vector<float> random_values(size_t n, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("nag follows the vectors of the specification, and is sgd without momentum", "[optim]") {
+TEST_CASE("nag follows the documented vectors, and is sgd without momentum", "[optim]") {
   const auto momentum = three_updates("nag", 0.9);
   CHECK(momentum[0] == Approx(0.903100000).epsilon(1e-6));
   CHECK(momentum[1] == Approx(0.907574110).epsilon(1e-6));
@@ -45,7 +45,7 @@ TEST_CASE("nag follows the vectors of the specification, and is sgd without mome
   CHECK(three_updates("nag", 0) == three_updates("sgd", 0));
 }
 
-TEST_CASE("sgd follows the vectors of the specification", "[optim]") {
+TEST_CASE("sgd follows the documented vectors", "[optim]") {
   const auto plain = three_updates("sgd", 0);
   CHECK(plain[0] == Approx(0.949000000).epsilon(1e-6));
   CHECK(plain[1] == Approx(0.973051000).epsilon(1e-6));

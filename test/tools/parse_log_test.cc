@@ -21,7 +21,7 @@ const std::string kTwoNodes =
 
 }  // namespace
 
-TEST_CASE("the example gives the table of the specification", "[tools]") {
+TEST_CASE("the example gives the documented table", "[tools]") {
   CHECK(*parse_log(kTwoNodes, ParseLogOptions{}) ==
         "| epoch | train-accuracy | val-accuracy | time |\n"
         "| --- | --- | --- | --- |\n"

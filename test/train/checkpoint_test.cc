@@ -101,7 +101,7 @@ TEST_CASE("a checkpoint comes back as it was written", "[train]") {
   CHECK(header.loss_scales == expected.loss_scales);
 }
 
-TEST_CASE("the files are those of the specification", "[train]") {
+TEST_CASE("the files have the documented names", "[train]") {
   const test::TempDir dir;
   REQUIRE(write({dir.path("net"), 12}, 1));
   const auto params = read_stored_arrays(dir.path("net-0012.params"));

@@ -23,7 +23,7 @@ double value_of(const std::vector<MetricValue>& values, const std::string& name)
 
 }  // namespace
 
-TEST_CASE("the example gives the numbers of the specification", "[train]") {
+TEST_CASE("the example gives the documented numbers", "[train]") {
   Metrics metrics = *Metrics::create({.top_k = {2}, .losses = {"ce", "nll"}});
   REQUIRE(metrics.add(kProbabilities, kLabels, 4));
   const std::vector<MetricValue> values = metrics.epoch();

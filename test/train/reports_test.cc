@@ -21,7 +21,7 @@ SteadyTime at(double seconds) {
 
 }  // namespace
 
-TEST_CASE("summary.json has the keys of the specification", "[train]") {
+TEST_CASE("summary.json has the documented keys", "[train]") {
   const dtrain::test::TempDir dir;
   Summary summary;
   summary.job = "lenet-1";

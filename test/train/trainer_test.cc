@@ -65,7 +65,7 @@ class ThreadJob {
 
 }  // namespace
 
-TEST_CASE("an epoch's lines come in the order of the specification", "[train]") {
+TEST_CASE("an epoch's lines come in the documented order", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec(dir.path("net"), 2);
   spec.metrics = {.top_k = {2}, .losses = {"ce"}};
