@@ -148,7 +148,7 @@ void Log::write(Level level, std::string_view line) const {
   static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                           spdlog::level::warn, spdlog::level::err};
   if (level == Level::kError) sinks_->errors++;
-  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}] {}", node_, printable(line, kRecordBytesMax));
+  sinks_->logger->log(kLevels[static_cast<int>(level)], "Node[{}] {}", node_, printable(line, kRecordBytesMax, "\t"));
 }
 
 void Log::flush() const {

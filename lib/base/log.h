@@ -1,8 +1,8 @@
 // Log lines in MXNet's format, so that programs that parse MXNet's logs can parse these (docs/formats.md, "Log lines"):
 //   2016-05-12 10:11:12,345 Node[0] Epoch[0] Time cost=12.346
 //
-// Each record is one line of printable text. Control characters become \xNN, so that quoted text from a peer can
-// neither forge a log line nor control the terminal.
+// Each record is one line of printable text. Control characters other than the tab, which MXNet's lines have, become
+// \xNN, so that quoted text from a peer can neither forge a log line nor control the terminal.
 //
 // There is no global Log: code that writes log lines is given one. Copies share their sinks. Thread-safe.
 #pragma once

@@ -32,13 +32,13 @@ bool is_control(std::string_view character) {
   return first < 0x20 || first == 0x7f || (first == 0xc2 && byte_at(character, 1) < 0xa0);
 }
 
-std::string escaped(std::string_view text) {
+std::string escaped(std::string_view text, std::string_view kept) {
   std::string shown;
   shown.reserve(text.size());
   while (!text.empty()) {
     const size_t size = character_bytes(text);
     const std::string_view taken = text.substr(0, size == 0 ? 1 : size);
-    if (size > 0 && !is_control(taken)) {
+    if (size > 0 && (!is_control(taken) || kept.find(taken) != std::string_view::npos)) {
       shown += taken;
     } else {
       for (size_t i = 0; i < taken.size(); i++) shown += fmt::format("\\x{:02x}", byte_at(taken, i));
@@ -57,12 +57,12 @@ size_t boundary(std::string_view text, size_t at) {
 
 }  // namespace
 
-std::string printable(std::string_view text, size_t bytes_max) {
-  if (text.size() <= bytes_max) return escaped(text);
+std::string printable(std::string_view text, size_t bytes_max, std::string_view kept) {
+  if (text.size() <= bytes_max) return escaped(text, kept);
   const size_t head = boundary(text, bytes_max - bytes_max / 4);
   const size_t tail = boundary(text, text.size() - bytes_max / 4);
-  return fmt::format("{} ... ({} bytes) ... {}", escaped(text.substr(0, head)), text.size(),
-                     escaped(text.substr(tail)));
+  return fmt::format("{} ... ({} bytes) ... {}", escaped(text.substr(0, head), kept), text.size(),
+                     escaped(text.substr(tail), kept));
 }
 
 }  // namespace dtrain

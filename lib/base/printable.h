@@ -12,7 +12,7 @@ inline constexpr size_t kQuotedBytesMax = 200;
 
 // Returns `text` as valid UTF-8 without control characters. Each byte of a control character, and each byte that is not
 // part of a UTF-8 character, becomes \xNN. A text of more than `bytes_max` bytes is shortened to
-// "begin ... (N bytes) ... end".
-std::string printable(std::string_view text, size_t bytes_max = kQuotedBytesMax);
+// "begin ... (N bytes) ... end". The control characters in `kept` stay as they are.
+std::string printable(std::string_view text, size_t bytes_max = kQuotedBytesMax, std::string_view kept = {});
 
 }  // namespace dtrain

@@ -8,6 +8,7 @@ TEST_CASE("printable text keeps UTF-8 and escapes all else", "[base]") {
   CHECK(printable("train.rec") == "train.rec");
   CHECK(printable("donn\u00e9es/\u65e5\u672c/\U0001f600") == "donn\u00e9es/\u65e5\u672c/\U0001f600");
   CHECK(printable("a\nb\tc\r") == "a\\x0ab\\x09c\\x0d");
+  CHECK(printable("a\nb\tc", 200, "\t") == "a\\x0ab\tc");
   CHECK(printable("\x1b[31mred\x7f") == "\\x1b[31mred\\x7f");
   CHECK(printable(std::string_view("\0", 1)) == "\\x00");
   CHECK(printable("donn\xe9"
