@@ -15,15 +15,16 @@
 namespace dtrain::rpc {
 namespace {
 
-// Then the silent ones are heard again: a connection that is of use must not wait for a thousand that are not.
+// Connections accepted from one listener per turn. The turn then looks at the silent ones, so that a useful connection
+// does not wait behind a thousand useless ones.
 constexpr int kAcceptedAtOnce = 16;
 
-// After an accept that failed: the system lacks what only the end of something else gives back.
+// How long to wait after accept has failed for lack of a resource, which only another owner can release.
 constexpr std::chrono::milliseconds kPause{100};
 constexpr std::chrono::minutes kWarnAgain{1};
 
 bool is_gone(int error) {
-  return error == ECONNABORTED || error == EINTR || error == EPROTO;  // the peer's own business: take the next one
+  return error == ECONNABORTED || error == EINTR || error == EPROTO;  // the peer went away: take the next one
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ void Acceptor::serve() {
   }
 }
 
-// false: the end was asked for.
+// Returns false if the destructor has asked the thread to end.
 bool Acceptor::turn() {
   const bool accepts = Clock::now() >= resume_;
   watched_.assign(1, {.fd = end_.get(), .events = POLLIN, .revents = 0});
@@ -123,7 +124,7 @@ void Acceptor::accept_some(const UniqueFd& listener) {
   }
 }
 
-// The system gives the lowest number that is free: at descriptors_max, so many are in use.
+// A new descriptor gets the lowest free number, so one with the number descriptors_max means that as many are in use.
 void Acceptor::take(UniqueFd connection) {
   if (connection.get() >= limits_.descriptors_max && !close_oldest()) {
     return refuse("the rest of this process's descriptors is kept for files");
