@@ -164,9 +164,9 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   DT_TRY(const std::optional<job::GroupsFile> file, read);
   if (!file) return std::string();
   // Without its host file the job's places are not known either.
-  const bool seated = flags.launch.hostfile.empty() || std::filesystem::exists(flags.launch.hostfile);
+  const bool has_hosts = flags.launch.hostfile.empty() || std::filesystem::exists(flags.launch.hostfile);
   const Result<std::optional<std::vector<job::WorkerPlace>>> found =
-      seated ? role::places_to_be(flags) : std::optional<std::vector<job::WorkerPlace>>();
+      has_hosts ? role::places_to_be(flags) : std::optional<std::vector<job::WorkerPlace>>();
   DT_TRY(const auto places, found);
   const std::string later = fmt::format("groups: those of '{}', once the workers have said where they are", file->name);
   if (!places) return later + "\n";

@@ -50,8 +50,8 @@ std::vector<Row> speed_rows() {
        .value = "N",
        .help = "batches that each worker measures, after 10 to warm up: network and input, no servers",
        .bind = DT_FIELD(Options, calibration.batches),
-       .least = 1,
-       .most = 100000},
+       .min = 1,
+       .max = 100000},
   };
 }
 
@@ -61,8 +61,8 @@ std::vector<Row> group_rows() {
        .value = "X",
        .help = "as few groups as have (max-min)/mean of their speeds up to X",
        .bind = DT_FIELD(Options, plan.grouping.tolerance),
-       .least = 0,
-       .most = 1000},
+       .min = 0,
+       .max = 1000},
       {.name = "group-criterion",
        .value = "tolerance|vrc",
        .help = "vrc: as many groups as have the largest variance ratio",
@@ -71,14 +71,14 @@ std::vector<Row> group_rows() {
        .value = "N",
        .help = "so many groups",
        .bind = DT_FIELD(Options, plan.grouping.count, "auto"),
-       .least = 1,
-       .most = job::kProcessesMax},
+       .min = 1,
+       .max = job::kProcessesMax},
       {.name = "group-min-size",
        .value = "N",
        .help = "smaller groups join the neighbour that is nearer in speed",
        .bind = DT_FIELD(Options, plan.grouping.min_size),
-       .least = 1,
-       .most = job::kProcessesMax},
+       .min = 1,
+       .max = job::kProcessesMax},
   };
 }
 
@@ -88,14 +88,14 @@ std::vector<Row> output_rows() {
        .value = "MS",
        .help = "from host to host, for the prediction",
        .bind = DT_FIELD(Options, plan.latency_ms),
-       .least = 0,
-       .most = 1e6},
+       .min = 0,
+       .max = 1e6},
       {.name = "bandwidth",
        .value = "GBPS",
        .help = "Gbit/s of a host each way, for the prediction; 0: endless",
        .bind = DT_FIELD(Options, plan.bandwidth),
-       .least = 0,
-       .most = 1e6},
+       .min = 0,
+       .max = 1e6},
       {.name = "json", .help = "one line for machines instead of the tables", .bind = DT_FIELD(Options, json)},
   };
 }
@@ -155,7 +155,7 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
   arguments.insert(arguments.begin(), "plan");
   // The servers of the real job have their part of the hosts' cores and places, even if none is started.
   if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
-  DT_TRY(std::optional<job::Seating> hosts, seats_of(flags, missing));
+  DT_TRY(std::optional<job::HostAssignment> hosts, assign_hosts_of(flags, missing));
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
                                                      .flags = role::calibration_flags(flags, options.calibration),
                                                      .hosts = std::move(hosts),
@@ -217,7 +217,7 @@ Result<> describe_job(job::Flags flags, tools::PlannedJob& job) {
   return {};
 }
 
-Result<> conclude(const tools::Plan& plan, const tools::PlanFiles& files, bool json) {
+Result<> write_plan(const tools::Plan& plan, const tools::PlanFiles& files, bool json) {
   DT_TRY(const std::string written, tools::write_plan_files(plan, files));
   if (json) {
     fmt::print("{}\n", plan.json());
@@ -241,7 +241,7 @@ Result<int> plan_job(const Call& call, const Options& options, job::Flags flags)
   }
   DT_TRY_VOID(describe_job(flags, job));
   DT_TRY(const tools::Plan plan, tools::make_plan(job, options.plan));
-  DT_TRY_VOID(conclude(plan, files, options.json));
+  DT_TRY_VOID(write_plan(plan, files, options.json));
   return 0;
 }
 

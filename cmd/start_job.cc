@@ -24,11 +24,11 @@ constexpr const char* kUnknownHost = "HOST";
 
 // The address at which the hosts of a job reach its scheduler, which runs on this machine. Empty if there are no other
 // hosts.
-Result<std::string> scheduler_address(const job::Flags& flags, const std::optional<job::Seating>& seating,
+Result<std::string> scheduler_address(const job::Flags& flags, const std::optional<job::HostAssignment>& assignment,
                                       Missing missing) {
-  if (flags.launch.launcher != "ssh" || !seating) return std::string();
+  if (flags.launch.launcher != "ssh" || !assignment) return std::string();
   std::vector<std::string> hosts;
-  for (const job::SshAddress& host : launch::distinct_hosts(*seating)) hosts.push_back(host.host);
+  for (const job::SshAddress& host : launch::distinct_hosts(*assignment)) hosts.push_back(host.host);
   Result<std::string> address = fail(Code::kNotFound, "the hosts of the job are not known");
   if (hosts != std::vector<std::string>{kUnknownHost}) address = role::launcher_address(flags.launch, hosts);
   if (address || missing == nullptr) return address;
@@ -39,15 +39,15 @@ Result<std::string> scheduler_address(const job::Flags& flags, const std::option
 
 }  // namespace
 
-Result<std::optional<job::Seating>> seats_of(const job::Flags& flags, Missing missing) {
+Result<std::optional<job::HostAssignment>> assign_hosts_of(const job::Flags& flags, Missing missing) {
   const std::string& file = flags.launch.hostfile;
-  if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_seating(flags);
+  if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_host_assignment(flags);
   missing->push_back(fmt::format("the host file '{}' (a host a line): {} stands for the hosts", file, kUnknownHost));
-  const job::Seat seat{.host = kUnknownHost, .gpus = {}, .ssh = {.host = kUnknownHost}};
-  job::Seating seating;
-  seating.servers.assign(static_cast<size_t>(flags.job.num_servers), seat);
-  seating.workers.assign(static_cast<size_t>(flags.job.num_workers), seat);
-  return seating;
+  const job::ProcessSlot slot{.host = kUnknownHost, .gpus = {}, .ssh = {.host = kUnknownHost}};
+  job::HostAssignment assignment;
+  assignment.servers.assign(static_cast<size_t>(flags.job.num_servers), slot);
+  assignment.workers.assign(static_cast<size_t>(flags.job.num_workers), slot);
+  return assignment;
 }
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {

@@ -16,12 +16,12 @@ using Missing = std::vector<std::string>*;
 
 // Assigns the job's processes to the hosts of its host file; nullopt if the job has none. If the file is missing and
 // `missing` is given, all processes are on a host named "HOST".
-Result<std::optional<job::Seating>> seats_of(const job::Flags& flags, Missing missing = nullptr);
+Result<std::optional<job::HostAssignment>> assign_hosts_of(const job::Flags& flags, Missing missing = nullptr);
 
 struct StartSetting {
   std::vector<std::string> arguments;  // of every process, before its role; begins with the sub-command unless train
   const job::Flags& flags;             // of the processes
-  std::optional<job::Seating> hosts;   // from seats_of
+  std::optional<job::HostAssignment> hosts;  // from assign_hosts_of
   std::string run_dir;
   Missing missing = nullptr;
 };

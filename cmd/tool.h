@@ -26,8 +26,8 @@ job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options
           .default_text = default_text,
           .choices = row.choices,
           .later = row.later,
-          .least = row.least,
-          .most = row.most};
+          .min = row.min,
+          .max = row.max};
 }
 
 // Refuses flags that only a later version of a tool has.

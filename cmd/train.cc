@@ -60,7 +60,7 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
     const std::string& directory = flags.loop.resume;
     arguments.insert(arguments.end(), {"--retrain=0", "--resume", directory.empty() ? "none" : directory});
   }
-  DT_TRY(std::optional<job::Seating> hosts, seats_of(flags, missing));
+  DT_TRY(std::optional<job::HostAssignment> hosts, assign_hosts_of(flags, missing));
   return job_to_start(call, {.arguments = std::move(arguments),
                              .flags = flags,
                              .hosts = std::move(hosts),

@@ -25,9 +25,9 @@ double Waits::Wait::seconds() const {
   return seconds_since(since_);
 }
 
-std::vector<Waits::Open> Waits::open() const {
+std::vector<OpenWait> Waits::open() const {
   const std::lock_guard lock(mutex_);
-  std::vector<Open> open;
+  std::vector<OpenWait> open;
   open.reserve(entries_.size());
   for (const auto& [id, entry] : entries_) open.push_back({entry.name(), seconds_since(entry.since)});
   return open;

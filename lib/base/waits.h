@@ -13,6 +13,11 @@ namespace dtrain {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+struct OpenWait {
+  std::string name;
+  double seconds;
+};
+
 // The waits that are open in one process. Thread-safe.
 class Waits {
  public:
@@ -32,11 +37,7 @@ class Waits {
     SteadyTime since_;
   };
 
-  struct Open {
-    std::string name;
-    double seconds;
-  };
-  [[nodiscard]] std::vector<Open> open() const;  // oldest first
+  [[nodiscard]] std::vector<OpenWait> open() const;  // oldest first
 
  private:
   struct Entry {

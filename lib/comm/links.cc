@@ -424,7 +424,7 @@ Result<> GlooLinks::break_off(bool is_late, const Message& message, Channel chan
   const std::vector<uint32_t> late = is_late ? late_with(message) : std::vector<uint32_t>();
   {
     const std::lock_guard lock(mutex_);
-    if (!error_) error_ = is_late ? not_come("rank", late, channel.operation, wait_limit_s_) : closed(channel);
+    if (!error_) error_ = is_late ? timeout_error("rank", late, channel.operation, wait_limit_s_) : closed(channel);
   }
   close_connections();
   return check();

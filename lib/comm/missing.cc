@@ -7,7 +7,8 @@ std::string ranks_have(std::string_view noun, std::span<const uint32_t> ranks) {
   return fmt::format("{}{} {} {}", noun, is_one ? "" : "s", fmt::join(ranks, ", "), is_one ? "has" : "have");
 }
 
-Error not_come(std::string_view noun, std::span<const uint32_t> ranks, std::string_view operation, double limit_s) {
+Error timeout_error(std::string_view noun, std::span<const uint32_t> ranks, std::string_view operation,
+                    double limit_s) {
   return {
       Code::kPeerLost, fmt::format("{} not come to {} within {:g} s", ranks_have(noun, ranks), operation, limit_s), {}};
 }

@@ -148,7 +148,7 @@ void Group::give_up(Operation operation) {
     if (!has_come_[rank]) missing.push_back(rank);
   }
   error_ = left.empty()
-               ? not_come("device", missing, name_of(operation), wait_limit_s_)
+               ? timeout_error("device", missing, name_of(operation), wait_limit_s_)
                : Error{Code::kPeerLost,
                        fmt::format("{} left the group before {}", ranks_have("device", left), name_of(operation)),
                        {}};

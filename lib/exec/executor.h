@@ -84,7 +84,7 @@ class Executor {
   // `dynamic_scale` the device also halves the loss scale then and doubles it after enough good steps
   // (cuda/kernels/update.h); a different scale set by the caller takes precedence. Returns false if not supported: the
   // caller must check for itself.
-  virtual bool leave_out_bad_steps(bool dynamic_scale) {
+  virtual bool skip_bad_steps(bool dynamic_scale) {
     static_cast<void>(dynamic_scale);
     return false;
   }

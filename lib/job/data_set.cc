@@ -68,7 +68,7 @@ std::vector<int64_t> image_of_network(std::string_view network, int64_t num_laye
   return find_data_set(data_set_of_network(network, num_layers))->image_shape;
 }
 
-double rate_of_network(std::string_view network, int64_t num_layers) {
+double default_learning_rate(std::string_view network, int64_t num_layers) {
   if (network.starts_with("resnet-zscore")) return 0.1;  // its script is one of its own
   return find_data_set(data_set_of_network(network, num_layers))->learning_rate;
 }

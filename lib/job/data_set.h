@@ -30,7 +30,7 @@ const DataSet* find_data_set(std::string_view name);
 std::string_view data_set_of_network(std::string_view network, int64_t num_layers = 0);
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers = 0);
 // The initial learning rate of MXNet's script for the network: the default of --lr.
-double rate_of_network(std::string_view network, int64_t num_layers = 0);
+double default_learning_rate(std::string_view network, int64_t num_layers = 0);
 
 // Sets those of data_type, num_classes, image_shape, rgb_mean, rgb_std and scale that are not set yet to the values of
 // the data set `name` (empty: unknown). Code::kUsage, naming the flags, if the number of classes or the shape is not

@@ -28,7 +28,7 @@ Result<std::optional<int64_t>> number(const Environment& environment, const char
   if (!text || text->empty()) return std::nullopt;
   int64_t value = 0;
   const Result<> parsed =
-      parse_value(*text, value).and_then([&] { return check_range(*text, *extremes(value), 0, 2 * kProcessesMax); });
+      parse_value(*text, value).and_then([&] { return check_range(*text, *range_of(value), 0, 2 * kProcessesMax); });
   if (!parsed) return fail(Code::kUsage, "{}: {}", name, parsed.error().message);
   return value;
 }

@@ -59,10 +59,10 @@ Error unknown_flag(std::string_view spelling, const std::vector<std::string>& sp
   return Error{Code::kUsage, fmt::format("unknown flag '{}'{}", printable(spelling), guess), {}};
 }
 
-std::string range_and_default(std::optional<double> least, std::optional<double> most, std::string_view unit,
+std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
                               const std::string& default_text) {
-  if (!least || !most) return default_text;
-  return fmt::format("{} to {}{}; default {}", number_text(*least), number_text(*most), unit, default_text);
+  if (!min || !max) return default_text;
+  return fmt::format("{} to {}{}; default {}", number_text(*min), number_text(*max), unit, default_text);
 }
 
 std::string help_lines(const std::string& names, const std::string& help) {
@@ -103,13 +103,13 @@ Result<> check_choice(std::string_view text, const std::vector<std::string>& cho
   return {};
 }
 
-Result<> check_range(std::string_view text, const Extremes& numbers, std::optional<double> least,
-                     std::optional<double> most) {
-  if (least && numbers.least < *least) {
-    return fail(Code::kUsage, "{} is less than {}{}", printable(text), number_text(*least), numbers.unit);
+Result<> check_range(std::string_view text, const NumberRange& numbers, std::optional<double> min,
+                     std::optional<double> max) {
+  if (min && numbers.min < *min) {
+    return fail(Code::kUsage, "{} is less than {}{}", printable(text), number_text(*min), numbers.unit);
   }
-  if (most && numbers.most > *most) {
-    return fail(Code::kUsage, "{} is more than {}{}", printable(text), number_text(*most), numbers.unit);
+  if (max && numbers.max > *max) {
+    return fail(Code::kUsage, "{} is more than {}{}", printable(text), number_text(*max), numbers.unit);
   }
   return {};
 }

@@ -38,7 +38,7 @@ template <class Options>
 struct Binding {
   std::function<Result<>(Options&, std::string_view)> set;
   std::function<std::string(const Options&)> get;
-  std::function<std::optional<Extremes>(const Options&)> numbers = {};
+  std::function<std::optional<NumberRange>(const Options&)> numbers = {};
   bool boolean = false;
   bool numeric = false;  // the values are numbers; the row must give their range
 };
@@ -59,7 +59,7 @@ Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
     const Member& member = access(const_cast<Options&>(options));
     return !word.empty() && member == Member{} ? word : format_value(member);
   };
-  binding.numbers = [access](const Options& options) { return extremes(access(const_cast<Options&>(options))); };
+  binding.numbers = [access](const Options& options) { return range_of(access(const_cast<Options&>(options))); };
   return binding;
 }
 
@@ -74,11 +74,11 @@ struct FlagRow {
   std::string value = {};                     // the value's placeholder in --help: "N", "FILE"; none for booleans
   std::string help = {};
   Binding<Options> bind = {};
-  std::string default_text = {};                // the default in --help; empty: the value in Options{}
-  std::vector<std::string> choices = {};        // if not empty: the only valid texts
-  std::vector<std::string> later = {};          // texts that will be valid in a later version
-  std::optional<double> least = {}, most = {};  // range of each number (of a time in seconds); required if numeric
-  bool repeats = false;                         // may be given several times; all values count
+  std::string default_text = {};             // the default in --help; empty: the value in Options{}
+  std::vector<std::string> choices = {};     // if not empty: the only valid texts
+  std::vector<std::string> later = {};       // texts that will be valid in a later version
+  std::optional<double> min = {}, max = {};  // range of each number (of a time in seconds); required if numeric
+  bool repeats = false;                      // may be given several times; all values count
   Scope scope = Scope::kProcess;
   std::string environment = {};  // the environment variable that is the fallback
   std::string section = {};      // the heading in --help
@@ -116,7 +116,7 @@ Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<
 // "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
 // "1 to 1048576; default 128", for --help; only the default if there are no limits.
-std::string range_and_default(std::optional<double> least, std::optional<double> most, std::string_view unit,
+std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
                               const std::string& default_text);
 // The lines of --help for one flag.
 std::string help_lines(const std::string& names, const std::string& help);
@@ -124,8 +124,8 @@ std::string help_lines(const std::string& names, const std::string& help);
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
                       const std::vector<std::string>& later);
 // Code::kUsage: "4294967296 is more than 1048576".
-Result<> check_range(std::string_view text, const Extremes& numbers, std::optional<double> least,
-                     std::optional<double> most);
+Result<> check_range(std::string_view text, const NumberRange& numbers, std::optional<double> min,
+                     std::optional<double> max);
 
 template <class Options>
 class FlagTable {
@@ -133,7 +133,7 @@ class FlagTable {
   FlagTable(std::vector<FlagRow<Options>> rows, std::vector<RefusedFlag> refused = {})
       : rows_(std::move(rows)), refused_(std::move(refused)) {
     for (const FlagRow<Options>& row : rows_) {
-      DT_CHECK(!row.bind.numeric || (row.least && row.most), "--{}: its numbers have no range", row.name);
+      DT_CHECK(!row.bind.numeric || (row.min && row.max), "--{}: its numbers have no range", row.name);
       DT_CHECK(row.later.empty() || !row.choices.empty(), "--{}: only the values of later versions are listed",
                row.name);
     }
@@ -219,8 +219,8 @@ class FlagTable {
   static Result<> set(const FlagRow<Options>& row, std::string_view text, Options& options) {
     DT_TRY_VOID(check_choice(text, row.choices, row.later));
     DT_TRY_VOID(row.bind.set(options, text));
-    const std::optional<Extremes> numbers = row.bind.numbers ? row.bind.numbers(options) : std::nullopt;
-    return numbers ? check_range(text, *numbers, row.least, row.most) : Result<>{};
+    const std::optional<NumberRange> numbers = row.bind.numbers ? row.bind.numbers(options) : std::nullopt;
+    return numbers ? check_range(text, *numbers, row.min, row.max) : Result<>{};
   }
 
   [[nodiscard]] std::string help() const {
@@ -242,8 +242,8 @@ class FlagTable {
   // The range and the default; only the default if the row has no numbers or lists its choices.
   static std::string in_brackets(const FlagRow<Options>& row, const std::string& shown) {
     if (!row.bind.numeric || !row.choices.empty()) return shown;
-    const std::optional<Extremes> numbers = row.bind.numbers(Options{});
-    return range_and_default(row.least, row.most, numbers ? numbers->unit : "", shown);
+    const std::optional<NumberRange> numbers = row.bind.numbers(Options{});
+    return range_and_default(row.min, row.max, numbers ? numbers->unit : "", shown);
   }
 
   std::vector<FlagRow<Options>> rows_;

@@ -163,7 +163,7 @@ struct Shared {
   std::vector<size_t> workers;  // ranks
 };
 
-Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, std::vector<Seat>& workers) {
+Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, std::vector<ProcessSlot>& workers) {
   std::map<Machine, Shared> machines;
   for (const HostLine& line : file.lines) {
     std::vector<int64_t>& gpus = machines[machine_of(line)].gpus;
@@ -188,7 +188,7 @@ Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, s
   return {};
 }
 
-Seat seat_at(const HostLine& line) {
+ProcessSlot slot_at(const HostLine& line) {
   return {line.host, {}, {line.host, line.ssh_port, line.user}};
 }
 
@@ -226,19 +226,19 @@ std::vector<SshAddress> ssh_addresses(const HostFile& file) {
   return addresses;
 }
 
-Result<Seating> seat(const HostFile& file, const SeatingOptions& options) {
+Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOptions& options) {
   if (options.order == HostOrder::kPack) DT_TRY_VOID(check_pack(file));
   Places places(file, options.order);
   DT_TRY(const std::vector<size_t> of_servers, take_places(places, file.name, Role::kServer, options.servers));
   DT_TRY(const std::vector<size_t> of_workers, take_places(places, file.name, Role::kWorker, options.workers));
-  Seating seating;
-  for (const size_t line : of_servers) seating.servers.push_back(seat_at(file.lines[line]));
-  for (const size_t line : of_workers) seating.workers.push_back(seat_at(file.lines[line]));
-  DT_TRY_VOID(divide_gpus(file, of_workers, seating.workers));
-  return seating;
+  HostAssignment assignment;
+  for (const size_t line : of_servers) assignment.servers.push_back(slot_at(file.lines[line]));
+  for (const size_t line : of_workers) assignment.workers.push_back(slot_at(file.lines[line]));
+  DT_TRY_VOID(divide_gpus(file, of_workers, assignment.workers));
+  return assignment;
 }
 
-Result<std::optional<Seating>> read_seating(const Flags& flags) {
+Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
   const std::string& name = flags.launch.hostfile;
   if (name.empty()) return std::nullopt;
   const Result<std::string> text = read_file(name);
@@ -250,8 +250,8 @@ Result<std::optional<Seating>> read_seating(const Flags& flags) {
         text.error().message);
   }
   DT_TRY(const HostFile file, parse_host_file(*text, name));
-  return seat(file,
-              {.servers = flags.job.num_servers, .workers = flags.job.num_workers, .order = flags.launch.host_order});
+  return assign_hosts(
+      file, {.servers = flags.job.num_servers, .workers = flags.job.num_workers, .order = flags.launch.host_order});
 }
 
 }  // namespace dtrain::job

@@ -48,16 +48,16 @@ struct SshAddress {
 // The distinct hosts of a file, in the file's order.
 std::vector<SshAddress> ssh_addresses(const HostFile& file);
 
-struct Seat {
+struct ProcessSlot {
   std::string host;
   std::vector<int64_t> gpus = {};  // empty: the flags decide
   SshAddress ssh = {};
 };
-struct Seating {
-  std::vector<Seat> servers = {}, workers = {};  // by rank
+struct HostAssignment {
+  std::vector<ProcessSlot> servers = {}, workers = {};  // by rank
 };
 
-struct SeatingOptions {
+struct AssignmentOptions {
   int64_t servers = 0, workers = 0;
   HostOrder order = HostOrder::kSpread;
 };
@@ -65,9 +65,9 @@ struct SeatingOptions {
 // skips lines that are full or reserved for the other role. kPack fills each line before the next, so every line must
 // have slots. The GPUs of all lines of a host are divided among its workers in order of rank, as evenly as possible.
 // Code::kUsage: no place is left, a host has more workers than GPUs, or slots are missing for kPack.
-Result<Seating> seat(const HostFile& file, const SeatingOptions& options);
+Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOptions& options);
 
 // Reads --hostfile and assigns the processes of the job to its hosts; nullopt if the flag is not given.
-Result<std::optional<Seating>> read_seating(const Flags& flags);
+Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags);
 
 }  // namespace dtrain::job

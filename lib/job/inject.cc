@@ -33,9 +33,9 @@ Result<> parse_rule(std::string_view text, InjectDelay& delay) {
   if (dots == std::string_view::npos || !text.ends_with("ms")) {
     return fail(Code::kUsage, "'{}' is not A..Bms, such as 0..50ms", text);
   }
-  DT_TRY_VOID(parse_ms(text.substr(0, dots), delay.least_ms));
-  DT_TRY_VOID(parse_ms(text.substr(dots + 2, text.size() - dots - 4), delay.most_ms));
-  if (delay.least_ms > delay.most_ms) return fail(Code::kUsage, "'{}' ends before it begins", text);
+  DT_TRY_VOID(parse_ms(text.substr(0, dots), delay.min_ms));
+  DT_TRY_VOID(parse_ms(text.substr(dots + 2, text.size() - dots - 4), delay.max_ms));
+  if (delay.min_ms > delay.max_ms) return fail(Code::kUsage, "'{}' ends before it begins", text);
   return {};
 }
 
@@ -171,7 +171,7 @@ std::string format_value(const Inject& inject) {
   append(
       "delay", inject.delay,
       [](const InjectDelay& delay) {
-        return fmt::format("{}..{}ms", format_value(delay.least_ms), format_value(delay.most_ms));
+        return fmt::format("{}..{}ms", format_value(delay.min_ms), format_value(delay.max_ms));
       },
       parts);
   append("step-ms", inject.step_ms, number, parts);

@@ -19,7 +19,7 @@
 namespace dtrain::job {
 
 struct InjectDelay {
-  double least_ms = 0, most_ms = 0;  // the delay is drawn uniformly between them
+  double min_ms = 0, max_ms = 0;  // the delay is drawn uniformly between them
   bool operator==(const InjectDelay&) const = default;
 };
 

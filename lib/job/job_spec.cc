@@ -14,9 +14,9 @@ namespace dtrain::job {
 
 namespace {
 
-using job::extremes;
 using job::format_value;
 using job::parse_value;
+using job::range_of;
 
 Result<> parse_value(std::string_view text, Interval& interval) {
   const size_t colon = std::min(text.find(':'), text.size());
@@ -27,15 +27,15 @@ Result<> parse_value(std::string_view text, Interval& interval) {
   return {};
 }
 
-std::optional<Extremes> extremes(const Interval& interval) {
-  return Extremes{static_cast<double>(interval.begin), static_cast<double>(interval.end)};
+std::optional<NumberRange> range_of(const Interval& interval) {
+  return NumberRange{static_cast<double>(interval.begin), static_cast<double>(interval.end)};
 }
 
 // What is counted in records, steps and workers.
 template <class Value>
 Result<> parse_counted(std::string_view text, Value& value) {
   DT_TRY_VOID(parse_value(text, value));
-  return check_range(text, *extremes(value), 0, kExamplesMax);
+  return check_range(text, *range_of(value), 0, kExamplesMax);
 }
 
 std::string format_value(const Interval& interval) {

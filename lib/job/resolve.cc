@@ -297,7 +297,7 @@ Result<> choose_companion(Flags& flags) {
 Result<> resolve_schedule(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   const NetworkFlags& network = flags.job.network;
-  if (!flags.given("lr")) optimizer.lr = rate_of_network(network.network, network.num_layers);
+  if (!flags.given("lr")) optimizer.lr = default_learning_rate(network.network, network.num_layers);
   DT_TRY_VOID(choose_companion(flags));
   if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
     return fail(Code::kUsage, "--lr-factor {}: must be above 0", *optimizer.lr_factor);

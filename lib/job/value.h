@@ -133,37 +133,37 @@ requires std::is_enum_v<Enum> std::string format_value(Enum value) {
 }
 
 // The smallest and the largest number in a value, to be checked against the flag's range. Times are in seconds.
-struct Extremes {
-  double least = 0, most = 0;
+struct NumberRange {
+  double min = 0, max = 0;
   std::string_view unit = {};  // for messages
 };
 template <class Number>
 concept HasRange = std::is_same_v<Number, int64_t> || std::is_same_v<Number, int> || std::is_same_v<Number, double>;
 
 template <HasRange Number>
-std::optional<Extremes> extremes(const Number& value) {
-  return Extremes{static_cast<double>(value), static_cast<double>(value)};
+std::optional<NumberRange> range_of(const Number& value) {
+  return NumberRange{static_cast<double>(value), static_cast<double>(value)};
 }
-inline std::optional<Extremes> extremes(const std::chrono::milliseconds& value) {
+inline std::optional<NumberRange> range_of(const std::chrono::milliseconds& value) {
   const double seconds = std::chrono::duration<double>(value).count();
-  return Extremes{seconds, seconds, " s"};
+  return NumberRange{seconds, seconds, " s"};
 }
 // All other types hold no numbers, or like uint64_t (seeds) are not limited to a range.
 template <class T>
-std::optional<Extremes> extremes(const T&) {
+std::optional<NumberRange> range_of(const T&) {
   return std::nullopt;
 }
 template <class T>
-std::optional<Extremes> extremes(const std::optional<T>& value) {
-  return value ? extremes(*value) : std::nullopt;
+std::optional<NumberRange> range_of(const std::optional<T>& value) {
+  return value ? range_of(*value) : std::nullopt;
 }
 template <class T>
-std::optional<Extremes> extremes(const std::vector<T>& values) {
-  std::optional<Extremes> all;
+std::optional<NumberRange> range_of(const std::vector<T>& values) {
+  std::optional<NumberRange> all;
   for (const T& value : values) {
-    const std::optional<Extremes> one = extremes(value);
+    const std::optional<NumberRange> one = range_of(value);
     if (!one) return std::nullopt;
-    all = all ? Extremes{std::min(all->least, one->least), std::max(all->most, one->most), one->unit} : *one;
+    all = all ? NumberRange{std::min(all->min, one->min), std::max(all->max, one->max), one->unit} : *one;
   }
   return all;
 }

@@ -33,10 +33,10 @@ class Coordinator {
   Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) {
     return meet(name, values, {});
   }
-  // Like sum(), but also replaces the stop sets: from now on, workers with the same number in `stops_with`, indexed by
+  // Like sum(), but also replaces the stop sets: from now on, workers with the same number in `stop_set_of`, indexed by
   // rank, stop before the same step. All workers pass the same values. Empty: the stop sets do not change.
   virtual Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
-                                           std::span<const uint32_t> stops_with) = 0;
+                                           std::span<const uint32_t> stop_set_of) = 0;
   // The next heartbeat carries it to the scheduler.
   virtual void report(const Progress& progress) = 0;
 };

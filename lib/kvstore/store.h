@@ -32,8 +32,8 @@ struct DeviceBucket {
   DeviceBucket(size_t bucket, size_t device = 0) : bucket(bucket), device(device) {}  // implicit: most have one device
 };
 
-// Threads: cancel() may be called from any thread, gradient_ready() and weights_wait() are called by each device's own
-// thread, and everything else by the thread of the step loop.
+// Threads: cancel() may be called from any thread, gradient_ready() and wait_for_weights() are called by each device's
+// own thread, and everything else by the thread of the step loop.
 class Store {
  public:
   virtual ~Store() = default;
@@ -53,10 +53,12 @@ class Store {
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
   // Undoes the counters of the last step, after the device has skipped the update of all its buckets by itself. Only
   // for a worker with one device and no peers.
-  virtual void take_back(uint32_t samples) { DT_CHECK(false, "{} samples that others have added already", samples); }
+  virtual void uncount_samples(uint32_t samples) {
+    DT_CHECK(false, "{} samples that others have added already", samples);
+  }
   // Waits until the device has the bucket's weights for the step after the last pushed one (the executor's
   // WeightsWait).
-  virtual Result<> weights_wait(DeviceBucket at) = 0;
+  virtual Result<> wait_for_weights(DeviceBucket at) = 0;
 
   // Waits for the weights of the next step and returns how many samples, of all workers since the start of the job,
   // have been applied to them.
@@ -71,12 +73,14 @@ class Store {
   // Gives all workers the same weights, the newest ones.
   virtual Result<> refresh() = 0;
   // Only for schemes with groups (GSP): sets the group of each worker, by rank. Rank 0 calls it when all workers have
-  // the newest weights. It returns the number of the next step, which the other workers then pass to go_on_with().
+  // the newest weights. It returns the number of the next step, which the other workers then pass to set_next_step().
   virtual Result<uint64_t> regroup(std::span<const uint32_t> group_of) {
     DT_CHECK(false, "{} workers in groups, in a store without groups", group_of.size());
     return uint64_t{0};
   }
-  virtual void go_on_with(uint64_t step) { DT_CHECK(false, "step {} of new groups, in a store without groups", step); }
+  virtual void set_next_step(uint64_t step) {
+    DT_CHECK(false, "step {} of new groups, in a store without groups", step);
+  }
   // The optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient under way.
   virtual Result<TrainingState> state() = 0;
 

@@ -90,7 +90,7 @@ void Updater::update(size_t bucket, uint32_t samples) {
   counters.updates++;
 }
 
-void Updater::take_back(size_t bucket, uint32_t samples) {
+void Updater::uncount_samples(size_t bucket, uint32_t samples) {
   counters_[bucket].samples -= samples;
   counters_[bucket].updates--;
 }

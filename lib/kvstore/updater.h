@@ -41,7 +41,7 @@ class Updater {
   void update(size_t bucket, uint32_t samples);
 
   // Undoes the counting of the bucket's last update, which has changed nothing.
-  void take_back(size_t bucket, uint32_t samples);
+  void uncount_samples(size_t bucket, uint32_t samples);
 
   // Copies the part of the state that is updated here into arrays made by empty_state(). The counters are those of the
   // first bucket.

@@ -129,9 +129,9 @@ void Agent::tell_events() {
   std::vector<HostEvent> events;
   if (outbox_.size() < kOutboxMax) host_->take(events);
   for (const HostEvent& event : events) {
-    if (const Line* line = std::get_if<Line>(&event)) {
+    if (const OutputLine* line = std::get_if<OutputLine>(&event)) {
       tell({line->is_stdout ? "out" : "err", std::to_string(line->process), line->text});
-    } else if (const End* end = std::get_if<End>(&event)) {
+    } else if (const ProcessEnd* end = std::get_if<ProcessEnd>(&event)) {
       tell({"end", std::to_string(end->process), std::to_string(end->status), std::to_string(end->peak_rss_bytes)});
     }
   }

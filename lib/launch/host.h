@@ -20,26 +20,26 @@ namespace dtrain::launch {
 
 using Clock = std::chrono::steady_clock;
 
-// A process printed a line. All lines of a process come before its End.
-struct Line {
+// A process printed a line. All lines of a process come before its ProcessEnd.
+struct OutputLine {
   size_t process = 0;
   std::string text = {};
   bool is_stdout = true;
 };
-struct End {
+struct ProcessEnd {
   size_t process = 0;
   int status = 0;  // as wait() returns it
   uint64_t peak_rss_bytes = 0;
 };
 // A message of the host itself, such as a login banner or an error message of ssh.
-struct Words {
+struct HostMessage {
   std::string text;
 };
 // The host is lost: no more events come from it. Its processes have ended or will end without the launcher.
-struct Lost {
+struct HostLost {
   Error error;
 };
-using HostEvent = std::variant<Line, End, Words, Lost>;
+using HostEvent = std::variant<OutputLine, ProcessEnd, HostMessage, HostLost>;
 
 class Host {
  public:
@@ -48,7 +48,7 @@ class Host {
   Host& operator=(const Host&) = delete;
   virtual ~Host() = default;  // ends all processes that still run
 
-  // Code::kStartup if the command cannot be executed and this is known at once; otherwise a Lost event follows.
+  // Code::kStartup if the command cannot be executed and this is known at once; otherwise a HostLost event follows.
   virtual Result<> start(size_t process, const Command& command) = 0;
   virtual void signal(int number) = 0;  // to all processes of this host
   virtual void kill() = 0;              // sends SIGKILL to all of them

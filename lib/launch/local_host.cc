@@ -68,7 +68,7 @@ bool LocalHost::running() const {
 
 void LocalHost::read(Member& member, int reads_max, std::vector<HostEvent>& events) {
   const auto to_events = [&](bool is_stdout) {
-    return [&, is_stdout](const std::string& line) { events.emplace_back(Line{member.id, line, is_stdout}); };
+    return [&, is_stdout](const std::string& line) { events.emplace_back(OutputLine{member.id, line, is_stdout}); };
   };
   read_lines(member.process.out, member.out, reads_max, to_events(true));
   read_lines(member.process.err, member.err, reads_max, to_events(false));
@@ -80,7 +80,8 @@ void LocalHost::reap(Member& member, std::vector<HostEvent>& events) {
   if (!member.running || ::wait4(member.process.pid, &status, WNOHANG, &usage) != member.process.pid) return;
   member.running = false;
   read(member, kReadsAtEnd, events);
-  events.emplace_back(End{member.id, status, static_cast<uint64_t>(usage.ru_maxrss) << 10});  // ru_maxrss is in KiB
+  events.emplace_back(
+      ProcessEnd{member.id, status, static_cast<uint64_t>(usage.ru_maxrss) << 10});  // ru_maxrss is in KiB
 }
 
 }  // namespace dtrain::launch

@@ -22,7 +22,7 @@ struct Common {
   std::vector<std::string> arguments;    // the user's, without those that are only for the launcher
   std::vector<std::string> environment;  // of all processes, after the variables that the user gave
   Variables variables;
-  std::optional<job::Seating> seating;
+  std::optional<job::HostAssignment> assignment;
   std::vector<job::SshAddress> machines;  // other hosts; empty: all processes run on this one
   std::string remote_executable;
   std::string address;   // of the scheduler; empty: it determines its own
@@ -53,7 +53,7 @@ Common common_of(const JobSetting& setting) {
       "DMLC_JOB_CLUSTER=" + launch.launcher,
   };
   common.variables = setting.variables;
-  common.seating = setting.hosts;
+  common.assignment = setting.hosts;
   if (by_ssh) common.machines = distinct_hosts(setting.hosts.value());
   common.remote_executable = remote_executable(setting.executable, setting.directory, launch.sync_dst_dir);
   if (by_ssh) common.address = setting.address;
@@ -66,35 +66,36 @@ void append(std::vector<std::string>& list, const std::vector<std::string>& more
   list.insert(list.end(), more.begin(), more.end());
 }
 
-// The process's seat in the host file; null if the file does not assign one.
-const job::Seat* seat_of(const Common& common, const std::string& role, int rank) {
-  if (!common.seating || role == "scheduler") return nullptr;
-  const std::vector<job::Seat>& seats = role == "server" ? common.seating->servers : common.seating->workers;
-  return &seats[static_cast<size_t>(rank)];
+// The process's slot in the host file; null if the file does not assign one.
+const job::ProcessSlot* slot_of(const Common& common, const std::string& role, int rank) {
+  if (!common.assignment || role == "scheduler") return nullptr;
+  const std::vector<job::ProcessSlot>& slots =
+      role == "server" ? common.assignment->servers : common.assignment->workers;
+  return &slots[static_cast<size_t>(rank)];
 }
 
-// The Command::machine of the seat.
-size_t machine_of(const Common& common, const job::Seat& seat) {
-  const auto found = std::find(common.machines.begin(), common.machines.end(), seat.ssh);
+// The Command::machine of the slot.
+size_t machine_of(const Common& common, const job::ProcessSlot& slot) {
+  const auto found = std::find(common.machines.begin(), common.machines.end(), slot.ssh);
   return found == common.machines.end() ? 0 : static_cast<size_t>(found - common.machines.begin()) + 1;
 }
 
 // The number of servers and workers that run on the machine.
 int64_t processes_on(const Common& common, size_t machine) {
   int64_t count = 0;
-  for (const auto* seats : {&common.seating->servers, &common.seating->workers}) {
-    count += std::count_if(seats->begin(), seats->end(),
-                           [&](const job::Seat& seat) { return machine_of(common, seat) == machine; });
+  for (const auto* slots : {&common.assignment->servers, &common.assignment->workers}) {
+    count += std::count_if(slots->begin(), slots->end(),
+                           [&](const job::ProcessSlot& slot) { return machine_of(common, slot) == machine; });
   }
   return count;
 }
 
 Command start_of(const Common& common, const std::string& role, int rank) {
   Command command{.role = role, .rank = rank, .host = common.host, .arguments = {common.executable}};
-  const job::Seat* seat = seat_of(common, role, rank);
-  if (seat != nullptr) {
-    command.host = seat->host;
-    command.machine = machine_of(common, *seat);
+  const job::ProcessSlot* slot = slot_of(common, role, rank);
+  if (slot != nullptr) {
+    command.host = slot->host;
+    command.machine = machine_of(common, *slot);
   }
   if (command.machine > 0) {
     command.arguments = {common.remote_executable};
@@ -111,8 +112,8 @@ Command start_of(const Common& common, const std::string& role, int rank) {
   append(command.arguments, common.machines.empty() ? common.arguments : job::without_flags(common.arguments, own));
   append(command.arguments, {"--role", role, "--rank", std::to_string(rank), "--run-dir", common.run_dir});
   append(command.environment, {"DMLC_ROLE=" + role, fmt::format("DMLC_RANK={}", rank)});
-  if (seat != nullptr && !seat->gpus.empty()) {
-    append(command.arguments, {"--gpus", fmt::format("{}", fmt::join(seat->gpus, ","))});
+  if (slot != nullptr && !slot->gpus.empty()) {
+    append(command.arguments, {"--gpus", fmt::format("{}", fmt::join(slot->gpus, ","))});
   }
   return command;
 }
@@ -247,11 +248,11 @@ std::string dry_run_text(const Job& job) {
   return text;
 }
 
-std::vector<job::SshAddress> distinct_hosts(const job::Seating& seating) {
+std::vector<job::SshAddress> distinct_hosts(const job::HostAssignment& assignment) {
   std::vector<job::SshAddress> hosts;
-  for (const auto* seats : {&seating.servers, &seating.workers}) {
-    for (const job::Seat& seat : *seats) {
-      if (std::find(hosts.begin(), hosts.end(), seat.ssh) == hosts.end()) hosts.push_back(seat.ssh);
+  for (const auto* slots : {&assignment.servers, &assignment.workers}) {
+    for (const job::ProcessSlot& slot : *slots) {
+      if (std::find(hosts.begin(), hosts.end(), slot.ssh) == hosts.end()) hosts.push_back(slot.ssh);
     }
   }
   return hosts;

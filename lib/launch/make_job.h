@@ -21,14 +21,14 @@ struct Variables {
 };
 
 struct JobSetting {
-  std::string executable;              // absolute path
-  std::vector<std::string> arguments;  // the user's, without program name and subcommand
-  const job::Flags& flags;             // parsed from `arguments`
-  std::string host;                    // this host's name, for prefixes
-  std::optional<job::Seating> hosts;   // seats of the host file: hosts or names, and GPUs
-  std::string run_dir;                 // exists, or will be made by the processes
-  std::string token;                   // empty: a random one is made
-  std::string record_root;             // see job_record.h
+  std::string executable;                    // absolute path
+  std::vector<std::string> arguments;        // the user's, without program name and subcommand
+  const job::Flags& flags;                   // parsed from `arguments`
+  std::string host;                          // this host's name, for prefixes
+  std::optional<job::HostAssignment> hosts;  // slots of the host file: hosts or names, and GPUs
+  std::string run_dir;                       // exists, or will be made by the processes
+  std::string token;                         // empty: a random one is made
+  std::string record_root;                   // see job_record.h
   Variables variables = {};
   // Used with ssh:
   std::string address = {};    // of this machine, for the hosts to reach its scheduler
@@ -47,8 +47,8 @@ Job make_job(const JobSetting& setting);
 // HOST and PORT stand for parts of the scheduler's address that are not known before it runs.
 std::string dry_run_text(const Job& job);
 
-// The distinct hosts of a seating, in the order of their first processes.
-std::vector<job::SshAddress> distinct_hosts(const job::Seating& seating);
+// The distinct hosts of a assignment, in the order of their first processes.
+std::vector<job::SshAddress> distinct_hosts(const job::HostAssignment& assignment);
 // "node3", "node3:2222".
 std::string host_name(const job::SshAddress& address);
 // The path of `executable` on hosts to which `directory` has been copied as `copy` ("" means not copied). The path only

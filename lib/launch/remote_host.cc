@@ -107,7 +107,7 @@ std::optional<Clock::time_point> RemoteHost::wakes_at() const {
 }
 
 void RemoteHost::take(std::vector<HostEvent>& events) {
-  for (const size_t process : never_began_) events.emplace_back(End{process, SIGTERM, 0});
+  for (const size_t process : never_began_) events.emplace_back(ProcessEnd{process, SIGTERM, 0});
   never_began_.clear();
   read_words(events);  // read first, because ssh's messages explain why stdout ended
   read_messages(events);
@@ -158,7 +158,7 @@ void RemoteHost::read_messages(std::vector<HostEvent>& events) {
 void RemoteHost::on_words(const std::string& line, std::vector<HostEvent>& events) {
   last_words_.push_back(line);
   if (last_words_.size() > kWordsKept) last_words_.pop_front();
-  events.emplace_back(Words{line});
+  events.emplace_back(HostMessage{line});
 }
 
 void RemoteHost::on_message(const std::string& line, std::vector<HostEvent>& events) {
@@ -176,10 +176,10 @@ Result<> RemoteHost::handle(const std::vector<std::string>& words, std::vector<H
   if (is("opened", 2)) {
     shares_ = words[1] == "1";
   } else if (is("out", 3) || is("err", 3)) {
-    events.emplace_back(Line{static_cast<size_t>(number(words[1])), words[2], kind == "out"});
+    events.emplace_back(OutputLine{static_cast<size_t>(number(words[1])), words[2], kind == "out"});
   } else if (is("end", 4)) {
-    events.emplace_back(
-        End{static_cast<size_t>(number(words[1])), number(words[2]), std::strtoull(words[3].c_str(), nullptr, 10)});
+    events.emplace_back(ProcessEnd{static_cast<size_t>(number(words[1])), number(words[2]),
+                                   std::strtoull(words[3].c_str(), nullptr, 10)});
   } else if (is("failed", 3)) {
     lose(Error{code_of(words[1]), fmt::format("on {}: {}", options_.machine.name, words[2]), {}}, events);
   } else {
@@ -209,7 +209,7 @@ Result<> RemoteHost::greeted(const std::vector<std::string>& words) {
 void RemoteHost::lose(Error error, std::vector<HostEvent>& events) {
   state_ = State::kOver;
   ssh_.in.close();  // if the agent is still running, it then ends what it has started
-  events.emplace_back(Lost{std::move(error)});
+  events.emplace_back(HostLost{std::move(error)});
 }
 
 std::string RemoteHost::words() const {

@@ -28,8 +28,8 @@ struct RemoteHostOptions {
 
 class RemoteHost : public Host {
  public:
-  // Begins to connect. Failures come as Lost events: Code::kStartup with ssh's own message, or because the executable
-  // or the directory is missing; kDenied for another build.
+  // Begins to connect. Failures come as HostLost events: Code::kStartup with ssh's own message, or because the
+  // executable or the directory is missing; kDenied for another build.
   static Result<std::unique_ptr<RemoteHost>> create(RemoteHostOptions options);
   ~RemoteHost() override;  // gives the agent a few seconds to end
 

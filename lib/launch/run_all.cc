@@ -24,7 +24,7 @@ class Runs {
   void wait_for_events(std::optional<Clock::time_point> until);
   void take_events();
   void drain();
-  void on_end(const End& end);
+  void on_end(const ProcessEnd& end);
   [[nodiscard]] bool over() const { return running_ == 0 && (stopped_ || next_ == commands_.size()); }
 
   const std::vector<Command>& commands_;
@@ -85,16 +85,16 @@ void Runs::take_events() {
   std::vector<HostEvent> events;
   host_.take(events);
   for (const HostEvent& event : events) {
-    if (const Line* line = std::get_if<Line>(&event)) {
+    if (const OutputLine* line = std::get_if<OutputLine>(&event)) {
       Finished& one = finished_[line->process];
       (line->is_stdout ? one.output : one.errors).push_back(line->text);
-    } else if (const End* end = std::get_if<End>(&event)) {
+    } else if (const ProcessEnd* end = std::get_if<ProcessEnd>(&event)) {
       on_end(*end);
     }
   }
 }
 
-void Runs::on_end(const End& end) {
+void Runs::on_end(const ProcessEnd& end) {
   running_--;
   Finished& one = finished_[end.process];
   one.status = end.status;

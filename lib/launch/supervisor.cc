@@ -79,7 +79,7 @@ class Supervisor {
 
   void wait_for_events();
   void take_events();
-  void on_line(Member& member, const Line& line);
+  void on_line(Member& member, const OutputLine& line);
   bool on_scheduler_line(const std::string& line);
   void keep_line(Member& member, const std::string& line);
   void on_signal(int signal);
@@ -190,23 +190,23 @@ void Supervisor::take_events() {
     std::vector<HostEvent> events;
     hosts_[machine]->take(events);
     for (const HostEvent& event : events) {
-      std::visit(Overloaded{[&](const Line& line) { on_line(members_.at(line.process), line); },
-                            [&](const End& end) {
+      std::visit(Overloaded{[&](const OutputLine& line) { on_line(members_.at(line.process), line); },
+                            [&](const ProcessEnd& end) {
                               Member& member = members_.at(end.process);
                               if (!member.running) return;
                               if (end.peak_rss_bytes > 0) peak_rss_bytes_[member.command.name()] = end.peak_rss_bytes;
                               on_end(member, ended_by(member, end.status));
                             },
-                            [&](const Words& words) {
-                              screen_.line(fmt::format("[{}] {}", job_.machines[machine - 1].name, words.text));
+                            [&](const HostMessage& message) {
+                              screen_.line(fmt::format("[{}] {}", job_.machines[machine - 1].name, message.text));
                             },
-                            [&](const Lost& lost) { on_lost(machine, lost.error); }},
+                            [&](const HostLost& lost) { on_lost(machine, lost.error); }},
                  event);
     }
   }
 }
 
-void Supervisor::on_line(Member& member, const Line& line) {
+void Supervisor::on_line(Member& member, const OutputLine& line) {
   if (line.is_stdout && member.command.role == "scheduler" && on_scheduler_line(line.text)) return;
   member.first_error.line(line.text);
   screen_.line(fmt::format("[{} {}] {}", member.command.name(), member.command.host, line.text));

@@ -73,7 +73,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
     progress = job::completed(progress);
     show();
   }
-  return conclude(process, spec, training->outcome(), outcome, started);
+  return report_end(process, spec, training->outcome(), outcome, started);
 }
 
 }  // namespace

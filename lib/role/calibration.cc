@@ -35,7 +35,7 @@ class NoStore final : public kvstore::Store {
     next_ = step + 1;
     return {};
   }
-  Result<> weights_wait(kvstore::DeviceBucket) override { return {}; }
+  Result<> wait_for_weights(kvstore::DeviceBucket) override { return {}; }
   Result<uint64_t> samples_applied() override { return 0; }
   Result<> share_statistics(uint64_t) override { return {}; }
   Result<> refresh() override { return {}; }

@@ -21,7 +21,7 @@ Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Fla
   const bool local = launch.launcher == "local";
   if (launch.role != job::Role::kNone || (local && chosen_there)) return std::nullopt;
   const std::string address = !local ? "" : launch.advertise.empty() ? "127.0.0.1" : launch.advertise;
-  DT_TRY(const std::optional<job::Seating> hosts, job::read_seating(flags));
+  DT_TRY(const std::optional<job::HostAssignment> hosts, job::read_host_assignment(flags));
   std::vector<job::WorkerPlace> places;
   for (int64_t rank = 0; rank < flags.job.num_workers; rank++) {
     places.push_back({hosts ? hosts->workers[static_cast<size_t>(rank)].host : host_name(), address});

@@ -17,7 +17,8 @@ std::string host_name();
 
 // The hosts and addresses that the workers of a job will report, by rank. Known only if a launcher starts them; nullopt
 // if they are started by hand or choose their address on their own host (--bind, --interface). The addresses of workers
-// on other hosts, which a groups file may use, are not known and left empty. Code::kUsage: as job::read_seating.
+// on other hosts, which a groups file may use, are not known and left empty. Code::kUsage: as
+// job::read_host_assignment.
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags);
 
 // A request with rank, host and flags; the caller adds its address or its record counts.

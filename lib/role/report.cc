@@ -77,8 +77,8 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
   return progress;
 }
 
-Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
-                     const Result<train::TrainOutcome>& result, Clock::time_point started) {
+Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
+                       const Result<train::TrainOutcome>& result, Clock::time_point started) {
   train::Summary summary = summary_of(run_name(process.run_dir.path()), spec, process.flags.device, outcome, started);
   summary.exit_code = !result           ? job::exit_code(result.error().code)
                       : outcome.stopped ? job::kExitPreempted

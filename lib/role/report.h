@@ -21,8 +21,8 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
 
 // Writes summary.json, complete but for what only the launcher knows, and logs how the run ended. Returns the exit code
 // of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed.
-Result<int> conclude(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
-                     const Result<train::TrainOutcome>& result, Clock::time_point started);
+Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
+                       const Result<train::TrainOutcome>& result, Clock::time_point started);
 
 // What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
 // error, and the peak memory of the processes. Creates the file if no worker has written it.

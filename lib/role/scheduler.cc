@@ -50,19 +50,19 @@ Result<std::string> placement_of(const job::JobFlags& flags) {
 struct JobFiles {
   std::vector<data::Fraction> sharding;
   std::optional<job::GroupsFile> groups;
-  std::optional<job::Seating> hosts;
+  std::optional<job::HostAssignment> hosts;
 };
 
 Result<JobFiles> read_files(const job::Flags& flags) {
   JobFiles files;
   DT_TRY(files.sharding, read_sharding(flags));
   DT_TRY(files.groups, read_groups(flags));
-  DT_TRY(files.hosts, job::read_seating(flags));
+  DT_TRY(files.hosts, job::read_host_assignment(flags));
   return files;
 }
 
 // The places of the workers, by rank. The host is named as in the host file if there is one, else as it names itself.
-std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::optional<job::Seating>& hosts) {
+std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::optional<job::HostAssignment>& hosts) {
   std::vector<job::WorkerPlace> places;
   for (const rpc::Node& node : joined.nodes) {
     if (node.member.role != rpc::Role::kWorker) continue;
@@ -124,7 +124,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
     for (const std::string& hint : data_hints(spec)) process.log.warn("{}", hint);
     DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
     process.log.verbose(1, "table {}", spec.placement);
-    return rpc::CompleteJob{.text = job::text(spec), .stops_with = stop_sets(policy_of(spec))};
+    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = stop_sets(policy_of(spec))};
   };
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);

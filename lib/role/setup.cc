@@ -340,14 +340,14 @@ data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {
 std::string unequal_shares(const job::JobSpec& spec) {
   const std::vector<sync::Group> group_of = policy_of(spec).group_of;
   const auto size_of = [&](size_t rank) { return spec.shares[rank].end - spec.shares[rank].begin; };
-  std::map<sync::Group, std::pair<size_t, size_t>> extremes;  // the workers with the smallest and the largest share
+  std::map<sync::Group, std::pair<size_t, size_t>> range_of;  // the workers with the smallest and the largest share
   for (size_t rank = 0; rank < group_of.size(); rank++) {
-    auto& [smallest, largest] = extremes.try_emplace(group_of[rank], rank, rank).first->second;
+    auto& [smallest, largest] = range_of.try_emplace(group_of[rank], rank, rank).first->second;
     if (size_of(rank) < size_of(smallest)) smallest = rank;
     if (size_of(rank) > size_of(largest)) largest = rank;
   }
   std::string text;
-  for (const auto& [group, ranks] : extremes) {
+  for (const auto& [group, ranks] : range_of) {
     const auto& [smallest, largest] = ranks;
     if (size_of(largest) - size_of(smallest) <= 1) continue;
     text += fmt::format("{}workers {} ({} records) and {} ({} records)", text.empty() ? "" : ", ", smallest,

@@ -40,9 +40,9 @@ void SignalWatcher::watch() {
 }
 
 void SignalWatcher::dump_waits() const {
-  const std::vector<Waits::Open> open = waits_.open();
+  const std::vector<OpenWait> open = waits_.open();
   if (open.empty()) log_.info("open waits: none");
-  for (const Waits::Open& wait : open) {
+  for (const OpenWait& wait : open) {
     log_.info("open wait: {} for {}", wait.name, duration_text(std::chrono::duration<double>(wait.seconds)));
   }
 }

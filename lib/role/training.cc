@@ -25,7 +25,7 @@ train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank) {
   const auto in_update = std::count(groups.begin(), groups.end(), groups[rank]) - ptrdiff_t{policy.backup};
   const bool is_bsp = has_same_weights(spec);
   const auto batch = static_cast<uint64_t>(spec.flags.batch_size);
-  return {.in_step = is_bsp || policy.lead_max,
+  return {.ends_after_fixed_steps = is_bsp || policy.lead_max,
           .same_weights = is_bsp,
           .samples = samples_per_epoch(spec),
           .samples_per_step = batch * groups.size(),

@@ -58,8 +58,8 @@ std::vector<kvstore::Faults> message_faults(const job::Flags& flags, uint32_t ra
     const job::Faults its = inject.of({job::Role::kServer, server});
     by_server.push_back({.drop = std::max(own.drop, its.drop),
                          .dup = std::max(own.dup, its.dup),
-                         .delay_min = kvstore::FaultDelay(std::max(own.delay.least_ms, its.delay.least_ms)),
-                         .delay_max = kvstore::FaultDelay(std::max(own.delay.most_ms, its.delay.most_ms)),
+                         .delay_min = kvstore::FaultDelay(std::max(own.delay.min_ms, its.delay.min_ms)),
+                         .delay_max = kvstore::FaultDelay(std::max(own.delay.max_ms, its.delay.max_ms)),
                          .seed = inject.seed.value_or(0)});
   }
   return by_server;
@@ -152,7 +152,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
     if (!outcome) return tl::unexpected(outcome.error());
     return outcome->stopped ? job::kExitPreempted : job::kExitOk;
   }
-  return conclude(process, spec, training->outcome(), outcome, started);
+  return report_end(process, spec, training->outcome(), outcome, started);
 }
 
 }  // namespace

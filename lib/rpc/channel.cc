@@ -127,7 +127,7 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   return {builder.BuildAndStart(), std::move(handler)};
 }
 
-void hand_over(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConnectionAcceptor& handler) {
+void push(UniqueFd connection, Traffic traffic, grpc::experimental::ExternalConnectionAcceptor& handler) {
   if (traffic == Traffic::kData) tune_loopback(connection.get());
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.fd = connection.release();
@@ -195,7 +195,7 @@ Result<Listener> listen(const Listen& where, const Security& security, Traffic t
   if (listener.server == nullptr) return fail(Code::kStartup, "gRPC's server cannot be built");
   listener.acceptor = std::make_unique<Acceptor>(
       std::move(opened->sockets), AcceptorLimits::of_process(std::chrono::milliseconds(kSilenceMs)), log,
-      [traffic, handler](UniqueFd connection) { hand_over(std::move(connection), traffic, *handler); });
+      [traffic, handler](UniqueFd connection) { push(std::move(connection), traffic, *handler); });
   return listener;
 }
 

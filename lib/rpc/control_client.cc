@@ -102,9 +102,9 @@ class Client final : public ControlClient {
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
 
   Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
-                                   std::span<const uint32_t> stops_with) override {
+                                   std::span<const uint32_t> stop_set_of) override {
     proto::BarrierRequest request;
-    request.mutable_stops_with()->Assign(stops_with.begin(), stops_with.end());
+    request.mutable_stops_with()->Assign(stop_set_of.begin(), stop_set_of.end());
     request.set_incarnation(options_.incarnation);
     request.set_name(name);
     request.set_seq(barriers_);

@@ -162,7 +162,7 @@ void ControlLine::open_stream() {
 }
 
 void ControlLine::beat() {
-  const std::vector<Waits::Open> open = waits_.open();
+  const std::vector<OpenWait> open = waits_.open();
   proto::Up up;
   proto::Heartbeat& beat = *up.mutable_heartbeat();
   if (!open.empty()) {
@@ -270,9 +270,9 @@ void ControlLine::answer_hold() {
 }
 
 void ControlLine::print_waits() const {
-  const std::vector<Waits::Open> open = waits_.open();
+  const std::vector<OpenWait> open = waits_.open();
   if (open.empty()) log_.info("no open waits");
-  for (const Waits::Open& wait : open) {
+  for (const OpenWait& wait : open) {
     log_.info("waits {} for {}", duration_text(std::chrono::duration<double>(wait.seconds)), wait.name);
   }
 }

@@ -253,7 +253,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
                                 request.name(),
                                 request.seq(),
                                 static_cast<uint32_t>(request.values_size()),
-                                {request.stops_with().begin(), request.stops_with().end()}});
+                                {request.stop_set_of().begin(), request.stop_set_of().end()}});
   }
 
   void open_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) {
@@ -316,7 +316,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     job_text_ = std::move(job->text);
     complete_ = true;
     log_table();
-    on(membership::Ready{std::move(job->stops_with)});
+    on(membership::Ready{std::move(job->stop_set_of)});
   }
 
   void log_table() const {

@@ -26,7 +26,7 @@ struct Joined {
 // And what follows from it.
 struct CompleteJob {
   std::string text;
-  std::vector<uint32_t> stops_with = {};  // sync::membership::Ready
+  std::vector<uint32_t> stop_set_of = {};  // sync::membership::Ready
 };
 
 struct SchedulerOptions {

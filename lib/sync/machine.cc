@@ -40,7 +40,7 @@ Machine::Machine(Policy policy, Step begin) : policy_(std::move(policy)), versio
   const auto& group_of = policy_.group_of;
   const Group groups = group_count(policy_);
   groups_.resize(groups);
-  for (GroupState& group : groups_) group.round = group.open = group.seen = begin;
+  for (GroupState& group : groups_) group.round = group.open = group.base_version = begin;
   for (const Group group : group_of) {
     members_.push_back({.group = group, .next = begin});
     groups_[group].live++;
@@ -116,7 +116,7 @@ void Machine::on_refresh(const Refresh& refresh, std::vector<Effect>& out) {
   // At most once per round, because all members must get the same weights; and not for a repeated Refresh that arrives
   // after the members have moved on.
   if (policy_.snapshots && refresh.step == state.open && !std::exchange(state.is_refreshed, true) &&
-      state.seen < version_) {
+      state.base_version < version_) {
     keep(group, out);
   }
   answer(refresh.worker, out);
@@ -167,8 +167,8 @@ void Machine::close_round(Group group, std::vector<Effect>& out) {
   if (state.live - state.present > policy_.backup) return;
   const Step before = state.round;
   if (state.added > 0) {
-    out.push_back(Apply{group, version_ - state.seen + 1});
-    state.seen = ++version_;
+    out.push_back(Apply{group, version_ - state.base_version + 1});
+    state.base_version = ++version_;
     state.added = 0;
     move_to(group, state.round + 1);
   }
@@ -216,7 +216,7 @@ void Machine::open_held(std::vector<Effect>& out) {
 }
 
 void Machine::keep(Group group, std::vector<Effect>& out) {
-  groups_[group].seen = version_;
+  groups_[group].base_version = version_;
   out.push_back(Keep{group});
 }
 

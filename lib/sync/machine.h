@@ -98,7 +98,7 @@ class Machine {
     uint64_t added = 0;          // gradients in the accumulator
     uint32_t live = 0;           // members that take part
     uint32_t present = 0;        // live members that the round does not wait for (next > round)
-    uint64_t seen = 0;           // version_ after its last Apply or Keep: what its members compute with
+    uint64_t base_version = 0;   // version_ after its last Apply or Keep: what its members compute with
     bool is_refreshed = false;   // a Refresh was answered in this round
     size_t search_from = 0;      // in by_group_: no member before this position is missing from the round
     std::vector<Worker> early;   // live members that joined and will push a later step first

@@ -254,9 +254,9 @@ void Machine::start(Out& out) {
 
 void Machine::handle(const Ready& event, Out& out) {
   if (phase_ != Phase::kStarting) return;
-  DT_CHECK(event.stops_with.empty() || event.stops_with.size() == settings_.workers,
-           "{} workers, and {} of them in sets", settings_.workers, event.stops_with.size());
-  stops_with_ = event.stops_with;
+  DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == settings_.workers,
+           "{} workers, and {} of them in sets", settings_.workers, event.stop_set_of.size());
+  stop_set_of_ = event.stop_set_of;
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;
   for (auto& [incarnation, process] : processes_) {
@@ -297,7 +297,7 @@ std::vector<Member> Machine::missing_members() const {
 
 void Machine::handle(const StreamOpened& event, Out& out) {
   Process* process = known(event.incarnation);
-  if (process == nullptr || !started() || (process->gone && phase_ != Phase::kFailing)) {
+  if (process == nullptr || !started() || (process->has_ended && phase_ != Phase::kFailing)) {
     out.push_back(Reject{event.incarnation, Code::kDenied, "the scheduler does not know this process, or no longer"});
     return;
   }
@@ -309,7 +309,7 @@ void Machine::handle(const StreamOpened& event, Out& out) {
 
 void Machine::handle(const StreamClosed& event, Out& out) {
   Process* process = known(event.incarnation);
-  if (process == nullptr || process->gone) return;
+  if (process == nullptr || process->has_ended) return;
   process->closed_ms = now_ms_;
   settle(out);
 }
@@ -320,7 +320,7 @@ void Machine::handle(const Heartbeat& event, Out&) {
 
 void Machine::lose(Process& process, const std::string& how, Out& out) {
   const Member member = member_of(process);
-  process.gone = true;
+  process.has_ended = true;
   out.push_back(DeclareLost{member, now_ms_ - process.heard_ms});
   if (phase_ == Phase::kFinishing) return settle(out);  // its work was done
   fail_job(Code::kPeerLost, fmt::format("{} was lost: {}", to_text(member), how), out);
@@ -328,7 +328,7 @@ void Machine::lose(Process& process, const std::string& how, Out& out) {
 
 void Machine::look_for_lost(Out& out) {
   for (auto& [incarnation, process] : processes_) {
-    if (process.gone || phase_ == Phase::kEnded) continue;
+    if (process.has_ended || phase_ == Phase::kEnded) continue;
     if (process.closed_ms && now_ms_ - *process.closed_ms >= settings_.reconnect_ms) {
       lose(process, fmt::format("its connection closed and was not back after {} ms", now_ms_ - *process.closed_ms),
            out);
@@ -347,7 +347,7 @@ void Machine::look_for_missing(Out& out) {
     barrier_->log_ms = now_ms_ + settings_.log_missing_every_ms;
     LogMissing missing{fmt::format("barrier '{}'", barrier_->first.name), {}, now_ms_ - barrier_->since_ms};
     for (const auto& [incarnation, process] : processes_) {
-      if (process.join.role == Role::kWorker && !process.gone && !barrier_->ranks.contains(process.rank)) {
+      if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->ranks.contains(process.rank)) {
         missing.missing.push_back(member_of(process));
       }
     }
@@ -382,8 +382,8 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
     return fmt::format("{} is at barrier {} ('{}') while the job is at {}", who, event.seq, event.name,
                        barriers_released_);
   }
-  if (!event.stops_with.empty() && event.stops_with.size() != settings_.workers) {
-    return fmt::format("{} says of {} workers who stops with whom, the job has {}", who, event.stops_with.size(),
+  if (!event.stop_set_of.empty() && event.stop_set_of.size() != settings_.workers) {
+    return fmt::format("{} says of {} workers who stops with whom, the job has {}", who, event.stop_set_of.size(),
                        settings_.workers);
   }
   if (!barrier_) return "";
@@ -392,7 +392,7 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
     return fmt::format("{} enters barrier '{}' with {} numbers, others '{}' with {}", who, event.name, event.count,
                        first.name, first.count);
   }
-  if (first.stops_with == event.stops_with) return "";
+  if (first.stop_set_of == event.stop_set_of) return "";
   return fmt::format("{} enters barrier '{}' with other sets of workers that stop together than others do", who,
                      event.name);
 }
@@ -403,7 +403,7 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
     out.push_back(Reject{event.incarnation, failure_.code, failure_.message});
     return;
   }
-  if (process == nullptr || !started() || process->gone || process->join.role != Role::kWorker) {
+  if (process == nullptr || !started() || process->has_ended || process->join.role != Role::kWorker) {
     out.push_back(Reject{event.incarnation, Code::kDenied, "the scheduler knows no such worker, or no longer"});
     return;
   }
@@ -421,12 +421,12 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
 void Machine::settle_barrier(Out& out) {
   if (!barrier_ || barrier_->ranks.empty()) return;
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role == Role::kWorker && !process.gone && !barrier_->ranks.contains(process.rank)) return;
+    if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->ranks.contains(process.rank)) return;
   }
   // Once the last steps are decided (kStopping), the stop sets stay: those steps come before this barrier, and no
   // worker begins a later one.
-  const std::vector<uint32_t>& stops_with = barrier_->first.stops_with;
-  if (!stops_with.empty() && phase_ != Phase::kStopping) stops_with_ = stops_with;
+  const std::vector<uint32_t>& stop_set_of = barrier_->first.stop_set_of;
+  if (!stop_set_of.empty() && phase_ != Phase::kStopping) stop_set_of_ = stop_set_of;
   barrier_.reset();
   out.push_back(ReleaseBarrier{barriers_released_++});
 }
@@ -452,7 +452,7 @@ void Machine::handle(const Held& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr || phase_ != Phase::kHolding || process->join.role != Role::kWorker) return;
   process->heard_ms = now_ms_;
-  process->held = event.steps_begun;
+  process->steps_at_hold = event.steps_begun;
   settle(out);
 }
 
@@ -464,9 +464,9 @@ void Machine::settle_hold(Out& out) {
   std::map<uint32_t, uint64_t> steps;
   for (const auto& [incarnation, process] : processes_) {
     if (process.join.role != Role::kWorker) continue;
-    if (!process.gone && !process.held) return;
+    if (!process.has_ended && !process.steps_at_hold) return;
     uint64_t& of_set = steps[stop_set(process)];
-    of_set = std::max(of_set, process.gone ? process.steps_begun : *process.held);
+    of_set = std::max(of_set, process.has_ended ? process.steps_begun : *process.steps_at_hold);
   }
   stop_after_ = std::move(steps);
   phase_ = Phase::kStopping;
@@ -475,7 +475,7 @@ void Machine::settle_hold(Out& out) {
 }
 
 uint32_t Machine::stop_set(const Process& process) const {
-  return stops_with_.empty() ? 0 : stops_with_[process.rank];
+  return stop_set_of_.empty() ? 0 : stop_set_of_[process.rank];
 }
 
 std::string Machine::stopped_after() const {
@@ -488,8 +488,8 @@ std::string Machine::stopped_after() const {
 
 void Machine::handle(const Done& event, Out& out) {
   Process* process = known(event.incarnation);
-  if (process == nullptr || process->gone || !started()) return;
-  process->gone = true;
+  if (process == nullptr || process->has_ended || !started()) return;
+  process->has_ended = true;
   process->heard_ms = now_ms_;
   process->steps_begun = event.steps_begun;
   const std::string who = to_text(member_of(*process));
@@ -519,7 +519,7 @@ void Machine::fail_job(Code code, const std::string& message, Out& out) {
 std::optional<Notice> Machine::notice_for(const Process& process) const {
   const bool worker = process.join.role == Role::kWorker;
   if (phase_ == Phase::kFailing) return failure_;
-  if (phase_ == Phase::kHolding && worker && !process.held) return Hold{};
+  if (phase_ == Phase::kHolding && worker && !process.steps_at_hold) return Hold{};
   if (phase_ == Phase::kStopping && worker) return StopAfter{stop_after_.at(stop_set(process))};
   if (phase_ == Phase::kFinishing && !worker) return Finish{preempted_};
   return std::nullopt;
@@ -527,14 +527,14 @@ std::optional<Notice> Machine::notice_for(const Process& process) const {
 
 void Machine::tell(Role role, Out& out) {
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role != role || process.gone) continue;
+    if (process.join.role != role || process.has_ended) continue;
     if (auto notice = notice_for(process)) out.push_back(Tell{incarnation, std::move(*notice)});
   }
 }
 
 bool Machine::all_gone(Role role) const {
-  return std::ranges::all_of(processes_,
-                             [&](const auto& entry) { return entry.second.join.role != role || entry.second.gone; });
+  return std::ranges::all_of(
+      processes_, [&](const auto& entry) { return entry.second.join.role != role || entry.second.has_ended; });
 }
 
 void Machine::settle(Out& out) {
@@ -563,7 +563,7 @@ void Machine::settle_end(Out& out) {
   if (phase_ == Phase::kFailing) {
     // A disconnected process may be about to reconnect and must still be told what happened.
     const auto left = [&](const Process& p) {
-      return p.gone || (p.closed_ms && now_ms_ - *p.closed_ms >= settings_.reconnect_ms);
+      return p.has_ended || (p.closed_ms && now_ms_ - *p.closed_ms >= settings_.reconnect_ms);
     };
     const bool nobody = std::ranges::all_of(processes_, [&](const auto& entry) { return left(entry.second); });
     if (!nobody && waited < settings_.leave_ms) return;

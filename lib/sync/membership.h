@@ -74,7 +74,7 @@ struct Ready {
   // By worker: the number of its stop set. When a job is asked to stop, all workers of a set stop after the same step,
   // and each set may stop after a different one. Workers that wait for each other's gradients or whose lead is bounded
   // are in one set. Empty: all workers are in one set.
-  std::vector<uint32_t> stops_with = {};
+  std::vector<uint32_t> stop_set_of = {};
 };
 struct StartFailed {
   Code code = Code::kUsage;
@@ -98,7 +98,7 @@ struct BarrierEnter {
   uint64_t seq = 0;
   uint32_t count = 0;  // how many numbers the worker contributes
   // Replaces the stop sets of Ready when this barrier is released. Empty: they stay. Equal for all workers.
-  std::vector<uint32_t> stops_with = {};
+  std::vector<uint32_t> stop_set_of = {};
 };
 // A signal asks the job to stop. `by` is the process that received it: "worker 1" or "the scheduler".
 struct StopRequested {
@@ -233,10 +233,10 @@ class Machine {
     uint64_t arrival = 0;
     uint32_t rank = 0;  // valid from Prepare or Start on
     Millis heard_ms = 0;
-    std::optional<Millis> closed_ms;  // since when its stream is down
-    bool gone = false;                // done, or lost
-    std::optional<uint64_t> held;     // steps begun, from its answer to Hold
-    uint64_t steps_begun = 0;         // valid once it is done
+    std::optional<Millis> closed_ms;        // since when its stream is down
+    bool has_ended = false;                 // done, or lost
+    std::optional<uint64_t> steps_at_hold;  // steps begun, from its answer to Hold
+    uint64_t steps_begun = 0;               // valid once it is done
   };
   struct Barrier {
     BarrierEnter first;  // the first entry; the others must match it
@@ -298,7 +298,7 @@ class Machine {
   uint64_t arrivals_ = 0;
   std::optional<Barrier> barrier_;  // the one that is open
   uint64_t barriers_released_ = 0;
-  std::vector<uint32_t> stops_with_;         // see Ready
+  std::vector<uint32_t> stop_set_of_;        // see Ready
   std::map<uint32_t, uint64_t> stop_after_;  // by stop set; filled when all workers have answered Hold
   bool stop_requested_ = false;
   bool preempted_ = false;  // a worker has stopped because of the request

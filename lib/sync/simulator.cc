@@ -75,7 +75,7 @@ struct SimWorker {
 };
 
 // The exchange between one worker and one server: `is_answered` is the worker's knowledge, the rest is the server's.
-struct Line {
+struct ServerExchange {
   bool is_answered = false;
   bool is_parked = false;
   Time parked_since = 0;
@@ -106,7 +106,7 @@ class Simulation {
   [[nodiscard]] double now_ms() const { return static_cast<double>(now_) / 1e6; }
   [[nodiscard]] uint64_t share_of_bytes() const { return setting_.network.bytes / setting_.servers; }
   [[nodiscard]] VirtualNetwork::Host host_of_server(uint32_t server) const { return workers_.size() + server; }
-  Line& line(Worker w, uint32_t server) { return lines_[size_t{w} * setting_.servers + server]; }
+  ServerExchange& exchange_of(Worker w, uint32_t server) { return exchanges_[size_t{w} * setting_.servers + server]; }
 
   // Workers.
   void ask(Worker w, Request::Kind kind, Step wanted);
@@ -146,7 +146,7 @@ class Simulation {
   Time last_progress_ = 0;
 
   std::vector<SimWorker> workers_;
-  std::vector<Line> lines_;  // by worker, then server
+  std::vector<ServerExchange> exchanges_;  // by worker, then server
   std::vector<Server> servers_;
   std::vector<Effect> effects_;
   uint32_t first_late_;  // rank of the first worker that joins later
@@ -171,9 +171,9 @@ Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer
       seed_(seed),
       observers_(observers),
       ends_by_progress_(ends_by_progress(setting.policy)),
-      network_(setting.network, setting.weather, setting.policy.group_of.size() + setting.servers, seed),
+      network_(setting.network, setting.network_faults, setting.policy.group_of.size() + setting.servers, seed),
       workers_(setting.policy.group_of.size()),
-      lines_(workers_.size() * setting.servers),
+      exchanges_(workers_.size() * setting.servers),
       first_late_(static_cast<uint32_t>(workers_.size())) {
   DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds of {} workers", setting.step_ms.size(),
            workers_.size());
@@ -239,9 +239,10 @@ Time Simulation::patience() const {
       setting_.step_ms.empty() ? 0 : *std::max_element(setting_.step_ms.begin(), setting_.step_ms.end());
   const double bits = 2 * 8 * static_cast<double>(setting_.network.bytes) * static_cast<double>(workers_.size());
   const double exchange_ms = setting_.network.gbit_per_s > 0 ? bits / setting_.network.gbit_per_s / 1e6 : 0;
-  double delay_ms = setting_.weather.faults.delay_max_ms;
-  for (const MessageFaults& faults : setting_.weather.by_host) delay_ms = std::max(delay_ms, faults.delay_max_ms);
-  return time_of_ms(100 * (slowest_ms + setting_.weather.resend_max_ms + delay_ms) +
+  double delay_ms = setting_.network_faults.faults.delay_max_ms;
+  for (const MessageFaults& faults : setting_.network_faults.by_host)
+    delay_ms = std::max(delay_ms, faults.delay_max_ms);
+  return time_of_ms(100 * (slowest_ms + setting_.network_faults.resend_max_ms + delay_ms) +
                     10 * (setting_.detect_ms + exchange_ms + setting_.network.latency_ms));
 }
 
@@ -294,9 +295,9 @@ void Simulation::ask(Worker w, Request::Kind kind, Step wanted) {
   worker.next = std::numeric_limits<Step>::max();
   worker.applied = std::numeric_limits<uint64_t>::max();
   worker.parked = 0;
-  worker.resend_after = time_of_ms(setting_.weather.resend_ms);
+  worker.resend_after = time_of_ms(setting_.network_faults.resend_ms);
   for (uint32_t s = 0; s < setting_.servers; s++) {
-    line(w, s).is_answered = false;
+    exchange_of(w, s).is_answered = false;
     send_request(w, s);
   }
   if (network_.loses_messages()) {
@@ -325,19 +326,19 @@ void Simulation::resend(const Action& action) {
   if (worker.state != State::kWaiting || worker.request.exchange != action.request.exchange) return;
   note(Incident::kRequestAgain, w);
   for (uint32_t s = 0; s < setting_.servers; s++) {
-    if (!line(w, s).is_answered) send_request(w, s);
+    if (!exchange_of(w, s).is_answered) send_request(w, s);
   }
-  worker.resend_after = std::min(2 * worker.resend_after, time_of_ms(setting_.weather.resend_max_ms));
+  worker.resend_after = std::min(2 * worker.resend_after, time_of_ms(setting_.network_faults.resend_max_ms));
   at(now_ + worker.resend_after, action);
 }
 
 void Simulation::on_reply(const Action& action) {
   SimWorker& worker = workers_[action.worker];
-  Line& line = this->line(action.worker, action.server);
-  if (worker.state != State::kWaiting || action.reply.exchange != worker.request.exchange || line.is_answered) {
+  ServerExchange& state = exchange_of(action.worker, action.server);
+  if (worker.state != State::kWaiting || action.reply.exchange != worker.request.exchange || state.is_answered) {
     return note(Incident::kAnswerAgain, action.worker);
   }
-  line.is_answered = true;
+  state.is_answered = true;
   for (Observer* observer : observers_) observer->on_take(action.server, action.worker, action.reply.number);
   worker.next = std::min(worker.next, action.reply.step);
   worker.applied = std::min(worker.applied, action.reply.applied);
@@ -435,7 +436,7 @@ void Simulation::on_crash_known(Worker w) {
   SimWorker& worker = workers_[w];
   worker.is_live = false;
   last_progress_ = now_;
-  for (uint32_t s = 0; s < setting_.servers; s++) line(w, s).is_parked = false;
+  for (uint32_t s = 0; s < setting_.servers; s++) exchange_of(w, s).is_parked = false;
   feed_all(Leave{w});
   set_busy(w, false);
   if (!worker.returns) return;
@@ -525,21 +526,21 @@ void Simulation::on_apply(uint32_t server, const Apply& apply) {
 }
 
 void Simulation::on_park(uint32_t server, const Park& park, uint32_t exchange) {
-  Line& line = this->line(park.worker, server);
-  line.parked_exchange = exchange;
-  if (!std::exchange(line.is_parked, true)) line.parked_since = now_;
+  ServerExchange& state = exchange_of(park.worker, server);
+  state.parked_exchange = exchange;
+  if (!std::exchange(state.is_parked, true)) state.parked_since = now_;
 }
 
 // `exchange`: the exchange of a request that is answered at once. Null if the answer is to a parked request.
 void Simulation::on_answer(uint32_t server, const Answer& answer, std::optional<uint32_t> exchange) {
   const Worker w = answer.worker;
   SimWorker& worker = workers_[w];
-  Line& line = this->line(w, server);
-  if (!exchange && std::exchange(line.is_parked, false))
-    worker.parked = std::max(worker.parked, now_ - line.parked_since);
+  ServerExchange& state = exchange_of(w, server);
+  if (!exchange && std::exchange(state.is_parked, false))
+    worker.parked = std::max(worker.parked, now_ - state.parked_since);
   const Reply reply = {.step = answer.step,
                        .applied = servers_[server].kept_applied[answer.group],
-                       .exchange = exchange.value_or(line.parked_exchange),
+                       .exchange = exchange.value_or(state.parked_exchange),
                        .number = answers_++};
   const VirtualNetwork::Arrivals arrivals = network_.send(now_, host_of_server(server), share_of_bytes());
   if (arrivals.count == 0) note(Incident::kAnswerLost, w);

@@ -27,7 +27,7 @@ struct Setting {
   std::vector<double> step_ms = {};  // by worker: mean time of a forward and backward pass
   double jitter = 0;                 // a step takes between (1 - jitter) and (1 + jitter) of its mean
   NetworkSetting network = {};
-  Weather weather = {};
+  NetworkFaults network_faults = {};
   double crash_share = 0;   // fraction of the workers that crash, each at a random time
   double return_share = 0;  // fraction of the crashed workers whose rank a new process takes over
   double detect_ms = 1000;  // from a crash until the servers learn of it

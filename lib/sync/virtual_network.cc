@@ -6,17 +6,20 @@
 namespace dtrain::sync {
 namespace {
 
-constexpr uint64_t kWeatherStream = ~uint64_t{0};  // a stream number that no worker's rank uses
+constexpr uint64_t kFaultStream = ~uint64_t{0};  // a stream number that no worker's rank uses
 
 }  // namespace
 
-VirtualNetwork::VirtualNetwork(const NetworkSetting& setting, const Weather& weather, size_t hosts, uint64_t seed)
-    : faults_(weather.by_host.empty() ? std::vector<MessageFaults>(hosts, weather.faults) : weather.by_host),
+VirtualNetwork::VirtualNetwork(const NetworkSetting& setting, const NetworkFaults& network_faults, size_t hosts,
+                               uint64_t seed)
+    : faults_(network_faults.by_host.empty() ? std::vector<MessageFaults>(hosts, network_faults.faults)
+                                             : network_faults.by_host),
       loses_messages_(std::any_of(faults_.begin(), faults_.end(), [](const MessageFaults& f) { return f.drop > 0; })),
       latency_(time_of_ms(setting.latency_ms)),
       ns_per_byte_(setting.gbit_per_s > 0 ? 8 / setting.gbit_per_s : 0),
-      calm_from_(std::isfinite(weather.until_ms) ? time_of_ms(weather.until_ms) : std::numeric_limits<Time>::max()),
-      random_(seed, Use::kSimulation, kWeatherStream, weather.seed),
+      calm_from_(std::isfinite(network_faults.until_ms) ? time_of_ms(network_faults.until_ms)
+                                                        : std::numeric_limits<Time>::max()),
+      random_(seed, Use::kSimulation, kFaultStream, network_faults.seed),
       out_free_(hosts, 0),
       in_free_(hosts, 0) {}
 

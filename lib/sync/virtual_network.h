@@ -30,7 +30,7 @@ struct MessageFaults {
   double delay_min_ms = 0, delay_max_ms = 0;
 };
 
-struct Weather {
+struct NetworkFaults {
   MessageFaults faults = {};
   std::vector<MessageFaults> by_host = {};                    // workers, then servers; empty: `faults` for all
   double until_ms = std::numeric_limits<double>::infinity();  // no faults from this time on
@@ -42,7 +42,7 @@ struct Weather {
 class VirtualNetwork {
  public:
   using Host = uint32_t;
-  VirtualNetwork(const NetworkSetting& setting, const Weather& weather, size_t hosts, uint64_t seed);
+  VirtualNetwork(const NetworkSetting& setting, const NetworkFaults& network_faults, size_t hosts, uint64_t seed);
 
   // When the first byte of each copy of a message arrives. There are 0, 1 or 2 copies.
   struct Arrivals {

@@ -86,7 +86,7 @@ class DeviceBench {
       }
     }
     for (size_t bucket = begin; bucket < end; bucket++) {
-      for (size_t d = 0; d < arrays_.size(); d++) DT_TRY_VOID(store_->weights_wait({bucket, d}));
+      for (size_t d = 0; d < arrays_.size(); d++) DT_TRY_VOID(store_->wait_for_weights({bucket, d}));
     }
     return {};
   }

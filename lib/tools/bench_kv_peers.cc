@@ -155,12 +155,12 @@ class Worker final : public KvWorker {
 
   Result<> exchange(uint64_t step) override {
     for (size_t bucket = plan_.small_bucket(); bucket-- > 0;) DT_TRY_VOID(store_->gradient_ready(bucket, step, 1));
-    for (size_t bucket = 0; bucket < plan_.small_bucket(); bucket++) DT_TRY_VOID(store_->weights_wait(bucket));
+    for (size_t bucket = 0; bucket < plan_.small_bucket(); bucket++) DT_TRY_VOID(store_->wait_for_weights(bucket));
     return {};
   }
   Result<> exchange_small(uint64_t step) override {
     DT_TRY_VOID(store_->gradient_ready(plan_.small_bucket(), step, 1));
-    return store_->weights_wait(plan_.small_bucket());
+    return store_->wait_for_weights(plan_.small_bucket());
   }
   const ParameterView& view() const override { return arrays_.view(); }
 

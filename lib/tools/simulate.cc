@@ -124,13 +124,13 @@ Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
     const bool is_worker = host < workers;
     const job::Faults faults = inject.of(is_worker ? job::ProcessName{job::Role::kWorker, host}
                                                    : job::ProcessName{job::Role::kServer, host - workers});
-    setting.weather.by_host.push_back({faults.drop, faults.dup, faults.delay.least_ms, faults.delay.most_ms});
+    setting.network_faults.by_host.push_back({faults.drop, faults.dup, faults.delay.min_ms, faults.delay.max_ms});
     if (!is_worker) continue;
     double& ms = setting.step_ms[static_cast<size_t>(host)];
     ms = std::max(ms, faults.step_ms);
     if (faults.kill_at) setting.kills.push_back({static_cast<sync::Worker>(host), *faults.kill_at});
   }
-  setting.weather.seed = inject.seed.value_or(0);
+  setting.network_faults.seed = inject.seed.value_or(0);
   return {};
 }
 
@@ -161,8 +161,8 @@ Result<sync::Setting> setting_of(const SimulateOptions& options) {
                 round_ms(setting), options.latency_ms);
   }
   // Unanswered messages are sent again only after the time that all messages together would take.
-  setting.weather.resend_ms = std::max(100.0, 2 * round_ms(setting));
-  setting.weather.resend_max_ms = std::max(5000.0, setting.weather.resend_ms);
+  setting.network_faults.resend_ms = std::max(100.0, 2 * round_ms(setting));
+  setting.network_faults.resend_max_ms = std::max(5000.0, setting.network_faults.resend_ms);
   return setting;
 }
 

@@ -8,7 +8,7 @@
 namespace dtrain::train {
 namespace {
 
-DT_MULTI_ISA uint32_t count_bad(const float* values, size_t n) {
+DT_MULTI_ISA uint32_t count_nonfinite(const float* values, size_t n) {
   constexpr uint32_t kExponent = 0x7f800000;
   uint32_t bad = 0;
   for (size_t i = 0; i < n; i++) bad |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1U : 0U;
@@ -31,7 +31,7 @@ int64_t rows_to_repeat(const graph::Graph& graph, const Shape& image, int64_t ro
 }  // namespace
 
 bool all_finite(std::span<const float> values) {
-  return count_bad(values.data(), values.size()) == 0;
+  return count_nonfinite(values.data(), values.size()) == 0;
 }
 
 std::string bad_gradient(const ParameterView& view, size_t begin, size_t end) {

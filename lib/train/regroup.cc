@@ -80,9 +80,9 @@ Result<> Regrouper::hand_out(const Groups& group_of) {
     DT_TRY(step, store_.regroup(group_of), "telling the servers who goes with whom");
   }
   const double number = static_cast<double>(step);
-  const std::span<const sync::Group> stops_with = spec_.is_bounded ? std::span<const sync::Group>{} : group_of;
-  DT_TRY(const std::vector<double> agreed, coordinator_.meet("the new groups", {&number, 1}, stops_with));
-  store_.go_on_with(static_cast<uint64_t>(agreed.front()));
+  const std::span<const sync::Group> stop_set_of = spec_.is_bounded ? std::span<const sync::Group>{} : group_of;
+  DT_TRY(const std::vector<double> agreed, coordinator_.meet("the new groups", {&number, 1}, stop_set_of));
+  store_.set_next_step(static_cast<uint64_t>(agreed.front()));
   return {};
 }
 

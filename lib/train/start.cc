@@ -87,7 +87,7 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   }
   const int64_t epoch = header.position.epoch;
   const int64_t steps = spec.steps_until(epoch + 1) - spec.steps_until(epoch);
-  if (spec.in_step && header.position.step >= steps) {
+  if (spec.ends_after_fixed_steps && header.position.step >= steps) {
     return fail(Code::kData, "it stands at step {} of an epoch of {}", header.position.step, steps);
   }
   DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));

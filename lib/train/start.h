@@ -32,7 +32,8 @@ struct StartSpec {
   std::string job_hash, job_text;                      // of this run's JobSpec
   std::function<int64_t(int64_t epochs)> steps_until;  // EpochRule::steps_until
   uint64_t samples_per_epoch = 0;                      // of all workers together
-  bool in_step = true;  // EpochRule::in_step: each worker makes exactly steps_until(n) steps in n epochs
+  bool ends_after_fixed_steps =
+      true;  // EpochRule::ends_after_fixed_steps: each worker makes exactly steps_until(n) steps in n epochs
 };
 
 struct Start {

@@ -12,7 +12,7 @@ namespace {
 bool lets_device_decide(const StepParts& parts) {
   const bool leaves_out = parts.on_nan == job::OnNan::kSkip || parts.loss_scale.is_dynamic();
   return leaves_out && parts.workers == 1 && parts.devices.size() == 1 &&
-         parts.devices.executor(0).leave_out_bad_steps(parts.loss_scale.is_dynamic());
+         parts.devices.executor(0).skip_bad_steps(parts.loss_scale.is_dynamic());
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ StepRunner::StepRunner(StepParts parts)
       on_device_(parts_.devices.parameters_on_device()),
       device_decides_(lets_device_decide(parts_)),
       wait_([this](size_t device, size_t bucket) {
-        return parts_.store.weights_wait({bucket, device});
+        return parts_.store.wait_for_weights({bucket, device});
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
       bad_gradient_(parts_.devices.size()) {}
@@ -39,26 +39,26 @@ Error StepRunner::not_finite(const std::string& what, const std::string& layer) 
       {}};
 }
 
-Result<> StepRunner::hand_over(size_t device, size_t bucket) {
+Result<> StepRunner::push(size_t device, size_t bucket) {
   return parts_.store.gradient_ready({bucket, device}, step_, samples_);
 }
 
 // Runs in the devices' threads, because a collective operation may wait until all devices have called it.
-Result<> StepRunner::hand_over_all() {
+Result<> StepRunner::push_all() {
   const auto of_device = [this](size_t device) -> Result<> {
-    for (size_t bucket = parts_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(hand_over(device, bucket));
+    for (size_t bucket = parts_.bucket_begin.size(); bucket-- > 0;) DT_TRY_VOID(push(device, bucket));
     return {};
   };
   return parts_.devices.on_devices(std::ref(of_device));
 }
 
 Result<> StepRunner::on_bucket(size_t device, size_t bucket) {
-  if (on_device_) return holds_back() ? Result<>{} : hand_over(device, bucket);
+  if (on_device_) return holds_back() ? Result<>{} : push(device, bucket);
   const std::string bad =
       train::bad_gradient(parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
   if (!holds_back()) {
     if (!bad.empty()) return tl::unexpected(not_finite("gradient", bad));
-    return hand_over(device, bucket);
+    return push(device, bucket);
   }
   if (bad_gradient_[device].empty()) bad_gradient_[device] = bad;
   return {};
@@ -77,14 +77,14 @@ bool StepRunner::overflowed() {
   return true;
 }
 
-Result<> StepRunner::leave_out(const std::string& why) {
+Result<> StepRunner::skip_step(const std::string& why) {
   if (!why.empty()) parts_.log.warn("step {}: the {} is not finite: left out", step_, why);
   if (device_decides_) {
-    parts_.store.take_back(samples_);
+    parts_.store.uncount_samples(samples_);
     return {};
   }
   DT_TRY_VOID(restore_statistics());
-  return hand_over_nothing();
+  return push_zero_gradients();
 }
 
 namespace {
@@ -129,7 +129,7 @@ Result<> StepRunner::restore_statistics() {
 
 // The other workers' round waits for this worker, so it pushes zero gradients that count for no sample. A worker that
 // is alone pushes nothing.
-Result<> StepRunner::hand_over_nothing() {
+Result<> StepRunner::push_zero_gradients() {
   if (parts_.workers == 1) return {};
   samples_ = 0;
   for (size_t device = 0; device < parts_.devices.size(); device++) {
@@ -138,7 +138,7 @@ Result<> StepRunner::hand_over_nothing() {
     const ParameterView& view = parts_.devices.device_parameters(device);
     if (view.device != nullptr) DT_TRY_VOID(view.device->write(host.all_gradients, view.all_gradients));
   }
-  return hand_over_all();
+  return push_all();
 }
 
 Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next) {
@@ -152,7 +152,7 @@ Result<bool> StepRunner::run(const data::LoadedBatch& batch, uint64_t step, cons
   if (on_device_ && next != nullptr) parts_.devices.announce(*next);
   announced_ = next == nullptr ? 0 : next->serial;
   DT_TRY_VOID(compute(batch));
-  return may_leave_out_steps() ? conclude() : true;
+  return may_skip_steps() ? push_or_skip_step() : true;
 }
 
 Result<> StepRunner::compute(const exec::Batch& input) {
@@ -189,7 +189,7 @@ Result<> StepRunner::check_devices() {
     DT_TRY(bad_gradient_[device], bad_gradient_on(device));
   }
   const std::string* bad = first_bad_gradient();
-  return bad == nullptr || may_leave_out_steps() ? Result<>{} : tl::unexpected(not_finite("gradient", *bad));
+  return bad == nullptr || may_skip_steps() ? Result<>{} : tl::unexpected(not_finite("gradient", *bad));
 }
 
 // Takes as long as a copy of all gradients. Never returns "": the device may have found the bad value in a sum that the
@@ -202,20 +202,20 @@ Result<std::string> StepRunner::bad_gradient_on(size_t device) {
   return name.empty() ? "?" : name;
 }
 
-// Hands over the gradients that were held back, or leaves the step out.
-Result<bool> StepRunner::conclude() {
+// Pushes the gradients that were held back, or skips the step.
+Result<bool> StepRunner::push_or_skip_step() {
   const std::string* bad = first_bad_gradient();
   if (!bad_loss_ && bad == nullptr) {
     parts_.loss_scale.good_step();
-    if (holds_back()) DT_TRY_VOID(hand_over_all());
+    if (holds_back()) DT_TRY_VOID(push_all());
     return true;
   }
   if (!bad_loss_ && overflowed()) {
-    DT_TRY_VOID(leave_out(""));
+    DT_TRY_VOID(skip_step(""));
     return false;
   }
   if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite("gradient", *bad));
-  DT_TRY_VOID(leave_out(bad_loss_ ? "loss" : fmt::format("gradient of '{}'", *bad)));
+  DT_TRY_VOID(skip_step(bad_loss_ ? "loss" : fmt::format("gradient of '{}'", *bad)));
   return false;
 }
 

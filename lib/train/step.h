@@ -58,7 +58,7 @@ class StepRunner {
   // Call between steps only.
   [[nodiscard]] LossScale& loss_scale() { return parts_.loss_scale; }
   // Whether run() may return false.
-  [[nodiscard]] bool may_leave_out_steps() const {
+  [[nodiscard]] bool may_skip_steps() const {
     return parts_.on_nan == job::OnNan::kSkip || parts_.loss_scale.is_dynamic();
   }
   // Waits until the weights include the last step.
@@ -68,7 +68,7 @@ class StepRunner {
   [[nodiscard]] size_t end_of(size_t bucket) const;
   // Whether gradients are held back until all of them have been checked. What the store has received cannot be
   // withdrawn.
-  [[nodiscard]] bool holds_back() const { return may_leave_out_steps() && !device_decides_; }
+  [[nodiscard]] bool holds_back() const { return may_skip_steps() && !device_decides_; }
   // True if float16 gradients overflowed and a smaller loss scale can help; lowers the scale.
   bool overflowed();
   Result<> compute(const exec::Batch& input);
@@ -76,12 +76,12 @@ class StepRunner {
   Result<> check_devices();
   Result<std::string> bad_gradient_on(size_t device);
   [[nodiscard]] const std::string* first_bad_gradient() const;
-  Result<> leave_out(const std::string& why);
-  Result<bool> conclude();
+  Result<> skip_step(const std::string& why);
+  Result<bool> push_or_skip_step();
   Result<> on_bucket(size_t device, size_t bucket);
-  Result<> hand_over(size_t device, size_t bucket);
-  Result<> hand_over_all();
-  Result<> hand_over_nothing();
+  Result<> push(size_t device, size_t bucket);
+  Result<> push_all();
+  Result<> push_zero_gradients();
   Result<> keep_statistics();
   Result<> restore_statistics();
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;

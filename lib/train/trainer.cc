@@ -50,7 +50,7 @@ class Trainer::Impl {
   Result<> agree_on(Start& start);
   Result<bool> train_epoch();
   Result<bool> epoch_is_over();
-  Result<bool> meet(bool stopping);
+  Result<bool> agree_to_stop(bool stopping);
   Result<> share_weights();
   Result<const data::LoadedBatch*> next_batch();
   Result<> pace();
@@ -135,7 +135,7 @@ double Trainer::Impl::rate_of_next_update() const {
 // If every step of every worker counts, each worker can compute the sum itself and need not wait for the weights. If a
 // worker may leave out a step, only the store knows the sum.
 bool Trainer::Impl::store_counts_samples() const {
-  return !spec_.epoch.in_step || (parts_.coordinator.workers() > 1 && step_runner_.may_leave_out_steps());
+  return !spec_.epoch.ends_after_fixed_steps || (parts_.coordinator.workers() > 1 && step_runner_.may_skip_steps());
 }
 
 Result<Start> Trainer::Impl::own_start() {
@@ -148,7 +148,7 @@ Result<Start> Trainer::Impl::own_start() {
                      .job_text = spec_.job_text,
                      .steps_until = [this](int64_t epochs) { return spec_.epoch.steps_until(epochs); },
                      .samples_per_epoch = spec_.epoch.samples,
-                     .in_step = spec_.epoch.in_step},
+                     .ends_after_fixed_steps = spec_.epoch.ends_after_fixed_steps},
                     parts_.graph, parts_.training.parameters(), parts_.log);
 }
 
@@ -223,7 +223,7 @@ Result<TrainOutcome> Trainer::Impl::run() {
   DT_TRY_VOID(begin());
   while (position_.epoch < spec_.num_epochs) {
     DT_TRY(const bool whole, train_epoch(), "training epoch {}", position_.epoch);
-    DT_TRY(const bool stopping, meet(!whole));
+    DT_TRY(const bool stopping, agree_to_stop(!whole));
     if (stopping) {
       DT_TRY_VOID(stop());
       break;
@@ -258,7 +258,7 @@ Result<bool> Trainer::Impl::epoch_is_over() {
   if (store_counts_samples()) {
     DT_TRY(samples_, parts_.store.samples_applied());
   }
-  if (spec_.epoch.in_step) return own_steps_ >= static_cast<uint64_t>(spec_.epoch.steps_until(next));
+  if (spec_.epoch.ends_after_fixed_steps) return own_steps_ >= static_cast<uint64_t>(spec_.epoch.steps_until(next));
   // Both calls may have waited for the weights of the last step; that time belongs to the steps.
   pace_.wait(begin, now(), parts_.store.times().wait_s);
   return samples_ >= static_cast<uint64_t>(next) * spec_.epoch.samples;
@@ -266,7 +266,7 @@ Result<bool> Trainer::Impl::epoch_is_over() {
 
 // Waits until no worker has a step in progress. All workers get the same answer to whether to stop: some may have come
 // here because the epoch ended, and others because they were asked to stop.
-Result<bool> Trainer::Impl::meet(bool stopping) {
+Result<bool> Trainer::Impl::agree_to_stop(bool stopping) {
   if (spec_.epoch.same_weights) return stopping;
   DT_TRY_VOID(step_runner_.wait_for_weights());
   std::vector<double> numbers(1 + parts_.coordinator.workers(), 0.0);

@@ -35,14 +35,14 @@ namespace dtrain::train {
 struct EpochRule {
   // true: after a fixed number of its own steps, chosen so that all workers together reach the samples. Used by BSP and
   // whenever the lead of a worker is bounded. false: as soon as the store reports that the samples have been applied.
-  bool in_step = true;
+  bool ends_after_fixed_steps = true;
   // Whether all workers begin a step with the same weights (BSP). Otherwise they meet at the end of an epoch.
   bool same_weights = true;
   uint64_t samples = 0;             // in an epoch, of all workers; this and the next two must be set
   uint64_t samples_per_step = 0;    // of all workers, one step each
   uint64_t samples_per_update = 0;  // of the workers whose gradients are summed with this worker's
 
-  // A worker's steps in the first `epochs` epochs; an average if not in_step.
+  // A worker's steps in the first `epochs` epochs; an average if not ends_after_fixed_steps.
   [[nodiscard]] int64_t steps_until(int64_t epochs) const {
     return static_cast<int64_t>((static_cast<uint64_t>(epochs) * samples + samples_per_step - 1) / samples_per_step);
   }

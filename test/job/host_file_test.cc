@@ -26,24 +26,25 @@ std::string refused_hosts(const std::string& text) {
   return file.error().message;
 }
 
-Seating seated(const std::string& text, int64_t servers, int64_t workers, HostOrder order = HostOrder::kSpread) {
-  const Result<Seating> seating = seat(hosts_in(text), {servers, workers, order});
-  INFO((seating ? "" : seating.error().text()));
-  REQUIRE(seating);
-  return *seating;
+HostAssignment assigned(const std::string& text, int64_t servers, int64_t workers,
+                        HostOrder order = HostOrder::kSpread) {
+  const Result<HostAssignment> assignment = assign_hosts(hosts_in(text), {servers, workers, order});
+  INFO((assignment ? "" : assignment.error().text()));
+  REQUIRE(assignment);
+  return *assignment;
 }
 
 std::string refused_seats(const std::string& text, int64_t servers, int64_t workers,
                           HostOrder order = HostOrder::kSpread) {
-  const Result<Seating> seating = seat(hosts_in(text), {servers, workers, order});
-  REQUIRE_FALSE(seating);
-  CHECK(seating.error().code == Code::kUsage);
-  return seating.error().message;
+  const Result<HostAssignment> assignment = assign_hosts(hosts_in(text), {servers, workers, order});
+  REQUIRE_FALSE(assignment);
+  CHECK(assignment.error().code == Code::kUsage);
+  return assignment.error().message;
 }
 
-std::string names(const std::vector<Seat>& seats) {
+std::string names(const std::vector<ProcessSlot>& slots) {
   std::string text;
-  for (const Seat& seat : seats) text += (text.empty() ? "" : " ") + seat.host;
+  for (const ProcessSlot& slot : slots) text += (text.empty() ? "" : " ") + slot.host;
   return text;
 }
 
@@ -81,14 +82,14 @@ TEST_CASE("a host file says how to reach each host and what runs there", "[job]"
 }
 
 TEST_CASE("servers, then workers, go over the hosts in turns", "[job]") {
-  const Seating mixed = seated(kMixed, 3, 6);
+  const HostAssignment mixed = assigned(kMixed, 3, 6);
   CHECK(names(mixed.servers) == "node1 node2 2001:db8::7");
   CHECK(names(mixed.workers) == "172.30.0.172 node2 node1 node2 fe80::1%eth0 172.30.0.172");
   // As dmlc's launcher places them: servers, then workers, go to the hosts in turn.
-  const Seating plain = seated("172.30.0.172\n172.30.0.171\n", 1, 2);
+  const HostAssignment plain = assigned("172.30.0.172\n172.30.0.171\n", 1, 2);
   CHECK(names(plain.servers) == "172.30.0.172");
   CHECK(names(plain.workers) == "172.30.0.171 172.30.0.172");
-  CHECK(names(seated("172.30.0.172\n172.31.0.173\n172.30.1.174\n", 3, 3).workers) ==
+  CHECK(names(assigned("172.30.0.172\n172.31.0.173\n172.30.1.174\n", 3, 3).workers) ==
         "172.30.0.172 172.31.0.173 172.30.1.174");
 }
 
@@ -97,19 +98,19 @@ TEST_CASE("a repeated host has as many turns", "[job]") {
   const std::string text =
       "10.10.10.25\n10.10.10.26\n10.10.10.29\n10.10.10.29\n10.10.10.30\n10.10.10.30\n"
       "10.10.10.31\n10.10.10.31\n10.10.10.31\n10.10.10.33\n10.10.10.33\n10.10.10.33\n";
-  CHECK(names(seated(text, 12, 12).workers) ==
+  CHECK(names(assigned(text, 12, 12).workers) ==
         "10.10.10.25 10.10.10.26 10.10.10.29 10.10.10.29 10.10.10.30 10.10.10.30 10.10.10.31 10.10.10.31 10.10.10.31 "
         "10.10.10.33 10.10.10.33 10.10.10.33");
-  CHECK(names(seated("a\na\nb\n", 0, 4).workers) == "a a b a");
+  CHECK(names(assigned("a\na\nb\n", 0, 4).workers) == "a a b a");
 }
 
 TEST_CASE("slots are a limit, and packing fills them host by host", "[job]") {
-  CHECK(names(seated("a slots=1\nb\n", 0, 4).workers) == "a b b b");
-  CHECK(names(seated("a slots=1\nb slots=3\nc slots=2\n", 1, 5).workers) == "b c b c b");
-  const Seating packed = seated("a slots=2\nb slots=3\nc slots=2\n", 1, 5, HostOrder::kPack);
+  CHECK(names(assigned("a slots=1\nb\n", 0, 4).workers) == "a b b b");
+  CHECK(names(assigned("a slots=1\nb slots=3\nc slots=2\n", 1, 5).workers) == "b c b c b");
+  const HostAssignment packed = assigned("a slots=2\nb slots=3\nc slots=2\n", 1, 5, HostOrder::kPack);
   CHECK(names(packed.servers) == "a");
   CHECK(names(packed.workers) == "a b b b c");
-  CHECK(names(seated("a slots=2 role=worker\nb slots=3\n", 2, 3, HostOrder::kPack).servers) == "b b");
+  CHECK(names(assigned("a slots=2 role=worker\nb slots=3\n", 2, 3, HostOrder::kPack).servers) == "b b");
   CHECK_THAT(refused_seats("a slots=1\nb slots=2\n", 1, 3), Contains("hosts: no place is left for worker 2 of 3"));
   CHECK_THAT(refused_seats("a role=worker\n", 1, 1), Contains("no place is left for server 0 of 1"));
   CHECK_THAT(refused_seats("# two\na slots=1\nb\n", 0, 1, HostOrder::kPack),
@@ -117,20 +118,20 @@ TEST_CASE("slots are a limit, and packing fills them host by host", "[job]") {
 }
 
 TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
-  const auto gpus = [](const Seating& seating) {
+  const auto gpus = [](const HostAssignment& assignment) {
     std::vector<std::vector<int64_t>> all;
-    for (const Seat& seat : seating.workers) all.push_back(seat.gpus);
+    for (const ProcessSlot& slot : assignment.workers) all.push_back(slot.gpus);
     return all;
   };
   using Lists = std::vector<std::vector<int64_t>>;
-  CHECK(gpus(seated("a gpus=0,1,2,3\nb gpus=1,0\nc\n", 0, 4)) == Lists{{0, 1}, {1, 0}, {}, {2, 3}});
-  CHECK(gpus(seated("a gpus=0,1,2\n", 1, 2)) == Lists{{0}, {1, 2}});
+  CHECK(gpus(assigned("a gpus=0,1,2,3\nb gpus=1,0\nc\n", 0, 4)) == Lists{{0, 1}, {1, 0}, {}, {2, 3}});
+  CHECK(gpus(assigned("a gpus=0,1,2\n", 1, 2)) == Lists{{0}, {1, 2}});
   // A host has the GPUs of all its lines.
-  CHECK(gpus(seated("a gpus=0,1\na gpus=0,1\n", 0, 2)) == Lists{{0}, {1}});
-  CHECK(gpus(seated("a gpus=3\nb\na gpus=5\n", 0, 3)) == Lists{{3}, {}, {5}});
+  CHECK(gpus(assigned("a gpus=0,1\na gpus=0,1\n", 0, 2)) == Lists{{0}, {1}});
+  CHECK(gpus(assigned("a gpus=3\nb\na gpus=5\n", 0, 3)) == Lists{{3}, {}, {5}});
   // A different port means a different machine.
-  CHECK(gpus(seated("a:1 gpus=0\na:2 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
-  CHECK(seated("a gpus=0\n", 3, 1).servers[2].gpus.empty());
+  CHECK(gpus(assigned("a:1 gpus=0\na:2 gpus=0\n", 0, 2)) == Lists{{0}, {0}});
+  CHECK(assigned("a gpus=0\n", 3, 1).servers[2].gpus.empty());
   CHECK_THAT(refused_seats("a gpus=0\n", 0, 2), Contains("hosts: a has 1 GPUs for 2 workers"));
 }
 
@@ -171,19 +172,19 @@ TEST_CASE("a host file that was cut or changed never crashes", "[job]") {
       bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
       const Result<HostFile> file = parse_host_file(bad, "hosts");
       if (!file) continue;
-      const Result<Seating> seating = seat(*file, {3, 6, HostOrder::kSpread});
-      if (seating) CHECK(seating->workers.size() == 6);
+      const Result<HostAssignment> assignment = assign_hosts(*file, {3, 6, HostOrder::kSpread});
+      if (assignment) CHECK(assignment->workers.size() == 6);
     }
   }
 }
 
-TEST_CASE("the host file of the flags seats the job", "[job]") {
+TEST_CASE("the host file of the flags slots the job", "[job]") {
   const test::TempDir dir;
   REQUIRE(write_file_atomic(dir.path("hosts"), "a\nb\n"));
   const Flags flags = parsed({"-n", "3", "-s", "1", "-H", dir.path("hosts"), "--dry-run"});
-  CHECK(names((*read_seating(flags))->workers) == "b a b");
-  CHECK_FALSE(*read_seating(parsed({"-n", "3"})));
-  const auto missing = read_seating(parsed({"-n", "3", "-H", dir.path("none"), "--dry-run"}));
+  CHECK(names((*read_host_assignment(flags))->workers) == "b a b");
+  CHECK_FALSE(*read_host_assignment(parsed({"-n", "3"})));
+  const auto missing = read_host_assignment(parsed({"-n", "3", "-H", dir.path("none"), "--dry-run"}));
   CHECK(missing.error().code == Code::kUsage);
   CHECK_THAT(missing.error().message, Contains("none"));
 }

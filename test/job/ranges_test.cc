@@ -16,7 +16,7 @@ TEST_CASE("each flag refuses what it cannot mean", "[job]") {
                                            "-2147483649", "1e300", "nan",        "inf",        ""};
   for (size_t i = 0; i < training_flags().rows().size(); i++) {
     const Row& row = training_flags().rows()[i];
-    if (row.bind.numeric) CHECK(std::abs(*row.most) <= 1e12);
+    if (row.bind.numeric) CHECK(std::abs(*row.max) <= 1e12);
     for (const std::string& value : values) {
       INFO(row.spelling() << "=" << value);
       Flags flags;
@@ -26,8 +26,8 @@ TEST_CASE("each flag refuses what it cannot mean", "[job]") {
         CHECK_THAT(set.error().message, Catch::StartsWith(row.spelling() + ": "));
         continue;
       }
-      const std::optional<Extremes> numbers = row.bind.numbers ? row.bind.numbers(flags) : std::nullopt;
-      const bool in_range = !numbers || (numbers->least >= *row.least && numbers->most <= *row.most);
+      const std::optional<NumberRange> numbers = row.bind.numbers ? row.bind.numbers(flags) : std::nullopt;
+      const bool in_range = !numbers || (numbers->min >= *row.min && numbers->max <= *row.max);
       CHECK(in_range);
     }
   }
@@ -37,7 +37,7 @@ TEST_CASE("each flag refuses what it cannot mean", "[job]") {
 TEST_CASE("flags at the ends of their ranges are refused or make a JobSpec", "[job]") {
   for (const Row& row : training_flags().rows()) {
     if (!row.bind.numeric) continue;
-    for (const double number : {*row.least, *row.most}) {
+    for (const double number : {*row.min, *row.max}) {
       const std::string value = fmt::format("{:.17g}", number);
       INFO(row.spelling() << "=" << value);
       const Result<Parsed> result =

@@ -56,7 +56,7 @@ struct ClusterOptions {
   bool deterministic = false;
   int shard_threads = 0;
   uint64_t bigarray_bound = 1000000;
-  Weather weather = {};
+  NetworkFaults network_faults = {};
   std::function<kvstore::Faults(kvstore::Connection)> faults = nullptr;  // null: no faults
   double wait_limit_s = 60;
 };
@@ -95,7 +95,7 @@ class Cluster {
       shards_.push_back(kvstore::Shard::create(of_shard).value());
       servers.push_back(shards_.back().get());
     }
-    network_ = std::make_unique<MemoryNetwork>(servers, options.workers, options.weather);
+    network_ = std::make_unique<MemoryNetwork>(servers, options.workers, options.network_faults);
     for (uint32_t w = 0; w < options.workers; w++) add_worker(w);
   }
   ~Cluster() { network_->stop(); }
@@ -140,7 +140,7 @@ class Cluster {
   Result<> step(uint32_t worker, uint64_t step, uint32_t samples) {
     const size_t buckets = options_.bucket_begin.size();
     for (size_t b = buckets; b-- > 0;) DT_TRY_VOID(store(worker).gradient_ready(b, step, samples));
-    for (size_t b = 0; b < buckets; b++) DT_TRY_VOID(store(worker).weights_wait(b));
+    for (size_t b = 0; b < buckets; b++) DT_TRY_VOID(store(worker).wait_for_weights(b));
     return {};
   }
   kvstore::ShardCounts counts() {

@@ -52,7 +52,7 @@ class Devices {
       for (size_t d = 0; d < count(); d++) DT_TRY_VOID(store_->gradient_ready({b, (d + step) % count()}, step, kBatch));
     }
     for (size_t b = 0; b < kBuckets.size(); b++) {
-      for (size_t d = 0; d < count(); d++) DT_TRY_VOID(store_->weights_wait({b, d}));
+      for (size_t d = 0; d < count(); d++) DT_TRY_VOID(store_->wait_for_weights({b, d}));
     }
     return {};
   }
@@ -190,7 +190,7 @@ TEST_CASE("the devices of a worker are one to its servers", "[kvstore][devices]"
         for (size_t d = 0; d < 2; d++) DT_TRY_VOID(devices.store().gradient_ready({b, d}, step, kBatch / kWorkers));
       }
       for (size_t b = 0; b < kBuckets.size(); b++) {
-        for (size_t d = 0; d < 2; d++) DT_TRY_VOID(devices.store().weights_wait({b, d}));
+        for (size_t d = 0; d < 2; d++) DT_TRY_VOID(devices.store().wait_for_weights({b, d}));
       }
     }
     fill(devices.arrays(1).statistic(0), w == 0 ? 4 : 100);
@@ -215,7 +215,7 @@ TEST_CASE("a device that does not come is named within the limit", "[kvstore][de
   for (const size_t d : {size_t{0}, size_t{1}}) {
     for (size_t b = kBuckets.size(); b-- > 0;) require(devices.store().gradient_ready({b, d}, 0, kBatch));
   }
-  const Result<> result = devices.store().weights_wait({0, 0});
+  const Result<> result = devices.store().wait_for_weights({0, 0});
   REQUIRE_FALSE(result);
   CHECK(result.error().code == Code::kPeerLost);
 }
@@ -226,7 +226,7 @@ TEST_CASE("cancelling a store of devices ends every wait", "[kvstore][devices]")
   devices.compute(0);
   for (size_t b = kBuckets.size(); b-- > 0;) require(devices.store().gradient_ready({b, 1}, 0, kBatch));
   std::thread canceller([&] { devices.store().cancel({Code::kPreempted, "asked to stop", {}}); });
-  CHECK(devices.store().weights_wait({0, 1}).error().message == "asked to stop");
+  CHECK(devices.store().wait_for_weights({0, 1}).error().message == "asked to stop");
   canceller.join();
   CHECK(devices.store().gradient_ready({1, 0}, 0, kBatch).error().message == "asked to stop");
   CHECK(devices.store().share_statistics(1).error().message == "asked to stop");

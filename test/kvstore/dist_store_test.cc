@@ -134,10 +134,10 @@ TEST_CASE("statistics are the workers' mean after each sharing, weighted by what
   }
 }
 
-// Sums of random floats depend on their order. Sums in rank order do not depend on the order of arrival. Bad weather
+// Sums of random floats depend on their order. Sums in rank order do not depend on the order of arrival. A bad network
 // changes the order of arrival, duplicates messages and breaks links, but the bits stay the same. This also holds if
 // the servers only sum and each worker updates by the same rule.
-TEST_CASE("a deterministic job has the same bits in any weather", "[kvstore]") {
+TEST_CASE("a deterministic job has the same bits whatever the network does", "[kvstore]") {
   const ClusterOptions calm{.workers = 4,
                             .servers = 2,
                             .parameters = {{7}, {40, 30}, {5, 200}},
@@ -151,7 +151,7 @@ TEST_CASE("a deterministic job has the same bits in any weather", "[kvstore]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     INFO("seed " << seed);
     ClusterOptions options = calm;
-    options.weather = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
+    options.network_faults = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
     options.shard_threads = seed % 2 == 0 ? 2 : 0;
     options.sums_only = seed % 3 == 0;
     Cluster cluster(options);
@@ -171,14 +171,14 @@ TEST_CASE("a deterministic job has the same bits in any weather", "[kvstore]") {
 
 // In order of arrival, too, nothing is lost or added twice. Only the rounding differs, and small integers are not
 // rounded.
-TEST_CASE("a job in arrival order is exact in any weather", "[kvstore]") {
+TEST_CASE("a job in arrival order is exact whatever the network does", "[kvstore]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     INFO("seed " << seed);
     Cluster cluster({.workers = 3,
                      .servers = 2,
                      .parameters = {{270000}, {9}},  // two chunks, the second one partly filled
                      .rule = plain_rule(1),
-                     .weather = {.seed = seed, .duplicate_percent = 20, .reorder = true, .breaks = 1},
+                     .network_faults = {.seed = seed, .duplicate_percent = 20, .reorder = true, .breaks = 1},
                      .wait_limit_s = 20});
     cluster.initialize();
     cluster.on_each([&](uint32_t w) -> Result<> {
@@ -200,7 +200,7 @@ TEST_CASE("requests sent again at any moment change nothing", "[kvstore]") {
   Cluster cluster({.workers = 2,
                    .parameters = {{270000}, {9}},
                    .rule = plain_rule(1),
-                   .weather = {.seed = 5, .duplicate_percent = 5, .reorder = true, .breaks = 1}});
+                   .network_faults = {.seed = 5, .duplicate_percent = 5, .reorder = true, .breaks = 1}});
   cluster.initialize();
   std::atomic<uint64_t> begun = 0;
   std::thread again([&] {
@@ -214,7 +214,7 @@ TEST_CASE("requests sent again at any moment change nothing", "[kvstore]") {
       for (size_t k = 0; k < 2; k++) fill(cluster.arrays(w).gradient(k), static_cast<float>(w + 1));
       DT_TRY_VOID(cluster.store(w).gradient_ready(0, step, w));
       if (w == 1) begun = step + 1;
-      DT_TRY_VOID(cluster.store(w).weights_wait(0));
+      DT_TRY_VOID(cluster.store(w).wait_for_weights(0));
     }
     return {};
   });
@@ -291,7 +291,7 @@ TEST_CASE("a wait has a name, a limit, and ends when it is cancelled", "[kvstore
   Cluster cluster({.workers = 2, .parameters = {{4}, {5}}, .rule = plain_rule(1), .wait_limit_s = 0.05});
   cluster.initialize();
   REQUIRE(cluster.store(0).gradient_ready(0, 0, 1).has_value());
-  const Result<> late = cluster.store(0).weights_wait(0);
+  const Result<> late = cluster.store(0).wait_for_weights(0);
   REQUIRE_FALSE(late.has_value());
   CHECK(late.error().code == Code::kPeerLost);
   CHECK(late.error().message == "waited 0 s for weights: key 0 slice 0 version 1 on server 0 and 1 more");
@@ -301,7 +301,7 @@ TEST_CASE("a wait has a name, a limit, and ends when it is cancelled", "[kvstore
   patient.initialize();
   REQUIRE(patient.store(0).gradient_ready(0, 0, 1).has_value());
   std::thread waiter([&] {
-    const Result<> cancelled = patient.store(0).weights_wait(0);
+    const Result<> cancelled = patient.store(0).wait_for_weights(0);
     CHECK_FALSE(cancelled.has_value());
     CHECK(cancelled.error().message == "worker 1 was lost");
   });
@@ -318,7 +318,7 @@ TEST_CASE("a refusal is the worker's error, with what and why", "[kvstore]") {
   cluster.initialize();
   cluster.shard(0).admit(1, 77);  // another process has taken over rank 1
   REQUIRE(cluster.store(1).gradient_ready(0, 0, 1).has_value());
-  const Result<> result = cluster.store(1).weights_wait(0);
+  const Result<> result = cluster.store(1).wait_for_weights(0);
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().code == Code::kUsage);
   CHECK(result.error().message ==

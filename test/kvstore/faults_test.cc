@@ -157,8 +157,8 @@ TEST_CASE("a message's fate is its seed's, its connection's and its number's", "
   int lost = 0, doubled = 0;
   double delays = 0;
   for (uint64_t n = 0; n < kMessages; n++) {
-    const Fate fate = fate_of(faults, {1, 2}, Way::kToServer, n);
-    const Fate again = fate_of(faults, {1, 2}, Way::kToServer, n);
+    const Fate fate = fate_of(faults, {1, 2}, Direction::kToServer, n);
+    const Fate again = fate_of(faults, {1, 2}, Direction::kToServer, n);
     REQUIRE(std::tie(fate.copies, fate.delay) == std::tie(again.copies, again.delay));
     lost += fate.copies == 0 ? 1 : 0;
     doubled += fate.copies == 2 ? 1 : 0;
@@ -172,16 +172,16 @@ TEST_CASE("a message's fate is its seed's, its connection's and its number's", "
   CHECK(std::abs(delays / kMessages - 27.5) < 5 * 13 / 316.0);
 
   // Other streams give other numbers.
-  const auto delay = [&](uint64_t seed, Connection connection, Way way, uint64_t n) {
+  const auto delay = [&](uint64_t seed, Connection connection, Direction direction, uint64_t n) {
     Faults of_seed = faults;
     of_seed.seed = seed;
     return fate_of(of_seed, connection, way, n).delay[0].count();
   };
-  const double one = delay(7, {1, 2}, Way::kToServer, 0);
-  CHECK(one != delay(8, {1, 2}, Way::kToServer, 0));
-  CHECK(one != delay(7, {2, 1}, Way::kToServer, 0));
-  CHECK(one != delay(7, {1, 2}, Way::kToWorker, 0));
-  CHECK(one != delay(7, {1, 2}, Way::kToServer, 1));
+  const double one = delay(7, {1, 2}, Direction::kToServer, 0);
+  CHECK(one != delay(8, {1, 2}, Direction::kToServer, 0));
+  CHECK(one != delay(7, {2, 1}, Direction::kToServer, 0));
+  CHECK(one != delay(7, {1, 2}, Direction::kToWorker, 0));
+  CHECK(one != delay(7, {1, 2}, Direction::kToServer, 1));
 }
 
 TEST_CASE("late and double messages keep the order within a slice, both ways", "[kvstore][faults]") {
@@ -228,11 +228,11 @@ TEST_CASE("what follows a lost message of its slice is lost until the store was 
   std::vector<Seen> expected;
   std::array<bool, 3> lost = {};
   uint64_t n = 0;
-  REQUIRE(fate_of(faults, {3, 1}, Way::kToServer, 0).copies == 1);
+  REQUIRE(fate_of(faults, {3, 1}, Direction::kToServer, 0).copies == 1);
   std::unique_lock hold(between.pipes[1]->gate);  // stops the delivering thread at the first message
   for (uint64_t step = 0; step < 4; step++) {
     for (uint32_t key = 0; key < 3; key++) {
-      lost[key] = fate_of(faults, {3, 1}, Way::kToServer, n++).copies == 0 || lost[key];
+      lost[key] = fate_of(faults, {3, 1}, Direction::kToServer, n++).copies == 0 || lost[key];
       if (!lost[key]) expected.push_back({key, step, 1});
       between.send(1, key, step, 1);
     }
@@ -248,7 +248,7 @@ TEST_CASE("what follows a lost message of its slice is lost until the store was 
   std::fill(lost.begin(), lost.end(), false);
   size_t count = expected.size();
   for (uint32_t key = 0; key < 3; key++) {
-    if (fate_of(faults, {3, 1}, Way::kToServer, n++).copies > 0) count++;
+    if (fate_of(faults, {3, 1}, Direction::kToServer, n++).copies > 0) count++;
     between.send(1, key, 9, 1);
   }
   CHECK(between.pipes[1]->log.wait_for(count).size() == count);

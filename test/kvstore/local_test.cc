@@ -112,7 +112,7 @@ TEST_CASE("a cancelled store says why", "[kvstore]") {
   REQUIRE(store->initialize({&arrays.view(), 1}, {}).has_value());
   store->cancel({Code::kPreempted, "asked to stop", {}});
   CHECK(store->gradient_ready(0, 0, 1).error().message == "asked to stop");
-  CHECK(store->weights_wait(0).error().message == "asked to stop");
+  CHECK(store->wait_for_weights(0).error().message == "asked to stop");
   CHECK(DeviceStore::create({.rule = {.optimizer = {.name = "nonesuch"}}}, {}, nullptr, waits).error().code ==
         Code::kUsage);
 }

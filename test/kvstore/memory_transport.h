@@ -1,4 +1,4 @@
-// Pipes between workers and servers in one process, with weather drawn from a seed. The payload of a message is read
+// Pipes between workers and servers in one process, with faults drawn from a seed. The payload of a message is read
 // from its original memory upon delivery, as a network card would, so that memory that is released too early is
 // noticed.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace dtrain::test {
 
-struct Weather {
+struct NetworkFaults {
   uint64_t seed = 1;
   int duplicate_percent = 0;  // of messages: delivered a second time later
   bool reorder = false;       // across slices; messages of one slice keep their order
@@ -26,12 +26,12 @@ struct Weather {
 // A link is one worker's pipe to one server. It has one thread, which delivers in both directions.
 class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
  public:
-  MemoryLink(kvstore::ServerEvents& server, uint32_t server_rank, uint32_t worker, const Weather& weather)
+  MemoryLink(kvstore::ServerEvents& server, uint32_t server_rank, uint32_t worker, const NetworkFaults& network_faults)
       : server_(server),
         server_rank_(server_rank),
-        weather_(weather),
-        random_(weather.seed, Use::kTest, worker, server_rank),
-        breaks_left_(weather.breaks) {}
+        faults_(network_faults),
+        random_(network_faults.seed, Use::kTest, worker, server_rank),
+        breaks_left_(network_faults.breaks) {}
 
   void start(kvstore::ClientEvents& client) {
     client_ = &client;
@@ -82,7 +82,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
       Item item{std::move(message), {}, false, false};
       // A message that is sent twice around a break may be read after its answer, when its memory is in use again
       // (wire.h). The receiver drops it. The copy keeps ThreadSanitizer from reporting a race.
-      if (weather_.breaks > 0) {
+      if (faults_.breaks > 0) {
         item.copy.assign(item.message.payload.begin(), item.message.payload.end());
         item.is_copy = true;
       }
@@ -118,7 +118,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
 
   // A random message that no other message of its slice precedes.
   size_t choose(const Queue& queue) {
-    if (!weather_.reorder) return 0;
+    if (!faults_.reorder) return 0;
     const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(queue.size())));
     for (size_t i = 0; i < at; i++) {
       const kvstore::Header& a = queue[i].message.header;
@@ -134,7 +134,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
     queue.erase(queue.begin() + static_cast<ptrdiff_t>(at));
     const std::span<const std::byte> payload =
         item.is_copy ? std::span<const std::byte>(item.copy) : item.message.payload;
-    if (!item.is_again && random_.below(100) < weather_.duplicate_percent) {
+    if (!item.is_again && random_.below(100) < faults_.duplicate_percent) {
       duplicates_++;
       Item again{{item.message.header, {}, nullptr}, {payload.begin(), payload.end()}, true, true};
       // After all messages that wait now, including the later chunks of the same gradient.
@@ -167,7 +167,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
 
   kvstore::ServerEvents& server_;
   const uint32_t server_rank_;
-  const Weather weather_;
+  const NetworkFaults faults_;
   RandomStream random_;
   int breaks_left_;
   kvstore::ClientEvents* client_ = nullptr;
@@ -185,11 +185,12 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
 
 class MemoryNetwork {
  public:
-  MemoryNetwork(const std::vector<kvstore::ServerEvents*>& servers, uint32_t workers, const Weather& weather) {
+  MemoryNetwork(const std::vector<kvstore::ServerEvents*>& servers, uint32_t workers,
+                const NetworkFaults& network_faults) {
     for (uint32_t w = 0; w < workers; w++) {
       links_.emplace_back();
       for (uint32_t s = 0; s < servers.size(); s++) {
-        links_.back().push_back(std::make_shared<MemoryLink>(*servers[s], s, w, weather));
+        links_.back().push_back(std::make_shared<MemoryLink>(*servers[s], s, w, network_faults));
       }
     }
   }

@@ -62,7 +62,7 @@ inline std::vector<float> train_alone(int threads, kvstore::TrainingState* state
     clear_gradients(arrays);
     for (int64_t i = 0; i < kBatch; i++) add_gradient(arrays, static_cast<int64_t>(step) * kBatch + i);
     for (size_t b = 2; b-- > 0;) REQUIRE(store->gradient_ready(b, step, kBatch).has_value());
-    for (size_t b = 0; b < 2; b++) REQUIRE(store->weights_wait(b).has_value());
+    for (size_t b = 0; b < 2; b++) REQUIRE(store->wait_for_weights(b).has_value());
   }
   if (state != nullptr) *state = store->state().value();
   return weights_of(arrays);

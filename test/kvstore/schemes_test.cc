@@ -427,7 +427,7 @@ TEST_CASE("workers that do not go in step lose nothing and meet with one model",
     INFO("seed " << seed);
     for (const sync::Policy& policy : {sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {
       ClusterOptions options = apart(policy);
-      options.weather = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
+      options.network_faults = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
       Cluster cluster(options);
       cluster.initialize();
       train_apart(cluster, 4, 20);
@@ -440,14 +440,14 @@ TEST_CASE("workers that do not go in step lose nothing and meet with one model",
   }
 }
 
-// A trace (--trace-events) of a job in bad weather is replayed with fresh machines and compared byte for byte.
+// A trace (--trace-events) of a job on a lossy network is replayed with fresh machines and compared byte for byte.
 TEST_CASE("what a shard wrote down can be replayed", "[kvstore][schemes]") {
   const TempDir dir;
   for (const sync::Policy& policy : {sync::bsp(4), sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {
     std::vector<std::unique_ptr<sync::TraceWriter>> writers;
     ClusterOptions options = apart(policy);
     options.statistics = {{6}};
-    options.weather = {.seed = 3, .duplicate_percent = 15, .reorder = true, .breaks = 2};
+    options.network_faults = {.seed = 3, .duplicate_percent = 15, .reorder = true, .breaks = 2};
     for (const char* name : {"0", "1"}) {
       writers.push_back(sync::TraceWriter::create(dir.path(name)).value());
       options.traces.push_back(writers.back().get());
@@ -476,7 +476,7 @@ TEST_CASE("with backup workers nobody waits for ever, and what is late is counte
   for (uint64_t seed = 1; seed <= 5; seed++) {
     INFO("seed " << seed);
     ClusterOptions options = apart(sync::bsp(4, 1));
-    options.weather = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
+    options.network_faults = {.seed = seed, .duplicate_percent = 15, .reorder = true, .breaks = 2};
     Cluster cluster(options);
     cluster.initialize();
     // Until a number of rounds is over: how many steps a worker takes until then depends on how often it is late.

@@ -18,7 +18,7 @@ job::Flags two_by_one() {
 }
 
 Job job_with(const job::Flags& flags, const std::string& token = "secret",
-             std::optional<job::Seating> hosts = std::nullopt) {
+             std::optional<job::HostAssignment> hosts = std::nullopt) {
   return make_job({.executable = "/opt/dtrain",
                    .arguments = {"-n", "2", "-s", "1", "--network", "lenet"},
                    .flags = flags,
@@ -51,7 +51,7 @@ TEST_CASE("a local job is the user's own command line with a role behind it", "[
 
 TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
   job::Flags flags = two_by_one();
-  const job::Seating hosts{.servers = {{"c"}}, .workers = {{"a", {0, 1}}, {"b"}}};
+  const job::HostAssignment hosts{.servers = {{"c"}}, .workers = {{"a", {0, 1}}, {"b"}}};
   const std::vector<Command> local = job_with(flags, "secret", hosts).others("127.0.0.1:4711");
   CHECK(local[0].host == "c");
   CHECK(local[1].host == "a");
@@ -67,7 +67,7 @@ namespace {
 Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
   flags.launch.launcher = "ssh";
   const job::SshAddress a{"a", 2222, "me"}, b{"b"};
-  const job::Seating hosts{.servers = {{"a", {}, a}}, .workers = {{"b", {}, b}, {"a", {0}, a}}};
+  const job::HostAssignment hosts{.servers = {{"a", {}, a}}, .workers = {{"b", {}, b}, {"a", {0}, a}}};
   arguments.insert(arguments.begin(), {"-n", "2", "-s", "1"});
   return make_job({.executable = "/work/build/dtrain",
                    .arguments = std::move(arguments),

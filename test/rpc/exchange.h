@@ -97,7 +97,7 @@ class ExchangeWorker {
   Result<> step(uint64_t number, uint32_t samples) {
     const auto devices = static_cast<uint32_t>(arrays.size());
     for (uint32_t d = 0; d < devices; d++) DT_TRY_VOID(store->gradient_ready({0, d}, number, samples));
-    for (uint32_t d = 0; d < devices; d++) DT_TRY_VOID(store->weights_wait({0, d}));
+    for (uint32_t d = 0; d < devices; d++) DT_TRY_VOID(store->wait_for_weights({0, d}));
     return {};
   }
 

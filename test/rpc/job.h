@@ -66,13 +66,13 @@ class Process {
 
 class Job {
  public:
-  explicit Job(sync::membership::Settings settings, Security as = security(), std::vector<uint32_t> stops_with = {},
+  explicit Job(sync::membership::Settings settings, Security as = security(), std::vector<uint32_t> stop_set_of = {},
                Log log = Log::silent()) {
     SchedulerOptions options;
     options.security = std::move(as);
     options.membership = std::move(settings);
-    options.finish_job = [text = options.membership.job_text, stops_with](const Joined&) -> Result<CompleteJob> {
-      return CompleteJob{text + "placement = 0:0:0:4:0\n", stops_with};
+    options.finish_job = [text = options.membership.job_text, stop_set_of](const Joined&) -> Result<CompleteJob> {
+      return CompleteJob{text + "placement = 0:0:0:4:0\n", stop_set_of};
     };
     scheduler = Scheduler::start(std::move(options), std::move(log)).value();
   }

@@ -26,12 +26,12 @@ class Conversation {
     return out;
   }
   // All processes join in the given order, and the job starts at time 0.
-  void start(uint32_t workers, uint32_t servers, const std::vector<uint32_t>& stops_with = {}) {
+  void start(uint32_t workers, uint32_t servers, const std::vector<uint32_t>& stop_set_of = {}) {
     for (uint32_t i = 0; i < workers; i++) (void)say(0, Join{.incarnation = worker(i), .want_rank = i, .job_text = ""});
     for (uint32_t i = 0; i < servers; i++) {
       (void)say(0, Join{.incarnation = server(i), .role = Role::kServer, .want_rank = i, .job_text = ""});
     }
-    (void)say(0, Ready{stops_with});
+    (void)say(0, Ready{stop_set_of});
     for (uint32_t i = 0; i < workers; i++) (void)say(0, StreamOpened{worker(i)});
     for (uint32_t i = 0; i < servers; i++) (void)say(0, StreamOpened{server(i)});
     REQUIRE(machine.started());
@@ -373,10 +373,10 @@ TEST_CASE("what goes wrong before all are prepared ends the job for all", "[sync
   CHECK_THAT(stopped_by({Heartbeat{101}, Tick{}}, 20'000), Catch::Contains("worker 0 was lost: silent for"));
 }
 
-// ---- Simulation: the machine and a whole job around it, in virtual time. The weather is drawn from a seed.
+// ---- Simulation: the machine and a whole job around it, in virtual time. The disturbance is drawn from a seed.
 namespace {
 
-enum class Weather { kCalm, kCrash, kSilence, kStop };
+enum class Disturbance { kCalm, kCrash, kSilence, kStop };
 
 struct Outcome {
   bool ended = false;
@@ -396,15 +396,15 @@ struct Outcome {
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, Weather weather)
-      : random_(seed, Use::kSimulation), weather_(weather), one_lacks_index_(seed % 3 == 0) {
+  Simulation(uint64_t seed, Disturbance disturbance)
+      : random_(seed, Use::kSimulation), disturbance_(disturbance), one_lacks_index_(seed % 3 == 0) {
     workers_ = static_cast<uint32_t>(1 + random_.below(5));
     servers_ = static_cast<uint32_t>(random_.below(3));
     epochs_ = static_cast<uint64_t>(random_.below(6));
     Settings settings{.workers = workers_, .servers = servers_, .job_text = ""};
     settings.heartbeat_timeout_ms = 3'000;
-    stops_with_ = draw_sets();
-    set_of_ = stops_with_.empty() ? std::vector<uint32_t>(workers_, 0) : stops_with_;
+    stop_set_of_ = draw_sets();
+    set_of_ = stop_set_of_.empty() ? std::vector<uint32_t>(workers_, 0) : stop_set_of_;
     waiting_.resize(workers_);
     for (uint64_t epoch = 0; epoch < epochs_; epoch++) new_sets_.push_back(draw_new_sets());
     machine_ = std::make_unique<Machine>(settings);
@@ -417,8 +417,8 @@ class Simulation {
     for (Process& p : processes_) at(random_.below(2'000), [this, &p] { join(p); });
     at(50, [this] { tick(); });
     const auto moment = static_cast<Millis>(1'000 + random_.below(4'000));
-    if (weather_ == Weather::kCrash || weather_ == Weather::kSilence) at(moment, [this] { crash(); });
-    if (weather_ == Weather::kStop) at(moment, [this] { request_stop(); });
+    if (disturbance_ == Disturbance::kCrash || disturbance_ == Disturbance::kSilence) at(moment, [this] { crash(); });
+    if (disturbance_ == Disturbance::kStop) at(moment, [this] { request_stop(); });
     while (!queue_.empty() && !machine_->ended() && now_ < 200'000) {
       const Timed next = queue_.top();
       queue_.pop();
@@ -517,7 +517,7 @@ class Simulation {
     p.crashed = true;
     crashed_ = &p;
     crashed_ms_ = now_;
-    if (weather_ == Weather::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
+    if (disturbance_ == Disturbance::kCrash) at(delay(), [this, &p] { send(StreamClosed{incarnation(p)}); });
   }
 
   // BSP and bounded schemes: one set. GSP: the groups. ASP: one set per worker.
@@ -534,7 +534,7 @@ class Simulation {
   // New sets that a meeting brings. Empty: the sets stay as they are. With a bound, there is one set whatever the
   // groups.
   std::vector<uint32_t> draw_new_sets() {
-    std::vector<uint32_t> sets(stops_with_.size());
+    std::vector<uint32_t> sets(stop_set_of_.size());
     if (random_.below(2) == 0) return {};
     std::ranges::generate(sets, [&] { return static_cast<uint32_t>(random_.below(workers_)); });
     return sets;
@@ -588,9 +588,9 @@ class Simulation {
     enter_barrier(p, kMeeting);
   }
 
-  void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stops_with = {}) {
+  void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stop_set_of = {}) {
     if (p.crashed || p.ended || p.failed) return;
-    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, 1, stops_with};
+    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, 1, stop_set_of};
     ask_barrier(p);
   }
   void ask_barrier(Process& p) {
@@ -623,7 +623,7 @@ class Simulation {
   }
 
   void carry_out(const Start&) {
-    at(0, [this] { send(Ready{stops_with_}); });
+    at(0, [this] { send(Ready{stop_set_of_}); });
   }
   void become_member(Process& p) {
     if (std::exchange(p.admitted, true)) return;
@@ -672,9 +672,9 @@ class Simulation {
   }
   void hear(Process& p, const Finish&) { leave(p, std::nullopt); }
   void carry_out(const ReleaseBarrier& e) {
-    const auto inside = [](const Process& p) { return p.in_barrier && !p.in_barrier->stops_with.empty(); };
+    const auto inside = [](const Process& p) { return p.in_barrier && !p.in_barrier->stop_set_of.empty(); };
     if (const auto one = std::ranges::find_if(processes_, inside); one != processes_.end()) {
-      set_of_ = one->in_barrier->stops_with;
+      set_of_ = one->in_barrier->stop_set_of;
       for (const Process& p : processes_) begun_after_[e.seq] = std::max(begun_after_[e.seq], p.begun);
       regrouped_++;
     }
@@ -724,11 +724,11 @@ class Simulation {
   }
 
   RandomStream random_;
-  Weather weather_;
+  Disturbance disturbance_;
   bool one_lacks_index_;  // the last worker: all are prepared before the job starts
   uint32_t workers_ = 1, servers_ = 0;
   uint64_t epochs_ = 0;
-  std::vector<uint32_t> stops_with_;             // as in Ready
+  std::vector<uint32_t> stop_set_of_;            // as in Ready
   std::vector<uint32_t> set_of_;                 // the current set of each worker; never empty
   std::vector<std::vector<uint32_t>> new_sets_;  // by epoch; they hold from its end on
   std::map<uint64_t, uint64_t> begun_after_;     // by barrier with new sets: number of steps from which all continue
@@ -750,8 +750,8 @@ class Simulation {
   std::string trace_;
 };
 
-Outcome simulate(uint64_t seed, Weather weather) {
-  return Simulation(seed, weather).run();
+Outcome simulate(uint64_t seed, Disturbance disturbance) {
+  return Simulation(seed, disturbance).run();
 }
 
 // True if the workers of each set have done the same number of steps.
@@ -773,13 +773,13 @@ TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership
   uint64_t reconnects = 0;
   for (uint64_t seed = 1; seed <= 500; seed++) {
     INFO("seed " << seed);
-    const Outcome run = simulate(seed, Weather::kCalm);
+    const Outcome run = simulate(seed, Disturbance::kCalm);
     REQUIRE(run.ended);
     REQUIRE_FALSE(run.failure.has_value());
     REQUIRE(run.survivors_ended);
     REQUIRE_FALSE(run.barrier_was_early);
     REQUIRE(sets_agree(run));
-    REQUIRE(simulate(seed, Weather::kCalm).trace == run.trace);
+    REQUIRE(simulate(seed, Disturbance::kCalm).trace == run.trace);
     reconnects += run.reconnects;
   }
   CHECK(reconnects > 100);  // a path that no seed took has not been tested
@@ -789,13 +789,13 @@ TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership
 // the timeout (3 s here) + 2 s, and the scheduler ends.
 TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][membership][sim]") {
   uint64_t detected = 0;
-  for (const Weather weather : {Weather::kCrash, Weather::kSilence}) {
+  for (const Disturbance disturbance : {Disturbance::kCrash, Disturbance::kSilence}) {
     for (uint64_t seed = 1; seed <= 500; seed++) {
-      INFO("seed " << seed << " weather " << static_cast<int>(weather));
-      const Outcome run = simulate(seed, weather);
+      INFO("seed " << seed << " disturbance " << static_cast<int>(disturbance));
+      const Outcome run = simulate(seed, disturbance);
       REQUIRE(run.ended);
       REQUIRE(run.survivors_ended);
-      REQUIRE(run.detection_ms <= (weather == Weather::kCrash ? 2'000 : 5'000));
+      REQUIRE(run.detection_ms <= (disturbance == Disturbance::kCrash ? 2'000 : 5'000));
       if (!run.failure) continue;  // it died after its work, or the job was already over
       detected++;
       REQUIRE(run.failure->code == Code::kPeerLost);
@@ -812,7 +812,7 @@ TEST_CASE("a stop finds the workers of each set before the same step", "[sync][m
   uint64_t stopped = 0, differed = 0, at_epochs_end = 0, regrouped = 0;
   for (uint64_t seed = 1; seed <= 2'000; seed++) {
     INFO("seed " << seed);
-    const Outcome run = simulate(seed, Weather::kStop);
+    const Outcome run = simulate(seed, Disturbance::kStop);
     REQUIRE(run.ended);
     if (run.failure) REQUIRE(run.failure->code == Code::kPreempted);
     const bool before_start =
@@ -821,7 +821,7 @@ TEST_CASE("a stop finds the workers of each set before the same step", "[sync][m
     REQUIRE(run.survivors_ended);
     REQUIRE(sets_agree(run));
     if (run.failure) REQUIRE(run.stopping_ms <= 3'000);
-    REQUIRE(simulate(seed, Weather::kStop).trace == run.trace);
+    REQUIRE(simulate(seed, Disturbance::kStop).trace == run.trace);
     if (!run.was_stopped || !run.failure) continue;
     stopped++;
     if (workers_differ(run)) differed++;

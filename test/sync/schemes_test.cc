@@ -108,7 +108,7 @@ class Rounds final : public Observer {
 struct Run {
   std::string effects, computed_with;
 };
-Run run_of(const Policy& policy, const Weather& weather, uint64_t seed) {
+Run run_of(const Policy& policy, const NetworkFaults& network_faults, uint64_t seed) {
   INFO(to_text(policy) << ", seed " << seed);
   const Setting setting = {.policy = policy,
                            .steps = 20,
@@ -116,7 +116,7 @@ Run run_of(const Policy& policy, const Weather& weather, uint64_t seed) {
                            .step_ms = {1, 2, 3, 4},
                            .jitter = 0.4,
                            .network = {.latency_ms = 0.05, .gbit_per_s = 1, .bytes = 5000},
-                           .weather = weather};
+                           .network_faults = network_faults};
   Audit audit(setting);
   Versions versions;
   Observer* const observers[] = {&audit, &versions};
@@ -125,7 +125,7 @@ Run run_of(const Policy& policy, const Weather& weather, uint64_t seed) {
   return {without_keeps(audit.trace), versions.computed_with};
 }
 
-const Weather kLossy = {
+const NetworkFaults kLossy = {
     .faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3}, .resend_ms = 3, .resend_max_ms = 12};
 
 }  // namespace
@@ -164,8 +164,9 @@ TEST_CASE("a member's weights do not change while another group updates", "[sync
 
 TEST_CASE("gsp with one group is bsp", "[sync][sim]") {
   for (uint64_t seed = 1; seed <= 50; seed++) {
-    for (const Weather& weather : {Weather{}, kLossy}) {
-      const Run one_group = run_of(gsp({0, 0, 0, 0}), weather, seed), of_bsp = run_of(bsp(4), weather, seed);
+    for (const NetworkFaults& network_faults : {NetworkFaults{}, kLossy}) {
+      const Run one_group = run_of(gsp({0, 0, 0, 0}), network_faults, seed),
+                of_bsp = run_of(bsp(4), network_faults, seed);
       INFO("seed " << seed);
       CHECK(one_group.effects == of_bsp.effects);
       CHECK(one_group.computed_with == of_bsp.computed_with);
@@ -202,7 +203,7 @@ TEST_CASE("a bound that is never reached changes nothing", "[sync][sim]") {
 
 // With the same gradients in each round, the weights after round k have the same bits. Lost, duplicated and delayed
 // messages change when a round ends, but not what it contains.
-TEST_CASE("bsp applies the same rounds in any weather", "[sync][sim]") {
+TEST_CASE("bsp applies the same rounds whatever the network does", "[sync][sim]") {
   Setting setting = {.policy = bsp(4), .steps = 20, .step_ms = {1, 2, 3, 4}, .jitter = 0.4};
   const auto rounds_of = [&](uint64_t seed) {
     Rounds rounds;
@@ -212,7 +213,7 @@ TEST_CASE("bsp applies the same rounds in any weather", "[sync][sim]") {
   };
   const auto undisturbed = rounds_of(1);
   CHECK(undisturbed.size() == 80);
-  setting.weather = {
+  setting.network_faults = {
       .faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 50}, .resend_ms = 3, .resend_max_ms = 12};
   for (uint64_t seed = 1; seed <= 50; seed++) CHECK(rounds_of(seed) == undisturbed);
 }

@@ -25,14 +25,14 @@ constexpr Climate kClimates[] = {{.name = "calm"},
                                  {.name = "crashes", .is_lossy = true, .crash_share = 0.3},
                                  {.name = "returns", .is_lossy = true, .crash_share = 0.4, .return_share = 0.7}};
 
-// Two epochs with two servers and five workers, of which one is 4 times slower and one comes later. In bad weather
+// Two epochs with two servers and five workers, of which one is 4 times slower and one comes later. On a lossy network
 // messages overtake each other. It ends after about three quarters of the run; in the calm that follows all workers
 // must finish.
 Setting setting_of(const Policy& policy, const Climate& climate) {
-  const Weather lossy = {.faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3},
-                         .until_ms = 80,
-                         .resend_ms = 3,
-                         .resend_max_ms = 12};
+  const NetworkFaults lossy = {.faults = {.drop = 0.1, .duplicate = 0.1, .delay_max_ms = 3},
+                               .until_ms = 80,
+                               .resend_ms = 3,
+                               .resend_max_ms = 12};
   return {.policy = policy,
           .servers = 2,
           .steps = 8,
@@ -40,7 +40,7 @@ Setting setting_of(const Policy& policy, const Climate& climate) {
           .step_ms = {1, 1, 4, 1, 1.5},
           .jitter = 0.5,
           .network = {.latency_ms = 0.05, .gbit_per_s = 1, .bytes = 10000},
-          .weather = climate.is_lossy ? lossy : Weather{},
+          .network_faults = climate.is_lossy ? lossy : NetworkFaults{},
           .crash_share = climate.crash_share,
           .return_share = climate.return_share,
           .detect_ms = 1,
@@ -146,22 +146,22 @@ void simulate_seeds(const Policy& policy) {
 
 }  // namespace
 
-TEST_CASE("bsp keeps its promises in any weather", "[sync][sim]") {
+TEST_CASE("bsp keeps its promises whatever the network does", "[sync][sim]") {
   simulate_seeds(bsp(5));
 }
-TEST_CASE("bsp with a backup worker keeps its promises in any weather", "[sync][sim]") {
+TEST_CASE("bsp with a backup worker keeps its promises whatever the network does", "[sync][sim]") {
   simulate_seeds(bsp(5, 1));
 }
-TEST_CASE("asp keeps its promises in any weather", "[sync][sim]") {
+TEST_CASE("asp keeps its promises whatever the network does", "[sync][sim]") {
   simulate_seeds(asp(5));
 }
-TEST_CASE("ssp keeps its promises in any weather", "[sync][sim]") {
+TEST_CASE("ssp keeps its promises whatever the network does", "[sync][sim]") {
   for (const Step lead : {0, 1, 3}) simulate_seeds(ssp(5, lead));
 }
-TEST_CASE("gsp keeps its promises in any weather", "[sync][sim]") {
+TEST_CASE("gsp keeps its promises whatever the network does", "[sync][sim]") {
   simulate_seeds(gsp({0, 0, 1, 1, 2}));
 }
-TEST_CASE("gsp with a bound keeps its promises in any weather", "[sync][sim]") {
+TEST_CASE("gsp with a bound keeps its promises whatever the network does", "[sync][sim]") {
   simulate_seeds(gsp({0, 0, 1, 1, 2}, 1));
 }
 

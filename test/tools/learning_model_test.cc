@@ -126,7 +126,8 @@ TEST_CASE("lost and repeated messages do not confuse what a worker has read", "[
   const LearningData data = small_data();
   sync::Setting job = job_of(sync::gsp({0, 0, 1, 1}), 2);
   const LearningSetting setting = {.batch_size = 8, .learning_rate = 0.5, .loss = 0.9};
-  job.weather = {.faults = {.drop = 0.2, .duplicate = 0.2, .delay_max_ms = 30}, .resend_ms = 20, .resend_max_ms = 50};
+  job.network_faults = {
+      .faults = {.drop = 0.2, .duplicate = 0.2, .delay_max_ms = 30}, .resend_ms = 20, .resend_max_ms = 50};
   LearningModel model(data, setting, job);
   sync::Observer* const observers[] = {&model};
   const sync::Outcome outcome = sync::simulate(job, 3, observers);

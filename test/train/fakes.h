@@ -43,7 +43,7 @@ class SilentStore : public kvstore::Store {
  public:
   Result<> initialize(std::span<const ParameterView>, const kvstore::TrainingState&) override { return {}; }
   Result<> gradient_ready(kvstore::DeviceBucket, uint64_t, uint32_t) override { return {}; }
-  Result<> weights_wait(kvstore::DeviceBucket) override { return {}; }
+  Result<> wait_for_weights(kvstore::DeviceBucket) override { return {}; }
   Result<uint64_t> next_step() override { return 0; }
   Result<uint64_t> samples_applied() override { return 0; }
   Result<> share_statistics(uint64_t) override { return {}; }

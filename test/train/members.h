@@ -58,12 +58,12 @@ class Member final : public kvstore::Coordinator {
   Result<bool> may_begin(uint64_t step) override { return !stop_at_ || step < *stop_at_; }
   Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
                                    std::span<const uint32_t> sets) override {
-    if (!sets.empty()) stops_with.assign(sets.begin(), sets.end());
+    if (!sets.empty()) stop_set_of.assign(sets.begin(), sets.end());
     return meetings_.sum(name, values);
   }
   void report(const kvstore::Progress&) override {}
 
-  std::vector<uint32_t> stops_with;  // of the last meeting that had them
+  std::vector<uint32_t> stop_set_of;  // of the last meeting that had them
 
  private:
   Meetings& meetings_;

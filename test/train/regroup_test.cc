@@ -23,7 +23,7 @@ class GroupedStore final : public SilentStore {
     groups.emplace_back(group_of.begin(), group_of.end());
     return 7 * groups.size();
   }
-  void go_on_with(uint64_t step) override { steps.push_back(step); }
+  void set_next_step(uint64_t step) override { steps.push_back(step); }
 
   std::vector<Groups> groups;
   std::vector<uint64_t> steps;
@@ -76,7 +76,7 @@ TEST_CASE("workers that were about as fast become a group, and all hear of it", 
   for (uint32_t rank = 0; rank < 4; rank++) {
     if (rank > 0) CHECK(workers.stores[rank].groups.empty());
     CHECK(workers.stores[rank].steps == std::vector<uint64_t>{7});
-    CHECK(workers.members[rank]->stops_with == Groups{0, 0, 1, 0});
+    CHECK(workers.members[rank]->stop_set_of == Groups{0, 0, 1, 0});
   }
   REQUIRE(workers.run({30, 31, 29.5, 30.5}));
   CHECK(workers.stores[0].groups.back() == Groups{0, 0, 0, 0});
@@ -90,14 +90,14 @@ TEST_CASE("groups that would be the same stay, whatever their numbers, and so th
   CHECK_FALSE(workers.run({10, 0, 10}));
   CHECK(workers.stores[0].groups.empty());
   CHECK(workers.stores[2].steps.empty());
-  CHECK(workers.members[0]->stops_with.empty());
+  CHECK(workers.members[0]->stop_set_of.empty());
 }
 
 TEST_CASE("with a bound on how far groups are apart all workers stop together", "[train]") {
   Workers workers({0, 0, 0}, true);
   REQUIRE(workers.run({30, 31, 10}));
   CHECK(workers.stores[0].groups == std::vector<Groups>{{0, 0, 1}});
-  CHECK(workers.members[0]->stops_with.empty());
+  CHECK(workers.members[0]->stop_set_of.empty());
 }
 
 TEST_CASE("groups are looked at after every so many epochs", "[train]") {

@@ -25,8 +25,8 @@ struct Scheme {
   EpochRule epoch;
 };
 
-EpochRule rule(bool in_step, bool same_weights, uint64_t workers_in_update) {
-  return {.in_step = in_step,
+EpochRule rule(bool ends_after_fixed_steps, bool same_weights, uint64_t workers_in_update) {
+  return {.ends_after_fixed_steps = ends_after_fixed_steps,
           .same_weights = same_weights,
           .samples = kEpochSamples,
           .samples_per_step = kEpochSamples / 2,
@@ -161,7 +161,7 @@ TEST_CASE("a checkpoint within an epoch has all workers' sums and statistics", "
 // Shares have 9 or 10 records in two batches, so the bad record spoils one of the worker's two steps in an epoch.
 TEST_CASE("with skip, a worker's left-out steps are counted by all as the store counts them", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
-    if (!scheme.epoch.in_step) continue;
+    if (!scheme.epoch.ends_after_fixed_steps) continue;
     INFO(scheme.name);
     const TempDir dir;
     TrainSpec spec = toy_spec("", 3);
@@ -189,7 +189,7 @@ TEST_CASE("a job whose groups change after each epoch ends all of them with one 
     INFO(scheme.name);
     const TempDir dir;
     TrainSpec spec = toy_spec("", 6);
-    spec.regroup = {.every = 1, .group_of = scheme.policy.group_of, .is_bounded = scheme.epoch.in_step};
+    spec.regroup = {.every = 1, .group_of = scheme.policy.group_of, .is_bounded = scheme.epoch.ends_after_fixed_steps};
     Job job(scheme, dir, spec);
     const std::vector<Result<TrainOutcome>> outcomes = job.run();
     for (uint32_t w = 0; w < kWorkers; w++) {

@@ -18,7 +18,7 @@ class RecordingStore final : public train::test::SilentStore {
     told.push_back(fmt::format("bucket {} step {} samples {}", at.bucket, step, samples));
     return {};
   }
-  Result<> weights_wait(kvstore::DeviceBucket at) override {
+  Result<> wait_for_weights(kvstore::DeviceBucket at) override {
     told.push_back(fmt::format("wait {}", at.bucket));
     if (lost) return fail(Code::kPeerLost, "server 1 is lost");
     return {};

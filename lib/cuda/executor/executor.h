@@ -8,7 +8,7 @@
 //
 // With parameters_on_device (on_device.cc), learned tensors stay on the device, and forward only stages the batch.
 // Unless the caller asks for results before backward, both passes and the store's work between them are queued as one
-// unit: a CUDA graph that the second step captures and later steps replay. With leave_out_bad_steps this graph also
+// unit: a CUDA graph that the second step captures and later steps replay. With skip_bad_steps this graph also
 // decides whether the step counts, and adjusts the loss scale. The host waits once per step, for the results; meanwhile
 // an announced batch is copied.
 #pragma once
@@ -43,7 +43,7 @@ class CudaExecutor final : public exec::Executor {
   Result<> forward(const exec::Batch& batch, const exec::WeightsWait& wait) override;
   Result<> backward(const exec::GradientReady& ready) override;
   void set_loss_scale(double scale) override;
-  bool leave_out_bad_steps(bool dynamic_scale) override;
+  bool skip_bad_steps(bool dynamic_scale) override;
   void set_good_steps(uint32_t steps) override;
   void announce(const exec::Batch& batch) override;
   bool overflowed() override;
@@ -156,13 +156,13 @@ class CudaExecutor final : public exec::Executor {
   Arrays arrays_{*this};
   ParameterView device_view_;
   RecordedWork step_;
-  bool is_staged_ = false;    // whether a forward has staged a batch and not run
-  exec::Batch announced_;     // empty: none
-  bool is_copied_ = false;    // whether the announced batch was copied, or its copy is queued
-  CudaEvent taken_;           // the last batch was taken: its staging memory is free for the next one
-  bool leaves_out_ = false;   // leave_out_bad_steps was called
-  LossScaleRule scale_rule_;  // used if leaves_out_
-  uint64_t skipped_ = 0;      // steps skipped before the last one
+  bool is_staged_ = false;        // whether a forward has staged a batch and not run
+  exec::Batch announced_;         // empty: none
+  bool is_copied_ = false;        // whether the announced batch was copied, or its copy is queued
+  CudaEvent taken_;               // the last batch was taken: its staging memory is free for the next one
+  bool skips_bad_steps_ = false;  // skip_bad_steps was called
+  LossScaleRule scale_rule_;      // used if skips_bad_steps_
+  uint64_t skipped_ = 0;          // steps skipped before the last one
   DeviceMemory kept_statistics_;
 };
 

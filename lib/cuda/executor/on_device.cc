@@ -51,12 +51,12 @@ void CudaExecutor::take_batch() {
   batch_memory_->take(compute_.get());
   DT_CUDA(cudaEventRecord(taken_.get(), compute_.get()));
   if (loss_scale_ == nullptr) return;
-  if (!leaves_out_ || loss_scale_->differs()) loss_scale_->upload(compute_.get());
+  if (!skips_bad_steps_ || loss_scale_->differs()) loss_scale_->upload(compute_.get());
 }
 
-bool CudaExecutor::leave_out_bad_steps(bool dynamic_scale) {
+bool CudaExecutor::skip_bad_steps(bool dynamic_scale) {
   if (!on_device() || !training()) return false;
-  leaves_out_ = true;
+  skips_bad_steps_ = true;
   scale_rule_.dynamic = dynamic_scale && scales_loss();
   kept_statistics_ = DeviceMemory(device_view_.all_statistics.size_bytes());
   step_ = RecordedWork();
@@ -64,11 +64,11 @@ bool CudaExecutor::leave_out_bad_steps(bool dynamic_scale) {
 }
 
 void CudaExecutor::set_good_steps(uint32_t steps) {
-  if (leaves_out_ && scale_rule_.dynamic) loss_scale_->set_good_steps(steps);
+  if (skips_bad_steps_ && scale_rule_.dynamic) loss_scale_->set_good_steps(steps);
 }
 
 bool CudaExecutor::has_nonfinite() const {
-  return leaves_out_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
+  return skips_bad_steps_ ? loss_scale_->skipped() != skipped_ : loss_scale_->nonfinite();
 }
 
 // Makes the pass wait for the staged batch, the store's last work, and the passes of executors that share the tensors.
@@ -103,11 +103,11 @@ void CudaExecutor::forward_on_device(Queue queue) {
 Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queue queue) {
   for (Part& part : backward_) {
     queue(part.segment, compute_.get());
-    if (part.buckets.empty() || leaves_out_) continue;
+    if (part.buckets.empty() || skips_bad_steps_) continue;
     follow(compute_.get(), store_->get());
     for (const size_t bucket : part.buckets) DT_TRY_VOID(ready(bucket));
   }
-  if (leaves_out_) DT_TRY_VOID(update_unless_bad(ready));
+  if (skips_bad_steps_) DT_TRY_VOID(update_unless_bad(ready));
   follow(compute_.get(), copy_.get());
   follow(store_->get(), copy_.get());
   loss_scale_->download(copy_.get());

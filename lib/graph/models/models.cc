@@ -15,14 +15,14 @@ namespace dtrain::graph {
 namespace {
 
 // A network as one era defines it. If several entries have the same name, the first is what the bare name means.
-struct Family {
+struct NetworkVersion {
   std::string_view name;
   std::string_view era;
   bool has_depths;
   BuildModel* build;
 };
 constexpr std::string_view kMxnetG = "mxnet-g", kV07 = "v0.7", kV1 = "1.x";
-constexpr Family kFamilies[] = {
+constexpr NetworkVersion kNetworkVersions[] = {
     {"3conv", kMxnetG, false, three_convolutions},
     {"cross", kMxnetG, true, cross},
     {"inception-bn", kV1, false, inception_bn},
@@ -50,13 +50,14 @@ constexpr std::string_view kNotBuilt[] = {"alexnet",   "googlenet",   "inception
                                           "lenet-stn", "resnet-v1.5", "resnext",           "vgg"};
 
 // If `era` is empty, returns the newest era's entry.
-const Family* find_family(std::string_view name, std::string_view era = {}) {
+const NetworkVersion* find_version(std::string_view name, std::string_view era = {}) {
   for (const Alias& alias : kAliases) {
     if (alias.name == name) name = alias.of;
   }
-  const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                                   [&](const Family& f) { return f.name == name && (era.empty() || f.era == era); });
-  return found == std::end(kFamilies) ? nullptr : found;
+  const auto* found =
+      std::find_if(std::begin(kNetworkVersions), std::end(kNetworkVersions),
+                   [&](const NetworkVersion& f) { return f.name == name && (era.empty() || f.era == era); });
+  return found == std::end(kNetworkVersions) ? nullptr : found;
 }
 
 bool is_not_built(std::string_view name) {
@@ -64,7 +65,7 @@ bool is_not_built(std::string_view name) {
 }
 
 bool is_known(std::string_view name) {
-  return find_family(name) != nullptr || is_not_built(name);
+  return find_version(name) != nullptr || is_not_built(name);
 }
 
 // The parts of a name such as "resnet-50@mxnet-g": family, depth (0 if none), era (empty if none).
@@ -98,7 +99,7 @@ tl::unexpected<Error> unknown(const std::string& network, const Parts& parts) {
   std::vector<std::string> candidates = model_names();
   for (const Alias& alias : kAliases) candidates.emplace_back(alias.name);
   std::optional<std::string> meant = nearest(parts.family, candidates);
-  if (meant && parts.depth != 0 && find_family(*meant)->has_depths) *meant += fmt::format("-{}", parts.depth);
+  if (meant && parts.depth != 0 && find_version(*meant)->has_depths) *meant += fmt::format("-{}", parts.depth);
   const std::string hint = meant ? fmt::format("did you mean '{}'? ", *meant) : "";
   return fail(Code::kUsage, "unknown network '{}': {}there are {}", network, hint, list_of_names());
 }
@@ -108,7 +109,7 @@ tl::unexpected<Error> no_such_era(const std::string& network, const Parts& parts
     return fail(Code::kUsage, "network '{}': unknown era '{}': there are {} and {}", network, parts.era, kV07, kMxnetG);
   }
   std::vector<std::string_view> eras;
-  for (const Family& f : kFamilies) {
+  for (const NetworkVersion& f : kNetworkVersions) {
     if (f.name == family) eras.push_back(f.era);
   }
   return fail(Code::kUsage, "network '{}' does not exist in this version: '{}' is there, of era {}", network, family,
@@ -125,7 +126,7 @@ Result<> check_options(const ModelOptions& options) {
   return {};
 }
 
-Result<> check_choices(const ModelOptions& options, const Family& family, int64_t depth) {
+Result<> check_choices(const ModelOptions& options, const NetworkVersion& family, int64_t depth) {
   constexpr int64_t kDepthMax = 10000;
   if (depth > kDepthMax) {
     return fail(Code::kUsage, "network '{}' with {} layers: at most {} can be chosen", family.name, depth, kDepthMax);
@@ -144,7 +145,7 @@ Result<> check_choices(const ModelOptions& options, const Family& family, int64_
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
-  for (const Family& family : kFamilies) names.emplace_back(family.name);
+  for (const NetworkVersion& family : kNetworkVersions) names.emplace_back(family.name);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
@@ -156,10 +157,10 @@ Result<Graph> build_model(const ModelOptions& options) {
     return fail(Code::kUsage, "network '{}' does not exist in this version: there are {}", options.network,
                 list_of_names());
   }
-  const Family* newest = find_family(parts.family);
+  const NetworkVersion* newest = find_version(parts.family);
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
   if (newest == nullptr || !spelled) return unknown(options.network, parts);
-  const Family* family = find_family(parts.family, parts.era);
+  const NetworkVersion* family = find_version(parts.family, parts.era);
   if (family == nullptr) return no_such_era(options.network, parts, newest->name);
   DT_TRY_VOID(check_options(options));
   const int64_t depth = options.num_layers != 0 ? options.num_layers : parts.depth;

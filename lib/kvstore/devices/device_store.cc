@@ -154,7 +154,7 @@ void DeviceStore::enqueue(Device& device, uint32_t bucket, uint32_t samples) {
 }
 
 template <DeviceStore::Work work>
-Result<> DeviceStore::hand_over(Device& device, uint32_t bucket, uint32_t samples) {
+Result<> DeviceStore::push(Device& device, uint32_t bucket, uint32_t samples) {
   if (on_devices_) return carry_out<work>(device, bucket, samples);
   enqueue<work>(device, bucket, samples);
   return {};
@@ -226,7 +226,7 @@ Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
 }
 
 Result<> DeviceStore::fetch(Device& device, uint32_t bucket, uint32_t) {
-  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->weights_wait(bucket));
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->wait_for_weights(bucket));
   const FlatInterval where = interval(bucket);
   DT_TRY_VOID(device.group->broadcast(device.view.all_weights.subspan(where.begin, where.count), kFirst));
   close(device, bucket);
@@ -239,14 +239,14 @@ void DeviceStore::close(Device& device, size_t bucket) {
   changed_.notify_all();
 }
 
-void DeviceStore::take_back(uint32_t samples) {
+void DeviceStore::uncount_samples(uint32_t samples) {
   DT_CHECK(is_alone() && on_devices_, "a step that others have added already");
   const std::lock_guard lock(mutex_);
   next_step_--;
-  for (size_t bucket = 0; bucket < bucket_count(); bucket++) devices_.front().updater->take_back(bucket, samples);
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) devices_.front().updater->uncount_samples(bucket, samples);
 }
 
-Result<> DeviceStore::weights_wait(DeviceBucket at) {
+Result<> DeviceStore::wait_for_weights(DeviceBucket at) {
   const Device& device = devices_[at.device];
   std::unique_lock lock(mutex_);
   if (error_) return tl::unexpected(*error_);
@@ -298,12 +298,12 @@ Result<uint64_t> DeviceStore::next_step() {
     const std::lock_guard lock(mutex_);
     return next_step_;
   }
-  for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(weights_wait(bucket));
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(wait_for_weights(bucket));
   return servers_->next_step();
 }
 
 Result<uint64_t> DeviceStore::samples_applied() {
-  for (size_t device = 0; device < devices_.size(); device++) DT_TRY_VOID(weights_wait({0, device}));
+  for (size_t device = 0; device < devices_.size(); device++) DT_TRY_VOID(wait_for_weights({0, device}));
   return servers_ ? servers_->samples_applied() : devices_.front().updater->samples();
 }
 
@@ -321,8 +321,8 @@ Result<uint64_t> DeviceStore::regroup(std::span<const uint32_t> group_of) {
   return servers_ ? servers_->regroup(group_of) : Store::regroup(group_of);
 }
 
-void DeviceStore::go_on_with(uint64_t step) {
-  servers_ ? servers_->go_on_with(step) : Store::go_on_with(step);
+void DeviceStore::set_next_step(uint64_t step) {
+  servers_ ? servers_->set_next_step(step) : Store::set_next_step(step);
 }
 
 Result<> DeviceStore::refresh_weights(Device& device, uint32_t, uint32_t) {

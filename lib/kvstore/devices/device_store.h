@@ -67,15 +67,15 @@ class DeviceStore final : public Store {
   // With several devices, the arrays of each view must be contiguous (tensor/parameters.h).
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
-  void take_back(uint32_t samples) override;
-  Result<> weights_wait(DeviceBucket at) override;
+  void uncount_samples(uint32_t samples) override;
+  Result<> wait_for_weights(DeviceBucket at) override;
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
   // Passed on to the servers. Without servers there are no groups.
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
-  void go_on_with(uint64_t step) override;
+  void set_next_step(uint64_t step) override;
   Result<TrainingState> state() override;
   void cancel(Error error) override;
   [[nodiscard]] StoreTimes times() const override;
@@ -113,7 +113,7 @@ class DeviceStore final : public Store {
   void enqueue(Device& device, uint32_t bucket, uint32_t samples);
   // carry_out for arrays in device memory, enqueue for arrays in the host's memory.
   template <Work work>
-  Result<> hand_over(Device& device, uint32_t bucket, uint32_t samples);
+  Result<> push(Device& device, uint32_t bucket, uint32_t samples);
   // The tasks of the lanes.
   Result<> start(Device& device, uint32_t, uint32_t);
   Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);

@@ -184,7 +184,7 @@ Result<uint64_t> DistStore::next_step() {
 }
 
 Result<uint64_t> DistStore::samples_applied() {
-  DT_TRY_VOID(weights_wait(0));
+  DT_TRY_VOID(wait_for_weights(0));
   const std::lock_guard lock(mutex_);
   return samples_applied_;
 }
@@ -204,7 +204,7 @@ Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samp
   return {};
 }
 
-Result<> DistStore::weights_wait(DeviceBucket at) {
+Result<> DistStore::wait_for_weights(DeviceBucket at) {
   const size_t bucket = at.bucket;
   DT_TRY_VOID(wait_until_answered(updater_ ? "gradient sums" : "weights", bucket, bucket + 1));
   return sum_is_new_[bucket] ? update_from_sum(bucket) : Result<>{};
@@ -221,7 +221,7 @@ Result<> DistStore::update_from_sum(size_t bucket) {
 // Between steps.
 
 Result<> DistStore::wait_for_weights() {
-  for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(weights_wait(bucket));
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(wait_for_weights(bucket));
   return {};
 }
 

@@ -51,13 +51,13 @@ class DistStore final : public Store, public ClientEvents {
   // Takes one device. A worker with several devices puts a DeviceStore in front of this store.
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
-  Result<> weights_wait(DeviceBucket at) override;
+  Result<> wait_for_weights(DeviceBucket at) override;
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
-  void go_on_with(uint64_t step) override { next_step_ = step; }
+  void set_next_step(uint64_t step) override { next_step_ = step; }
   Result<TrainingState> state() override;
   void cancel(Error error) override;
   [[nodiscard]] StoreTimes times() const override;

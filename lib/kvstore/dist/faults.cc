@@ -48,9 +48,9 @@ Message owned(Message message) {
 }  // namespace
 
 // All numbers are drawn for every message, so a higher loss rate does not change the delays of other messages.
-Fate fate_of(const Faults& faults, Connection connection, Way way, uint64_t n) {
-  const uint64_t stream =
-      (uint64_t{connection.worker} << 32 | connection.server) << 1 | static_cast<uint64_t>(way == Way::kToWorker);
+Fate fate_of(const Faults& faults, Connection connection, Direction direction, uint64_t n) {
+  const uint64_t stream = (uint64_t{connection.worker} << 32 | connection.server) << 1 |
+                          static_cast<uint64_t>(direction == Direction::kToWorker);
   RandomStream random(faults.seed, Use::kFaults, stream, n);
   const bool is_lost = random.uniform() < faults.drop;
   const bool is_doubled = random.uniform() < faults.dup;
@@ -62,19 +62,19 @@ Fate fate_of(const Faults& faults, Connection connection, Way way, uint64_t n) {
 }
 
 // Shared with the pipes, which the store may keep after the FaultyTransport is gone.
-class FaultyTransport::Line {
+class FaultyTransport::FaultQueue {
  public:
-  class End final : public Pipe {
+  class FaultyPipe final : public Pipe {
    public:
-    End(std::shared_ptr<Line> line, uint32_t server) : line_(std::move(line)), server_(server) {}
-    void send(Message message) override { line_->take(server_, Way::kToServer, owned(std::move(message))); }
+    FaultyPipe(std::shared_ptr<FaultQueue> queue, uint32_t server) : queue_(std::move(queue)), server_(server) {}
+    void send(Message message) override { queue_->take(server_, Direction::kToServer, owned(std::move(message))); }
 
    private:
-    std::shared_ptr<Line> line_;
+    std::shared_ptr<FaultQueue> queue_;
     uint32_t server_;
   };
 
-  Line(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure)
+  FaultQueue(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure)
       : worker_(worker), store_(store), on_failure_(std::move(on_failure)) {
     for (const Faults& of_server : faults) links_.push_back({.faults = of_server});
     if (std::ranges::any_of(links_, [](const Link& link) { return link.faults.any(); })) {
@@ -101,12 +101,12 @@ class FaultyTransport::Line {
     links_[server].pipe = std::move(pipe);
   }
 
-  void take(uint32_t server, Way way, const Message& message) {
+  void take(uint32_t server, Direction direction, const Message& message) {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     Link& link = links_[server];
-    Track& track = link.tracks[{way, message.header.key, message.header.slice}];
-    const Fate fate = fate_of(link.faults, {worker_, server}, way, link.count[static_cast<size_t>(way)]++);
+    Track& track = link.tracks[{direction, message.header.key, message.header.slice}];
+    const Fate fate = fate_of(link.faults, {worker_, server}, direction, link.count[static_cast<size_t>(direction)]++);
     const Time now = Clock::now();
     link.moved = now;
     counts_.messages++;
@@ -119,7 +119,7 @@ class FaultyTransport::Line {
     if (fate.copies == 2) counts_.doubled++;
     for (int copy = 0; copy < fate.copies; copy++) {
       track.due = std::max(track.due, now + to_clock(fate.delay[static_cast<size_t>(copy)]));
-      items_.emplace(std::pair(track.due, next_item_++), Item{server, way, message});
+      items_.emplace(std::pair(track.due, next_item_++), Item{server, direction, message});
       link.held++;
     }
   }
@@ -145,7 +145,7 @@ class FaultyTransport::Line {
  private:
   struct Item {
     uint32_t server = 0;
-    Way way = Way::kToServer;
+    Direction direction = Direction::kToServer;
     Message message;
   };
   // The messages of one slice in one direction.
@@ -153,11 +153,11 @@ class FaultyTransport::Line {
     Time due = {};  // of its last message
     bool is_lost = false;
   };
-  using TrackId = std::tuple<Way, uint32_t, uint32_t>;  // way, key, slice
+  using TrackId = std::tuple<Direction, uint32_t, uint32_t>;  // direction, key, slice
   struct Link {
     Faults faults;
     std::shared_ptr<Pipe> pipe = nullptr;
-    std::array<uint64_t, 2> count = {};  // messages, by way
+    std::array<uint64_t, 2> count = {};  // messages, by direction
     std::map<TrackId, Track> tracks = {};
     size_t held = 0;    // number of its items
     bool lost = false;  // a message was lost and the store has not been told
@@ -185,10 +185,10 @@ class FaultyTransport::Line {
     Link& link = links_[item.server];
     link.held--;
     link.moved = Clock::now();
-    if (item.way == Way::kToWorker) link.quiet = kQuietFirst;
+    if (item.direction == Direction::kToWorker) link.quiet = kQuietFirst;
     const std::shared_ptr<Pipe> pipe = link.pipe;
     lock.unlock();
-    if (item.way == Way::kToServer) {
+    if (item.direction == Direction::kToServer) {
       pipe->send(std::move(item.message));
     } else {
       store_.on_message(item.server, item.message.header, {&item.message.payload, 1});
@@ -250,34 +250,34 @@ class FaultyTransport::Line {
 
 FaultyTransport::FaultyTransport(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store,
                                  OnFailure on_failure)
-    : line_(std::make_shared<Line>(worker, faults, store, std::move(on_failure))) {}
+    : queue_(std::make_shared<FaultQueue>(worker, faults, store, std::move(on_failure))) {}
 
 FaultyTransport::~FaultyTransport() {
-  line_->close();
+  queue_->close();
 }
 
 std::vector<std::shared_ptr<Pipe>> FaultyTransport::wrap(std::span<const std::shared_ptr<Pipe>> pipes) {
-  DT_CHECK(pipes.size() == line_->servers(), "{} pipes and the faults of {}", pipes.size(), line_->servers());
+  DT_CHECK(pipes.size() == queue_->servers(), "{} pipes and the faults of {}", pipes.size(), queue_->servers());
   std::vector<std::shared_ptr<Pipe>> wrapped(pipes.begin(), pipes.end());
   for (uint32_t server = 0; server < pipes.size(); server++) {
-    if (!line_->has_faults(server)) continue;
-    line_->set_pipe(server, pipes[server]);
-    wrapped[server] = std::make_shared<Line::End>(line_, server);
+    if (!queue_->has_faults(server)) continue;
+    queue_->set_pipe(server, pipes[server]);
+    wrapped[server] = std::make_shared<FaultQueue::FaultyPipe>(queue_, server);
   }
   return wrapped;
 }
 
 void FaultyTransport::on_message(uint32_t server, const Header& header, Pieces payload) {
-  if (!line_->has_faults(server)) return line_->store().on_message(server, header, payload);
-  line_->take(server, Way::kToWorker, copy_of(header, payload));
+  if (!queue_->has_faults(server)) return queue_->store().on_message(server, header, payload);
+  queue_->take(server, Direction::kToWorker, copy_of(header, payload));
 }
 
 void FaultyTransport::on_reconnected(uint32_t server) {
-  line_->on_reconnected(server);
+  queue_->on_reconnected(server);
 }
 
 FaultCounts FaultyTransport::counts() const {
-  return line_->counts();
+  return queue_->counts();
 }
 
 }  // namespace dtrain::kvstore

@@ -25,7 +25,7 @@ struct Faults {
   [[nodiscard]] bool any() const { return drop > 0 || dup > 0 || delay_max > FaultDelay(0); }
 };
 
-enum class Way : uint8_t { kToServer, kToWorker };
+enum class Direction : uint8_t { kToServer, kToWorker };
 
 struct Connection {
   uint32_t worker = 0;
@@ -38,7 +38,7 @@ struct Fate {
   int copies = 1;                        // 0: the message is lost
   std::array<FaultDelay, 2> delay = {};  // of each copy
 };
-Fate fate_of(const Faults& faults, Connection connection, Way way, uint64_t n);
+Fate fate_of(const Faults& faults, Connection connection, Direction direction, uint64_t n);
 
 struct FaultCounts {
   uint64_t messages = 0;
@@ -79,8 +79,8 @@ class FaultyTransport final : public ClientEvents {
   [[nodiscard]] FaultCounts counts() const;
 
  private:
-  class Line;
-  std::shared_ptr<Line> line_;
+  class FaultQueue;
+  std::shared_ptr<FaultQueue> queue_;
 };
 
 }  // namespace dtrain::kvstore
