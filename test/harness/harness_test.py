@@ -277,6 +277,23 @@ def test_a_comment_that_names_what_is_absent_is_red():
             assert ended.returncode == 1 and "lib/a.cc:1" in ended.stdout, (text, ended)
 
 
+def test_a_name_that_was_given_up_is_red():
+    with Tree() as tree:
+        old, new = "hand_over_" + "nothing", "push_zero_gradients"  # in two parts: this file is searched too
+        tree.write("lib/a.cc", f"void {new}();\nvoid {old}_twice();\n")
+        tree.write("CHANGELOG.md", f"{old} is now {new}\n")
+        tree.git()
+        ended = tree.run("scripts/dev/check-names")
+        assert ended.returncode == 0, ended
+        for name in ("lib/a.cc", "docs/a.md", "test/a_test.cc", "scripts/run.sh"):
+            tree.write(name, f"\n  // see {old}(), which\n")
+            tree.run("git", "add", "-A")
+            ended = tree.run("scripts/dev/check-names")
+            problem = f"{name}:2: uses the old name {old}; the new one is {new}"
+            assert ended.returncode == 1 and ended.stdout == problem + "\n", ended
+            tree.write(name, "")
+
+
 def test_a_finding_of_shellcheck_is_red():
     with Tree() as tree:
         shutil.rmtree(tree.path / "bin")
