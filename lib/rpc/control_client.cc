@@ -104,7 +104,7 @@ class Client final : public ControlClient {
   Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
                                    std::span<const uint32_t> stop_set_of) override {
     proto::BarrierRequest request;
-    request.mutable_stops_with()->Assign(stop_set_of.begin(), stop_set_of.end());
+    request.mutable_stop_set_of()->Assign(stop_set_of.begin(), stop_set_of.end());
     request.set_incarnation(options_.incarnation);
     request.set_name(name);
     request.set_seq(barriers_);

@@ -93,7 +93,7 @@ grpc::ServerUnaryReactor* SchedulerService::Barrier(grpc::CallbackServerContext*
                                                     const proto::BarrierRequest* request, proto::BarrierReply* reply) {
   return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
     if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-    if (request->values_size() > kBarrierValuesMax || request->stops_with_size() > kBarrierValuesMax ||
+    if (request->values_size() > kBarrierValuesMax || request->stop_set_of_size() > kBarrierValuesMax ||
         request->name().size() > kBarrierNameMax) {
       return refuse(context, malformed("a barrier's name or list of numbers is too long"));
     }
