@@ -176,9 +176,9 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
   // A lane reads the step. It changes only here, when all buckets of the last step have been exchanged.
   if (device.step != step) {
     device.step = step;
-    DT_TRY_VOID(hand_over<&DeviceStore::count_samples>(device, bucket, samples));
+    DT_TRY_VOID(push<&DeviceStore::count_samples>(device, bucket, samples));
   }
-  DT_TRY_VOID(hand_over<&DeviceStore::exchange>(device, bucket, samples));
+  DT_TRY_VOID(push<&DeviceStore::exchange>(device, bucket, samples));
   if (options_.update_at != UpdateAt::kServers || bucket > 0) return {};
   // All sums are under way: fetch the new weights, in the order in which forward needs them.
   for (uint32_t b = 0; b < bucket_count(); b++) enqueue<&DeviceStore::fetch>(device, b, samples);
