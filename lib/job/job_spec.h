@@ -30,7 +30,7 @@ struct JobSpec {
   std::vector<int64_t> groups = {};              // the group of each worker, by rank; only for GSP
   std::vector<Interval> shares = {};             // the records of each worker, by rank
   std::vector<int64_t> batches = {};             // how many batches one pass over the share takes, by rank
-  std::string placement = {};                    // the text form of kvstore/placement.h
+  std::string placement = {};                    // the text form of kvstore/wire/placement.h
 
   // Only stored in the file in the run directory; not part of text(), hash() and differences().
   Remembered remembered = {};

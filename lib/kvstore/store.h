@@ -1,5 +1,6 @@
 // A store turns gradients into new weights. The step loop knows only this interface. Behind it are the devices of this
-// process (devices/), servers on the network (dist/), or both, with the devices in front of the servers.
+// process (worker/device_store.h), servers on the network (worker/dist_store.h), or both, with the devices in front of
+// the servers.
 //
 // Keys are the indices of the parameters, followed by the moving statistics (key = number of parameters + index).
 #pragma once

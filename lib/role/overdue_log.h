@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "kvstore/shard.h"
+#include "kvstore/server/shard.h"
 
 namespace dtrain::role {
 

@@ -8,7 +8,7 @@
 #include "job/exit_code.h"
 #include "job/host_file.h"
 #include "job/scheme.h"
-#include "kvstore/placement.h"
+#include "kvstore/wire/placement.h"
 #include "role/addresses.h"
 #include "role/process.h"
 #include "role/report.h"

@@ -6,7 +6,7 @@
 #include "base/step_faults.h"
 #include "base/thread.h"
 #include "job/exit_code.h"
-#include "kvstore/shard.h"
+#include "kvstore/server/shard.h"
 #include "role/addresses.h"
 #include "role/membership.h"
 #include "role/overdue_log.h"

@@ -12,7 +12,7 @@
 #include "graph/models/models.h"
 #include "job/augmentation.h"
 #include "job/data_set.h"
-#include "kvstore/buckets.h"
+#include "kvstore/worker/buckets.h"
 #include "sync/grouping.h"
 
 namespace dtrain::role {

@@ -11,8 +11,8 @@
 #include "exec/device_group.h"
 #include "job/job_spec.h"
 #include "kvstore/coordinator.h"
-#include "kvstore/devices/device_store.h"
 #include "kvstore/store.h"
+#include "kvstore/worker/device_store.h"
 #include "role/devices.h"
 
 namespace dtrain::role {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "job/exit_code.h"
-#include "kvstore/dist/dist_store.h"
-#include "kvstore/dist/faults.h"
+#include "kvstore/wire/faults.h"
+#include "kvstore/worker/dist_store.h"
 #include "role/joining.h"
 #include "role/report.h"
 #include "role/stores.h"

@@ -1,4 +1,4 @@
-// A worker's pipes to the servers: kvstore/transport.h over gRPC streams. The protocol: proto/data.proto.
+// A worker's pipes to the servers: kvstore/wire/transport.h over gRPC streams. The protocol: proto/data.proto.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
-#include "kvstore/transport.h"
+#include "kvstore/wire/transport.h"
 #include "rpc/security.h"
 
 namespace dtrain::rpc {

@@ -1,5 +1,5 @@
-// Messages of kvstore/wire.h as gRPC carries them: the header in the first slice, the payload as it lies in memory in
-// the second. No copy is made of a payload on either side.
+// Messages of kvstore/wire/message.h as gRPC carries them: the header in the first slice, the payload as it lies in
+// memory in the second. No copy is made of a payload on either side.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "kvstore/wire.h"
+#include "kvstore/wire/message.h"
 
 namespace dtrain::rpc {
 

@@ -1,4 +1,4 @@
-// A server's end of the workers' pipes: kvstore/transport.h over gRPC streams. The protocol: proto/data.proto.
+// A server's end of the workers' pipes: kvstore/wire/transport.h over gRPC streams. The protocol: proto/data.proto.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "kvstore/transport.h"
+#include "kvstore/wire/transport.h"
 #include "rpc/endpoint.h"
 #include "rpc/security.h"
 

@@ -1,6 +1,6 @@
 // The synchronization protocol of one slice as a pure state machine: it decides which worker waits for which. It takes
-// events and returns effects. It never sees a gradient, a socket, a clock or a log, so the server (kvstore/shard.h) and
-// the simulator drive the same code. See docs/protocol.md, "Schemes".
+// events and returns effects. It never sees a gradient, a socket, a clock or a log, so the server
+// (kvstore/server/shard.h) and the simulator drive the same code. See docs/protocol.md, "Schemes".
 //
 // All schemes use this machine; only the policy differs. Workers are divided into groups, and a group completes one
 // round per step: each live member adds one gradient, and the last one triggers the update with the group's sum. BSP

@@ -6,7 +6,7 @@
 
 #include "base/waits.h"
 #include "comm/shared_memory.h"
-#include "kvstore/devices/device_store.h"
+#include "kvstore/worker/device_store.h"
 #include "role/stores.h"
 #include "tools/timing.h"
 

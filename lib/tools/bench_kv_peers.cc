@@ -16,8 +16,8 @@
 #include <thread>
 #include <utility>
 
-#include "kvstore/dist/dist_store.h"
-#include "kvstore/shard.h"
+#include "kvstore/server/shard.h"
+#include "kvstore/worker/dist_store.h"
 #include "rpc/baseline.h"
 #include "rpc/data_client.h"
 #include "rpc/data_server.h"

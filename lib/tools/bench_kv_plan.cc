@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "graph/models/models.h"
 #include "job/data_set.h"
-#include "kvstore/buckets.h"
+#include "kvstore/worker/buckets.h"
 #include "rpc/security.h"
 
 namespace dtrain::tools {

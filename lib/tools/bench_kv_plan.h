@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kvstore/placement.h"
 #include "kvstore/update_rule.h"
+#include "kvstore/wire/placement.h"
 #include "tensor/parameter_memory.h"
 #include "tools/bench_kv.h"
 

@@ -13,7 +13,7 @@
 #include "exec/cpu/isa.h"
 #include "graph/models/models.h"
 #include "job/data_set.h"
-#include "kvstore/devices/device_store.h"
+#include "kvstore/worker/device_store.h"
 #include "optim/initializer.h"
 #include "role/memory_need.h"
 

@@ -7,7 +7,7 @@
 #include "data/loader.h"
 #include "exec/device_group.h"
 #include "graph/models/models.h"
-#include "kvstore/devices/device_store.h"
+#include "kvstore/worker/device_store.h"
 #include "modes.h"
 #include "pictures.h"
 #include "role/device_loader.h"

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "kvstore/dist/dist_store.h"
-#include "kvstore/dist/faults.h"
-#include "kvstore/shard.h"
-#include "memory_transport.h"
+#include "kvstore/memory_transport.h"
+#include "kvstore/server/shard.h"
+#include "kvstore/wire/faults.h"
+#include "kvstore/worker/dist_store.h"
 #include "tensor/parameter_memory.h"
 
 namespace dtrain::test {

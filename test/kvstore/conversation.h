@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "kvstore/chunks.h"
-#include "kvstore/shard.h"
+#include "kvstore/server/shard.h"
+#include "kvstore/wire/chunks.h"
 
 namespace dtrain::test {
 

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "kvstore/transport.h"
+#include "kvstore/wire/transport.h"
 
 namespace dtrain::test {
 
@@ -81,7 +81,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
       if (generation && *generation != generation_) return;
       Item item{std::move(message), {}, false, false};
       // A message that is sent twice around a break may be read after its answer, when its memory is in use again
-      // (wire.h). The receiver drops it. The copy keeps ThreadSanitizer from reporting a race.
+      // (wire/message.h). The receiver drops it. The copy keeps ThreadSanitizer from reporting a race.
       if (faults_.breaks > 0) {
         item.copy.assign(item.message.payload.begin(), item.message.payload.end());
         item.is_copy = true;

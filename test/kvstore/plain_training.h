@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cluster.h"
-#include "kvstore/devices/device_store.h"
+#include "kvstore/cluster.h"
+#include "kvstore/worker/device_store.h"
 
 namespace dtrain::test {
 

@@ -6,10 +6,10 @@
 #include <thread>
 
 #include "base/file.h"
-#include "cluster.h"
-#include "conversation.h"
-#include "kvstore/staleness_record.h"
-#include "plain_training.h"
+#include "kvstore/cluster.h"
+#include "kvstore/conversation.h"
+#include "kvstore/plain_training.h"
+#include "kvstore/server/staleness_record.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

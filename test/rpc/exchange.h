@@ -11,7 +11,7 @@
 
 #include "comm/shared_memory.h"
 #include "kvstore/cluster.h"
-#include "kvstore/devices/device_store.h"
+#include "kvstore/worker/device_store.h"
 #include "rpc/data_client.h"
 #include "rpc/data_server.h"
 

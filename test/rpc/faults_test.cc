@@ -1,5 +1,5 @@
 // Faults are injected between the store and real pipes. The results must be the same as without faults.
-#include "kvstore/dist/faults.h"
+#include "kvstore/wire/faults.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -5,7 +5,7 @@
 
 #include "data/open.h"
 #include "graph/models/models.h"
-#include "kvstore/devices/device_store.h"
+#include "kvstore/worker/device_store.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tools/synth.h"

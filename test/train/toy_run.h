@@ -16,7 +16,7 @@
 #include "data/loader.h"
 #include "exec/device_group.h"
 #include "graph/graph.h"
-#include "kvstore/devices/device_store.h"
+#include "kvstore/worker/device_store.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "train/local_coordinator.h"

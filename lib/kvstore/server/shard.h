@@ -1,0 +1,101 @@
+// A server's share of the model: its slices of all keys. Each slice has a sync::Machine (which decides who waits for
+// whom), the weights, the sum of the round, and the optimizer state. wire/message.h says what each
+// message does.
+//
+// Slices are independent. Each has its own lock, which is held while its sum or update runs. The transport's threads
+// sum different slices in parallel; large slices are updated by the shard's own threads. Answers are sent straight from
+// the memory of the weights.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "kvstore/server/staleness_record.h"
+#include "kvstore/update_rule.h"
+#include "kvstore/wire/placement.h"
+#include "kvstore/wire/transport.h"
+#include "sync/machine.h"
+#include "sync/trace.h"
+
+namespace dtrain::kvstore {
+
+struct ShardOptions {
+  uint32_t server = 0;                // rank; selects the server's slices of the placement
+  std::vector<Slice> placement = {};  // of all servers
+  // By key. Keys beyond these are statistics: their rounds include all workers and yield the mean.
+  std::vector<optim::Multipliers> parameters = {};
+  UpdateRule rule = {};
+  // If true, the workers update: a round's answer carries the sum of its gradients and, in the header, their samples.
+  // The shard then only passes the optimizer state on: rank 0 assigns it, and the others pull it before the first
+  // round.
+  bool sums_only = false;
+  sync::Policy policy = {};     // its workers are the ranks that are accepted
+  bool deterministic = false;   // sums in rank order
+  StalenessWeight weight = {};  // of an update, by its staleness
+  bool checksums = true;        // of sent messages; a received checksum is always checked
+  // Called for the server's first slice of a parameter, while its lock is held. One slice is enough because all slices
+  // have the same rounds.
+  std::function<void(const GroupReport&)> on_report = nullptr;
+  // Called for the same slice with its version after each of its updates, while its lock is held.
+  std::function<void(uint64_t)> on_update = nullptr;
+  sync::TraceWriter* trace = nullptr;  // the events of all slices' machines; must outlive the shard
+  int threads = 0;                     // its own, for updates of large slices; 0: the transport's do everything
+};
+
+struct ShardCounts {
+  uint64_t pushes = 0;                   // complete gradients of slices that were added
+  uint64_t duplicates = 0;               // dropped
+  uint64_t late = 0;                     // gradients that arrived after the end of their round and were lost (--backup)
+  uint64_t refused = 0;                  // answered with an error status
+  uint64_t updates = 0;                  // of slices
+  double busy_s = 0;                     // of all threads: receiving, summing, updating
+  std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1
+};
+
+class ShardSlice;
+class TaskQueue;
+
+class Shard final : public ServerEvents {
+ public:
+  // Code::kUsage: an unknown optimizer, more workers than a header can name, or a slice whose size cannot be sent.
+  static Result<std::unique_ptr<Shard>> create(ShardOptions options);
+  ~Shard() override;
+
+  void on_message(const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload) override;
+
+  // From now on only this incarnation is accepted for the rank. If admit() is not called, the first one that sends a
+  // message is.
+  void admit(uint32_t rank, uint64_t incarnation);
+  // The rank takes no part any more, so rounds do not wait for it. Code::kPeerLost: half of its gradient is already in
+  // a sum (a deterministic shard can remove it).
+  Result<> leave(uint32_t rank);
+  // The rank takes part from `step` on.
+  void join(uint32_t rank, uint64_t step);
+
+  // One line for each worker that has waited longer than this, with the workers that it waits for:
+  //   "key 12 slice 0 version 418: worker 3 waits 31 s; missing: worker 5"
+  [[nodiscard]] std::vector<std::string> overdue(double seconds) const;
+  // An exception in one of the shard's own threads, which is a bug: the server must end.
+  [[nodiscard]] std::optional<Error> failure() const;
+  [[nodiscard]] ShardCounts counts() const;
+
+ private:
+  Shard(ShardOptions options, size_t slot_count);
+  [[nodiscard]] ShardSlice* find(uint32_t key, uint32_t part) const;
+  [[nodiscard]] bool may_speak(uint32_t rank, uint64_t incarnation);
+  void dispatch(ShardSlice& slice, const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload);
+
+  const ShardOptions options_;
+  struct State;
+  std::unique_ptr<State> state_;
+  std::vector<std::unique_ptr<ShardSlice>> slices_;  // in order of (key, part)
+  std::unique_ptr<TaskQueue> tasks_;                 // last member: its threads use the slices
+};
+
+}  // namespace dtrain::kvstore

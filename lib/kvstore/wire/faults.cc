@@ -1,0 +1,283 @@
+#include "kvstore/wire/faults.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "base/random.h"
+#include "base/thread.h"
+
+namespace dtrain::kvstore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+using std::chrono::milliseconds;
+
+// How long nothing must move before the store is told of a loss. The time grows with each notice that brings no answer:
+// the store then sends all unanswered requests again, so with a large model something is lost each time while the
+// answers wait for slow workers.
+constexpr milliseconds kQuietFirst{20};
+constexpr milliseconds kQuietLast{1'000};
+constexpr milliseconds longer(milliseconds quiet) {
+  return std::min(quiet * 3 / 2, kQuietLast);
+}
+
+Clock::duration to_clock(FaultDelay delay) {
+  return std::chrono::duration_cast<Clock::duration>(delay);
+}
+
+// A copy with memory of its own, which nobody else changes.
+Message copy_of(const Header& header, Pieces pieces) {
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  bytes->reserve(header.payload_bytes);
+  for (const auto piece : pieces) bytes->insert(bytes->end(), piece.begin(), piece.end());
+  return {header, *bytes, bytes};
+}
+
+Message owned(Message message) {
+  if (message.owner != nullptr || message.payload.empty()) return message;
+  return copy_of(message.header, {&message.payload, 1});
+}
+
+}  // namespace
+
+// All numbers are drawn for every message, so a higher loss rate does not change the delays of other messages.
+Fate fate_of(const Faults& faults, Connection connection, Direction direction, uint64_t n) {
+  const uint64_t stream = (uint64_t{connection.worker} << 32 | connection.server) << 1 |
+                          static_cast<uint64_t>(direction == Direction::kToWorker);
+  RandomStream random(faults.seed, Use::kFaults, stream, n);
+  const bool is_lost = random.uniform() < faults.drop;
+  const bool is_doubled = random.uniform() < faults.dup;
+  Fate fate{.copies = is_lost ? 0 : is_doubled ? 2 : 1};
+  for (FaultDelay& delay : fate.delay) {
+    delay = FaultDelay(random.uniform(faults.delay_min.count(), faults.delay_max.count()));
+  }
+  return fate;
+}
+
+// Shared with the pipes, which the store may keep after the FaultyTransport is gone.
+class FaultyTransport::FaultQueue {
+ public:
+  class FaultyPipe final : public Pipe {
+   public:
+    FaultyPipe(std::shared_ptr<FaultQueue> queue, uint32_t server) : queue_(std::move(queue)), server_(server) {}
+    void send(Message message) override { queue_->take(server_, Direction::kToServer, owned(std::move(message))); }
+
+   private:
+    std::shared_ptr<FaultQueue> queue_;
+    uint32_t server_;
+  };
+
+  FaultQueue(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure)
+      : worker_(worker), store_(store), on_failure_(std::move(on_failure)) {
+    for (const Faults& of_server : faults) links_.push_back({.faults = of_server});
+    if (std::ranges::any_of(links_, [](const Link& link) { return link.faults.any(); })) {
+      thread_ = std::thread([this] { run(); });
+    }
+  }
+
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      items_.clear();
+      for (Link& link : links_) link.pipe = nullptr;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  [[nodiscard]] bool has_faults(uint32_t server) const { return links_[server].faults.any(); }
+  [[nodiscard]] size_t servers() const { return links_.size(); }
+
+  void set_pipe(uint32_t server, std::shared_ptr<Pipe> pipe) {
+    const std::lock_guard lock(mutex_);
+    links_[server].pipe = std::move(pipe);
+  }
+
+  void take(uint32_t server, Direction direction, const Message& message) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    Link& link = links_[server];
+    Track& track = link.tracks[{direction, message.header.key, message.header.slice}];
+    const Fate fate = fate_of(link.faults, {worker_, server}, direction, link.count[static_cast<size_t>(direction)]++);
+    const Time now = Clock::now();
+    link.moved = now;
+    counts_.messages++;
+    changed_.notify_all();
+    if (track.is_lost || fate.copies == 0) {
+      track.is_lost = link.lost = true;
+      counts_.lost++;
+      return;
+    }
+    if (fate.copies == 2) counts_.doubled++;
+    for (int copy = 0; copy < fate.copies; copy++) {
+      track.due = std::max(track.due, now + to_clock(fate.delay[static_cast<size_t>(copy)]));
+      items_.emplace(std::pair(track.due, next_item_++), Item{server, direction, message});
+      link.held++;
+    }
+  }
+
+  // The transport's own connection broke, so the messages under way are lost.
+  void on_reconnected(uint32_t server) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(items_, [&](const auto& entry) { return entry.second.server == server; });
+      links_[server].held = 0;
+      links_[server].quiet = kQuietFirst;
+      forget_loss(links_[server]);
+    }
+    store_.on_reconnected(server);
+  }
+
+  [[nodiscard]] FaultCounts counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+  [[nodiscard]] ClientEvents& store() const { return store_; }
+
+ private:
+  struct Item {
+    uint32_t server = 0;
+    Direction direction = Direction::kToServer;
+    Message message;
+  };
+  // The messages of one slice in one direction.
+  struct Track {
+    Time due = {};  // of its last message
+    bool is_lost = false;
+  };
+  using TrackId = std::tuple<Direction, uint32_t, uint32_t>;  // direction, key, slice
+  struct Link {
+    Faults faults;
+    std::shared_ptr<Pipe> pipe = nullptr;
+    std::array<uint64_t, 2> count = {};  // messages, by direction
+    std::map<TrackId, Track> tracks = {};
+    size_t held = 0;    // number of its items
+    bool lost = false;  // a message was lost and the store has not been told
+    Time moved = {};    // when the last message came or went
+    milliseconds quiet = kQuietFirst;
+  };
+
+  void run() {
+    name_thread("faults");
+    auto outcome = catching([this]() -> Result<> {
+      std::unique_lock lock(mutex_);
+      while (!closed_) {
+        if (!deliver_next(lock) && !tell_of_loss(lock)) wait(lock);
+      }
+      return {};
+    });
+    if (!outcome) on_failure_(outcome.error());
+  }
+
+  // Returns false if no message is due.
+  bool deliver_next(std::unique_lock<std::mutex>& lock) {
+    if (items_.empty() || items_.begin()->first.first > Clock::now()) return false;
+    const auto next = items_.extract(items_.begin());
+    Item& item = next.mapped();
+    Link& link = links_[item.server];
+    link.held--;
+    link.moved = Clock::now();
+    if (item.direction == Direction::kToWorker) link.quiet = kQuietFirst;
+    const std::shared_ptr<Pipe> pipe = link.pipe;
+    lock.unlock();
+    if (item.direction == Direction::kToServer) {
+      pipe->send(std::move(item.message));
+    } else {
+      store_.on_message(item.server, item.message.header, {&item.message.payload, 1});
+    }
+    lock.lock();
+    return true;
+  }
+
+  bool tell_of_loss(std::unique_lock<std::mutex>& lock) {
+    const Time now = Clock::now();
+    const auto link = std::ranges::find_if(links_, [&](const Link& l) { return loss_due(l) && *loss_due(l) <= now; });
+    if (link == links_.end()) return false;
+    forget_loss(*link);
+    link->quiet = longer(link->quiet);
+    counts_.breaks++;
+    lock.unlock();
+    store_.on_reconnected(static_cast<uint32_t>(link - links_.begin()));
+    lock.lock();
+    return true;
+  }
+
+  // When the store must be told of a loss. nullopt: nothing was lost, or messages are still under way.
+  static std::optional<Time> loss_due(const Link& link) {
+    if (!link.lost || link.held > 0) return std::nullopt;
+    return link.moved + link.quiet;
+  }
+
+  static void forget_loss(Link& link) {
+    link.lost = false;
+    for (auto& [id, track] : link.tracks) track.is_lost = false;
+  }
+
+  void wait(std::unique_lock<std::mutex>& lock) {
+    std::optional<Time> due;
+    if (!items_.empty()) due = items_.begin()->first.first;
+    for (const Link& link : links_) {
+      if (const auto of_link = loss_due(link)) due = std::min(due.value_or(*of_link), *of_link);
+    }
+    if (due) {
+      changed_.wait_until(lock, *due);
+    } else {
+      changed_.wait(lock);
+    }
+  }
+
+  const uint32_t worker_;
+  ClientEvents& store_;
+  const OnFailure on_failure_;
+
+  mutable std::mutex mutex_;  // guards the members below, except the links' faults, which never change
+  std::condition_variable changed_;
+  std::vector<Link> links_;                          // by server
+  std::map<std::pair<Time, uint64_t>, Item> items_;  // by due time, then by arrival
+  uint64_t next_item_ = 0;
+  FaultCounts counts_;
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+FaultyTransport::FaultyTransport(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store,
+                                 OnFailure on_failure)
+    : queue_(std::make_shared<FaultQueue>(worker, faults, store, std::move(on_failure))) {}
+
+FaultyTransport::~FaultyTransport() {
+  queue_->close();
+}
+
+std::vector<std::shared_ptr<Pipe>> FaultyTransport::wrap(std::span<const std::shared_ptr<Pipe>> pipes) {
+  DT_CHECK(pipes.size() == queue_->servers(), "{} pipes and the faults of {}", pipes.size(), queue_->servers());
+  std::vector<std::shared_ptr<Pipe>> wrapped(pipes.begin(), pipes.end());
+  for (uint32_t server = 0; server < pipes.size(); server++) {
+    if (!queue_->has_faults(server)) continue;
+    queue_->set_pipe(server, pipes[server]);
+    wrapped[server] = std::make_shared<FaultQueue::FaultyPipe>(queue_, server);
+  }
+  return wrapped;
+}
+
+void FaultyTransport::on_message(uint32_t server, const Header& header, Pieces payload) {
+  if (!queue_->has_faults(server)) return queue_->store().on_message(server, header, payload);
+  queue_->take(server, Direction::kToWorker, copy_of(header, payload));
+}
+
+void FaultyTransport::on_reconnected(uint32_t server) {
+  queue_->on_reconnected(server);
+}
+
+FaultCounts FaultyTransport::counts() const {
+  return queue_->counts();
+}
+
+}  // namespace dtrain::kvstore

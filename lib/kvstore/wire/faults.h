@@ -1,0 +1,86 @@
+// Injects faults between a worker's store and its transport, for tests: messages are lost, duplicated or delayed, as
+// drawn from a seed. It knows both sides only by their interfaces, so it works over gRPC and in memory alike.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "kvstore/wire/transport.h"
+
+namespace dtrain::kvstore {
+
+using FaultDelay = std::chrono::duration<double, std::milli>;
+
+// Faults of each message of a connection, in both directions.
+struct Faults {
+  double drop = 0, dup = 0;                                         // probability, 0 to 1
+  FaultDelay delay_min = FaultDelay(0), delay_max = FaultDelay(0);  // drawn uniformly between them
+  uint64_t seed = 0;
+  [[nodiscard]] bool any() const { return drop > 0 || dup > 0 || delay_max > FaultDelay(0); }
+};
+
+enum class Direction : uint8_t { kToServer, kToWorker };
+
+struct Connection {
+  uint32_t worker = 0;
+  uint32_t server = 0;
+};
+
+// What happens to the n-th message, from 0, that a connection carries in one direction. Equal arguments give an equal
+// Fate.
+struct Fate {
+  int copies = 1;                        // 0: the message is lost
+  std::array<FaultDelay, 2> delay = {};  // of each copy
+};
+Fate fate_of(const Faults& faults, Connection connection, Direction direction, uint64_t n);
+
+struct FaultCounts {
+  uint64_t messages = 0;
+  uint64_t lost = 0;  // includes messages that were lost because an earlier message of their slice was
+  uint64_t doubled = 0;
+  uint64_t breaks = 0;  // how often the store was told to send again
+};
+
+// Stands between the store and the transport: to the store it is the transport, to the transport it is the store.
+//
+// Messages of one slice keep their order, as transport.h promises. If one is lost, all later messages of the same slice
+// are lost too, as with a broken connection, until the store is told by on_reconnected. This happens when no message of
+// that server has moved for 20 ms, and after longer and longer times while no answer comes. A payload without an owner
+// is copied, because its memory may be in use again when a delayed message is read (message.h).
+//
+// One thread delivers the messages of both directions and reports losses. Messages of servers without faults bypass it,
+// and the transport's own on_reconnected is passed on in the calling thread.
+class FaultyTransport final : public ClientEvents {
+ public:
+  // Called once, on that thread, if a call of the store or a pipe throws. Must return quickly.
+  using OnFailure = std::function<void(const Error&)>;
+
+  // `faults` is indexed by server. The store must outlive this object, and this object the transport that it is given
+  // to.
+  FaultyTransport(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure);
+  // Afterwards the store is not called any more; messages under way are discarded.
+  ~FaultyTransport() override;
+  FaultyTransport(const FaultyTransport&) = delete;
+  FaultyTransport& operator=(const FaultyTransport&) = delete;
+
+  // Returns the pipes, one per server, through which the store must send instead of the transport's. Call it once. The
+  // returned pipes may outlive this object; their messages are then discarded.
+  [[nodiscard]] std::vector<std::shared_ptr<Pipe>> wrap(std::span<const std::shared_ptr<Pipe>> pipes);
+
+  void on_message(uint32_t server, const Header& header, Pieces payload) override;
+  void on_reconnected(uint32_t server) override;
+
+  [[nodiscard]] FaultCounts counts() const;
+
+ private:
+  class FaultQueue;
+  std::shared_ptr<FaultQueue> queue_;
+};
+
+}  // namespace dtrain::kvstore

@@ -1,0 +1,377 @@
+#include "kvstore/worker/device_store.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tensor/buckets.h"
+
+namespace dtrain::kvstore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kFirst = 0;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceStore>> DeviceStore::create(DeviceStoreOptions options,
+                                                         std::vector<std::unique_ptr<comm::Collective>> group,
+                                                         std::unique_ptr<Store> servers, Waits& waits) {
+  const bool has_servers = options.update_at == UpdateAt::kServers;
+  DT_CHECK(has_servers == (servers != nullptr), "servers update, or devices do");
+  DT_CHECK(!has_servers || group.size() > 1, "one device needs no store before its servers");
+  std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), false, std::move(servers), waits));
+  store->take(std::move(group));
+  if (has_servers) return store;
+  for (Device& device : store->devices_) {
+    const UpdaterOptions updates{.rule = store->options_.rule, .bucket_begin = store->options_.bucket_begin};
+    DT_TRY(device.updater, Updater::create(updates, store->options_.threads));
+  }
+  return store;
+}
+
+Result<std::unique_ptr<DeviceStore>> DeviceStore::create_on_devices(
+    DeviceStoreOptions options, std::vector<std::unique_ptr<comm::Collective>> group, Optimizers optimizers,
+    Waits& waits) {
+  DT_CHECK(options.update_at != UpdateAt::kServers, "servers update in the host's memory");
+  std::unique_ptr<DeviceStore> store(new DeviceStore(std::move(options), true, nullptr, waits));
+  store->take(std::move(group));
+  DT_CHECK(store->devices_.size() == optimizers.size(), "{} optimizers of {} devices", optimizers.size(),
+           store->devices_.size());
+  for (size_t i = 0; i < optimizers.size(); i++) {
+    const UpdaterOptions updates{.rule = store->options_.rule, .bucket_begin = store->options_.bucket_begin};
+    DT_TRY(store->devices_[i].updater, Updater::create(updates, std::move(optimizers[i])));
+  }
+  return store;
+}
+
+DeviceStore::DeviceStore(DeviceStoreOptions options, bool on_devices, std::unique_ptr<Store> servers, Waits& waits)
+    : options_(std::move(options)), on_devices_(on_devices), waits_(waits), servers_(std::move(servers)) {}
+
+void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
+  const bool alone = group.empty();
+  if (alone) group.emplace_back();
+  devices_.resize(group.size());
+  for (size_t i = 0; i < group.size(); i++) {
+    Device& device = devices_[i];
+    device.store = this;
+    device.group = std::move(group[i]);
+    device.is_open.assign(bucket_count(), false);
+    if (!alone) device.lane = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
+  }
+}
+
+// A lane may be waiting for a device that will never come.
+DeviceStore::~DeviceStore() {
+  if (!is_alone()) cancel({Code::kPreempted, "the store is closed", {}});
+}
+
+FlatInterval DeviceStore::interval(size_t bucket) const {
+  const auto& begins = options_.bucket_begin;
+  const ParameterView& view = devices_.front().view;
+  return flat_interval(view, begins[bucket], bucket_end(begins, bucket, view.parameters.size()));
+}
+
+// Assigns buckets by size, largest first, each to the device with the least load. MXNet chooses its merge GPUs by the
+// same rule.
+void DeviceStore::choose_owners() {
+  owners_.assign(bucket_count(), 0);
+  std::vector<size_t> by_size(bucket_count());
+  for (size_t b = 0; b < by_size.size(); b++) by_size[b] = b;
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](size_t a, size_t b) { return interval(a).count > interval(b).count; });
+  std::vector<size_t> load(devices_.size(), 0);
+  for (const size_t bucket : by_size) {
+    const auto least = std::min_element(load.begin(), load.end());
+    owners_[bucket] = static_cast<uint32_t>(least - load.begin());
+    *least += interval(bucket).count;
+  }
+}
+
+std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
+  std::vector<FlatInterval> owned;
+  if (device.group == nullptr || options_.update_at == UpdateAt::kReplicas) return owned;  // everything
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) {
+    const size_t elements = interval(bucket).count;
+    if (options_.update_at == UpdateAt::kShards) {
+      const comm::Part part = comm::part_of(elements, device.group->rank(), device.group->size());
+      owned.push_back({part.begin, part.count});
+    } else {
+      owned.push_back({0, device.group->rank() == owner(bucket) ? elements : 0});
+    }
+  }
+  return owned;
+}
+
+Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
+  DT_CHECK(devices.size() == devices_.size(), "{} views of {} devices", devices.size(), devices_.size());
+  for (size_t i = 0; i < devices.size(); i++) devices_[i].view = devices[i];
+  next_step_ = state.updates;
+  if (servers_) {
+    DT_TRY_VOID(servers_->initialize(devices.first(1), state));
+  } else {
+    if (options_.update_at == UpdateAt::kOwner && !is_alone()) choose_owners();
+    for (Device& device : devices_) {
+      DT_TRY_VOID(device.updater->bind(device.view, owned_by(device), state));
+    }
+  }
+  return is_alone() ? Result<>{} : on_all<&DeviceStore::start>("the initial weights");
+}
+
+// Replicas in other processes get the state only through this broadcast.
+Result<> DeviceStore::start(Device& device, uint32_t, uint32_t) {
+  DT_TRY_VOID(device.group->broadcast(device.view.all_weights, kFirst));
+  DT_TRY_VOID(device.group->broadcast(device.view.all_statistics, kFirst));
+  Result<> outcome;
+  if (options_.update_at == UpdateAt::kReplicas) {
+    device.updater->for_each_slot([&](std::span<float> slot) {
+      if (outcome) outcome = device.group->broadcast(slot, kFirst);
+    });
+  }
+  if (!outcome) return outcome;
+  // Reads nothing, but returns only when the device has done what was queued.
+  return read_array(device.view.device, {}, {});
+}
+
+// A step.
+
+template <DeviceStore::Work work>
+Result<> DeviceStore::carry_out(Device& device, uint32_t bucket, uint32_t samples) {
+  if (std::optional<Error> ended = error()) return tl::unexpected(std::move(*ended));
+  Result<> outcome = catching([&] { return (this->*work)(device, bucket, samples); });
+  if (!outcome) cancel(outcome.error());
+  return outcome;
+}
+
+template <DeviceStore::Work work>
+void DeviceStore::enqueue(Device& device, uint32_t bucket, uint32_t samples) {
+  // The captured values fit into the std::function itself, so nothing is allocated. cancel() keeps the Error.
+  device.lane->run([&device, bucket, samples] { (void)device.store->carry_out<work>(device, bucket, samples); });
+}
+
+template <DeviceStore::Work work>
+Result<> DeviceStore::push(Device& device, uint32_t bucket, uint32_t samples) {
+  if (on_devices_) return carry_out<work>(device, bucket, samples);
+  enqueue<work>(device, bucket, samples);
+  return {};
+}
+
+Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) {
+  Device& device = devices_[at.device];
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) return tl::unexpected(*error_);
+    device.is_open[at.bucket] = device.lane != nullptr && !on_devices_;
+    next_step_ = step + 1;
+  }
+  if (is_alone()) {
+    device.updater->update(at.bucket, samples);
+    return {};
+  }
+  const auto bucket = static_cast<uint32_t>(at.bucket);
+  // A lane reads the step. It changes only here, when all buckets of the last step have been exchanged.
+  if (device.step != step) {
+    device.step = step;
+    DT_TRY_VOID(push<&DeviceStore::count_samples>(device, bucket, samples));
+  }
+  DT_TRY_VOID(push<&DeviceStore::exchange>(device, bucket, samples));
+  if (options_.update_at != UpdateAt::kServers || bucket > 0) return {};
+  // All sums are under way: fetch the new weights, in the order in which forward needs them.
+  for (uint32_t b = 0; b < bucket_count(); b++) enqueue<&DeviceStore::fetch>(device, b, samples);
+  return {};
+}
+
+// If the group spans processes, each process knows only its own samples.
+Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) {
+  const auto processes = static_cast<uint32_t>(device.group->size() / devices_.size());
+  device.samples = samples * processes;
+  if (processes == 1 || !options_.samples_differ) return {};
+  float count = &device == &devices_.front() ? static_cast<float>(samples) : 0.0F;
+  float on_host = 0;
+  const std::span<float> number = on_devices_ ? device.view.number : std::span(&on_host, 1);
+  DT_TRY_VOID(write_array(device.view.device, {&count, 1}, number));
+  DT_TRY_VOID(device.group->all_reduce(number));
+  DT_TRY_VOID(read_array(device.view.device, number, {&count, 1}));
+  device.samples = static_cast<uint32_t>(count);
+  return {};
+}
+
+Result<> DeviceStore::exchange(Device& device, uint32_t bucket, uint32_t) {
+  const FlatInterval where = interval(bucket);
+  const std::span<float> gradients = device.view.all_gradients.subspan(where.begin, where.count);
+  const std::span<float> weights = device.view.all_weights.subspan(where.begin, where.count);
+  comm::Collective& group = *device.group;
+  if (options_.update_at == UpdateAt::kServers) {
+    if (!options_.gradients_are_summed) DT_TRY_VOID(group.reduce(gradients, kFirst));
+    return group.rank() == kFirst ? servers_->gradient_ready(bucket, device.step, device.samples) : Result<>{};
+  }
+  if (options_.update_at == UpdateAt::kReplicas) {
+    DT_TRY_VOID(group.all_reduce(gradients));
+    device.updater->update(bucket, device.samples);
+  } else if (options_.update_at == UpdateAt::kShards) {
+    DT_TRY_VOID(group.reduce_scatter(gradients));
+    device.updater->update(bucket, device.samples);
+    DT_TRY_VOID(group.all_gather(weights));
+  } else {
+    DT_TRY_VOID(group.reduce(gradients, owner(bucket)));
+    device.updater->update(bucket, device.samples);  // does nothing except on the owner
+    DT_TRY_VOID(group.broadcast(weights, owner(bucket)));
+  }
+  close(device, bucket);
+  return {};
+}
+
+Result<> DeviceStore::fetch(Device& device, uint32_t bucket, uint32_t) {
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->wait_for_weights(bucket));
+  const FlatInterval where = interval(bucket);
+  DT_TRY_VOID(device.group->broadcast(device.view.all_weights.subspan(where.begin, where.count), kFirst));
+  close(device, bucket);
+  return {};
+}
+
+void DeviceStore::close(Device& device, size_t bucket) {
+  const std::lock_guard lock(mutex_);
+  device.is_open[bucket] = false;
+  changed_.notify_all();
+}
+
+void DeviceStore::uncount_samples(uint32_t samples) {
+  DT_CHECK(is_alone() && on_devices_, "a step that others have added already");
+  const std::lock_guard lock(mutex_);
+  next_step_--;
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) devices_.front().updater->uncount_samples(bucket, samples);
+}
+
+Result<> DeviceStore::wait_for_weights(DeviceBucket at) {
+  const Device& device = devices_[at.device];
+  std::unique_lock lock(mutex_);
+  if (error_) return tl::unexpected(*error_);
+  if (!device.is_open[at.bucket]) return {};
+  const Clock::time_point begin = Clock::now();
+  const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.wait_limit_s));
+  const Waits::Wait wait(waits_, [at] { return fmt::format("bucket {} on device {}", at.bucket, at.device); });
+  const bool came = changed_.wait_until(lock, begin + limit, [&] { return error_ || !device.is_open[at.bucket]; });
+  if (at.device == 0) wait_s_ += seconds_since(begin);
+  if (error_) return tl::unexpected(*error_);
+  if (!came) {
+    return fail(Code::kPeerLost, "bucket {} has not come to device {} within {:.0f} s", at.bucket, at.device,
+                options_.wait_limit_s);
+  }
+  return {};
+}
+
+// Between steps.
+
+template <DeviceStore::Work work>
+Result<> DeviceStore::on_all(const char* name, uint32_t samples) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) return tl::unexpected(*error_);
+    busy_ = devices_.size();
+  }
+  constexpr Work kReport = &DeviceStore::report<work>;
+  for (Device& device : devices_) enqueue<kReport>(device, 0, samples);
+  std::unique_lock lock(mutex_);
+  const Waits::Wait wait(waits_, [name] { return std::string(name) + " on all devices"; });
+  const auto limit = std::chrono::duration<double>(options_.wait_limit_s);
+  const bool done = changed_.wait_for(lock, limit, [&] { return error_ || busy_ == 0; });
+  if (error_) return tl::unexpected(*error_);
+  if (!done) return fail(Code::kPeerLost, "{} did not come to all devices within {:.0f} s", name, limit.count());
+  return {};
+}
+
+template <DeviceStore::Work work>
+Result<> DeviceStore::report(Device& device, uint32_t, uint32_t samples) {
+  DT_TRY_VOID((this->*work)(device, 0, samples));
+  const std::lock_guard lock(mutex_);
+  busy_--;
+  changed_.notify_all();
+  return {};
+}
+
+Result<uint64_t> DeviceStore::next_step() {
+  if (!servers_) {
+    const std::lock_guard lock(mutex_);
+    return next_step_;
+  }
+  for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(wait_for_weights(bucket));
+  return servers_->next_step();
+}
+
+Result<uint64_t> DeviceStore::samples_applied() {
+  for (size_t device = 0; device < devices_.size(); device++) DT_TRY_VOID(wait_for_weights({0, device}));
+  return servers_ ? servers_->samples_applied() : devices_.front().updater->samples();
+}
+
+Result<> DeviceStore::share_statistics(uint64_t samples) {
+  if (is_alone()) return {};
+  const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));
+  return on_all<&DeviceStore::average_statistics>("the statistics", weight);
+}
+
+Result<> DeviceStore::refresh() {
+  return servers_ ? on_all<&DeviceStore::refresh_weights>("the newest weights") : Result<>{};
+}
+
+Result<uint64_t> DeviceStore::regroup(std::span<const uint32_t> group_of) {
+  return servers_ ? servers_->regroup(group_of) : Store::regroup(group_of);
+}
+
+void DeviceStore::set_next_step(uint64_t step) {
+  servers_ ? servers_->set_next_step(step) : Store::set_next_step(step);
+}
+
+Result<> DeviceStore::refresh_weights(Device& device, uint32_t, uint32_t) {
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->refresh());
+  return device.group->broadcast(device.view.all_weights, kFirst);
+}
+
+// Moving averages are linear in what they average, so their mean now equals the result of averaging in every step.
+Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samples) {
+  const std::span<float> statistics = device.view.all_statistics;
+  DT_TRY_VOID(device.group->all_reduce(statistics));
+  const float share = 1.0F / static_cast<float>(ranks());
+  std::vector<float> mean(statistics.size());
+  DT_TRY_VOID(read_array(device.view.device, statistics, mean));
+  for (float& value : mean) value *= share;
+  DT_TRY_VOID(write_array(device.view.device, mean, statistics));
+  if (!servers_) return {};
+  if (device.group->rank() == kFirst) DT_TRY_VOID(servers_->share_statistics(samples));
+  return device.group->broadcast(statistics, kFirst);
+}
+
+Result<TrainingState> DeviceStore::state() {
+  if (servers_) return servers_->state();
+  TrainingState state = devices_.front().updater->empty_state();
+  // The first device last: its counters count and, with replicas, so does its state.
+  for (auto device = devices_.rbegin(); device != devices_.rend(); ++device) {
+    DT_TRY_VOID(device->updater->read_state(state));
+  }
+  return state;
+}
+
+void DeviceStore::cancel(Error error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+    changed_.notify_all();
+  }
+  if (!is_alone()) devices_.front().group->cancel(error);
+  if (servers_) servers_->cancel(std::move(error));
+}
+
+std::optional<Error> DeviceStore::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+StoreTimes DeviceStore::times() const {
+  const std::lock_guard lock(mutex_);
+  return {.wait_s = wait_s_};
+}
+
+}  // namespace dtrain::kvstore

@@ -1,0 +1,149 @@
+// The store over the devices of a process. For each bucket, while backward still runs, it sums the devices' gradients,
+// has new weights computed from the sum, and distributes them to all devices. The same code serves all stores without
+// servers and the devices of a worker with servers; they differ in who updates (UpdateAt).
+//
+// All devices end a step with the same bits. Because comm sums in a fixed order, these do not depend on who updates.
+//
+// If the arrays are in the host's memory, each device has its own thread for its exchanges. If they are in device
+// memory, the calling thread queues the operations on the device, in the order of the calls.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/waits.h"
+#include "comm/collective.h"
+#include "kvstore/store.h"
+#include "kvstore/task_queue.h"
+#include "kvstore/worker/updater.h"
+
+namespace dtrain::kvstore {
+
+// Who turns a sum into new weights. The names are those of --kv-store.
+enum class UpdateAt {
+  kFirstDevice,  // local: the sum goes to device 0, whose weights go to all devices
+  kOwner,        // device: each bucket has an owner that updates it, chosen to balance the work
+  kShards,       // nccl: reduce-scatter, each device updates its part, all-gather
+  kReplicas,     // nccl_allreduce, allreduce: all-reduce, each device updates all of its own weights
+  kServers,      // dist_*: the sum goes to device 0, which pushes and pulls; the new weights go to all devices
+};
+
+struct DeviceStoreOptions {
+  UpdateAt update_at = UpdateAt::kFirstDevice;
+  UpdateRule rule = {};
+  std::vector<size_t> bucket_begin = {0};  // same as the executors'
+  int threads = 1;                         // of an update; includes the caller's thread
+  double wait_limit_s = 300;               // time limit of each wait; after it, Code::kPeerLost
+  // True if workers of one group may contribute different numbers of samples in a step; a worker that skips its step
+  // contributes none. The numbers are then summed in every step, before the gradients.
+  bool samples_differ = true;
+  // With kServers: the devices have summed their gradients by themselves; the first device holds the sum.
+  bool gradients_are_summed = false;
+};
+
+class DeviceStore final : public Store {
+ public:
+  // `group` has one end of a collective group for each device of this process, in order. If it is empty, there is one
+  // device without peers, which updates in the caller's thread. With kServers, `servers` is the store behind this one.
+  // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
+  static Result<std::unique_ptr<DeviceStore>> create(DeviceStoreOptions options,
+                                                     std::vector<std::unique_ptr<comm::Collective>> group,
+                                                     std::unique_ptr<Store> servers, Waits& waits);
+  // The same for arrays in the devices' own memory (ParameterView::device). Each device has an optimizer, which only
+  // queues its work on the device, as the group's operations do. If the group spans processes and samples_differ is
+  // true, the host waits for the sample count in each step, so a step cannot be captured in a CUDA graph.
+  using Optimizers = std::vector<std::unique_ptr<optim::ArrayOptimizer>>;
+  static Result<std::unique_ptr<DeviceStore>> create_on_devices(DeviceStoreOptions options,
+                                                                std::vector<std::unique_ptr<comm::Collective>> group,
+                                                                Optimizers optimizers, Waits& waits);
+  ~DeviceStore() override;
+
+  // With several devices, the arrays of each view must be contiguous (tensor/parameters.h).
+  Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
+  Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
+  void uncount_samples(uint32_t samples) override;
+  Result<> wait_for_weights(DeviceBucket at) override;
+  Result<uint64_t> next_step() override;
+  Result<uint64_t> samples_applied() override;
+  Result<> share_statistics(uint64_t samples) override;
+  Result<> refresh() override;
+  // Passed on to the servers. Without servers there are no groups.
+  Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
+  void set_next_step(uint64_t step) override;
+  Result<TrainingState> state() override;
+  void cancel(Error error) override;
+  [[nodiscard]] StoreTimes times() const override;
+
+ private:
+  static constexpr uint64_t kNoStep = ~uint64_t{0};
+  struct Device {
+    DeviceStore* store = nullptr;
+    ParameterView view = {};
+    std::unique_ptr<comm::Collective> group = nullptr;  // null: this device has no peers
+    std::unique_ptr<Updater> updater = nullptr;         // null: servers update
+    uint64_t step = kNoStep;                            // the step of its gradients
+    uint32_t samples = 0;                               // in the summed gradients, of all ranks
+    std::vector<bool> is_open = {};                     // by bucket: in the lane; its new weights have not come
+    std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, runs exchanges in order; destroyed first
+  };
+  using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
+
+  DeviceStore(DeviceStoreOptions options, bool on_devices, std::unique_ptr<Store> servers, Waits& waits);
+  [[nodiscard]] bool is_alone() const { return devices_.front().group == nullptr; }
+  [[nodiscard]] uint32_t ranks() const { return is_alone() ? 1 : devices_.front().group->size(); }
+  [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }
+  [[nodiscard]] FlatInterval interval(size_t bucket) const;
+  [[nodiscard]] std::vector<FlatInterval> owned_by(const Device& device) const;
+  void choose_owners();
+  [[nodiscard]] uint32_t owner(size_t bucket) const { return owners_.empty() ? 0 : owners_[bucket]; }
+
+  void take(std::vector<std::unique_ptr<comm::Collective>> group);
+
+  // Runs `work` in this thread. An Error ends the store's work on all devices.
+  template <Work work>
+  Result<> carry_out(Device& device, uint32_t bucket, uint32_t samples);
+  // Queues `work` on the device's lane.
+  template <Work work>
+  void enqueue(Device& device, uint32_t bucket, uint32_t samples);
+  // carry_out for arrays in device memory, enqueue for arrays in the host's memory.
+  template <Work work>
+  Result<> push(Device& device, uint32_t bucket, uint32_t samples);
+  // The tasks of the lanes.
+  Result<> start(Device& device, uint32_t, uint32_t);
+  Result<> exchange(Device& device, uint32_t bucket, uint32_t samples);
+  Result<> count_samples(Device& device, uint32_t bucket, uint32_t samples);
+  Result<> fetch(Device& device, uint32_t bucket, uint32_t);
+  Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
+  Result<> refresh_weights(Device& device, uint32_t, uint32_t);
+  void close(Device& device, size_t bucket);
+
+  // Runs `work` on all devices and returns when all have finished.
+  template <Work work>
+  Result<> on_all(const char* name, uint32_t samples = 0);
+  template <Work work>
+  Result<> report(Device& device, uint32_t, uint32_t samples);
+  [[nodiscard]] std::optional<Error> error() const;
+
+  const DeviceStoreOptions options_;
+  const bool on_devices_;  // the arrays are in device memory
+  Waits& waits_;
+  std::vector<uint32_t> owners_;  // kOwner: by bucket
+
+  mutable std::mutex mutex_;  // guards the members below up to wait_s_, and Device::is_open
+  std::condition_variable changed_;
+  uint64_t next_step_ = 0;
+  size_t busy_ = 0;  // devices that have not finished the work of on_all
+  std::optional<Error> error_;
+  double wait_s_ = 0;
+
+  std::unique_ptr<Store> servers_;  // destroyed after the lanes, which use it
+  std::vector<Device> devices_;
+};
+
+}  // namespace dtrain::kvstore

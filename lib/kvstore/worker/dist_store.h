@@ -1,0 +1,153 @@
+// The store of a worker in a job with servers. Gradients are sent bucket by bucket. The answers bring the new weights
+// or, with sums_only, the sums of all workers' gradients, from which the worker updates its weights itself.
+//
+// The worker copies nothing: gradients are sent from the executor's memory, and answers are written into its weights.
+// Sums have memory of their own, because a gradient may have to be sent again while its answer arrives. The pipes'
+// threads and the view's memory must therefore be destroyed in this order: pipes, store, executor.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/waits.h"
+#include "kvstore/store.h"
+#include "kvstore/update_rule.h"
+#include "kvstore/wire/placement.h"
+#include "kvstore/wire/transport.h"
+#include "kvstore/worker/updater.h"
+#include "tensor/buffer.h"
+
+namespace dtrain::kvstore {
+
+struct DistStoreOptions {
+  uint32_t rank = 0;
+  uint64_t incarnation = 1;                // 64 random bits, not 0: tells processes of one rank apart
+  std::vector<Slice> placement = {};       // of all keys: parameters, then statistics
+  std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter; same as the executor's
+  UpdateRule rule = {};                    // same as the servers'
+  bool sums_only = false;                  // same as the servers' (ShardOptions): this worker updates, by `rule`
+  int update_threads = 1;                  // with sums_only; includes the caller's thread
+  double wait_limit_s = 300;               // time limit of each wait; after it, Code::kPeerLost
+  bool checksums = true;                   // of sent messages
+  // Rounds may end without the slowest workers (--backup), which then continue with the open round.
+  bool skips_steps = false;
+  bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do
+};
+
+class DistStore final : public Store, public ClientEvents {
+ public:
+  // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
+  static Result<std::unique_ptr<DistStore>> create(DistStoreOptions options, Waits& waits);
+  // Must be called first. One pipe per server, in order of rank.
+  void attach(std::vector<std::shared_ptr<Pipe>> pipes);
+
+  // Takes one device. A worker with several devices puts a DeviceStore in front of this store.
+  Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
+  Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
+  Result<> wait_for_weights(DeviceBucket at) override;
+  Result<uint64_t> next_step() override;
+  Result<uint64_t> samples_applied() override;
+  Result<> share_statistics(uint64_t samples) override;
+  Result<> refresh() override;
+  Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
+  void set_next_step(uint64_t step) override { next_step_ = step; }
+  Result<TrainingState> state() override;
+  void cancel(Error error) override;
+  [[nodiscard]] StoreTimes times() const override;
+
+  void on_message(uint32_t server, const Header& header, Pieces payload) override;
+  void on_reconnected(uint32_t server) override;
+
+ private:
+  // A slice as the worker sees it. It has at most one open request: the answer to a push must come before the next
+  // push.
+  struct Part {
+    Slice slice;
+    std::span<float> value;  // its part of the weight or statistic
+    std::span<const float> gradient;
+    std::span<float> answer;                    // where the answer to a push is written: `value`, or the sum
+    std::vector<std::span<const float>> state;  // by slot; set during an assignment
+    size_t bucket = 0;                          // of a statistic: one past the last bucket
+
+    bool waits = false;     // for an answer
+    Header request;         // the last one
+    uint32_t samples = 0;   // in the sum that the last answer brought
+    uint64_t version = 0;   // of the last answer
+    std::span<float> into;  // where the answer's values are written; empty: it has none
+    uint64_t received = 0;  // elements of the answer
+    uint64_t attempt = 0;   // how often the request was sent again
+  };
+
+  DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
+  Result<> bind(const ParameterView& view);
+  Result<> begin_updates(const TrainingState& state);
+  Result<> bind_state(const TrainingState& state);
+  [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }
+  [[nodiscard]] bool is_statistic(const Part& part) const { return part.bucket == bucket_count(); }
+  [[nodiscard]] size_t bucket_of(uint32_t key) const;
+
+  // Makes `request` the part's open request. The caller sends it afterwards, without holding the lock.
+  void begin(Part& part, const Header& request, std::span<float> into);
+  void send(const Part& part);
+  void send_assignment(const Part& part, Pipe& pipe);
+  [[nodiscard]] Header request_of(const Part& part, Kind kind, uint64_t step, uint64_t version, uint32_t samples) const;
+  [[nodiscard]] uint64_t next_request() { return kRequestBit | ++request_count_; }
+
+  // Begins a request for each part that is `wanted`, sends all of them, and returns when all are answered.
+  using Wanted = bool (DistStore::*)(const Part&) const;
+  template <class Begin>  // begin_part(part) begins its request, under the lock
+  Result<> ask(const char* what, Wanted wanted, const Begin& begin_part);
+  Result<> assign();
+  Result<> pull(Kind kind, Wanted wanted, uint64_t version);
+  Result<TrainingState> fetch_state();
+  Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
+  Result<Counters> fetch_counters();
+  Result<> exchange(const char* what, const std::vector<Part*>& parts);
+  [[nodiscard]] bool any(const Part&) const { return true; }
+  [[nodiscard]] bool is_parameter(const Part& part) const { return !is_statistic(part); }
+
+  Result<> update_from_sum(size_t bucket);
+  Result<> wait_for_weights();
+  Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket);
+  [[nodiscard]] std::string describe_open() const;
+  [[nodiscard]] bool is_expected(const Part& part, const Header& header) const;
+  [[nodiscard]] Error refusal(uint32_t server, const Header& header) const;
+  void fail_all(Error error);
+
+  // Set in the step of every request that is not a push, so that a late answer to one kind is not taken for the other.
+  static constexpr uint64_t kRequestBit = uint64_t{1} << 63;
+
+  const DistStoreOptions options_;
+  const std::vector<std::string> slots_;
+  Waits& waits_;
+  std::vector<std::shared_ptr<Pipe>> pipes_;
+  ParameterView view_;
+  std::vector<Part> parts_;                          // in order of (key, part)
+  std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last entry: statistics
+  std::unordered_map<uint64_t, size_t> part_index_;  // by key << 32 | part
+  Counters counters_;                                // sent with an assignment
+  std::vector<uint32_t> group_of_;                   // sent with a regrouping
+  std::unique_ptr<Updater> updater_;                 // null unless this worker updates
+  std::vector<Buffer<float>> sums_;                  // by parameter; empty unless this worker updates
+  std::vector<bool> sum_is_new_;                     // by bucket: the sum was asked for but not yet applied
+  uint64_t assign_count_ = 0;
+  uint64_t share_count_ = 0;
+  uint64_t request_count_ = 0;
+  uint64_t next_step_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<size_t> open_;    // by bucket: number of parts with an open request; the last entry: statistics
+  std::optional<Error> error_;  // the first one
+  double wait_s_ = 0;
+  uint64_t samples_applied_ = 0;  // to the first slice, as of its last answer
+};
+
+}  // namespace dtrain::kvstore

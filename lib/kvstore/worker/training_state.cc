@@ -1,0 +1,35 @@
+#include "kvstore/worker/training_state.h"
+
+#include <map>
+#include <string_view>
+
+namespace dtrain::kvstore {
+
+std::string slot_name(const ParameterSpan& parameter, const std::string& slot) {
+  return parameter.name + ":" + slot;
+}
+
+Result<SlotSpans> match_state(const TrainingState& state, const ParameterView& view,
+                              std::span<const std::string> slots) {
+  SlotSpans matched;
+  if (state.slots.empty()) return matched;
+  std::map<std::string_view, const NamedArray*> by_name;
+  for (const NamedArray& array : state.slots) by_name[array.name] = &array;
+  for (const ParameterSpan& parameter : view.parameters) {
+    matched.emplace_back();
+    for (const std::string& slot : slots) {
+      const std::string name = slot_name(parameter, slot);
+      const auto found = by_name.find(name);
+      if (found == by_name.end()) return fail(Code::kData, "the optimizer's state has no '{}'", name);
+      const std::vector<float>& values = found->second->values;
+      if (values.size() != parameter.weight.size()) {
+        return fail(Code::kData, "'{}' of the optimizer's state has {} elements, not {}", name, values.size(),
+                    parameter.weight.size());
+      }
+      matched.back().emplace_back(values);
+    }
+  }
+  return matched;
+}
+
+}  // namespace dtrain::kvstore

@@ -1,0 +1,78 @@
+// Updates weights on a device or in the host's memory, step by step, with the same arithmetic as a server. A BSP job
+// with one worker therefore has the same bits as a lone process. The ArrayOptimizer decides where the arithmetic runs
+// and where the state lies. The Updater knows which part of each bucket it updates and counts steps and samples.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kvstore/store.h"
+#include "kvstore/update_rule.h"
+#include "kvstore/wire/message.h"
+#include "optim/array_optimizer.h"
+
+namespace dtrain::kvstore {
+
+struct UpdaterOptions {
+  UpdateRule rule = {};
+  std::vector<size_t> bucket_begin = {0};  // same as the executor's
+};
+
+// Not thread-safe.
+class Updater {
+ public:
+  // `optimizer` must be made for `rule` and work on the memory of the views. Code::kUsage: the rule names an unknown
+  // optimizer.
+  static Result<std::unique_ptr<Updater>> create(UpdaterOptions options,
+                                                 std::unique_ptr<optim::ArrayOptimizer> optimizer);
+  // Updates in the host's memory with `threads` threads.
+  static Result<std::unique_ptr<Updater>> create(UpdaterOptions options, int threads);
+
+  // The view's memory must outlive all later calls. `owned` says for each bucket which part of its flat_interval is
+  // updated here, counted from the interval's beginning; if it is empty, all of every bucket is. A `state` without
+  // arrays means zeros. Code::kData: the arrays of `state` do not fit the view.
+  Result<> bind(const ParameterView& view, std::span<const FlatInterval> owned, const TrainingState& state);
+
+  // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. Does not allocate.
+  void update(size_t bucket, uint32_t samples);
+
+  // Undoes the counting of the bucket's last update, which has changed nothing.
+  void uncount_samples(size_t bucket, uint32_t samples);
+
+  // Copies the part of the state that is updated here into arrays made by empty_state(). The counters are those of the
+  // first bucket.
+  Result<> read_state(TrainingState& state) const;
+  [[nodiscard]] TrainingState empty_state() const;
+  // The number of samples applied to the first bucket since the start of the job.
+  [[nodiscard]] uint64_t samples() const { return counters_.front().samples; }
+  // Visits the memory of the state, array by array, in canonical order.
+  void for_each_slot(const std::function<void(std::span<float>)>& visit);
+
+ private:
+  // A part of a parameter; one array of an optimizer's group.
+  struct Piece {
+    size_t parameter = 0;
+    size_t begin = 0, count = 0;  // elements of the parameter
+  };
+
+  Updater(UpdaterOptions options, std::vector<std::string> slots, std::unique_ptr<optim::ArrayOptimizer> optimizer);
+  [[nodiscard]] size_t end_of(size_t bucket) const;
+  [[nodiscard]] std::vector<Piece> pieces_of(size_t bucket, std::span<const FlatInterval> owned) const;
+  [[nodiscard]] optim::LearnedArray array_of(const Piece& piece) const;
+  // Calls visit(piece, slot, memory) for all state that is updated here, in canonical order, until it returns an Error.
+  template <class Visit>
+  Result<> visit_state(const Visit& visit) const;
+
+  const UpdaterOptions options_;
+  const std::vector<std::string> slots_;
+  const std::unique_ptr<optim::ArrayOptimizer> optimizer_;
+  ParameterView view_;
+  std::vector<std::vector<Piece>> pieces_;  // by bucket
+  std::vector<Counters> counters_;          // by bucket
+};
+
+}  // namespace dtrain::kvstore

@@ -1,0 +1,99 @@
+#include "kvstore/wire/placement.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <numeric>
+
+#include "base/random.h"
+#include "kvstore/worker/buckets.h"
+
+using namespace dtrain;
+using namespace dtrain::kvstore;
+
+namespace {
+
+std::vector<uint32_t> servers_of(const std::vector<Slice>& slices) {
+  std::vector<uint32_t> servers;
+  for (const Slice& slice : slices) servers.push_back(slice.server);
+  return servers;
+}
+
+std::vector<uint64_t> counts_of(const std::vector<Slice>& slices) {
+  std::vector<uint64_t> counts;
+  for (const Slice& slice : slices) counts.push_back(slice.count);
+  return counts;
+}
+
+std::vector<Slice> hash(std::vector<uint64_t> sizes, uint32_t servers) {
+  return place(sizes, servers, PlacementRule::kHash, 1000000);
+}
+
+}  // namespace
+
+// Expected values computed by hand.
+TEST_CASE("keys and parts lie where the vectors say", "[kvstore]") {
+  CHECK(servers_of(hash(std::vector<uint64_t>(8, 10), 5)) == std::vector<uint32_t>{0, 3, 1, 4, 2, 0, 3, 1});
+  CHECK(servers_of(hash(std::vector<uint64_t>(10, 10), 7)) == std::vector<uint32_t>{0, 5, 3, 1, 6, 4, 2, 0, 5, 3});
+  CHECK(counts_of(hash({1440000}, 7)) == std::vector<uint64_t>{205714, 205715, 205714, 205714, 205714, 205715, 205714});
+  CHECK(counts_of(hash({1466521}, 4)) == std::vector<uint64_t>{366630, 366631, 366630, 366630});
+  CHECK(servers_of(hash({1440000}, 3)) == std::vector<uint32_t>{0, 1, 2});
+  CHECK(hash({999999, 1000000}, 2).size() == 3);  // an array of exactly the bound is cut
+}
+
+// The parts of a key follow each other without gaps, for any sizes, any number of servers and both rules.
+TEST_CASE("parts add up to their key", "[kvstore]") {
+  for (uint64_t seed = 1; seed <= 200; seed++) {
+    RandomStream random(seed, Use::kTest);
+    std::vector<uint64_t> sizes;
+    for (int i = 0; i < 10; i++) sizes.push_back(static_cast<uint64_t>(random.below(5000)));
+    const auto servers = static_cast<uint32_t>(1 + random.below(12));
+    const PlacementRule rule = seed % 2 == 0 ? PlacementRule::kHash : PlacementRule::kBalanced;
+    std::vector<uint64_t> end(sizes.size(), 0);
+    for (const Slice& slice : place(sizes, servers, rule, static_cast<uint64_t>(random.below(3000)))) {
+      CHECK(slice.begin == end[slice.key]);
+      CHECK(slice.count > 0);
+      CHECK(slice.server < servers);
+      end[slice.key] += slice.count;
+    }
+    CHECK(end == sizes);
+  }
+}
+
+TEST_CASE("balanced placement puts the largest slice on the least loaded server", "[kvstore]") {
+  const std::vector<uint64_t> sizes = {3, 100, 50, 50, 7};
+  CHECK(servers_of(place(sizes, 2, PlacementRule::kBalanced, 1000)) == std::vector<uint32_t>{1, 0, 1, 1, 0});
+  // With kBalanced the servers' loads differ little; with kHash the largest array would decide.
+  const std::vector<uint64_t> many(160, 640);
+  std::map<uint32_t, uint64_t> load;
+  for (const Slice& slice : place(many, 3, PlacementRule::kBalanced, 1000)) load[slice.server] += slice.count;
+  CHECK(load[0] - load[2] <= 640);
+}
+
+TEST_CASE("a placement is read back from its text, and nothing else is", "[kvstore]") {
+  const std::vector<Slice> slices = hash({10, 2000001, 3}, 3);
+  CHECK(parse_placement(to_text(slices)).value() == slices);
+  CHECK(to_text(hash({10, 2000001}, 2)) == "0:0:0:10:0 1:0:0:1000001:0 1:1:1000001:1000000:1");
+  CHECK(parse_placement("").value().empty());
+  for (const char* text : {"x", "0:0:0:10", "0:0:0:10:0:0", "0:0:0:10:-1", "4294967296:0:0:10:0", "0:0:0:10:0  ",
+                           "0:0:0:99999999999999999999:0", ":::::"}) {
+    INFO(text);
+    const auto parsed = parse_placement(text);
+    CHECK_FALSE(parsed.has_value());
+    if (!parsed) CHECK(parsed.error().code == Code::kUsage);
+  }
+}
+
+TEST_CASE("buckets get smaller towards the first layers", "[kvstore]") {
+  // LeNet: weight and bias of conv1, conv2, fc1 and fc2.
+  const std::vector<uint64_t> lenet = {500, 20, 25000, 50, 400000, 500, 5000, 10};
+  CHECK(plan_buckets(lenet) == std::vector<size_t>{0, 2, 4});
+  CHECK(plan_buckets(std::vector<uint64_t>{}) == std::vector<size_t>{0});
+  CHECK(plan_buckets(std::vector<uint64_t>{7}) == std::vector<size_t>{0});
+  const std::vector<uint64_t> many(100, 200000);  // 0.8 MB each
+  const std::vector<size_t> begins = plan_buckets(many);
+  CHECK(begins.front() == 0);
+  CHECK(begins[1] == 1);
+  CHECK(begins.back() == 94);
+  CHECK(std::is_sorted(begins.begin(), begins.end()));
+  CHECK(begins.size() < 25);
+}
