@@ -175,7 +175,7 @@ TEST_CASE("a message's fate is its seed's, its connection's and its number's", "
   const auto delay = [&](uint64_t seed, Connection connection, Direction direction, uint64_t n) {
     Faults of_seed = faults;
     of_seed.seed = seed;
-    return fate_of(of_seed, connection, way, n).delay[0].count();
+    return fate_of(of_seed, connection, direction, n).delay[0].count();
   };
   const double one = delay(7, {1, 2}, Direction::kToServer, 0);
   CHECK(one != delay(8, {1, 2}, Direction::kToServer, 0));
