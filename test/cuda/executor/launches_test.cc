@@ -84,7 +84,7 @@ std::string captured_text(Type type) {
 
 }  // namespace
 
-TEST_CASE("the launches of a step of lenet are those of lenet_step.txt", "[cuda][exec]") {
+TEST_CASE("the launches of a step of lenet are those of lenet_step.txt", "[cuda][exec][networks]") {
   const std::string text =
       "# One step of lenet, batch 64, in two buckets, as test/cuda/executor/launches_test.cc records it without a "
       "GPU.\n" +

@@ -74,7 +74,7 @@ void check_training(const Network& network, Type type, int steps, double toleran
 
 }  // namespace
 
-TEST_CASE("networks agree with the reference node by node on the emulated device", "[cuda][exec]") {
+TEST_CASE("networks agree with the reference node by node on the emulated device", "[cuda][exec][networks]") {
   check_nodes({"lenet", {1, 28, 28}, 3}, Type::kFloat32);
   check_nodes({"resnet-28-small-20", {3, 28, 28}, 2}, Type::kFloat32);
   check_nodes({"resnet-20", {3, 28, 28}, 2}, Type::kFloat32);
@@ -83,7 +83,7 @@ TEST_CASE("networks agree with the reference node by node on the emulated device
   check_nodes({"cross-20", {3, 28, 28}, 2}, Type::kFloat32);
 }
 
-TEST_CASE("networks in 16 bit agree with the reference node by node on the emulated device", "[cuda][exec]") {
+TEST_CASE("networks in 16 bit agree with the reference node by node on the emulated device", "[cuda][exec][networks]") {
   for (const Type type : {Type::kFloat16, Type::kBfloat16}) {
     check_nodes({"lenet", {1, 28, 28}, 3}, type);
     check_nodes({"resnet-20", {3, 28, 28}, 2}, type);  // its images go through a batch norm first
@@ -94,14 +94,14 @@ TEST_CASE("networks in 16 bit agree with the reference node by node on the emula
 
 // A sign that rounding decides differently causes a difference of some thousandths in a network of this depth and
 // batch.
-TEST_CASE("networks train as with the reference on the emulated device", "[cuda][exec]") {
+TEST_CASE("networks train as with the reference on the emulated device", "[cuda][exec][networks]") {
   check_training({"lenet", {1, 28, 28}, 4}, Type::kFloat32, 5, 1e-4);
   check_training({"resnet-v1-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
   check_training({"inception-bn-28-small", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
   check_training({"cross-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
 }
 
-TEST_CASE("networks train as with the reference, as late as streams may run", "[cuda][exec]") {
+TEST_CASE("networks train as with the reference, as late as streams may run", "[cuda][exec][networks]") {
   const cuda::emulator::LateStreams late;
   check_training({"lenet", {1, 28, 28}, 4}, Type::kFloat32, 4, 1e-4);
   check_training({"resnet-v1-20", {3, 28, 28}, 2}, Type::kFloat32, 3, 1e-2);
@@ -109,7 +109,7 @@ TEST_CASE("networks train as with the reference, as late as streams may run", "[
 
 // lenet has no fused nodes, so the bits must be equal. (With fusions, as in cases_test.cc, deep networks cannot be
 // compared like this: a sign that an additional rounding decides differently changes all gradients before it.)
-TEST_CASE("lenet trains in 16 bit as it does node by node", "[cuda][exec]") {
+TEST_CASE("lenet trains in 16 bit as it does node by node", "[cuda][exec][networks]") {
   for (const Type type : {Type::kFloat16, Type::kBfloat16}) {
     check_training({"lenet", {1, 28, 28}, 4}, type, 4, 0);
   }
