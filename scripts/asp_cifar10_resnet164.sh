@@ -1,5 +1,5 @@
 #!/bin/bash
-# ResNet-164 on CIFAR-10 under ASP, as in MXNet-G's script of this name; see README.md.
+# ResNet-164 on CIFAR-10 under ASP, with the flags of MXNet-G's script of this name; see docs/mxnet.md.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
 run_on_hosts 34 34 ib0 --preset mxnet-g-resnet-cifar10 --depth 164 --kv-store dist_async \
   --batch-size 20 --num-epochs 300 "$@"

@@ -1,4 +1,4 @@
 #!/bin/bash
-# LeNet on MNIST, ASP; 2 workers and 2 servers on this host.
+# LeNet on MNIST under ASP, with 2 workers and 2 servers on this host.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
 run_mnist_lenet 0.05/W --kv-store dist_async "$@"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Inception-BN on ImageNet under GSP, as in MXNet-G's script of this name; see README.md.
+# Inception-BN on ImageNet under GSP, with the flags of MXNet-G's script of this name; see docs/mxnet.md.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
 run_on_hosts 34 34 ib0 --preset mxnet-g-imagenet --kv-store dist_gsync \
   --batch-size 30 --lr 0.5 --lr-factor 0.98 --num-epochs 200 --data-allocator 0 "$@"

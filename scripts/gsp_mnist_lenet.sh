@@ -1,6 +1,6 @@
 #!/bin/bash
-# LeNet on MNIST, GSP: the groups of the file groups, else one a worker; 2 servers and 2 workers on this host, or as many
-# workers as `dtrain plan` has written groups and data_sharding for.
+# LeNet on MNIST under GSP, with 2 servers and 2 workers on this host. The file groups has the groups; without it each
+# worker is a group. If `dtrain plan` has written groups and data_sharding, there are as many workers as these files have.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
 workers=()
 if [ -f groups ] && [ -f data_sharding ] && [ -z "$(last_value '-n --num-workers --groups-file' "$@")" ]; then

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The epoch under ASP from which MXNet-G's pretrain.sh takes the workers' speeds, and then the files groups and
-# data_sharding from its logs; see README.md. pretrain.sh needs some batches for the same.
+# Trains the epoch under ASP with which MXNet-G's pretrain.sh measures the workers, takes their speeds from its logs, and
+# writes the files groups and data_sharding; see docs/mxnet.md. scripts/pretrain.sh measures some batches instead.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
-# The epoch's own directory is made anew each time; another one is the user's.
+# The script's own run directory is made anew each time; one that the user names is not overwritten.
 again=()
 [ -n "$(last_value '--run-dir --log-dir' "$@")" ] || again=(--overwrite)
 place_on_hosts 10 10 ib0 --preset mxnet-g-cifar10 --kv-store dist_async \

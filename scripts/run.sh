@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the run scripts share; sourced by them. They work in the folder that they are called from: data/, hosts, groups
-# and data_sharding are looked for there, and runs/ is made there. DTRAIN names another program than that of the build
-# beside them. Of a flag given twice the last one wins, so that flags given to a script win over its own.
+# Functions for the run scripts, which source this file. A run script works in the folder from which it is called: it
+# looks for data/, hosts, groups and data_sharding there and makes runs/ there. DTRAIN names another program than the one
+# in build/. If a flag is given twice, the last one counts, so flags given to a script override its own.
 set -euo pipefail
 
 program=${DTRAIN:-$(dirname "${BASH_SOURCE[0]}")/../build/cmd/dtrain}
@@ -10,8 +10,8 @@ if [ ! -x "$program" ]; then
   exit 7
 fi
 
-# last_value 'NAME...' FLAGS...: what the last flag of these names has behind it (--gpus 0, --gpus=0, -n2); nothing if
-# none is there.
+# last_value 'NAME...' FLAGS...: prints the value of the last flag with one of these names (--gpus 0, --gpus=0, -n2);
+# prints nothing if there is none.
 last_value() {
   local names=$1 name value=''
   shift
@@ -28,10 +28,10 @@ last_value() {
   printf '%s\n' "$value"
 }
 
-# dry_run FLAGS...: whether nothing is to run.
+# dry_run FLAGS...: true if the flags say --dry-run.
 dry_run() { [[ " $* " == *' --dry-run '* || " $* " == *' --dry-run=1 '* ]]; }
 
-# usable_gpus: how many this host has that the program can use.
+# usable_gpus: prints the number of GPUs of this host that the program can use.
 usable_gpus() {
   if [ -e "$(dirname "$program")/dtrain_cuda.so" ] && command -v nvidia-smi >/dev/null; then
     { nvidia-smi -L 2>/dev/null || true; } | awk '/^GPU/ { n++ } END { print n + 0 }'
@@ -40,9 +40,9 @@ usable_gpus() {
   fi
 }
 
-# choose_devices FLAGS...: sets `devices` to the flags for a worker's devices, and says which. GPUs if there are any, two
-# at most, as in all of MXNet-G's scripts; else the CPU, which needs no flag: a host file may still name GPUs. What is
-# given by hand stays as it is.
+# choose_devices FLAGS...: sets `devices` to the flags for a worker's devices and prints them. They are at most two GPUs,
+# as in all of MXNet-G's scripts, or else the CPU. The CPU needs no flag, so a host file may still name GPUs. Devices that
+# FLAGS name are not changed.
 choose_devices() {
   local gpus
   devices=()
@@ -59,8 +59,9 @@ choose_devices() {
   fi
 }
 
-# place_on_hosts W S INTERFACE FLAGS...: sets `job` to the flags of a job on the hosts of the file `hosts`, started by
-# ssh, that talk over this interface. With --launcher local it is a job on this host, which has neither.
+# place_on_hosts W S INTERFACE FLAGS...: sets `job` to the flags of a job with W workers and S servers. The job runs over
+# ssh on the hosts of the file `hosts` and uses this network interface. With --launcher local it runs on this host and
+# needs neither.
 place_on_hosts() {
   local workers=$1 servers=$2 place=(--launcher ssh -H hosts -i "$3") launcher
   shift 3
@@ -70,20 +71,22 @@ place_on_hosts() {
   job=("${place[@]}" -n "$workers" -s "$servers" "${devices[@]}" "$@")
 }
 
-# run_on_hosts W S INTERFACE FLAGS...: runs that job. MXNet-G's scripts all write down when which accuracy was reached.
+# run_on_hosts W S INTERFACE FLAGS...: runs that job. Like all of MXNet-G's scripts, it records when each accuracy was
+# reached.
 run_on_hosts() {
   place_on_hosts "${@:1:3}" --log-time-to 0.1 "${@:4}"
   exec "$program" "${job[@]}"
 }
 
-# run_here FLAGS...: runs on this host.
+# run_here FLAGS...: runs dtrain with these flags on this host.
 run_here() {
   choose_devices "$@"
   exec "$program" "${devices[@]}" "$@"
 }
 
-# run_mnist_lenet RATE FLAGS...: LeNet on MNIST with 2 workers and 2 servers on this host, batch 64, 10 epochs, a tenth
-# of the rate from epoch 8 on. RATE: 0.05, or 0.05/W where each worker's gradient is an update of its own.
+# run_mnist_lenet RATE FLAGS...: trains LeNet on MNIST with 2 workers and 2 servers on this host, batch 64, for 10 epochs,
+# from epoch 8 on with a tenth of the learning rate. RATE is 0.05, or 0.05/W for schemes in which each worker's gradient is
+# an update of its own.
 run_mnist_lenet() {
   local rate=$1 workers steps=(--lr-step-epochs 8)
   shift
@@ -91,7 +94,7 @@ run_mnist_lenet() {
     workers=$(last_value '-n --num-workers' "$@")
     rate=$(awk -v w="${workers:-2}" 'BEGIN { print 0.05 / (w > 0 ? w : 1) }')
   fi
-  # The two companions of --lr-factor exclude each other: one that is given replaces this script's.
+  # --lr-factor takes either epochs or a list of steps: if the user gives epochs, this script's steps are dropped.
   [ -z "$(last_value --lr-factor-epoch "$@")" ] || steps=()
   run_here --preset mnist --network lenet -n 2 -s 2 --launcher local --batch-size 64 --num-epochs 10 \
     --lr "$rate" --lr-factor 0.1 "${steps[@]}" "$@"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# DFN-MR ("cross") on CIFAR-100 under SSP, as in MXNet-G's script of this name; see README.md.
+# DFN-MR ("cross") on CIFAR-100 under SSP, with the flags of MXNet-G's script of this name; see docs/mxnet.md.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
 run_on_hosts 37 37 ib0 --preset mxnet-g-cifar100 --network cross --kv-store dist_ssync \
   --batch-size 20 --lr 0.1 --lr-factor 0.94 --num-epochs 200 --staleness 0 "$@"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ResNet-20 on CIFAR-10 under SSP, as in MXNet-G's script of this name; see README.md.
+# ResNet-20 on CIFAR-10 under SSP, with the flags of MXNet-G's script of this name; see docs/mxnet.md.
 source "$(dirname "${BASH_SOURCE[0]}")/run.sh"
 run_on_hosts 5 5 eth1 --preset mxnet-g-resnet-cifar10 --depth 20 --kv-store dist_ssync \
   --batch-size 25 --lr 0.05 --num-epochs 400 --staleness 10 --savemodel "$@"

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What the scripts share. Sourced by bash scripts; changes into the project's folder.
+# Functions that the scripts share. Scripts source this file, which changes into the project's folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# What the compiler cache holds serves every clone: nothing else in a command depends on the folder.
+# All clones can use the same compiler cache, because only the folder's name differs in their compiler commands.
 export CCACHE_NOHASHDIR=1
 
 note() { printf '== %s\n' "$*"; }
@@ -12,7 +12,7 @@ die() {
   exit 1
 }
 
-# configure DIR [MESON OPTION...]: makes the build folder, or gives an existing one these options.
+# configure DIR [MESON OPTION...]: makes the build folder, or sets these options of an existing one.
 configure() {
   local dir=$1 log
   shift
@@ -25,7 +25,7 @@ configure() {
   rm -f "$log"
 }
 
-# compile DIR [TARGET...]: quiet unless it fails; then the end of what the compiler said.
+# compile DIR [TARGET...]: builds and prints nothing. If the build fails, prints the compiler's errors.
 compile() {
   local dir=$1 log=$1/compile.log
   shift
@@ -35,8 +35,8 @@ compile() {
   fi
 }
 
-# minutes SECONDS: "1.5".
+# minutes SECONDS: prints the seconds in minutes, such as "1.5".
 minutes() { awk -v s="$1" 'BEGIN { printf "%.1f", s / 60 }'; }
 
-# "1.5" minutes since SECONDS was $1.
+# minutes_since START: prints the minutes since the shell's variable SECONDS was START.
 minutes_since() { minutes $((SECONDS - $1)); }

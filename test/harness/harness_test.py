@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The harness is red whenever a suite did not run as it should: scripts/dev/report-tests on crafted logs, scripts/test on
-fake builds, scripts/dev/check-tidy without time, scripts/dev/check-links and scripts/dev/check-shell on broken files.
+"""Tests that the test scripts fail whenever a suite did not run as it should: scripts/dev/report-tests with made-up logs,
+scripts/test with fake builds, scripts/dev/check-tidy without time, and the other style checks with broken files.
 
-    harness_test.py SCRIPTS      the folder scripts; the last line is "N passed, N failed"
+    harness_test.py SCRIPTS      SCRIPTS: the folder scripts; the last line is "N passed, N failed"
 """
 import json
 import os
@@ -15,8 +15,8 @@ import tempfile
 SCRIPTS = pathlib.Path(sys.argv[1]).resolve()
 PASSED_3 = "All tests passed (7 assertions in 3 test cases)\n"
 
-# Stands for Meson: makes a build folder, lists the tests of a suite, writes a log. FAKE names a folder: the file `setup`
-# in it makes meson setup fail, `names` holds the tests, `log` is what a run leaves, and without it a run leaves none.
+# Replaces Meson: makes a build folder, lists the tests of a suite, writes a log. FAKE names a folder: if it has a file
+# `setup`, meson setup fails; `names` lists the tests; `log` is the log of a run, which writes none if the file is missing.
 FAKE_MESON = """#!/bin/bash
 case $1 in
   setup)
@@ -44,7 +44,7 @@ def entry(name="base", result="OK", text=PASSED_3, **more):
 
 
 class Tree:
-    """A folder with the scripts, expectations and a fake build, but without the project."""
+    """A folder with the scripts, the files of test/expected and a fake build, but without the project."""
 
     def __init__(self):
         self.holder = tempfile.TemporaryDirectory(prefix="dtrain harness ")  # a path with blanks
@@ -54,6 +54,7 @@ class Tree:
         self.write("bin/meson", FAKE_MESON, 0o755)
         self.write("bin/ninja", FAKE_NINJA, 0o755)
         self.write("fake/names", "base\n")
+        self.write("docs/mxnet.md", "# The scripts' comments name this file\n")
         self.expect("", "")
 
     def __enter__(self):
@@ -250,7 +251,6 @@ def test_tidy_that_looked_at_nothing_is_red():
 
 def test_a_broken_link_or_name_is_red():
     with Tree() as tree:
-        tree.write("README.md", "the scripts' comments name it\n")
         tree.write("docs/b.md", "# A head\n")
         tree.write("docs/a.md", "[b](b.md#a-head), `scripts/{test,setup}`, docs/*.md, docs/SOMETHING.md\n")
         tree.git()
