@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "job/exit_code.h"
+#include "job/process/exit_code.h"
 #include "tool.h"
 
 namespace dtrain::cmd {

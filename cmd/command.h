@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/flags.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::cmd {
 

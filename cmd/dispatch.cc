@@ -3,7 +3,7 @@
 
 #include "base/nearest.h"
 #include "command.h"
-#include "job/command_line.h"
+#include "job/flags/command_line.h"
 
 namespace dtrain::cmd {
 

@@ -6,17 +6,17 @@
 
 #include "data/open.h"
 #include "exec/executor.h"
-#include "job/data_set.h"
-#include "job/groups.h"
-#include "job/job_spec.h"
-#include "job/scheme.h"
-#include "job/value.h"
-#include "role/devices.h"
-#include "role/membership.h"
-#include "role/memory_need.h"
-#include "role/setup.h"
-#include "role/stores.h"
-#include "role/training.h"
+#include "job/flags/value.h"
+#include "job/resolve/data_set.h"
+#include "job/resolve/scheme.h"
+#include "job/spec/groups.h"
+#include "job/spec/job_spec.h"
+#include "role/process/membership.h"
+#include "role/setup/devices.h"
+#include "role/setup/memory_need.h"
+#include "role/setup/setup.h"
+#include "role/worker/stores.h"
+#include "role/worker/training.h"
 
 namespace dtrain::cmd {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "job/exit_code.h"
+#include "job/process/exit_code.h"
 #include "launch/job_record.h"
 #include "launch/make_job.h"
 #include "recorded_jobs.h"

@@ -3,8 +3,8 @@
 #include "launch/agent.h"
 
 #include "command.h"
-#include "job/build_id.h"
-#include "job/exit_code.h"
+#include "job/process/build_id.h"
+#include "job/process/exit_code.h"
 #include "launch/job_record.h"
 
 namespace dtrain::cmd {

@@ -8,7 +8,7 @@
 
 #include "brief_waits.h"
 #include "command.h"
-#include "job/exit_code.h"
+#include "job/process/exit_code.h"
 
 namespace {
 

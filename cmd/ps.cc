@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "job/exit_code.h"
+#include "job/process/exit_code.h"
 #include "launch/job_record.h"
 #include "recorded_jobs.h"
 

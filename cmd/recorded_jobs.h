@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "job/host_file.h"
+#include "job/process/host_file.h"
 #include "launch/recorded.h"
 #include "tool.h"
 

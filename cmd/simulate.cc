@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/file.h"
-#include "job/exit_code.h"
+#include "job/process/exit_code.h"
 #include "tool.h"
 
 namespace dtrain::cmd {

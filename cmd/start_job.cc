@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
-#include "job/process_environment.h"
-#include "job/token.h"
+#include "job/process/process_environment.h"
+#include "job/process/token.h"
 #include "launch/job_record.h"
-#include "role/addresses.h"
+#include "role/process/addresses.h"
 
 namespace dtrain::cmd {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "command.h"
-#include "job/host_file.h"
+#include "job/process/host_file.h"
 #include "launch/make_job.h"
 
 namespace dtrain::cmd {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "command.h"
-#include "job/rows.h"
+#include "job/flags/rows.h"
 
 namespace dtrain::cmd {
 

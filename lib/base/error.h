@@ -18,8 +18,8 @@
 
 namespace dtrain {
 
-// Each Code exists because some caller acts on it: job/exit_code.h maps it to the process's exit code, retries look for
-// kUnavailable, and readers of optional files for kNotFound.
+// Each Code exists because some caller acts on it: job/process/exit_code.h maps it to the process's exit code, retries
+// look for kUnavailable, and readers of optional files for kNotFound.
 enum class Code {
   kInternal,       // a bug, or a non-finite loss
   kUsage,          // a mistake in the user's flags or files, or flags that do not match the job's

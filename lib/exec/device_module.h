@@ -1,6 +1,6 @@
 // The interface of a loadable module with backends for devices such as GPUs. The program is not linked against it and
-// works without it: role/device_loader.h loads it when the user asks for GPUs. Module and program must be of the same
-// build.
+// works without it: role/setup/device_loader.h loads it when the user asks for GPUs. Module and program must be of the
+// same build.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/thread.h"
-#include "job/exit_code.h"
+#include "job/process/exit_code.h"
 #include "launch/message.h"
 #include "launch/output.h"
 #include "launch/process_group.h"

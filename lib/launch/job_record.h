@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "job/flags.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::launch {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "job/token.h"
+#include "job/process/token.h"
 
 namespace dtrain::launch {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "job/flags.h"
-#include "job/host_file.h"
+#include "job/flags/flags.h"
+#include "job/process/host_file.h"
 #include "launch/supervisor.h"
 
 namespace dtrain::launch {

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "job/exit_code.h"
+#include "job/process/exit_code.h"
 
 namespace dtrain::launch {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/host_file.h"
+#include "job/process/host_file.h"
 #include "launch/run_all.h"
 
 namespace dtrain::launch {

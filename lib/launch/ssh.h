@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "job/host_file.h"
+#include "job/process/host_file.h"
 
 namespace dtrain::launch {
 

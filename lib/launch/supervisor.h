@@ -2,8 +2,8 @@
 // signals on, and leaves no process behind.
 //
 // Expects from the scheduler's stdout first one line "dtrain scheduler HOST:PORT", with which the other processes are
-// started, and later, once all have joined, repeated lines "live ..." (job/progress.h). Everything else that a process
-// prints is shown with the prefix "[worker 3 host] ".
+// started, and later, once all have joined, repeated lines "live ..." (job/process/progress.h). Everything else that a
+// process prints is shown with the prefix "[worker 3 host] ".
 //
 // A failure before the first "live" line is a failed start, and the other processes are stopped at once. After a later
 // failure they get time to detect it themselves, so that each can report what it lost and rank 0 can save its state.

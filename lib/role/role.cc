@@ -1,9 +1,9 @@
 #include "role/role.h"
 
-#include "role/alone.h"
-#include "role/scheduler.h"
-#include "role/server.h"
-#include "role/worker.h"
+#include "role/scheduler/scheduler.h"
+#include "role/server/server.h"
+#include "role/worker/alone.h"
+#include "role/worker/worker.h"
 
 namespace dtrain::role {
 

@@ -3,12 +3,12 @@
 
 #include "base/error.h"
 #include "base/signals.h"
-#include "job/flags.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::role {
 
 // Trains alone in this process, or runs as a scheduler, server or worker, as flags.launch.role says. Returns the exit
-// code (job/exit_code.h); an Error means that the process failed.
+// code (job/process/exit_code.h); an Error means that the process failed.
 Result<int> run_process(const job::Flags& flags, const Signals& signals);
 
 }  // namespace dtrain::role

@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "base/printable.h"
-#include "job/token.h"
+#include "job/process/token.h"
 #include "rpc/congestion.h"
 #include "rpc/listening_sockets.h"
 

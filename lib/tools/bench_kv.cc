@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "job/store.h"
+#include "job/flags/store.h"
 #include "rpc/baseline.h"
 #include "tools/bench_kv_devices.h"
 #include "tools/bench_kv_peers.h"

@@ -7,7 +7,7 @@
 #include "base/waits.h"
 #include "comm/shared_memory.h"
 #include "kvstore/worker/device_store.h"
-#include "role/stores.h"
+#include "role/worker/stores.h"
 #include "tools/timing.h"
 
 namespace dtrain::tools {

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "graph/graph.h"
 #include "graph/models/models.h"
-#include "job/data_set.h"
+#include "job/resolve/data_set.h"
 #include "kvstore/worker/buckets.h"
 #include "rpc/security.h"
 

@@ -12,10 +12,10 @@
 #include "exec/cpu/executor.h"
 #include "exec/cpu/isa.h"
 #include "graph/models/models.h"
-#include "job/data_set.h"
+#include "job/resolve/data_set.h"
 #include "kvstore/worker/device_store.h"
 #include "optim/initializer.h"
-#include "role/memory_need.h"
+#include "role/setup/memory_need.h"
 
 namespace dtrain::tools {
 

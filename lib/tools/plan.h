@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "data/share.h"
-#include "job/groups.h"
+#include "job/spec/groups.h"
 #include "sync/grouping.h"
 #include "tools/simulate.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/words.h"
-#include "job/groups.h"
-#include "job/value.h"
+#include "job/flags/value.h"
+#include "job/spec/groups.h"
 #include "tools/learning_model.h"
 
 namespace dtrain::tools {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/inject.h"
+#include "job/process/inject.h"
 #include "sync/simulator.h"
 #include "sync/trace.h"
 

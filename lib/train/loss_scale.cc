@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "job/flags.h"
-#include "job/value.h"
+#include "job/flags/flags.h"
+#include "job/flags/value.h"
 
 namespace dtrain::train {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "job/job_spec.h"
+#include "job/spec/job_spec.h"
 
 namespace dtrain::train {
 namespace {

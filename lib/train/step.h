@@ -13,7 +13,7 @@
 #include "data/loader.h"
 #include "exec/device_group.h"
 #include "graph/graph.h"
-#include "job/flags.h"
+#include "job/flags/flags.h"
 #include "kvstore/store.h"
 #include "tensor/pixels.h"
 #include "tensor/shape.h"

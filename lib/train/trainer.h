@@ -14,7 +14,7 @@
 #include "data/loader.h"
 #include "exec/device_group.h"
 #include "graph/graph.h"
-#include "job/flags.h"
+#include "job/flags/flags.h"
 #include "kvstore/coordinator.h"
 #include "kvstore/store.h"
 #include "optim/initializer.h"

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "cluster/lenet_run.h"
 #include "cluster/loopback_job.h"
-#include "job/job_spec.h"
+#include "job/spec/job_spec.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "job/progress.h"
+#include "job/process/progress.h"
 #include "tensor/ndarray_file.h"
 
 namespace dtrain::test {

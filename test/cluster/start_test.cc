@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
-#include "job/job_spec.h"
+#include "job/spec/job_spec.h"
 
 using namespace dtrain;
 using namespace dtrain::test;

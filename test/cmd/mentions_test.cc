@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/file.h"
-#include "job/rows.h"
+#include "job/flags/rows.h"
 #include "support/process.h"
 
 namespace dtrain {

@@ -14,7 +14,7 @@
 #include "cuda/nccl_collective.h"
 #include "cuda/runtime/memory.h"
 #include "cuda/runtime/nccl_error.h"
-#include "role/device_loader.h"
+#include "role/setup/device_loader.h"
 
 namespace dtrain::gpu {
 

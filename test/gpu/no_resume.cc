@@ -1,7 +1,7 @@
 // gpu-check trains only from new weights. It is linked without the flags of jobs, which a trainer compares when it
 // resumes from a checkpoint.
 #include "base/error.h"
-#include "job/job_spec.h"
+#include "job/spec/job_spec.h"
 
 namespace dtrain::job {
 

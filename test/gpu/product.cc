@@ -10,7 +10,7 @@
 #include "kvstore/worker/device_store.h"
 #include "modes.h"
 #include "pictures.h"
-#include "role/device_loader.h"
+#include "role/setup/device_loader.h"
 #include "steps.h"
 #include "train/local_coordinator.h"
 #include "train/trainer.h"

@@ -1,10 +1,10 @@
-#include "job/augmentation.h"
+#include "job/resolve/augmentation.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
-#include "job/job_spec.h"
 #include "job/parse.h"
+#include "job/spec/job_spec.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

@@ -1,4 +1,4 @@
-#include "job/command_line.h"
+#include "job/flags/command_line.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,13 +1,13 @@
-#include "job/flags.h"
+#include "job/flags/flags.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <regex>
 
 #include "base/file.h"
-#include "job/job_spec.h"
+#include "job/flags/rows.h"
 #include "job/parse.h"
-#include "job/rows.h"
+#include "job/spec/job_spec.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

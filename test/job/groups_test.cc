@@ -1,4 +1,4 @@
-#include "job/groups.h"
+#include "job/spec/groups.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "job/host_file.h"
+#include "job/process/host_file.h"
 
 #include <catch2/catch.hpp>
 

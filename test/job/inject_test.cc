@@ -1,4 +1,4 @@
-#include "job/inject.h"
+#include "job/process/inject.h"
 
 #include <catch2/catch.hpp>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "job/flags.h"
+#include "job/flags/flags.h"
 
 namespace dtrain::job {
 

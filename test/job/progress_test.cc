@@ -1,4 +1,4 @@
-#include "job/progress.h"
+#include "job/process/progress.h"
 
 #include <catch2/catch.hpp>
 

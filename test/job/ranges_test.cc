@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "job/job_spec.h"
+#include "job/flags/rows.h"
 #include "job/parse.h"
-#include "job/rows.h"
+#include "job/spec/job_spec.h"
 
 namespace dtrain::job {
 

@@ -1,9 +1,9 @@
-#include "job/resolve.h"
+#include "job/resolve/resolve.h"
 
 #include <catch2/catch.hpp>
 
+#include "job/flags/presets.h"
 #include "job/parse.h"
-#include "job/presets.h"
 
 namespace dtrain::job {
 

@@ -1,13 +1,13 @@
-#include "job/resume.h"
+#include "job/spec/resume.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 
 #include "base/file.h"
-#include "job/data_set.h"
+#include "job/flags/rows.h"
 #include "job/parse.h"
-#include "job/rows.h"
+#include "job/resolve/data_set.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 

@@ -1,9 +1,9 @@
-#include "job/scheme.h"
+#include "job/resolve/scheme.h"
 
 #include <catch2/catch.hpp>
 
+#include "job/flags/value.h"
 #include "job/parse.h"
-#include "job/value.h"
 
 namespace dtrain::job {
 

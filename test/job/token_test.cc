@@ -1,12 +1,12 @@
-#include "job/token.h"
+#include "job/process/token.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/file.h"
-#include "job/build_id.h"
-#include "job/data_set.h"
-#include "job/exit_code.h"
 #include "job/parse.h"
+#include "job/process/build_id.h"
+#include "job/process/exit_code.h"
+#include "job/resolve/data_set.h"
 #include "support/temp_dir.h"
 
 namespace dtrain::job {

@@ -1,4 +1,4 @@
-#include "job/toml_file.h"
+#include "job/flags/toml_file.h"
 
 #include <catch2/catch.hpp>
 

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "job/build_id.h"
+#include "job/process/build_id.h"
 #include "launch/supervised.h"
 
 using namespace dtrain;

@@ -1,4 +1,4 @@
-#include "role/addresses.h"
+#include "role/process/addresses.h"
 
 #include <catch2/catch.hpp>
 

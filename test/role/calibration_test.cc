@@ -1,9 +1,9 @@
-#include "role/calibration.h"
+#include "role/worker/calibration.h"
 
 #include <catch2/catch.hpp>
 
-#include "job/store.h"
-#include "role/setup.h"
+#include "job/flags/store.h"
+#include "role/setup/setup.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "base/file.h"
-#include "role/device_loader.h"
+#include "role/setup/device_loader.h"
 #include "support/must.h"
 
 using namespace dtrain;

@@ -1,4 +1,4 @@
-#include "role/indexing.h"
+#include "role/worker/indexing.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 #include "data/make_images.h"
 #include "data/open.h"
-#include "role/meeting.h"
+#include "role/worker/meeting.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "train/members.h"

@@ -1,4 +1,4 @@
-#include "role/memory_need.h"
+#include "role/setup/memory_need.h"
 
 #include <catch2/catch.hpp>
 

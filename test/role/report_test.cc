@@ -1,4 +1,4 @@
-#include "role/report.h"
+#include "role/process/report.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,10 @@
-#include "role/resume.h"
+#include "role/process/resume.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/file.h"
-#include "job/data_set.h"
+#include "job/resolve/data_set.h"
 #include "role/runs.h"
 #include "support/must.h"
 

@@ -1,4 +1,4 @@
-#include "role/run_dir.h"
+#include "role/process/run_dir.h"
 
 #include <unistd.h>
 

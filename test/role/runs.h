@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "data/open.h"
-#include "job/data_set.h"
-#include "job/flags.h"
-#include "job/job_spec.h"
+#include "job/flags/flags.h"
+#include "job/resolve/data_set.h"
+#include "job/spec/job_spec.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tensor/ndarray_file.h"

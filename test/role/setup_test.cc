@@ -1,4 +1,4 @@
-#include "role/setup.h"
+#include "role/setup/setup.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include "data/image_dataset.h"
 #include "data/make_images.h"
 #include "data/synthetic.h"
-#include "role/stores.h"
-#include "role/training.h"
+#include "role/worker/stores.h"
+#include "role/worker/training.h"
 #include "support/temp_dir.h"
 
 using namespace dtrain;

@@ -1,0 +1,83 @@
+#include "job/flags/environment.h"
+
+#include "job/flags/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// Variables whose value is not that of the flag: the flag, and the value if there is one.
+std::vector<std::pair<std::string, Setting>> derived(const Environment& environment) {
+  std::vector<std::pair<std::string, Setting>> settings;
+  const auto host = environment("DMLC_PS_ROOT_URI"), port = environment("DMLC_PS_ROOT_PORT");
+  if (host && port) settings.push_back({"scheduler", {0, "DMLC_PS_ROOT_URI:DMLC_PS_ROOT_PORT", *host + ":" + *port}});
+  if (const auto kubernetes = environment("DMLC_USE_KUBERNETES"); kubernetes && *kubernetes != "0") {
+    settings.push_back({"bind", {0, "DMLC_USE_KUBERNETES", "0.0.0.0"}});
+  }
+  if (const auto update = environment("MXNET_UPDATE_ON_KVSTORE"); update && *update == "0") {
+    settings.push_back({"update-on", {0, "MXNET_UPDATE_ON_KVSTORE", "worker"}});
+  }
+  if (const auto percent = environment("PS_DROP_MSG"); percent && !percent->empty() && *percent != "0") {
+    settings.push_back({"inject", {0, "PS_DROP_MSG", "drop=" + *percent + "%"}});
+  }
+  return settings;
+}
+
+Result<std::optional<int64_t>> number(const Environment& environment, const char* name) {
+  const std::optional<std::string> text = environment(name);
+  if (!text || text->empty()) return std::nullopt;
+  int64_t value = 0;
+  const Result<> parsed =
+      parse_value(*text, value).and_then([&] { return check_range(*text, *range_of(value), 0, 2 * kProcessesMax); });
+  if (!parsed) return fail(Code::kUsage, "{}: {}", name, parsed.error().message);
+  return value;
+}
+
+}  // namespace
+
+std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment) {
+  std::vector<Setting> settings;
+  for (size_t i = 0; i < table.rows().size(); i++) {
+    const std::string& name = table.rows()[i].environment;
+    const std::optional<std::string> value = name.empty() ? std::nullopt : environment(name);
+    if (value && !value->empty()) settings.push_back({i, name, *value});
+  }
+  for (auto& [flag, setting] : derived(environment)) {
+    const Result<size_t> row = table.find("--" + flag);
+    DT_CHECK(row, "no flag '{}'", flag);
+    setting.row = *row;
+    settings.push_back(setting);
+  }
+  return settings;
+}
+
+Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers) {
+  if (role != Role::kWorker && role != Role::kServer) return std::nullopt;
+  DT_TRY(const std::optional<int64_t> own,
+         number(environment, role == Role::kWorker ? "DMLC_WORKER_ID" : "DMLC_SERVER_ID"));
+  if (own) return own;
+  // Other trackers count tasks in ways of their own: their ranks are given out in order of arrival.
+  if (environment("DMLC_JOB_CLUSTER").value_or("") != "local") return std::nullopt;
+  DT_TRY(std::optional<int64_t> task, number(environment, "DMLC_TASK_ID"));
+  if (task && role == Role::kServer) *task -= num_workers;
+  return task && *task >= 0 ? task : std::nullopt;
+}
+
+Result<int64_t> environment_host_roles(const Environment& environment) {
+  DT_TRY(const std::optional<int64_t> roles, number(environment, "DTRAIN_HOST_ROLES"));
+  return std::max<int64_t>(0, roles.value_or(0));
+}
+
+std::vector<std::string> environment_notes(const Environment& environment) {
+  std::vector<std::string> notes;
+  for (const char* name : {"DMLC_PS_VAN_TYPE", "DMLC_PS_WATER_MARK", "DMLC_LOCAL", "MXNET_KVSTORE_SLICE_THRESHOLD",
+                           "DLBS_MXNET_SYNTHETIC_DATA_CONTEXT"}) {
+    const std::string value = environment(name).value_or("");
+    if (value.empty() || value == "0") continue;
+    notes.push_back(
+        fmt::format("{}={} is set in the environment and not followed in this version of dtrain", name, value));
+  }
+  return notes;
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,28 @@
+// Environment variables of ps-lite, its trackers and MXNet. They are fallbacks for flags, so that existing launch
+// scripts work. A variable that corresponds to exactly one flag is named in that flag's row (FlagRow::environment); the
+// others are handled here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/flag_table.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+// The flags that the environment sets.
+std::vector<Setting> environment_settings(const FlagTable<Flags>& table, const Environment& environment);
+
+// The rank that a tracker has given to this worker or server: DMLC_WORKER_ID or DMLC_SERVER_ID. The local tracker sets
+// DMLC_TASK_ID instead, which numbers the workers first and then the servers. Nullopt if no rank is given.
+Result<std::optional<int64_t>> environment_rank(const Environment& environment, Role role, int64_t num_workers);
+
+// DTRAIN_HOST_ROLES: the number of servers and workers that share this host, set by a launcher. 0 if it is not set.
+Result<int64_t> environment_host_roles(const Environment& environment);
+
+// One line for each variable that is set but has no effect in this version of dtrain.
+std::vector<std::string> environment_notes(const Environment& environment);
+
+}  // namespace dtrain::job

@@ -1,0 +1,117 @@
+#include "job/flags/flag_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/nearest.h"
+#include "base/printable.h"
+
+namespace dtrain::job {
+
+namespace {
+
+constexpr size_t kHelpColumn = 26;
+constexpr size_t kHelpWidth = 80;
+
+bool matches(std::string_view pattern, std::string_view spelling) {
+  if (pattern.ends_with('*')) return spelling.starts_with(pattern.substr(0, pattern.size() - 1));
+  return spelling == pattern;
+}
+
+// As a person writes it: 1048576, 0.1, 1e12.
+std::string number_text(double number) {
+  double digits = number;
+  int zeros = 0;
+  for (; digits >= 10 && std::fmod(digits, 10) == 0; zeros++) digits /= 10;
+  return zeros < 6 ? fmt::format("{}", number) : fmt::format("{}e{}", digits, zeros);
+}
+
+}  // namespace
+
+bool RefusedFlag::accepts(std::string_view value) const {
+  double number = 0, other = 0;
+  const bool is_number = !value.empty() && parse_value(value, number).has_value();
+  return std::any_of(accepted.begin(), accepted.end(), [&](const std::string& text) {
+    return text == value || (is_number && !text.empty() && parse_value(text, other) && number == other);
+  });
+}
+
+const RefusedFlag* find_refused(std::string_view spelling, const std::vector<RefusedFlag>& refused) {
+  for (const RefusedFlag& flag : refused) {
+    for (const std::string& pattern : flag.spellings) {
+      if (matches(pattern, spelling)) return &flag;
+    }
+  }
+  return nullptr;
+}
+
+Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value) {
+  if (!value || flag.accepted.empty()) return {flag.code, fmt::format("{}: {}", spelling, flag.message), {}};
+  return {flag.code,
+          fmt::format("{}: '{}' {}; there is only '{}'", spelling, printable(*value), flag.message,
+                      fmt::join(flag.accepted, "', '")),
+          {}};
+}
+
+Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings) {
+  const std::optional<std::string> near = nearest(spelling, spellings);
+  const std::string guess = near ? fmt::format(", did you mean '{}'?", *near) : "; --help lists all flags";
+  return Error{Code::kUsage, fmt::format("unknown flag '{}'{}", printable(spelling), guess), {}};
+}
+
+std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
+                              const std::string& default_text) {
+  if (!min || !max) return default_text;
+  return fmt::format("{} to {}{}; default {}", number_text(*min), number_text(*max), unit, default_text);
+}
+
+std::string help_lines(const std::string& names, const std::string& help) {
+  std::string text = "  " + names;
+  size_t column = text.size();
+  if (column + 2 > kHelpColumn) {
+    text += "\n";
+    column = 0;
+  }
+  text += std::string(kHelpColumn - column, ' ');
+  column = kHelpColumn;
+  for (size_t begin = 0; begin < help.size();) {
+    const size_t end = std::min(help.find(' ', begin), help.size());
+    if (column > kHelpColumn && column + 1 + (end - begin) > kHelpWidth) {
+      text += "\n" + std::string(kHelpColumn, ' ');
+      column = kHelpColumn;
+    }
+    if (column > kHelpColumn) {
+      text += " ";
+      column++;
+    }
+    text += help.substr(begin, end - begin);
+    column += end - begin;
+    begin = end + 1;
+  }
+  return text + "\n";
+}
+
+Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
+                      const std::vector<std::string>& later) {
+  if (std::find(later.begin(), later.end(), text) != later.end()) {
+    return fail(Code::kUsage, "'{}' is not in this version of dtrain; there are: {}", printable(text),
+                fmt::join(choices, ", "));
+  }
+  if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    return unknown_choice(text, choices);
+  }
+  return {};
+}
+
+Result<> check_range(std::string_view text, const NumberRange& numbers, std::optional<double> min,
+                     std::optional<double> max) {
+  if (min && numbers.min < *min) {
+    return fail(Code::kUsage, "{} is less than {}{}", printable(text), number_text(*min), numbers.unit);
+  }
+  if (max && numbers.max > *max) {
+    return fail(Code::kUsage, "{} is more than {}{}", printable(text), number_text(*max), numbers.unit);
+  }
+  return {};
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,253 @@
+// A table of flags, with one row per flag. Command lines, TOML files, --help and the text forms all use it, so nothing
+// about a flag is stated twice. Options is the struct whose members the flags set. Training has one table (rows.h);
+// each tool has its own small one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/command_line.h"
+#include "job/flags/value.h"
+
+namespace dtrain::job {
+
+enum class Scope { kProcess, kJob };  // kJob: the flag is part of the JobSpec
+
+// Another name of a flag. `rewrite`, if set, converts the value given with this name into the flag's own form.
+struct Alias {
+  Alias(const char* spelling) : spelling(spelling) {}  // NOLINT(google-explicit-constructor): rows list plain names
+  Alias(const char* spelling, std::function<std::string(std::string_view)> rewrite, bool boolean = false)
+      : spelling(spelling), boolean(boolean), rewrite(std::move(rewrite)) {}
+  std::string spelling;  // with its dashes
+  bool boolean = false;
+  std::function<std::string(std::string_view)> rewrite;
+};
+
+inline std::vector<Alias> no_aliases() {
+  return {};
+}
+
+// Sets and gets one member of Options as text. Made by DT_FIELD.
+template <class Options>
+struct Binding {
+  std::function<Result<>(Options&, std::string_view)> set;
+  std::function<std::string(const Options&)> get;
+  std::function<std::optional<NumberRange>(const Options&)> numbers = {};
+  bool boolean = false;
+  bool numeric = false;  // the values are numbers; the row must give their range
+};
+
+// `word` is the text of the member's empty value (nullopt, 0, an empty list or text), for example "none".
+template <class Options, class Member>
+Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
+  Binding<Options> binding;
+  binding.boolean = std::is_same_v<Member, bool>;
+  binding.numeric = IsNumeric<Member>::value;
+  binding.set = [access, word](Options& options, std::string_view text) -> Result<> {
+    if (word.empty() || text != word) return parse_value(text, access(options));
+    access(options) = Member{};
+    return {};
+  };
+  // const_cast: `access` only selects a member; nothing is written through it here.
+  binding.get = [access, word](const Options& options) {
+    const Member& member = access(const_cast<Options&>(options));
+    return !word.empty() && member == Member{} ? word : format_value(member);
+  };
+  binding.numbers = [access](const Options& options) { return range_of(access(const_cast<Options&>(options))); };
+  return binding;
+}
+
+#define DT_FIELD(Options, member, ...)                                     \
+  ::dtrain::job::bind<Options, decltype(std::declval<Options&>().member)>( \
+      [](Options& options) -> decltype(auto) { return (options.member); } __VA_OPT__(, ) __VA_ARGS__)
+
+template <class Options>
+struct FlagRow {
+  std::string name;                           // without dashes
+  std::vector<Alias> aliases = no_aliases();  // "= {}" crashes g++ 12.2
+  std::string value = {};                     // the value's placeholder in --help: "N", "FILE"; none for booleans
+  std::string help = {};
+  Binding<Options> bind = {};
+  std::string default_text = {};             // the default in --help; empty: the value in Options{}
+  std::vector<std::string> choices = {};     // if not empty: the only valid texts
+  std::vector<std::string> later = {};       // texts that will be valid in a later version
+  std::optional<double> min = {}, max = {};  // range of each number (of a time in seconds); required if numeric
+  bool repeats = false;                      // may be given several times; all values count
+  Scope scope = Scope::kProcess;
+  std::string environment = {};  // the environment variable that is the fallback
+  std::string section = {};      // the heading in --help
+
+  [[nodiscard]] std::string spelling() const { return (name.size() == 1 ? "-" : "--") + name; }
+};
+
+// A flag of the programs that dtrain replaces, or of a later version, that is refused with a message of its own. The
+// spelling "--kube-*" matches all flags with that prefix.
+struct RefusedFlag {
+  std::vector<std::string> spellings;
+  std::string message;  // after "--flag: "
+  Code code = Code::kUsage;
+  // Values with which the flag has no effect. With one of them it is accepted and ignored, because command lines made
+  // for another program contain such flags. Numbers are compared by value: "0.0" matches "0".
+  std::vector<std::string> accepted = {};
+  bool boolean = false;  // the value may be omitted and is then 1
+
+  [[nodiscard]] bool accepts(std::string_view value) const;
+};
+
+// One value that was given to a flag.
+struct Setting {
+  size_t row;
+  std::string spelling;
+  std::string value;
+  int64_t line = 0;  // in the file that it comes from; 0: not from a file
+};
+
+// The flag in `refused` that `spelling` matches; null if there is none.
+const RefusedFlag* find_refused(std::string_view spelling, const std::vector<RefusedFlag>& refused);
+// "--gc-type: '2bit' is not in this version of dtrain; there is only 'none'". Without a value, the message is about the
+// flag itself.
+Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value = {});
+// "unknown flag '--num-epoc', did you mean '--num-epochs'?"
+Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
+// "1 to 1048576; default 128", for --help; only the default if there are no limits.
+std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
+                              const std::string& default_text);
+// The lines of --help for one flag.
+std::string help_lines(const std::string& names, const std::string& help);
+// Code::kUsage if `text` is one of `later`, or if `choices` is not empty and lacks it.
+Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
+                      const std::vector<std::string>& later);
+// Code::kUsage: "4294967296 is more than 1048576".
+Result<> check_range(std::string_view text, const NumberRange& numbers, std::optional<double> min,
+                     std::optional<double> max);
+
+template <class Options>
+class FlagTable {
+ public:
+  FlagTable(std::vector<FlagRow<Options>> rows, std::vector<RefusedFlag> refused = {})
+      : rows_(std::move(rows)), refused_(std::move(refused)) {
+    for (const FlagRow<Options>& row : rows_) {
+      DT_CHECK(!row.bind.numeric || (row.min && row.max), "--{}: its numbers have no range", row.name);
+      DT_CHECK(row.later.empty() || !row.choices.empty(), "--{}: only the values of later versions are listed",
+               row.name);
+    }
+  }
+
+  [[nodiscard]] const std::vector<FlagRow<Options>>& rows() const { return rows_; }
+
+  // The spellings for read_command_line: flag i is row i. After the rows come the refused flags that are accepted with
+  // some value.
+  [[nodiscard]] std::vector<Spellings> spellings() const {
+    std::vector<Spellings> all;
+    for (const FlagRow<Options>& row : rows_) {
+      Spellings& own = all.emplace_back();
+      own.push_back({row.spelling(), row.bind.boolean});
+      for (const Alias& alias : row.aliases) own.push_back({alias.spelling, row.bind.boolean || alias.boolean});
+    }
+    for (const RefusedFlag& flag : refused_) {
+      if (flag.accepted.empty()) continue;
+      Spellings& own = all.emplace_back();
+      for (const std::string& spelling : flag.spellings) own.push_back({spelling, flag.boolean});
+    }
+    return all;
+  }
+
+  // The index of the row with this spelling (with dashes). An error says why there is none: refused, or unknown.
+  [[nodiscard]] Result<size_t> find(const std::string& spelling) const {
+    std::vector<std::string> known;
+    for (size_t i = 0; i < rows_.size(); i++) {
+      known.push_back(rows_[i].spelling());
+      for (const Alias& alias : rows_[i].aliases) known.push_back(alias.spelling);
+      if (std::find(known.end() - 1 - static_cast<int64_t>(rows_[i].aliases.size()), known.end(), spelling) !=
+          known.end())
+        return i;
+    }
+    if (const RefusedFlag* refused = find_refused(spelling, refused_)) {
+      return tl::unexpected(refusal(spelling, *refused));
+    }
+    return tl::unexpected(unknown_flag(spelling, known));
+  }
+
+  // The setting that gives `value` to the flag; nullopt if the flag is accepted and ignored (RefusedFlag::accepted).
+  [[nodiscard]] Result<std::optional<Setting>> setting(const std::string& spelling, std::string value) const {
+    const RefusedFlag* refused = find_refused(spelling, refused_);
+    if (refused != nullptr && refused->accepts(value)) return std::nullopt;
+    if (refused != nullptr) return tl::unexpected(refusal(spelling, *refused, value));
+    DT_TRY(const size_t row, find(spelling));
+    return Setting{row, spelling, std::move(value), 0};
+  }
+
+  // Reads arguments. Appends to `positionals` those that are neither flags nor values of flags.
+  Result<std::vector<Setting>> read(const std::vector<std::string>& arguments,
+                                    std::vector<std::string>& positionals) const {
+    DT_TRY(CommandLine line, read_command_line(spellings(), arguments));
+    for (std::string& extra : line.extras) {
+      if (extra.size() < 2 || extra[0] != '-') {
+        positionals.push_back(std::move(extra));
+        continue;
+      }
+      return tl::unexpected(std::move(find(extra.substr(0, extra.find('='))).error()));
+    }
+    std::vector<Setting> settings;
+    for (GivenFlag& given : line.given) {
+      DT_TRY(std::optional<Setting> one, setting(given.spelling, std::move(given.value)));
+      if (one) settings.push_back(*std::move(one));
+    }
+    return settings;
+  }
+
+  // Sets one flag. An error names the flag.
+  Result<> apply(const Setting& setting, Options& options) const {
+    const FlagRow<Options>& row = rows_[setting.row];
+    std::string value = setting.value;
+    for (const Alias& alias : row.aliases) {
+      if (alias.spelling == setting.spelling && alias.rewrite) value = alias.rewrite(value);
+    }
+    Result<> result = set(row, value, options);
+    if (!result) result.error().message = setting.spelling + ": " + result.error().message;
+    return result;
+  }
+
+  // Sets a flag to the value that `text` denotes. Fails if it is not a choice of the flag or not in its range; the
+  // error does not name the flag.
+  static Result<> set(const FlagRow<Options>& row, std::string_view text, Options& options) {
+    DT_TRY_VOID(check_choice(text, row.choices, row.later));
+    DT_TRY_VOID(row.bind.set(options, text));
+    const std::optional<NumberRange> numbers = row.bind.numbers ? row.bind.numbers(options) : std::nullopt;
+    return numbers ? check_range(text, *numbers, row.min, row.max) : Result<>{};
+  }
+
+  [[nodiscard]] std::string help() const {
+    const Options defaults{};
+    std::string text, section;
+    for (const FlagRow<Options>& row : rows_) {
+      if (row.section != section) text += "\n" + row.section + "\n";
+      section = row.section;
+      std::string names = row.spelling();
+      for (const Alias& alias : row.aliases) names += ", " + alias.spelling;
+      if (!row.value.empty()) names += " " + row.value;
+      const std::string shown = row.default_text.empty() ? row.bind.get(defaults) : row.default_text;
+      text += help_lines(names, fmt::format("{} [{}]", row.help, in_brackets(row, shown)));
+    }
+    return text;
+  }
+
+ private:
+  // The range and the default; only the default if the row has no numbers or lists its choices.
+  static std::string in_brackets(const FlagRow<Options>& row, const std::string& shown) {
+    if (!row.bind.numeric || !row.choices.empty()) return shown;
+    const std::optional<NumberRange> numbers = row.bind.numbers(Options{});
+    return range_and_default(row.min, row.max, numbers ? numbers->unit : "", shown);
+  }
+
+  std::vector<FlagRow<Options>> rows_;
+  std::vector<RefusedFlag> refused_;
+};
+
+}  // namespace dtrain::job

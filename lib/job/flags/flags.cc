@@ -1,0 +1,235 @@
+#include "job/flags/flags.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/file.h"
+#include "base/nearest.h"
+#include "job/flags/environment.h"
+#include "job/flags/presets.h"
+#include "job/flags/rows.h"
+#include "job/flags/toml_file.h"
+#include "job/resolve/resolve.h"
+#include "job/spec/job_spec.h"
+#include "job/spec/resume.h"
+
+namespace dtrain::job {
+
+namespace {
+
+Result<std::vector<Setting>> toml_settings(std::string_view text, const std::string& name) {
+  DT_TRY(const std::vector<TomlSetting> entries, parse_toml(text, name));
+  std::vector<Setting> settings;
+  for (const TomlSetting& entry : entries) {
+    const std::string spelling = (entry.key.size() == 1 ? "-" : "--") + entry.key;
+    const std::string place = fmt::format("{}:{}", name, entry.line);
+    DT_TRY(std::optional<Setting> setting, training_flags().setting(spelling, entry.value), "reading {}", place);
+    if (!setting) continue;
+    setting->line = entry.line;
+    if (entry.key == "config") return fail(Code::kUsage, "{}: a file of flags cannot name another one", place);
+    if (!training_flags().rows()[setting->row].repeats) {
+      settings.push_back(*setting);
+      continue;
+    }
+    for (const std::string& element : entry.elements) settings.push_back({setting->row, spelling, element, entry.line});
+  }
+  return settings;
+}
+
+Result<std::vector<Setting>> preset_settings(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) return toml_settings(preset.toml, fmt::format("preset {}", name));
+    names.emplace_back(preset.name);
+  }
+  return fail(Code::kUsage, "--preset: {}", unknown_choice(name, names).value().message);
+}
+
+// The value that the last of `settings` gives to the flag; empty if none does.
+std::string last_value(const std::vector<Setting>& settings, std::string_view flag) {
+  std::string value;
+  for (const Setting& setting : settings) {
+    if (training_flags().rows()[setting.row].name == flag) value = setting.value;
+  }
+  return value == "none" ? "" : value;
+}
+
+bool gives(const std::vector<Setting>& settings, std::string_view flag) {
+  return std::any_of(settings.begin(), settings.end(),
+                     [&](const Setting& setting) { return training_flags().rows()[setting.row].name == flag; });
+}
+
+struct Layer {
+  Source source;
+  std::string where;  // for messages; empty: the command line
+  std::vector<Setting> settings;
+};
+
+// All layers, from the weakest to the strongest.
+Result<std::vector<Layer>> layers_of(std::vector<Setting> command_line, const Environment& environment) {
+  Layer config{Source::kConfig, last_value(command_line, "config"), {}};
+  if (!config.where.empty()) {
+    DT_TRY(const std::string text, read_file(config.where), "reading --config");
+    DT_TRY(config.settings, toml_settings(text, config.where));
+  }
+  std::string name = last_value(command_line, "preset");
+  if (name.empty()) name = last_value(config.settings, "preset");
+  Layer preset{Source::kPreset, "preset " + name, {}};
+  if (!name.empty()) {
+    DT_TRY(preset.settings, preset_settings(name));
+  }
+  return std::vector<Layer>{
+      {Source::kEnvironment, "the environment", environment_settings(training_flags(), environment)},
+      std::move(preset),
+      std::move(config),
+      {Source::kCommandLine, "", std::move(command_line)}};
+}
+
+Result<> apply_layer(const Layer& layer, Flags& flags) {
+  for (const Setting& setting : layer.settings) {
+    Result<> applied = training_flags().apply(setting, flags);
+    if (!applied && !layer.where.empty()) {
+      const std::string line = setting.line > 0 ? fmt::format(":{}", setting.line) : "";
+      applied.error().context.push_back("reading " + layer.where + line);
+    }
+    DT_TRY_VOID(std::move(applied));
+    flags.sources[training_flags().rows()[setting.row].name] = layer.source;
+  }
+  return {};
+}
+
+// --resume DIR: the run's flags lie under those of the `stronger` layers.
+Result<> take_resumed_run(std::span<const Layer> stronger, const std::string& directory, Flags& flags) {
+  std::vector<std::string> given;
+  for (const Layer& layer : stronger) {
+    for (const Setting& setting : layer.settings) given.push_back(training_flags().rows()[setting.row].name);
+  }
+  const bool has_role =
+      flags.launch.role != Role::kNone || std::find(given.begin(), given.end(), "role") != given.end();
+  DT_TRY(const JobSpec run, read_resumed(directory));
+  return take_resumed(run, !has_role, given, flags);
+}
+
+// Applies the layers, the weakest first, and under the first one that has --resume the run that the last one names.
+Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
+  size_t first = layers.size();
+  std::string directory;
+  for (size_t i = layers.size(); i-- > 0;) {
+    if (!gives(layers[i].settings, "resume")) continue;
+    if (first == layers.size()) directory = last_value(layers[i].settings, "resume");
+    first = i;
+  }
+  for (size_t i = 0; i < layers.size(); i++) {
+    const bool resumes = i == first && !directory.empty() && directory != "auto";
+    if (resumes) DT_TRY_VOID(take_resumed_run(layers.subspan(i), directory, flags));
+    DT_TRY_VOID(apply_layer(layers[i], flags));
+  }
+  return {};
+}
+
+Error no_positionals(const std::string& first) {
+  return {Code::kUsage,
+          fmt::format("'{}' is neither a flag nor a sub-command: dtrain runs no other program. The table \"Coming from "
+                      "MXNet\" in README.md has the dtrain command for each script",
+                      first),
+          {}};
+}
+
+// The user's folder for what can be found out again.
+std::string cache_dir(const Environment& environment) {
+  if (const std::string named = environment("XDG_CACHE_HOME").value_or(""); !named.empty()) return named + "/dtrain";
+  const std::string home = environment("HOME").value_or("");
+  return home.empty() ? "" : home + "/.cache/dtrain";
+}
+
+}  // namespace
+
+Source Flags::source(std::string_view name) const {
+  const auto found = sources.find(name);
+  return found == sources.end() ? Source::kDefault : found->second;
+}
+
+Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment) {
+  Parsed parsed;
+  parsed.help = asks_for_help(arguments);
+  parsed.version = std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
+  if (parsed.help || parsed.version) return parsed;
+  Flags& flags = parsed.flags;
+  std::vector<std::string> positionals;
+  DT_TRY(std::vector<Setting> command_line, training_flags().read(arguments, positionals));
+  if (!positionals.empty()) return tl::unexpected(no_positionals(positionals.front()));
+  DT_TRY(const std::vector<Layer> layers, layers_of(std::move(command_line), environment));
+  DT_TRY_VOID(apply_layers(layers, flags));
+  flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
+  flags.launch.terminal = environment("TERM").value_or("");
+  // A launcher that has read a configuration's file gives its processes the token, and other hosts lack the file.
+  if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
+  DT_TRY(flags.launch.host_roles, environment_host_roles(environment));
+  flags.launch.cache_dir = cache_dir(environment);
+  if (!flags.given("rank")) {
+    DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
+  }
+  DT_TRY_VOID(resolve(flags));
+  parsed.notes = environment_notes(environment);
+  if (parsed.flags.device.count() >= 4 && parsed.flags.job.scheme.kv_store == "local") {
+    parsed.notes.push_back(
+        fmt::format("--kv-store local updates on the first of {} devices; device shares the work out",
+                    parsed.flags.device.count()));
+  }
+  return parsed;
+}
+
+std::string help_text() {
+  return "A flag of the command line wins over the run that --resume DIR names, that over\n"
+         "--config (unless --resume stands there too), that over --preset, that over the\n"
+         "environment, that over the default. In [brackets]: the range of a number, and\n"
+         "the default. Flags without a value take 0 or 1, and are 1 when bare. Times take\n"
+         "ms, s, m, h; sizes K, M, G. --version prints the version.\n" +
+         training_flags().help();
+}
+
+std::string describe(const Flags& flags) {
+  const Flags defaults;
+  std::string text;
+  for (const Row& row : training_flags().rows()) {
+    const std::string value = row.bind.get(flags);
+    if (value == row.bind.get(defaults)) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", row.name, value);
+  }
+  return text;
+}
+
+std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
+                                       const std::vector<std::string>& names) {
+  const Result<CommandLine> line = read_command_line(training_flags().spellings(), arguments);
+  if (!line) return arguments;  // refused where they are read
+  std::vector<bool> dropped(arguments.size());
+  for (const GivenFlag& given : line->given) {
+    if (given.flag >= training_flags().rows().size()) continue;
+    const bool drop = std::find(names.begin(), names.end(), training_flags().rows()[given.flag].name) != names.end();
+    for (size_t i = 0; i < given.words; i++) dropped[given.first + i] = drop;
+  }
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < arguments.size(); i++) {
+    if (!dropped[i]) kept.push_back(arguments[i]);
+  }
+  return kept;
+}
+
+Store store_of(const JobFlags& flags) {
+  Store store = store_by_name(flags.scheme.kv_store);
+  if (flags.scheme.update_on == UpdateOn::kStore) store.update = Update::kStore;
+  if (flags.scheme.update_on == UpdateOn::kWorker) store.update = Update::kWorker;
+  return store;
+}
+
+std::string default_run_dir(const Flags& flags, std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char time[32];
+  std::strftime(time, sizeof time, "%Y%m%d-%H%M%S", &utc);
+  return fmt::format("runs/{}-{}", flags.job.network.network, time);
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,264 @@
+// The values of all training flags. rows_*.cc holds the table that gives each member here its flag: name, default,
+// range and help text. The command line, --help, TOML files, environment variables and the JobSpec's text all use that
+// table.
+//
+// parse_flags resolves its result as far as flags alone allow: the store, the number of servers, the schedule and the
+// like hold what the job will use. Values that depend on the data set (augment.data_type, network.num_classes, ...)
+// stay unset until apply_data_set (data_set.h) fills them in.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/store.h"
+#include "job/process/inject.h"
+#include "job/process/process_name.h"
+
+namespace dtrain::job {
+
+enum class UpdateOn { kAuto, kStore, kWorker };
+enum class Placement { kHash, kBalanced };
+enum class OnNan { kFail, kSkip };
+enum class HostOrder { kSpread, kPack };
+enum class Ungrouped { kError, kOwn };   // a worker in no group is an error, or forms a group of its own
+enum class LogFormat { kNew, kLegacy };  // the format of MXNet 1.4 and later; the format of MXNet 0.7 to 1.3
+
+// The weight of a GSP update with staleness Y, in the order of the rules: 1/Y, 1, Y^-parameter, max(1/Y, parameter).
+struct GspWeight {
+  enum class Rule { kInverse, kNone, kPower, kFloor };
+  Rule rule = Rule::kInverse;
+  double parameter = 0;
+  bool operator==(const GspWeight&) const = default;
+};
+
+// Servers and the scheme. Like all members of JobFlags, these are part of the JobSpec and so equal in all processes.
+struct SchemeFlags {
+  std::string kv_store;  // canonical name
+  Placement placement = Placement::kBalanced;
+  int64_t bigarray_bound = 1000000;  // elements
+  UpdateOn update_on = UpdateOn::kAuto;
+  int64_t reduce_threads = 4;
+  bool deterministic = false;
+  int64_t staleness = 0;                      // SSP's bound, in steps
+  std::chrono::milliseconds ssp_warn{30000};  // longer waits for slower workers are logged
+  Ungrouped ungrouped = Ungrouped::kError;
+  GspWeight gsp_weight = {};
+  std::optional<int64_t> group_staleness = {};  // GSP's bound between groups, in rounds; nullopt: no bound
+  int64_t regroup_every = 0;                    // GSP regroups workers of similar speed every so many epochs; 0: never
+  int64_t backup = 0;                           // number of workers that a round of BSP does not wait for
+  bool data_allocator = false;                  // shares come from LaunchFlags::data_sharding_file
+  bool allow_gaps = false;                      // the shares may leave records out
+  int64_t resplit_every = 0;                    // shares rotate between ranks every so many epochs; 0: never
+};
+
+struct NetworkFlags {
+  std::string network = "resnet";
+  int64_t num_layers = 0;            // 0: given by the network's name or family
+  int64_t num_classes = 0;           // 0: that of the data set
+  std::vector<int64_t> image_shape;  // [c, h, w]; empty: that of the data set
+  double bn_momentum = 0.9;
+  int64_t widen_factor = 1;
+  std::string initializer = "default";  // docs/arithmetic.md, "Initializers"
+};
+
+// Data flags that must be equal in all workers.
+struct AugmentFlags {
+  std::string data_type;     // "mnist", "cifar10", "cifar100", "imagenet"; empty: recognized from the files
+  int64_t num_examples = 0;  // 0: all records in the files
+  bool shuffle = true;
+  std::vector<double> rgb_mean;  // per channel; empty: that of the data set
+  std::vector<double> rgb_std;   // per channel; empty: 1
+  std::optional<double> scale;   // nullopt: that of the data set
+  bool random_crop = false, random_mirror = false, mirror = false;
+  int64_t pad_size = 0, fill_value = 127;
+  // Named as MXNet's parameters for the same augmentations.
+  int64_t resize = 0, val_resize = 0;  // 0: off
+  int64_t inter_method = 1;
+  bool random_resized_crop = false;
+  double min_random_area = 1, max_random_area = 1;
+  int64_t min_crop_size = -1, max_crop_size = -1;
+  int64_t max_random_rotate_angle = 0, rotate = 0;  // 0: off
+  std::vector<int64_t> rotate_list;
+  double max_random_shear_ratio = 0;
+  std::optional<double> min_random_aspect_ratio;
+  double max_random_aspect_ratio = 0;
+  double min_random_scale = 1, max_random_scale = 1;
+  double min_img_size = 0, max_img_size = 1e10;
+  int64_t max_random_h = 0, max_random_s = 0, max_random_l = 0;
+  double brightness = 0, contrast = 0, saturation = 0, pca_noise = 0;
+  double max_random_contrast = 0, max_random_illumination = 0;
+  // Bundles of the above. resolve() expands them into the members above.
+  int64_t aug_level = 0;  // 0: off
+  bool imagenet_augmentation = false;
+  bool benchmark = false;   // synthetic data
+  int64_t num_batches = 0;  // synthetic batches per worker and epoch; 0: a default
+};
+
+// Once resolved, lr_factor has a value and at most one of lr_step_epochs and lr_factor_epoch is set. If neither is, the
+// rate is constant and lr_factor is 1.
+struct OptimizerFlags {
+  std::string optimizer = "sgd";
+  double lr = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  double clip_gradient = 0;  // 0: off
+  std::optional<double> lr_factor;
+  std::vector<double> lr_step_epochs;
+  double lr_factor_epoch = 0;  // 0: none
+  OnNan on_nan = OnNan::kFail;
+};
+
+inline constexpr double kLossScaleMax = 1 << 24;
+
+struct JobFlags {
+  int64_t num_workers = 1;
+  int64_t num_servers = 0;  // 0: the store has no servers
+  SchemeFlags scheme;
+  std::string dtype = "float32";
+  std::string loss_scale = "auto";  // resolved: "dynamic", "none" or a number
+  NetworkFlags network;
+  AugmentFlags augment;
+  int64_t batch_size = 128;  // per worker
+  int64_t num_epochs = 100;
+  OptimizerFlags optimizer;
+  std::vector<int64_t> top_k;     // metrics are summed over the workers, so all workers need the same ones
+  std::vector<std::string> loss;  // "ce", "nll"
+  std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
+};
+
+// Flags of the process, like those of the structs below: they may differ between the processes of a job.
+struct LaunchFlags {
+  std::string launcher = "local";  // once resolved, "ssh" if there is a host file and the flag was not given
+  std::string hostfile;            // empty: none
+  HostOrder host_order = HostOrder::kSpread;
+  Role role = Role::kNone;
+  std::string scheduler;  // HOST:PORT; empty: none given
+  std::optional<int64_t> rank;
+  std::string advertise, bind;            // own address and the one to listen on; empty: chosen automatically
+  std::vector<std::string> interfaces;    // the first one that the host has is used; empty: by route
+  int64_t port = 0;                       // 0: any free port
+  int64_t port_first = 0, port_last = 0;  // --port-range; 0: none
+  std::string token_file;
+  std::string token;     // DTRAIN_TOKEN; never printed and never put on a command line
+  std::string terminal;  // TERM: the type of the terminal that stderr may be connected to
+  bool insecure = false;
+  std::string tls_cert, tls_key, tls_ca;
+  bool allow_mixed_builds = false;
+  bool dry_run = false;
+  std::string groups_file = "groups", data_sharding_file = "data_sharding";  // read only by the scheduler
+  std::string trace_events;                                                  // file to write; empty: none
+  std::string config, preset;
+  std::vector<std::string> env, env_server, env_worker;  // "NAME=value" or "NAME", for processes that are started
+  std::string env_file;
+  std::string sync_dst_dir;  // empty: nothing is copied
+  std::vector<std::string> exclude;
+  std::string run_dir;     // empty: default_run_dir
+  bool overwrite = false;  // remove the run that run_dir holds
+  std::string cache_dir;   // caches facts about this machine's devices; empty: no cache
+  int64_t verbose = 0;
+  int64_t threads = 0;     // compute threads of this process; 0: its share of the host's cores
+  int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
+};
+
+struct WireFlags {
+  std::chrono::milliseconds heartbeat_interval{2000}, heartbeat_timeout{10000};
+  std::chrono::milliseconds start_timeout{300000};
+  std::chrono::milliseconds scheduler_grace{30000};
+  std::string on_worker_loss = "fail";
+  Inject inject;
+};
+
+struct DeviceFlags {
+  std::vector<int64_t> gpus;           // GPU numbers; empty: CPU devices are used
+  int64_t cpus = 1;                    // number of CPU devices if there are no GPUs
+  std::vector<double> work_load_list;  // relative load of each device; empty: equal loads
+  bool tf32 = false;
+  [[nodiscard]] int64_t count() const { return gpus.empty() ? cpus : static_cast<int64_t>(gpus.size()); }
+  bool winograd = true;
+  std::string check;  // "reference" or empty
+};
+
+// Data flags that may differ between processes.
+struct DataFlags {
+  std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
+  int64_t data_threads = 0;                                                  // 0: a share of LaunchFlags::threads
+  int64_t prefetch_buffer = 4;
+  std::string mean_img;  // empty: none
+  int64_t max_bad_records = 100;
+};
+
+struct LoopFlags {
+  std::string model_prefix, save_model_prefix;  // empty: <run-dir>/<network>; the same as model_prefix
+  std::optional<int64_t> load_epoch;
+  std::string resume;                       // "auto", a run directory, or empty
+  int64_t save_period = 1;                  // epochs; 0: never
+  std::chrono::milliseconds save_every{0};  // 0: off
+  bool save_optimizer_states = true;
+  int64_t disp_batches = 20;
+  LogFormat log_format = LogFormat::kNew;
+  std::string log_file;    // empty: none
+  double log_time_to = 0;  // log the time at which this accuracy is reached; 0: off
+  bool retrain = false;    // MXNet-G's flags: resolve() turns them into load_epoch and resume
+  std::optional<int64_t> model_load_epoch;
+};
+
+// Where a flag's value comes from, from the weakest source to the strongest.
+enum class Source { kDefault, kEnvironment, kPreset, kConfig, kResumed, kCommandLine };
+
+struct Flags {
+  JobFlags job;
+  LaunchFlags launch;
+  WireFlags wire;
+  DeviceFlags device;
+  DataFlags data;
+  LoopFlags loop;
+  std::map<std::string, Source, std::less<>> sources;  // keyed by name without dashes ("batch-size"); absent: kDefault
+
+  [[nodiscard]] Source source(std::string_view name) const;
+  [[nodiscard]] bool given(std::string_view name) const { return source(name) != Source::kDefault; }
+  // The job has more than one process: this one has a role, or starts the others.
+  [[nodiscard]] bool distributed() const {
+    return launch.role != Role::kNone || job.num_servers > 0 || job.num_workers > 1;
+  }
+};
+
+// Returns the value of an environment variable, or nullopt if it is not set. Only cmd reads the real environment.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+struct Parsed {
+  Flags flags;
+  bool help = false;  // --help was given; with it or --version, no other flag is read
+  bool version = false;
+  std::vector<std::string> notes;  // lines for the user: hints, and variables that this version ignores
+};
+
+// Reads the flags of `dtrain [train]`. `arguments` is the command line without the program's name and the sub-command.
+// It takes precedence over --config, which takes precedence over --preset, the environment and the defaults, in this
+// order. The run that --resume DIR names ranks just below the weakest source that has --resume. Code::kUsage names the
+// nearest known flag, the replacement or the valid values; kDevice: --gpus on a machine that has none.
+Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment);
+
+// Removes the flags with these names (as in the table, without dashes) and their values from a command line.
+std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
+                                       const std::vector<std::string>& names);
+
+// The text of --help: all flags with their defaults, grouped by section.
+std::string help_text();
+
+// The flags that differ from their defaults, as "name=value, name=value", for the log line "start with arguments ...".
+std::string describe(const Flags& flags);
+
+// The store that the job uses.
+Store store_of(const JobFlags& flags);
+
+// "runs/<network>-<UTC time>".
+std::string default_run_dir(const Flags& flags, std::chrono::system_clock::time_point now);
+
+}  // namespace dtrain::job

@@ -1,0 +1,42 @@
+// The table of the training flags, and the flags that are refused by name.
+#pragma once
+
+#include <vector>
+
+#include "job/flags/flag_table.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+using Row = FlagRow<Flags>;
+
+std::vector<Row> launch_rows();
+std::vector<Row> scheme_rows();
+std::vector<Row> wire_rows();
+std::vector<Row> device_rows();
+std::vector<Row> network_rows();
+std::vector<Row> data_rows();
+std::vector<Row> augment_rows();  // included in data_rows()
+std::vector<Row> optimizer_rows();
+std::vector<Row> loop_rows();
+// Flags of the programs that dtrain replaces that have no meaning here, and flags of later versions.
+std::vector<RefusedFlag> refused_flags();
+
+// Limits that several flags share.
+inline constexpr double kProcessesMax = 65536;  // per role: ranks are 32-bit numbers, and a scheduler knows each peer
+inline constexpr double kThreadsMax = 1024;
+inline constexpr double kEpochsMax = 1e9, kStepsMax = 1e9;
+inline constexpr double kExamplesMax = 1e12;  // records
+inline constexpr double kBatchMax = 1 << 20, kClassesMax = 1e7, kLayersMax = 10000;
+inline constexpr double kEdgeMax = 16384;      // edge of the images that a network takes, in pixels
+inline constexpr double kImageEdgeMax = 8192;  // edge of the images that augmentation makes, in pixels
+inline constexpr double kSecondsMax = 1e7;     // 115 days
+inline constexpr double kFactorMax = 1e6;      // learning rates, and factors of pixel values
+
+// The table of all training flags. Built once, never changed.
+const FlagTable<Flags>& training_flags();
+
+// At the beginning of a path, a placeholder for the value of --data-dir.
+inline constexpr std::string_view kInDataDir = "{data-dir}/";
+
+}  // namespace dtrain::job

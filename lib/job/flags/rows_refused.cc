@@ -1,0 +1,102 @@
+// Flags that are refused by name: those of the programs that dtrain replaces which have no meaning here, and those of
+// later versions. Where a flag has a value that asks for nothing, usually its default, it is accepted at that value,
+// because scripts made for MXNet pass such flags.
+#include "job/flags/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+constexpr const char* kNotYet = "is not in this version of dtrain";
+
+std::vector<RefusedFlag> of_the_originals() {
+  return {
+      {{"-p", "--parameter-partition-num"}, "refused, its meaning was never published; use --placement"},
+      {{"--hostname"}, "refused, there is nothing to set: the host names itself; use --advertise for another address"},
+      {{"--list-dir"}, "refused, it never had an effect; use --data-train"},
+      {{"--cluster1-begin", "--cluster2-begin", "--cluster3-begin", "--cluster4-begin", "--cluster5-begin",
+        "--cluster1-end", "--cluster2-end", "--cluster3-end", "--cluster4-end", "--cluster5-end", "--data_proportion"},
+       "refused; use --data-allocator 1 and the file data_sharding"},
+      {{"--workspace", "--conv-workspace"},
+       "refused, there is nothing to set: compilation plans memory; --dry-run prints it"},
+      {.spellings = {"--profile-worker-suffix", "--profile-server-suffix"},
+       .message = "is refused: this version of dtrain writes no profile of operators",
+       .accepted = {""}},
+      {{"--worker-cores", "--server-cores", "--worker-memory", "--server-memory", "--archives", "--files",
+        "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},
+       "refused: this version of dtrain starts no jobs of batch systems; use --launcher local or ssh"},
+      {{"--cluster"}, "refused; use --launcher"},
+      {{"--host-ip"}, "refused; use --advertise"},
+      {{"--log-level"}, "refused; use --verbose"},
+      {{"--slurm-worker-nodes", "--slurm-server-nodes"}, "refused; use -H and --host-order"},
+      {{"--networks"}, "refused; use bench train"},
+      {{"--worker_file"}, "refused; use -H"},
+      {{"--worker_count"}, "refused; use -n"},
+      {{"--gpu_count"}, "refused; use --gpus"},
+  };
+}
+
+// Flags of later versions, at whose accepted values a job is what this version makes it.
+std::vector<RefusedFlag> later_with_values() {
+  const auto later = [](std::vector<std::string> spellings, std::vector<std::string> accepted, bool boolean = false) {
+    return RefusedFlag{
+        .spellings = std::move(spellings), .message = kNotYet, .accepted = std::move(accepted), .boolean = boolean};
+  };
+  return {
+      later({"--num-attempt", "--local-num-attempt"}, {"1"}),
+      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--lr-warmup-epochs", "--lr-warmup-begin",
+             "--macrobatch-size", "--smooth-alpha", "--eval-batches-interval", "--monitor", "--trace"},
+            {"0"}),
+      later({"--p3", "--batch-norm", "--recompute", "--backward-mirror", "--memonger", "--add-stn", "--add_stn",
+             "--test-io"},
+            {"0"}, true),
+      later({"--gc-type", "--pretrained-model"}, {"none", ""}),
+      later({"--gc-threshold"}, {"0.5"}),
+      later({"--wire-dtype"}, {"float32"}),
+      later({"--num-group"}, {"32"}),
+      later({"--layer-before-fullc"}, {"flatten0"}),
+      later({"--path-imglist"}, {""}),
+      later({"--label-width"}, {"1"}),
+      later({"--synthetic-on"}, {"cpu"}),
+      later({"--warmup-epochs"}, {"5"}),
+      later({"--warmup-strategy"}, {"linear"}),
+  };
+}
+
+std::vector<std::string> later_spellings() {
+  return {"--roles",     "--queue",          "--jobname", "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds",
+          "--state-dir", "--inflight-bytes", "--uds",     "--lr-scheduler",   "--metrics-addr"};
+}
+
+}  // namespace
+
+std::vector<RefusedFlag> refused_flags() {
+  std::vector<RefusedFlag> all = of_the_originals();
+  for (RefusedFlag& flag : later_with_values()) all.push_back(std::move(flag));
+  all.push_back({later_spellings(), kNotYet});
+  return all;
+}
+
+const FlagTable<Flags>& training_flags() {
+  static const FlagTable<Flags> table = [] {
+    std::vector<Row> all;
+    const auto add = [&all](const char* section, std::vector<Row> rows) {
+      for (Row& row : rows) {
+        row.section = section;
+        all.push_back(std::move(row));
+      }
+    };
+    add("Job and launch:", launch_rows());
+    add("Schemes, groups, shares, servers:", scheme_rows());
+    add("Wire and faults:", wire_rows());
+    add("Devices and types:", device_rows());
+    add("Network:", network_rows());
+    add("Data:", data_rows());
+    add("Optimiser and schedule:", optimizer_rows());
+    add("Loop, checkpoints, reports:", loop_rows());
+    return FlagTable<Flags>(std::move(all), refused_flags());
+  }();
+  return table;
+}
+
+}  // namespace dtrain::job

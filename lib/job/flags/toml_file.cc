@@ -1,0 +1,114 @@
+#include "job/flags/toml_file.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/printable.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// toml++ builds and destroys what nests by recursion: in brackets, and in keys such as a.b.c. Flags need a list at
+// most.
+constexpr size_t kDepthMax = 16;
+
+// Walks over a TOML text and counts what is open, outside of strings and comments. What is no TOML is left to toml++.
+class Nesting {
+ public:
+  explicit Nesting(std::string_view text) : text_(text) {}
+
+  // The line on which the text nests too deep.
+  std::optional<int64_t> too_deep_line() {
+    for (at_ = 0; at_ < text_.size(); at_++) {
+      step(text_[at_]);
+      if (brackets_ > kDepthMax || dots_ > kDepthMax) return line_;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void step(char c) {
+    if (c == '"' || c == '\'') return skip_string(c);
+    if (c == '#') at_ = std::min(text_.find('\n', at_), text_.size()) - 1;
+    if (c == '\n') line_++;
+    if (c == '[' || c == '{') brackets_++;
+    if ((c == ']' || c == '}') && brackets_ > 0) brackets_--;
+    dots_ = c == '.' ? dots_ + 1 : c == '\n' || c == '=' || c == ',' || c == '[' || c == '{' ? 0 : dots_;
+  }
+
+  // To the last character of the string that begins here; one of a line's own ends with the line.
+  void skip_string(char quote) {
+    const std::string three(3, quote);
+    const bool multiline = text_.substr(at_).starts_with(three);
+    at_ += multiline ? 3 : 1;
+    for (; at_ < text_.size(); at_++) {
+      if (quote == '"' && text_[at_] == '\\') {
+        at_++;
+      } else if (text_[at_] == '\n') {
+        line_++;
+        if (!multiline) return;
+      } else if (multiline ? text_.substr(at_).starts_with(three) : text_[at_] == quote) {
+        at_ += multiline ? 2 : 0;
+        return;
+      }
+    }
+  }
+
+  std::string_view text_;
+  size_t at_ = 0, brackets_ = 0, dots_ = 0;
+  int64_t line_ = 1;
+};
+
+std::optional<std::string> text_of(const toml::node& node) {
+  if (const auto* value = node.as_boolean()) return value->get() ? "1" : "0";
+  if (const auto* value = node.as_integer()) return fmt::format("{}", value->get());
+  if (const auto* value = node.as_floating_point()) return fmt::format("{}", value->get());
+  if (const auto* value = node.as_string()) return value->get();
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return std::nullopt;
+  std::string text;
+  for (const toml::node& element : *list) {
+    const std::optional<std::string> part = element.is_array() ? std::nullopt : text_of(element);
+    if (!part) return std::nullopt;
+    text += (text.empty() ? "" : ",") + *part;
+  }
+  return text;
+}
+
+std::vector<std::string> elements_of(const toml::node& node) {
+  std::vector<std::string> elements;
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return {text_of(node).value_or("")};
+  for (const toml::node& element : *list) elements.push_back(text_of(element).value_or(""));
+  return elements;
+}
+
+}  // namespace
+
+Result<std::vector<TomlSetting>> parse_toml(std::string_view text, const std::string& name) {
+  if (const std::optional<int64_t> line = Nesting(text).too_deep_line()) {
+    return fail(Code::kUsage, "{}:{}: brackets or dots nest more than {} deep", name, *line, kDepthMax);
+  }
+  toml::table table;
+  try {
+    table = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return fail(Code::kUsage, "{}:{}: {}", name, error.source().begin.line, error.description());
+  }
+  std::vector<TomlSetting> settings;
+  for (const auto& [key, node] : table) {
+    const auto line = static_cast<int64_t>(node.source().begin.line);
+    std::optional<std::string> value = text_of(node);
+    if (!value) {
+      return fail(Code::kUsage, "{}:{}: '{}' is no value of a flag: a text, number, true, false or a list of them",
+                  name, line, printable(key.str()));
+    }
+    settings.push_back({std::string(key.str()), std::move(*value), elements_of(node), line});
+  }
+  return settings;
+}
+
+}  // namespace dtrain::job

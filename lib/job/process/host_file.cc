@@ -1,0 +1,257 @@
+#include "job/process/host_file.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/file.h"
+#include "base/words.h"
+#include "job/flags/value.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// It becomes an argument of ssh: nothing that could be an option, or a path.
+bool is_name(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  return !text.empty() && text.front() != '-' && text.find_first_not_of(kPlain) == std::string_view::npos;
+}
+
+bool is_v6(std::string_view text) {
+  constexpr std::string_view kPlain = "0123456789abcdefABCDEF:.%";  // an interface may stand behind a %
+  const std::string_view address = text.substr(0, text.find('%'));
+  return address.find(':') != std::string_view::npos && address.find_first_not_of(kPlain) == std::string_view::npos &&
+         (address.size() == text.size() || is_name(text.substr(address.size() + 1)));
+}
+
+Result<int64_t> parse_port(std::string_view text) {
+  int64_t port = 0;
+  DT_TRY_VOID(parse_value(text, port));
+  if (port < 1 || port > 65535) return fail(Code::kUsage, "ports are 1 to 65535, and '{}' is not", text);
+  return port;
+}
+
+// "host", "host:port", "[v6]", "[v6]:port".
+Result<> parse_host(std::string_view text, HostLine& line) {
+  std::string_view host = text, rest;
+  if (text.starts_with('[')) {
+    const size_t end = std::min(text.find(']'), text.size());
+    host = text.substr(1, end - 1);
+    rest = text.substr(std::min(end + 1, text.size()));
+    if (end == text.size() || !is_v6(host)) return fail(Code::kUsage, "'{}' is not an address of IPv6 in [ ]", text);
+  } else if (std::count(text.begin(), text.end(), ':') > 1) {
+    return fail(Code::kUsage, "an address of IPv6 stands in [ ]: [{}]", text);
+  } else {
+    host = text.substr(0, text.find(':'));
+    rest = text.substr(host.size());
+    if (!is_name(host)) return fail(Code::kUsage, "'{}' is not the name or the address of a host", host);
+  }
+  line.host = host;
+  if (rest.empty()) return {};
+  if (rest.front() != ':') return fail(Code::kUsage, "'{}' behind the address is not a port", rest);
+  DT_TRY(line.ssh_port, parse_port(rest.substr(1)));
+  return {};
+}
+
+Result<> parse_slots(std::string_view text, HostLine& line) {
+  DT_TRY_VOID(parse_value(text, line.slots));
+  if (*line.slots < 1) return fail(Code::kUsage, "a host with {} slots is to be left out", text);
+  return {};
+}
+
+Result<> parse_gpus(std::string_view text, HostLine& line) {
+  if (text == "auto") {
+    return fail(Code::kUsage, "how many the host has is not known here in this version of dtrain; list them: gpus=0,1");
+  }
+  DT_TRY_VOID(parse_value(text, line.gpus));
+  const std::set<int64_t> different(line.gpus.begin(), line.gpus.end());
+  if (line.gpus.empty() || different.size() < line.gpus.size() || *different.begin() < 0) {
+    return fail(Code::kUsage, "'{}' is not a list of different GPUs, the first of which is 0", text);
+  }
+  return {};
+}
+
+Result<> parse_role(std::string_view text, HostLine& line) {
+  if (text == "any") return {};
+  if (text != "server" && text != "worker") return unknown_choice(text, {"server", "worker", "any"});
+  return parse_value(text, line.role);
+}
+
+Result<> parse_user(std::string_view text, HostLine& line) {
+  if (!is_name(text)) return fail(Code::kUsage, "'{}' is not the name of a user", text);
+  line.user = text;
+  return {};
+}
+
+Result<> parse_key(std::string_view key, std::string_view value, HostLine& line) {
+  if (key == "slots") return parse_slots(value, line);
+  if (key == "gpus") return parse_gpus(value, line);
+  if (key == "role") return parse_role(value, line);
+  if (key == "user") return parse_user(value, line);
+  return unknown_choice(key, {"slots", "gpus", "role", "user"});
+}
+
+Result<HostLine> parse_line(const WordLine& words) {
+  HostLine line;
+  line.number = words.number;
+  DT_TRY_VOID(parse_host(words.words.front(), line));
+  std::set<std::string_view> keys;
+  for (size_t i = 1; i < words.words.size(); i++) {
+    const std::string_view word = words.words[i];
+    const size_t equals = word.find('=');
+    if (equals == std::string_view::npos) return fail(Code::kUsage, "'{}' is not KEY=VALUE", word);
+    const std::string_view key = word.substr(0, equals);
+    if (!keys.insert(key).second) return fail(Code::kUsage, "{} stands twice", key);
+    const Result<> parsed = parse_key(key, word.substr(equals + 1), line);
+    if (!parsed) return fail(Code::kUsage, "{}: {}", key, parsed.error().message);
+  }
+  return line;
+}
+
+// Hands out the places of the lines one by one.
+class Places {
+ public:
+  Places(const HostFile& file, HostOrder order) : file_(file), order_(order), used_(file.lines.size()) {}
+
+  // The line of the next process; nothing: no place is left for this role.
+  std::optional<size_t> take(Role role) {
+    const size_t lines = file_.lines.size();
+    for (size_t i = 0; i < lines; i++) {
+      const size_t line = (begin_ + i) % lines;
+      if (!has_place(line, role)) continue;
+      used_[line]++;
+      if (order_ == HostOrder::kSpread) begin_ = line + 1;
+      return line;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  bool has_place(size_t line, Role role) const {
+    const HostLine& host = file_.lines[line];
+    return (host.role == Role::kNone || host.role == role) && (!host.slots || used_[line] < *host.slots);
+  }
+
+  const HostFile& file_;
+  HostOrder order_;
+  std::vector<int64_t> used_;  // by line
+  size_t begin_ = 0;           // the line to ask first
+};
+
+Result<std::vector<size_t>> take_places(Places& places, const std::string& file, Role role, int64_t count) {
+  std::vector<size_t> lines;
+  for (int64_t rank = 0; rank < count; rank++) {
+    const std::optional<size_t> line = places.take(role);
+    if (!line) {
+      return fail(Code::kUsage, "{}: no place is left for {} {} of {}: it needs more hosts or slots", file,
+                  format_value(role), rank, count);
+    }
+    lines.push_back(*line);
+  }
+  return lines;
+}
+
+// One machine: the same name with another port may be another one.
+using Machine = std::pair<std::string_view, int64_t>;
+Machine machine_of(const HostLine& line) {
+  return {line.host, line.ssh_port};
+}
+
+struct Shared {
+  std::vector<int64_t> gpus;    // of all lines, each once
+  std::vector<size_t> workers;  // ranks
+};
+
+Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, std::vector<ProcessSlot>& workers) {
+  std::map<Machine, Shared> machines;
+  for (const HostLine& line : file.lines) {
+    std::vector<int64_t>& gpus = machines[machine_of(line)].gpus;
+    for (const int64_t gpu : line.gpus) {
+      if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
+    }
+  }
+  for (size_t rank = 0; rank < line_of.size(); rank++) {
+    machines[machine_of(file.lines[line_of[rank]])].workers.push_back(rank);
+  }
+  for (const auto& [machine, shared] : machines) {
+    const size_t all = shared.gpus.size(), parts = shared.workers.size();
+    if (all == 0) continue;
+    if (parts > all) {
+      return fail(Code::kUsage, "{}: {} has {} GPUs for {} workers", file.name, machine.first, all, parts);
+    }
+    for (size_t i = 0; i < parts; i++) {
+      workers[shared.workers[i]].gpus.assign(shared.gpus.begin() + static_cast<ptrdiff_t>(all * i / parts),
+                                             shared.gpus.begin() + static_cast<ptrdiff_t>(all * (i + 1) / parts));
+    }
+  }
+  return {};
+}
+
+ProcessSlot slot_at(const HostLine& line) {
+  return {line.host, {}, {line.host, line.ssh_port, line.user}};
+}
+
+Result<> check_pack(const HostFile& file) {
+  for (const HostLine& line : file.lines) {
+    if (line.slots) continue;
+    return fail(Code::kUsage,
+                "{}:{}: --host-order pack fills each host before the next: say how many processes fill "
+                "'{}' (slots=K)",
+                file.name, line.number, line.host);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<HostFile> parse_host_file(std::string_view text, const std::string& name) {
+  HostFile file{name, {}};
+  const std::string plain = without_comments(text);
+  for (const WordLine& words : word_lines(plain)) {
+    Result<HostLine> line = parse_line(words);
+    if (!line) return fail(Code::kUsage, "{}:{}: {}", name, words.number, line.error().message);
+    file.lines.push_back(*std::move(line));
+  }
+  if (file.lines.empty()) return fail(Code::kUsage, "{}: there is no host in it", name);
+  return file;
+}
+
+std::vector<SshAddress> ssh_addresses(const HostFile& file) {
+  std::vector<SshAddress> addresses;
+  for (const HostLine& line : file.lines) {
+    const SshAddress address{line.host, line.ssh_port, line.user};
+    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
+  }
+  return addresses;
+}
+
+Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOptions& options) {
+  if (options.order == HostOrder::kPack) DT_TRY_VOID(check_pack(file));
+  Places places(file, options.order);
+  DT_TRY(const std::vector<size_t> of_servers, take_places(places, file.name, Role::kServer, options.servers));
+  DT_TRY(const std::vector<size_t> of_workers, take_places(places, file.name, Role::kWorker, options.workers));
+  HostAssignment assignment;
+  for (const size_t line : of_servers) assignment.servers.push_back(slot_at(file.lines[line]));
+  for (const size_t line : of_workers) assignment.workers.push_back(slot_at(file.lines[line]));
+  DT_TRY_VOID(divide_gpus(file, of_workers, assignment.workers));
+  return assignment;
+}
+
+Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
+  const std::string& name = flags.launch.hostfile;
+  if (name.empty()) return std::nullopt;
+  const Result<std::string> text = read_file(name);
+  if (!text) {
+    return fail(
+        Code::kUsage,
+        "-H: {}; it names the hosts of the job, one a line (docs/hosts.md); --launcher local without -H starts all "
+        "of it on this one",
+        text.error().message);
+  }
+  DT_TRY(const HostFile file, parse_host_file(*text, name));
+  return assign_hosts(
+      file, {.servers = flags.job.num_servers, .workers = flags.job.num_workers, .order = flags.launch.host_order});
+}
+
+}  // namespace dtrain::job

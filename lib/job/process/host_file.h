@@ -1,0 +1,73 @@
+// The hosts of a job, and which process runs where (docs/formats.md, "Host files"). One host per line; # begins a
+// comment:
+//
+//   node1   172.30.0.172   [fe80::1]   node2:2222   user=U   slots=4   gpus=0,1   role=worker
+//
+// The host comes first, optionally with its ssh port; key=value settings follow. A host may have several lines. It then
+// takes one turn per line when processes are spread over the hosts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+struct HostLine {
+  std::string host;                   // without brackets
+  int64_t ssh_port = 0;               // 0: ssh's own configuration decides
+  std::string user = {};              // empty: ssh's own configuration decides
+  std::optional<int64_t> slots = {};  // maximum number of servers and workers together; nullopt: no limit
+  std::vector<int64_t> gpus = {};     // divided among the host's workers; empty: not given
+  Role role = Role::kNone;            // only servers or only workers run here; kNone: both may
+  int64_t number = 0;                 // line number in the file, from 1
+};
+
+struct HostFile {
+  std::string name;  // for messages
+  std::vector<HostLine> lines;
+};
+
+// Code::kUsage, naming the line, for a bad host, an unknown or repeated key, or a malformed value; also for a file
+// without hosts.
+Result<HostFile> parse_host_file(std::string_view text, const std::string& name);
+
+// How ssh reaches a host.
+struct SshAddress {
+  std::string host;
+  int64_t port = 0;       // 0: ssh's own configuration decides
+  std::string user = {};  // empty: ssh's own configuration decides
+  auto operator<=>(const SshAddress&) const = default;
+};
+
+// The distinct hosts of a file, in the file's order.
+std::vector<SshAddress> ssh_addresses(const HostFile& file);
+
+struct ProcessSlot {
+  std::string host;
+  std::vector<int64_t> gpus = {};  // empty: the flags decide
+  SshAddress ssh = {};
+};
+struct HostAssignment {
+  std::vector<ProcessSlot> servers = {}, workers = {};  // by rank
+};
+
+struct AssignmentOptions {
+  int64_t servers = 0, workers = 0;
+  HostOrder order = HostOrder::kSpread;
+};
+// Assigns the servers to hosts, then the workers. HostOrder::kSpread goes round the lines, one process per line, and
+// skips lines that are full or reserved for the other role. kPack fills each line before the next, so every line must
+// have slots. The GPUs of all lines of a host are divided among its workers in order of rank, as evenly as possible.
+// Code::kUsage: no place is left, a host has more workers than GPUs, or slots are missing for kPack.
+Result<HostAssignment> assign_hosts(const HostFile& file, const AssignmentOptions& options);
+
+// Reads --hostfile and assigns the processes of the job to its hosts; nullopt if the flag is not given.
+Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags);
+
+}  // namespace dtrain::job

@@ -1,0 +1,186 @@
+#include "job/process/inject.h"
+
+#include <algorithm>
+
+#include "job/flags/value.h"
+
+namespace dtrain::job {
+
+namespace {
+
+constexpr double kLongestMs = 3.6e6;  // an hour: what a test could mean
+
+template <class Value>
+using Rules = std::vector<Inject::Rule<Value>>;
+
+// 0.1, or 10% as ps-lite counted.
+Result<> parse_rule(std::string_view text, double& probability) {
+  const bool percent = text.ends_with('%');
+  DT_TRY_VOID(parse_value(text.substr(0, text.size() - (percent ? 1 : 0)), probability));
+  if (percent) probability /= 100;
+  if (probability < 0 || probability > 1) return fail(Code::kUsage, "'{}' is not a part of all, from 0 to 1", text);
+  return {};
+}
+
+Result<> parse_ms(std::string_view text, double& ms) {
+  DT_TRY_VOID(parse_value(text, ms));
+  if (ms < 0 || ms > kLongestMs) return fail(Code::kUsage, "'{}' ms: from 0 to an hour", text);
+  return {};
+}
+
+Result<> parse_rule(std::string_view text, InjectDelay& delay) {
+  const size_t dots = text.find("..");
+  if (dots == std::string_view::npos || !text.ends_with("ms")) {
+    return fail(Code::kUsage, "'{}' is not A..Bms, such as 0..50ms", text);
+  }
+  DT_TRY_VOID(parse_ms(text.substr(0, dots), delay.min_ms));
+  DT_TRY_VOID(parse_ms(text.substr(dots + 2, text.size() - dots - 4), delay.max_ms));
+  if (delay.min_ms > delay.max_ms) return fail(Code::kUsage, "'{}' ends before it begins", text);
+  return {};
+}
+
+template <class Value>
+Result<> add_rule(const Inject::Rule<Value>& rule, Rules<Value>& rules) {
+  for (const Inject::Rule<Value>& other : rules) {
+    if (other.where == rule.where) {
+      return fail(Code::kUsage, "it stands twice{}", rule.where ? " for " + to_text(*rule.where) : "");
+    }
+  }
+  rules.push_back(rule);
+  return {};
+}
+
+// "VALUE" or "VALUE@ROLE:RANK".
+template <class Value, class Parse>
+Result<> read_rule(std::string_view text, const Parse& parse, Rules<Value>& rules) {
+  const size_t at = std::min(text.find('@'), text.size());
+  Inject::Rule<Value> rule;
+  DT_TRY_VOID(parse(text.substr(0, at), rule.value));
+  if (at < text.size()) {
+    DT_TRY(rule.where, parse_process_name(text.substr(at + 1)));
+  }
+  return add_rule(rule, rules);
+}
+
+template <class Value>
+Result<> read_rule(std::string_view text, Rules<Value>& rules) {
+  return read_rule(
+      text, [](std::string_view part, Value& value) { return parse_rule(part, value); }, rules);
+}
+
+Result<> read_pace(std::string_view text, Rules<double>& rules) {
+  DT_TRY_VOID(read_rule(text, parse_ms, rules));
+  const std::optional<ProcessName>& where = rules.back().where;
+  if (where && where->role != Role::kWorker) return fail(Code::kUsage, "{} has nothing to pace", to_text(*where));
+  return {};
+}
+
+// "ROLE:RANK@step:N".
+Result<> read_kill(std::string_view text, Rules<uint64_t>& rules) {
+  constexpr std::string_view kAt = "@step:";
+  const size_t at = text.find(kAt);
+  if (at == std::string_view::npos) {
+    return fail(Code::kUsage, "'{}' is not ROLE:RANK@step:N, such as worker:1@step:40", text);
+  }
+  Inject::Rule<uint64_t> rule;
+  DT_TRY(rule.where, parse_process_name(text.substr(0, at)));
+  DT_TRY_VOID(parse_value(text.substr(at + kAt.size()), rule.value));
+  return add_rule(rule, rules);
+}
+
+Result<> read_seed(std::string_view text, std::optional<uint64_t>& seed) {
+  if (seed) return fail(Code::kUsage, "it stands twice");
+  return parse_value(text, seed);
+}
+
+Result<> read_one(std::string_view key, std::string_view value, Inject& inject) {
+  if (key == "drop") return read_rule(value, inject.drop);
+  if (key == "dup") return read_rule(value, inject.dup);
+  if (key == "delay") return read_rule(value, inject.delay);
+  if (key == "step-ms") return read_pace(value, inject.step_ms);
+  if (key == "index-ms") return read_pace(value, inject.index_ms);
+  if (key == "kill") return read_kill(value, inject.kill);
+  if (key == "seed") return read_seed(value, inject.seed);
+  return unknown_choice(key, {"drop", "dup", "delay", "step-ms", "index-ms", "kill", "seed"});
+}
+
+// The rule of the process, else the one for all.
+template <class Value>
+std::optional<Value> find(const Rules<Value>& rules, const ProcessName& process) {
+  std::optional<Value> value;
+  for (const Inject::Rule<Value>& rule : rules) {
+    if (rule.where == process) return rule.value;
+    if (!rule.where) value = rule.value;
+  }
+  return value;
+}
+
+template <class Value, class Format>
+void append(const char* key, const Rules<Value>& rules, const Format& format, std::vector<std::string>& parts) {
+  for (const Inject::Rule<Value>& rule : rules) {
+    parts.push_back(fmt::format("{}={}{}", key, format(rule.value), rule.where ? "@" + to_text(*rule.where) : ""));
+  }
+}
+
+template <class Value>
+void append_names(const Rules<Value>& rules, std::vector<ProcessName>& names) {
+  for (const Inject::Rule<Value>& rule : rules) {
+    if (rule.where) names.push_back(*rule.where);
+  }
+}
+
+}  // namespace
+
+Faults Inject::of(const ProcessName& process) const {
+  return {.drop = find(drop, process).value_or(0),
+          .dup = find(dup, process).value_or(0),
+          .delay = find(delay, process).value_or(InjectDelay{}),
+          .step_ms = process.role == Role::kWorker ? find(step_ms, process).value_or(0) : 0,
+          .index_ms = process.role == Role::kWorker ? find(index_ms, process).value_or(0) : 0,
+          .kill_at = find(kill, process)};
+}
+
+std::vector<ProcessName> Inject::processes() const {
+  std::vector<ProcessName> names;
+  append_names(drop, names);
+  append_names(dup, names);
+  append_names(step_ms, names);
+  append_names(index_ms, names);
+  append_names(delay, names);
+  append_names(kill, names);
+  return names;
+}
+
+Result<> parse_value(std::string_view text, Inject& inject) {
+  Inject parsed;
+  for (const std::string_view part : split_list(text)) {
+    const size_t equals = std::min(part.find('='), part.size());
+    const std::string_view key = part.substr(0, equals);
+    Result<> read = read_one(key, part.substr(std::min(equals + 1, part.size())), parsed);
+    if (!read) return fail(Code::kUsage, "{}: {}", key, read.error().message);
+  }
+  inject = std::move(parsed);
+  return {};
+}
+
+std::string format_value(const Inject& inject) {
+  const auto number = [](const auto& value) { return format_value(value); };
+  std::vector<std::string> parts;
+  append("drop", inject.drop, number, parts);
+  append("dup", inject.dup, number, parts);
+  append(
+      "delay", inject.delay,
+      [](const InjectDelay& delay) {
+        return fmt::format("{}..{}ms", format_value(delay.min_ms), format_value(delay.max_ms));
+      },
+      parts);
+  append("step-ms", inject.step_ms, number, parts);
+  append("index-ms", inject.index_ms, number, parts);
+  for (const Inject::Rule<uint64_t>& rule : inject.kill) {
+    parts.push_back(fmt::format("kill={}@step:{}", to_text(rule.where.value()), rule.value));
+  }
+  if (inject.seed) parts.push_back(fmt::format("seed={}", *inject.seed));
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+}  // namespace dtrain::job

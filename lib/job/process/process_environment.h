@@ -1,0 +1,32 @@
+// Environment variables of the processes that a launcher starts: those of --env, --env-server, --env-worker and
+// --env-file, and those that it forwards to other hosts by itself.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+struct Variable {
+  std::string name;
+  std::optional<std::string> value;  // nullopt: the value in the launcher's own environment
+};
+
+// Parses "NAME=value", "NAME" or, as in MXNet's launch.py, "NAME:value". Code::kUsage if the name is not valid.
+Result<Variable> parse_variable(std::string_view text);
+
+// "NAME=value" for each variable of --env-file, then --env, then --env-server or --env-worker. If a name occurs twice,
+// the later value counts. Code::kUsage if the file cannot be read or a line is malformed, or if a variable has no value
+// and the launcher's environment has none either.
+Result<std::vector<std::string>> process_environment(const LaunchFlags& flags, Role role,
+                                                     const Environment& environment);
+
+// The variables, of those that are forwarded to other hosts automatically, that are set in this process: "NAME=value".
+std::vector<std::string> forwarded_environment(const Environment& environment);
+
+}  // namespace dtrain::job

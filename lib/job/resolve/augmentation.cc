@@ -1,0 +1,142 @@
+#include "job/resolve/augmentation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "job/flags/rows.h"
+#include "job/flags/value.h"
+
+namespace dtrain::job {
+namespace {
+
+// Flags with their values.
+using Bundle = std::vector<std::pair<std::string, std::string>>;
+
+// What the scripts of MXNet 0.8 to 1.2 and of MXNet-G call levels.
+Bundle level_bundle(int64_t level) {
+  Bundle bundle;
+  if (level >= 1) bundle = {{"random-crop", "1"}, {"random-mirror", "1"}};
+  if (level >= 2) {
+    bundle.insert(bundle.end(), {{"max-random-h", "36"}, {"max-random-s", "50"}, {"max-random-l", "50"}});
+  }
+  if (level >= 3) {
+    bundle.insert(
+        bundle.end(),
+        {{"max-random-rotate-angle", "10"}, {"max-random-shear-ratio", "0.1"}, {"max-random-aspect-ratio", "0.25"}});
+  }
+  return bundle;
+}
+
+Bundle imagenet_bundle() {
+  return {{"rgb-mean", "123.68,116.779,103.939"},
+          {"rgb-std", "58.393,57.12,57.375"},
+          {"random-crop", "0"},
+          {"random-resized-crop", "1"},
+          {"random-mirror", "1"},
+          {"min-random-area", "0.08"},
+          {"min-random-aspect-ratio", "0.75"},
+          {"max-random-aspect-ratio", "1.3333333333333333"},
+          {"brightness", "0.4"},
+          {"contrast", "0.4"},
+          {"saturation", "0.4"},
+          {"pca-noise", "0.1"}};
+}
+
+Result<> unpack(std::string_view name, const Bundle& bundle, Flags& flags) {
+  const Source source = flags.source(name);
+  if (source == Source::kResumed) return {};  // the job has its values already, and what won over them
+  for (const auto& [flag, value] : bundle) {
+    if (flags.source(flag) >= source) continue;
+    DT_TRY(const size_t row, training_flags().find("--" + flag));
+    DT_TRY_VOID(training_flags().rows()[row].bind.set(flags, value));
+    flags.sources[flag] = source;
+  }
+  return {};
+}
+
+Result<> unpack_bundles(Flags& flags) {
+  const AugmentFlags& augment = flags.job.augment;
+  if (augment.aug_level > 0 && augment.imagenet_augmentation) {
+    return fail(Code::kUsage, "--aug-level and --use-imagenet-data-augmentation are two bundles of the same flags");
+  }
+  if (augment.aug_level > 0) return unpack("aug-level", level_bundle(augment.aug_level), flags);
+  if (augment.imagenet_augmentation) return unpack("use-imagenet-data-augmentation", imagenet_bundle(), flags);
+  return {};
+}
+
+Result<> check_pixels(const AugmentFlags& augment) {
+  if (augment.rgb_mean.size() > 4) return fail(Code::kUsage, "--rgb-mean: more than 4 channels");
+  if (augment.rgb_std.size() > 4) return fail(Code::kUsage, "--rgb-std: more than 4 channels");
+  if (std::any_of(augment.rgb_std.begin(), augment.rgb_std.end(), [](double x) { return x <= 0; })) {
+    return fail(Code::kUsage, "--rgb-std {}: it divides, and so must be above 0", format_value(augment.rgb_std));
+  }
+  return {};
+}
+
+Result<> check_range(const char* what, double min, double max, double most) {
+  if (min > 0 && min <= max && max <= most) return {};
+  return fail(Code::kUsage, "--min-{0} {1} and --max-{0} {2}: the first must be above 0 and not above the second{3}",
+              what, min, max, most < 1e10 ? fmt::format(", which is at most {}", most) : "");
+}
+
+Result<> check_ranges(const AugmentFlags& augment) {
+  const AspectRange aspect = aspect_range(augment);
+  if (!augment.min_random_aspect_ratio && aspect.min <= 0) {
+    return fail(Code::kUsage,
+                "--max-random-aspect-ratio {}: without --min-random-aspect-ratio it is the distance from 1, below 1",
+                augment.max_random_aspect_ratio);
+  }
+  DT_TRY_VOID(check_range("random-aspect-ratio", aspect.min, aspect.max, 1e10));
+  DT_TRY_VOID(check_range("random-scale", augment.min_random_scale, augment.max_random_scale, 1e10));
+  DT_TRY_VOID(check_range("random-area", augment.min_random_area, augment.max_random_area, 1));
+  if (augment.min_img_size > augment.max_img_size || augment.max_img_size < 1) {
+    return fail(Code::kUsage, "--min-img-size {} and --max-img-size {}: no edge can be between them",
+                augment.min_img_size, augment.max_img_size);
+  }
+  return {};
+}
+
+bool is_scaled(const AugmentFlags& augment) {
+  return augment.min_random_scale != 1 || augment.max_random_scale != 1;
+}
+
+// What pictures are cut to: by area, or squares of a drawn size, or neither.
+Result<> check_crops(const AugmentFlags& augment) {
+  const int64_t min = augment.min_crop_size, max = augment.max_crop_size;
+  const bool squares = min != -1 || max != -1;
+  if (squares && (min < 1 || min > max)) {
+    return fail(Code::kUsage, "--min-crop-size {} and --max-crop-size {}: both are needed, from 1 up and in order", min,
+                max);
+  }
+  const bool area = augment.min_random_area != 1 || augment.max_random_area != 1;
+  if (!augment.random_resized_crop) {
+    if (area) return fail(Code::kUsage, "--min-random-area and --max-random-area go with --random-resized-crop 1");
+    return {};
+  }
+  const char* other = augment.random_crop  ? "--random-crop"
+                      : squares            ? "--min-crop-size and --max-crop-size"
+                      : is_scaled(augment) ? "--min-random-scale and --max-random-scale"
+                                           : nullptr;
+  if (other == nullptr) return {};
+  return fail(Code::kUsage, "--random-resized-crop excludes {}: it draws place and size itself", other);
+}
+
+}  // namespace
+
+AspectRange aspect_range(const AugmentFlags& augment) {
+  const double max = augment.max_random_aspect_ratio;
+  if (augment.min_random_aspect_ratio) return {*augment.min_random_aspect_ratio, max};
+  return {1 - max, 1 + max};
+}
+
+Result<> resolve_augmentation(Flags& flags) {
+  DT_TRY_VOID(unpack_bundles(flags));
+  const AugmentFlags& augment = flags.job.augment;
+  DT_TRY_VOID(check_pixels(augment));
+  DT_TRY_VOID(check_ranges(augment));
+  DT_TRY_VOID(check_crops(augment));
+  if (augment.num_batches > 0 && !augment.benchmark) return fail(Code::kUsage, "--num-batches goes with --benchmark 1");
+  return {};
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,21 @@
+// Augmentation flags that depend on each other: bundles, ranges, and flags that exclude each other.
+#pragma once
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+// Expands --aug-level and --use-imagenet-data-augmentation into the flags that they stand for. A flag keeps its own
+// value if it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation;
+// fails with Code::kUsage.
+Result<> resolve_augmentation(Flags& flags);
+
+// The range of aspect ratios (width / height) that --min-random-aspect-ratio and --max-random-aspect-ratio give: [min,
+// max] if the minimum is set, else [1 - max, 1 + max].
+struct AspectRange {
+  double min, max;
+};
+AspectRange aspect_range(const AugmentFlags& augment);
+
+}  // namespace dtrain::job

@@ -1,0 +1,47 @@
+// The data sets known by name (--data-type), and the defaults that they imply for other flags.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+struct DataSet {
+  std::string name;
+  int64_t classes = 0;
+  std::vector<int64_t> image_shape;  // [c, h, w]
+  int64_t records_train = 0, records_val = 0;
+  std::vector<double> rgb_mean;
+  double scale = 1;
+  double learning_rate = 0.1;  // the default in MXNet 1.x's script for this data set
+};
+
+// Null if there is no such data set.
+const DataSet* find_data_set(std::string_view name);
+
+// The data set that a network was designed for, and the shape of its images. They describe synthetic data for which no
+// flag gives them. `network` is the value of --network; a `num_layers` above 0 overrides the depth in it.
+std::string_view data_set_of_network(std::string_view network, int64_t num_layers = 0);
+std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers = 0);
+// The initial learning rate of MXNet's script for the network: the default of --lr.
+double default_learning_rate(std::string_view network, int64_t num_layers = 0);
+
+// Sets those of data_type, num_classes, image_shape, rgb_mean, rgb_std and scale that are not set yet to the values of
+// the data set `name` (empty: unknown). Code::kUsage, naming the flags, if the number of classes or the shape is not
+// set and the data set is unknown.
+Result<> apply_data_set(std::string_view name, JobFlags& flags);
+
+// Returns the name of the data set whose files a directory holds; nullopt if it holds those of none.
+using RecogniseDataSet = std::optional<std::string> (*)(const std::string& directory);
+
+// Like apply_data_set, for a process that has the data files: the data set is that of --data-type. Without the flag it
+// is, for synthetic data, that of the network, and otherwise the one whose files --data-dir holds.
+Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise);
+
+}  // namespace dtrain::job

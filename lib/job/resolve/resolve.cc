@@ -1,0 +1,396 @@
+#include "job/resolve/resolve.h"
+
+#include <algorithm>
+
+#include "job/flags/rows.h"
+#include "job/flags/value.h"
+#include "job/resolve/augmentation.h"
+#include "job/resolve/data_set.h"
+#include "job/resolve/scheme.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// --update-on must name a place where the store can run the optimizer.
+Result<> check_update_place(const SchemeFlags& scheme) {
+  const std::string& name = scheme.kv_store;
+  const Store store = store_by_name(name);
+  if (scheme.update_on == UpdateOn::kWorker && store.servers && store.scheme != Scheme::kBsp) {
+    return fail(Code::kUsage, "--update-on worker: the servers of {} update, for its workers have no common sum", name);
+  }
+  if (scheme.update_on == UpdateOn::kWorker && store.sum == Sum::kNccl && store.update == Update::kStore) {
+    return fail(Code::kUsage, "--update-on worker: each device updates its part with {}; use nccl_allreduce", name);
+  }
+  if (scheme.update_on == UpdateOn::kStore && store.update == Update::kWorker) {
+    return fail(Code::kUsage, "--update-on store: the workers update with {}, which has no place for it", name);
+  }
+  return {};
+}
+
+Result<> check_one_process(const Flags& flags) {
+  const std::string& name = flags.job.scheme.kv_store;
+  if (flags.job.num_workers > 1) {
+    return fail(Code::kUsage,
+                "--kv-store {} is a store of one process: {} workers would train apart; use dist_sync or allreduce",
+                name, flags.job.num_workers);
+  }
+  if (flags.launch.role != Role::kNone) {
+    return fail(Code::kUsage, "--kv-store {} is a store of one process, it has no {}; use dist_sync", name,
+                format_value(flags.launch.role));
+  }
+  return {};
+}
+
+// Where the processes are to run.
+Result<> resolve_launcher(Flags& flags) {
+  LaunchFlags& launch = flags.launch;
+  if (launch.hostfile.empty()) {
+    if (flags.given("host-order")) return fail(Code::kUsage, "--host-order: there is no host file to go by (-H)");
+    if (launch.launcher == "ssh") return fail(Code::kUsage, "--launcher ssh: the hosts are missing (-H FILE)");
+    return {};
+  }
+  if (!flags.given("num-workers")) return fail(Code::kUsage, "-H {}: how many workers? (-n)", launch.hostfile);
+  if (!flags.given("launcher")) launch.launcher = "ssh";
+  return {};
+}
+
+// What only a launcher can follow.
+Result<> check_launching(const Flags& flags) {
+  const LaunchFlags& launch = flags.launch;
+  const bool launches = launch.role == Role::kNone && flags.distributed();
+  for (const char* name : {"env", "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"}) {
+    // A file of flags may be for the launcher and, as it is passed on, for what it starts.
+    if (launches || flags.source(name) != Source::kCommandLine) continue;
+    return fail(Code::kUsage, "--{} is for processes that a launcher starts: give their number with -n", name);
+  }
+  if (!launches) return {};
+  if (launch.sync_dst_dir.empty()) {
+    if (launch.exclude.empty()) return {};
+    return fail(Code::kUsage, "--exclude: nothing is copied without --sync-dst-dir");
+  }
+  if (launch.launcher != "ssh") return fail(Code::kUsage, "--sync-dst-dir: there are no other hosts to copy to (-H)");
+  if (launch.sync_dst_dir.front() != '/') {
+    return fail(Code::kUsage, "--sync-dst-dir {}: give the whole path, from / on", launch.sync_dst_dir);
+  }
+  return {};
+}
+
+// If both --advertise and --interface are set, the one from the stronger source (Source) wins. Both from one source are
+// an error, except from the environment, where --advertise wins.
+Result<> choose_address(Flags& flags) {
+  LaunchFlags& launch = flags.launch;
+  if (launch.advertise.empty() || launch.interfaces.empty()) return {};
+  const Source advertise = flags.source("advertise"), interface = flags.source("interface");
+  if (advertise == interface && advertise != Source::kEnvironment) {
+    return fail(Code::kUsage, "--advertise and --interface both say the own address: give one of them");
+  }
+  if (advertise >= interface) {
+    launch.interfaces.clear();
+  } else {
+    launch.advertise.clear();
+  }
+  return {};
+}
+
+// Store, W and S. Without -n, a launcher or a role it is one process.
+Result<> resolve_store(Flags& flags) {
+  JobFlags& job = flags.job;
+  const bool several = flags.given("num-workers") || flags.given("launcher") || flags.launch.role != Role::kNone;
+  if (!flags.given("kv-store")) job.scheme.kv_store = several ? "dist_sync" : "device";
+  DT_TRY(job.scheme.kv_store, canonical_store_name(job.scheme.kv_store), "reading --kv-store");
+  const std::string& name = job.scheme.kv_store;
+  const Store store = store_by_name(name);
+  DT_TRY_VOID(check_update_place(job.scheme));
+  if (store.servers) {
+    if (!several)
+      return fail(Code::kUsage, "--kv-store {} needs workers and servers: give their numbers with -n and -s", name);
+    if (!flags.given("num-servers")) job.num_servers = job.num_workers;
+    if (job.num_servers < 1) return fail(Code::kUsage, "-s 0: --kv-store {} needs at least one server", name);
+    return {};
+  }
+  if (!store.spans_workers()) DT_TRY_VOID(check_one_process(flags));
+  if ((job.num_servers > 0 && flags.given("num-servers")) || flags.launch.role == Role::kServer) {
+    return fail(Code::kUsage, "--kv-store {} has no servers: leave -s and --role server out", name);
+  }
+  job.num_servers = 0;
+  return {};
+}
+
+Result<> check_type(const DeviceFlags& device, const std::string& dtype) {
+  if (!device.gpus.empty() || dtype == "float32") return {};
+  if (dtype == "bfloat16")
+    return fail(Code::kUsage, "--dtype bfloat16: CPU devices compute in float32 in this version");
+  return fail(Code::kUsage,
+              "--dtype {} needs a GPU; CPU devices compute in float32 (bfloat16 on them is not in this version)",
+              dtype);
+}
+
+// Turns "auto" into "dynamic" (float16) or "none", and refuses a loss scale for any other type.
+Result<> resolve_loss_scale(JobFlags& job) {
+  std::string& scale = job.loss_scale;
+  const bool scales = job.dtype == "float16";
+  if (scale == "auto") scale = scales ? "dynamic" : "none";
+  double number = 0;
+  if (scale == "none") return {};
+  if (!scales) return fail(Code::kUsage, "--loss-scale {}: the loss of {} is not scaled", scale, job.dtype);
+  if (scale == "dynamic" || (parse_value(scale, number) && number >= 1 && number <= kLossScaleMax)) return {};
+  return fail(Code::kUsage, "--loss-scale {}: there are dynamic, none, and numbers from 1 to 2^24", scale);
+}
+
+Result<> check_gpus(const Flags& flags) {
+  const std::vector<int64_t>& gpus = flags.device.gpus;
+  if (!gpus.empty() && flags.given("cpus")) {
+    return fail(Code::kUsage, "--gpus and --cpus exclude each other: the devices of a process are of one kind");
+  }
+  for (const int64_t gpu : gpus) {
+    if (std::count(gpus.begin(), gpus.end(), gpu) > 1) {
+      return fail(Code::kUsage, "--gpus {}: {} stands there twice", format_value(gpus), gpu);
+    }
+  }
+  return {};
+}
+
+Result<> check_devices(const Flags& flags) {
+  const DeviceFlags& device = flags.device;
+  DT_TRY_VOID(check_type(device, flags.job.dtype));
+  DT_TRY_VOID(check_gpus(flags));
+  if (device.work_load_list.empty()) return {};
+  if (std::ssize(device.work_load_list) != device.count()) {
+    return fail(Code::kUsage, "--work-load-list {}: {} numbers for {} devices", format_value(device.work_load_list),
+                device.work_load_list.size(), device.count());
+  }
+  if (std::any_of(device.work_load_list.begin(), device.work_load_list.end(), [](double x) { return x <= 0; })) {
+    return fail(Code::kUsage, "--work-load-list {}: numbers above 0", format_value(device.work_load_list));
+  }
+  return {};
+}
+
+Result<> check_role(const Flags& flags) {
+  const LaunchFlags& launch = flags.launch;
+  if (launch.role == Role::kNone) {
+    std::vector<std::string> by_hand = {"scheduler", "rank"};
+    // A launcher passes the rest on.
+    if (!flags.distributed()) by_hand.insert(by_hand.end(), {"port", "port-range", "advertise", "interface", "bind"});
+    for (const std::string& name : by_hand) {
+      // An environment that names the scheduler for others does no harm.
+      if (flags.source(name) > Source::kEnvironment) {
+        return fail(Code::kUsage, "--{} is for one process of a job: say which one with --role", name);
+      }
+    }
+    return {};
+  }
+  const std::string role = format_value(launch.role);
+  if (!flags.given("num-workers")) return fail(Code::kUsage, "--role {}: the number of workers is missing (-n)", role);
+  if (launch.role != Role::kScheduler && launch.scheduler.empty()) {
+    return fail(Code::kUsage, "--role {}: the scheduler's address is missing (--scheduler HOST:PORT)", role);
+  }
+  const int64_t ranks = launch.role == Role::kWorker   ? flags.job.num_workers
+                        : launch.role == Role::kServer ? flags.job.num_servers
+                                                       : 1;
+  if (launch.rank && *launch.rank >= ranks) {
+    return fail(Code::kUsage, "--rank {}: the job has {} {}s, the first rank is 0", *launch.rank, ranks, role);
+  }
+  return {};
+}
+
+Result<> check_network_addresses(const LaunchFlags& launch) {
+  if (launch.port > 0 && launch.port_last > 0) return fail(Code::kUsage, "--port and --port-range exclude each other");
+  const size_t colon = launch.scheduler.rfind(':');
+  int64_t port = 0;
+  if (!launch.scheduler.empty() &&
+      (colon == std::string::npos || colon == 0 || !parse_value(launch.scheduler.substr(colon + 1), port) || port < 1 ||
+       port > 65535)) {
+    return fail(Code::kUsage, "--scheduler {}: the form is HOST:PORT", launch.scheduler);
+  }
+  if (launch.tls_cert.empty() != launch.tls_key.empty()) {
+    return fail(Code::kUsage, "--tls-cert and --tls-key go together");
+  }
+  return {};
+}
+
+Result<> check_heartbeat(const WireFlags& wire) {
+  if (wire.heartbeat_timeout < 3 * wire.heartbeat_interval) {
+    return fail(Code::kUsage, "--heartbeat-timeout {}: at least 3 intervals of {}",
+                format_value(wire.heartbeat_timeout), format_value(wire.heartbeat_interval));
+  }
+  return {};
+}
+
+Result<> check_inject(const Flags& flags) {
+  const Inject& inject = flags.wire.inject;
+  if (inject.empty()) return {};
+  const std::string text = format_value(inject);
+  if (!flags.distributed()) return fail(Code::kUsage, "--inject {}: one process alone has no faults; give -n", text);
+  const JobFlags& job = flags.job;
+  if (inject.touches_messages() && job.num_servers == 0) {
+    return fail(Code::kUsage, "--inject {}: drop, dup and delay are of messages to servers, which {} has none of", text,
+                job.scheme.kv_store);
+  }
+  for (const ProcessName& process : inject.processes()) {
+    const int64_t ranks = process.role == Role::kWorker   ? job.num_workers
+                          : process.role == Role::kServer ? job.num_servers
+                                                          : 1;
+    if (process.rank >= ranks) {
+      return fail(Code::kUsage, "--inject {}: there is no {}: the job has {} {}s, the first rank is 0", text,
+                  to_text(process), ranks, format_value(process.role));
+    }
+  }
+  return {};
+}
+
+Result<> check_network(const JobFlags& job) {
+  const NetworkFlags& network = job.network;
+  if (!network.image_shape.empty() && network.image_shape.size() != 3) {
+    return fail(Code::kUsage, "--image-shape {}: the form is C,H,W", format_value(network.image_shape));
+  }
+  return {};
+}
+
+// Replaces a leading "{data-dir}/" by `directory`.
+Result<> in_data_dir(const Flags& flags, const std::string& directory, std::string& path, const char* flag) {
+  if (!path.starts_with(kInDataDir)) return {};
+  if (flags.data.data_dir.empty()) return fail(Code::kUsage, "--{} {}: --data-dir is missing", flag, path);
+  path = directory + path.substr(kInDataDir.size());
+  return {};
+}
+
+Result<> resolve_data(Flags& flags) {
+  DataFlags& data = flags.data;
+  if (data.data_dir.empty() && !flags.launch.preset.empty() && !flags.job.augment.data_type.empty()) {
+    data.data_dir = "data/" + flags.job.augment.data_type;
+  }
+  // Names of data sets are always relative to --data-dir; a mean image's only if they hold no '/'.
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_train, "train-dataset"));
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_val, "val-dataset"));
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_train_idx, "data-train-idx"));
+  DT_TRY_VOID(in_data_dir(flags, "", data.data_val_idx, "data-val-idx"));
+  DT_TRY_VOID(in_data_dir(flags, data.data_dir + "/", data.mean_img, "mean-img"));
+  const bool reads = flags.launch.role == Role::kNone || flags.launch.role == Role::kWorker;
+  if (reads && data.data_dir.empty() && data.data_train.empty() && !flags.job.augment.benchmark) {
+    const bool searches = flags.loop.resume == "auto" || flags.loop.retrain;
+    return fail(Code::kUsage, "nothing to train on: give --data-dir, --data-train or --benchmark 1 ({})",
+                searches ? "--resume auto looks for a run with the flags that are given; --resume DIR takes the flags "
+                           "from the run in DIR"
+                         : "--help lists all flags");
+  }
+  return resolve_augmentation(flags);
+}
+
+// Of the two companions of --lr-factor the one that was given more directly counts.
+Result<> choose_companion(Flags& flags) {
+  OptimizerFlags& optimizer = flags.job.optimizer;
+  if (optimizer.lr_step_epochs.empty() || optimizer.lr_factor_epoch == 0) return {};
+  const Source steps = flags.source("lr-step-epochs"), every = flags.source("lr-factor-epoch");
+  if (steps == every) {
+    return fail(Code::kUsage,
+                "--lr-step-epochs and --lr-factor-epoch both say when --lr-factor applies: give one of them");
+  }
+  if (steps > every) {
+    optimizer.lr_factor_epoch = 0;
+  } else {
+    optimizer.lr_step_epochs.clear();
+  }
+  return {};
+}
+
+Result<> resolve_schedule(Flags& flags) {
+  OptimizerFlags& optimizer = flags.job.optimizer;
+  const NetworkFlags& network = flags.job.network;
+  if (!flags.given("lr")) optimizer.lr = default_learning_rate(network.network, network.num_layers);
+  DT_TRY_VOID(choose_companion(flags));
+  if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
+    return fail(Code::kUsage, "--lr-factor {}: must be above 0", *optimizer.lr_factor);
+  }
+  if (!std::is_sorted(optimizer.lr_step_epochs.begin(), optimizer.lr_step_epochs.end())) {
+    return fail(Code::kUsage, "--lr-step-epochs {}: not in order", format_value(optimizer.lr_step_epochs));
+  }
+  const bool steps = !optimizer.lr_step_epochs.empty();
+  const bool no_steps = !steps && flags.given("lr-step-epochs") && optimizer.lr_factor_epoch == 0 &&
+                        flags.source("lr-step-epochs") >= flags.source("lr-factor");
+  if (no_steps) optimizer.lr_factor = 1;  // an empty list was asked for: the rate stays
+  if (!optimizer.lr_factor && optimizer.lr_factor_epoch > 0) {
+    return fail(Code::kUsage, "--lr-factor-epoch is a companion of --lr-factor, which is missing");
+  }
+  if (!optimizer.lr_factor) optimizer.lr_factor = steps ? 0.1 : 1.0;
+  if (*optimizer.lr_factor >= 1) {  // constant: one form for all ways to say so
+    optimizer.lr_factor = 1;
+    optimizer.lr_step_epochs.clear();
+    optimizer.lr_factor_epoch = 0;
+  } else if (!steps && optimizer.lr_factor_epoch == 0) {
+    optimizer.lr_factor_epoch = 1;
+  }
+  if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: must be below 1", optimizer.momentum);
+  return {};
+}
+
+Result<> check_metrics(const JobFlags& job) {
+  for (const std::string& name : job.loss) {
+    const Result<> known = check_choice(name, {"ce", "nll"}, {});
+    if (!known) return fail(Code::kUsage, "--loss: {}", known.error().message);
+  }
+  return {};
+}
+
+// What is to be removed must be named, and must not be what is continued.
+Result<> check_overwrite(const Flags& flags) {
+  if (flags.launch.run_dir.empty()) {
+    return fail(Code::kUsage, "--overwrite removes the run that --run-dir holds, but --run-dir is missing");
+  }
+  if (!flags.loop.resume.empty()) {
+    return fail(Code::kUsage, "--overwrite removes a run and --resume continues it: give one of them");
+  }
+  if (flags.loop.load_epoch && flags.loop.model_prefix.empty()) {
+    return fail(Code::kUsage, "--overwrite would remove the checkpoint that --load-epoch {} reads from --run-dir {}",
+                *flags.loop.load_epoch, flags.launch.run_dir);
+  }
+  return {};
+}
+
+// MXNet-G's --retrain and --model-load-epoch become --load-epoch or --resume auto.
+Result<> resolve_loop(Flags& flags) {
+  LoopFlags& loop = flags.loop;
+  if (loop.model_load_epoch && !loop.retrain) {
+    return fail(Code::kUsage, "--model-load-epoch {} has no effect without --retrain", *loop.model_load_epoch);
+  }
+  if (loop.model_load_epoch) {
+    loop.load_epoch = loop.model_load_epoch;
+  } else if (loop.retrain && !loop.load_epoch && loop.resume.empty()) {
+    loop.resume = "auto";
+  }
+  for (std::string* directory : {&loop.resume, &flags.launch.run_dir}) {
+    while (directory->size() > 1 && directory->ends_with('/')) directory->pop_back();  // files are joined to it
+  }
+  if (flags.launch.overwrite) DT_TRY_VOID(check_overwrite(flags));
+  if (loop.load_epoch && !loop.resume.empty()) {
+    return fail(Code::kUsage, "--load-epoch and --resume exclude each other");
+  }
+  if (loop.load_epoch && *loop.load_epoch >= flags.job.num_epochs) {
+    return fail(Code::kUsage, "--load-epoch {}: --num-epochs {} ends before that", *loop.load_epoch,
+                flags.job.num_epochs);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> resolve(Flags& flags) {
+  DT_TRY_VOID(resolve_launcher(flags));
+  DT_TRY_VOID(resolve_store(flags));
+  DT_TRY_VOID(check_scheme(flags));
+  DT_TRY_VOID(check_role(flags));
+  DT_TRY_VOID(check_launching(flags));
+  DT_TRY_VOID(choose_address(flags));
+  DT_TRY_VOID(check_network_addresses(flags.launch));
+  DT_TRY_VOID(check_heartbeat(flags.wire));
+  DT_TRY_VOID(check_inject(flags));
+  DT_TRY_VOID(check_devices(flags));
+  DT_TRY_VOID(resolve_loss_scale(flags.job));
+  DT_TRY_VOID(check_network(flags.job));
+  DT_TRY_VOID(resolve_data(flags));
+  DT_TRY_VOID(resolve_schedule(flags));
+  DT_TRY_VOID(check_metrics(flags.job));
+  return resolve_loop(flags);
+}
+
+}  // namespace dtrain::job

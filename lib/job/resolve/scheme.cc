@@ -1,0 +1,130 @@
+#include "job/resolve/scheme.h"
+
+#include "job/flags/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// A flag that only some jobs read.
+struct Reader {
+  const char* flag;
+  bool (*reads)(const Flags& flags, const Store& store);
+  const char* who;
+};
+
+bool has_bound(const Flags& flags, const Store& store) {
+  return store.scheme == Scheme::kSsp || (store.scheme == Scheme::kGsp && flags.job.scheme.group_staleness);
+}
+bool has_groups(const Flags&, const Store& store) {
+  return store.scheme == Scheme::kGsp;
+}
+bool has_rounds_on_servers(const Flags&, const Store& store) {
+  return store.servers && store.scheme == Scheme::kBsp;
+}
+bool has_sharding_file(const Flags& flags, const Store&) {
+  return flags.job.scheme.data_allocator;
+}
+
+constexpr const char* kOfSsp = "dist_ssync and dist_device_ssync do";
+constexpr const char* kOfGsp = "dist_gsync and dist_device_gsync do";
+constexpr const char* kOfShares = "with --data-allocator 1 it would";
+
+constexpr Reader kReaders[] = {
+    {"staleness", [](const Flags&, const Store& store) { return store.scheme == Scheme::kSsp; }, kOfSsp},
+    {"ssp-warn", has_bound, "dist_ssync does, and dist_gsync with --group-staleness"},
+    {"groups-file", has_groups, kOfGsp},
+    {"ungrouped", has_groups, kOfGsp},
+    {"gsp-weight", has_groups, kOfGsp},
+    {"group-staleness", has_groups, kOfGsp},
+    {"regroup-every", has_groups, kOfGsp},
+    {"backup", has_rounds_on_servers, "dist_sync and dist_device_sync do"},
+    {"trace-events", [](const Flags&, const Store& store) { return store.servers; }, "stores with servers do"},
+    {"data-sharding-file", has_sharding_file, kOfShares},
+    {"allow-gaps", has_sharding_file, kOfShares},
+};
+
+// The flag as it was given: "--staleness 3".
+std::string given_text(const Flags& flags, const std::string& name) {
+  for (const Row& row : training_flags().rows()) {
+    if (row.name == name) return fmt::format("--{} {}", name, row.bind.get(flags));
+  }
+  DT_CHECK(false, "no flag '{}'", name);
+  return {};
+}
+
+Result<> check_readers(const Flags& flags, const Store& store) {
+  for (const Reader& reader : kReaders) {
+    if (!flags.given(reader.flag) || reader.reads(flags, store)) continue;
+    return fail(Code::kUsage, "{}: the store {} does not read it; {}", given_text(flags, reader.flag),
+                flags.job.scheme.kv_store, reader.who);
+  }
+  return {};
+}
+
+Result<> check_backup(const JobFlags& job) {
+  const SchemeFlags& scheme = job.scheme;
+  if (scheme.backup == 0) return {};
+  if (scheme.backup >= job.num_workers) {
+    return fail(Code::kUsage, "--backup {}: a round must wait for one of the {} workers at least", scheme.backup,
+                job.num_workers);
+  }
+  if (scheme.update_on == UpdateOn::kWorker) {
+    return fail(Code::kUsage,
+                "--backup {} with --update-on worker: a worker that is late would miss updates of its own weights",
+                scheme.backup);
+  }
+  if (scheme.deterministic) {
+    return fail(Code::kUsage, "--backup {} with --deterministic: whose gradients count is a matter of time",
+                scheme.backup);
+  }
+  return {};
+}
+
+Result<> check_deterministic(const JobFlags& job, const Store& store) {
+  const bool by_arrival = store.scheme == Scheme::kAsp || store.scheme == Scheme::kSsp;
+  if (!job.scheme.deterministic || job.num_workers == 1) return {};
+  if (job.scheme.regroup_every > 0) {
+    return fail(Code::kUsage, "--deterministic with --regroup-every {}: who goes with whom is a matter of time",
+                job.scheme.regroup_every);
+  }
+  if (!by_arrival) return {};
+  return fail(Code::kUsage, "--deterministic: {} applies the gradients of {} workers in order of arrival",
+              job.scheme.kv_store, job.num_workers);
+}
+
+}  // namespace
+
+Result<> check_scheme(const Flags& flags) {
+  const JobFlags& job = flags.job;
+  const Store store = store_of(job);
+  DT_TRY_VOID(check_readers(flags, store));
+  DT_TRY_VOID(check_backup(job));
+  DT_TRY_VOID(check_deterministic(job, store));
+  const bool weights_differ = store.scheme != Scheme::kBsp || job.scheme.backup > 0;
+  if (flags.loop.save_every.count() > 0 && weights_differ) {
+    return fail(Code::kUsage,
+                "--save-every: within an epoch the workers of this {} job have different weights; --save-period writes "
+                "checkpoints at the ends of epochs, when all have met",
+                job.scheme.kv_store);
+  }
+  if (job.scheme.resplit_every > 0 && job.scheme.allow_gaps) {
+    return fail(Code::kUsage, "--resplit-every {} with --allow-gaps: shares with gaps between them do not rotate",
+                job.scheme.resplit_every);
+  }
+  return {};
+}
+
+std::string learning_rate_hint(const JobFlags& job) {
+  const Store store = store_of(job);
+  const int64_t workers = job.num_workers;
+  if (workers == 1 || store.scheme == Scheme::kBsp || store.scheme == Scheme::kGsp) return {};
+  const bool waits_like_bsp = store.scheme == Scheme::kSsp && job.scheme.staleness == 0;
+  return fmt::format(
+      "{} with {} workers{} makes {} updates at the full learning rate {} where dist_sync makes one: if that rate was "
+      "not chosen for it, --lr {:.6g} (lr/W) is the one to begin with",
+      job.scheme.kv_store, workers, waits_like_bsp ? " and --staleness 0" : "", workers, job.optimizer.lr,
+      job.optimizer.lr / static_cast<double>(workers));
+}
+
+}  // namespace dtrain::job

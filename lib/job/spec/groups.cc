@@ -1,0 +1,187 @@
+#include "job/spec/groups.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/words.h"
+#include "job/flags/value.h"
+
+namespace dtrain::job {
+
+namespace {
+
+// A word of the file.
+struct Word {
+  std::string_view text;
+  std::string_view host;         // without brackets; empty: `number` is a rank
+  std::optional<size_t> number;  // rank, or place among the workers of the host; nothing: the next free one there
+};
+
+Result<size_t> parse_number(std::string_view text) {
+  uint64_t number = 0;
+  DT_TRY_VOID(parse_value(text, number));
+  return static_cast<size_t>(number);
+}
+
+Result<Word> parse_word(std::string_view text) {
+  Word word{text, text, std::nullopt};
+  if (text.starts_with('#')) {
+    word.host = {};
+    DT_TRY(word.number, parse_number(text.substr(1)));
+    return word;
+  }
+  const size_t bracket = text.starts_with('[') ? text.find(']') : std::string_view::npos;
+  const bool in_brackets = bracket != std::string_view::npos;
+  // An address of IPv6 without brackets has colons of its own and no slot.
+  const bool plain_v6 = !in_brackets && std::count(text.begin(), text.end(), ':') > 1;
+  const size_t colon = plain_v6 ? std::string_view::npos : text.find(':', in_brackets ? bracket : 0);
+  if (colon != std::string_view::npos) {
+    DT_TRY(word.number, parse_number(text.substr(colon + 1)));
+    word.host = text.substr(0, colon);
+  }
+  if (in_brackets) word.host = text.substr(1, bracket - 1);
+  if (word.host.empty()) return fail(Code::kUsage, "there is no host before the colon");
+  return word;
+}
+
+class Reader {
+ public:
+  Reader(const GroupsFile& file, const std::vector<WorkerPlace>& workers)
+      : file_(file), workers_(workers), group_(workers.size()) {
+    for (size_t rank = 0; rank < workers.size(); rank++) {
+      const WorkerPlace& place = workers[rank];
+      ranks_of_[place.host].push_back(rank);
+      if (place.address != place.host) ranks_of_[place.address].push_back(rank);
+    }
+  }
+
+  Result<std::vector<int64_t>> read(Ungrouped ungrouped) {
+    const std::vector<WordLine> lines = word_lines(file_.text);
+    // Workers that are named one by one first: a host then stands for the others it has.
+    for (const bool by_number : {true, false}) {
+      for (size_t group = 0; group < lines.size(); group++) {
+        const Result<> taken = take_line(lines[group].words, static_cast<int64_t>(group), by_number);
+        if (!taken) {
+          return fail(Code::kUsage, "{}:{}: {}", file_.name, lines[group].number, taken.error().message);
+        }
+      }
+    }
+    return finish(std::ssize(lines), ungrouped);
+  }
+
+ private:
+  Result<> take_line(const std::vector<std::string_view>& words, int64_t group, bool by_number) {
+    for (const std::string_view text : words) {
+      const Result<Word> word = parse_word(text);
+      if (!word) return fail(Code::kUsage, "'{}': {}", text, word.error().message);
+      if (word->number.has_value() != by_number) continue;
+      DT_TRY(const size_t rank, find(*word));
+      if (group_[rank]) return fail(Code::kUsage, "'{}': {} is in a group already", text, describe(rank));
+      group_[rank] = group;
+    }
+    return {};
+  }
+
+  Result<size_t> find(const Word& word) const {
+    if (word.host.empty()) {
+      if (*word.number < workers_.size()) return *word.number;
+      return fail(Code::kUsage, "there is no worker {}: the job has {}, the first one is 0", word.text,
+                  workers_.size());
+    }
+    const auto found = ranks_of_.find(word.host);
+    if (found == ranks_of_.end()) {
+      return fail(Code::kUsage, "there is no worker on '{}'; workers are on {}", word.host, fmt::join(places(), ", "));
+    }
+    const std::vector<size_t>& ranks = found->second;
+    if (word.number && *word.number < ranks.size()) return ranks[*word.number];
+    if (word.number) {
+      return fail(Code::kUsage, "there is no worker '{}': '{}' has {}, the first one is 0", word.text, word.host,
+                  ranks.size());
+    }
+    const auto free = std::find_if(ranks.begin(), ranks.end(), [this](size_t rank) { return !group_[rank]; });
+    if (free != ranks.end()) return *free;
+    return fail(Code::kUsage, "'{}' has {} workers, and each is in a group already", word.host, ranks.size());
+  }
+
+  static const std::string& name_of(const WorkerPlace& place) {
+    return place.host.empty() ? place.address : place.host;
+  }
+
+  [[nodiscard]] std::string describe(size_t rank) const {
+    const std::string& name = name_of(workers_[rank]);
+    return fmt::format("worker {}{}", rank, name.empty() ? "" : " (" + name + ")");
+  }
+
+  // Each once, in order of rank.
+  std::vector<std::string> places() const {
+    std::vector<std::string> names;
+    for (const WorkerPlace& place : workers_) {
+      if (std::find(names.begin(), names.end(), name_of(place)) == names.end()) names.push_back(name_of(place));
+    }
+    return names;
+  }
+
+  Result<std::vector<int64_t>> finish(int64_t groups, Ungrouped ungrouped) const {
+    std::vector<int64_t> group_of;
+    for (size_t rank = 0; rank < group_.size(); rank++) {
+      if (!group_[rank] && ungrouped == Ungrouped::kError) {
+        return fail(Code::kUsage,
+                    "{}: {} is in no group: name it there, as its host once more or as #{}, or give "
+                    "--ungrouped own",
+                    file_.name, describe(rank), rank);
+      }
+      group_of.push_back(group_[rank] ? *group_[rank] : groups++);
+    }
+    return group_of;
+  }
+
+  const GroupsFile& file_;
+  const std::vector<WorkerPlace>& workers_;
+  std::vector<std::optional<int64_t>> group_;                 // by rank
+  std::map<std::string_view, std::vector<size_t>> ranks_of_;  // by host and by address
+};
+
+}  // namespace
+
+Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
+                                          Ungrouped ungrouped) {
+  DT_TRY(std::vector<int64_t> groups, Reader(file, workers).read(ungrouped),
+         "reading the groups of {} workers (`dtrain plan` with the flags of this job writes them)", workers.size());
+  return groups;
+}
+
+std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers) {
+  std::map<std::string_view, size_t> on_host;
+  std::vector<size_t> slots;
+  slots.reserve(workers.size());
+  for (const WorkerPlace& worker : workers) slots.push_back(on_host[worker.host]++);
+  const auto word = [&](size_t rank) {
+    const std::string& host = workers[rank].host;
+    if (on_host.size() == 1) return fmt::format("#{}", rank);
+    const bool is_v6 = host.find(':') != std::string::npos;
+    const std::string name = is_v6 ? "[" + host + "]" : host;
+    return on_host.at(host) == 1 ? name : fmt::format("{}:{}", name, slots[rank]);
+  };
+  std::vector<std::string> lines;
+  for (size_t rank = 0; rank < groups.size(); rank++) {
+    lines.resize(std::max(lines.size(), static_cast<size_t>(groups[rank]) + 1));
+    std::string& line = lines[static_cast<size_t>(groups[rank])];
+    line += (line.empty() ? "" : " ") + word(rank);
+  }
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+bool looks_like_groups(std::string_view text) {
+  constexpr std::string_view kHost = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]%";
+  for (const WordLine& line : word_lines(text)) {
+    for (const std::string_view word : line.words) {
+      if (word.substr(word.starts_with('#') ? 1 : 0).find_first_not_of(kHost) != word.npos || !parse_word(word)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,43 @@
+// The groups of GSP (docs/protocol.md, "Groups"): a file with one group per line. Each word names a worker:
+//
+//   10.10.10.22 10.10.10.23      one worker of each host; repeat a host for each of its workers in the group
+//   node4:0 [fe80::1]:1          the first worker of node4, the second of fe80::1, counted in order of rank
+//   #0 #3                        workers by rank (# does not begin a comment)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+// The names by which the file may refer to a worker's machine. Either may be empty.
+struct WorkerPlace {
+  std::string host;     // its name in the host file, or the machine's own hostname
+  std::string address;  // without a port
+};
+
+struct GroupsFile {
+  std::string name;  // for messages
+  std::string text;
+};
+
+// Returns the group of each worker, by rank; the first line is group 0. `workers` is ordered by rank. With
+// Ungrouped::kOwn, each worker that the file does not name gets a group of its own, numbered after those of the lines
+// in order of rank. Code::kUsage names the line and the word: a worker that does not exist or is named twice, or a host
+// that is named more often than it has workers. With Ungrouped::kError, also a worker in no group.
+Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
+                                          Ungrouped ungrouped);
+
+// The text from which parse_groups returns the same groups for the same workers. `groups` is ordered by rank; each
+// number from 0 to the largest must occur. Workers are named by host, or host:place if the host has several; by rank if
+// all are on one host.
+std::string format_groups(const std::vector<int64_t>& groups, const std::vector<WorkerPlace>& workers);
+// True if every word could name a worker. Used so that a file of another kind is not overwritten.
+bool looks_like_groups(std::string_view text);
+
+}  // namespace dtrain::job

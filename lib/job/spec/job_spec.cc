@@ -1,0 +1,278 @@
+#include "job/spec/job_spec.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "job/flags/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+using job::format_value;
+using job::parse_value;
+using job::range_of;
+
+Result<> parse_value(std::string_view text, Interval& interval) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  if (colon == text.size()) return fail(Code::kUsage, "'{}' is not BEGIN:END", text);
+  DT_TRY_VOID(parse_value(text.substr(0, colon), interval.begin));
+  DT_TRY_VOID(parse_value(text.substr(colon + 1), interval.end));
+  if (interval.begin > interval.end) return fail(Code::kUsage, "'{}' ends before it begins", text);
+  return {};
+}
+
+std::optional<NumberRange> range_of(const Interval& interval) {
+  return NumberRange{static_cast<double>(interval.begin), static_cast<double>(interval.end)};
+}
+
+// What is counted in records, steps and workers.
+template <class Value>
+Result<> parse_counted(std::string_view text, Value& value) {
+  DT_TRY_VOID(parse_value(text, value));
+  return check_range(text, *range_of(value), 0, kExamplesMax);
+}
+
+std::string format_value(const Interval& interval) {
+  return fmt::format("{}:{}", interval.begin, interval.end);
+}
+
+// Keys that are no flags.
+struct FilledKey {
+  std::string_view name;
+  std::function<Result<>(JobSpec&, std::string_view)> set;
+  std::function<std::string(const JobSpec&)> get;
+};
+
+FilledKey number_key(std::string_view name, int64_t JobSpec::*member) {
+  const int64_t unknown = JobSpec{}.*member;
+  return {name,
+          [member, unknown](JobSpec& spec, std::string_view text) -> Result<> {
+            if (text != "auto") return parse_counted(text, spec.*member);
+            spec.*member = unknown;
+            return {};
+          },
+          [member, unknown](const JobSpec& spec) {
+            return spec.*member == unknown ? std::string("auto") : format_value(spec.*member);
+          }};
+}
+
+// A value a worker, by rank.
+template <class Value>
+FilledKey list_key(std::string_view name, std::vector<Value> JobSpec::*member) {
+  return {name,
+          [member](JobSpec& spec, std::string_view text) -> Result<> {
+            (spec.*member).clear();
+            if (text == "auto") return {};
+            for (const std::string_view part : split_list(text)) {
+              DT_TRY_VOID(parse_counted(part, (spec.*member).emplace_back()));
+            }
+            return {};
+          },
+          [member](const JobSpec& spec) {
+            std::vector<std::string> parts;
+            for (const Value& value : spec.*member) parts.push_back(format_value(value));
+            return parts.empty() ? std::string("auto") : fmt::format("{}", fmt::join(parts, ","));
+          }};
+}
+
+const std::vector<FilledKey>& filled_keys() {
+  static const std::vector<FilledKey> keys = {
+      {"mean-image", [](JobSpec& spec, std::string_view text) { return parse_value(text, spec.mean_image); },
+       [](const JobSpec& spec) { return format_value(spec.mean_image); }},
+      number_key("records-train", &JobSpec::records_train),
+      number_key("records-val", &JobSpec::records_val),
+      list_key("groups", &JobSpec::groups),
+      list_key("shares", &JobSpec::shares),
+      list_key("batches", &JobSpec::batches),
+      {"placement-table",
+       [](JobSpec& spec, std::string_view text) -> Result<> {
+         spec.placement = text == "auto" ? "" : text;
+         return {};
+       },
+       [](const JobSpec& spec) { return spec.placement.empty() ? "auto" : spec.placement; }},
+  };
+  return keys;
+}
+
+using Entries = std::map<std::string, std::string>;
+
+Entries entries_of(const JobSpec& spec) {
+  Flags holder;  // rows are bound to Flags
+  holder.job = spec.flags;
+  Entries entries;
+  for (const Row& row : training_flags().rows()) {
+    if (row.scope == Scope::kJob) entries[row.name] = row.bind.get(holder);
+  }
+  for (const FilledKey& key : filled_keys()) entries[std::string(key.name)] = key.get(spec);
+  return entries;
+}
+
+constexpr std::string_view kDirectoryKey = "working-directory";
+
+// A text to read, and what errors call it.
+struct NamedText {
+  std::string_view text;
+  const std::string& name;
+
+  // "NAME:LINE: KEY: MESSAGE", with the line on which the key stands.
+  [[nodiscard]] tl::unexpected<Error> wrong(std::string_view key, const std::string& message) const {
+    const std::string lines = fmt::format("\n{}", text);
+    const size_t place = std::min(lines.find(fmt::format("\n{} = ", key)), lines.size());
+    const auto end = lines.begin() + static_cast<std::ptrdiff_t>(place);
+    return fail(Code::kUsage, "{}:{}: {}: {}", name, 1 + std::count(lines.begin(), end, '\n'), printable(key), message);
+  }
+};
+
+// Takes the flags of the process out of `entries`.
+Result<Remembered> take_remembered(const NamedText& source, Entries& entries) {
+  Remembered remembered;
+  Flags holder;
+  for (const Row& row : training_flags().rows()) {
+    const auto entry = entries.find(row.name);
+    if (entry == entries.end() || !is_remembered(row.name)) continue;
+    std::string value = entry->second;
+    const Result<> valid = FlagTable<Flags>::set(row, value, holder);
+    if (!valid) return source.wrong(row.name, valid.error().message);
+    remembered.values[row.name] = std::move(value);
+    entries.erase(entry);
+  }
+  const auto directory = entries.find(std::string(kDirectoryKey));
+  if (directory == entries.end()) return remembered;
+  remembered.directory = directory->second;
+  entries.erase(directory);
+  return remembered;
+}
+
+Result<Entries> read_lines(std::string_view text, const std::string& name = "JobSpec") {
+  Entries entries;
+  for (size_t begin = 0, line = 1; begin < text.size(); line++) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view content = text.substr(begin, end - begin);
+    const size_t equals = content.find(" = ");
+    if (equals == std::string_view::npos) {
+      return fail(Code::kUsage, "{}:{}: '{}' is not 'key = value'", name, line, printable(content));
+    }
+    const std::string key(content.substr(0, equals));
+    if (!entries.emplace(key, content.substr(equals + 3)).second) {
+      return fail(Code::kUsage, "{}:{}: '{}' stands twice", name, line, printable(key));
+    }
+    begin = end + 1;
+  }
+  return entries;
+}
+
+std::vector<std::string> differing_keys(const Entries& a, const Entries& b) {
+  Entries lines;
+  std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), std::inserter(lines, lines.end()));
+  std::vector<std::string> keys;  // each once: `lines` has one entry a key
+  for (const auto& [key, value] : lines) keys.push_back(key);
+  return keys;
+}
+
+// Takes `key` out of `entries` and hands its value to `set`.
+template <class Set>
+Result<> take(const NamedText& source, Entries& entries, const std::string& key, const Set& set) {
+  const auto entry = entries.find(key);
+  if (entry == entries.end()) return fail(Code::kUsage, "{}: there is no line '{} = ...'", source.name, key);
+  const Result<> result = set(entry->second);
+  if (!result) return source.wrong(key, result.error().message);
+  entries.erase(entry);
+  return {};
+}
+
+// Lists by rank are of all workers or open, and all of them are filled together.
+Result<> check_lists(const NamedText& source, const JobSpec& spec) {
+  const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
+    if (open ? size == 0 : std::cmp_equal(size, spec.flags.num_workers)) return {};
+    return source.wrong(name, fmt::format("{} values for {} workers", size, spec.flags.num_workers));
+  };
+  const bool open = spec.shares.empty();
+  DT_TRY_VOID(check("shares", spec.shares.size(), open));
+  DT_TRY_VOID(check("batches", spec.batches.size(), open));
+  return check("groups", spec.groups.size(), open || store_of(spec.flags).scheme != Scheme::kGsp);
+}
+
+}  // namespace
+
+JobSpec requested(const Flags& flags) {
+  return {.flags = flags.job, .mean_image = !flags.data.mean_img.empty()};
+}
+
+std::string text(const JobSpec& spec) {
+  std::string lines;
+  for (const auto& [key, value] : entries_of(spec)) lines += fmt::format("{} = {}\n", key, value);
+  return lines;
+}
+
+std::string file_text(const JobSpec& spec) {
+  std::string lines = text(spec);
+  for (const auto& [flag, value] : spec.remembered.values) lines += fmt::format("{} = {}\n", flag, value);
+  if (spec.remembered.directory.empty()) return lines;
+  return lines + fmt::format("{} = {}\n", kDirectoryKey, spec.remembered.directory);
+}
+
+Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name) {
+  const NamedText source{text, name};
+  DT_TRY(Entries entries, read_lines(text, name));
+  JobSpec spec;
+  Flags holder;
+  for (const Row& row : training_flags().rows()) {
+    if (row.scope != Scope::kJob) continue;
+    DT_TRY_VOID(take(source, entries, row.name,
+                     [&](const std::string& value) { return FlagTable<Flags>::set(row, value, holder); }));
+  }
+  for (const FilledKey& key : filled_keys()) {
+    DT_TRY_VOID(
+        take(source, entries, std::string(key.name), [&](const std::string& value) { return key.set(spec, value); }));
+  }
+  DT_TRY(spec.remembered, take_remembered(source, entries));
+  if (!entries.empty()) return source.wrong(entries.begin()->first, "this version of dtrain does not know this key");
+  spec.flags = holder.job;
+  // The one text that others rely on to name something: the rest are numbers and enumerations.
+  const Result<std::string> store = canonical_store_name(spec.flags.scheme.kv_store);
+  if (!store) return source.wrong("kv-store", store.error().message);
+  spec.flags.scheme.kv_store = *store;
+  DT_TRY_VOID(check_lists(source, spec));
+  return spec;
+}
+
+Result<JobSpec> read_job_spec(const std::string& run_dir) {
+  const std::string name = (std::filesystem::path(run_dir) / kJobSpecFile).string();
+  DT_TRY(const std::string text, read_file(name));
+  return parse_job_spec(text, name);
+}
+
+Result<> write_job_spec(const std::string& run_dir, const JobSpec& spec) {
+  return write_file_atomic(run_dir + "/" + kJobSpecFile, file_text(spec));
+}
+
+uint64_t hash(const JobSpec& spec) {
+  uint64_t state = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  for (const char c : text(spec)) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return state;
+}
+
+std::vector<std::string> differences(const JobSpec& a, const JobSpec& b) {
+  return differing_keys(entries_of(a), entries_of(b));
+}
+
+std::vector<std::string> differing_keys(std::string_view a, std::string_view b) {
+  return differing_keys(read_lines(a).value_or(Entries{}), read_lines(b).value_or(Entries{}));
+}
+
+std::string describe_differences(const JobSpec& run, const JobSpec& here) {
+  const Entries of_run = entries_of(run), of_here = entries_of(here);
+  std::string text;
+  for (const std::string& key : differences(run, here)) {
+    text += fmt::format("{}{} (run {}, here {})", text.empty() ? "" : ", ", key, of_run.at(key), of_here.at(key));
+  }
+  return text;
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,134 @@
+#include "job/spec/remembered.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "job/flags/rows.h"
+#include "job/flags/value.h"
+
+namespace dtrain::job {
+
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Of one start.
+const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-epoch", "model-load-epoch",  "dry-run",
+                           "config",  "preset",    "check",  "inject",  "verbose",    "allow-mixed-builds"};
+// Of one process, or of a launcher that has to be told again: what it copies and the variables, which may be secrets.
+const Names kOfOneProcess = {"role",       "scheduler",  "rank",     "token-file",   "env",
+                             "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"};
+const Names kPaths = {"model-prefix", "save-model-prefix", "groups-file", "data-sharding-file",
+                      "hostfile",     "trace-events",      "tls-cert",    "tls-key",
+                      "tls-ca",       "data-dir"};
+// Relative to --data-dir if there is one; lists with ';'.
+const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
+
+const Row* row_of(std::string_view flag) {
+  for (const Row& row : training_flags().rows()) {
+    if (row.name == flag) return &row;
+  }
+  return nullptr;
+}
+
+std::string absolute(const std::string& path, const std::string& directory) {
+  return (std::filesystem::path(directory) / path).lexically_normal().string();
+}
+
+std::string absolute_list(std::string_view list, const std::string& directory) {
+  std::string all;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(';'), list.size());
+    if (end > 0) all += (all.empty() ? "" : ";") + absolute(std::string(list.substr(0, end)), directory);
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return all;
+}
+
+// Read by the scheduler where they lie by default, if the store asks for them.
+bool is_read_by_default(const Flags& flags, std::string_view flag) {
+  std::error_code ignored;
+  if (flag == "groups-file") {
+    return store_of(flags.job).scheme == Scheme::kGsp && std::filesystem::exists(flags.launch.groups_file, ignored);
+  }
+  return flag == "data-sharding-file" && flags.job.scheme.data_allocator;
+}
+
+// Of two kinds of devices the command line's counts.
+bool is_replaced(std::string_view flag, const std::vector<std::string>& given) {
+  const auto gives = [&](const char* name) { return std::find(given.begin(), given.end(), name) != given.end(); };
+  if (flag == "work-load-list") return gives("gpus") || gives("cpus");
+  return (flag == "gpus" && gives("cpus")) || (flag == "cpus" && gives("gpus"));
+}
+
+}  // namespace
+
+std::string Remembered::path_of(std::string_view flag) const {
+  const auto found = values.find(flag);
+  return found == values.end() || found->second == "none" ? "" : found->second;
+}
+
+bool is_remembered(std::string_view flag) {
+  const Row* row = row_of(flag);
+  return row != nullptr && row->scope == Scope::kProcess && !contains(kOfOneStart, flag) &&
+         !contains(kOfOneProcess, flag);
+}
+
+Remembered remember(const Flags& flags, const std::string& directory) {
+  if (directory.find('\n') != std::string::npos) return {};  // the file has a line a value
+  Remembered run{.directory = directory};
+  const Flags defaults;
+  for (const Row& row : training_flags().rows()) {
+    if (!is_remembered(row.name)) continue;
+    std::string value = row.bind.get(flags);
+    const bool given = flags.source(row.name) > Source::kEnvironment;
+    const bool differs = value != row.bind.get(defaults) && flags.source(row.name) != Source::kEnvironment;
+    if (!given && !differs && !is_read_by_default(flags, row.name)) continue;
+    // A file that was named within the data's directory moves with it. Relative names of data sets do so anyway.
+    const std::string& data_dir = flags.data.data_dir;
+    const bool moves = row.name == "mean-img" || (contains(kDataPaths, row.name) && data_dir.starts_with('/'));
+    if (moves && !data_dir.empty() && value.starts_with(data_dir + "/") && value.find(';') == std::string::npos) {
+      value = std::string(kInDataDir) + value.substr(data_dir.size() + 1);
+    }
+    if (!value.empty()) run.values[row.name] = std::move(value);
+  }
+  return run;
+}
+
+std::string absolute_value(std::string_view flag, const std::string& value, const std::string& directory,
+                           const std::string& data_dir) {
+  if (value.empty() || value == "none" || value.starts_with(kInDataDir)) return value;
+  if (contains(kPaths, flag)) return absolute(value, directory);
+  if (contains(kDataPaths, flag)) return data_dir.empty() ? absolute_list(value, directory) : value;
+  const bool bare = value.find('/') == std::string::npos;  // a bare name lies in the data's directory
+  return flag == "mean-img" && !bare ? absolute(value, directory) : value;
+}
+
+Result<> recall(const Remembered& run, const std::string& directory, const std::vector<std::string>& given,
+                Flags& flags) {
+  for (const auto& [flag, text] : run.values) {
+    if (!is_remembered(flag) || is_replaced(flag, given)) continue;
+    const std::string value =
+        run.directory == directory ? text : absolute_value(flag, text, run.directory, run.path_of("data-dir"));
+    const Result<> set = FlagTable<Flags>::set(*row_of(flag), value, flags);
+    if (!set) return fail(Code::kUsage, "{} = {}: {}", flag, value, set.error().message);
+    flags.sources[flag] = Source::kResumed;
+  }
+  return {};
+}
+
+std::vector<std::string> recalled_arguments(const Flags& flags) {
+  std::vector<std::string> arguments;
+  for (const Row& row : training_flags().rows()) {
+    if (!is_remembered(row.name) || flags.source(row.name) != Source::kResumed) continue;
+    arguments.push_back(fmt::format("{}={}", row.spelling(), row.bind.get(flags)));
+  }
+  return arguments;
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,47 @@
+// Flags of the process that a run stores beside its JobSpec, so that `dtrain --resume DIR` needs no other flags: the
+// location of the data, the devices, how often to save. Processes do not compare them when they join.
+//
+// Relative paths are stored as they were given, together with the working directory. A run that is resumed in that
+// directory gets the same command line; one that is resumed elsewhere gets absolute paths.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+struct Remembered {
+  std::string directory = {};                                   // the working directory; empty: nothing was stored
+  std::map<std::string, std::string, std::less<>> values = {};  // keyed by flag, in the form that --flag takes
+
+  // The value of a path flag; "" if none was stored, or "none".
+  [[nodiscard]] std::string path_of(std::string_view flag) const;
+};
+
+// True if a run stores the value of this flag. False for flags of the job, and for flags that concern one start
+// (--dry-run) or one process (--rank), or that may hold a secret (--env).
+bool is_remembered(std::string_view flag);
+
+// Collects what is to be stored from resolved flags. `directory` is the current directory, absolute.
+Remembered remember(const Flags& flags, const std::string& directory);
+
+// Sets the stored flags, with source kResumed. `directory` is the current directory. `given` names the flags that are
+// applied after this; stored flags that contradict them (--gpus and --cpus) are left out. Code::kUsage: a value that
+// the flag does not accept.
+Result<> recall(const Remembered& run, const std::string& directory, const std::vector<std::string>& given,
+                Flags& flags);
+
+// The recalled flags as arguments, for the processes that a launcher starts.
+std::vector<std::string> recalled_arguments(const Flags& flags);
+
+// Returns `value` with its relative paths made absolute if `flag` takes paths, else unchanged. Paths of data files are
+// relative to `data_dir`, and stay unchanged unless it is empty; all others are relative to `directory`.
+std::string absolute_value(std::string_view flag, const std::string& value, const std::string& directory,
+                           const std::string& data_dir);
+
+}  // namespace dtrain::job

@@ -1,0 +1,103 @@
+#include "role/process/addresses.h"
+
+#include "job/process/build_id.h"
+#include "job/process/token.h"
+
+namespace dtrain::role {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+constexpr const char* kEverywhere = "0.0.0.0";
+
+void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, rpc::Listen& listen) {
+  listen.port_first = flags.port != 0 ? static_cast<uint16_t>(flags.port) : otherwise;
+  if (flags.port == 0 && flags.port_last != 0) {
+    listen.port_first = static_cast<uint16_t>(flags.port_first);
+    listen.port_last = static_cast<uint16_t>(flags.port_last);
+  }
+}
+
+}  // namespace
+
+Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token) {
+  rpc::Endpoint named{kLoopback, 0};
+  if (!flags.advertise.empty()) named.host = flags.advertise;
+  if (!flags.interfaces.empty()) {
+    DT_TRY(named.host, rpc::interface_address(flags.interfaces), "looking for --interface");
+  }
+  if (!flags.scheduler.empty()) {
+    DT_TRY(named, rpc::parse_endpoint(flags.scheduler), "reading --scheduler");
+  }
+  rpc::Listen listen;
+  listen.host = flags.bind.empty() ? named.host : flags.bind;
+  set_ports(flags, named.port, listen);
+  DT_TRY_VOID(job::check_token_policy(token, flags.insecure, listen.host));
+  return listen;
+}
+
+std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& listen) {
+  return flags.advertise.empty() ? listen.host : flags.advertise;
+}
+
+Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts) {
+  if (!flags.advertise.empty() || !flags.interfaces.empty()) return own_host(flags);
+  std::string address = kLoopback;
+  for (const std::string& host : hosts) {
+    DT_TRY(address, rpc::source_address({host, 1}),
+           "looking for the address that {} reaches this machine by (--interface or --advertise says it, too)", host);
+    if (!job::is_loopback(address)) break;
+  }
+  return address;
+}
+
+Result<std::string> own_host(const job::LaunchFlags& flags) {
+  if (!flags.advertise.empty()) return flags.advertise;
+  if (!flags.interfaces.empty()) {
+    DT_TRY(std::string address, rpc::interface_address(flags.interfaces), "looking for --interface");
+    return address;
+  }
+  DT_TRY(const rpc::Endpoint scheduler, rpc::parse_endpoint(flags.scheduler), "reading --scheduler");
+  DT_TRY(std::string host, rpc::source_address(scheduler), "looking for the own address");
+  return host;
+}
+
+Result<std::string> own_address(const job::LaunchFlags& flags) {
+  DT_TRY(const std::string host, own_host(flags));
+  return rpc::source_address({host, 1});  // the route to an own address begins there; nothing is sent
+}
+
+Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token) {
+  ServerAddress address;
+  DT_TRY(address.host, own_host(flags));
+  const bool loopback = job::is_loopback(address.host);
+  address.listen.host = !flags.bind.empty() ? flags.bind : loopback ? address.host : kEverywhere;
+  set_ports(flags, 0, address.listen);
+  DT_TRY_VOID(job::check_token_policy(token, flags.insecure, address.listen.host));
+  return address;
+}
+
+Result<rpc::Security> security_of(const job::LaunchFlags& flags) {
+  rpc::Security security;
+  DT_TRY(security.token, job::token_of(flags), "reading the job's token");
+  security.build_id = job::build_id();
+  security.allow_mixed_builds = flags.allow_mixed_builds;
+  if (!flags.tls_cert.empty() || !flags.tls_key.empty() || !flags.tls_ca.empty()) {
+    DT_TRY(security.tls, rpc::read_tls(flags.tls_cert, flags.tls_key, flags.tls_ca));
+  }
+  return security;
+}
+
+Result<rpc::ControlOptions> control_options(const job::Flags& flags, const rpc::Security& security,
+                                            rpc::Incarnation incarnation) {
+  rpc::ControlOptions options;
+  DT_TRY(options.scheduler, rpc::parse_endpoint(flags.launch.scheduler), "reading --scheduler");
+  options.security = security;
+  options.incarnation = incarnation;
+  options.start_timeout = flags.wire.start_timeout;
+  options.heartbeat_interval = flags.wire.heartbeat_interval;
+  options.heartbeat_timeout = flags.wire.heartbeat_timeout;
+  options.scheduler_grace = flags.wire.scheduler_grace;
+  return options;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,43 @@
+// Where a process of a job listens, and the address that it tells the other processes.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+#include "rpc/control_client.h"
+#include "rpc/endpoint.h"
+#include "rpc/security.h"
+
+namespace dtrain::role {
+
+// Where the scheduler listens: --bind, else the host of --scheduler, else the address of --interface, else --advertise,
+// else loopback. Code::kDenied if it would listen beyond loopback without a token.
+Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token);
+// The host that the scheduler prints for a launcher to read: --advertise, else the host it listens on.
+std::string scheduler_host(const job::LaunchFlags& flags, const rpc::Listen& listen);
+
+// The address at which processes on `hosts` reach this machine: --advertise, else the address of --interface, else this
+// machine's own address on the route to the first of `hosts` that is another machine; loopback if none is.
+// Code::kStartup: no such interface, host or route.
+Result<std::string> launcher_address(const job::LaunchFlags& flags, const std::vector<std::string>& hosts);
+
+// The host at which peers reach this process: --advertise, else the address of --interface, else this machine's own
+// address on the route to the scheduler.
+Result<std::string> own_host(const job::LaunchFlags& flags);
+
+// own_host, resolved to an address of this machine.
+Result<std::string> own_address(const job::LaunchFlags& flags);
+
+struct ServerAddress {
+  rpc::Listen listen;
+  std::string host;  // own_host
+};
+Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token);
+
+// Token, build id and certificates of this process.
+Result<rpc::Security> security_of(const job::LaunchFlags& flags);
+Result<rpc::ControlOptions> control_options(const job::Flags& flags, const rpc::Security& security,
+                                            rpc::Incarnation incarnation);
+
+}  // namespace dtrain::role

@@ -1,0 +1,42 @@
+#include "role/process/membership.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "job/process/host_file.h"
+#include "job/spec/job_spec.h"
+
+namespace dtrain::role {
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags) {
+  const job::LaunchFlags& launch = flags.launch;
+  const bool chosen_there = launch.advertise.empty() && (!launch.bind.empty() || !launch.interfaces.empty());
+  const bool local = launch.launcher == "local";
+  if (launch.role != job::Role::kNone || (local && chosen_there)) return std::nullopt;
+  const std::string address = !local ? "" : launch.advertise.empty() ? "127.0.0.1" : launch.advertise;
+  DT_TRY(const std::optional<job::HostAssignment> hosts, job::read_host_assignment(flags));
+  std::vector<job::WorkerPlace> places;
+  for (int64_t rank = 0; rank < flags.job.num_workers; rank++) {
+    places.push_back({hosts ? hosts->workers[static_cast<size_t>(rank)].host : host_name(), address});
+  }
+  return places;
+}
+
+rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role) {
+  rpc::JoinRequest request;
+  request.role = role;
+  if (flags.launch.rank) request.want_rank = static_cast<uint32_t>(*flags.launch.rank);
+  request.host = host_name();
+  request.job_text = job::text(job::requested(flags));
+  request.devices = {"cpu(0)"};
+  return request;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,27 @@
+// What a process tells the scheduler about itself when it joins a job.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+#include "job/spec/groups.h"
+#include "rpc/job_types.h"
+
+namespace dtrain::role {
+
+// This machine's host name, by which a groups file may name its workers.
+std::string host_name();
+
+// The hosts and addresses that the workers of a job will report, by rank. Known only if a launcher starts them; nullopt
+// if they are started by hand or choose their address on their own host (--bind, --interface). The addresses of workers
+// on other hosts, which a groups file may use, are not known and left empty. Code::kUsage: as
+// job::read_host_assignment.
+Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags);
+
+// A request with rank, host and flags; the caller adds its address or its record counts.
+rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role);
+
+}  // namespace dtrain::role

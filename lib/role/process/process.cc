@@ -1,0 +1,34 @@
+#include "role/process/process.h"
+
+#include <filesystem>
+#include <random>
+
+namespace dtrain::role {
+
+Result<Process> Process::open(const job::Flags& flags, const Signals& signals, const std::string& name) {
+  DT_TRY(ResumeSearch search, find_resumed(flags));
+  const bool is_alone = flags.launch.role == job::Role::kNone;
+  DT_TRY(RunDir run_dir, is_alone ? RunDir::claim(flags, search.run) : RunDir::share(flags, search.run));
+  return Process(flags, signals, Log::to_stderr(name, static_cast<int>(flags.launch.verbose), flags.launch.terminal),
+                 std::move(search.run), std::move(run_dir), name);
+}
+
+Result<> Process::take_rank(uint32_t rank) {
+  log = log.named(name_ == "worker"   ? fmt::format("{}", rank)
+                  : name_ == "server" ? fmt::format("server {}", rank)
+                                      : name_);
+  const std::string file = fmt::format("{}/{}-{}.log", run_dir.path(), name_, rank);
+  DT_TRY_VOID(log.add_file(file));
+  run_dir.owns_log(file);
+  if (!flags.loop.log_file.empty())
+    DT_TRY_VOID(log.add_file(std::filesystem::path(run_dir.path()) / flags.loop.log_file));
+  return {};
+}
+
+uint64_t choose_seed(const Process& process) {
+  if (process.flags.job.seed) return *process.flags.job.seed;
+  if (process.resumed && process.resumed->spec.flags.seed) return *process.resumed->spec.flags.seed;
+  return std::random_device{}();
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,41 @@
+// What processes of every role have: flags, a log, a run directory, and the run to resume.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/waits.h"
+#include "job/spec/job_spec.h"
+#include "role/process/run_dir.h"
+
+namespace dtrain::role {
+
+class Process {
+ public:
+  // Finds the run to resume and makes the run directory. `name` is used in the log's prefix and in the log's file name:
+  // "worker", "server" or "scheduler".
+  static Result<Process> open(const job::Flags& flags, const Signals& signals, const std::string& name);
+
+  // Called once the rank is known. From then on the log's prefix is Node[RANK] for a worker and Node[server RANK] for a
+  // server, and the log is copied to RUN_DIR/NAME-RANK.log and to --log-file.
+  Result<> take_rank(uint32_t rank);
+
+  job::Flags flags;
+  const Signals& signals;
+  Log log;
+  std::optional<Resumed> resumed;
+  RunDir run_dir;
+
+ private:
+  Process(const job::Flags& f, const Signals& s, Log l, std::optional<Resumed> r, RunDir d, std::string name)
+      : flags(f), signals(s), log(std::move(l)), resumed(std::move(r)), run_dir(std::move(d)), name_(std::move(name)) {}
+  std::string name_;
+};
+
+// The seed of the job: --seed, else that of the resumed run, else a random one.
+uint64_t choose_seed(const Process& process);
+
+}  // namespace dtrain::role

@@ -1,0 +1,37 @@
+// Reports of a run: its progress, and how it ended.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "base/error.h"
+#include "job/process/progress.h"
+#include "job/spec/job_spec.h"
+#include "kvstore/coordinator.h"
+#include "role/process/process.h"
+#include "train/trainer.h"
+
+namespace dtrain::role {
+
+using Clock = std::chrono::steady_clock;
+
+// The progress of the whole job, from one report of each worker. `step` and `steps` are averages over the workers.
+job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers);
+
+// Writes summary.json, complete but for what only the launcher knows, and logs how the run ended. Returns the exit code
+// of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed.
+Result<int> report_end(const Process& process, const job::JobSpec& spec, const train::TrainOutcome& outcome,
+                       const Result<train::TrainOutcome>& result, Clock::time_point started);
+
+// What a launcher adds to RUN_DIR/summary.json when all processes have ended: the job's name and exit code, its first
+// error, and the peak memory of the processes. Creates the file if no worker has written it.
+struct JobEnd {
+  std::string job;  // its name, as `dtrain ps` shows it
+  int exit_code = 0;
+  std::string error;                               // the first error; empty: none
+  std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"
+};
+Result<> complete_summary(const std::string& run_dir, const job::Flags& flags, const JobEnd& end);
+
+}  // namespace dtrain::role

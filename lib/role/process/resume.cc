@@ -1,0 +1,196 @@
+#include "role/process/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "data/open.h"
+#include "job/resolve/data_set.h"
+#include "job/spec/resume.h"
+#include "train/checkpoint.h"
+
+namespace dtrain::role {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string own_prefix(const job::JobFlags& job, const std::string& run_dir) {
+  return run_dir + "/" + job.network.network;
+}
+
+// Where a run wrote its checkpoints.
+std::string written_prefix(const Resumed& run) {
+  for (const char* flag : {"save-model-prefix", "model-prefix"}) {
+    const job::Remembered& remembered = run.spec.remembered;
+    std::string prefix = remembered.path_of(flag);
+    if (prefix.empty()) continue;
+    if (remembered.directory == fs::current_path().string()) return prefix;
+    return job::absolute_value(flag, prefix, remembered.directory, "");
+  }
+  return own_prefix(run.spec.flags, run.directory);
+}
+
+// The position of the newest checkpoint with this prefix; nullopt if there is none.
+Result<std::optional<train::Position>> newest_position(const std::string& prefix) {
+  DT_TRY(const std::optional<train::CheckpointName> newest, train::newest_checkpoint(prefix));
+  if (!newest) return std::nullopt;
+  if (newest->epoch) return train::Position{*newest->epoch, 0};
+  DT_TRY(const train::Checkpoint last, train::read_checkpoint(*newest));
+  return last.header ? std::optional(last.header->position) : std::nullopt;
+}
+
+std::vector<std::string> runs_newest_first(const std::string& parent) {
+  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, error)) {
+    const fs::file_time_type time = fs::last_write_time(entry.path() / job::kJobSpecFile, error);
+    if (!error) found.emplace_back(time, entry.path().string());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> directories;
+  directories.reserve(found.size());
+  for (auto& [time, path] : found) directories.push_back(std::move(path));
+  return directories;
+}
+
+// With other hosts, the checkpoints are where worker 0 runs, and not visible here.
+bool sees_checkpoints(const job::Flags& flags) {
+  return flags.launch.role == job::Role::kNone && flags.launch.launcher == "local";
+}
+
+ResumeSearch resuming(Resumed run, const std::optional<train::Position>& position, const job::Flags& flags,
+                      const std::string& changes) {
+  ResumeSearch search;
+  const int64_t epochs = flags.job.num_epochs;
+  search.is_finished = position && position->epoch >= epochs;
+  if (search.is_finished) {
+    search.notes.push_back(fmt::format(
+        "the run in {} is finished: it has done {} of {} epochs. A larger --num-epochs makes it go on, and without "
+        "--resume a new run begins",
+        run.directory, position->epoch, epochs));
+  } else {
+    search.notes.push_back(
+        fmt::format("resuming the run in {}{}", run.directory,
+                    position ? fmt::format(" at epoch {}, step {}", position->epoch, position->step) : std::string()));
+    if (!changes.empty()) search.notes.push_back("the job is not quite the same as before: " + changes);
+  }
+  search.run = std::move(run);
+  return search;
+}
+
+Result<ResumeSearch> resume_named(const job::Flags& flags) {
+  const std::string& directory = flags.loop.resume;
+  DT_TRY(job::JobSpec spec, job::read_resumed(directory));
+  DT_TRY_VOID(job::check_resumed(spec, flags, directory));
+  Resumed run{directory, std::move(spec)};
+  std::optional<train::Position> position;
+  if (sees_checkpoints(flags)) {
+    const std::string prefix = load_prefix(flags, directory, run);
+    DT_TRY(position, newest_position(prefix), "resuming the run in '{}'", directory);
+    if (!position) {
+      return fail(Code::kNotFound,
+                  "--resume {}: the run has written no checkpoint that it could go on from ({}-NNNN.params, "
+                  "{}-last.params): start it again without --resume",
+                  directory, prefix, prefix);
+    }
+  }
+  job::JobSpec then;
+  then.flags = run.spec.flags;
+  then.mean_image = run.spec.mean_image;
+  return resuming(std::move(run), position, flags, job::describe_differences(then, job::requested(flags)));
+}
+
+// Looks at runs one by one, and remembers why each was rejected.
+class Candidates {
+ public:
+  explicit Candidates(const job::Flags& flags) : flags_(flags), here_(fs::current_path().string()) {}
+
+  // The run in the directory, if it can be continued.
+  Result<std::optional<ResumeSearch>> look_at(const std::string& directory) {
+    const Result<job::JobSpec> spec = job::read_job_spec(directory);
+    if (!spec) return reject(directory, "cannot be read: " + spec.error().message);
+    const std::string differences = job::differences_from_run(*spec, flags_, here_);
+    if (!differences.empty()) return reject(directory, "is another job: " + differences);
+    Resumed run{directory, *spec};
+    std::optional<train::Position> position;
+    if (sees_checkpoints(flags_)) {
+      DT_TRY(position, newest_position(load_prefix(flags_, directory, run)), "resuming the run in '{}'", directory);
+      if (!position) return reject(directory, "has no checkpoint");
+    }
+    return resuming(std::move(run), position, flags_, "");
+  }
+
+  [[nodiscard]] std::string text(const std::string& where) const {
+    constexpr size_t kShown = 5;
+    if (rejected_.empty()) return fmt::format("there is no run in {}", where);
+    const size_t shown = std::min(kShown, rejected_.size());
+    std::string text = fmt::format("{}", fmt::join(rejected_.begin(), rejected_.begin() + shown, "; "));
+    if (rejected_.size() > shown) text += fmt::format("; and {} older ones", rejected_.size() - shown);
+    return text;
+  }
+
+ private:
+  std::optional<ResumeSearch> reject(const std::string& directory, const std::string& why) {
+    rejected_.push_back(fmt::format("{} {}", directory, why));
+    return std::nullopt;
+  }
+
+  const job::Flags& flags_;
+  std::string here_;
+  std::vector<std::string> rejected_;
+};
+
+Result<ResumeSearch> resume_newest(job::Flags flags) {
+  const Result<> data_is_here = job::apply_own_data_set(flags, data::recognise_data_set);
+  if (!data_is_here && flags.launch.dry_run)
+    return ResumeSearch{};  // the data may exist on the machine that will run the job
+  DT_TRY_VOID(data_is_here);
+  const std::string& own = flags.launch.run_dir;
+  const std::string where = own.empty() ? fs::path(job::default_run_dir(flags, {})).parent_path().string() : own;
+  std::vector<std::string> directories = runs_newest_first(where);
+  if (!own.empty()) {
+    std::error_code ignored;
+    directories.clear();
+    if (fs::exists(fs::path(own) / job::kJobSpecFile, ignored)) directories.push_back(own);
+  }
+  Candidates candidates(flags);
+  for (const std::string& directory : directories) {
+    DT_TRY(std::optional<ResumeSearch> found, candidates.look_at(directory));
+    if (found) return *std::move(found);
+  }
+  const std::string why = candidates.text(where);
+  if (flags.loop.retrain) {
+    return fail(Code::kNotFound,
+                "--retrain: no run of this job can be continued: {}. --resume DIR continues another one", why);
+  }
+  ResumeSearch search;
+  search.notes.push_back(
+      fmt::format("--resume auto: no run of this job can be continued, so a new one begins: {}", why));
+  return search;
+}
+
+}  // namespace
+
+Result<ResumeSearch> find_resumed(const job::Flags& flags) {
+  if (flags.loop.resume.empty()) return ResumeSearch{};
+  return flags.loop.resume == "auto" ? resume_newest(flags) : resume_named(flags);
+}
+
+std::string save_prefix(const job::Flags& flags, const std::string& run_dir) {
+  if (!flags.loop.save_model_prefix.empty()) return flags.loop.save_model_prefix;
+  return flags.loop.model_prefix.empty() ? own_prefix(flags.job, run_dir) : flags.loop.model_prefix;
+}
+
+std::string load_prefix(const job::Flags& flags, const std::string& run_dir, const std::optional<Resumed>& resumed) {
+  const std::string& named = flags.loop.model_prefix;
+  if (!resumed) return named.empty() ? own_prefix(flags.job, run_dir) : named;
+  const job::Remembered& remembered = resumed->spec.remembered;
+  const auto absolute = [](const std::string& path, const std::string& directory) {
+    return job::absolute_value("model-prefix", path, directory, "");
+  };
+  const std::string before = absolute(remembered.path_of("model-prefix"), remembered.directory);
+  const bool is_new = !named.empty() && absolute(named, fs::current_path().string()) != before;
+  return is_new ? named : written_prefix(*resumed);
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,38 @@
+// Finds the run that --resume or --retrain names, and the prefix of the checkpoint to continue from.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/spec/job_spec.h"
+
+namespace dtrain::role {
+
+// The run to continue.
+struct Resumed {
+  std::string directory;
+  job::JobSpec spec;
+};
+
+struct ResumeSearch {
+  std::optional<Resumed> run;      // nullopt: a new run begins
+  bool is_finished = false;        // it has already done the epochs that the flags ask for
+  std::vector<std::string> notes;  // for the user: what is resumed, or why nothing is resumed
+};
+
+// --resume DIR: that run. Code::kNotFound: the directory contains no run, or no checkpoint; kUsage: the flags
+// contradict the run. --resume auto: the newest run of this job that has a checkpoint; looks in --run-dir if that is
+// given, else under the directory of default run directories. If there is none, the notes list what was considered.
+// --retrain: the same, but Code::kNotFound if there is none. A process with a role gets the directory from its
+// launcher; whether there is a checkpoint shows when it trains.
+Result<ResumeSearch> find_resumed(const job::Flags& flags);
+
+// The prefix of the checkpoints to write: --save-model-prefix, else --model-prefix, else RUN_DIR/NETWORK.
+std::string save_prefix(const job::Flags& flags, const std::string& run_dir);
+// The prefix of the checkpoints to read. For a resumed run it is the prefix that the run wrote to, unless
+// --model-prefix has changed since. Without a resumed run it is --model-prefix, else RUN_DIR/NETWORK.
+std::string load_prefix(const job::Flags& flags, const std::string& run_dir, const std::optional<Resumed>& resumed);
+
+}  // namespace dtrain::role

@@ -1,0 +1,76 @@
+// The directory that a run leaves behind.
+//
+//   jobspec             text of the JobSpec, and what --resume needs besides (job/spec/job_spec.h)
+//   ROLE-RANK.log       a log of each process
+//   metrics.jsonl       made when training begins; summary.json
+//   NETWORK-*.params, .states, NETWORK-symbol.json    checkpoints, unless --model-prefix says otherwise
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/spec/job_spec.h"
+#include "role/process/resume.h"
+
+namespace dtrain::role {
+
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
+
+// --run-dir, else the resumed run's directory, else a new name made from the network and the time. Creates nothing.
+std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed);
+
+// The name of a run, which is that of its directory: "lenet-20261121-101500".
+std::string run_name(const std::string& run_dir);
+
+// The run directory, as one starting process sees it. If the start fails, the destructor removes what the start has
+// created.
+class RunDir {
+ public:
+  // For a launcher or a process that trains alone: nobody else chose its directory. Creates the directory (no two
+  // processes get the same new one), writes the JobSpec as far as it is known, creates the checkpoint directory and
+  // checks that it is writable. Code::kUsage: the directory contains another run (--overwrite removes that run
+  // instead), or cannot be written.
+  static Result<RunDir> claim(const job::Flags& flags, const std::optional<Resumed>& resumed);
+  // For a process of a job: the directory may exist already, and other processes may use it too. The scheduler refuses
+  // a directory with another run, as claim does.
+  static Result<RunDir> share(const job::Flags& flags, const std::optional<Resumed>& resumed);
+
+  RunDir(RunDir&& other) noexcept;
+  RunDir& operator=(RunDir&&) = delete;
+  ~RunDir();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  // Whether the run has begun, so that its directory must be kept.
+  [[nodiscard]] bool has_begun() const;
+  // Registers the log file of this process, so that a failed start removes it.
+  void owns_log(const std::string& file) { logs_.push_back(file); }
+
+ private:
+  RunDir(std::string path, bool is_remote) : path_(std::move(path)), is_remote_(is_remote) {}
+  Result<> make(const std::string& directory);
+  Result<> write_early_spec(const job::Flags& flags, const std::optional<Resumed>& resumed);
+  void give_back();
+
+  std::string path_;
+  bool is_remote_ = false;         // the job trains on other hosts, and their files are there
+  bool is_claimed_ = false;        // made by claim: this process starts the whole run
+  std::vector<std::string> made_;  // directories that were created, outermost first
+  std::vector<std::string> logs_;  // of this process
+  bool wrote_spec_ = false;        // write_early_spec has replaced the JobSpec file
+  std::string before_;             // the JobSpec file that was there; empty: none
+  std::optional<std::filesystem::file_time_type> metrics_before_;  // when the metrics file was written last
+};
+
+// Writes the complete JobSpec into the directory. What --resume has to remember is kept if the directory has it, and is
+// taken from `flags` otherwise.
+Result<> write_complete_spec(const job::Flags& flags, job::JobSpec spec, const std::string& run_dir);
+
+// The same for a process that received the JobSpec when it joined, and may have a run directory on its own host.
+// Code::kUsage: that directory contains another run.
+Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std::string& run_dir,
+                    const std::optional<Resumed>& resumed);
+
+}  // namespace dtrain::role

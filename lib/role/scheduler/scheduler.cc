@@ -1,0 +1,138 @@
+#include "role/scheduler/scheduler.h"
+
+#include <cstdio>
+
+#include "base/step_faults.h"
+#include "data/open.h"
+#include "job/process/exit_code.h"
+#include "job/process/host_file.h"
+#include "job/resolve/data_set.h"
+#include "job/resolve/scheme.h"
+#include "kvstore/wire/placement.h"
+#include "role/process/addresses.h"
+#include "role/process/process.h"
+#include "role/process/report.h"
+#include "role/process/signal_watcher.h"
+#include "role/setup/setup.h"
+#include "rpc/scheduler.h"
+
+namespace dtrain::role {
+namespace {
+
+constexpr std::chrono::seconds kProgressInterval{1};
+
+void print_line(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+sync::membership::Settings membership_settings(const job::Flags& flags, const job::JobSpec& spec) {
+  sync::membership::Settings settings;
+  settings.workers = static_cast<uint32_t>(flags.job.num_workers);
+  settings.servers = static_cast<uint32_t>(flags.job.num_servers);
+  settings.job_text = job::text(spec);
+  settings.start_timeout_ms = static_cast<uint64_t>(flags.wire.start_timeout.count());
+  settings.heartbeat_timeout_ms = static_cast<uint64_t>(flags.wire.heartbeat_timeout.count());
+  return settings;
+}
+
+// Where each slice of each parameter and statistic lives; empty if there are no servers.
+Result<std::string> placement_of(const job::JobFlags& flags) {
+  if (flags.num_servers == 0) return std::string();
+  DT_TRY(const Network network, build_network(flags));
+  const auto rule = flags.scheme.placement == job::Placement::kHash ? kvstore::PlacementRule::kHash
+                                                                    : kvstore::PlacementRule::kBalanced;
+  return kvstore::to_text(kvstore::place(key_sizes(network.shapes), static_cast<uint32_t>(flags.num_servers), rule,
+                                         static_cast<uint64_t>(flags.scheme.bigarray_bound)));
+}
+
+// Files that the scheduler reads on behalf of all processes, so that no other host needs a copy.
+struct JobFiles {
+  std::vector<data::Fraction> sharding;
+  std::optional<job::GroupsFile> groups;
+  std::optional<job::HostAssignment> hosts;
+};
+
+Result<JobFiles> read_files(const job::Flags& flags) {
+  JobFiles files;
+  DT_TRY(files.sharding, read_sharding(flags));
+  DT_TRY(files.groups, read_groups(flags));
+  DT_TRY(files.hosts, job::read_host_assignment(flags));
+  return files;
+}
+
+// The places of the workers, by rank. The host is named as in the host file if there is one, else as it names itself.
+std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::optional<job::HostAssignment>& hosts) {
+  std::vector<job::WorkerPlace> places;
+  for (const rpc::Node& node : joined.nodes) {
+    if (node.member.role != rpc::Role::kWorker) continue;
+    places.push_back({hosts ? hosts->workers[node.member.rank].host : node.host, node.address});
+  }
+  return places;
+}
+
+// Fills in what is known once all have joined.
+Result<> complete(const rpc::Joined& joined, const JobFiles& files, job::JobSpec& spec) {
+  if (files.groups) {
+    DT_TRY(spec.groups, job::parse_groups(*files.groups, places_of(joined, files.hosts), spec.flags.scheme.ungrouped));
+  }
+  DT_TRY_VOID(complete_spec(static_cast<int64_t>(joined.records_train), static_cast<int64_t>(joined.records_val),
+                            files.sharding, spec));
+  DT_TRY(spec.placement, placement_of(spec.flags));
+  return {};
+}
+
+void warn(const Log& log, const std::string& text) {
+  if (!text.empty()) log.warn("{}", text);
+}
+
+// Waits for the end of the job and prints its progress every kProgressInterval.
+Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec, KillSwitch kill) {
+  while (true) {
+    if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) return *end;
+    std::vector<kvstore::Progress> workers;
+    for (const rpc::MemberPulse& member : scheduler.pulses()) {
+      if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
+    }
+    if (workers.empty()) continue;
+    const job::Progress progress = job_progress(spec, workers);
+    print_line(job::machine_line(progress));
+    kill.reached(static_cast<uint64_t>(progress.step));
+  }
+}
+
+}  // namespace
+
+Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
+  DT_TRY(Process process, Process::open(flags, signals, "scheduler"));
+  DT_TRY_VOID(process.take_rank(0));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
+  process.flags.job.seed = choose_seed(process);
+  process.log.info("start with arguments {}", job::describe(process.flags));
+  warn(process.log, job::learning_rate_hint(process.flags.job));
+  DT_TRY(const JobFiles files, read_files(process.flags));
+  DT_TRY(const rpc::Security security, security_of(process.flags.launch));
+  DT_TRY(const rpc::Listen listen, scheduler_listen(process.flags.launch, security.token));
+
+  job::JobSpec spec = job::requested(process.flags);
+  rpc::SchedulerOptions options{.listen = listen,
+                                .security = security,
+                                .membership = membership_settings(process.flags, spec),
+                                .finish_job = nullptr};
+  options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
+    DT_TRY_VOID(complete(joined, files, spec));
+    for (const std::string& hint : data_hints(spec)) process.log.warn("{}", hint);
+    DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
+    process.log.verbose(1, "table {}", spec.placement);
+    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = stop_sets(policy_of(spec))};
+  };
+  DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
+  const std::string host = scheduler_host(process.flags.launch, listen);
+  print_line("dtrain scheduler " + rpc::to_text({host, scheduler->port()}));
+  Waits waits;
+  const SignalWatcher watcher(signals, waits, process.log, [&] { scheduler->request_stop(); });
+  DT_TRY_VOID(watch(*scheduler, spec, KillSwitch(own_faults(process.flags, 0).kill_at)));
+  return job::kExitOk;
+}
+
+}  // namespace dtrain::role

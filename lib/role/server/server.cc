@@ -1,0 +1,159 @@
+#include "role/server/server.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/step_faults.h"
+#include "base/thread.h"
+#include "job/process/exit_code.h"
+#include "kvstore/server/shard.h"
+#include "role/process/addresses.h"
+#include "role/process/membership.h"
+#include "role/process/process.h"
+#include "role/process/signal_watcher.h"
+#include "role/server/overdue_log.h"
+#include "role/setup/setup.h"
+#include "rpc/control_client.h"
+#include "rpc/data_server.h"
+#include "train/metrics_file.h"
+
+namespace dtrain::role {
+namespace {
+
+// A log line about one GSP group.
+std::string line(const kvstore::GroupReport& report) {
+  return fmt::format(
+      "group {}: {} updates, {:.2f} a second; staleness {:.2f} on average, {} at most; its first member waits {:.1f} "
+      "ms "
+      "for the last",
+      report.group, report.updates, report.updates_per_s, report.staleness_mean, report.staleness_max,
+      report.first_wait_s * 1000);
+}
+
+// "1: 90 %, 2: 8 %, 3: 2 %": the shares of updates by their staleness.
+std::string histogram(const std::vector<uint64_t>& staleness) {
+  const auto all = static_cast<double>(std::accumulate(staleness.begin(), staleness.end(), uint64_t{0}));
+  std::string text;
+  for (size_t i = 0; i < staleness.size(); i++) {
+    if (staleness[i] == 0) continue;
+    text +=
+        fmt::format("{}{}: {:.1f} %", text.empty() ? "" : ", ", i + 1, 100 * static_cast<double>(staleness[i]) / all);
+  }
+  return text;
+}
+
+// Appends the staleness of the updates to the metrics file (docs/formats.md, "Run directory").
+Result<> write_metrics(const Process& process, uint32_t rank, const std::vector<uint64_t>& staleness) {
+  uint64_t updates = 0, sum = 0;
+  for (size_t i = 0; i < staleness.size(); i++) {
+    updates += staleness[i];
+    sum += staleness[i] * (i + 1);
+  }
+  if (updates == 0) return {};
+  DT_TRY(train::MetricsFile file,
+         train::MetricsFile::open(process.run_dir.path() + "/" + kMetricsFile, "server", rank));
+  return file.append({.epoch = std::nullopt,
+                      .step = updates,
+                      .values = {{"staleness_mean", static_cast<double>(sum) / static_cast<double>(updates)},
+                                 {"staleness_max", static_cast<double>(staleness.size())}}});
+}
+
+// Logs what the server did, also if the job was stopped or has failed.
+Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCounts& counts) {
+  process.log.info(
+      "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
+      "messages refused",
+      rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
+  if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
+  return write_metrics(process, rank, counts.staleness);
+}
+
+// Opens the file of --trace-events; each of several servers has its own. nullptr without the flag.
+Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, const job::JobSpec& spec,
+                                                      uint32_t rank) {
+  if (flags.launch.trace_events.empty()) return nullptr;
+  const std::string own = spec.flags.num_servers > 1 ? fmt::format(".{}", rank) : "";
+  return sync::TraceWriter::create(flags.launch.trace_events + own);
+}
+
+Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const rpc::JoinReply& reply,
+                                                   const job::JobSpec& spec, sync::TraceWriter* trace) {
+  DT_TRY(const Network network, build_network(spec.flags));
+  kvstore::ShardOptions options;
+  options.server = reply.rank;
+  DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
+    options.parameters.push_back(optim::multipliers_of(parameter.name, parameter.rule));
+  }
+  options.rule = update_rule(spec);
+  options.sums_only = servers_only_sum(spec.flags);
+  options.policy = policy_of(spec);
+  options.weight = staleness_weight(spec.flags);
+  if (job::store_of(spec.flags).scheme == job::Scheme::kGsp) {
+    options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
+  }
+  if (const std::optional<uint64_t> step = own_faults(process.flags, reply.rank).kill_at) {
+    options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
+  }
+  options.trace = trace;
+  options.deterministic = spec.flags.scheme.deterministic;
+  options.threads = std::min(plan_threads(process.flags).compute, static_cast<int>(spec.flags.scheme.reduce_threads));
+  return kvstore::Shard::create(std::move(options));
+}
+
+std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
+  std::vector<uint64_t> incarnations;
+  for (const rpc::Node& node : reply.of(rpc::Role::kWorker)) incarnations.push_back(node.incarnation);
+  return incarnations;
+}
+
+// Runs from the join to the end of the job. Everything made here ends before the control line does.
+Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const rpc::JoinRequest& request) {
+  DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
+  DT_TRY_VOID(process.take_rank(reply.rank));
+  DT_TRY(const job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
+  DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));
+  DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
+         "opening --trace-events");
+  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec, trace.get()));
+  data.serve(worker_incarnations(reply), *shard);
+  process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
+  Result<> finished;
+  {
+    const OverdueLog overdue(*shard, spec.flags.scheme.ssp_warn, process.log);
+    finished = control.wait_finish();
+  }
+  data.close();  // however the job ended: workers may still be sending, and the shard ends with this function
+  Result<> reported = report(process, reply.rank, shard->counts());
+  DT_TRY_VOID(std::move(finished));
+  if (trace != nullptr) DT_TRY_VOID(trace->finish());
+  if (std::optional<Error> failure = shard->failure()) return tl::unexpected(*failure);
+  return reported;
+}
+
+}  // namespace
+
+Result<int> run_server(const job::Flags& flags, const Signals& signals) {
+  DT_TRY(Process process, Process::open(flags, signals, "server"));
+  flush_denormals();
+  DT_TRY(const rpc::Security security, security_of(flags.launch));
+  DT_TRY(const ServerAddress address, server_address(flags.launch, security.token));
+  DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start({address.listen, security}, process.log));
+  Waits waits;
+  DT_TRY(rpc::ControlOptions options, control_options(flags, security, rpc::make_incarnation()));
+  const std::unique_ptr<rpc::ControlClient> control =
+      rpc::ControlClient::create(std::move(options), waits, process.log);
+  rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);
+  request.address = rpc::to_text({address.host, data->port()});
+  Result<> outcome;
+  {
+    const SignalWatcher watcher(signals, waits, process.log, [&] { control->request_stop(); });
+    outcome = catching([&] { return serve(process, *control, *data, request); });
+  }
+  control->done(outcome);
+  data->close();
+  DT_TRY_VOID(std::move(outcome), "running server {}", flags.launch.rank.value_or(0));
+  return job::kExitOk;
+}
+
+}  // namespace dtrain::role

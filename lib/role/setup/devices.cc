@@ -1,0 +1,48 @@
+#include "role/setup/devices.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "role/setup/device_loader.h"
+
+namespace dtrain::role {
+namespace {
+
+// The file that caches the plans for GPUs. Empty, with a warning, if its directory cannot be made.
+std::string plan_cache(const std::string& cache_dir, const Log& log) {
+  if (cache_dir.empty()) return "";
+  std::error_code error;
+  std::filesystem::create_directories(cache_dir, error);
+  if (!error) return cache_dir + "/cudnn-plans.json";
+  log.warn("{}: {}: plans for GPUs are made anew at each start", cache_dir, error.message());
+  return "";
+}
+
+}  // namespace
+
+Result<Devices> Devices::open(const job::Flags& flags, const Log& log) {
+  Devices devices;
+  if (flags.device.gpus.empty()) {
+    devices.backends_.push_back(exec::make_cpu_backend());
+    return devices;
+  }
+  DT_TRY(const std::string path, device_module_path());
+  DT_TRY(devices.module_, load_devices(path), "opening --gpus");
+  const std::string cache = plan_cache(flags.launch.cache_dir, log);
+  for (const int64_t gpu : flags.device.gpus) {
+    const int number = static_cast<int>(gpu);
+    DT_TRY(const std::string name, devices.module_->describe(number), "opening --gpus");
+    log.info("GPU {}: {}", gpu, name);
+    DT_TRY(devices.backends_.emplace_back(), devices.module_->make_backend(number, cache, log));
+  }
+  return devices;
+}
+
+std::vector<std::string> device_names(const job::DeviceFlags& flags) {
+  std::vector<std::string> names;
+  for (int64_t cpu = 0; cpu < flags.cpus && flags.gpus.empty(); cpu++) names.push_back(fmt::format("cpu({})", cpu));
+  for (const int64_t gpu : flags.gpus) names.push_back(fmt::format("gpu({})", gpu));
+  return names;
+}
+
+}  // namespace dtrain::role

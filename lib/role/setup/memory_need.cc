@@ -1,0 +1,62 @@
+#include "role/setup/memory_need.h"
+
+#include <unistd.h>
+
+#include <functional>
+#include <numeric>
+#include <variant>
+
+namespace dtrain::role {
+
+namespace {
+
+// A floating-point number, because the product of sizes that a user chose may exceed 64 bits.
+double elements(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), 1.0,
+                         [](double product, int64_t size) { return product * static_cast<double>(size); });
+}
+
+bool is_product(const graph::Op& op) {
+  return std::holds_alternative<graph::Convolution>(op) || std::holds_alternative<graph::FullyConnected>(op);
+}
+
+std::string size_text(double bytes) {
+  return bytes < 0x1p30 ? fmt::format("{:.1f} MiB", bytes / 0x1p20) : fmt::format("{:.1f} GiB", bytes / 0x1p30);
+}
+
+}  // namespace
+
+MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose) {
+  const bool trains = purpose == exec::Options::Purpose::kTraining;
+  MemoryNeed need;
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
+    need.weights += (trains ? 2 : 1) * sizeof(float) * elements(parameter.shape);
+  }
+  for (size_t node = 0; node < network.graph.nodes().size(); node++) {
+    const graph::Op& op = network.graph.nodes()[node].op;
+    if (!(trains && is_product(op)) && !std::holds_alternative<graph::Input>(op)) continue;
+    need.activations += sizeof(float) * elements(network.shapes.output[node]);
+  }
+  return need;
+}
+
+Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes) {
+  const double bytes = need.bytes(batch_size);
+  if (bytes <= host_bytes) return {};
+  return fail(Code::kUsage,
+              "network '{}' at --batch-size {} needs at least {} ({} for weights and gradients, {} an image), and this "
+              "host has {}: make the batch, the image or the network smaller",
+              network, batch_size, size_text(bytes), size_text(need.weights), size_text(need.activations),
+              size_text(host_bytes));
+}
+
+Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes) {
+  if (!flags.device.gpus.empty()) return {};
+  return check_memory(memory_need(network), flags.job.network.network, flags.job.batch_size, host_bytes);
+}
+
+double host_memory_bytes() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+}
+
+}  // namespace dtrain::role

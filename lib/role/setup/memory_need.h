@@ -1,0 +1,33 @@
+// A lower bound on the host memory that training takes. With it a job that cannot fit is refused with an explanation,
+// rather than killed by the kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "exec/executor.h"
+#include "job/flags/flags.h"
+#include "role/setup/setup.h"
+
+namespace dtrain::role {
+
+struct MemoryNeed {
+  double weights = 0;      // bytes of the weights and their gradients
+  double activations = 0;  // bytes per image: the input, and the outputs of convolutions and fully connected layers
+  [[nodiscard]] double bytes(int64_t batch_size) const {
+    return weights + activations * static_cast<double>(batch_size);
+  }
+};
+
+// A lower bound: executors also need workspace, and optimizers need state. For inference it counts the weights and the
+// images only.
+MemoryNeed memory_need(const Network& network, exec::Options::Purpose purpose = exec::Options::Purpose::kTraining);
+
+// Code::kUsage if a batch of this size needs more than the `host_bytes` of this host.
+Result<> check_memory(const MemoryNeed& need, const std::string& network, int64_t batch_size, double host_bytes);
+// The same for training, by a process with CPU devices. Jobs on GPUs are not checked: their memory is the device's, and
+// its driver reports when it runs out.
+Result<> check_memory(const job::Flags& flags, const Network& network, double host_bytes);
+double host_memory_bytes();
+
+}  // namespace dtrain::role

@@ -1,0 +1,99 @@
+#include "role/worker/alone.h"
+
+#include "base/waits.h"
+#include "data/open.h"
+#include "exec/check.h"
+#include "job/process/build_id.h"
+#include "job/process/exit_code.h"
+#include "job/resolve/data_set.h"
+#include "role/process/process.h"
+#include "role/process/report.h"
+#include "role/process/signal_watcher.h"
+#include "role/worker/stores.h"
+#include "role/worker/training.h"
+#include "train/local_coordinator.h"
+
+namespace dtrain::role {
+namespace {
+
+// --check reference: compares the first batch with the reference, node by node, and returns.
+Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
+  exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
+  options.normalisation = normalisation_of_batches(process.flags, *data.train);
+  options.keep_all = true;
+  options.parameters_on_device = false;  // the gradients are compared too
+  DT_TRY(const Devices devices, Devices::open(process.flags, process.log));
+  DT_TRY(const std::unique_ptr<exec::Executor> tested, devices.backend(0).compile(network.graph, options));
+  DT_TRY_VOID(initialize(process.flags.job, tested->parameters()));
+  data::LoaderOptions loading{.share = {0, data.train->size()},
+                              .batch_size = options.batch_size,
+                              .classes = process.flags.job.network.num_classes,
+                              .pixels = options.normalisation != nullptr,
+                              .seed = *process.flags.job.seed};
+  data::Loader loader(data.train, loading, process.log);
+  loader.start(0);
+  DT_TRY(const data::LoadedBatch* batch, loader.next(), "reading the first batch");
+  DT_TRY(const exec::CheckReport report, exec::check_against_reference(network.graph, options, *tested, *batch));
+  process.log.info("check against the reference: {}", report.text());
+  return report.agrees() ? job::kExitOk : job::kExitInternal;
+}
+
+Result<int> train_alone(Process& process, const Network& network, const data::DataSets& data,
+                        const job::JobSpec& spec) {
+  const Clock::time_point started = Clock::now();
+  Waits waits;
+  job::Progress progress;
+  const auto show = [&] { process.log.live(job::format_progress(progress)); };
+  train::LocalCoordinator coordinator(process.signals.stop, [&](const kvstore::Progress& report) {
+    progress = job_progress(spec, {report});
+    show();
+  });
+  const SignalWatcher watcher(process.signals, waits, process.log, [] {});
+  const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
+  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
+  const StoreSetup store_setup{
+      .flags = process.flags, .spec = spec, .bucket_begin = bucket_begin, .coordinator = coordinator, .waits = waits};
+  process.log.info("weights are updated {}", update_text(process.flags));
+  DT_TRY(const std::unique_ptr<Training> training,
+         Training::build({.flags = process.flags,
+                          .spec = spec,
+                          .network = network,
+                          .data = data,
+                          .bucket_begin = bucket_begin,
+                          .coordinator = coordinator,
+                          .run_dir = process.run_dir.path(),
+                          .resumed = process.resumed,
+                          .log = process.log,
+                          .pacer = &pacer},
+                         [&](const Devices& devices, exec::DeviceGroup& executors) {
+                           return join_devices(store_setup, devices, executors);
+                         }));
+  const Result<train::TrainOutcome> outcome = training->run();
+  if (outcome && !outcome->stopped) {
+    progress = job::completed(progress);
+    show();
+  }
+  return report_end(process, spec, training->outcome(), outcome, started);
+}
+
+}  // namespace
+
+Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
+  DT_TRY(Process process, Process::open(flags, signals, "worker"));
+  DT_TRY_VOID(process.take_rank(0));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
+  process.flags.job.seed = choose_seed(process);
+  process.log.info("start with arguments {}", job::describe(process.flags));
+  DT_TRY(const Network network, build_network(process.flags.job));
+  DT_TRY(const data::DataSets data, open_data(process.flags, 0, process.log), "opening the data");
+  if (!process.flags.device.check.empty()) return check(process, network, data);
+  job::JobSpec spec = job::requested(process.flags);
+  DT_TRY(const std::vector<data::Fraction> sharding, read_sharding(process.flags));
+  DT_TRY_VOID(
+      complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
+  for (const std::string& hint : data_hints(spec)) process.log.warn("{}", hint);
+  DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
+  return train_alone(process, network, data, spec);
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,13 @@
+// Training in one process.
+#pragma once
+
+#include "base/error.h"
+#include "base/signals.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::role {
+
+// Returns the exit code: 0, or 75 if it was stopped.
+Result<int> run_alone(const job::Flags& flags, const Signals& signals);
+
+}  // namespace dtrain::role

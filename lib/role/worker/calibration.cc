@@ -1,0 +1,182 @@
+#include "role/worker/calibration.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <limits>
+
+#include "base/median.h"
+#include "job/process/exit_code.h"
+#include "role/scheduler/scheduler.h"
+#include "role/setup/setup.h"
+#include "role/worker/joining.h"
+#include "role/worker/training.h"
+#include "train/log_lines.h"
+
+namespace dtrain::role {
+namespace {
+
+// So many that no epoch ends while a worker measures, and no Speedometer line of the step loop itself is due.
+constexpr int64_t kEndless = 1'000'000'000;
+
+// Discards the gradients, so that the weights stay as they were initialized. The cost of a store is not part of a
+// worker's speed.
+class NoStore final : public kvstore::Store {
+ public:
+  explicit NoStore(const job::JobFlags& flags) : flags_(flags) {}
+
+  Result<> initialize(std::span<const ParameterView> devices, const kvstore::TrainingState&) override {
+    for (const ParameterView& device : devices) DT_TRY_VOID(role::initialize(flags_, device));
+    return {};
+  }
+  Result<uint64_t> next_step() override { return next_.load(); }
+  Result<> gradient_ready(kvstore::DeviceBucket, uint64_t step, uint32_t) override {
+    next_ = step + 1;
+    return {};
+  }
+  Result<> wait_for_weights(kvstore::DeviceBucket) override { return {}; }
+  Result<uint64_t> samples_applied() override { return 0; }
+  Result<> share_statistics(uint64_t) override { return {}; }
+  Result<> refresh() override { return {}; }
+  Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
+  void cancel(Error) override {}  // nothing waits here
+  [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
+
+ private:
+  const job::JobFlags& flags_;
+  std::atomic<uint64_t> next_{0};  // written by the devices' threads
+};
+
+// Stands between the step loop and the job. It measures the time from step to step and decides when to end. What the
+// loop would agree on with other workers it agrees on with itself.
+class Probe final : public kvstore::Coordinator {
+ public:
+  Probe(kvstore::Coordinator& job, const CalibrationSetting& setting, const Signals& signals)
+      : job_(job), batches_(setting.batches), signals_(signals) {}
+
+  [[nodiscard]] uint32_t rank() const override { return job_.rank(); }
+  [[nodiscard]] uint32_t workers() const override { return job_.workers(); }
+  Result<std::vector<double>> meet(const std::string&, std::span<const double> values,
+                                   std::span<const uint32_t>) override {
+    return std::vector<double>(values.begin(), values.end());
+  }
+  void report(const kvstore::Progress& progress) override { job_.report(progress); }
+
+  Result<bool> may_begin(uint64_t step) override {
+    // The launcher stops all workers, so that none has to catch up with the fastest one first.
+    if (signals_.stop.load(std::memory_order_relaxed)) return false;
+    DT_TRY(const bool go, job_.may_begin(step));
+    if (!go) return false;
+    if (step == 0) DT_TRY_VOID(job_.sum("the beginning of the measuring", {}));
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (step > 0 && !is_complete()) seconds_.push_back(std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+    return is_complete() ? others_measure() : true;
+  }
+
+  [[nodiscard]] bool is_complete() const { return std::ssize(seconds_) == kWarmUpBatches + batches_; }
+  // Seconds of the steps [begin, end).
+  [[nodiscard]] std::vector<double> seconds(int64_t begin, int64_t end) const {
+    return {seconds_.begin() + begin, seconds_.begin() + end};
+  }
+
+ private:
+  // The barrier at the end waits in a thread of its own, which alone uses the job's sums until it is over.
+  Result<bool> others_measure() {
+    if (!all_done_.valid()) {
+      all_done_ = std::async(std::launch::async, [this]() -> Result<> {
+        DT_TRY_VOID(job_.sum("the end of the measuring", {}));
+        return {};
+      });
+    }
+    if (all_done_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return true;
+    DT_TRY_VOID(all_done_.get());
+    return false;
+  }
+
+  kvstore::Coordinator& job_;
+  const int64_t batches_;
+  const Signals& signals_;
+  SteadyTime last_;
+  std::vector<double> seconds_;     // by step
+  std::future<Result<>> all_done_;  // its destructor waits for the thread, until all have measured or the job fails
+};
+
+void log_speeds(const Process& process, const Probe& probe, int64_t batches) {
+  const auto log = [&](int64_t begin, int64_t end) {
+    const double step_s = median(probe.seconds(begin, end));
+    process.log.info("{}",
+                     train::speed_line({.epoch = 0,
+                                        .count = end,
+                                        .batches = end - begin,
+                                        .samples_per_s = static_cast<double>(process.flags.job.batch_size) / step_s,
+                                        .values = {}},
+                                       process.flags.loop.log_format));
+  };
+  log(0, kWarmUpBatches);
+  log(kWarmUpBatches, kWarmUpBatches + batches);
+}
+
+Result<int> measure(Process& process, Connection& connection, const JoinedJob& joined,
+                    const CalibrationSetting& setting) {
+  job::JobSpec spec = joined.spec;
+  std::ranges::fill(spec.batches, kEndless);
+  // No validation, because no epoch ends.
+  const data::DataSets data{
+      .train = joined.data.train, .validation = nullptr, .type = joined.data.type, .classes = joined.data.classes};
+  DT_TRY(const Network network, build_network(spec.flags));
+  Probe probe(*connection.control, setting, process.signals);
+  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, joined.reply.rank).step_ms),
+              connection.waits);
+  const Listening listening(connection.failure, [&](const Error& error) { pacer.cancel(error); });
+  DT_TRY(const std::unique_ptr<Training> training,
+         Training::build({.flags = process.flags,
+                          .spec = spec,
+                          .network = network,
+                          .data = data,
+                          .bucket_begin = plan_buckets(process.flags, network),
+                          .coordinator = probe,
+                          .run_dir = process.run_dir.path(),
+                          .resumed = std::nullopt,
+                          .log = process.log,
+                          .pacer = &pacer,
+                          .saves = false},
+                         [&](const Devices&, exec::DeviceGroup&) -> Result<std::unique_ptr<kvstore::Store>> {
+                           return std::make_unique<NoStore>(process.flags.job);
+                         }));
+  DT_TRY_VOID(training->run(), "measuring the speed of worker {}", joined.reply.rank);
+  if (process.signals.stop || !probe.is_complete()) return job::kExitPreempted;
+  log_speeds(process, probe, setting.batches);
+  return job::kExitOk;
+}
+
+}  // namespace
+
+job::Flags calibration_flags(job::Flags flags, const CalibrationSetting& setting) {
+  flags.launch.threads = plan_threads(flags).compute;
+  flags.job.scheme = {.kv_store = "allreduce"};
+  flags.job.num_servers = 0;
+  flags.job.num_epochs = 1;
+  flags.job.augment.num_examples = (kWarmUpBatches + setting.batches) * flags.job.batch_size * flags.job.num_workers;
+  flags.job.augment.num_batches = 0;
+  const job::LogFormat format = flags.loop.log_format;
+  flags.loop = {};
+  flags.loop.disp_batches = kEndless;
+  flags.loop.log_format = format;
+  return flags;
+}
+
+Result<int> run_calibration(const job::Flags& flags, const CalibrationSetting& setting, const Signals& signals) {
+  if (flags.launch.role == job::Role::kScheduler) {
+    // The launcher has already placed the processes, and its host file lists servers that do not exist here.
+    job::Flags own = flags;
+    own.launch.hostfile.clear();
+    return run_scheduler(own, signals);
+  }
+  return run_in_job(flags, signals, [&](Process& process, Connection& connection, const JoinedJob& joined) {
+    return measure(process, connection, joined, setting);
+  });
+}
+
+}  // namespace dtrain::role

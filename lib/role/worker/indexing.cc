@@ -1,0 +1,138 @@
+#include "role/worker/indexing.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "role/worker/meeting.h"
+
+namespace dtrain::role {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr size_t kFilesMax = 4096;  // a barrier carries at most this many numbers
+
+double percent(double done, int64_t all) {
+  return all <= 0 ? 0 : 100 * done / static_cast<double>(all);
+}
+
+// A file whose index some worker lacks. All workers call the same methods in the same order.
+class SharedIndex {
+ public:
+  SharedIndex(const data::RecordFile& file, const data::IndexedFile& named, size_t number, const Indexing& indexing)
+      : file_(file), named_(named), number_(number), indexing_(indexing) {}
+
+  // On worker 0: returns the offsets, which it reads or makes, while it reports its progress to the others.
+  Result<std::vector<int64_t>> make() {
+    const Clock::time_point begin = Clock::now();
+    std::vector<int64_t> offsets;
+    if (data::lacks_index(named_)) {
+      DT_TRY(offsets, data::make_index(file_, indexing_.log, [this](int64_t offset) { return report(offset); }));
+      DT_TRY_VOID(indexing_.pacer.wait(begin));
+    } else {
+      DT_TRY(offsets, data::record_offsets(file_, named_.index, indexing_.log));
+    }
+    DT_TRY_VOID(meet_about_progress({1, static_cast<double>(file_.size())}));
+    return offsets;
+  }
+
+  // On the other workers: waits until worker 0 has the offsets.
+  Result<> wait() {
+    std::atomic<double> done = 0;
+    indexing_.log.info("{}: some worker has no '{}'; waiting for worker 0 to index the file", file_.path(),
+                       data::index_path(file_.path()));
+    const Waits::Wait wait(indexing_.waits, [this, &done] { return name_of_wait(done); });
+    while (true) {
+      auto progress = meet_about_progress({0, 0});
+      if (!progress) return tl::unexpected(std::move(progress).error().with("waiting for " + name_of_wait(done)));
+      if ((*progress)[0] > 0) return {};
+      done = (*progress)[1];
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string name_of_wait(double done) const {
+    return fmt::format("worker 0 to index '{}' ({:.0f}% done)", file_.path(), percent(done, file_.size()));
+  }
+
+  Result<> report(int64_t offset) {
+    if (Clock::now() - reported_ < indexing_.report_interval) return {};
+    DT_TRY_VOID(meet_about_progress({0, static_cast<double>(offset)}));
+    reported_ = Clock::now();
+    return {};
+  }
+
+  // {1 if worker 0 is done, else 0; the offset that it has reached}
+  Result<std::vector<double>> meet_about_progress(std::vector<double> mine) {
+    return indexing_.coordinator.sum(fmt::format("the index of record file {}", number_), mine);
+  }
+
+  const data::RecordFile& file_;
+  const data::IndexedFile& named_;
+  const size_t number_;
+  const Indexing& indexing_;
+  Clock::time_point reported_ = Clock::now();
+};
+
+Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
+  kvstore::Coordinator& job = indexing.coordinator;
+  const std::vector<double> mine = {job.rank() == 0 ? static_cast<double>(own) : 0.0};
+  DT_TRY(const std::vector<double> first, job.sum("the number of record files", mine));
+  if (first[0] == static_cast<double>(own) && own <= kFilesMax) return {};
+  if (own > kFilesMax) {
+    return fail(Code::kUsage,
+                "{} record files, and one without an index: at most {} can be indexed at the start of a "
+                "job; 'dtrain data index' makes the indexes",
+                own, kFilesMax);
+  }
+  return fail(Code::kUsage, "worker {} has {} record files, worker 0 has {}", job.rank(), own, first[0]);
+}
+
+// By file, how many workers lack its index.
+Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& files, kvstore::Coordinator& job) {
+  std::vector<double> lacking;
+  lacking.reserve(files.size());
+  for (const data::IndexedFile& file : files) lacking.push_back(data::lacks_index(file) ? 1 : 0);
+  return job.sum("record files without an index", lacking);
+}
+
+// Shares the offsets of one file. `known` gets them unless this worker now finds an index beside its file.
+Result<> share_one(const data::IndexedFile& named, size_t number, const Indexing& indexing, data::KnownOffsets& known) {
+  kvstore::Coordinator& job = indexing.coordinator;
+  DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));
+  DT_TRY_VOID(data::check_is_record_file(file));
+  SharedIndex index(file, named, number, indexing);
+  std::string packed;
+  if (job.rank() == 0) {
+    DT_TRY(std::vector<int64_t> offsets, index.make());
+    DT_TRY(packed, data::pack_offsets(file, offsets));
+    known[named.path] = std::move(offsets);
+  } else {
+    DT_TRY_VOID(index.wait());
+  }
+  const bool lacks = job.rank() != 0 && data::lacks_index(named);
+  DT_TRY(const std::vector<double> lacking,
+         job.sum("record files still without an index", std::vector<double>{lacks ? 1.0 : 0.0}));
+  if (lacking[0] == 0) return {};
+  DT_TRY(packed, broadcast(job, fmt::format("the offsets of record file {}", number), packed));
+  if (!lacks) return {};
+  DT_TRY(known[named.path], data::unpack_offsets(file, packed), "taking over the index that worker 0 has made");
+  indexing.log.info("{}: worker 0 has sent the offsets of {} records", named.path, known[named.path].size());
+  return {};
+}
+
+}  // namespace
+
+Result<data::KnownOffsets> share_indexes(const std::vector<data::IndexedFile>& files, const Indexing& indexing) {
+  data::KnownOffsets known;
+  DT_TRY_VOID(check_numbers_of_files(files.size(), indexing));
+  DT_TRY(const std::vector<double> lacking, count_lacking(files, indexing.coordinator));
+  for (size_t i = 0; i < files.size(); i++) {
+    if (lacking[i] == 0) continue;
+    DT_TRY_VOID(share_one(files[i], i, indexing, known), "indexing '{}' as worker {}", files[i].path,
+                indexing.coordinator.rank());
+  }
+  return known;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,157 @@
+#include "role/worker/joining.h"
+
+#include <utility>
+
+#include "base/step_faults.h"
+#include "job/process/exit_code.h"
+#include "job/resolve/data_set.h"
+#include "role/process/addresses.h"
+#include "role/process/membership.h"
+#include "role/process/signal_watcher.h"
+#include "role/setup/setup.h"
+#include "role/worker/indexing.h"
+
+namespace dtrain::role {
+
+void FailureRelay::fail(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = error;
+  pass_on();
+  failed_.notify_all();
+}
+
+std::optional<Error> FailureRelay::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  failed_.wait_for(lock, limit, [this] { return error_.has_value(); });
+  return error_;
+}
+
+void FailureRelay::listen(std::function<void(const Error&)> end) {
+  const std::lock_guard lock(mutex_);
+  end_ = std::move(end);
+  pass_on();
+}
+
+void FailureRelay::pass_on() {
+  if (error_ && end_) std::exchange(end_, nullptr)(*error_);
+}
+
+namespace {
+
+// The flags of the job from the JobSpec, and those of the process from the process.
+job::Flags job_flags(const Process& process, const job::JobSpec& spec) {
+  job::Flags flags = process.flags;
+  flags.job = spec.flags;
+  return flags;
+}
+
+rpc::Records records_of(const data::DataSets& data) {
+  const auto size = [](const auto& set) { return set == nullptr ? 0 : static_cast<uint64_t>(set->size()); };
+  return {.train = size(data.train), .val = size(data.validation)};
+}
+
+// A worker's data sets. Record files without an index cannot be opened yet, and the numbers of their records are
+// unknown.
+class OwnData {
+ public:
+  static Result<OwnData> find(const Process& process) {
+    OwnData own;
+    DT_TRY(own.files_, record_files(process.flags), "opening the data");
+    for (const data::IndexedFile& file : own.files_) {
+      if (!data::lacks_index(file)) continue;
+      own.lacks_index_ = true;
+      DT_TRY_VOID(check_is_there(file), "opening the data");
+    }
+    if (!own.lacks_index_) DT_TRY_VOID(own.open(process, {}));
+    return own;
+  }
+
+  [[nodiscard]] bool lacks_index() const { return lacks_index_; }
+  [[nodiscard]] rpc::Records records() const { return records_of(sets_); }
+  data::DataSets take() { return std::move(sets_); }
+
+  // Makes or gets the missing indexes. All workers of the job do this together.
+  Result<rpc::Records> prepare(Process& process, Connection& connection) {
+    const uint32_t rank = connection.control->rank();
+    DT_TRY_VOID(process.take_rank(rank));
+    Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, rank).index_ms), connection.waits);
+    const Listening listening(connection.failure, [&](const Error& error) { pacer.cancel(error); });
+    DT_TRY(data::KnownOffsets known,
+           share_indexes(
+               files_,
+               {.coordinator = *connection.control, .waits = connection.waits, .log = process.log, .pacer = pacer}));
+    if (lacks_index_) DT_TRY_VOID(open(process, std::move(known)));
+    return records();
+  }
+
+ private:
+  // Errors of the file itself are reported before the process joins.
+  static Result<> check_is_there(const data::IndexedFile& named) {
+    DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));
+    return data::check_is_record_file(file);
+  }
+
+  Result<> open(const Process& process, data::KnownOffsets known) {
+    DT_TRY(sets_, open_data(process.flags, 0, process.log, std::move(known)), "opening the data");
+    return {};
+  }
+
+  std::vector<data::IndexedFile> files_;
+  bool lacks_index_ = false;
+  data::DataSets sets_;
+};
+
+Result<JoinedJob> join(Process& process, Connection& connection) {
+  JoinedJob joined;
+  DT_TRY(OwnData own, OwnData::find(process));
+  rpc::JoinRequest request = join_request(process.flags, rpc::Role::kWorker);
+  DT_TRY(request.address, own_host(process.flags.launch));
+  request.records_train = own.records().train;
+  request.records_val = own.records().val;
+  request.lacks_index = own.lacks_index();
+  bool has_rank = false;
+  const auto prepare = [&] {
+    has_rank = true;
+    return own.prepare(process, connection);
+  };
+  DT_TRY(joined.reply, connection.control->join(request, prepare), "joining the job");
+  DT_TRY(joined.spec, job::parse_job_spec(joined.reply.job_text), "reading the job's description");
+  DT_TRY_VOID(adopt_spec(process.flags, joined.spec, process.run_dir.path(), process.resumed));
+  if (!has_rank) DT_TRY_VOID(process.take_rank(joined.reply.rank));
+  process.flags = job_flags(process, joined.spec);
+  process.log.info("start with arguments {}", job::describe(process.flags));
+  joined.data = own.take();
+  if (joined.spec.flags.augment.benchmark) {  // drawn from the job's seed and the rank, which are known only now
+    DT_TRY(joined.data, open_data(process.flags, joined.reply.rank, process.log));
+  }
+  return joined;
+}
+
+}  // namespace
+
+Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work) {
+  DT_TRY(Process process, Process::open(flags, signals, "worker"));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
+  Connection connection;
+  DT_TRY(connection.security, security_of(flags.launch));
+  DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));
+  connection.control = rpc::ControlClient::create(std::move(options), connection.waits, process.log);
+  connection.control->on_failure([&](const Error& error) { connection.failure.fail(error); });
+  Result<int> code = job::kExitInternal;
+  {
+    const SignalWatcher watcher(signals, connection.waits, process.log, [&] { connection.control->request_stop(); });
+    const Result<> ended = catching([&]() -> Result<> {
+      DT_TRY(const JoinedJob joined, join(process, connection));
+      code = work(process, connection, joined);
+      return {};
+    });
+    if (!ended) code = tl::unexpected(ended.error());
+  }
+  Result<> outcome;
+  if (!code) outcome = tl::unexpected(code.error());
+  if (code && *code == job::kExitPreempted) outcome = fail(Code::kPreempted, "stopped as asked");
+  connection.control->done(outcome);
+  return code;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,75 @@
+// How a worker joins a job and leaves it: the same for training and for calibration.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "base/signals.h"
+#include "base/waits.h"
+#include "data/open.h"
+#include "job/spec/job_spec.h"
+#include "role/process/process.h"
+#include "rpc/control_client.h"
+
+namespace dtrain::role {
+
+// Passes the job's failure on to whatever the step loop is waiting in, whenever it happens and on whichever thread. The
+// control line outlives the store and the pipes to the servers; the relay calls them only while they are registered
+// with listen().
+class FailureRelay {
+ public:
+  void fail(const Error& error);
+  // The job's failure, if it happens within `limit`.
+  std::optional<Error> wait(std::chrono::milliseconds limit);
+  // `end` is called once with the failure, at once if it has happened already. nullptr: nobody listens any more.
+  void listen(std::function<void(const Error&)> end);
+
+ private:
+  void pass_on();
+
+  std::mutex mutex_;
+  std::condition_variable failed_;
+  std::optional<Error> error_;
+  std::function<void(const Error&)> end_;
+};
+
+// What a worker has before it joins a job.
+struct Connection {
+  rpc::Security security;
+  rpc::Incarnation incarnation = rpc::make_incarnation();
+  Waits waits;
+  FailureRelay failure;  // declared before the control line, whose thread calls it
+  std::unique_ptr<rpc::ControlClient> control;
+};
+
+// What it has once the job has started.
+struct JoinedJob {
+  rpc::JoinReply reply;
+  job::JobSpec spec;  // complete
+  data::DataSets data;
+};
+
+class Listening {
+ public:
+  Listening(FailureRelay& relay, std::function<void(const Error&)> end) : relay_(relay) {
+    relay_.listen(std::move(end));
+  }
+  ~Listening() { relay_.listen(nullptr); }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+
+ private:
+  FailureRelay& relay_;
+};
+
+// Joins the job as a worker, runs `work`, and reports the outcome to the scheduler. When `work` begins, process.flags
+// has the job's flags from the JobSpec. Returns the exit code.
+using WorkInJob = std::function<Result<int>(Process& process, Connection& connection, const JoinedJob& joined)>;
+Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work);
+
+}  // namespace dtrain::role

@@ -1,0 +1,169 @@
+#include "role/worker/stores.h"
+
+#include <algorithm>
+
+#include "comm/gloo.h"
+#include "comm/hierarchy.h"
+#include "comm/shared_memory.h"
+#include "role/process/addresses.h"
+#include "role/setup/setup.h"
+#include "role/worker/meeting.h"
+#include "train/loss_scale.h"
+
+namespace dtrain::role {
+namespace {
+
+using Group = std::vector<std::unique_ptr<comm::Collective>>;
+
+constexpr double kWaitLimitSeconds = 300;  // same as DistStore
+
+// Ranks of the group are (worker, device) pairs, so that each worker must have the same number of devices.
+Result<> check_devices(const StoreSetup& setup) {
+  const std::string mine = std::to_string(device_count(setup.flags));
+  DT_TRY(const std::vector<std::string> all, exchange(setup.coordinator, "devices of the workers", mine));
+  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& count) { return count != mine; });
+  if (other == all.end()) return {};
+  return fail(Code::kUsage, "worker {} has {} devices and worker {} has {}: --kv-store {} needs the same number in all",
+              setup.coordinator.rank(), mine, other - all.begin(), *other, setup.spec.flags.scheme.kv_store);
+}
+
+bool joins_workers(const StoreSetup& setup) {
+  const job::Store store = job::store_of(setup.spec.flags);
+  return store.spans_workers() && !store.servers && setup.coordinator.workers() > 1;
+}
+
+Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) {
+  DT_TRY(const std::string address, own_address(setup.flags.launch), "looking for the own address");
+  return comm::make_gloo_group(
+      {.rank = setup.coordinator.rank(),
+       .size = setup.coordinator.workers(),
+       .listen_ip = address,
+       .wait_limit_s = kWaitLimitSeconds},
+      [&](const std::string& mine) { return exchange(setup.coordinator, "addresses of the workers", mine); });
+}
+
+// One member of the group per device of this process, over the host's memory; empty if there is only one device to
+// connect.
+Result<Group> join_on_host(const StoreSetup& setup) {
+  const auto devices = static_cast<uint32_t>(device_count(setup.flags));
+  const bool among_workers = joins_workers(setup);
+  if (!among_workers && devices == 1) return Group{};
+  if (!among_workers) return comm::make_shared_memory_group(devices, {.wait_limit_s = kWaitLimitSeconds});
+  DT_TRY(std::unique_ptr<comm::Collective> workers, meet_workers(setup), "joining the group of all workers");
+  Group group;
+  if (devices == 1) {
+    group.push_back(std::move(workers));
+    return group;
+  }
+  return comm::make_hierarchy({.devices = devices, .wait_limit_s = 2 * kWaitLimitSeconds}, std::move(workers));
+}
+
+// The same over the memory of the devices that `executors` use.
+Result<Group> join_on_devices(const StoreSetup& setup, exec::DeviceModule& module,
+                              std::span<exec::Executor* const> executors) {
+  comm::Processes processes;
+  if (joins_workers(setup)) {
+    processes = {.rank = setup.coordinator.rank(),
+                 .size = setup.coordinator.workers(),
+                 .exchange = [&](const std::string& mine) {
+                   return exchange(setup.coordinator, "the name of the GPUs' group", mine);
+                 }};
+  }
+  if (processes.size * executors.size() == 1) return Group{};
+  return module.join(executors, processes);
+}
+
+}  // namespace
+
+kvstore::UpdateAt update_place(const job::Store& store, int64_t workers) {
+  if (store.servers) return kvstore::UpdateAt::kServers;
+  if (store.update == job::Update::kWorker) return kvstore::UpdateAt::kReplicas;
+  switch (store.sum) {
+    case job::Sum::kHost: return kvstore::UpdateAt::kFirstDevice;
+    case job::Sum::kDevice: return kvstore::UpdateAt::kOwner;
+    // With several workers, rank 0 alone writes checkpoints, so that it needs the whole optimizer state.
+    case job::Sum::kNccl: return workers > 1 ? kvstore::UpdateAt::kReplicas : kvstore::UpdateAt::kShards;
+    case job::Sum::kGloo: break;
+  }
+  return kvstore::UpdateAt::kReplicas;
+}
+
+std::string update_text(const job::Flags& flags) {
+  const size_t devices = device_count(flags);
+  const std::string memory = parameters_on_device(flags) ? "its own memory" : "the host's memory";
+  const auto of = [&](const char* what) {
+    return fmt::format("on each of {} devices, {}, in {}", devices, what, memory);
+  };
+  const kvstore::UpdateAt place = update_place(job::store_of(flags.job), flags.job.num_workers);
+  if (place == kvstore::UpdateAt::kServers) return "on the servers";
+  if (devices == 1 || place == kvstore::UpdateAt::kFirstDevice) {
+    return fmt::format("on {}, in {}", device_names(flags.device).front(), memory);
+  }
+  if (place == kvstore::UpdateAt::kOwner) return of("some of the weights");
+  return of(place == kvstore::UpdateAt::kShards ? "its part of the weights" : "all of its weights");
+}
+
+namespace {
+
+// Whether workers may skip single steps. A worker that skips a step contributes no samples to it.
+bool leaves_out_steps(const job::JobFlags& flags) {
+  const Result<train::LossScale> scale = train::LossScale::parse(flags.loss_scale);
+  return flags.optimizer.on_nan == job::OnNan::kSkip || !scale || scale->is_dynamic();
+}
+
+kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
+  return {.update_at = update_place(job::store_of(setup.spec.flags), setup.spec.flags.num_workers),
+          .rule = update_rule(setup.spec),
+          .bucket_begin = setup.bucket_begin,
+          .threads = plan_threads(setup.flags).device,
+          .wait_limit_s = kWaitLimitSeconds,
+          .samples_differ = leaves_out_steps(setup.spec.flags)};
+}
+
+std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
+  std::vector<exec::Executor*> all;
+  for (size_t i = 0; i < executors.size(); i++) all.push_back(&executors.executor(i));
+  return all;
+}
+
+// dist_device_*: the devices sum their gradients first, so that only the sum leaves them. CPU devices do the sum in the
+// host's memory instead.
+bool sums_on_devices(const StoreSetup& setup, const Devices& devices) {
+  const job::Store store = job::store_of(setup.spec.flags);
+  return devices.module() != nullptr && store.servers && store.sum == job::Sum::kDevice;
+}
+
+Result<std::unique_ptr<kvstore::Store>> store_on_devices(const StoreSetup& setup, const Devices& devices,
+                                                         exec::DeviceGroup& executors) {
+  const std::vector<exec::Executor*> all = all_of(executors);
+  kvstore::DeviceStore::Optimizers optimizers;
+  for (exec::Executor* executor : all) {
+    DT_TRY(optimizers.emplace_back(), devices.module()->make_optimizer(*executor, optimizer_spec(setup.spec.flags)));
+  }
+  DT_TRY(Group group, join_on_devices(setup, *devices.module(), all), "joining the GPUs");
+  DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
+         kvstore::DeviceStore::create_on_devices(store_options(setup), std::move(group), std::move(optimizers),
+                                                 setup.waits));
+  return store;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
+                                                     exec::DeviceGroup& executors,
+                                                     std::unique_ptr<kvstore::Store> servers) {
+  if (joins_workers(setup)) DT_TRY_VOID(check_devices(setup));
+  if (executors.parameters_on_device()) return store_on_devices(setup, devices, executors);
+  DT_TRY(Group group, join_on_host(setup));
+  if (servers != nullptr && group.empty()) return servers;
+  kvstore::DeviceStoreOptions options = store_options(setup);
+  options.gradients_are_summed = sums_on_devices(setup, devices);
+  if (options.gradients_are_summed) {
+    DT_TRY_VOID(devices.module()->sum_gradients(all_of(executors)), "joining the GPUs");
+  }
+  DT_TRY(std::unique_ptr<kvstore::DeviceStore> store,
+         kvstore::DeviceStore::create(std::move(options), std::move(group), std::move(servers), setup.waits));
+  return store;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,47 @@
+// Builds a worker's store from the job's description: what connects its devices, and what is behind them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/waits.h"
+#include "exec/device_group.h"
+#include "job/spec/job_spec.h"
+#include "kvstore/coordinator.h"
+#include "kvstore/store.h"
+#include "kvstore/worker/device_store.h"
+#include "role/setup/devices.h"
+
+namespace dtrain::role {
+
+// Where the weights are updated.
+kvstore::UpdateAt update_place(const job::Store& store, int64_t workers);
+
+// Where gradients are summed and weights updated, as text for the log: "on each of 2 devices, its part, in its own
+// memory".
+std::string update_text(const job::Flags& flags);
+
+struct StoreSetup {
+  const job::Flags& flags;   // of this process
+  const job::JobSpec& spec;  // complete
+  const std::vector<size_t>& bucket_begin;
+  kvstore::Coordinator& coordinator;  // of all workers
+  Waits& waits;                       // outlives the store
+};
+
+// Makes the store for executors that were compiled on `devices`.
+using MakeStore =
+    std::function<Result<std::unique_ptr<kvstore::Store>>(const Devices& devices, exec::DeviceGroup& executors)>;
+
+// Builds the store that connects the devices, in the devices' memory if the parameters are there. `servers`: the store
+// over the job's servers; nullptr if it has none. If the store itself connects the devices of several workers, all
+// workers must call this, and they meet here. Code::kStartup, kPeerLost: they did not meet; kUsage: they have different
+// numbers of devices.
+Result<std::unique_ptr<kvstore::Store>> join_devices(const StoreSetup& setup, const Devices& devices,
+                                                     exec::DeviceGroup& executors,
+                                                     std::unique_ptr<kvstore::Store> servers = nullptr);
+
+}  // namespace dtrain::role

@@ -1,0 +1,77 @@
+// Builds the objects of a process that trains, in order. It serves both a process alone and a worker of a job; each
+// brings its own store and coordinator.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/step_faults.h"
+#include "data/loader.h"
+#include "data/open.h"
+#include "exec/device_group.h"
+#include "job/spec/job_spec.h"
+#include "kvstore/coordinator.h"
+#include "kvstore/store.h"
+#include "role/process/run_dir.h"
+#include "role/setup/devices.h"
+#include "role/setup/setup.h"
+#include "role/worker/stores.h"
+#include "train/trainer.h"
+
+namespace dtrain::role {
+
+struct TrainingSetup {
+  const job::Flags& flags;   // of this process
+  const job::JobSpec& spec;  // complete
+  const Network& network;
+  const data::DataSets& data;
+  std::vector<size_t> bucket_begin;
+  kvstore::Coordinator& coordinator;
+  std::string run_dir;
+  std::optional<Resumed> resumed;
+  Log log;
+  Pacer* pacer = nullptr;  // as in TrainParts
+  bool saves = true;       // false: no checkpoint is written
+};
+
+// Borrows what the setup borrows, all of which must outlive it.
+class Training {
+ public:
+  // Compiles the executors, makes their store and starts the loaders. Code::kUsage: labels or shapes do not match. Also
+  // fails as make_store does.
+  static Result<std::unique_ptr<Training>> build(TrainingSetup setup, const MakeStore& make_store);
+
+  // Trains to the end of the job. Called once.
+  Result<train::TrainOutcome> run() { return trainer_->run(); }
+  // The outcome so far, also after run has returned an Error.
+  [[nodiscard]] train::TrainOutcome outcome() const { return trainer_->outcome(); }
+  [[nodiscard]] kvstore::Store& store() const { return *store_; }
+
+ private:
+  explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
+  Result<> compile();
+  Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);
+  void open_loaders();
+  [[nodiscard]] train::TrainSpec train_spec(const InitializerSpec& initializer,
+                                            const train::LossScale& loss_scale) const;
+
+  TrainingSetup setup_;
+  std::optional<Devices> devices_;
+  std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
+  std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use
+  std::unique_ptr<data::Loader> training_data_, validation_data_;
+  std::unique_ptr<train::Trainer> trainer_;
+};
+
+// When an epoch ends for a worker of this job, by its rank.
+train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank);
+
+// How the executor of one device is compiled. The caller sets the device's part of the batch and what depends on the
+// data (normalisation_of_batches).
+exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
+
+}  // namespace dtrain::role

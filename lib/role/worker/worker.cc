@@ -1,0 +1,164 @@
+#include "role/worker/worker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "job/process/exit_code.h"
+#include "kvstore/wire/faults.h"
+#include "kvstore/worker/dist_store.h"
+#include "role/process/report.h"
+#include "role/worker/joining.h"
+#include "role/worker/stores.h"
+#include "role/worker/training.h"
+#include "rpc/data_client.h"
+
+namespace dtrain::role {
+namespace {
+
+// The scheduler reports a lost process at most this long after the heartbeat timeout.
+constexpr std::chrono::seconds kDetectionTime{2};
+
+std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
+  std::vector<std::string> addresses;
+  for (const rpc::Node& node : reply.of(rpc::Role::kServer)) addresses.push_back(node.address);
+  return addresses;
+}
+
+// The store over the servers; nullptr if the job has none.
+Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const job::JobSpec& spec,
+                                                            const std::vector<size_t>& bucket_begin, uint32_t rank,
+                                                            int update_threads, Connection& connection) {
+  if (spec.flags.num_servers == 0) return nullptr;
+  kvstore::DistStoreOptions options;
+  options.rank = rank;
+  options.incarnation = connection.incarnation;
+  DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
+  options.bucket_begin = bucket_begin;
+  options.rule = update_rule(spec);
+  options.sums_only = servers_only_sum(spec.flags);
+  options.update_threads = update_threads;
+  options.skips_steps = policy_of(spec).backup > 0;
+  options.workers_differ = !has_same_weights(spec);
+  return kvstore::DistStore::create(std::move(options), connection.waits);
+}
+
+// The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
+struct Lines {
+  std::unique_ptr<kvstore::FaultyTransport> faults;
+  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls `faults`
+};
+
+// By server: the faults of the messages between it and this worker, as --inject asks for either end.
+std::vector<kvstore::Faults> message_faults(const job::Flags& flags, uint32_t rank) {
+  const job::Inject& inject = flags.wire.inject;
+  const job::Faults own = inject.of({job::Role::kWorker, rank});
+  std::vector<kvstore::Faults> by_server;
+  for (int64_t server = 0; server < flags.job.num_servers; server++) {
+    const job::Faults its = inject.of({job::Role::kServer, server});
+    by_server.push_back({.drop = std::max(own.drop, its.drop),
+                         .dup = std::max(own.dup, its.dup),
+                         .delay_min = kvstore::FaultDelay(std::max(own.delay.min_ms, its.delay.min_ms)),
+                         .delay_max = kvstore::FaultDelay(std::max(own.delay.max_ms, its.delay.max_ms)),
+                         .seed = inject.seed.value_or(0)});
+  }
+  return by_server;
+}
+
+Result<Lines> connect_to_servers(Process& process, Connection& connection, const rpc::JoinReply& reply,
+                                 kvstore::DistStore* store) {
+  Lines lines;
+  if (store == nullptr) return lines;
+  const auto fail_store = [store](const Error& error) { store->cancel(error); };
+  kvstore::ClientEvents* events = store;
+  if (process.flags.wire.inject.touches_messages()) {
+    lines.faults = std::make_unique<kvstore::FaultyTransport>(reply.rank, message_faults(process.flags, reply.rank),
+                                                              *store, fail_store);
+    events = lines.faults.get();
+  }
+  DT_TRY(lines.pipes, rpc::DataClient::create({.servers = server_addresses(reply),
+                                               .rank = reply.rank,
+                                               .incarnation = connection.incarnation,
+                                               .security = connection.security},
+                                              *events, connection.waits, process.log));
+  lines.pipes->on_failure(fail_store);
+  DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
+  const std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
+  store->attach(lines.faults ? lines.faults->wrap(pipes) : pipes);
+  return lines;
+}
+
+void log_faults(const Lines& lines, const Log& log) {
+  if (lines.faults == nullptr) return;
+  const kvstore::FaultCounts counts = lines.faults->counts();
+  log.info("--inject: of {} messages {} were lost and {} were doubled; {} times all that had no answer was sent again",
+           counts.messages, counts.lost, counts.doubled, counts.breaks);
+}
+
+// When a worker of a group is lost, the others notice at once. They then leave the group too, so that an error of the
+// group need not name the worker that was lost first. The scheduler knows which one it was, and says so within the
+// heartbeat timeout and kDetectionTime.
+Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, const job::WireFlags& wire,
+                                         Connection& connection) {
+  if (outcome || outcome.error().code != Code::kPeerLost) return outcome;
+  const Waits::Wait wait(connection.waits, [] { return std::string("the scheduler to say who was lost"); });
+  if (std::optional<Error> verdict = connection.failure.wait(wire.heartbeat_timeout + kDetectionTime)) {
+    return tl::unexpected(std::move(*verdict).with(outcome.error().message));
+  }
+  return outcome;
+}
+
+// Trains as the job's description says. The order of the objects matters when they are destroyed: the transport refers
+// to the store, which `training` owns, and the store refers to the executors' memory.
+Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
+  const Clock::time_point started = Clock::now();
+  const auto& [reply, spec, data] = joined;
+  DT_TRY(const Network network, build_network(spec.flags));
+  const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
+  DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
+         make_dist_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
+  kvstore::DistStore* const servers = dist_store.get();
+  const StoreSetup store_setup{.flags = process.flags,
+                               .spec = spec,
+                               .bucket_begin = bucket_begin,
+                               .coordinator = *connection.control,
+                               .waits = connection.waits};
+  Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, reply.rank).step_ms),
+              connection.waits);
+  DT_TRY(const std::unique_ptr<Training> training,
+         Training::build({.flags = process.flags,
+                          .spec = spec,
+                          .network = network,
+                          .data = data,
+                          .bucket_begin = bucket_begin,
+                          .coordinator = *connection.control,
+                          .run_dir = process.run_dir.path(),
+                          .resumed = process.resumed,
+                          .log = process.log,
+                          .pacer = &pacer},
+                         [&](const Devices& devices, exec::DeviceGroup& executors) {
+                           return join_devices(store_setup, devices, executors, std::move(dist_store));
+                         }));
+  kvstore::Store& store = training->store();
+  const Listening listening(connection.failure, [&](const Error& error) {
+    store.cancel(error);
+    pacer.cancel(error);
+  });
+  DT_TRY(const Lines lines, connect_to_servers(process, connection, reply, servers));
+  const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
+  if (lines.pipes) lines.pipes->close();
+  log_faults(lines, process.log);
+  if (reply.rank != 0) {
+    if (!outcome) return tl::unexpected(outcome.error());
+    return outcome->stopped ? job::kExitPreempted : job::kExitOk;
+  }
+  return report_end(process, spec, training->outcome(), outcome, started);
+}
+
+}  // namespace
+
+Result<int> run_worker(const job::Flags& flags, const Signals& signals) {
+  return run_in_job(flags, signals, train);
+}
+
+}  // namespace dtrain::role
