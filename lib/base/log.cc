@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink-inl.h>  // the library has base_sink for the standard mutex only
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -12,40 +13,40 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <mutex>
 
 #include "base/console.h"
+#include "base/mutex.h"
 #include "base/printable.h"
 
 namespace dtrain {
 namespace {
 
 // stderr, with the live line kept below the others.
-class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
+class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
   explicit ConsoleSink(std::string_view terminal) : console_(Console::to_stderr(terminal)) {}
   void live(std::string_view text) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     console_.live(text, Console::Time::clock::now());
   }
   void plain(std::string_view line) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     console_.line(line);
   }
 
  private:
-  void sink_it_(const spdlog::details::log_msg& message) override {
+  void sink_it_(const spdlog::details::log_msg& message) override DT_REQUIRES(mutex_) {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     console_.line({line.data(), line.size() - 1});  // without its newline
   }
   void flush_() override {}
 
-  Console console_;
+  Console console_ DT_GUARDED_BY(mutex_);
 };
 
 // A file that lines are appended to, until a write fails: `failed` then hears why, once.
-class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
+class FileSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
   FileSink(int fd, std::function<void(int error)> failed) : fd_(fd), failed_(std::move(failed)) {}
   ~FileSink() override { ::close(fd_); }
@@ -53,7 +54,7 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   FileSink& operator=(const FileSink&) = delete;
 
  private:
-  void sink_it_(const spdlog::details::log_msg& message) override {
+  void sink_it_(const spdlog::details::log_msg& message) override DT_REQUIRES(mutex_) {
     if (!failed_) return;
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
@@ -67,7 +68,7 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
   int fd_;
-  std::function<void(int error)> failed_;
+  std::function<void(int error)> failed_ DT_GUARDED_BY(mutex_);
 };
 
 // Whether a line would find room. A full disk and /dev/full open like any other file.

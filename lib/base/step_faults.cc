@@ -15,14 +15,14 @@ Result<> Pacer::wait(SteadyTime begin) {
   const SteadyTime end = begin + std::chrono::duration_cast<SteadyTime::duration>(step_min_);
   std::optional<Waits::Wait> open;
   if (end > std::chrono::steady_clock::now()) open.emplace(waits_, [] { return "pacing by --inject"; });
-  std::unique_lock lock(mutex_);
-  cancelled_.wait_until(lock, end, [this] { return error_.has_value(); });
+  const MutexLock lock(mutex_);
+  cancelled_.wait_until(mutex_, end, [this]() DT_REQUIRES(mutex_) { return error_.has_value(); });
   if (error_) return tl::unexpected(*error_);
   return {};
 }
 
 void Pacer::cancel(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!error_) error_ = std::move(error);
   cancelled_.notify_all();
 }

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/waits.h"
 
 namespace dtrain {
@@ -39,9 +38,9 @@ class Pacer {
  private:
   const std::chrono::duration<double, std::milli> step_min_;
   Waits& waits_;
-  std::mutex mutex_;
-  std::condition_variable cancelled_;
-  std::optional<Error> error_;
+  Mutex mutex_;
+  ConditionVariable cancelled_;
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace dtrain

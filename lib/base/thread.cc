@@ -33,7 +33,7 @@ ThreadPool::ThreadPool(int threads, const std::string& name) {
 
 ThreadPool::~ThreadPool() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -41,41 +41,40 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::parallel_for(int64_t n, const std::function<void(int64_t)>& work) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   work_ = &work;
   next_ = 0;
   end_ = n;
   if (n > 1) wake_.notify_all();
-  take_items(work, lock);
-  done_.wait(lock, [this] { return running_ == 0; });
+  take_items(work);
+  done_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return running_ == 0; });
   work_ = nullptr;
   if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
-void ThreadPool::take_items(const std::function<void(int64_t)>& work, std::unique_lock<std::mutex>& lock) {
+void ThreadPool::take_items(const std::function<void(int64_t)>& work) {
   running_++;
   while (next_ < end_) {
     const int64_t item = next_++;
-    lock.unlock();
     std::exception_ptr thrown;
     try {
+      const MutexUnlock unlocked(mutex_);
       work(item);
     } catch (...) {  // parallel_for throws it again
       thrown = std::current_exception();
     }
-    lock.lock();
     if (thrown_ == nullptr) thrown_ = std::move(thrown);
   }
   if (--running_ == 0) done_.notify_all();
 }
 
 void ThreadPool::serve() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop_) {
     if (work_ != nullptr && next_ < end_) {
-      take_items(*work_, lock);
+      take_items(*work_);
     } else {
-      wake_.wait(lock);
+      wake_.wait(mutex_);
     }
   }
 }

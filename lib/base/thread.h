@@ -1,14 +1,14 @@
 // A thread pool for loops over independent items, and the settings that each compute thread needs.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace dtrain {
 
@@ -29,22 +29,23 @@ class ThreadPool {
 
   // Calls work(0) .. work(n - 1), each once, in any order, and returns when all have ended. If any of them threw, it
   // then throws the first exception again. Only one thread may call it at a time.
-  void parallel_for(int64_t n, const std::function<void(int64_t)>& work);
+  void parallel_for(int64_t n, const std::function<void(int64_t)>& work) DT_EXCLUDES(mutex_);
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 
  private:
-  void serve();
-  void take_items(const std::function<void(int64_t)>& work, std::unique_lock<std::mutex>& lock);
+  void serve() DT_EXCLUDES(mutex_);
+  // Releases the mutex while an item is worked on.
+  void take_items(const std::function<void(int64_t)>& work) DT_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  const std::function<void(int64_t)>* work_ = nullptr;
-  int64_t next_ = 0;
-  int64_t end_ = 0;
-  int64_t running_ = 0;
-  std::exception_ptr thrown_;  // the exception of the first item that threw
-  bool stop_ = false;
+  Mutex mutex_;
+  ConditionVariable wake_;
+  ConditionVariable done_;
+  const std::function<void(int64_t)>* work_ DT_GUARDED_BY(mutex_) = nullptr;
+  int64_t next_ DT_GUARDED_BY(mutex_) = 0;
+  int64_t end_ DT_GUARDED_BY(mutex_) = 0;
+  int64_t running_ DT_GUARDED_BY(mutex_) = 0;
+  std::exception_ptr thrown_ DT_GUARDED_BY(mutex_);  // the exception of the first item that threw
+  bool stop_ DT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -11,13 +11,13 @@ double seconds_since(SteadyTime since) {
 
 Waits::Wait::Wait(Waits& waits, std::function<std::string()> name)
     : waits_(waits), since_(std::chrono::steady_clock::now()) {
-  const std::lock_guard lock(waits_.mutex_);
+  const MutexLock lock(waits_.mutex_);
   id_ = waits_.next_++;
   waits_.entries_.emplace(id_, Entry{std::move(name), since_});
 }
 
 Waits::Wait::~Wait() {
-  const std::lock_guard lock(waits_.mutex_);
+  const MutexLock lock(waits_.mutex_);
   waits_.entries_.erase(id_);
 }
 
@@ -26,7 +26,7 @@ double Waits::Wait::seconds() const {
 }
 
 std::vector<OpenWait> Waits::open() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<OpenWait> open;
   open.reserve(entries_.size());
   for (const auto& [id, entry] : entries_) open.push_back({entry.name(), seconds_since(entry.since)});

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace dtrain {
 
@@ -44,9 +45,9 @@ class Waits {
     std::function<std::string()> name;
     SteadyTime since;
   };
-  mutable std::mutex mutex_;
-  std::map<uint64_t, Entry> entries_;
-  uint64_t next_ = 0;
+  mutable Mutex mutex_;
+  std::map<uint64_t, Entry> entries_ DT_GUARDED_BY(mutex_);
+  uint64_t next_ DT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dtrain

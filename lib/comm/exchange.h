@@ -2,16 +2,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace dtrain::comm {
 
@@ -37,12 +36,12 @@ class Board {
     return [this, rank](std::string mine) { return exchange(rank, std::move(mine)); };
   }
   // Code::kStartup: not all ranks arrived within the limit. After call_off(), the error that it was given.
-  Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) {
-    std::unique_lock lock(mutex_);
+  Result<std::vector<std::string>> exchange(uint32_t rank, std::string mine) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     given_[rank] = std::move(mine);
     came_++;
     changed_.notify_all();
-    changed_.wait_for(lock, limit_, [this] { return came_ == given_.size() || off_; });
+    changed_.wait_for(mutex_, limit_, [this]() DT_REQUIRES(mutex_) { return came_ == given_.size() || off_; });
     if (off_) return tl::unexpected(*off_);
     if (came_ < given_.size()) {
       return fail(Code::kStartup, "{} of {} ranks came to the exchange", came_, given_.size());
@@ -51,18 +50,18 @@ class Board {
   }
   // Reports that a rank will not arrive: the others return `error`.
   void call_off(Error error) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!off_) off_ = std::move(error);
     changed_.notify_all();
   }
 
  private:
   const std::chrono::seconds limit_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> given_;  // by rank
-  size_t came_ = 0;
-  std::optional<Error> off_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<std::string> given_ DT_GUARDED_BY(mutex_);  // by rank
+  size_t came_ DT_GUARDED_BY(mutex_) = 0;
+  std::optional<Error> off_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace dtrain::comm

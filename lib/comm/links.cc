@@ -9,14 +9,13 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "comm/missing.h"
 
@@ -104,8 +103,8 @@ class GlooLinks final : public Links {
 
   Result<> open(const GlooOptions& options, const Exchange& exchange);
   std::unique_ptr<Round> round(Channel channel) override;
-  Result<> check() override;
-  void cancel(Error error) override;
+  Result<> check() override DT_EXCLUDES(mutex_);
+  void cancel(Error error) override DT_EXCLUDES(mutex_);
 
   // Used by rounds. post: creates a message and starts it. finish: waits until it is done. forget: stops tracking it.
   Result<std::unique_ptr<Message>> post(const Round& round, bool is_send, uint32_t peer, std::span<std::byte> bytes,
@@ -129,16 +128,16 @@ class GlooLinks final : public Links {
   // Why the wait for a message ended.
   enum class End { kDone, kLate, kOther };
   End wait(Message& message);
-  bool may_wait(const Message& message);
-  bool misses_lost();
+  bool may_wait(const Message& message) DT_EXCLUDES(mutex_);
+  bool misses_lost() DT_EXCLUDES(mutex_);
   [[nodiscard]] std::vector<uint32_t> late_with(const Message& message) const;
-  [[nodiscard]] Error closed(Channel channel) const;
-  Result<> break_off(bool is_late, const Message& message, Channel channel);
+  [[nodiscard]] Error closed(Channel channel) const DT_REQUIRES(mutex_);
+  Result<> break_off(bool is_late, const Message& message, Channel channel) DT_EXCLUDES(mutex_);
 
   void close_connections();
-  void lose(uint32_t peer, const std::string& why);
+  void lose(uint32_t peer, const std::string& why) DT_EXCLUDES(mutex_);
   void post_sentinels();
-  void watch();
+  void watch() DT_EXCLUDES(mutex_);
 
   const uint32_t rank_;
   const uint32_t size_;
@@ -151,14 +150,14 @@ class GlooLinks final : public Links {
   std::vector<Message*> open_;  // all messages in flight; used only by the caller's thread
   size_t known_losses_ = 0;     // used only by the caller's thread
 
-  std::mutex mutex_;                    // guards what follows
-  const Message* waits_for_ = nullptr;  // the message that the caller's thread waits for
-  std::vector<bool> is_lost_;           // by rank
-  std::vector<uint32_t> lost_;          // in the order in which they were lost
-  std::string first_loss_;              // why the first of them was lost
-  std::optional<Error> error_;
-  bool stop_ = false;
-  std::condition_variable stopped_;
+  Mutex mutex_;
+  const Message* waits_for_ DT_GUARDED_BY(mutex_) = nullptr;  // the message that the caller's thread waits for
+  std::vector<bool> is_lost_ DT_GUARDED_BY(mutex_);           // by rank
+  std::vector<uint32_t> lost_ DT_GUARDED_BY(mutex_);          // in the order in which they were lost
+  std::string first_loss_ DT_GUARDED_BY(mutex_);              // why the first of them was lost
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  bool stop_ DT_GUARDED_BY(mutex_) = false;
+  ConditionVariable stopped_;
 
   // Used by the watcher thread.
   std::byte nothing_{};
@@ -314,7 +313,7 @@ Result<> GlooLinks::greet(const std::vector<std::string>& invitations) {
 
 GlooLinks::~GlooLinks() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
     if (any_) any_->abortWaitRecv();
   }
@@ -362,7 +361,7 @@ GlooLinks::End GlooLinks::wait(Message& message) {
       thrown = reason(e);
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       waits_for_ = nullptr;
     }
     if (thrown && Clock::now() - begin >= wait_limit_) return End::kLate;
@@ -379,7 +378,7 @@ GlooLinks::End GlooLinks::wait(Message& message) {
 bool GlooLinks::may_wait(const Message& message) {
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (error_) return false;
       if (known_losses_ == lost_.size()) {
         waits_for_ = &message;
@@ -395,7 +394,7 @@ bool GlooLinks::may_wait(const Message& message) {
 bool GlooLinks::misses_lost() {
   std::vector<bool> is_lost;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_lost = is_lost_;
   }
   bool misses = false;
@@ -423,7 +422,7 @@ std::vector<uint32_t> GlooLinks::late_with(const Message& message) const {
 Result<> GlooLinks::break_off(bool is_late, const Message& message, Channel channel) {
   const std::vector<uint32_t> late = is_late ? late_with(message) : std::vector<uint32_t>();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_) error_ = is_late ? timeout_error("rank", late, channel.operation, wait_limit_s_) : closed(channel);
   }
   close_connections();
@@ -438,13 +437,13 @@ Error GlooLinks::closed(Channel channel) const {
 }
 
 Result<> GlooLinks::check() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_ ? Result<>(tl::unexpected(*error_)) : Result<>();
 }
 
 void GlooLinks::cancel(Error error) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
     if (waits_for_ != nullptr) waits_for_->abort();
   }
@@ -459,7 +458,7 @@ void GlooLinks::close_connections() {
 
 // Wakes the caller's thread. gloo itself does so only for a message that had not begun.
 void GlooLinks::lose(uint32_t peer, const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_lost_[peer]) return;
   is_lost_[peer] = true;
   if (lost_.empty()) first_loss_ = why;
@@ -491,15 +490,16 @@ void GlooLinks::watch() {
     any_->waitRecv(kForever);
   } catch (const std::exception&) {  // a connection has ended; the sentinels know which one
   }
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop_) {
-    lock.unlock();
-    for (uint32_t peer = 0; peer < size_; peer++) {
-      const std::optional<std::string> why = end_of(*sentinels_[peer]);
-      if (why) lose(peer, *why);
+    {
+      const MutexUnlock unlocked(mutex_);
+      for (uint32_t peer = 0; peer < size_; peer++) {
+        const std::optional<std::string> why = end_of(*sentinels_[peer]);
+        if (why) lose(peer, *why);
+      }
     }
-    lock.lock();
-    stopped_.wait_for(lock, Milliseconds(20), [this] { return stop_; });
+    stopped_.wait_for(mutex_, Milliseconds(20), [this]() DT_REQUIRES(mutex_) { return stop_; });
   }
 }
 

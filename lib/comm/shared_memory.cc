@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/mutex.h"
 #include "comm/missing.h"
 #include "comm/ordered_sum.h"
 
@@ -55,56 +54,60 @@ void copy(const float* from, float* to, Part part) {
 class Group {
  public:
   Group(uint32_t size, double wait_limit_s)
-      : wait_limit_s_(wait_limit_s), calls_(size), arrays_(size), has_come_(size), has_left_(size) {}
+      : size_(size), wait_limit_s_(wait_limit_s), calls_(size), arrays_(size), has_come_(size), has_left_(size) {}
 
-  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(calls_.size()); }
+  [[nodiscard]] uint32_t size() const { return size_; }
 
   Result<> run(uint32_t rank, const Call& call) {
-    DT_TRY_VOID(come(rank, call));
-    work(rank);
+    DT_TRY(const Arrays arrays, come(rank, call));
+    work(rank, call, arrays);
     return finish();
   }
 
-  void cancel(Error error) {
-    const std::lock_guard lock(mutex_);
+  void cancel(Error error) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
     changed_.notify_all();
   }
 
-  void leave(uint32_t rank) {
-    const std::lock_guard lock(mutex_);
+  void leave(uint32_t rank) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     has_left_[rank] = true;
     changed_.notify_all();
   }
 
  private:
-  Result<> come(uint32_t rank, const Call& call);
-  void begin();
-  void give_up(Operation operation);
-  [[nodiscard]] Result<> failure() const;
-  void work(uint32_t rank);
-  Result<> finish();
+  using Arrays = std::span<float* const>;  // by rank
 
-  [[nodiscard]] bool someone_has_left() const {
+  // Returns arrays_, which nobody writes to until all ranks are done.
+  Result<Arrays> come(uint32_t rank, const Call& call) DT_EXCLUDES(mutex_);
+  void begin() DT_REQUIRES(mutex_);
+  void give_up(Operation operation) DT_REQUIRES(mutex_);
+  [[nodiscard]] tl::unexpected<Error> failure() const DT_REQUIRES(mutex_);
+  void work(uint32_t rank, const Call& call, Arrays arrays) const;
+  Result<> finish() DT_EXCLUDES(mutex_);
+
+  [[nodiscard]] bool someone_has_left() const DT_REQUIRES(mutex_) {
     return std::find(has_left_.begin(), has_left_.end(), true) != has_left_.end();
   }
 
+  const uint32_t size_;
   const double wait_limit_s_;
-  std::mutex mutex_;  // guards what follows; calls_ and arrays_ only until all have arrived
-  std::condition_variable changed_;
-  std::vector<Call> calls_;     // by rank
-  std::vector<float*> arrays_;  // by rank
-  std::vector<bool> has_come_;  // by rank: arrived at the operation that has not begun yet
-  std::vector<bool> has_left_;  // by rank
-  uint32_t came_ = 0;           // number of ranks set in has_come_
-  uint32_t working_ = 0;        // ranks that have arrived and are not done
-  uint64_t begun_ = 0;          // operations at which all ranks have arrived
-  std::optional<Error> error_;  // set: the group is unusable
-  bool is_bug_ = false;         // error_ is due to a bug
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Call> calls_ DT_GUARDED_BY(mutex_);     // by rank
+  std::vector<float*> arrays_ DT_GUARDED_BY(mutex_);  // by rank
+  std::vector<bool> has_come_ DT_GUARDED_BY(mutex_);  // by rank: arrived at the operation that has not begun yet
+  std::vector<bool> has_left_ DT_GUARDED_BY(mutex_);  // by rank
+  uint32_t came_ DT_GUARDED_BY(mutex_) = 0;           // number of ranks set in has_come_
+  uint32_t working_ DT_GUARDED_BY(mutex_) = 0;        // ranks that have arrived and are not done
+  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;          // operations at which all ranks have arrived
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // set: the group is unusable
+  bool is_bug_ DT_GUARDED_BY(mutex_) = false;         // error_ is due to a bug
 };
 
-Result<> Group::come(uint32_t rank, const Call& call) {
-  std::unique_lock lock(mutex_);
+Result<Group::Arrays> Group::come(uint32_t rank, const Call& call) {
+  const MutexLock lock(mutex_);
   if (error_) return failure();
   calls_[rank] = call;
   has_come_[rank] = true;
@@ -114,10 +117,12 @@ Result<> Group::come(uint32_t rank, const Call& call) {
     changed_.notify_all();
   } else {
     const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_limit_s_));
-    changed_.wait_until(lock, Clock::now() + limit, [&] { return begun_ != before || error_ || someone_has_left(); });
+    changed_.wait_until(mutex_, Clock::now() + limit,
+                        [&]() DT_REQUIRES(mutex_) { return begun_ != before || error_ || someone_has_left(); });
     if (begun_ == before && !error_) give_up(call.operation);
   }
-  return begun_ == before ? failure() : Result<>{};
+  if (begun_ == before) return failure();
+  return Arrays(arrays_);
 }
 
 // All have arrived: begins the operation, unless their calls differ.
@@ -155,30 +160,28 @@ void Group::give_up(Operation operation) {
   changed_.notify_all();
 }
 
-Result<> Group::failure() const {
+tl::unexpected<Error> Group::failure() const {
   DT_CHECK(!is_bug_, "{}", error_->message);
-  return tl::unexpected(*error_);
+  return tl::unexpected<Error>(*error_);
 }
 
-// Reads calls_ and arrays_ without the lock: they are not written again until all ranks are done.
-void Group::work(uint32_t rank) {
-  const Call& call = calls_[rank];
+void Group::work(uint32_t rank, const Call& call, Arrays arrays) const {
   const size_t elements = call.values.size();
   if (size() == 1 || elements == 0) return;
   const Part stripe = stripe_of(elements, rank, size());
   const Part part = part_of(elements, rank, size());
   switch (call.operation) {
-    case Operation::kAllReduce: ordered_sum(arrays_, arrays_, stripe.begin, stripe.count); break;
-    case Operation::kReduceScatter: ordered_sum(arrays_, {&arrays_[rank], 1}, part.begin, part.count); break;
+    case Operation::kAllReduce: ordered_sum(arrays, arrays, stripe.begin, stripe.count); break;
+    case Operation::kReduceScatter: ordered_sum(arrays, {&arrays[rank], 1}, part.begin, part.count); break;
     case Operation::kAllGather:
       for (uint32_t from = 0; from < size(); from++) {
-        if (from != rank) copy(arrays_[from], arrays_[rank], part_of(elements, from, size()));
+        if (from != rank) copy(arrays[from], arrays[rank], part_of(elements, from, size()));
       }
       break;
-    case Operation::kReduce: ordered_sum(arrays_, {&arrays_[call.root], 1}, stripe.begin, stripe.count); break;
+    case Operation::kReduce: ordered_sum(arrays, {&arrays[call.root], 1}, stripe.begin, stripe.count); break;
     case Operation::kBroadcast:
       for (uint32_t to = 0; to < size(); to++) {
-        if (to != call.root) copy(arrays_[call.root], arrays_[to], stripe);
+        if (to != call.root) copy(arrays[call.root], arrays[to], stripe);
       }
       break;
   }
@@ -186,13 +189,14 @@ void Group::work(uint32_t rank) {
 
 // Without a time limit, because a rank that works waits for nothing.
 Result<> Group::finish() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (--working_ == 0) {
     changed_.notify_all();
   } else {
-    changed_.wait(lock, [this] { return working_ == 0; });
+    changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return working_ == 0; });
   }
-  return error_ ? failure() : Result<>{};
+  if (error_) return failure();
+  return {};
 }
 
 class SharedMemoryEnd final : public Collective {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "cuda/runtime/nccl_error.h"
 
 namespace dtrain::cuda {
@@ -32,8 +32,8 @@ class Communicator {
 
   // Calls call(ncclComm_t&) -> ncclResult_t. If an error was recorded before, returns that instead.
   template <class Call>
-  Result<ncclResult_t> use(const Call& call) {
-    const std::lock_guard lock(mutex_);
+  Result<ncclResult_t> use(const Call& call) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (error_) return tl::unexpected<Error>(*error_);
     return call(comm_);
   }
@@ -47,14 +47,14 @@ class Communicator {
     });
   }
 
-  std::string text_of(ncclResult_t result) {
-    const std::lock_guard lock(mutex_);
+  std::string text_of(ncclResult_t result) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     return nccl_error_text(result, ncclGetLastError(comm_));
   }
 
   // Records the first error and returns it. Ends the work that runs on the device.
-  Error abort(Error error) {
-    const std::lock_guard lock(mutex_);
+  Error abort(Error error) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
     // The result is ignored, because the communicator is gone either way. ncclCommDestroy would wait for the other
     // ranks.
@@ -63,23 +63,23 @@ class Communicator {
   }
 
  private:
-  std::mutex mutex_;
-  ncclComm_t comm_ = nullptr;
-  std::optional<Error> error_;
+  Mutex mutex_;
+  ncclComm_t comm_ DT_GUARDED_BY(mutex_) = nullptr;
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
 class NcclProcess {
  public:
-  void enter(const std::shared_ptr<Communicator>& communicator) {
-    const std::lock_guard lock(mutex_);
+  void enter(const std::shared_ptr<Communicator>& communicator) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (error_) communicator->abort(*error_);
     communicators_.push_back(communicator);
   }
 
-  void cancel(const Error& error) {
-    const std::lock_guard lock(mutex_);
+  void cancel(const Error& error) DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (!error_) error_ = error;
     for (const auto& weak : communicators_) {
       if (const auto communicator = weak.lock()) communicator->abort(*error_);
@@ -87,9 +87,9 @@ class NcclProcess {
   }
 
  private:
-  std::mutex mutex_;
-  std::optional<Error> error_;
-  std::vector<std::weak_ptr<Communicator>> communicators_;
+  Mutex mutex_;
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<Communicator>> communicators_ DT_GUARDED_BY(mutex_);
 };
 
 std::shared_ptr<NcclProcess> make_nccl_process() {

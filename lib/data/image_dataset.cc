@@ -1,7 +1,8 @@
 #include "data/image_dataset.h"
 
-#include <mutex>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace dtrain::data {
 namespace {
@@ -57,9 +58,9 @@ class ImageDataset : public Dataset {
     give_back(std::move(scratch));
     return result;
   }
-  std::unique_ptr<Scratch> take_scratch() const {
+  std::unique_ptr<Scratch> take_scratch() const DT_EXCLUDES(mutex_) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!free_.empty()) {
         std::unique_ptr<Scratch> scratch = std::move(free_.back());
         free_.pop_back();
@@ -68,15 +69,15 @@ class ImageDataset : public Dataset {
     }
     return std::make_unique<Scratch>();
   }
-  void give_back(std::unique_ptr<Scratch> scratch) const {
-    const std::lock_guard lock(mutex_);
+  void give_back(std::unique_ptr<Scratch> scratch) const DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     free_.push_back(std::move(scratch));
   }
 
   std::shared_ptr<const ImageSource> source_;
   Augmenter augmenter_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> free_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> free_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace

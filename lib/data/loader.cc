@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 
 namespace dtrain::data {
@@ -38,9 +37,12 @@ class Loader::Impl {
     std::span<float> labels, data;
     std::span<uint8_t> pixels, mirrored;
     std::vector<uint8_t> broken;  // by row, in validation: 1 if left out
-    int64_t missing = 0;          // rows that are not filled yet
-    std::optional<Error> error;
     LoadedBatch batch;
+  };
+  // How far the decoders are with a slot.
+  struct Filling {
+    int64_t missing = 0;  // rows that are not filled yet
+    std::optional<Error> error;
   };
   // Rows [begin, end) of one batch.
   struct Run {
@@ -48,16 +50,16 @@ class Loader::Impl {
   };
 
   void serve();
-  std::optional<Run> take_run();
-  void finish_run(const Run& run, Result<> result);
+  std::optional<Run> take_run() DT_EXCLUDES(mutex_);
+  void finish_run(const Run& run, Result<> result) DT_EXCLUDES(mutex_);
 
   Result<> fill(const Run& run);
   Result<> fill_training_row(Slot& slot, int64_t row, int64_t place);
   Result<> fill_validation_row(Slot& slot, int64_t row, int64_t place);
   // True if the row was filled; false if the record is broken, as found now or before.
   Result<bool> load(Slot& slot, int64_t row, int64_t record);
-  Result<> note_broken(int64_t record, const Error& error);
-  bool known_broken(int64_t record) const;
+  Result<> note_broken(int64_t record, const Error& error) DT_EXCLUDES(mutex_);
+  bool known_broken(int64_t record) const DT_EXCLUDES(mutex_);
   void allocate(Slot& slot);
   Result<float> load_image(Slot& slot, int64_t row, int64_t record, RandomStream& random);
   void clear_row(Slot& slot, int64_t row);
@@ -67,10 +69,14 @@ class Loader::Impl {
     return images.subspan(static_cast<size_t>(row) * image_elements_, image_elements_);
   }
   Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
+  Filling& filling_of(int64_t batch) DT_REQUIRES(mutex_) {
+    return filling_[static_cast<size_t>(batch) % filling_.size()];
+  }
   void close_ranks(Slot& slot);
   void make_order();
-  void prepare(int64_t batch);
-  bool await(std::unique_lock<std::mutex>& lock, const Slot& slot);
+  void prepare(int64_t batch) DT_REQUIRES(mutex_);
+  Result<Slot*> take_batch() DT_EXCLUDES(mutex_);
+  bool await(const Filling& filling) DT_REQUIRES(mutex_);
 
   const std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
@@ -78,21 +84,25 @@ class Loader::Impl {
   const size_t image_elements_;
   int64_t run_rows_ = 1;  // few enough that all threads have work, many enough that the lock costs nothing
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_, ready_;
-  // Guarded by mutex_, but a thread that holds a run uses its slot, and order_, without the lock.
-  std::vector<Slot> slots_;
+  // Written by start() while no run is in flight, as is options_.share. Decoders read them while they hold a run.
   std::vector<int64_t> order_;  // record numbers in this epoch's order
   int64_t epoch_ = -1;
-  int64_t next_ = 0;       // the batch that next() returns
-  uint64_t serial_ = 0;    // that of the batch that next() returned last
-  Run cursor_;             // the next run begins at row `begin` of `batch`
-  bool running_ = false;   // runs may be taken
-  bool over_ = false;      // an error was returned
-  int64_t in_flight_ = 0;  // runs taken and not finished
-  int64_t progress_ = 0;   // runs finished
-  bool stop_ = false;
-  std::set<int64_t> broken_;
+  // A row is written by the decoder that holds its run. The caller's thread may use a slot once no row is missing.
+  std::vector<Slot> slots_;
+  // Used by the caller's thread only.
+  uint64_t serial_ = 0;  // that of the batch that next() returned last
+  bool over_ = false;    // an error was returned
+
+  mutable Mutex mutex_;
+  ConditionVariable work_, ready_;
+  std::vector<Filling> filling_ DT_GUARDED_BY(mutex_);  // of each slot
+  int64_t next_ DT_GUARDED_BY(mutex_) = 0;              // the batch that next() returns
+  Run cursor_ DT_GUARDED_BY(mutex_);                    // the next run begins at row `begin` of `batch`
+  bool running_ DT_GUARDED_BY(mutex_) = false;          // runs may be taken
+  int64_t in_flight_ DT_GUARDED_BY(mutex_) = 0;         // runs taken and not finished
+  int64_t finished_ DT_GUARDED_BY(mutex_) = 0;          // runs finished
+  bool stop_ DT_GUARDED_BY(mutex_) = false;
+  std::set<int64_t> broken_ DT_GUARDED_BY(mutex_);
   std::atomic<bool> any_broken_ = false;
   std::vector<std::thread> threads_;
 };
@@ -113,6 +123,7 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
   run_rows_ = std::clamp<int64_t>(options_.batch_size / (int64_t{4} * options_.threads), 1, kRunRowsMax);
   slots_.resize(static_cast<size_t>(std::max<int64_t>(options_.prefetch, 1)) + 1);
   for (Slot& slot : slots_) allocate(slot);
+  filling_.resize(slots_.size());
   for (int i = 0; i < options_.threads; i++) threads_.emplace_back([this] { serve(); });
 }
 
@@ -142,7 +153,7 @@ void Loader::Impl::allocate(Slot& slot) {
 
 Loader::Impl::~Impl() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   work_.notify_all();
@@ -150,9 +161,10 @@ Loader::Impl::~Impl() {
 }
 
 void Loader::Impl::start(int64_t epoch, int64_t first) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   running_ = false;
-  const bool ended = ready_.wait_for(lock, options_.wait_max, [this] { return in_flight_ == 0; });
+  const bool ended =
+      ready_.wait_for(mutex_, options_.wait_max, [this]() DT_REQUIRES(mutex_) { return in_flight_ == 0; });
   DT_CHECK(ended, "a decoder has not ended the few images that it had begun");
   if (epoch_ != epoch) {
     epoch_ = epoch;
@@ -182,9 +194,7 @@ void Loader::Impl::make_order() {
 }
 
 void Loader::Impl::prepare(int64_t batch) {
-  Slot& slot = slot_of(batch);
-  slot.missing = options_.batch_size;
-  slot.error.reset();
+  filling_of(batch) = {.missing = options_.batch_size, .error = std::nullopt};
 }
 
 void Loader::Impl::serve() {
@@ -196,8 +206,8 @@ void Loader::Impl::serve() {
 }
 
 std::optional<Loader::Impl::Run> Loader::Impl::take_run() {
-  std::unique_lock lock(mutex_);
-  work_.wait(lock, [this] {
+  const MutexLock lock(mutex_);
+  work_.wait(mutex_, [this]() DT_REQUIRES(mutex_) {
     const int64_t limit = std::min(next_ + static_cast<int64_t>(slots_.size()) - 1, options_.batches);
     return stop_ || (running_ && cursor_.batch < limit);
   });
@@ -211,16 +221,16 @@ std::optional<Loader::Impl::Run> Loader::Impl::take_run() {
 }
 
 void Loader::Impl::finish_run(const Run& run, Result<> result) {
-  const std::lock_guard lock(mutex_);
-  Slot& slot = slot_of(run.batch);
-  slot.missing -= run.end - run.begin;
-  if (!result && !slot.error) {
-    slot.error = std::move(result.error());
+  const MutexLock lock(mutex_);
+  Filling& filling = filling_of(run.batch);
+  filling.missing -= run.end - run.begin;
+  if (!result && !filling.error) {
+    filling.error = std::move(result.error());
     running_ = false;  // earlier batches are already taken by decoders, later ones will not be returned
   }
   in_flight_--;
-  progress_++;
-  if (slot.missing == 0 || slot.error || in_flight_ == 0) ready_.notify_all();
+  finished_++;
+  if (filling.missing == 0 || filling.error || in_flight_ == 0) ready_.notify_all();
 }
 
 Result<> Loader::Impl::fill(const Run& run) {
@@ -298,14 +308,14 @@ Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
 }
 
 bool Loader::Impl::known_broken(int64_t record) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return broken_.contains(record);
 }
 
 Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
   int64_t count = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!broken_.insert(record).second) return {};  // another thread found it at the same time
     count = static_cast<int64_t>(broken_.size());
     any_broken_ = true;
@@ -318,46 +328,54 @@ Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
   return {};
 }
 
-// Waits until the slot is full or has failed. False if nothing made progress for wait_max.
-bool Loader::Impl::await(std::unique_lock<std::mutex>& lock, const Slot& slot) {
-  while (slot.missing > 0 && !slot.error) {
-    const int64_t before = progress_;
-    if (ready_.wait_for(lock, options_.wait_max) == std::cv_status::timeout && progress_ == before) return false;
+// Waits until the slot of `filling` is full or has failed. False if nothing made progress for wait_max.
+bool Loader::Impl::await(const Filling& filling) {
+  while (filling.missing > 0 && !filling.error) {
+    const int64_t before = finished_;
+    if (ready_.wait_for(mutex_, options_.wait_max) == std::cv_status::timeout && finished_ == before) return false;
   }
   return true;
 }
 
-Result<const LoadedBatch*> Loader::Impl::next() {
-  std::unique_lock lock(mutex_);
-  DT_CHECK(epoch_ >= 0 && !over_, "next() before start(), or after an error");
+// Waits for the slot of the next batch and lets decoders begin one more. Null at the end of the epoch.
+Result<Loader::Impl::Slot*> Loader::Impl::take_batch() {
+  const MutexLock lock(mutex_);
   if (next_ >= options_.batches) return nullptr;
-  Slot& slot = slot_of(next_);
-  if (!await(lock, slot)) {
+  const Filling& filling = filling_of(next_);
+  if (!await(filling)) {
     over_ = true;
     return fail(Code::kData, "no image could be read for {} s: does the disk of the data answer?",
                 options_.wait_max.count());
   }
-  if (slot.error) {
+  if (filling.error) {
     over_ = true;
-    return tl::unexpected(*slot.error);
+    return tl::unexpected(*filling.error);
   }
+  Slot& slot = slot_of(next_);
   next_++;
-  // Decoders may now begin one more batch. If none has begun batch next_ yet, all its rows are marked as missing here.
+  // If no decoder has begun batch next_ yet, all its rows are marked as missing here.
   if (next_ == cursor_.batch && cursor_.begin == 0) prepare(next_);
-  lock.unlock();
+  return &slot;
+}
+
+Result<const LoadedBatch*> Loader::Impl::next() {
+  DT_CHECK(epoch_ >= 0 && !over_, "next() before start(), or after an error");
+  DT_TRY(Slot* const slot, take_batch());
+  if (slot == nullptr) return nullptr;
   work_.notify_all();
-  close_ranks(slot);
-  slot.batch.serial = ++serial_;
-  return &slot.batch;
+  close_ranks(*slot);
+  slot->batch.serial = ++serial_;
+  return &slot->batch;
 }
 
 // There are at least two slots, so that this is not the one of the batch that next() returned last.
 const LoadedBatch* Loader::Impl::peek() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   DT_CHECK(options_.mode == LoaderOptions::Mode::kTraining, "the rows of a validation batch move when it is returned");
   if (next_ >= options_.batches || cursor_.batch <= next_) return nullptr;
+  const Filling& filling = filling_of(next_);
+  if (filling.missing > 0 || filling.error) return nullptr;
   Slot& slot = slot_of(next_);
-  if (slot.missing > 0 || slot.error) return nullptr;
   close_ranks(slot);
   slot.batch.serial = serial_ + 1;
   return &slot.batch;
@@ -378,7 +396,7 @@ void Loader::Impl::close_ranks(Slot& slot) {
 }
 
 int64_t Loader::Impl::bad_records() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<int64_t>(broken_.size());
 }
 

@@ -140,12 +140,12 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::create(const std::string& path
 }
 
 void TraceWriter::begin(SliceName slice, const Policy& policy, Step begin) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   append_begin(slice, policy, begin, pending_);
 }
 
 void TraceWriter::event(SliceName slice, const Event& event, std::span<const Effect> effects) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   append_event(slice, event, effects, pending_);
   if (pending_.size() >= kPendingMax) flush();
 }
@@ -159,7 +159,7 @@ void TraceWriter::flush() {
 }
 
 Result<> TraceWriter::finish() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   flush();
   if (errno_ == 0) return {};
   return fail(Code::kData, "{}: {}: the trace is not whole", path_, std::strerror(errno_));

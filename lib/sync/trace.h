@@ -14,13 +14,13 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "sync/machine.h"
 
 namespace dtrain::sync {
@@ -42,23 +42,23 @@ class TraceWriter {
   // Replaces an existing file. Code::kUsage if the file cannot be created.
   static Result<std::unique_ptr<TraceWriter>> create(const std::string& path);
 
-  void begin(SliceName slice, const Policy& policy, Step begin);
-  void event(SliceName slice, const Event& event, std::span<const Effect> effects);
+  void begin(SliceName slice, const Policy& policy, Step begin) DT_EXCLUDES(mutex_);
+  void event(SliceName slice, const Event& event, std::span<const Effect> effects) DT_EXCLUDES(mutex_);
   // Writes the rest. Code::kData if this or an earlier write failed: the trace is incomplete.
-  Result<> finish();
+  Result<> finish() DT_EXCLUDES(mutex_);
 
  private:
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   TraceWriter(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
-  void flush();
+  void flush() DT_REQUIRES(mutex_);
 
   const std::string path_;
-  std::mutex mutex_;
-  std::unique_ptr<std::FILE, Close> file_;
-  std::string pending_;
-  int errno_ = 0;  // of the first failed write; nothing is written after it
+  Mutex mutex_;
+  std::unique_ptr<std::FILE, Close> file_ DT_GUARDED_BY(mutex_);
+  std::string pending_ DT_GUARDED_BY(mutex_);
+  int errno_ DT_GUARDED_BY(mutex_) = 0;  // of the first failed write; nothing is written after it
 };
 
 struct Replay {

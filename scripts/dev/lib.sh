@@ -35,6 +35,11 @@ compile() {
   fi
 }
 
+# make_headers DIR: makes the headers that the build generates, which tools that parse the sources need.
+make_headers() {
+  ninja -C "$1" -t targets all 2>/dev/null | sed -n 's/^\(proto\/[^:]*\.pb\.h\):.*/\1/p' | xargs -r ninja -C "$1" >/dev/null
+}
+
 # minutes SECONDS: prints the seconds in minutes, such as "1.5".
 minutes() { awk -v s="$1" 'BEGIN { printf "%.1f", s / 60 }'; }
 

@@ -306,6 +306,68 @@ def test_a_finding_of_shellcheck_is_red():
         assert ended.returncode == 1 and "SC2086" in ended.stdout, ended
 
 
+LOCKED = """#include "base/mutex.h"
+class Counter {
+ public:
+  void add() DT_EXCLUDES(mutex_) {
+    const dtrain::MutexLock lock(mutex_);
+    count_++;
+    changed_.notify_all();
+  }
+  void wait_for(int count) {
+    const dtrain::MutexLock lock(mutex_);
+    changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return count_ >= count; });
+    const dtrain::MutexUnlock unlocked(mutex_);
+    add();
+  }
+
+ private:
+  dtrain::Mutex mutex_;
+  dtrain::ConditionVariable changed_;
+  int count_ DT_GUARDED_BY(mutex_) = 0;
+};
+void use(Counter& counter) { counter.add(); }
+"""
+
+
+def locks_tree(tree):
+    """A project of lib/base/mutex.h and lib/a.cc, built with an option that only gcc knows."""
+    tree.write("lib/base/mutex.h", (SCRIPTS.parent / "lib/base/mutex.h").read_text())
+    command = "ccache c++ -I../lib -std=c++20 -fvect-cost-model=dynamic -o a.o -c ../lib/a.cc"
+    entry_of_a = {"directory": str(tree.path / "build"), "command": command, "file": "../lib/a.cc"}
+    tree.write("build/compile_commands.json", json.dumps([entry_of_a]))
+    tree.write("lib/a.cc", LOCKED)
+
+
+def test_what_a_mutex_guards_is_used_with_it_held():
+    with Tree() as tree:
+        locks_tree(tree)
+        ended = tree.run("scripts/dev/check-locks")
+        assert ended.returncode == 0 and "1 files checked, 0 failures" in ended.stdout, ended
+        for right, wrong, finding in (
+            ("    const dtrain::MutexLock lock(mutex_);\n    count_++", "    count_++", "requires holding mutex 'mutex_'"),
+            ("[&]() DT_REQUIRES(mutex_)", "[&]()", "requires holding mutex 'mutex_'"),
+            ("    const dtrain::MutexUnlock unlocked(mutex_);\n", "", "while mutex 'mutex_' is held"),
+            ("int count_ DT_GUARDED_BY(mutex_)", "int count_", "mutex_: what does it guard"),
+            ("#include", "#include <mutex>\nstd::mutex other;\n#include", "lib/a.cc:2: std::mutex"),
+        ):
+            assert right in LOCKED
+            tree.write("lib/a.cc", LOCKED.replace(right, wrong, 1))
+            ended = tree.run("scripts/dev/check-locks")
+            assert ended.returncode == 1 and finding in ended.stdout, (wrong, ended)
+
+
+def test_locks_that_were_not_looked_at_are_red():
+    with Tree() as tree:
+        locks_tree(tree)
+        tree.write("build/compile_commands.json", "[]\n")
+        ended = tree.run("scripts/dev/check-locks")
+        assert ended.returncode == 1 and "lib/a.cc: is not compiled in build/" in ended.stdout, ended
+        tree.write("lib/a.cc", "int a;\n")
+        ended = tree.run("scripts/dev/check-locks")
+        assert ended.returncode == 1 and "0 files checked" in ended.stdout, ended
+
+
 def main():
     failed = 0
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
