@@ -102,7 +102,7 @@ Result<> Agent::handle(const std::vector<std::string>& words) {
   } else if (kind == "kill" && host_ != nullptr) {
     host_->kill();
   } else if (kind != "alive") {
-    return fail(Code::kInternal, "'{}' is no request to an agent", kind);
+    return fail(Code::kInternal, "the launcher sent an unknown request, '{}'", kind);
   }
   return {};
 }
@@ -118,7 +118,8 @@ Result<> Agent::start(const std::vector<std::string>& words) {
   Command command{.role = words[2], .rank = static_cast<int>(number(words[3]))};
   const auto arguments = words.begin() + 5;
   const int64_t count = number(words[4]);
-  if (count < 1 || count > words.end() - arguments) return fail(Code::kInternal, "a command without arguments");
+  if (count < 1 || count > words.end() - arguments)
+    return fail(Code::kInternal, "the launcher sent a command without arguments");
   command.arguments.assign(arguments, arguments + count);
   command.environment.assign(arguments + count, words.end());
   return host_->start(static_cast<size_t>(number(words[1])), command);
@@ -149,7 +150,7 @@ void Agent::flush() {
   while (!outbox_.empty() && !over_) {
     const ssize_t put = ::write(options_.out, outbox_.data(), outbox_.size());
     if (put < 0 && errno == EAGAIN) {
-      if (ending_) outbox_.clear();  // nobody reads it any more
+      if (ending_) outbox_.clear();  // the launcher no longer reads
       return;
     }
     if (put <= 0) {

@@ -86,7 +86,7 @@ class SignalThread {
   }
   // Performs the signal's default action; only this thread unblocks it.
   static void suspend() {
-    constexpr std::string_view kHint = "\ndtrain: the job goes on; fg shows it again\n";
+    constexpr std::string_view kHint = "\ndtrain: the job continues in the background; fg shows it again\n";
     if (::isatty(STDERR_FILENO) != 0) [[maybe_unused]]
       const ssize_t put = ::write(STDERR_FILENO, kHint.data(), kHint.size());
     sigset_t stop = set_of({SIGTSTP});
@@ -155,8 +155,8 @@ Result<int> run_in_background(Console& console, const std::function<Result<int>(
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  return fail(Code::kInternal, "the launcher's process {} was ended by signal {} ({}): the job is being stopped", child,
-              WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fail(Code::kInternal, "the launcher's process {} was killed by signal {} ({}); its job is being stopped",
+              child, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
 }  // namespace dtrain::launch

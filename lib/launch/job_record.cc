@@ -27,7 +27,7 @@ Result<> make_private_directory(const std::string& path) {
   struct stat status {};
   const bool there = ::lstat(path.c_str(), &status) == 0;  // lstat, because a link may point anywhere
   if (!there || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid() || (status.st_mode & 077) != 0) {
-    return fail(Code::kStartup, "'{}' is not a directory of this user alone (mode 700): remove it", path);
+    return fail(Code::kStartup, "'{}' is not a directory that only this user can use (mode 700): remove it", path);
   }
   return {};
 }

@@ -219,7 +219,7 @@ Job make_job(const JobSetting& setting) {
   job.limits = limits_of(setting.flags.wire);
   job.record_root = setting.record_root;
   job.log_hint = [run_dir = setting.run_dir] { return "logs are in " + run_dir; };
-  job.stopped_hint = fmt::format("stopped; dtrain --resume {}{} goes on from the last checkpoint",
+  job.stopped_hint = fmt::format("stopped; dtrain --resume {}{} continues from the last checkpoint",
                                  shell_line({setting.run_dir}), copied_again(setting.flags.launch));
   job.machines = machines_of(common, setting);
   job.run_dir = setting.run_dir;
@@ -236,12 +236,12 @@ std::string dry_run_text(const Job& job) {
   for (Command& command : job.others(job.scheduler_address)) commands.push_back(std::move(command));
   std::string text = process_table(commands);
   if (job.machines.empty()) return text;
-  text += "\nonce a host, before the processes start:\n";
+  text += "\ncommands that run once per host, before the processes start:\n";
   for (const Machine& machine : job.machines) {
     if (!machine.copy.empty()) text += shell_line(machine.copy) + "\n";
     text += shell_line(machine.ssh) + "\n";
   }
-  text += "\nvariables, through the standard input of ssh:\n";
+  text += "\nenvironment variables, sent through the standard input of ssh:\n";
   for (const Command& command : commands) {
     if (command.machine > 0) text += fmt::format("{}: {}\n", command.name(), names_of(command.environment));
   }

@@ -37,7 +37,7 @@ Result<std::string> unescaped(std::string_view text) {
     unsigned char byte = 0;
     const char* digits = text.data() + i + 1;
     if (i + 2 >= text.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) {
-      return fail(Code::kUsage, "'{}' is not a word of a message", text);
+      return fail(Code::kUsage, "the word '{}' of a message is not properly escaped", text);
     }
     word += static_cast<char>(byte);
     i += 2;

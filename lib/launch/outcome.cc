@@ -26,7 +26,7 @@ const char* class_of(int code) {
     case job::kExitData: return "data";
     case job::kExitDevice: return "device";
     case job::kExitPreempted: return "preempted";
-    default: return "no code of dtrain";
+    default: return "not an exit code of dtrain";
   }
 }
 

@@ -119,7 +119,8 @@ void reap(pid_t pid) {
 
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Code::kStartup, "cannot make a pipe: {}", std::strerror(errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return fail(Code::kStartup, "cannot create a pipe: {}", std::strerror(errno));
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 

@@ -57,7 +57,7 @@ Result<> check_root(const std::string& root) {
   struct stat status {};
   if (::lstat(root.c_str(), &status) != 0) return {};
   if (S_ISDIR(status.st_mode) && status.st_uid == ::getuid() && (status.st_mode & 077) == 0) return {};
-  return fail(Code::kStartup, "'{}' is not a directory of this user alone (mode 700): remove it", root);
+  return fail(Code::kStartup, "'{}' is not a directory that only this user can use (mode 700): remove it", root);
 }
 
 void read_record(const fs::path& file, const std::string& job, std::vector<RecordedProcess>& processes) {
@@ -204,11 +204,12 @@ Result<std::vector<Finished>> ask_hosts(const std::vector<job::SshAddress>& host
 
 std::string complaint(const job::SshAddress& host, const Finished& answer) {
   const std::string words = answer.errors.empty() ? "" : fmt::format(": {}", fmt::join(answer.errors, "; "));
-  if (answer.timed_out) return fmt::format("{} has not answered in time{}", host_name(host), words);
+  if (answer.timed_out) return fmt::format("{} did not answer in time{}", host_name(host), words);
   if (answer.ended_with(kNoExecutable)) {
-    return fmt::format("{} has no such executable{}: --sync-dst-dir says where the job's is", host_name(host), words);
+    return fmt::format("{} does not have this executable{}; if the job was copied there, give its --sync-dst-dir",
+                       host_name(host), words);
   }
-  return fmt::format("{} gave no answer by ssh{}", host_name(host), words);
+  return fmt::format("{} cannot be asked by ssh{}", host_name(host), words);
 }
 
 }  // namespace dtrain::launch

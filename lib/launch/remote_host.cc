@@ -114,7 +114,7 @@ void RemoteHost::take(std::vector<HostEvent>& events) {
   if (state_ != State::kOver && Clock::now() >= wake_) {
     if (state_ == State::kConnecting) {
       lose({Code::kStartup,
-            fmt::format("{} has not answered within {} s{}", options_.machine.name,
+            fmt::format("{} did not answer within {} s{}", options_.machine.name,
                         std::chrono::duration<double>(options_.greet).count(), words()),
             {}},
            events);
@@ -183,7 +183,7 @@ Result<> RemoteHost::handle(const std::vector<std::string>& words, std::vector<H
   } else if (is("failed", 3)) {
     lose(Error{code_of(words[1]), fmt::format("on {}: {}", options_.machine.name, words[2]), {}}, events);
   } else {
-    return fail(Code::kInternal, "'{}' is no message of an agent", kind);
+    return fail(Code::kInternal, "the agent sent an unknown message, '{}'", kind);
   }
   return {};
 }
@@ -193,8 +193,8 @@ Result<> RemoteHost::greeted(const std::vector<std::string>& words) {
   const bool speaks = words.size() == 3 && words[1] == std::to_string(kAgentProtocol);
   if (!speaks || (build != options_.build_id && !options_.allow_mixed_builds)) {
     return fail(Code::kDenied,
-                "build {} of dtrain is on {}, here is {}: --sync-dst-dir copies the current directory to every host; "
-                "or --allow-mixed-builds",
+                "dtrain on {1} is of build {0}, but here it is of build {2}: copy this one to every host with "
+                "--sync-dst-dir, or allow different builds with --allow-mixed-builds",
                 build, options_.machine.name, options_.build_id);
   }
   state_ = State::kOpen;
@@ -224,13 +224,13 @@ Error RemoteHost::why_it_ended(int status) const {
   }
   if (code == kNoExecutable) {
     return {Code::kStartup,
-            fmt::format("{} has no executable '{}': --sync-dst-dir copies the current directory to every host",
+            fmt::format("{} has no executable '{}'; --sync-dst-dir copies the current directory to every host",
                         machine.name, machine.executable),
             {}};
   }
   if (code == kNoDirectory) {
     return {Code::kStartup,
-            fmt::format("{} has no directory '{}', in which this was called: --sync-dst-dir copies it to every host",
+            fmt::format("{} has no directory '{}', the current one here; --sync-dst-dir copies it to every host",
                         machine.name, machine.directory),
             {}};
   }

@@ -43,7 +43,7 @@ Result<std::vector<Finished>> Runs::run() {
     wait_for_events(options_.limit.count() > 0 ? std::optional(deadline_) : std::nullopt);
     for (const int signal : signals_.take()) {
       if (signal == SIGCHLD) continue;
-      return fail(Code::kPreempted, "stopped ({})", strsignal(signal));
+      return fail(Code::kPreempted, "stopped by a signal ({})", strsignal(signal));
     }
     take_events();
     if (options_.limit.count() == 0 || Clock::now() < deadline_) continue;

@@ -54,7 +54,7 @@ void Screen::leave_out_oldest() {
 
 std::string Screen::next_message() {
   if (left_out_ > 0) {
-    return to_message({kLineWord, fmt::format("dtrain: {} lines are left out here, because the terminal was held up "
+    return to_message({kLineWord, fmt::format("dtrain: {} lines are not shown, because the terminal was too slow "
                                               "(the logs in the run directory have them)",
                                               std::exchange(left_out_, 0))});
   }
@@ -71,7 +71,7 @@ void Screen::flush() {
     const ssize_t put = ::write(out_.get(), sending_.data(), sending_.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) return;
-    if (put <= 0) return out_.close();  // nobody reads it any more
+    if (put <= 0) return out_.close();  // the terminal is gone
     sending_.erase(0, static_cast<size_t>(put));
   }
 }
@@ -86,7 +86,7 @@ Result<> show(std::string_view message, Console& console) {
   } else if (kind == kFinishWord) {
     console.finish();
   } else {
-    return fail(Code::kUsage, "'{}' is no message for a terminal", kind);
+    return fail(Code::kUsage, "'{}' is not a message for the terminal", kind);
   }
   return {};
 }

@@ -35,7 +35,7 @@ struct Member {
   Command command;
   FirstError first_error;
   bool running = true;
-  std::ofstream log;  // of what the process prints, if it cannot write a log here itself
+  std::ofstream log;  // what the process prints, if it cannot write a log on this host itself
 };
 
 // Measures how long the job's steps take, from the scheduler's reports.
@@ -243,16 +243,16 @@ void Supervisor::on_signal(int signal) {
       return;
     case SIGINT:
       if (phase_ < Phase::kStopping) break;
-      say("a second interrupt: killing the job");
+      say("second interrupt, killing the job");
       return kill();
     default: break;
   }
   if (phase_ >= Phase::kStopping) return;
   const Limits::Duration time = progress_ ? time_to_stop() : job_.limits.kill_after;
   say(fmt::format(
-      "stopping the job ({}): {}; what still runs in {:.0f} s is killed, and a second Ctrl-C kills at once",
+      "stopping the job ({}): {}; processes that still run in {:.0f} s are killed, and a second Ctrl-C kills at once",
       strsignal(signal),
-      progress_ ? "each process ends its step, and worker 0 writes a checkpoint" : "it has not begun to train",
+      progress_ ? "each process ends its step, and worker 0 writes a checkpoint" : "training has not begun",
       std::chrono::duration<double>(time).count()));
   stop(time);
   reminder_ = Clock::now() + job_.limits.remind;
@@ -290,7 +290,7 @@ void Supervisor::on_end(Member& member, const Ended& how) {
     say(fmt::format("{} {}", ended.name, describe(ended)));
     on_failure(ended);
   } else if (ended.role == "scheduler" && !others_started_) {
-    start_failed({Code::kStartup, "the scheduler ended before it said where it listens", {}});
+    start_failed({Code::kStartup, "the scheduler ended before it reported its address", {}});
   } else if (phase_ == Phase::kRunning && workers_done()) {
     enter(Phase::kSettling, job_.limits.wind_down);
   }
@@ -322,15 +322,15 @@ void Supervisor::on_deadline() {
   switch (phase_) {
     case Phase::kStarting:
       start_failed({Code::kStartup,
-                    fmt::format("the scheduler did not say where it listens within {} s (--start-timeout)",
+                    fmt::format("the scheduler did not report its address within {} s (--start-timeout)",
                                 std::chrono::duration<double>(job_.limits.start).count()),
                     {}});
       return;
     case Phase::kRunning: return deadline_.reset();
     case Phase::kSettling:
-      say(fmt::format("still running, stopped now: {}", running_names()));
+      say(fmt::format("stopping processes that still run: {}", running_names()));
       return stop(job_.limits.kill_after);
-    case Phase::kStopping: say(fmt::format("did not stop, killed now: {}", running_names())); return kill();
+    case Phase::kStopping: say(fmt::format("killing processes that did not stop: {}", running_names())); return kill();
     case Phase::kKilled: return;
   }
 }
@@ -396,7 +396,7 @@ std::string Supervisor::report_failure(const Ended& ended, const Member& member)
   std::string words =
       fmt::format("{}", fmt::join(reported ? member.first_error.error() : member.first_error.last_lines(), "\n"));
   if (words.empty()) {
-    say(what + " and printed nothing");
+    say(what + " without printing anything");
     return what;
   }
   say(fmt::format("{}; its {}:", what, reported ? "first error" : "last lines"));
@@ -414,11 +414,11 @@ std::string Supervisor::report_killed(const Ended& ended, const std::string& wha
   }
   const size_t more = seen.size() > kShown ? seen.size() - kShown : 0;
   seen.resize(seen.size() - more);
-  if (more > 0) seen.push_back(fmt::format("  and {} more; their logs have it", more));
+  if (more > 0) seen.push_back(fmt::format("  and {} more processes; see their logs", more));
   const std::string cause = ended.signal == SIGKILL && !ended.stopped
-                                ? ": by a kill -9, or by the system because memory ran out (dmesg says so)"
+                                ? ": by kill -9, or by the kernel because memory ran out (see dmesg)"
                                 : "";
-  say(fmt::format("{}{}{}", what, cause, seen.empty() ? "" : "; what the others saw:"));
+  say(fmt::format("{}{}{}", what, cause, seen.empty() ? "" : "; the other processes report:"));
   for (const std::string& line : seen) screen_.line(line);
   return what;
 }
@@ -432,7 +432,7 @@ class Mark {
  public:
   static Result<Mark> create(const Job& job) {
     Mark mark(job.run_dir + "/.launcher-" + job.name);
-    DT_TRY_VOID(make_directories(job.run_dir), "making the run directory");
+    DT_TRY_VOID(make_directories(job.run_dir), "creating the run directory");
     DT_TRY_VOID(write_file_atomic(mark.path_, ""));
     return mark;
   }
@@ -448,7 +448,7 @@ class Mark {
   std::string path_;
 };
 
-// Why a copy failed, in its own words if it printed any.
+// Why a copy failed: what it printed, or else how it ended.
 std::string complaint(const Finished& copy) {
   if (!copy.errors.empty()) return fmt::format("{}", fmt::join(copy.errors, "; "));
   if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));

@@ -286,7 +286,7 @@ TEST_CASE("dtrain kill ends one job and leaves another on the same hosts alone",
   CHECK(second->running());
   const Ended again = run_launcher(*hosts, dir, {dtrain_program(), "kill", job, "-H", hosts->host_file()});
   CHECK(again.code == 2);
-  CHECK(contains(again.output, "jobs that do: " + other));
+  CHECK(contains(again.output, "Running jobs: " + other));
 }
 
 TEST_CASE("what is copied to the hosts runs there and its logs come back", "[hosts]") {
@@ -336,7 +336,7 @@ TEST_CASE("a host without the executable is named", "[hosts]") {
   std::filesystem::remove(program);
   INFO(end.output);
   CHECK(end.code == 3);
-  CHECK(contains(end.output, hosts->address(0) + " has no executable '" + program + "': --sync-dst-dir"));
+  CHECK(contains(end.output, hosts->address(0) + " has no executable '" + program + "'; --sync-dst-dir"));
 }
 
 // A tracker starts the same command in every role and names the role in environment variables (DMLC_ROLE and others).

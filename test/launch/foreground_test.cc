@@ -194,7 +194,7 @@ TEST_CASE("what a launcher says is shown, and its exit code is the work's", "[la
   SECTION("it is killed") {
     Terminal terminal({marks, [](Screen&) -> Result<int> { return ::raise(SIGKILL); }});
     CHECK(terminal.wait() == 98);
-    CHECK(contains(terminal.output(), "ended by signal 9"));
+    CHECK(contains(terminal.output(), "killed by signal 9"));
   }
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("Ctrl-S holds up what is shown and not the job", "[launch]") {
   CHECK_FALSE(contains(terminal.output(), "line 199999"));
   terminal.type(kCtrlQ);
   CHECK(terminal.wait() == 0);
-  CHECK(contains(terminal.output(), "lines are left out here"));
+  CHECK(contains(terminal.output(), "lines are not shown"));
   CHECK(terminal.output().ends_with("line 199999\r\n"));
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("Ctrl-Z gives the shell back and the job goes on", "[launch]") {
   terminal.type(kCtrlZ);
   REQUIRE(marks.wait("stopped"));
   CHECK(marks.wait("went on"));
-  CHECK(terminal.shows("the job goes on; fg shows it again"));
+  CHECK(terminal.shows("the job continues in the background; fg shows it again"));
   CHECK_FALSE(contains(terminal.output(), "while stopped"));
   marks.set("fg");
   CHECK(terminal.wait() == 75);

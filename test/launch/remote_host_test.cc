@@ -138,11 +138,11 @@ TEST_CASE("a host that cannot be used is a failed start that says why", "[launch
   SECTION("it says nothing") {
     std::ofstream(dir.path("b.silent")).put('\n');
     job.limits.greet = 500ms;
-    error = "b has not answered within 0.5 s";
+    error = "b did not answer within 0.5 s";
   }
   SECTION("dtrain is not there") {
     job.machines[1].executable = "/no/such/dtrain";
-    error = "b has no executable '/no/such/dtrain': --sync-dst-dir";
+    error = "b has no executable '/no/such/dtrain'; --sync-dst-dir";
   }
   SECTION("the directory is not there") {
     job.machines[1].directory = "/no/such/directory";
@@ -150,13 +150,13 @@ TEST_CASE("a host that cannot be used is a failed start that says why", "[launch
   }
   SECTION("another build is there") {
     job.machines[1].agent[0] = "AGENT_BUILD=0.0.1-old";
-    error = "build 0.0.1-old of dtrain is on b";
+    error = "dtrain on b is of build 0.0.1-old";
     code = 6;
   }
   SECTION("its processes cannot be recorded") {
     std::filesystem::create_directory(dir.path("there-b"));
     REQUIRE(::chmod(dir.path("there-b").c_str(), 0777) == 0);
-    error = "on b: '" + dir.path("there-b") + "' is not a directory of this user alone";
+    error = "on b: '" + dir.path("there-b") + "' is not a directory that only this user can use";
   }
   SECTION("a process cannot be started there") {
     job.others = [](const std::string&) {
@@ -196,7 +196,7 @@ TEST_CASE("an interrupted job leaves no process on any host", "[launch][remote]"
     launcher.await("] stubborn");
     launcher.signal(SIGTERM);
     CHECK(launcher.wait() == 5);
-    CHECK(contains(launcher.output(), "did not stop, killed now: worker 1"));
+    CHECK(contains(launcher.output(), "killing processes that did not stop: worker 1"));
   }
   SECTION("before the hosts have answered") {
     std::ofstream(dir.path("a.silent")).put('\n');

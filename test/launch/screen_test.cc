@@ -62,7 +62,7 @@ TEST_CASE("a reader that does not read holds nothing up, and is told how many li
   REQUIRE(gap != std::string::npos);
   const int first = static_cast<int>(std::count(bytes.begin(), bytes.begin() + static_cast<int64_t>(gap), '\n'));
   const int missed = std::atoi(bytes.c_str() + gap + std::string("dtrain: ").size());
-  CHECK(bytes.find(fmt::format("line {}\ndtrain: {} lines are left out here", first - 1, missed)) != std::string::npos);
+  CHECK(bytes.find(fmt::format("line {}\ndtrain: {} lines are not shown", first - 1, missed)) != std::string::npos);
   CHECK(bytes.find(fmt::format("have them)\nline {}\n", first + missed)) != std::string::npos);
   CHECK(bytes.ends_with(fmt::format("line {}\nstep 9\nthe end\n", kLines - 1)));
 }

@@ -81,13 +81,13 @@ TEST_CASE("a scheduler that does not say where it listens is given up", "[launch
   SECTION("because it stands still") {
     Launcher launcher(job_of(dir, {.scheduler = Scripts::kForever, .workers = {"mark started"}}, kQuick));
     CHECK(launcher.wait() == 3);
-    CHECK(contains(launcher.output(), "did not say where it listens within 0.3 s (--start-timeout)"));
+    CHECK(contains(launcher.output(), "did not report its address within 0.3 s (--start-timeout)"));
   }
   SECTION("because it ended") {
     Launcher launcher(job_of(dir, {.scheduler = "echo something else", .workers = {"mark started"}}, kPatient));
     CHECK(launcher.wait() == 3);
     CHECK(contains(launcher.output(), "[scheduler here] something else"));
-    CHECK(contains(launcher.output(), "ended before it said where it listens"));
+    CHECK(contains(launcher.output(), "ended before it reported its address"));
   }
   SECTION("because it failed") {
     Launcher launcher(job_of(dir, {.scheduler = "echo 'error [denied] no token' >&2; exit 6"}, kPatient));
@@ -118,7 +118,7 @@ TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
     launcher.await("] stubborn");
     launcher.signal(SIGTERM);
     CHECK(launcher.wait() == 5);
-    CHECK(contains(launcher.output(), "did not stop, killed now: worker 1"));
+    CHECK(contains(launcher.output(), "killing processes that did not stop: worker 1"));
   }
   SECTION("a second interrupt kills at once") {
     Launcher launcher(job_of(dir, {.workers = {Scripts::kStubborn, Scripts::kStubborn}}, kPatient));
@@ -127,7 +127,7 @@ TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
     launcher.await("stopping the job");
     launcher.signal(SIGINT);
     CHECK(launcher.wait() == 5);
-    CHECK(contains(launcher.output(), "a second interrupt: killing the job"));
+    CHECK(contains(launcher.output(), "second interrupt, killing the job"));
   }
   SECTION("a worker's own child outlives it") {
     Launcher launcher(
@@ -166,8 +166,8 @@ TEST_CASE("after a failure those who do not end by themselves are stopped", "[la
   CHECK(launcher.wait() == 5);
   INFO(launcher.output());
   CHECK(contains(launcher.output(), "dtrain: worker 0 was killed by signal 9 (Killed)\n"));
-  CHECK(contains(launcher.output(), "still running, stopped now: scheduler, worker 1"));
-  CHECK(contains(launcher.output(), "killed now: worker 1"));
+  CHECK(contains(launcher.output(), "stopping processes that still run: scheduler, worker 1"));
+  CHECK(contains(launcher.output(), "killing processes that did not stop: worker 1"));
   CHECK(all_gone(dir));
 }
 
@@ -183,13 +183,13 @@ TEST_CASE("the last lines say which process was killed and what the others saw",
   CHECK(launcher.wait() == 5);
   const std::string& output = launcher.output();
   INFO(output);
-  CHECK(contains(
-      output,
-      "dtrain: logs are in runs/x\n"
-      "dtrain: worker 0 on here was killed by signal 9 (Killed): by a kill -9, or by the system because memory "
-      "ran out (dmesg says so); what the others saw:\n"
-      "  worker 1: error [peer lost] worker 0 is silent\n"
-      "END 48 of 3\n"));
+  CHECK(
+      contains(output,
+               "dtrain: logs are in runs/x\n"
+               "dtrain: worker 0 on here was killed by signal 9 (Killed): by kill -9, or by the kernel because memory "
+               "ran out (see dmesg); the other processes report:\n"
+               "  worker 1: error [peer lost] worker 0 is silent\n"
+               "END 48 of 3\n"));
   CHECK_FALSE(contains(output, "its first error"));
 }
 
@@ -219,11 +219,11 @@ TEST_CASE("a job that is stopped has time for its step, and a second interrupt d
   launcher.await("] stubborn");
   launcher.await("step 0");
   launcher.signal(SIGTERM);
-  launcher.await("each process ends its step, and worker 0 writes a checkpoint; what still runs in 10");
+  launcher.await("each process ends its step, and worker 0 writes a checkpoint; processes that still run in 10");
   launcher.await("waiting for worker 1 to end (");
   launcher.signal(SIGINT);
   CHECK(launcher.wait() == 5);
-  CHECK(contains(launcher.output(), "a second interrupt: killing the job"));
+  CHECK(contains(launcher.output(), "second interrupt, killing the job"));
   CHECK(all_gone(dir));
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("servers that do not end after the last worker are stopped and count a
   const TempDir dir;
   Launcher launcher(job_of(dir, {.workers = {"mark done"}, .servers = {Scripts::kStubborn}}, kQuick));
   CHECK(launcher.wait() == 5);
-  CHECK(contains(launcher.output(), "still running, stopped now: server 0"));
+  CHECK(contains(launcher.output(), "stopping processes that still run: server 0"));
   CHECK(all_gone(dir));
 }
 
