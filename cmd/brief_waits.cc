@@ -10,9 +10,9 @@ namespace dtrain::cmd {
 
 namespace {
 
-// 0.1 to 0.3 ms by processor. Measured on two cores with bench train: from 1,000 on an idle machine is as fast as with
-// the library's 300,000; beside two busy processes 5,000 is best, since a thread that sleeps gets its CPU back only at
-// the next tick of the kernel's clock.
+// 0.1 to 0.3 ms, depending on the processor. Measured on two cores with bench train: on an idle machine, counts from
+// 1,000 up are as fast as the library's default of 300,000. Beside two busy processes 5,000 is best, because a thread
+// that sleeps gets its CPU back only at the next tick of the kernel's clock.
 constexpr const char* kSpinCount = "5000";
 
 }  // namespace

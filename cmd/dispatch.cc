@@ -18,26 +18,26 @@ struct SubCommand {
 
 const std::vector<SubCommand>& grammar() {
   static const std::vector<SubCommand> commands = {
-      {{"train"}, train, true, "[train] FLAGS: train; with -n start a whole job"},
+      {{"train"}, train, true, "train a network; with -n, start a job (the word train may be left out)"},
       {{"launch-agent"}, launch_agent},
       {{"im2rec"}, im2rec, false, "pack image files into record files"},
-      {{"data", "synth"}, data_synth, false, "draw a small data set to try things with"},
-      {{"data", "index"}, data_index, false, "make the index of a record file"},
+      {{"data", "synth"}, data_synth, false, "make a small synthetic data set"},
+      {{"data", "index"}, data_index, false, "write the index of a record file"},
       {{"data", "get"}, nullptr},
       {{"data", "stat"}, nullptr},
-      {{"bench", "train"}, bench_train, true, "measure the training of a network on synthetic data"},
-      {{"bench", "kv"}, bench_kv, false, "measure the exchange of gradients and weights"},
+      {{"bench", "train"}, bench_train, true, "measure how fast a network trains on synthetic data"},
+      {{"bench", "kv"}, bench_kv, false, "measure how fast gradients and weights are exchanged"},
       {{"bench", "input"}, nullptr},
       {{"bench", "dlbs"}, nullptr},
-      {{"parse-log"}, parse_log, false, "print the log of a run as a table of epochs"},
-      {{"plan"}, plan, false, "measure a job's workers and write its groups and shares"},
-      {{"simulate"}, simulate, false, "run a job in virtual time under each scheme"},
+      {{"parse-log"}, parse_log, false, "print a table of the epochs in the log of a run"},
+      {{"plan"}, plan, false, "measure the workers of a job, and write its groups and shares"},
+      {{"simulate"}, simulate, false, "simulate a job under each scheme"},
       {{"score"}, nullptr},
       {{"predict"}, nullptr},
       {{"export"}, nullptr},
       {{"plot"}, nullptr},
       {{"doctor"}, nullptr},
-      {{"ps"}, ps, false, "list the processes of jobs, here and with -H on other hosts"},
+      {{"ps"}, ps, false, "list the processes of jobs on this host, or with -H on others"},
       {{"kill"}, kill, false, "end the processes of a job"},
   };
   return commands;
@@ -61,7 +61,7 @@ bool begins_with(const std::vector<std::string>& arguments, const std::vector<st
   return arguments.size() >= words.size() && std::equal(words.begin(), words.end(), arguments.begin());
 }
 
-// nullptr: none is named.
+// The sub-command that the arguments begin with; null if they name none.
 const SubCommand* named_by(const std::vector<std::string>& arguments) {
   for (const SubCommand& command : grammar()) {
     if (begins_with(arguments, command.words)) return &command;
@@ -83,7 +83,7 @@ std::vector<std::string> second_words(const std::string& word) {
 Error not_yet(const SubCommand& command) {
   const std::vector<std::string> second = second_words(command.words[0]);
   const std::string instead =
-      second.empty() ? "dtrain --help lists what is there" : fmt::format("there are: {}", fmt::join(second, ", "));
+      second.empty() ? "dtrain --help lists the sub-commands" : fmt::format("choose from: {}", fmt::join(second, ", "));
   return {Code::kUsage, fmt::format("dtrain {} is not in this version of dtrain; {}", name_of(command), instead), {}};
 }
 
@@ -111,8 +111,8 @@ bool computes(const std::vector<std::string>& arguments) {
 }
 
 std::string help_text() {
-  return "dtrain trains image classifiers, on this machine or on a cluster. Each\n"
-         "sub-command has its own --help (-h).\n" +
+  return "dtrain trains image classifiers, on this machine or on a cluster. --help (-h)\n"
+         "after a sub-command shows its flags.\n" +
          commands_text("") + "\nFlags of dtrain train:\n" + job::help_text();
 }
 
@@ -129,7 +129,7 @@ Result<int> dispatch(std::vector<std::string> arguments, const job::Environment&
       return 0;
     }
     if (!second.empty()) {
-      return fail(Code::kUsage, "dtrain {} needs one of these behind it: {}", arguments[0], fmt::join(second, ", "));
+      return fail(Code::kUsage, "dtrain {} must be followed by one of: {}", arguments[0], fmt::join(second, ", "));
     }
     DT_TRY_VOID(check_first_word(arguments[0]));
   }

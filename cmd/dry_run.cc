@@ -52,11 +52,11 @@ Result<WorkerMemory> worker_memory(const job::Flags& flags, const role::Devices&
   return memory;
 }
 
-// A worker holds weights, gradients and what the executors need besides; optimiser state lies where the update runs.
-// Images are counted as numbers: GPUs that are given pixels need a little less.
+// A worker holds weights, gradients and the memory of its executors. Optimizer state is where the update runs. Images
+// count as float32; GPUs that get pixels need a little less.
 Result<std::string> memory_text(const job::Flags& flags) {
   const Result<role::Devices> opened = role::Devices::open(flags, Log::silent());
-  if (!opened) return fmt::format("memory of a worker: not known here: {}\n", opened.error().message);
+  if (!opened) return fmt::format("memory of a worker: unknown on this host: {}\n", opened.error().message);
   DT_TRY(const WorkerMemory memory, worker_memory(flags, *opened));
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(role::optimizer_spec(flags.job)));
   const size_t devices = role::device_count(flags);
@@ -69,9 +69,9 @@ Result<std::string> memory_text(const job::Flags& flags) {
     const bool replicates =
         role::update_place(job::store_of(flags.job), flags.job.num_workers) == kvstore::UpdateAt::kReplicas;
     const size_t copies = replicates ? devices : 1;
-    return text + fmt::format(", optimiser {}\n", mebibytes(state * copies));
+    return text + fmt::format(", optimizer {}\n", mebibytes(state * copies));
   }
-  return text + fmt::format("\nmemory of {} servers together: weights {}, sums {}, optimiser {}\n",
+  return text + fmt::format("\nmemory of {} servers together: weights {}, sums {}, optimizer {}\n",
                             flags.job.num_servers, mebibytes(weights), mebibytes(weights), mebibytes(state));
 }
 
@@ -91,14 +91,14 @@ Result<std::string> network_text(const job::JobFlags& job) {
                      parameters.size(), elements_of(statistics), statistics.size());
 }
 
-// The rate of the first update of an epoch; a step at an epoch's end comes after the update that ends it.
+// The rate of the first update of an epoch. A change at the end of an epoch applies after the update that ends it.
 double rate_of(const optim::ScheduleSpec& schedule, int64_t epoch) {
-  constexpr double kFirstUpdate = 1e-6;  // of an epoch
+  constexpr double kFirstUpdate = 1e-6;  // in epochs
   return optim::learning_rate(schedule, static_cast<double>(epoch) + kFirstUpdate);
 }
 
-// The first epoch after `epoch` and before `end` with another rate; `end` if there is none. Rates never rise, so it is
-// found by halving.
+// The first epoch after `epoch` and before `end` with another rate; `end` if there is none. A binary search, because
+// rates never rise.
 int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t end) {
   const double rate = rate_of(schedule, epoch);
   while (end - epoch > 1) {
@@ -119,7 +119,7 @@ int64_t last_change(const optim::ScheduleSpec& schedule, int64_t epochs) {
   return from;
 }
 
-// The learning rates by epoch, as far as they differ: the first ones and the last.
+// The epochs at which the learning rate changes: the first few and the last one.
 std::string rate_text(const job::JobFlags& job) {
   constexpr int kShown = 4;
   const optim::ScheduleSpec schedule = role::schedule_spec(job);
@@ -150,7 +150,7 @@ std::string scheme_text(const job::JobFlags& job) {
           scheme.group_staleness ? fmt::format("at most {} rounds ahead of the slowest", *scheme.group_staleness)
                                  : "do not wait for each other");
   }
-  return scheme.backup > 0 ? fmt::format("BSP, a round waits for all workers but the last {}", scheme.backup)
+  return scheme.backup > 0 ? fmt::format("BSP, a round waits for all workers except the last {}", scheme.backup)
                            : "BSP, all workers wait for each other";
 }
 
@@ -163,16 +163,17 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   }
   DT_TRY(const std::optional<job::GroupsFile> file, read);
   if (!file) return std::string();
-  // Without its host file the job's places are not known either.
+  // Without the host file, the hosts of the workers are unknown too.
   const bool has_hosts = flags.launch.hostfile.empty() || std::filesystem::exists(flags.launch.hostfile);
   const Result<std::optional<std::vector<job::WorkerPlace>>> found =
       has_hosts ? role::places_to_be(flags) : std::optional<std::vector<job::WorkerPlace>>();
   DT_TRY(const auto places, found);
-  const std::string later = fmt::format("groups: those of '{}', once the workers have said where they are", file->name);
+  const std::string later = fmt::format("groups: from the file '{}', when the workers have joined", file->name);
   if (!places) return later + "\n";
   const Result<std::vector<int64_t>> parsed = job::parse_groups(*file, *places, flags.job.scheme.ungrouped);
-  // On other hosts the file may use addresses, which are not known yet.
-  if (!parsed && flags.launch.launcher != "local") return fmt::format("{} (now: {})\n", later, parsed.error().message);
+  // For other hosts the file may contain addresses, which are not known yet.
+  if (!parsed && flags.launch.launcher != "local")
+    return fmt::format("{} (so far: {})\n", later, parsed.error().message);
   DT_TRY(const std::vector<int64_t> groups, parsed);
   std::map<int64_t, std::vector<std::string>> members;
   for (size_t rank = 0; rank < groups.size(); rank++) {
@@ -193,7 +194,7 @@ Result<std::string> shares_text(const job::Flags& flags, std::vector<std::string
   }
   DT_TRY(const std::vector<data::Fraction> fractions, read);
   const int64_t every = flags.job.scheme.resplit_every;
-  const std::string rotate = every > 0 ? fmt::format("shares go on to the next rank every {} epochs\n", every) : "";
+  const std::string rotate = every > 0 ? fmt::format("shares move on to the next rank every {} epochs\n", every) : "";
   if (fractions.empty())
     return fmt::format("shares: each worker 1/{} of the records\n", flags.job.num_workers) + rotate;
   std::string text;
@@ -204,7 +205,7 @@ Result<std::string> shares_text(const job::Flags& flags, std::vector<std::string
   return text + rotate;
 }
 
-// Who waits for whom, and for which records; nothing for one process.
+// The scheme, the groups and the shares of a job; empty for one process.
 Result<std::string> job_text(const job::Flags& flags, std::vector<std::string>& missing) {
   if (!flags.distributed()) return std::string();
   DT_TRY(const std::string groups, groups_text(flags, missing));

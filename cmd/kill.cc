@@ -14,24 +14,24 @@ struct Options {
   HostsOptions hosts;
 };
 
-// It becomes part of a command line on other hosts.
+// The name becomes part of a command line on other hosts, so only harmless characters are allowed.
 Result<> check_name(const std::string& job) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+@=,:";
   if (!job.empty() && job.front() != '-' && job.find_first_not_of(kPlain) == std::string::npos) return {};
-  return fail(Code::kUsage, "'{}' is not the name of a job: dtrain ps lists them", job);
+  return fail(Code::kUsage, "'{}' is not the name of a job; dtrain ps lists the jobs", job);
 }
 
 Error unknown_job(const std::string& job, const std::vector<launch::RecordedProcess>& processes, bool hosts) {
   std::set<std::string> names;
   for (const launch::RecordedProcess& process : processes) names.insert(process.job);
   return {Code::kUsage,
-          fmt::format("no process of job '{}' runs here{}; jobs that do: {}", job,
-                      hosts ? " or on the hosts" : "; -H FILE looks on other hosts, too",
+          fmt::format("no process of job '{}' runs on this host{}. Running jobs: {}", job,
+                      hosts ? " or on the hosts of -H" : "; -H FILE also searches other hosts",
                       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
           {}};
 }
 
-// What became of one machine's part of the job.
+// How the part of the job on one host ended.
 struct Outcome {
   bool found = false;
   int code = job::kExitOk;
@@ -43,7 +43,8 @@ void print_wait(const std::vector<launch::RecordedProcess>& left, std::chrono::s
   for (const launch::RecordedProcess& process : left) {
     names.push_back(fmt::format("{} {} (pid {})", process.role, process.rank, process.pid));
   }
-  fmt::print("waiting for {} to end; what is left in {} s is killed\n", fmt::join(names, ", "), until_kill.count());
+  fmt::print("waiting for {} to end; processes that still run in {} s are killed\n", fmt::join(names, ", "),
+             until_kill.count());
   std::fflush(stdout);
 }
 
@@ -56,7 +57,7 @@ Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::stri
   const std::string host = launch::this_host();
   fmt::print("{}: ended {} of {} processes of job '{}'\n", host, count - left.size(), count, job);
   for (const launch::RecordedProcess& process : left) {
-    fmt::print(stderr, "{}: {} {} (pid {}) does not end, not even by KILL\n", host, process.role, process.rank,
+    fmt::print(stderr, "{}: {} {} (pid {}) does not end, not even after SIGKILL\n", host, process.role, process.rank,
                process.pid);
   }
   return {true, left.empty() ? job::kExitOk : job::kExitInternal};
@@ -65,7 +66,7 @@ Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::stri
 Outcome report(const job::SshAddress& host, const launch::Finished& answer) {
   for (const std::string& line : answer.output) fmt::print("{}\n", line);
   if (answer.ended_with(job::kExitOk)) return {true, job::kExitOk};
-  if (answer.ended_with(job::kExitUsage)) return {};  // it has none of this job
+  if (answer.ended_with(job::kExitUsage)) return {};  // no process of this job runs there
   if (answer.ended_with(job::kExitInternal)) {
     for (const std::string& line : answer.errors) fmt::print(stderr, "{}\n", line);
     return {true, job::kExitInternal};

@@ -1,5 +1,5 @@
-// `dtrain launch-agent`: the launcher's part on another host (launch/agent.h), which speaks with it through stdin and
-// stdout.
+// `dtrain launch-agent`: the launcher's part on another host (launch/agent.h). The launcher talks to it through stdin
+// and stdout.
 #include "launch/agent.h"
 
 #include "command.h"

@@ -21,14 +21,15 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-// A scheduler needs a descriptor for each connection, and whoever connects takes one. Systems give 1,024 by default and
-// allow many times that. Not more than 65,536, for other programs close all that they might have inherited, one by one.
+// A scheduler needs a descriptor for each connection, even one of a stranger. The default limit is usually 1,024, and
+// systems allow many times that. The new limit is not above 65,536, because some programs close every descriptor up to
+// the limit, one by one, when they start.
 void allow_many_descriptors() {
   constexpr rlim_t kEnough = 65'536;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kEnough) return;
   limit.rlim_cur = std::min(limit.rlim_max, kEnough);
-  (void)setrlimit(RLIMIT_NOFILE, &limit);  // it may be forbidden: then 1,024 have to do
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // if this is forbidden, the old limit stays
 }
 
 std::optional<std::string> environment(const std::string& name) {

@@ -6,10 +6,9 @@
 namespace dtrain::cmd {
 
 void note_threads(int64_t threads) {
-  const int64_t cores = std::thread::hardware_concurrency();  // 0: not known
+  const int64_t cores = std::thread::hardware_concurrency();  // 0 if unknown
   if (cores == 0 || threads <= cores) return;
-  fmt::print(stderr,
-             "note: --threads {}: this machine has {} core{}, and more threads than cores make each step slower\n",
+  fmt::print(stderr, "note: --threads {}: this machine has {} core{}; more threads than cores make each step slower\n",
              threads, cores, cores == 1 ? "" : "s");
 }
 

@@ -17,10 +17,13 @@ namespace dtrain::cmd {
 Result<int> parse_log(const Call& call) {
   using Options = tools::ParseLogOptions;
   const job::FlagTable<Options> table({
-      {.name = "format", .value = "markdown|none", .help = "form of the table", .bind = DT_FIELD(Options, format)},
+      {.name = "format",
+       .value = "markdown|none",
+       .help = "format of the table: Markdown, or none (plain columns)",
+       .bind = DT_FIELD(Options, format)},
       {.name = "metric-names",
        .value = "NAME,NAME",
-       .help = "a column for each",
+       .help = "metrics to print, one column for each",
        .bind = DT_FIELD(Options, metric_names)},
   });
   DT_TRY(const ToolLine<Options> line,

@@ -43,12 +43,13 @@ std::vector<Row> speed_rows() {
   return {
       {.name = "from-log",
        .value = "FILE|DIR",
-       .help = "no measuring: the speeds in a run's log, or in the workers' logs of a run directory",
+       .help = "take the speeds from the log of a run, or from the workers' logs in a run directory, instead of "
+               "measuring them",
        .bind = DT_FIELD(Options, from_log),
        .default_text = "none"},
       {.name = "probe-batches",
        .value = "N",
-       .help = "batches that each worker measures, after 10 to warm up: network and input, no servers",
+       .help = "number of batches that each worker measures after 10 batches of warm-up; they train without servers",
        .bind = DT_FIELD(Options, calibration.batches),
        .min = 1,
        .max = 100000},
@@ -59,23 +60,24 @@ std::vector<Row> group_rows() {
   return {
       {.name = "group-tolerance",
        .value = "X",
-       .help = "as few groups as have (max-min)/mean of their speeds up to X",
+       .help = "form the smallest number of groups in which (max - min) / mean of the speeds is at most X",
        .bind = DT_FIELD(Options, plan.grouping.tolerance),
        .min = 0,
        .max = 1000},
       {.name = "group-criterion",
        .value = "tolerance|vrc",
-       .help = "vrc: as many groups as have the largest variance ratio",
+       .help = "how to choose the number of groups: tolerance (--group-tolerance) or vrc (the largest variance ratio "
+               "criterion)",
        .bind = DT_FIELD(Options, plan.grouping.criterion)},
       {.name = "group-k",
        .value = "N",
-       .help = "so many groups",
+       .help = "number of groups, instead of --group-criterion",
        .bind = DT_FIELD(Options, plan.grouping.count, "auto"),
        .min = 1,
        .max = job::kProcessesMax},
       {.name = "group-min-size",
        .value = "N",
-       .help = "smaller groups join the neighbour that is nearer in speed",
+       .help = "smallest group; smaller groups join the neighbor that is closer in speed",
        .bind = DT_FIELD(Options, plan.grouping.min_size),
        .min = 1,
        .max = job::kProcessesMax},
@@ -86,17 +88,17 @@ std::vector<Row> output_rows() {
   return {
       {.name = "latency",
        .value = "MS",
-       .help = "from host to host, for the prediction",
+       .help = "latency between hosts in milliseconds, for the prediction",
        .bind = DT_FIELD(Options, plan.latency_ms),
        .min = 0,
        .max = 1e6},
       {.name = "bandwidth",
        .value = "GBPS",
-       .help = "Gbit/s of a host each way, for the prediction; 0: endless",
+       .help = "bandwidth of a host in each direction in Gbit/s, for the prediction; 0 means unlimited",
        .bind = DT_FIELD(Options, plan.bandwidth),
        .min = 0,
        .max = 1e6},
-      {.name = "json", .help = "one line for machines instead of the tables", .bind = DT_FIELD(Options, json)},
+      {.name = "json", .help = "print one line of JSON instead of the tables", .bind = DT_FIELD(Options, json)},
   };
 }
 
@@ -109,17 +111,18 @@ job::FlagTable<Options> flags() {
 }
 
 constexpr const char* kUsage =
-    "dtrain plan FLAGS-OF-THE-JOB [FLAGS]\n"
-    "Measures each worker, writes --groups-file and --data-sharding-file for dist_gsync with --data-allocator 1, and "
-    "says\nwhat they are expected to gain. The job's flags are those of dtrain (dtrain --help); its own are\n";
+    "dtrain plan JOB-FLAGS [FLAGS]\n"
+    "Measures each worker of a job, writes its --groups-file and --data-sharding-file\n"
+    "for --kv-store dist_gsync --data-allocator 1, and prints the expected gain.\n"
+    "JOB-FLAGS are the flags of dtrain (dtrain --help). FLAGS are:\n";
 
-// Its own flags, and those of the job, which stand between them.
+// The flags of dtrain plan, and those of the job, which may be mixed with them.
 struct Asked {
   Options options;
   std::vector<std::string> job;
 };
 
-// A mistyped flag of its own would be looked for among the job's.
+// Finds mistyped flags of dtrain plan, which would otherwise be reported as flags of the job.
 Result<> check_rest(const job::FlagTable<Options>& table, const std::vector<std::string>& rest) {
   std::vector<std::string> own;
   for (const Row& row : table.rows()) own.push_back(row.spelling());
@@ -141,7 +144,7 @@ Result<Asked> read_arguments(const job::FlagTable<Options>& table, const std::ve
   return asked;
 }
 
-// Beside the run directories, or in the job's own.
+// A directory next to the run directories, or in the --run-dir of the job.
 std::string calibration_dir(const job::Flags& flags) {
   const std::filesystem::path usual = job::default_run_dir(flags, std::chrono::system_clock::now());
   const std::filesystem::path parent =
@@ -153,7 +156,7 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
                                         Missing missing = nullptr) {
   std::vector<std::string> arguments = call.arguments;
   arguments.insert(arguments.begin(), "plan");
-  // The servers of the real job have their part of the hosts' cores and places, even if none is started.
+  // The servers of the real job keep their part of the hosts' cores and slots, although none is started.
   if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
   DT_TRY(std::optional<job::HostAssignment> hosts, assign_hosts_of(flags, missing));
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
@@ -186,16 +189,16 @@ Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& 
 Result<> read_log(const job::Flags& flags, const std::string& path, tools::PlannedJob& job) {
   DT_TRY(job.speeds, tools::read_speeds(path, flags.given("num-workers") ? flags.job.num_workers : 0));
   job.speeds_from = fmt::format(
-      "of {}: the median of each worker's windows but the first, with all that it waited for in them", path);
+      "from {}: the median of each worker's log lines except the first, including the time that it waited", path);
   const Result<job::JobSpec> spec = job::read_job_spec(path);
   if (spec && spec->flags.num_servers > 0 && job::store_of(spec->flags).scheme == job::Scheme::kBsp) {
-    fmt::print(stderr, "note: {} is a run of {}, in which all workers were as slow as the slowest\n", path,
+    fmt::print(stderr, "note: {} is a run of {}, in which all workers run at the speed of the slowest one\n", path,
                spec->flags.scheme.kv_store);
   }
   return {};
 }
 
-// What is known of the job without its workers.
+// Fills in what is known about the job without running its workers.
 Result<> describe_job(job::Flags flags, tools::PlannedJob& job) {
   const auto workers = std::ssize(job.speeds);
   flags.job.num_workers = workers;
@@ -223,7 +226,7 @@ Result<> write_plan(const tools::Plan& plan, const tools::PlanFiles& files, bool
     fmt::print("{}\n", plan.json());
     return {};
   }
-  fmt::print("{}{}they are for --kv-store dist_gsync --data-allocator 1\n", plan.text(), written);
+  fmt::print("{}{}use them with --kv-store dist_gsync --data-allocator 1\n", plan.text(), written);
   return {};
 }
 
@@ -246,9 +249,10 @@ Result<int> plan_job(const Call& call, const Options& options, job::Flags flags)
 }
 
 Result<> check(const job::Flags& flags, const Options& options) {
-  if (flags.launch.role == job::Role::kServer) return fail(Code::kUsage, "--role server: a plan has no servers");
+  if (flags.launch.role == job::Role::kServer)
+    return fail(Code::kUsage, "--role server: dtrain plan starts no servers");
   if (options.from_log.empty() && !flags.given("num-workers")) {
-    return fail(Code::kUsage, "how many workers are to be measured? (-n; or --from-log FILE)");
+    return fail(Code::kUsage, "the number of workers to measure is missing: give -n, or a log with --from-log");
   }
   return {};
 }

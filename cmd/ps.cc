@@ -17,12 +17,12 @@ struct Options {
 job::FlagTable<Options> flags() {
   std::vector<job::FlagRow<Options>> rows = hosts_rows<Options>();
   rows.push_back({.name = "plain",
-                  .help = "a line a process: job, role, rank, pid, start, seconds, host",
+                  .help = "print one line per process: job, role, rank, pid, start, seconds, host",
                   .bind = DT_FIELD(Options, plain)});
   return {std::move(rows)};
 }
 
-// The hosts may include one machine under two names, or this machine.
+// Merges equal entries, because the host file may list one machine under two names, or this machine.
 void sort_and_merge(std::vector<launch::RecordedProcess>& processes) {
   const auto key = [](const launch::RecordedProcess& p) { return std::tie(p.job, p.role, p.rank, p.host, p.pid); };
   const auto less = [&](const auto& a, const auto& b) { return key(a) < key(b); };

@@ -20,7 +20,7 @@ template <class Options>
 std::vector<job::FlagRow<Options>> hosts_rows() {
   auto hosts = training_row<Options>("hostfile", DT_FIELD(Options, hosts.hostfile, "none"), "this machine alone");
   auto copy = training_row<Options>("sync-dst-dir", DT_FIELD(Options, hosts.sync_dst_dir, "none"), "none");
-  copy.help = "where the job was copied to, and its executable with it";
+  copy.help = "directory to which the job and its executable were copied";
   return {hosts, copy};
 }
 

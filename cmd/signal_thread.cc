@@ -14,7 +14,7 @@ namespace dtrain::cmd {
 
 namespace {
 
-// nohup ignores HUP, so that a process outlives its terminal.
+// nohup ignores HUP, so that the process outlives its terminal.
 bool hangup_is_ignored() {
   struct sigaction now {};
   return sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -33,8 +33,8 @@ sigset_t taken_signals() {
 SignalThread::SignalThread() {
   const sigset_t set = taken_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGINT, SIG_DFL);   // a shell starts what it puts into the background with INT ignored
-  std::signal(SIGPIPE, SIG_IGN);  // a peer that is gone is an error of write
+  std::signal(SIGINT, SIG_DFL);   // a shell ignores INT for programs that it starts in the background
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a closed connection fails with an error instead
   signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
   end_fd_ = eventfd(0, EFD_CLOEXEC);
   DT_CHECK(signal_fd_ >= 0 && end_fd_ >= 0, "signalfd {}, eventfd {}", signal_fd_, end_fd_);
@@ -52,7 +52,7 @@ void SignalThread::serve() {
   name_thread("signals");
   while (true) {
     pollfd waiting[2] = {{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}};
-    if (poll(waiting, 2, -1) < 0) continue;  // EINTR: a debugger
+    if (poll(waiting, 2, -1) < 0) continue;  // EINTR, for instance under a debugger
     if (waiting[1].revents != 0) return;
     signalfd_siginfo info{};
     if (read(signal_fd_, &info, sizeof info) == sizeof info) take(static_cast<int>(info.ssi_signo));

@@ -21,47 +21,48 @@ std::vector<Row> cluster_rows() {
   return {
       {.name = "scheme",
        .value = "bsp|asp|ssp|gsp",
-       .help = "who waits for whom",
+       .help = "scheme to simulate",
        .bind = DT_FIELD(Options, simulation.scheme),
        .choices = {"all", "bsp", "asp", "ssp", "gsp"}},
       {.name = "workers",
        .value = "N",
-       .help = "at the beginning",
+       .help = "number of workers at the beginning",
        .bind = DT_FIELD(Options, simulation.workers),
-       .default_text = "as many as --speeds, or 4",
+       .default_text = "number of values in --speeds, or 4",
        .min = 1,
        .max = job::kProcessesMax},
       {.name = "servers",
        .value = "N",
-       .help = "each has a part of every step's bytes",
+       .help = "number of servers, among which the bytes of a step are divided",
        .bind = DT_FIELD(Options, simulation.servers),
        .min = 1,
        .max = job::kProcessesMax},
       {.name = "steps",
        .value = "N",
-       .help = "of an epoch: each worker's; in asp, gsp and with --backup the workers' mean",
+       .help = "number of steps in an epoch: of each worker, or on average with asp, gsp and --backup",
        .bind = DT_FIELD(Options, simulation.steps),
        .min = 1,
        .max = job::kStepsMax},
       {.name = "num-epochs",
        .aliases = {"--num-epoch"},
        .value = "N",
-       .help = "epochs; between them all workers meet",
+       .help = "number of epochs; all workers wait for each other between epochs",
        .bind = DT_FIELD(Options, simulation.num_epochs),
        .min = 1,
        .max = job::kEpochsMax},
       {.name = "speeds",
        .value = "MSxCOUNT,...|FILE",
-       .help = "ms of a worker's forward and backward, in order of rank; a file has such words",
+       .help = "milliseconds of a forward and backward pass, by rank, or a file of such words; 80x3,240 is three "
+               "workers with 80 ms and one with 240 ms",
        .bind = DT_FIELD(Options, simulation.speeds),
        .default_text = "100 each"},
       {.name = "jitter",
        .value = "P",
-       .help = "a step takes up to this part more or less",
+       .help = "largest relative deviation of the time of a step",
        .bind = DT_FIELD(Options, simulation.jitter),
        .min = 0,
        .max = 1},
-      {.name = "seed", .value = "N", .help = "of all that is drawn", .bind = DT_FIELD(Options, simulation.seed)},
+      {.name = "seed", .value = "N", .help = "seed of all random numbers", .bind = DT_FIELD(Options, simulation.seed)},
   };
 }
 
@@ -69,41 +70,41 @@ std::vector<Row> network_rows() {
   return {
       {.name = "latency",
        .value = "MS",
-       .help = "from host to host",
+       .help = "latency between hosts in milliseconds",
        .bind = DT_FIELD(Options, simulation.latency_ms),
        .min = 0,
        .max = 1e6},
       {.name = "bandwidth",
        .value = "GBPS",
-       .help = "Gbit/s of a host, each way; 0: endless",
+       .help = "bandwidth of a host in each direction in Gbit/s; 0 means unlimited",
        .bind = DT_FIELD(Options, simulation.bandwidth),
        .min = 0,
        .max = 1e6},
       {.name = "bytes",
        .value = "N",
-       .help = "of a step's gradients, and of its weights (ResNet-50's)",
+       .help = "bytes of the gradients of a step, and of its weights; the default is that of ResNet-50",
        .bind = DT_FIELD(Options, simulation.bytes),
        .min = 0,
        .max = 1e15},
       training_row<Options>("inject", DT_FIELD(Options, simulation.inject), "none"),
       {.name = "leave-percent",
        .value = "P",
-       .help = "of the workers crash at a drawn moment; servers hear of it a second later",
+       .help = "percentage of workers that crash at a random time; the servers are told a second later",
        .bind = DT_FIELD(Options, simulation.leave_percent),
        .min = 0,
        .max = 100},
       {.name = "join",
        .value = "STEP:COUNT,...",
-       .help = "so many more workers come when the first one begins this step",
+       .help = "add COUNT workers when the first worker begins step STEP",
        .bind = DT_FIELD(Options, simulation.join),
-       .default_text = "nobody"},
+       .default_text = "none"},
   };
 }
 
 std::vector<Row> scheme_rows() {
   return {
       training_row<Options>("staleness", DT_FIELD(Options, simulation.staleness)),
-      training_row<Options>("groups-file", DT_FIELD(Options, simulation.groups_file), "a group for each speed"),
+      training_row<Options>("groups-file", DT_FIELD(Options, simulation.groups_file), "one group for each speed"),
       training_row<Options>("backup", DT_FIELD(Options, simulation.backup)),
   };
 }
@@ -112,24 +113,25 @@ std::vector<Row> learning_rows() {
   return {
       {.name = "loss",
        .value = "L",
-       .help = "also learn: softmax regression, and the time until its loss is L; 0: do not",
+       .help = "also train a softmax regression, and report when its loss reaches L; 0 means off",
        .bind = DT_FIELD(Options, simulation.loss),
        .min = 0,
        .max = 100},
       {.name = "data-dir",
        .value = "DIR",
-       .help = "what it learns: the training set there (MNIST, record files)",
+       .help = "directory of the training set for --loss (MNIST or record files)",
        .bind = DT_FIELD(Options, simulation.data_dir),
-       .default_text = "pictures that are drawn"},
+       .default_text = "synthetic images"},
       {.name = "batch-size",
        .value = "B",
-       .help = "of a worker's step",
+       .help = "number of samples in a batch of one worker",
        .bind = DT_FIELD(Options, simulation.batch_size),
        .min = 1,
        .max = job::kBatchMax},
       {.name = "lr",
        .value = "LR",
-       .help = "of bsp and gsp, whose updates are divided by their staleness; asp and ssp take lr/W",
+       .help =
+           "learning rate of bsp and gsp (gsp divides it by the staleness of an update); asp and ssp use LR / workers",
        .bind = DT_FIELD(Options, simulation.lr),
        .min = 0,
        .max = job::kFactorMax},
@@ -140,16 +142,17 @@ std::vector<Row> output_rows() {
   return {
       {.name = "replay",
        .value = "FILE",
-       .help = "no simulation: give the events that a server wrote (--trace-events) to the same code and print what it "
-               "writes; code 1 if that is not FILE",
+       .help = "instead of simulating, replay the events in a file of --trace-events, and print what the replay "
+               "writes; exit code 1 if it differs from FILE",
        .bind = DT_FIELD(Options, replay),
        .default_text = "none"},
       {.name = "csv",
        .value = "FILE",
-       .help = "write scheme,quantity,index,value; index: epoch, staleness or worker",
+       .help = "write the results to FILE, in lines of scheme,quantity,index,value, where index is an epoch, a "
+               "staleness or a worker",
        .bind = DT_FIELD(Options, csv),
        .default_text = "none"},
-      {.name = "json", .help = "one line for machines instead of the tables", .bind = DT_FIELD(Options, json)},
+      {.name = "json", .help = "print one line of JSON instead of the tables", .bind = DT_FIELD(Options, json)},
   };
 }
 
@@ -161,11 +164,11 @@ job::FlagTable<Options> flags() {
       all.push_back(std::move(row));
     }
   };
-  append("Job", cluster_rows());
-  append("Network and faults", network_rows());
-  append("Schemes", scheme_rows());
-  append("Learning", learning_rows());
-  append("Output", output_rows());
+  append("Job:", cluster_rows());
+  append("Network and faults:", network_rows());
+  append("Schemes:", scheme_rows());
+  append("Learning:", learning_rows());
+  append("Output:", output_rows());
   return {std::move(all)};
 }
 
@@ -174,11 +177,12 @@ Result<int> replay(const std::string& path) {
   DT_TRY(const sync::Replay replay, tools::replay_file(path, print));
   std::fflush(stdout);
   if (!replay.difference) {
-    fmt::print(stderr, "{}: {} events of {} slices have the same effects\n", path, replay.events, replay.slices);
+    fmt::print(stderr, "{}: the replay of {} events of {} slices gives the same effects\n", path, replay.events,
+               replay.slices);
     return job::kExitOk;
   }
-  return fail(Code::kInternal, "{}: line {} is '{}', replayed it is '{}'", path, replay.difference->line,
-              replay.difference->in_trace, replay.difference->replayed);
+  return fail(Code::kInternal, "{}: the replay differs: line {} is '{}' in the file and '{}' in the replay", path,
+              replay.difference->line, replay.difference->in_trace, replay.difference->replayed);
 }
 
 }  // namespace
@@ -194,7 +198,9 @@ Result<int> simulate(const Call& call) {
   if (!options.csv.empty()) DT_TRY_VOID(write_file_atomic(options.csv, result.csv()), "writing --csv");
   std::fputs((options.json ? result.json() + "\n" : result.text()).c_str(), stdout);
   if (result.all_finished()) return job::kExitOk;
-  return fail(Code::kInternal, "in one of the schemes a worker waits for ever: a bug of dtrain");
+  return fail(
+      Code::kInternal,
+      "in one of the schemes a worker waits forever, which is a bug of dtrain; please report it with this command");
 }
 
 }  // namespace dtrain::cmd

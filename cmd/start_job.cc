@@ -29,11 +29,10 @@ Result<std::string> scheduler_address(const job::Flags& flags, const std::option
   if (flags.launch.launcher != "ssh" || !assignment) return std::string();
   std::vector<std::string> hosts;
   for (const job::SshAddress& host : launch::distinct_hosts(*assignment)) hosts.push_back(host.host);
-  Result<std::string> address = fail(Code::kNotFound, "the hosts of the job are not known");
+  Result<std::string> address = fail(Code::kNotFound, "the hosts of the job are unknown");
   if (hosts != std::vector<std::string>{kUnknownHost}) address = role::launcher_address(flags.launch, hosts);
   if (address || missing == nullptr) return address;
-  missing->push_back(
-      fmt::format("the scheduler's address: {}; {} stands for it", address.error().message, kUnknownHost));
+  missing->push_back(fmt::format("the scheduler's address: {}; shown as {}", address.error().message, kUnknownHost));
   return std::string(kUnknownHost);
 }
 
@@ -42,7 +41,8 @@ Result<std::string> scheduler_address(const job::Flags& flags, const std::option
 Result<std::optional<job::HostAssignment>> assign_hosts_of(const job::Flags& flags, Missing missing) {
   const std::string& file = flags.launch.hostfile;
   if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_host_assignment(flags);
-  missing->push_back(fmt::format("the host file '{}' (a host a line): {} stands for the hosts", file, kUnknownHost));
+  missing->push_back(
+      fmt::format("the host file '{}' (one host per line); all hosts are shown as {}", file, kUnknownHost));
   const job::ProcessSlot slot{.host = kUnknownHost, .gpus = {}, .ssh = {.host = kUnknownHost}};
   job::HostAssignment assignment;
   assignment.servers.assign(static_cast<size_t>(flags.job.num_servers), slot);

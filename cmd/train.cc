@@ -32,11 +32,11 @@ namespace {
 Result<> check_early(job::Flags flags) {
   const job::LoopFlags& loop = flags.loop;
   if (loop.load_epoch && loop.model_prefix.empty() && flags.launch.run_dir.empty()) {
-    return fail(
-        Code::kUsage,
-        "--load-epoch {}: which checkpoint? --model-prefix PREFIX loads PREFIX-{:04}.params; without it the run "
-        "directory's own is loaded, and a new run (no --run-dir) has none",
-        *loop.load_epoch, *loop.load_epoch);
+    return fail(Code::kUsage,
+                "--load-epoch {}: the checkpoint is missing: give --model-prefix PREFIX to load PREFIX-{:04}.params, "
+                "or --run-dir "
+                "to load the run directory's own",
+                *loop.load_epoch, *loop.load_epoch);
   }
   DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
   DT_TRY(const role::Network network, role::build_network(flags.job));
@@ -45,12 +45,13 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
   DT_TRY(const auto places, role::places_to_be(flags));
-  const bool here = flags.launch.launcher == "local";  // elsewhere a file may use addresses that are not known yet
+  const bool here =
+      flags.launch.launcher == "local";  // on other hosts the file may use addresses that are not known yet
   if (groups && places && here) DT_TRY_VOID(job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
   return {};
 }
 
-// The flags that a resumed run has not had to be given go to its processes spelled out, before those of the user.
+// Flags that --resume took from the run directory are passed to the processes explicitly, before those of the user.
 Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const std::string& run_dir,
                                 Missing missing = nullptr) {
   std::vector<std::string> arguments = job::recalled_arguments(flags);
@@ -114,7 +115,7 @@ Result<int> train(const Call& call) {
   if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
   for (const std::string& note : search.notes) fmt::print(stderr, "note: {}\n", note);
-  // Search only once: another search would find the new run itself.
+  // The search must not be repeated, because it would then find the new run itself.
   flags.loop.resume = search.run ? search.run->directory : "";
   flags.loop.retrain = false;
   if (flags.launch.dry_run) return print_dry_run(call, flags, search.run);

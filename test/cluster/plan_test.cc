@@ -109,5 +109,5 @@ TEST_CASE("a plan needs to know the workers, and starts none for a dry run", "[p
   const Ended alone = run({dtrain_program(), "plan", "--network", "lenet", "--data-dir", dir.path("data")},
                           {.deadline_s = 30, .directory = {}, .environment = {}});
   CHECK(alone.code == 2);
-  CHECK_THAT(alone.output, Contains("how many workers are to be measured?"));
+  CHECK_THAT(alone.output, Contains("the number of workers to measure is missing"));
 }

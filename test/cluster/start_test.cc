@@ -139,7 +139,7 @@ TEST_CASE("a group member that is not there ends the start for all", "[start]") 
   INFO(job.output());
   REQUIRE(ended);
   for (const char* role : {"scheduler", "server", "worker"}) CHECK(job.codes(role) == "2");
-  CHECK(contains(job.output(), "groups:2: there is no worker on 'node9'"));
+  CHECK(contains(job.output(), "groups:2: no worker runs on 'node9'"));
 }
 
 TEST_CASE("a worker with other flags than the job is refused and told which", "[start]") {

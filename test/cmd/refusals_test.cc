@@ -50,7 +50,7 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
       {{"train", "--kvstore", "local"}, 2, {"did you mean '--kv-store'?"}},
       {{"--kv-store", "dist_sycn", "-n", "2"}, 2, {"no store 'dist_sycn'", "did you mean 'dist_sync'?", "local"}},
       {{"--kv-store", "dist_asnc", "-n", "2"}, 2, {"no store 'dist_asnc'", "did you mean 'dist_async'?"}},
-      {{"--kv-store", "local", "-n", "2"}, 2, {"train apart", "dist_sync"}},
+      {{"--kv-store", "local", "-n", "2"}, 2, {"train independently", "dist_sync"}},
       {{"-n", "0", "--benchmark", "1"}, 2, {"-n: 0 is less than 1"}},
       {{"-n", "2", "-s", "0", "--benchmark", "1"}, 2, {"at least one server"}},
       {{"--gpus", "99", "--benchmark", "1", "--num-batches", "1"}, 8, {"GPU", "--cpus N"}},
@@ -61,7 +61,7 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
       {{"--workspace", "512"}, 2, {"--dry-run"}},
       {{"--staleness", "1", "-n", "2", "--benchmark", "1"},
        2,
-       {"--staleness 1", "the store dist_sync does not read it", "dist_ssync"}},
+       {"--staleness 1", "the store dist_sync does not use this flag", "dist_ssync"}},
       {{"-n", "2", "--kv-store", "dist_gsync", "--network", "mlp", "--benchmark", "1"},
        2,
        {"dist_gsync needs the groups", "--groups-file", "--ungrouped own"}},
@@ -82,7 +82,7 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
       {{"-network", "lenet", "--benchmark", "1"}, 2, {"unknown flag '-network'", "did you mean '--network'?"}},
       {{"-network=lenet", "--benchmark", "1"}, 2, {"unknown flag '-network'", "did you mean '--network'?"}},
       {{"--network", "lenet", "--benchmark", "1", "--load-epoch", "3"}, 2, {"PREFIX-0003.params", "--run-dir"}},
-      {{"--network", "lenet", "--data-dir", "/dev/null"}, 7, {"/dev/null: that is a file", "directory"}},
+      {{"--network", "lenet", "--data-dir", "/dev/null"}, 7, {"/dev/null: this is a file", "directory"}},
       {{"--network", "lenet", "--data-dir", "data/mnist"}, 7, {"data/mnist: no such directory in /"}},
       {{}, 2, {"--data-dir", "--help"}},
       {{"--benchmark", "1"}, 2, {"DMLC_ROLE", "no 'boss'"}, {"DMLC_ROLE=boss"}},
@@ -164,12 +164,14 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
   };
   const std::vector<Refusal> refusals = {
       // An unknown group member.
-      {gsp_with({}), 2, {"groups:2: there is no worker on 'node9'"}},
+      {gsp_with({}), 2, {"groups:2: no worker runs on 'node9'"}},
       {gsp_with({"--groups-file", "of-one"}), 2, {"of-one: worker 1", "is in no group", "--ungrouped own"}},
       {gsp_with({"--groups-file", "of-none"}), 2, {"of-none: no such file"}},
       {gsp_with({"--ungrouped", "own", "--data-allocator", "1"}), 2, {"data_sharding:2: 0.4 overlaps"}},
-      {gsp_with({"-H", "hosts", "--launcher", "local"}), 2, {"hosts: no place is left for server 1 of 2"}},
-      {gsp_with({"-H", "no-hosts", "--launcher", "local"}), 2, {"no-hosts: no such file", "one a line", "without -H"}},
+      {gsp_with({"-H", "hosts", "--launcher", "local"}), 2, {"hosts: no slot is left for server 1 of 2"}},
+      {gsp_with({"-H", "no-hosts", "--launcher", "local"}),
+       2,
+       {"no-hosts: no such file", "one per line", "instead of -H"}},
       {{"--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
       {{"-n", "2", "--data-dir", dir.path("nowhere"), "--network", "lenet"}, 7, {"nowhere", "no such directory"}},
       {{"-n", "2", "--data-dir", dir.path("empty"), "--network", "lenet"}, 7, {"empty", "--data-train"}},
@@ -191,12 +193,12 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
 TEST_CASE("sub-commands that do not exist are refused by name", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"parse-lgo", "x"}, 2, {"no sub-command 'parse-lgo'", "did you mean 'parse-log'?"}},
-      {{"plan"}, 2, {"nothing to train on"}},
-      {{"plan", "--benchmark", "1", "--network", "lenet"}, 2, {"how many workers are to be measured?", "-n"}},
+      {{"plan"}, 2, {"no training data"}},
+      {{"plan", "--benchmark", "1", "--network", "lenet"}, 2, {"the number of workers to measure is missing", "-n"}},
       {{"plan", "-n", "2", "--benchmark", "1", "--network", "lenet", "--probe-batches", "1G"}, 2, {"more than 100000"}},
       {{"plan", "-n", "2", "--probe-batchs", "3"}, 2, {"did you mean '--probe-batches'?"}},
       {{"plan", "-n", "2", "--group-criterion", "vcr"}, 2, {"--group-criterion", "did you mean 'vrc'?"}},
-      {{"plan", "-n", "2", "--rejoin-timeout", "3"}, 2, {"--rejoin-timeout: is not in this version"}},
+      {{"plan", "-n", "2", "--rejoin-timeout", "3"}, 2, {"--rejoin-timeout is not in this version"}},
       {{"plan", "--benchmark", "1", "--network", "lenet", "--from-log", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"simulate", "--scheme", "bps"}, 2, {"--scheme", "bsp"}},
       {{"simulate", "--workers", "0"}, 2, {"--workers", "less than 1"}},
@@ -204,8 +206,8 @@ TEST_CASE("sub-commands that do not exist are refused by name", "[cmd]") {
       {{"simulate", "--inject", "dorp=0.1"}, 2, {"--inject"}},
       {{"simulate", "x"}, 2, {"usage: dtrain simulate"}},
       {{"simulate", "--replay", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
-      {{"data", "get", "mnist"}, 2, {"dtrain data get is not in this version of dtrain; there are: synth, index"}},
-      {{"bench"}, 2, {"dtrain bench needs one of these", "kv"}},
+      {{"data", "get", "mnist"}, 2, {"dtrain data get is not in this version of dtrain; choose from: synth, index"}},
+      {{"bench"}, 2, {"dtrain bench must be followed by one of", "kv"}},
       {{"score", "--model", "m"}, 2, {"dtrain score is not in this version of dtrain", "dtrain --help"}},
       {{"data", "sinth"}, 2, {"synth"}},
       {{"parse-log"}, 2, {"usage: dtrain parse-log FILE"}},
@@ -368,7 +370,7 @@ TEST_CASE("a dry run shows hosts, scheme, groups and shares", "[cmd]") {
   const std::string ssp = dry_with({"--kv-store", "dist_ssync", "--staleness", "3", "--lr", "0.1"});
   CHECK_THAT(ssp, Contains("scheme: SSP, no worker is more than 3 steps ahead of the slowest"));
   CHECK_THAT(ssp, Contains("shares: each worker 1/2 of the records") && Contains("--lr 0.05 (lr/W)"));
-  CHECK_THAT(dry_with({"--backup", "1"}), Contains("scheme: BSP, a round waits for all workers but the last 1"));
+  CHECK_THAT(dry_with({"--backup", "1"}), Contains("scheme: BSP, a round waits for all workers except the last 1"));
 }
 
 }  // namespace dtrain

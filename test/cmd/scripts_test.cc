@@ -229,7 +229,7 @@ TEST_CASE("a script without its hosts or its program says what to do", "[scripts
   const Ended hosts = folder.run("bsp_cifar10_3conv.sh", {});
   INFO(hosts.output);
   CHECK(hosts.code == 2);
-  CHECK_THAT(hosts.output, Contains("hosts: no such file") && Contains("one a line") && Contains("--launcher local"));
+  CHECK_THAT(hosts.output, Contains("hosts: no such file") && Contains("one per line") && Contains("--launcher local"));
   const Ended program = folder.run("bsp_mnist_lenet.sh", {}, "/nowhere/dtrain");
   CHECK(program.code == 7);
   CHECK_THAT(program.output, Contains("/nowhere/dtrain is not there") && Contains("scripts/quickstart"));

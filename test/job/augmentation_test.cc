@@ -46,7 +46,7 @@ TEST_CASE("ImageNet's augmentation is a bundle too", "[job]") {
   CHECK(aspect_range(all).max == 4.0 / 3);
   CHECK((all.brightness == 0.4 && all.contrast == 0.4 && all.saturation == 0.4));
   CHECK(all.pca_noise == 0.1);
-  CHECK_THAT(refused({"--use-imagenet-data-augmentation", "1", "--aug-level", "1"}), Contains("two bundles"));
+  CHECK_THAT(refused({"--use-imagenet-data-augmentation", "1", "--aug-level", "1"}), Contains("set the same flags"));
 }
 
 TEST_CASE("a flag beside a bundle wins, one of a weaker place does not", "[job]") {
@@ -82,23 +82,23 @@ TEST_CASE("the stretch is a range, or a distance from 1", "[job]") {
   CHECK(aspect_range(augment({"--min-random-aspect-ratio", ".5", "--max-random-aspect-ratio", "2"})).min == 0.5);
   CHECK(aspect_range(augment({"--min-random-aspect-ratio", ".5", "--max-random-aspect-ratio", "2"})).max == 2);
   CHECK(aspect_range({}).min == 1);
-  CHECK_THAT(refused({"--max-random-aspect-ratio", "1"}), Contains("the distance from 1"));
-  CHECK_THAT(refused({"--min-random-aspect-ratio", ".5"}), Contains("must be above 0 and not above the second"));
+  CHECK_THAT(refused({"--max-random-aspect-ratio", "1"}), Contains("the largest deviation from 1"));
+  CHECK_THAT(refused({"--min-random-aspect-ratio", ".5"}), Contains("must be above 0 and not above the maximum"));
 }
 
 TEST_CASE("augmentations that make no sense are usage errors", "[job]") {
-  CHECK_THAT(refused({"--random-resized-crop", "1", "--random-crop", "1"}), Contains("excludes --random-crop"));
-  CHECK_THAT(refused({"--random-resized-crop", "1", "--aug-level", "1"}), Contains("excludes --random-crop"));
+  CHECK_THAT(refused({"--random-resized-crop", "1", "--random-crop", "1"}), Contains("leave out --random-crop"));
+  CHECK_THAT(refused({"--random-resized-crop", "1", "--aug-level", "1"}), Contains("leave out --random-crop"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--min-random-scale", ".5"}), Contains("--min-random-scale"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--min-crop-size", "20", "--max-crop-size", "30"}),
              Contains("--min-crop-size"));
-  CHECK_THAT(refused({"--min-random-area", ".5"}), Contains("go with --random-resized-crop 1"));
+  CHECK_THAT(refused({"--min-random-area", ".5"}), Contains("need --random-resized-crop 1"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--max-random-area", "2"}), Contains("more than 1"));
-  CHECK_THAT(refused({"--min-crop-size", "20"}), Contains("both are needed"));
-  CHECK_THAT(refused({"--min-crop-size", "30", "--max-crop-size", "20"}), Contains("in order"));
-  CHECK_THAT(refused({"--min-random-scale", "2"}), Contains("not above the second"));
+  CHECK_THAT(refused({"--min-crop-size", "20"}), Contains("give both"));
+  CHECK_THAT(refused({"--min-crop-size", "30", "--max-crop-size", "20"}), Contains("from 1 to the maximum"));
+  CHECK_THAT(refused({"--min-random-scale", "2"}), Contains("not above the maximum"));
   CHECK_THAT(refused({"--min-random-scale", "0"}), Contains("above 0"));
-  CHECK_THAT(refused({"--min-img-size", "20", "--max-img-size", "10"}), Contains("no edge can be between"));
+  CHECK_THAT(refused({"--min-img-size", "20", "--max-img-size", "10"}), Contains("the minimum must not be above"));
   CHECK_THAT(refused({"--max-random-h", "256"}), Contains("more than 255"));
   CHECK_THAT(refused({"--rotate-list", "10,-400"}), Contains("less than -360"));
   CHECK_THAT(refused({"--resize", "9000"}), Contains("more than 8192"));

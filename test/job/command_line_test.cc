@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 TEST_CASE("a flag without a value is named, and what follows is not taken for it", "[job]") {
   CHECK_THAT(refused({"--batch-size"}), Contains("--batch-size: the value is missing"));
   CHECK_THAT(refused({"--lr", "--mom", "0.5"}),
-             Contains("--lr: the value is missing; '--mom', which follows, is a flag"));
+             Contains("--lr: the value is missing; the next word, '--mom', is a flag"));
   CHECK_THAT(refused({"--lr", "-n", "2"}), Contains("--lr: the value is missing"));
   CHECK(parsed({"--min-crop-size", "-1"}).job.augment.min_crop_size == -1);
 }
@@ -132,12 +132,12 @@ TEST_CASE("flags of MXNet's scripts are accepted at their defaults", "[job]") {
 
 TEST_CASE("and refused by name at any other value", "[job]") {
   CHECK_THAT(refused({"--gc-type", "2bit"}),
-             Contains("--gc-type: '2bit' is not in this version of dtrain; there is only 'none'"));
+             Contains("--gc-type: '2bit' is not in this version of dtrain; accepted: 'none'"));
   CHECK_THAT(refused({"--monitor", "5"}), Contains("--monitor: '5' is not in this version"));
   CHECK_THAT(refused({"--test-io"}), Contains("--test-io: '1' is not in this version"));
   CHECK_THAT(refused({"--gc-threshold", ""}), Contains("--gc-threshold: ''"));
   CHECK_THAT(refused({"--profile-server-suffix", "a"}), Contains("'a' is refused") && Contains("no profile"));
-  CHECK_THAT(refused({"--initializer", "msra"}), Contains("there are: default, xavier, uniform, normal"));
+  CHECK_THAT(refused({"--initializer", "msra"}), Contains("choose from: default, xavier, uniform, normal"));
   const test::TempDir dir;
   REQUIRE(write_file_atomic(dir.path("c.toml"), "gc-type = \"none\"\nmonitor = 0\n"));
   parsed({"--config", dir.path("c.toml")});

@@ -169,14 +169,14 @@ TEST_CASE("flags of the originals are refused with what replaces them", "[job]")
 }
 
 TEST_CASE("flags and values of later versions are refused by name", "[job]") {
-  CHECK_THAT(refused({"--queue", "q"}), Contains("--queue: is not in this version of dtrain"));
-  CHECK_THAT(refused({"--rejoin-timeout", "3"}), Contains("--rejoin-timeout: is not in this version"));
+  CHECK_THAT(refused({"--queue", "q"}), Contains("--queue is not in this version of dtrain"));
+  CHECK_THAT(refused({"--rejoin-timeout", "3"}), Contains("--rejoin-timeout is not in this version"));
   CHECK_THAT(refused({"--launcher", "mpi"}),
-             Contains("--launcher: 'mpi' is not in this version of dtrain; there are: local"));
+             Contains("--launcher: 'mpi' is not in this version of dtrain; choose from: local"));
   CHECK_THAT(refused({"--dtype", "float16"}), Contains("float32") && Contains("bfloat16"));
   CHECK_THAT(refused({"--dtype", "bfloat16"}), Contains("float32"));
   CHECK_THAT(refused({"--optimizer", "adam"}),
-             Contains("'adam' is not in this version of dtrain; there are: sgd, nag"));
+             Contains("'adam' is not in this version of dtrain; choose from: sgd, nag"));
   CHECK_THAT(refused({"--widen-factor", "0"}), Contains("--widen-factor"));
   CHECK_THAT(refused({"--optimizer", "sdg"}), Contains("did you mean 'sgd'?"));
   CHECK_THAT(refused({"--initializer", "msra(in)"}), Contains("'msra' is not in this version"));
@@ -224,23 +224,24 @@ TEST_CASE("help lists every flag of this version with its default", "[job]") {
     CHECK_FALSE(row.help.empty());
     CHECK(row.value.empty() == row.bind.boolean);
   }
-  CHECK_THAT(help, Contains("Optimiser and schedule:"));
+  CHECK_THAT(help, Contains("Optimizer and schedule:"));
 }
 
 TEST_CASE("help says the range of every number, in lines that a narrow terminal shows", "[job]") {
   const std::string help = help_text();
   const std::string in_one_line = std::regex_replace(help, std::regex("\\s+"), " ");
-  CHECK_THAT(in_one_line, Contains("[1 to 1048576; default 128]") && Contains("[0.1 to 1e7 s; default 2s]") &&
-                              Contains("[0 to 65535; default 0]"));
+  CHECK_THAT(in_one_line, Contains("[1 to 1048576; default: 128]") && Contains("[0.1 to 1e7 s; default: 2s]") &&
+                              Contains("[0 to 65535; default: 0]"));
   for (size_t begin = 0; begin < help.size();) {
     const size_t end = help.find('\n', begin);
     INFO(help.substr(begin, end - begin));
     CHECK(end - begin <= 80);
     begin = end + 1;
   }
-  CHECK(range_and_default(1, 1 << 20, "", "64") == "1 to 1048576; default 64");
-  CHECK(range_and_default(0, 1e12, " s", "off") == "0 to 1e12 s; default off");
-  CHECK(range_and_default({}, {}, "", "none") == "none");
+  CHECK(range_and_default(1, 1 << 20, "", "64") == "1 to 1048576; default: 64");
+  CHECK(range_and_default(0, 1e12, " s", "off") == "0 to 1e12 s; default: off");
+  CHECK(range_and_default({}, {}, "", "none") == "default: none");
+  CHECK(range_and_default(-1e6, 1, "", "0") == "-1e6 to 1; default: 0");
 }
 
 // The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.

@@ -72,12 +72,12 @@ TEST_CASE("one host of several workers may be in several groups", "[job]") {
 TEST_CASE("workers that are not there, twice there or nowhere are refused by name", "[job]") {
   const std::vector<WorkerPlace> workers = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}, {"node2", "10.0.0.2"}};
   CHECK_THAT(refused_groups("node1\nnode2 node3\n", workers),
-             Contains("groups:2: there is no worker on 'node3'; workers are on node1, node2"));
+             Contains("groups:2: no worker runs on 'node3'; workers run on node1, node2"));
   CHECK_THAT(refused_groups("#0 #1 #2\n\n#3\n", workers), Contains("groups:3: there is no worker #3: the job has 3"));
   CHECK_THAT(refused_groups("node2:2", workers), Contains("groups:1: there is no worker 'node2:2': 'node2' has 2"));
-  CHECK_THAT(refused_groups("#0 #1\n#1 #2", workers), Contains("groups:2: '#1': worker 1 (node2) is in a group"));
-  CHECK_THAT(refused_groups("node1\nnode2 node2\n#2\n", workers),
-             Contains("groups:2: 'node2' has 2 workers, and each"));
+  CHECK_THAT(refused_groups("#0 #1\n#1 #2", workers),
+             Contains("groups:2: '#1': worker 1 (node2) is already in a group"));
+  CHECK_THAT(refused_groups("node1\nnode2 node2\n#2\n", workers), Contains("groups:2: 'node2' has 2 workers, and all"));
   CHECK_THAT(refused_groups("node1 node2\n", workers),
              Contains("groups: worker 2 (node2) is in no group") && Contains("#2") && Contains("--ungrouped own"));
   CHECK_THAT(refused_groups("", workers), Contains("groups: worker 0 (node1) is in no group"));
@@ -85,15 +85,15 @@ TEST_CASE("workers that are not there, twice there or nowhere are refused by nam
   CHECK_THAT(refused_groups("#-1", workers), Contains("groups:1: '#-1'"));
   CHECK_THAT(refused_groups("# all of them\nnode1", workers), Contains("groups:1: '#'"));  // no comments
   CHECK_THAT(refused_groups("node2:x", workers), Contains("'node2:x': 'x' is not"));
-  CHECK_THAT(refused_groups(":1", workers), Contains("no host"));
-  CHECK_THAT(refused_groups("[node2", workers), Contains("no worker on '[node2'"));
+  CHECK_THAT(refused_groups(":1", workers), Contains("the host before the colon is missing"));
+  CHECK_THAT(refused_groups("[node2", workers), Contains("no worker runs on '[node2'"));
 }
 
 TEST_CASE("under --ungrouped own each worker in no group is one of its own", "[job]") {
   const std::vector<WorkerPlace> workers = on({"a", "b", "c", "d"});
   CHECK(groups_in("b d\n", workers, Ungrouped::kOwn) == Groups{1, 0, 2, 0});
   CHECK(groups_in("", workers, Ungrouped::kOwn) == Groups{0, 1, 2, 3});
-  CHECK_THAT(refused_groups("e", workers, Ungrouped::kOwn), Contains("no worker on 'e'"));
+  CHECK_THAT(refused_groups("e", workers, Ungrouped::kOwn), Contains("no worker runs on 'e'"));
 }
 
 TEST_CASE("ten thousand workers of one host find their groups", "[job]") {

@@ -111,10 +111,10 @@ TEST_CASE("slots are a limit, and packing fills them host by host", "[job]") {
   CHECK(names(packed.servers) == "a");
   CHECK(names(packed.workers) == "a b b b c");
   CHECK(names(assigned("a slots=2 role=worker\nb slots=3\n", 2, 3, HostOrder::kPack).servers) == "b b");
-  CHECK_THAT(refused_seats("a slots=1\nb slots=2\n", 1, 3), Contains("hosts: no place is left for worker 2 of 3"));
-  CHECK_THAT(refused_seats("a role=worker\n", 1, 1), Contains("no place is left for server 0 of 1"));
+  CHECK_THAT(refused_seats("a slots=1\nb slots=2\n", 1, 3), Contains("hosts: no slot is left for worker 2 of 3"));
+  CHECK_THAT(refused_seats("a role=worker\n", 1, 1), Contains("no slot is left for server 0 of 1"));
   CHECK_THAT(refused_seats("# two\na slots=1\nb\n", 0, 1, HostOrder::kPack),
-             Contains("hosts:3: --host-order pack") && Contains("'b' (slots=K)"));
+             Contains("hosts:3: --host-order pack") && Contains("slots=K for 'b'"));
 }
 
 TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
@@ -136,27 +136,27 @@ TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
 }
 
 TEST_CASE("a host file with mistakes is refused by line", "[job]") {
-  CHECK_THAT(refused_hosts("# nothing\n\n"), Contains("hosts: there is no host"));
+  CHECK_THAT(refused_hosts("# nothing\n\n"), Contains("hosts: the file lists no host"));
   CHECK_THAT(refused_hosts("a\n-oProxyCommand=x\n"), Contains("hosts:2: '-oProxyCommand=x' is not the name"));
   CHECK_THAT(refused_hosts("slots=2\n"), Contains("hosts:1: 'slots=2' is not the name"));
   CHECK_THAT(refused_hosts("a b\n"), Contains("'b' is not KEY=VALUE"));
   CHECK_THAT(refused_hosts("a slot=2\n"), Contains("did you mean 'slots'?"));
-  CHECK_THAT(refused_hosts("a slots=2 slots=3\n"), Contains("slots stands twice"));
-  CHECK_THAT(refused_hosts("a slots=0\n"), Contains("slots: a host with 0 slots"));
+  CHECK_THAT(refused_hosts("a slots=2 slots=3\n"), Contains("slots is given twice"));
+  CHECK_THAT(refused_hosts("a slots=0\n"), Contains("slots: a host needs at least 1 slot, not 0"));
   CHECK_THAT(refused_hosts("a slots=x\n"), Contains("slots: 'x' is not a whole number"));
-  CHECK_THAT(refused_hosts("a gpus=0,0\n"), Contains("gpus: '0,0' is not a list of different GPUs"));
+  CHECK_THAT(refused_hosts("a gpus=0,0\n"), Contains("gpus: '0,0' is not a list of distinct GPUs"));
   CHECK_THAT(refused_hosts("a gpus=\n"), Contains("gpus: ''"));
   CHECK_THAT(refused_hosts("a gpus=-1\n"), Contains("gpus: '-1'"));
   CHECK_THAT(refused_hosts("a gpus=auto\n"), Contains("list them: gpus=0,1"));
-  CHECK_THAT(refused_hosts("a role=scheduler\n"), Contains("there are: server, worker, any"));
+  CHECK_THAT(refused_hosts("a role=scheduler\n"), Contains("Choose from: server, worker, any"));
   CHECK_THAT(refused_hosts("a user=-l\n"), Contains("user: '-l'"));
   CHECK_THAT(refused_hosts("a:0\n"), Contains("'0' is not"));
-  CHECK_THAT(refused_hosts("a:70000\n"), Contains("ports are 1 to 65535"));
+  CHECK_THAT(refused_hosts("a:70000\n"), Contains("not a port from 1 to 65535"));
   CHECK_THAT(refused_hosts("a:\n"), Contains("hosts:1"));
-  CHECK_THAT(refused_hosts("fe80::1\n"), Contains("in [ ]: [fe80::1]"));
-  CHECK_THAT(refused_hosts("[fe80::1\n"), Contains("not an address of IPv6"));
-  CHECK_THAT(refused_hosts("[node1]\n"), Contains("not an address of IPv6"));
-  CHECK_THAT(refused_hosts("[fe80::1]22\n"), Contains("'22' behind the address is not a port"));
+  CHECK_THAT(refused_hosts("fe80::1\n"), Contains("needs brackets: [fe80::1]"));
+  CHECK_THAT(refused_hosts("[fe80::1\n"), Contains("not an IPv6 address"));
+  CHECK_THAT(refused_hosts("[node1]\n"), Contains("not an IPv6 address"));
+  CHECK_THAT(refused_hosts("[fe80::1]22\n"), Contains("'22' after the address is not a port"));
   CHECK(hosts_in("a role=any\r\n").lines[0].role == Role::kNone);
 }
 

@@ -67,32 +67,32 @@ TEST_CASE("faults read back from their text", "[job]") {
 }
 
 TEST_CASE("faults of the wrong form are refused with their rule", "[job]") {
-  CHECK_THAT(refused_inject("drop=1.5"), Contains("drop: '1.5' is not a part of all, from 0 to 1"));
+  CHECK_THAT(refused_inject("drop=1.5"), Contains("drop: '1.5' is not a probability from 0 to 1"));
   CHECK_THAT(refused_inject("drop"), Contains("drop: '' is not a number"));
   CHECK_THAT(refused_inject("dupe=0.1"), Contains("did you mean 'dup'?"));
   CHECK_THAT(refused_inject("delay=50ms"), Contains("A..Bms"));
   CHECK_THAT(refused_inject("delay=0..50"), Contains("A..Bms"));
-  CHECK_THAT(refused_inject("delay=50..20ms"), Contains("ends before it begins"));
-  CHECK_THAT(refused_inject("delay=-1..20ms"), Contains("from 0"));
+  CHECK_THAT(refused_inject("delay=50..20ms"), Contains("is larger than the second"));
+  CHECK_THAT(refused_inject("delay=-1..20ms"), Contains("not between 0 and one hour"));
   CHECK_THAT(refused_inject("delay=..ms"), Contains("not a number"));
-  CHECK_THAT(refused_inject("step-ms=10@server:0"), Contains("server:0 has nothing to pace"));
+  CHECK_THAT(refused_inject("step-ms=10@server:0"), Contains("server:0 has no steps"));
   CHECK_THAT(refused_inject("step-ms=10@worker"), Contains("ROLE:RANK"));
   CHECK_THAT(refused_inject("drop=0.1@boss:1"), Contains("there is no 'boss'"));
-  CHECK_THAT(refused_inject("drop=0.1@none:1"), Contains("is not a scheduler, a server or a worker"));
-  CHECK_THAT(refused_inject("drop=0.1@worker:-1"), Contains("from 0 on"));
+  CHECK_THAT(refused_inject("drop=0.1@none:1"), Contains("is not a role (scheduler, server or worker)"));
+  CHECK_THAT(refused_inject("drop=0.1@worker:-1"), Contains("a rank of at least 0"));
   CHECK_THAT(refused_inject("kill=worker:1"), Contains("@step:N"));
-  CHECK_THAT(refused_inject("kill=worker:1@step:-3"), Contains("whole number from 0 on"));
-  CHECK_THAT(refused_inject("drop=0.1,drop=0.2"), Contains("drop: it stands twice"));
+  CHECK_THAT(refused_inject("kill=worker:1@step:-3"), Contains("whole number of at least 0"));
+  CHECK_THAT(refused_inject("drop=0.1,drop=0.2"), Contains("drop: it is given twice"));
   CHECK_THAT(refused_inject("kill=worker:1@step:3,kill=worker:1@step:4"), Contains("twice for worker:1"));
-  CHECK_THAT(refused_inject("seed=1,seed=2"), Contains("seed: it stands twice"));
+  CHECK_THAT(refused_inject("seed=1,seed=2"), Contains("seed: it is given twice"));
 }
 
 TEST_CASE("faults are for processes that the job has", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--inject", "drop=0.1@worker:2"}), Contains("there is no worker:2: the job has 2"));
   CHECK_THAT(refused({"-n", "2", "-s", "1", "--inject", "kill=server:1@step:0"}), Contains("there is no server:1"));
-  CHECK_THAT(refused({"--inject", "step-ms=10"}), Contains("one process alone"));
+  CHECK_THAT(refused({"--inject", "step-ms=10"}), Contains("a job of several processes"));
   CHECK_THAT(refused({"-n", "2", "--kv-store", "allreduce", "--inject", "drop=0.1"}),
-             Contains("messages to servers, which allreduce has none of"));
+             Contains("messages to servers, but allreduce has no servers"));
   CHECK(parsed({"-n", "2", "--kv-store", "allreduce", "--inject", "step-ms=10"}).wire.inject.of(worker(1)).step_ms ==
         10);
   CHECK_THAT(refused({"-n", "2", "--inject", "drop=x"}), Contains("--inject: drop: 'x' is not a number"));

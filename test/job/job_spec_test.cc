@@ -81,12 +81,14 @@ TEST_CASE("a JobSpec has its lists of all workers or leaves them open", "[job]")
     return again ? std::string() : again.error().text();
   };
   CHECK(error_with([](JobSpec&) {}).empty());
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.pop_back(); }), Contains("shares: 2 values for 3 workers"));
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.batches.clear(); }), Contains("batches: 0 values for 3 workers"));
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.groups = {0, 0, 0}; }), Contains("groups: 3 values"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.pop_back(); }),
+             Contains("shares: there are 2 values for 3 workers"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.batches.clear(); }),
+             Contains("batches: there are 0 values for 3 workers"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.groups = {0, 0, 0}; }), Contains("groups: there are 3 values"));
   CHECK_THAT(error_with([](JobSpec& spec) { spec.flags.scheme.kv_store = "dist_gsync"; }),
-             Contains("groups: 0 values"));
-  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.clear(); }), Contains("batches: 3 values"));
+             Contains("groups: there are 0 values"));
+  CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.clear(); }), Contains("batches: there are 3 values"));
 }
 
 TEST_CASE("the text is sorted, and the scheduler's part is open at first", "[job]") {
@@ -145,7 +147,7 @@ TEST_CASE("a text that is no JobSpec is refused, wherever it is cut or changed",
   }
   CHECK_THAT(parse_job_spec(good + "colour = red\n").error().text(),
              Contains("colour: this version of dtrain does not"));
-  CHECK_THAT(parse_job_spec(good + "lr = 1\n").error().text(), Contains("'lr' stands twice"));
+  CHECK_THAT(parse_job_spec(good + "lr = 1\n").error().text(), Contains("'lr' is given twice"));
   CHECK_THAT(parse_job_spec("nonsense").error().text(), Contains("JobSpec:1: "));
 }
 
@@ -164,12 +166,12 @@ TEST_CASE("an error of a JobSpec names the file and the line", "[job]") {
     return fmt::format("{}:{}: ", path, 1 + std::count(good.begin(), end, '\n'));
   };
   CHECK(error_with("lr = ", "lr = -3") == place_of("lr = ") + "lr: -3 is less than 0");
-  CHECK(error_with("lr = ", "lr") == place_of("lr = ") + "'lr' is not 'key = value'");
-  CHECK(error_with("mom = ", "lr = 1") == place_of("mom = ") + "'lr' stands twice");
-  CHECK(error_with("lr = ", "prefetch-buffer = -1").find(path + ": there is no line 'lr = ...'") == 0);
+  CHECK(error_with("lr = ", "lr") == place_of("lr = ") + "'lr' does not have the form 'key = value'");
+  CHECK(error_with("mom = ", "lr = 1") == place_of("mom = ") + "the key 'lr' is given twice");
+  CHECK(error_with("lr = ", "prefetch-buffer = -1").find(path + ": the line 'lr = ...' is missing") == 0);
   CHECK_THAT(error_with("kv-store = ", "kv-store = dist_snyc"),
              Catch::StartsWith(place_of("kv-store") + "kv-store: there is no store 'dist_snyc'"));
-  CHECK(error_with("shares = ", "shares = 0:5") == place_of("shares") + "shares: 1 values for 3 workers");
+  CHECK(error_with("shares = ", "shares = 0:5") == place_of("shares") + "shares: there are 1 values for 3 workers");
   const std::string last = fmt::format("{}:{}: ", path, 1 + std::count(good.begin(), good.end(), '\n'));
   REQUIRE(write_file_atomic(path, good + "prefetch-buffer = some\n"));
   CHECK(read_job_spec(dir.path()).error().message == last + "prefetch-buffer: 'some' is not a whole number");
@@ -190,7 +192,7 @@ TEST_CASE("the numbers of a JobSpec have the ranges of flags", "[job]") {
   CHECK_THAT(with("num-epochs", "9223372036854775807"), Contains("num-epochs: 9223372036854775807 is more than"));
   CHECK_THAT(with("lr", "1e300"), Contains("lr: 1e300 is more than"));
   CHECK_THAT(with("records-train", "-5"), Contains("records-train: -5 is less than 0"));
-  CHECK_THAT(with("shares", "0:5,9:7,9:10"), Contains("shares: '9:7' ends before it begins"));
+  CHECK_THAT(with("shares", "0:5,9:7,9:10"), Contains("shares: the begin of '9:7' is larger than its end"));
   CHECK_THAT(with("batches", "1,1,9223372036854775807"), Contains("batches: 9223372036854775807 is more than"));
 }
 

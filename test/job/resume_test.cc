@@ -186,13 +186,13 @@ TEST_CASE("a directory that is no run says what to give instead", "[job]") {
   const test::TempDir dir;
   const auto error = [](const std::string& directory) { return resumed(directory).error().text(); };
   CHECK_THAT(error(dir.path("absent")), Contains("absent: there is no such directory"));
-  CHECK_THAT(error(dir.path()), Contains("no run has begun in that directory: it has no file 'jobspec'"));
+  CHECK_THAT(error(dir.path()), Contains("no run has begun in this directory: it has no file 'jobspec'"));
   must(make_directories(dir.path("runs/lenet-1")));
   must(write_job_spec(dir.path("runs/lenet-1"), run_of({}, here())));
   CHECK_THAT(error(dir.path("runs")), Contains("give one of " + dir.path("runs/lenet-1")));
   must(write_file_atomic(dir.path("runs/lenet-1/lenet-0001.params"), "x"));
   CHECK_THAT(error(dir.path("runs/lenet-1/lenet-0001.params")),
-             Contains("that is a file; give the run directory, '" + dir.path("runs/lenet-1") + "'"));
+             Contains("this is a file; give the run directory, '" + dir.path("runs/lenet-1") + "'"));
 }
 
 TEST_CASE("what --overwrite removes is named, and not what a run goes on from", "[job]") {

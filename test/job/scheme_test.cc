@@ -71,35 +71,38 @@ TEST_CASE("the weight of a group's update has four forms", "[job]") {
 }
 
 TEST_CASE("a flag that the store does not read is refused with both", "[job]") {
-  CHECK_THAT(refused({"-n", "2", "--staleness", "3"}),
-             Contains("--staleness 3: the store dist_sync does not read it; dist_ssync and dist_device_ssync do"));
+  CHECK_THAT(
+      refused({"-n", "2", "--staleness", "3"}),
+      Contains("--staleness 3: the store dist_sync does not use this flag; dist_ssync and dist_device_ssync do"));
   CHECK_THAT(refused(with_store("dist_async", {"--staleness", "0"})), Contains("--staleness 0: the store dist_async"));
   CHECK_THAT(refused(with_store("dist_gsync", {"--staleness", "3"})), Contains("the store dist_gsync"));
   CHECK_THAT(refused(with_store("dist_gsync", {"--ssp-warn", "3s"})), Contains("with --group-staleness"));
-  CHECK_THAT(refused({"--ssp-warn", "3s"}), Contains("the store device does not read it"));
+  CHECK_THAT(refused({"--ssp-warn", "3s"}), Contains("the store device does not use this flag"));
   for (const char* flag :
        {"--groups-file=g", "--ungrouped=own", "--gsp-weight=none", "--group-staleness=1", "--regroup-every=1"}) {
     CHECK_THAT(refused(with_store("dist_ssync", {flag})),
-               Contains("the store dist_ssync does not read it; dist_gsync and dist_device_gsync do"));
+               Contains("the store dist_ssync does not use this flag; dist_gsync and dist_device_gsync do"));
   }
   for (const char* store : {"dist_async", "dist_ssync", "dist_gsync", "allreduce"}) {
     CHECK_THAT(refused(with_store(store, {"--backup", "1"})), Contains("dist_sync and dist_device_sync do"));
   }
   CHECK_THAT(refused({"-n", "2", "--kv-store", "allreduce", "--trace-events", "f"}), Contains("stores with servers"));
-  CHECK_THAT(refused({"-n", "2", "--data-sharding-file", "f"}), Contains("with --data-allocator 1 it would"));
-  CHECK_THAT(refused({"-n", "2", "--allow-gaps"}), Contains("with --data-allocator 1 it would"));
+  CHECK_THAT(refused({"-n", "2", "--data-sharding-file", "f"}), Contains("jobs with --data-allocator 1 do"));
+  CHECK_THAT(refused({"-n", "2", "--allow-gaps"}), Contains("jobs with --data-allocator 1 do"));
 }
 
 TEST_CASE("what a scheme cannot keep is refused", "[job]") {
-  CHECK_THAT(refused({"-n", "2", "--backup", "2"}), Contains("--backup 2: a round must wait for one of the 2 workers"));
+  CHECK_THAT(refused({"-n", "2", "--backup", "2"}),
+             Contains("--backup 2: a round must wait for at least one of the 2 workers"));
   CHECK_THAT(refused({"-n", "2", "--backup", "-1"}), Contains("--backup: -1 is less than 0"));
   CHECK_THAT(refused({"-n", "2", "--backup", "1", "--update-on", "worker"}), Contains("would miss updates"));
-  CHECK_THAT(refused({"-n", "2", "--backup", "1", "--deterministic"}), Contains("a matter of time"));
+  CHECK_THAT(refused({"-n", "2", "--backup", "1", "--deterministic"}),
+             Contains("depends on which gradients arrive in time"));
   CHECK_THAT(refused(with_store("dist_async", {"--deterministic"})),
              Contains("--deterministic: dist_async applies the gradients of 4 workers in order of arrival"));
   CHECK_THAT(refused(with_store("dist_ssync", {"--deterministic"})), Contains("in order of arrival"));
   CHECK_THAT(refused(with_store("dist_gsync", {"--deterministic", "--regroup-every", "2"})),
-             Contains("--regroup-every 2: who goes with whom is a matter of time"));
+             Contains("--regroup-every 2: the groups depend on measured times"));
   CHECK(parsed({"-n", "1", "--kv-store", "dist_async", "--deterministic"}).job.scheme.deterministic);
   CHECK_THAT(refused({"-n", "2", "--data-allocator", "--allow-gaps", "--resplit-every", "1"}),
              Contains("--resplit-every 1 with --allow-gaps"));

@@ -60,7 +60,7 @@ TEST_CASE("a token that no header can carry is refused by its source, and not sh
   CHECK(token_of(parsed({}, {{"DTRAIN_TOKEN", "with blanks ~!"}}).launch) == "with blanks ~!");
 }
 
-TEST_CASE("without a token only loopback is served", "[job]") {
+TEST_CASE("which is not a loopback address, needs a token", "[job]") {
   for (const char* address :
        {"127.0.0.1", "127.0.0.1:9091", "localhost", "localhost:1", "::1", "[::1]:9091", "unix:/a"}) {
     INFO(address);

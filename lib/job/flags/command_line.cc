@@ -42,13 +42,13 @@ class Reader {
     return {};
   }
 
-  // A flag whose value, if it takes one, is the next word.
+  // Reads a flag that is a whole word. Its value, if it takes one, is the next word.
   Result<> read_flag(const std::string& spelling, const Known& known) {
     GivenFlag given{known.flag, spelling, "1", next_, 1};
     const std::string* word = next_ + 1 < arguments_.size() ? &arguments_[next_ + 1] : nullptr;
     if (!known.boolean && (word == nullptr || is_flag(*word))) {
       return fail(Code::kUsage, "{}: the value is missing{}", spelling,
-                  word == nullptr ? "" : fmt::format("; '{}', which follows, is a flag", *word));
+                  word == nullptr ? "" : fmt::format("; the next word, '{}', is a flag", *word));
     }
     if (!known.boolean || (word != nullptr && (*word == "0" || *word == "1"))) {
       given.value = *word;
@@ -59,17 +59,17 @@ class Reader {
     return {};
   }
 
-  // Numbers below 0 are values.
+  // Negative numbers are values, not flags.
   [[nodiscard]] bool is_flag(const std::string& word) const {
     return (word.size() > 2 && word.starts_with("--")) || known_.contains(word);
   }
 
-  // Where the spelling of a known flag ends that has its value joined on: "--lr=1", "-n=2", "-n2".
+  // The length of the flag's spelling, if `argument` is a known flag with its value joined on: "--lr=1", "-n=2", "-n2".
   [[nodiscard]] std::optional<size_t> joined_value(const std::string& argument) const {
     const size_t equals = argument.find('=');
     if (equals != std::string::npos && known_.contains(argument.substr(0, equals))) return equals;
     const bool is_short = argument.size() > 2 && argument[0] == '-' && argument[1] != '-';
-    const bool lacks_dash = known_.contains("-" + argument.substr(0, equals));  // "-network": not -n etwork
+    const bool lacks_dash = known_.contains("-" + argument.substr(0, equals));  // "-network" is not "-n etwork"
     if (is_short && !lacks_dash && known_.contains(argument.substr(0, 2))) return 2;
     return std::nullopt;
   }

@@ -6,7 +6,7 @@ namespace dtrain::job {
 
 namespace {
 
-// Variables whose value is not that of the flag: the flag, and the value if there is one.
+// Settings from variables whose value is not in the flag's own form: the flag's name and its setting.
 std::vector<std::pair<std::string, Setting>> derived(const Environment& environment) {
   std::vector<std::pair<std::string, Setting>> settings;
   const auto host = environment("DMLC_PS_ROOT_URI"), port = environment("DMLC_PS_ROOT_PORT");
@@ -56,7 +56,7 @@ Result<std::optional<int64_t>> environment_rank(const Environment& environment, 
   DT_TRY(const std::optional<int64_t> own,
          number(environment, role == Role::kWorker ? "DMLC_WORKER_ID" : "DMLC_SERVER_ID"));
   if (own) return own;
-  // Other trackers count tasks in ways of their own: their ranks are given out in order of arrival.
+  // Other trackers number their tasks differently. There, the scheduler assigns ranks in the order of arrival.
   if (environment("DMLC_JOB_CLUSTER").value_or("") != "local") return std::nullopt;
   DT_TRY(std::optional<int64_t> task, number(environment, "DMLC_TASK_ID"));
   if (task && role == Role::kServer) *task -= num_workers;
@@ -74,8 +74,8 @@ std::vector<std::string> environment_notes(const Environment& environment) {
                            "DLBS_MXNET_SYNTHETIC_DATA_CONTEXT"}) {
     const std::string value = environment(name).value_or("");
     if (value.empty() || value == "0") continue;
-    notes.push_back(
-        fmt::format("{}={} is set in the environment and not followed in this version of dtrain", name, value));
+    notes.push_back(fmt::format(
+        "the environment variable {}={} is ignored, because this version of dtrain does not support it", name, value));
   }
   return notes;
 }

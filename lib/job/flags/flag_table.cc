@@ -18,11 +18,11 @@ bool matches(std::string_view pattern, std::string_view spelling) {
   return spelling == pattern;
 }
 
-// As a person writes it: 1048576, 0.1, 1e12.
+// Formats the number as a person writes it: 1048576, 0.1, 1e12.
 std::string number_text(double number) {
   double digits = number;
   int zeros = 0;
-  for (; digits >= 10 && std::fmod(digits, 10) == 0; zeros++) digits /= 10;
+  for (; std::abs(digits) >= 10 && std::fmod(digits, 10) == 0; zeros++) digits /= 10;
   return zeros < 6 ? fmt::format("{}", number) : fmt::format("{}e{}", digits, zeros);
 }
 
@@ -46,9 +46,9 @@ const RefusedFlag* find_refused(std::string_view spelling, const std::vector<Ref
 }
 
 Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value) {
-  if (!value || flag.accepted.empty()) return {flag.code, fmt::format("{}: {}", spelling, flag.message), {}};
+  if (!value || flag.accepted.empty()) return {flag.code, fmt::format("{} {}", spelling, flag.message), {}};
   return {flag.code,
-          fmt::format("{}: '{}' {}; there is only '{}'", spelling, printable(*value), flag.message,
+          fmt::format("{}: '{}' {}; accepted: '{}'", spelling, printable(*value), flag.message,
                       fmt::join(flag.accepted, "', '")),
           {}};
 }
@@ -61,8 +61,8 @@ Error unknown_flag(std::string_view spelling, const std::vector<std::string>& sp
 
 std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
                               const std::string& default_text) {
-  if (!min || !max) return default_text;
-  return fmt::format("{} to {}{}; default {}", number_text(*min), number_text(*max), unit, default_text);
+  if (!min || !max) return "default: " + default_text;
+  return fmt::format("{} to {}{}; default: {}", number_text(*min), number_text(*max), unit, default_text);
 }
 
 std::string help_lines(const std::string& names, const std::string& help) {
@@ -94,7 +94,7 @@ std::string help_lines(const std::string& names, const std::string& help) {
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
                       const std::vector<std::string>& later) {
   if (std::find(later.begin(), later.end(), text) != later.end()) {
-    return fail(Code::kUsage, "'{}' is not in this version of dtrain; there are: {}", printable(text),
+    return fail(Code::kUsage, "'{}' is not in this version of dtrain; choose from: {}", printable(text),
                 fmt::join(choices, ", "));
   }
   if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {

@@ -90,7 +90,7 @@ struct FlagRow {
 // spelling "--kube-*" matches all flags with that prefix.
 struct RefusedFlag {
   std::vector<std::string> spellings;
-  std::string message;  // after "--flag: "
+  std::string message;  // the rest of a sentence about the flag or its value: "is not in this version of dtrain"
   Code code = Code::kUsage;
   // Values with which the flag has no effect. With one of them it is accepted and ignored, because command lines made
   // for another program contain such flags. Numbers are compared by value: "0.0" matches "0".
@@ -110,12 +110,12 @@ struct Setting {
 
 // The flag in `refused` that `spelling` matches; null if there is none.
 const RefusedFlag* find_refused(std::string_view spelling, const std::vector<RefusedFlag>& refused);
-// "--gc-type: '2bit' is not in this version of dtrain; there is only 'none'". Without a value, the message is about the
+// "--gc-type: '2bit' is not in this version of dtrain; accepted: 'none'". Without a value, the message is about the
 // flag itself.
 Error refusal(std::string_view spelling, const RefusedFlag& flag, std::optional<std::string_view> value = {});
 // "unknown flag '--num-epoc', did you mean '--num-epochs'?"
 Error unknown_flag(std::string_view spelling, const std::vector<std::string>& spellings);
-// "1 to 1048576; default 128", for --help; only the default if there are no limits.
+// "1 to 1048576; default: 128", for --help; only the default if there are no limits.
 std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
                               const std::string& default_text);
 // The lines of --help for one flag.
@@ -241,7 +241,7 @@ class FlagTable {
  private:
   // The range and the default; only the default if the row has no numbers or lists its choices.
   static std::string in_brackets(const FlagRow<Options>& row, const std::string& shown) {
-    if (!row.bind.numeric || !row.choices.empty()) return shown;
+    if (!row.bind.numeric || !row.choices.empty()) return "default: " + shown;
     const std::optional<NumberRange> numbers = row.bind.numbers(Options{});
     return range_and_default(row.min, row.max, numbers ? numbers->unit : "", shown);
   }

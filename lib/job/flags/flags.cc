@@ -26,7 +26,7 @@ Result<std::vector<Setting>> toml_settings(std::string_view text, const std::str
     DT_TRY(std::optional<Setting> setting, training_flags().setting(spelling, entry.value), "reading {}", place);
     if (!setting) continue;
     setting->line = entry.line;
-    if (entry.key == "config") return fail(Code::kUsage, "{}: a file of flags cannot name another one", place);
+    if (entry.key == "config") return fail(Code::kUsage, "{}: a --config file cannot name another one", place);
     if (!training_flags().rows()[setting->row].repeats) {
       settings.push_back(*setting);
       continue;
@@ -98,7 +98,7 @@ Result<> apply_layer(const Layer& layer, Flags& flags) {
   return {};
 }
 
-// --resume DIR: the run's flags lie under those of the `stronger` layers.
+// --resume DIR: sets the flags of the run in `directory`. The `stronger` layers are applied after it.
 Result<> take_resumed_run(std::span<const Layer> stronger, const std::string& directory, Flags& flags) {
   std::vector<std::string> given;
   for (const Layer& layer : stronger) {
@@ -110,7 +110,8 @@ Result<> take_resumed_run(std::span<const Layer> stronger, const std::string& di
   return take_resumed(run, !has_role, given, flags);
 }
 
-// Applies the layers, the weakest first, and under the first one that has --resume the run that the last one names.
+// Applies the layers, the weakest first. The run to resume is named by the strongest layer that has --resume; its flags
+// are applied just before the weakest layer that has it.
 Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
   size_t first = layers.size();
   std::string directory;
@@ -129,13 +130,13 @@ Result<> apply_layers(std::span<const Layer> layers, Flags& flags) {
 
 Error no_positionals(const std::string& first) {
   return {Code::kUsage,
-          fmt::format("'{}' is neither a flag nor a sub-command: dtrain runs no other program. The table \"Coming from "
-                      "MXNet\" in README.md has the dtrain command for each script",
+          fmt::format("'{}' is neither a flag nor a sub-command, and dtrain does not run other programs. For MXNet's "
+                      "scripts, see the table \"Coming from MXNet\" in README.md",
                       first),
           {}};
 }
 
-// The user's folder for what can be found out again.
+// The user's directory for data that can be computed again.
 std::string cache_dir(const Environment& environment) {
   if (const std::string named = environment("XDG_CACHE_HOME").value_or(""); !named.empty()) return named + "/dtrain";
   const std::string home = environment("HOME").value_or("");
@@ -162,7 +163,8 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   DT_TRY_VOID(apply_layers(layers, flags));
   flags.launch.token = environment("DTRAIN_TOKEN").value_or("");
   flags.launch.terminal = environment("TERM").value_or("");
-  // A launcher that has read a configuration's file gives its processes the token, and other hosts lack the file.
+  // If only a --config file names the token's file, a launcher has passed the token itself in the environment, because
+  // other hosts lack the file.
   if (!flags.launch.token.empty() && flags.source("token-file") < Source::kCommandLine) flags.launch.token_file.clear();
   DT_TRY(flags.launch.host_roles, environment_host_roles(environment));
   flags.launch.cache_dir = cache_dir(environment);
@@ -172,19 +174,21 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   DT_TRY_VOID(resolve(flags));
   parsed.notes = environment_notes(environment);
   if (parsed.flags.device.count() >= 4 && parsed.flags.job.scheme.kv_store == "local") {
-    parsed.notes.push_back(
-        fmt::format("--kv-store local updates on the first of {} devices; device shares the work out",
-                    parsed.flags.device.count()));
+    parsed.notes.push_back(fmt::format(
+        "--kv-store local updates on the first of the {} devices; --kv-store device divides the work among them",
+        parsed.flags.device.count()));
   }
   return parsed;
 }
 
 std::string help_text() {
-  return "A flag of the command line wins over the run that --resume DIR names, that over\n"
-         "--config (unless --resume stands there too), that over --preset, that over the\n"
-         "environment, that over the default. In [brackets]: the range of a number, and\n"
-         "the default. Flags without a value take 0 or 1, and are 1 when bare. Times take\n"
-         "ms, s, m, h; sizes K, M, G. --version prints the version.\n" +
+  return "Sources of values, from the strongest to the weakest: the command line, the run\n"
+         "of --resume DIR, the --config file (stronger than that run if it contains\n"
+         "resume), the --preset, environment variables, the default. A flag shown without\n"
+         "a value is a switch: --flag 1 or --flag alone turns it on, --flag 0 turns it\n"
+         "off. Brackets show the range of a number and the default. Times can end in ms,\n"
+         "s, m or h (default: s), whole numbers in K, M or G (powers of 1024). --version\n"
+         "prints the version.\n" +
          training_flags().help();
 }
 
@@ -202,7 +206,7 @@ std::string describe(const Flags& flags) {
 std::vector<std::string> without_flags(const std::vector<std::string>& arguments,
                                        const std::vector<std::string>& names) {
   const Result<CommandLine> line = read_command_line(training_flags().spellings(), arguments);
-  if (!line) return arguments;  // refused where they are read
+  if (!line) return arguments;  // parse_flags reports the error
   std::vector<bool> dropped(arguments.size());
   for (const GivenFlag& given : line->given) {
     if (given.flag >= training_flags().rows().size()) continue;

@@ -7,7 +7,7 @@ namespace dtrain::job {
 
 namespace {
 
-// "9100-9200" as two members.
+// Stores "9100-9200" in two members.
 Binding<Flags> port_range() {
   return {.set = [](Flags& flags, std::string_view text) -> Result<> {
             const size_t dash = std::min(text.find('-'), text.size() - 1);
@@ -15,7 +15,7 @@ Binding<Flags> port_range() {
             DT_TRY_VOID(parse_value(text.substr(0, dash), first));
             DT_TRY_VOID(parse_value(text.substr(dash + 1), last));
             if (first < 1 || last > 65535 || first > last)
-              return fail(Code::kUsage, "'{}' is not FIRST-LAST in 1-65535", text);
+              return fail(Code::kUsage, "'{}' does not have the form FIRST-LAST, with ports from 1 to 65535", text);
             flags.launch.port_first = first;
             flags.launch.port_last = last;
             return {};
@@ -33,11 +33,11 @@ std::string preset_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Each time it is given, one more.
+// Appends the value to a list, each time that the flag is given.
 template <class Member>
 Binding<Flags> word_of(Member member) {
   return {.set = [member](Flags& flags, std::string_view text) -> Result<> {
-            if (text.empty()) return fail(Code::kUsage, "an empty text is none");
+            if (text.empty()) return fail(Code::kUsage, "the value is empty");
             (flags.launch.*member).emplace_back(text);
             return {};
           },
@@ -48,7 +48,7 @@ Binding<Flags> word_of(Member member) {
               }};
 }
 
-// Its values may be secrets: shown are the names.
+// Like word_of, but shows only the names of the variables, because the values may be secrets.
 template <class Member>
 Binding<Flags> variable_of(Member member) {
   Binding<Flags> binding = word_of(member);
@@ -73,9 +73,9 @@ std::vector<Row> job_rows() {
       {.name = "num-workers",
        .aliases = {"-n"},
        .value = "W",
-       .help = "workers of the job",
+       .help = "number of workers; starts a job of a scheduler, servers and workers",
        .bind = DT_FIELD(Flags, job.num_workers),
-       .default_text = "none: one process",
+       .default_text = "none, train in one process",
        .min = 1,
        .max = kProcessesMax,
        .scope = Scope::kJob,
@@ -83,9 +83,9 @@ std::vector<Row> job_rows() {
       {.name = "num-servers",
        .aliases = {"-s"},
        .value = "S",
-       .help = "servers of the job",
+       .help = "number of servers",
        .bind = DT_FIELD(Flags, job.num_servers),
-       .default_text = "W",
+       .default_text = "the number of workers",
        .min = 0,
        .max = kProcessesMax,
        .scope = Scope::kJob,
@@ -93,83 +93,86 @@ std::vector<Row> job_rows() {
       {.name = "hostfile",
        .aliases = {"-H", "--host-file"},
        .value = "FILE",
-       .help = "hosts, one a line: host, host:sshport or [v6], slots=K, gpus=0,1, role=worker, user=U",
+       .help = "file that lists the hosts, one per line: HOST, HOST:SSHPORT or [IPV6], then any of slots=K, gpus=0,1, "
+               "role=worker, user=U",
        .bind = DT_FIELD(Flags, launch.hostfile, "none")},
       {.name = "host-order",
        .value = "ORDER",
-       .help = "how processes fill hosts: spread, in turns; pack, each host (slots=K) before the next",
+       .help = "how to distribute the processes over the hosts: spread (hosts take turns) or pack (fill the slots=K of "
+               "one host before the next)",
        .bind = DT_FIELD(Flags, launch.host_order)},
       {.name = "launcher",
        .value = "NAME",
-       .help = "what starts the processes: local; ssh, on the hosts of -H",
+       .help = "where to start the processes: local (this machine) or ssh (the hosts of -H)",
        .bind = DT_FIELD(Flags, launch.launcher),
-       .default_text = "ssh with -H, else local",
+       .default_text = "ssh with -H, otherwise local",
        .choices = {"local", "ssh"},
        .later = {"mpi", "slurm", "sge", "yarn", "kubernetes", "print"}},
       {.name = "sync-dst-dir",
        .value = "DIR",
-       .help = "copy the current directory to DIR on every host by rsync, and run there",
+       .help = "copy the current directory to DIR on every host with rsync, and run there",
        .bind = DT_FIELD(Flags, launch.sync_dst_dir, "none")},
       {.name = "exclude",
        .value = "PATTERN",
-       .help = "of --sync-dst-dir: leave these files out; may be given again",
+       .help = "pattern of files that --sync-dst-dir does not copy; may be repeated",
        .bind = word_of(&LaunchFlags::exclude),
        .repeats = true},
   };
 }
 
-// What the started processes find, and what a run is given as a whole.
+// The environment of the started processes, and flags of the run as a whole.
 std::vector<Row> run_rows() {
   return {
       {.name = "env",
        .value = "NAME[=VALUE]",
-       .help = "variable for the started processes, without a value the launcher's own; may be given again",
+       .help = "set an environment variable for the started processes; NAME alone passes on the launcher's value; may "
+               "be repeated",
        .bind = variable_of(&LaunchFlags::env),
        .repeats = true},
       {.name = "env-server",
        .value = "NAME[=VALUE]",
-       .help = "the same for servers",
+       .help = "like --env, for the servers only; may be repeated",
        .bind = variable_of(&LaunchFlags::env_server),
        .repeats = true},
       {.name = "env-worker",
        .value = "NAME[=VALUE]",
-       .help = "the same for workers",
+       .help = "like --env, for the workers only; may be repeated",
        .bind = variable_of(&LaunchFlags::env_worker),
        .repeats = true},
       {.name = "env-file",
        .value = "FILE",
-       .help = "file of such variables, one a line",
+       .help = "file with one NAME or NAME=VALUE per line, used like --env",
        .bind = DT_FIELD(Flags, launch.env_file, "none")},
       {.name = "config",
        .value = "FILE",
-       .help = "TOML file of flags; flags of the command line win",
+       .help = "TOML file with values for flags",
        .bind = DT_FIELD(Flags, launch.config, "none")},
       {.name = "preset",
        .value = "NAME",
-       .help = "row of defaults: " + preset_names(),
+       .help = "named set of values for flags: " + preset_names(),
        .bind = DT_FIELD(Flags, launch.preset, "none")},
       {.name = "run-dir",
        .aliases = {"--log-dir"},
        .value = "DIR",
-       .help = "logs, metrics, checkpoints, JobSpec, summary; a directory that holds another run is refused",
+       .help = "directory for logs, metrics, checkpoints, the JobSpec and the summary; it must not hold another run",
        .bind = DT_FIELD(Flags, launch.run_dir),
-       .default_text = "runs/<job>-<time>"},
+       .default_text = "runs/<network>-<time>"},
       {.name = "overwrite",
-       .help = "remove the run that --run-dir holds: its checkpoints, logs and metrics",
+       .help = "delete the run in --run-dir (its checkpoints, logs and metrics) and start a new one",
        .bind = DT_FIELD(Flags, launch.overwrite)},
       {.name = "dry-run",
-       .help = "print the JobSpec, the processes and their memory; start nothing",
+       .help = "print the JobSpec, the processes and their memory, and exit",
        .bind = DT_FIELD(Flags, launch.dry_run)},
       {.name = "threads",
        .value = "N",
-       .help = "threads of this role: compute, decode and network share them",
+       .help = "number of threads of this process, for computing, decoding and the network",
        .bind = DT_FIELD(Flags, launch.threads),
-       .default_text = "cores of the host / roles on it",
+       .default_text = "cores of the host divided by the processes on it",
        .min = 0,
        .max = kThreadsMax},
       {.name = "verbose",
        .value = "0|1|2",
-       .help = "1: connections, 2: every message",
+       .help = "log more: 1 adds connections, 2 adds every message",
        .bind = DT_FIELD(Flags, launch.verbose),
        .choices = {"0", "1", "2"},
        .min = 0,
@@ -182,62 +185,67 @@ std::vector<Row> node_rows() {
   return {
       {.name = "role",
        .value = "ROLE",
-       .help = "scheduler, server or worker: this process alone, by hand",
+       .help = "run one process of a job, without a launcher: scheduler, server or worker",
        .bind = DT_FIELD(Flags, launch.role),
        .environment = "DMLC_ROLE"},
       {.name = "scheduler",
        .value = "HOST:PORT",
-       .help = "address of the scheduler, by hand",
+       .help = "address of the scheduler, for a process with --role",
        .bind = DT_FIELD(Flags, launch.scheduler, "none")},
       {.name = "rank",
        .value = "N",
-       .help = "this process's rank in its role",
+       .help = "rank of this process within its role, for a process with --role",
        .bind = DT_FIELD(Flags, launch.rank),
-       .default_text = "given out",
+       .default_text = "assigned by the scheduler",
        .min = 0,
        .max = kProcessesMax - 1},
       {.name = "interface",
        .aliases = {"-i", "--dmlc-interface"},
        .value = "NAME,...",
-       .help = "network interface by its exact name; each host takes the first of them that it has",
+       .help = "names of network interfaces; each host uses the first one that it has",
        .bind = DT_FIELD(Flags, launch.interfaces, "none"),
-       .default_text = "by the route to the scheduler",
+       .default_text = "the interface on the route to the scheduler",
        .environment = "DMLC_INTERFACE"},
       {.name = "advertise",
        .value = "ADDRESS",
-       .help = "address that peers are told",
+       .help = "address at which other processes reach this one",
        .bind = DT_FIELD(Flags, launch.advertise),
-       .default_text = "the one that a route to the scheduler has",
+       .default_text = "the address on the route to the scheduler",
        .environment = "DMLC_NODE_HOST"},
       {.name = "bind",
        .value = "ADDRESS",
-       .help = "address listened on",
+       .help = "address to listen on",
        .bind = DT_FIELD(Flags, launch.bind),
-       .default_text = "= --advertise"},
+       .default_text = "the address of --advertise"},
       {.name = "port",
        .value = "N",
-       .help = "own port, 0 a free one",
+       .help = "port to listen on; 0 means any free port",
        .bind = DT_FIELD(Flags, launch.port),
        .min = 0,
        .max = 65535},
-      {.name = "port-range", .value = "A-B", .help = "own port out of a range", .bind = port_range()},
+      {.name = "port-range", .value = "A-B", .help = "listen on a free port in this range", .bind = port_range()},
       {.name = "token-file",
        .value = "FILE",
-       .help = "the job's token",
+       .help = "file with the token that all processes of the job must share",
        .bind = DT_FIELD(Flags, launch.token_file),
-       .default_text = "DTRAIN_TOKEN"},
-      {.name = "insecure", .help = "run without a token beyond loopback", .bind = DT_FIELD(Flags, launch.insecure)},
+       .default_text = "environment variable DTRAIN_TOKEN"},
+      {.name = "insecure",
+       .help = "allow a job without a token on other addresses than loopback",
+       .bind = DT_FIELD(Flags, launch.insecure)},
       {.name = "tls-cert",
        .value = "FILE",
-       .help = "TLS on every stream: certificate of this node",
+       .help = "certificate of this process; turns on TLS for its connections",
        .bind = DT_FIELD(Flags, launch.tls_cert, "none")},
-      {.name = "tls-key", .value = "FILE", .help = "its key", .bind = DT_FIELD(Flags, launch.tls_key, "none")},
+      {.name = "tls-key",
+       .value = "FILE",
+       .help = "private key of --tls-cert",
+       .bind = DT_FIELD(Flags, launch.tls_key, "none")},
       {.name = "tls-ca",
        .value = "FILE",
-       .help = "who signed the peers' certificates",
+       .help = "certificate of the authority that signed the other processes' certificates",
        .bind = DT_FIELD(Flags, launch.tls_ca, "none")},
       {.name = "allow-mixed-builds",
-       .help = "join peers with another build id",
+       .help = "allow processes of another build of dtrain in the job",
        .bind = DT_FIELD(Flags, launch.allow_mixed_builds)},
   };
 }
@@ -256,38 +264,39 @@ std::vector<Row> wire_rows() {
   return {
       {.name = "heartbeat-interval",
        .value = "TIME",
-       .help = "between two signs of life, at least 100ms",
+       .help = "time between two heartbeats of a process",
        .bind = DT_FIELD(Flags, wire.heartbeat_interval),
        .min = 0.1,
        .max = kSecondsMax},
       {.name = "heartbeat-timeout",
        .value = "TIME",
-       .help = "silence after which a peer is lost, at least 3 intervals",
+       .help = "time without a heartbeat after which a process is lost; at least 3 times --heartbeat-interval",
        .bind = DT_FIELD(Flags, wire.heartbeat_timeout),
        .min = 0.1,
        .max = kSecondsMax},
       {.name = "start-timeout",
        .value = "TIME",
-       .help = "until all have joined",
+       .help = "time that all processes have for joining the job",
        .bind = DT_FIELD(Flags, wire.start_timeout),
        .min = 0,
        .max = kSecondsMax},
       {.name = "scheduler-grace",
        .value = "TIME",
-       .help = "for a lost scheduler to come back",
+       .help = "time that a lost scheduler has for coming back",
        .bind = DT_FIELD(Flags, wire.scheduler_grace),
        .min = 0,
        .max = kSecondsMax},
       {.name = "on-worker-loss",
        .value = "POLICY",
-       .help = "fail: the job ends with code 5, naming the lost one",
+       .help = "what to do when a process is lost: fail (end the job with exit code 5 and name the process)",
        .bind = DT_FIELD(Flags, wire.on_worker_loss),
        .choices = {"fail"},
        .later = {"wait", "shrink"}},
       {.name = "inject",
        .value = "RULES",
-       .help = "faults for tests: drop=P, dup=P, delay=A..Bms, step-ms=MS, index-ms=MS, each with @role:rank or for "
-               "all; kill=role:rank@step:N; seed=N; with commas between them",
+       .help =
+           "inject faults, for tests. RULES is a comma-separated list of drop=P, dup=P, delay=A..Bms, step-ms=MS and "
+           "index-ms=MS, each for all processes or, with @ROLE:RANK appended, for one; kill=ROLE:RANK@step:N; seed=N",
        .bind = DT_FIELD(Flags, wire.inject, "none")},
   };
 }

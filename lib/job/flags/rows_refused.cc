@@ -11,32 +11,33 @@ constexpr const char* kNotYet = "is not in this version of dtrain";
 
 std::vector<RefusedFlag> of_the_originals() {
   return {
-      {{"-p", "--parameter-partition-num"}, "refused, its meaning was never published; use --placement"},
-      {{"--hostname"}, "refused, there is nothing to set: the host names itself; use --advertise for another address"},
-      {{"--list-dir"}, "refused, it never had an effect; use --data-train"},
+      {{"-p", "--parameter-partition-num"}, "is refused, because its meaning was never published; use --placement"},
+      {{"--hostname"},
+       "is refused, because a host finds its own name; use --advertise to set the address of a process"},
+      {{"--list-dir"}, "is refused, because it never had an effect; use --data-train"},
       {{"--cluster1-begin", "--cluster2-begin", "--cluster3-begin", "--cluster4-begin", "--cluster5-begin",
         "--cluster1-end", "--cluster2-end", "--cluster3-end", "--cluster4-end", "--cluster5-end", "--data_proportion"},
-       "refused; use --data-allocator 1 and the file data_sharding"},
+       "is refused; use --data-allocator 1 and the file data_sharding"},
       {{"--workspace", "--conv-workspace"},
-       "refused, there is nothing to set: compilation plans memory; --dry-run prints it"},
+       "is refused, because dtrain plans its memory itself; --dry-run prints the plan"},
       {.spellings = {"--profile-worker-suffix", "--profile-server-suffix"},
-       .message = "is refused: this version of dtrain writes no profile of operators",
+       .message = "is refused, because this version of dtrain writes no profiles of operators",
        .accepted = {""}},
       {{"--worker-cores", "--server-cores", "--worker-memory", "--server-memory", "--archives", "--files",
         "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},
-       "refused: this version of dtrain starts no jobs of batch systems; use --launcher local or ssh"},
-      {{"--cluster"}, "refused; use --launcher"},
-      {{"--host-ip"}, "refused; use --advertise"},
-      {{"--log-level"}, "refused; use --verbose"},
-      {{"--slurm-worker-nodes", "--slurm-server-nodes"}, "refused; use -H and --host-order"},
-      {{"--networks"}, "refused; use bench train"},
-      {{"--worker_file"}, "refused; use -H"},
-      {{"--worker_count"}, "refused; use -n"},
-      {{"--gpu_count"}, "refused; use --gpus"},
+       "is refused, because this version of dtrain does not start jobs in batch systems; use --launcher local or ssh"},
+      {{"--cluster"}, "is refused; use --launcher"},
+      {{"--host-ip"}, "is refused; use --advertise"},
+      {{"--log-level"}, "is refused; use --verbose"},
+      {{"--slurm-worker-nodes", "--slurm-server-nodes"}, "is refused; use -H and --host-order"},
+      {{"--networks"}, "is refused; use dtrain bench train"},
+      {{"--worker_file"}, "is refused; use -H"},
+      {{"--worker_count"}, "is refused; use -n"},
+      {{"--gpu_count"}, "is refused; use --gpus"},
   };
 }
 
-// Flags of later versions, at whose accepted values a job is what this version makes it.
+// Flags of later versions. With the accepted values, a job is what this version makes of it anyway.
 std::vector<RefusedFlag> later_with_values() {
   const auto later = [](std::vector<std::string> spellings, std::vector<std::string> accepted, bool boolean = false) {
     return RefusedFlag{
@@ -92,7 +93,7 @@ const FlagTable<Flags>& training_flags() {
     add("Devices and types:", device_rows());
     add("Network:", network_rows());
     add("Data:", data_rows());
-    add("Optimiser and schedule:", optimizer_rows());
+    add("Optimizer and schedule:", optimizer_rows());
     add("Loop, checkpoints, reports:", loop_rows());
     return FlagTable<Flags>(std::move(all), refused_flags());
   }();

@@ -54,13 +54,13 @@ Result<std::string> canonical_store_name(std::string_view name) {
   const StoreRow* row = find(name);
   if (row != nullptr) return std::string(row->name);
   const std::optional<std::string> near = nearest(name, names());
-  return fail(Code::kUsage, "there is no store '{}'{}; there are: {}", name,
-              near ? fmt::format(", did you mean '{}'?", *near) : "", fmt::join(names(), ", "));
+  return fail(Code::kUsage, "there is no store '{}'{} The stores are: {}", name,
+              near ? fmt::format(", did you mean '{}'?", *near) : ".", fmt::join(names(), ", "));
 }
 
 Store store_by_name(std::string_view canonical_name) {
   const StoreRow* row = find(canonical_name);
-  DT_CHECK(row != nullptr && row->name == canonical_name, "'{}' is no canonical store name", canonical_name);
+  DT_CHECK(row != nullptr && row->name == canonical_name, "'{}' is not the canonical name of a store", canonical_name);
   return row->store;
 }
 

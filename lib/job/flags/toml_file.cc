@@ -11,16 +11,16 @@ namespace dtrain::job {
 
 namespace {
 
-// toml++ builds and destroys what nests by recursion: in brackets, and in keys such as a.b.c. Flags need a list at
-// most.
+// The limit exists because toml++ recurses on nested values, and on keys such as a.b.c. Flags need no more than a list.
 constexpr size_t kDepthMax = 16;
 
-// Walks over a TOML text and counts what is open, outside of strings and comments. What is no TOML is left to toml++.
+// Walks over a TOML text and counts open brackets outside of strings and comments. toml++ reports text that is not
+// TOML.
 class Nesting {
  public:
   explicit Nesting(std::string_view text) : text_(text) {}
 
-  // The line on which the text nests too deep.
+  // The line on which the nesting becomes too deep; nullopt if it never does.
   std::optional<int64_t> too_deep_line() {
     for (at_ = 0; at_ < text_.size(); at_++) {
       step(text_[at_]);
@@ -39,7 +39,7 @@ class Nesting {
     dots_ = c == '.' ? dots_ + 1 : c == '\n' || c == '=' || c == ',' || c == '[' || c == '{' ? 0 : dots_;
   }
 
-  // To the last character of the string that begins here; one of a line's own ends with the line.
+  // Moves to the last character of the string that begins here. A single-line string ends with its line in any case.
   void skip_string(char quote) {
     const std::string three(3, quote);
     const bool multiline = text_.substr(at_).starts_with(three);
@@ -90,7 +90,7 @@ std::vector<std::string> elements_of(const toml::node& node) {
 
 Result<std::vector<TomlSetting>> parse_toml(std::string_view text, const std::string& name) {
   if (const std::optional<int64_t> line = Nesting(text).too_deep_line()) {
-    return fail(Code::kUsage, "{}:{}: brackets or dots nest more than {} deep", name, *line, kDepthMax);
+    return fail(Code::kUsage, "{}:{}: brackets or dots are nested more than {} deep", name, *line, kDepthMax);
   }
   toml::table table;
   try {
@@ -103,8 +103,8 @@ Result<std::vector<TomlSetting>> parse_toml(std::string_view text, const std::st
     const auto line = static_cast<int64_t>(node.source().begin.line);
     std::optional<std::string> value = text_of(node);
     if (!value) {
-      return fail(Code::kUsage, "{}:{}: '{}' is no value of a flag: a text, number, true, false or a list of them",
-                  name, line, printable(key.str()));
+      return fail(Code::kUsage, "{}:{}: the value of '{}' is not a string, number, boolean or list of these", name,
+                  line, printable(key.str()));
     }
     settings.push_back({std::string(key.str()), std::move(*value), elements_of(node), line});
   }

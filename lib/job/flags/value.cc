@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The number that `text` is, from its first character to its last.
+// The number, if all of `text` is one.
 template <class T>
 std::optional<T> whole(std::string_view text) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
@@ -26,14 +26,14 @@ std::optional<T> whole(std::string_view text) {
   return value;
 }
 
-constexpr size_t kTextValueMax = 4096;  // as long as a path can be
+constexpr size_t kTextValueMax = 4096;  // the longest path on Linux
 
 struct Unit {
   std::string_view name;
   double factor;
 };
 
-// The factor of the unit at the end of `text`, which loses it; 1 without one.
+// Removes the unit at the end of `text` and returns its factor; 1 if there is no unit.
 double take_unit(std::string_view& text, std::initializer_list<Unit> units) {
   for (const Unit& unit : units) {
     if (text.size() > unit.name.size() && text.ends_with(unit.name)) {
@@ -73,7 +73,7 @@ Result<> parse_value(std::string_view text, int& value) {
 
 Result<> parse_value(std::string_view text, uint64_t& value) {
   const std::optional<uint64_t> parsed = whole<uint64_t>(trimmed(text));
-  if (!parsed) return fail(Code::kUsage, "'{}' is not a whole number from 0 on", printable(text));
+  if (!parsed) return fail(Code::kUsage, "'{}' is not a whole number of at least 0", printable(text));
   value = *parsed;
   return {};
 }
@@ -86,7 +86,7 @@ Result<> parse_value(std::string_view text, double& value) {
 }
 
 Result<> parse_value(std::string_view text, std::string& value) {
-  // A JobSpec holds a value a line.
+  // A JobSpec has one line per value.
   if (text.find_first_of("\n\r") != std::string_view::npos)
     return fail(Code::kUsage, "the value has more than one line");
   if (text.size() > kTextValueMax) {
@@ -107,7 +107,7 @@ Result<> parse_value(std::string_view text, std::chrono::milliseconds& value) {
   return {};
 }
 
-// A rule, and behind a colon the parameter of those that have one: both are from 0 up, a floor to 1.
+// Reads a rule, and after a colon the parameter of power (at least 0) and floor (from 0 to 1).
 Result<> parse_value(std::string_view text, GspWeight& value) {
   using Rule = GspWeight::Rule;
   const size_t colon = std::min(text.find(':'), text.size());
@@ -115,11 +115,12 @@ Result<> parse_value(std::string_view text, GspWeight& value) {
   DT_TRY_VOID(parse_value(text.substr(0, colon), parsed.rule));
   const bool has_parameter = parsed.rule == Rule::kPower || parsed.rule == Rule::kFloor;
   if (has_parameter != (colon < text.size())) {
-    return fail(Code::kUsage, "'{}': the forms are inverse, none, power:A and floor:M", printable(text));
+    return fail(Code::kUsage, "'{}' must be inverse, none, power:A or floor:M", printable(text));
   }
   if (has_parameter) DT_TRY_VOID(parse_value(text.substr(colon + 1), parsed.parameter));
   if (parsed.parameter < 0 || (parsed.rule == Rule::kFloor && parsed.parameter > 1)) {
-    return fail(Code::kUsage, "'{}': power:A is from 0 up, floor:M from 0 to 1", printable(text));
+    return fail(Code::kUsage, "'{}' is out of range: A in power:A must be at least 0, M in floor:M from 0 to 1",
+                printable(text));
   }
   value = parsed;
   return {};
@@ -166,8 +167,8 @@ std::vector<std::string_view> split_list(std::string_view text) {
 
 tl::unexpected<Error> unknown_choice(std::string_view text, const std::vector<std::string>& choices) {
   const std::optional<std::string> near = nearest(text, choices);
-  return fail(Code::kUsage, "there is no '{}'{}; there are: {}", printable(text),
-              near ? fmt::format(", did you mean '{}'?", *near) : "", fmt::join(choices, ", "));
+  return fail(Code::kUsage, "there is no '{}'{} Choose from: {}", printable(text),
+              near ? fmt::format(", did you mean '{}'?", *near) : ".", fmt::join(choices, ", "));
 }
 
 }  // namespace dtrain::job

@@ -12,14 +12,14 @@ namespace dtrain::job {
 
 namespace {
 
-// It becomes an argument of ssh: nothing that could be an option, or a path.
+// The text becomes an argument of ssh, so it must not look like an option or a path.
 bool is_name(std::string_view text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
   return !text.empty() && text.front() != '-' && text.find_first_not_of(kPlain) == std::string_view::npos;
 }
 
 bool is_v6(std::string_view text) {
-  constexpr std::string_view kPlain = "0123456789abcdefABCDEF:.%";  // an interface may stand behind a %
+  constexpr std::string_view kPlain = "0123456789abcdefABCDEF:.%";  // "%" and the name of an interface may follow
   const std::string_view address = text.substr(0, text.find('%'));
   return address.find(':') != std::string_view::npos && address.find_first_not_of(kPlain) == std::string_view::npos &&
          (address.size() == text.size() || is_name(text.substr(address.size() + 1)));
@@ -28,7 +28,7 @@ bool is_v6(std::string_view text) {
 Result<int64_t> parse_port(std::string_view text) {
   int64_t port = 0;
   DT_TRY_VOID(parse_value(text, port));
-  if (port < 1 || port > 65535) return fail(Code::kUsage, "ports are 1 to 65535, and '{}' is not", text);
+  if (port < 1 || port > 65535) return fail(Code::kUsage, "'{}' is not a port from 1 to 65535", text);
   return port;
 }
 
@@ -39,35 +39,36 @@ Result<> parse_host(std::string_view text, HostLine& line) {
     const size_t end = std::min(text.find(']'), text.size());
     host = text.substr(1, end - 1);
     rest = text.substr(std::min(end + 1, text.size()));
-    if (end == text.size() || !is_v6(host)) return fail(Code::kUsage, "'{}' is not an address of IPv6 in [ ]", text);
+    if (end == text.size() || !is_v6(host)) return fail(Code::kUsage, "'{}' is not an IPv6 address in brackets", text);
   } else if (std::count(text.begin(), text.end(), ':') > 1) {
-    return fail(Code::kUsage, "an address of IPv6 stands in [ ]: [{}]", text);
+    return fail(Code::kUsage, "an IPv6 address needs brackets: [{}]", text);
   } else {
     host = text.substr(0, text.find(':'));
     rest = text.substr(host.size());
-    if (!is_name(host)) return fail(Code::kUsage, "'{}' is not the name or the address of a host", host);
+    if (!is_name(host)) return fail(Code::kUsage, "'{}' is not the name or address of a host", host);
   }
   line.host = host;
   if (rest.empty()) return {};
-  if (rest.front() != ':') return fail(Code::kUsage, "'{}' behind the address is not a port", rest);
+  if (rest.front() != ':') return fail(Code::kUsage, "'{}' after the address is not a port", rest);
   DT_TRY(line.ssh_port, parse_port(rest.substr(1)));
   return {};
 }
 
 Result<> parse_slots(std::string_view text, HostLine& line) {
   DT_TRY_VOID(parse_value(text, line.slots));
-  if (*line.slots < 1) return fail(Code::kUsage, "a host with {} slots is to be left out", text);
+  if (*line.slots < 1)
+    return fail(Code::kUsage, "a host needs at least 1 slot, not {}; remove its line to leave it out", text);
   return {};
 }
 
 Result<> parse_gpus(std::string_view text, HostLine& line) {
   if (text == "auto") {
-    return fail(Code::kUsage, "how many the host has is not known here in this version of dtrain; list them: gpus=0,1");
+    return fail(Code::kUsage, "this version of dtrain does not find the GPUs of a host by itself; list them: gpus=0,1");
   }
   DT_TRY_VOID(parse_value(text, line.gpus));
   const std::set<int64_t> different(line.gpus.begin(), line.gpus.end());
   if (line.gpus.empty() || different.size() < line.gpus.size() || *different.begin() < 0) {
-    return fail(Code::kUsage, "'{}' is not a list of different GPUs, the first of which is 0", text);
+    return fail(Code::kUsage, "'{}' is not a list of distinct GPUs, numbered from 0", text);
   }
   return {};
 }
@@ -102,19 +103,19 @@ Result<HostLine> parse_line(const WordLine& words) {
     const size_t equals = word.find('=');
     if (equals == std::string_view::npos) return fail(Code::kUsage, "'{}' is not KEY=VALUE", word);
     const std::string_view key = word.substr(0, equals);
-    if (!keys.insert(key).second) return fail(Code::kUsage, "{} stands twice", key);
+    if (!keys.insert(key).second) return fail(Code::kUsage, "{} is given twice", key);
     const Result<> parsed = parse_key(key, word.substr(equals + 1), line);
     if (!parsed) return fail(Code::kUsage, "{}: {}", key, parsed.error().message);
   }
   return line;
 }
 
-// Hands out the places of the lines one by one.
+// Hands out the slots of the hosts one by one.
 class Places {
  public:
   Places(const HostFile& file, HostOrder order) : file_(file), order_(order), used_(file.lines.size()) {}
 
-  // The line of the next process; nothing: no place is left for this role.
+  // Returns the line of the next process; nullopt if no slot is left for this role.
   std::optional<size_t> take(Role role) {
     const size_t lines = file_.lines.size();
     for (size_t i = 0; i < lines; i++) {
@@ -136,7 +137,7 @@ class Places {
   const HostFile& file_;
   HostOrder order_;
   std::vector<int64_t> used_;  // by line
-  size_t begin_ = 0;           // the line to ask first
+  size_t begin_ = 0;           // the line to try first
 };
 
 Result<std::vector<size_t>> take_places(Places& places, const std::string& file, Role role, int64_t count) {
@@ -144,22 +145,22 @@ Result<std::vector<size_t>> take_places(Places& places, const std::string& file,
   for (int64_t rank = 0; rank < count; rank++) {
     const std::optional<size_t> line = places.take(role);
     if (!line) {
-      return fail(Code::kUsage, "{}: no place is left for {} {} of {}: it needs more hosts or slots", file,
-                  format_value(role), rank, count);
+      return fail(Code::kUsage, "{}: no slot is left for {} {} of {}: add hosts or slots", file, format_value(role),
+                  rank, count);
     }
     lines.push_back(*line);
   }
   return lines;
 }
 
-// One machine: the same name with another port may be another one.
+// Identifies a machine. The same name with another port may be another machine.
 using Machine = std::pair<std::string_view, int64_t>;
 Machine machine_of(const HostLine& line) {
   return {line.host, line.ssh_port};
 }
 
 struct Shared {
-  std::vector<int64_t> gpus;    // of all lines, each once
+  std::vector<int64_t> gpus;    // of all lines of the machine, each once
   std::vector<size_t> workers;  // ranks
 };
 
@@ -178,7 +179,8 @@ Result<> divide_gpus(const HostFile& file, const std::vector<size_t>& line_of, s
     const size_t all = shared.gpus.size(), parts = shared.workers.size();
     if (all == 0) continue;
     if (parts > all) {
-      return fail(Code::kUsage, "{}: {} has {} GPUs for {} workers", file.name, machine.first, all, parts);
+      return fail(Code::kUsage, "{}: {} has {} GPUs for {} workers; each worker needs one", file.name, machine.first,
+                  all, parts);
     }
     for (size_t i = 0; i < parts; i++) {
       workers[shared.workers[i]].gpus.assign(shared.gpus.begin() + static_cast<ptrdiff_t>(all * i / parts),
@@ -195,9 +197,7 @@ ProcessSlot slot_at(const HostLine& line) {
 Result<> check_pack(const HostFile& file) {
   for (const HostLine& line : file.lines) {
     if (line.slots) continue;
-    return fail(Code::kUsage,
-                "{}:{}: --host-order pack fills each host before the next: say how many processes fill "
-                "'{}' (slots=K)",
+    return fail(Code::kUsage, "{}:{}: --host-order pack needs slots=K for '{}', the number of processes that fill it",
                 file.name, line.number, line.host);
   }
   return {};
@@ -213,7 +213,7 @@ Result<HostFile> parse_host_file(std::string_view text, const std::string& name)
     if (!line) return fail(Code::kUsage, "{}:{}: {}", name, words.number, line.error().message);
     file.lines.push_back(*std::move(line));
   }
-  if (file.lines.empty()) return fail(Code::kUsage, "{}: there is no host in it", name);
+  if (file.lines.empty()) return fail(Code::kUsage, "{}: the file lists no host", name);
   return file;
 }
 
@@ -245,8 +245,8 @@ Result<std::optional<HostAssignment>> read_host_assignment(const Flags& flags) {
   if (!text) {
     return fail(
         Code::kUsage,
-        "-H: {}; it names the hosts of the job, one a line (docs/hosts.md); --launcher local without -H starts all "
-        "of it on this one",
+        "-H: {}. The file lists the hosts of the job, one per line (docs/hosts.md). To start the whole job on this "
+        "host, give --launcher local instead of -H",
         text.error().message);
   }
   DT_TRY(const HostFile file, parse_host_file(*text, name));

@@ -8,34 +8,36 @@ namespace dtrain::job {
 
 namespace {
 
-constexpr double kLongestMs = 3.6e6;  // an hour: what a test could mean
+constexpr double kLongestMs = 3.6e6;  // one hour; no test needs more
 
 template <class Value>
 using Rules = std::vector<Inject::Rule<Value>>;
 
-// 0.1, or 10% as ps-lite counted.
+// Reads 0.1, or 10% as in ps-lite.
 Result<> parse_rule(std::string_view text, double& probability) {
   const bool percent = text.ends_with('%');
   DT_TRY_VOID(parse_value(text.substr(0, text.size() - (percent ? 1 : 0)), probability));
   if (percent) probability /= 100;
-  if (probability < 0 || probability > 1) return fail(Code::kUsage, "'{}' is not a part of all, from 0 to 1", text);
+  if (probability < 0 || probability > 1)
+    return fail(Code::kUsage, "'{}' is not a probability from 0 to 1 or from 0% to 100%", text);
   return {};
 }
 
 Result<> parse_ms(std::string_view text, double& ms) {
   DT_TRY_VOID(parse_value(text, ms));
-  if (ms < 0 || ms > kLongestMs) return fail(Code::kUsage, "'{}' ms: from 0 to an hour", text);
+  if (ms < 0 || ms > kLongestMs) return fail(Code::kUsage, "'{}' ms is not between 0 and one hour", text);
   return {};
 }
 
 Result<> parse_rule(std::string_view text, InjectDelay& delay) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos || !text.ends_with("ms")) {
-    return fail(Code::kUsage, "'{}' is not A..Bms, such as 0..50ms", text);
+    return fail(Code::kUsage, "'{}' does not have the form A..Bms, such as 0..50ms", text);
   }
   DT_TRY_VOID(parse_ms(text.substr(0, dots), delay.min_ms));
   DT_TRY_VOID(parse_ms(text.substr(dots + 2, text.size() - dots - 4), delay.max_ms));
-  if (delay.min_ms > delay.max_ms) return fail(Code::kUsage, "'{}' ends before it begins", text);
+  if (delay.min_ms > delay.max_ms)
+    return fail(Code::kUsage, "the first number of '{}' is larger than the second", text);
   return {};
 }
 
@@ -43,7 +45,7 @@ template <class Value>
 Result<> add_rule(const Inject::Rule<Value>& rule, Rules<Value>& rules) {
   for (const Inject::Rule<Value>& other : rules) {
     if (other.where == rule.where) {
-      return fail(Code::kUsage, "it stands twice{}", rule.where ? " for " + to_text(*rule.where) : "");
+      return fail(Code::kUsage, "it is given twice{}", rule.where ? " for " + to_text(*rule.where) : "");
     }
   }
   rules.push_back(rule);
@@ -71,7 +73,8 @@ Result<> read_rule(std::string_view text, Rules<Value>& rules) {
 Result<> read_pace(std::string_view text, Rules<double>& rules) {
   DT_TRY_VOID(read_rule(text, parse_ms, rules));
   const std::optional<ProcessName>& where = rules.back().where;
-  if (where && where->role != Role::kWorker) return fail(Code::kUsage, "{} has nothing to pace", to_text(*where));
+  if (where && where->role != Role::kWorker)
+    return fail(Code::kUsage, "{} has no steps; name a worker", to_text(*where));
   return {};
 }
 
@@ -80,7 +83,7 @@ Result<> read_kill(std::string_view text, Rules<uint64_t>& rules) {
   constexpr std::string_view kAt = "@step:";
   const size_t at = text.find(kAt);
   if (at == std::string_view::npos) {
-    return fail(Code::kUsage, "'{}' is not ROLE:RANK@step:N, such as worker:1@step:40", text);
+    return fail(Code::kUsage, "'{}' does not have the form ROLE:RANK@step:N, such as worker:1@step:40", text);
   }
   Inject::Rule<uint64_t> rule;
   DT_TRY(rule.where, parse_process_name(text.substr(0, at)));
@@ -89,7 +92,7 @@ Result<> read_kill(std::string_view text, Rules<uint64_t>& rules) {
 }
 
 Result<> read_seed(std::string_view text, std::optional<uint64_t>& seed) {
-  if (seed) return fail(Code::kUsage, "it stands twice");
+  if (seed) return fail(Code::kUsage, "it is given twice");
   return parse_value(text, seed);
 }
 
@@ -104,7 +107,7 @@ Result<> read_one(std::string_view key, std::string_view value, Inject& inject) 
   return unknown_choice(key, {"drop", "dup", "delay", "step-ms", "index-ms", "kill", "seed"});
 }
 
-// The rule of the process, else the one for all.
+// Returns the rule for the process, or else the rule for all processes.
 template <class Value>
 std::optional<Value> find(const Rules<Value>& rules, const ProcessName& process) {
   std::optional<Value> value;

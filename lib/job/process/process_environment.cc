@@ -11,12 +11,14 @@ namespace {
 Result<std::string> resolved(const Variable& variable, const Environment& environment) {
   const std::optional<std::string> value = variable.value ? variable.value : environment(variable.name);
   if (!value) {
-    return fail(Code::kUsage, "{} is not set here: give a value, {}=VALUE, or set it", variable.name, variable.name);
+    return fail(Code::kUsage,
+                "{} is not set in the environment of the launcher: set it there, or give a value as {}=VALUE",
+                variable.name, variable.name);
   }
   return variable.name + "=" + *value;
 }
 
-// A value goes to the end of its line, so that it may have blanks.
+// A value ends at the end of its line, so it may contain blanks.
 Result<> add_file(const std::string& name, const Environment& environment, std::vector<std::string>& all) {
   const Result<std::string> text = read_file(name);
   if (!text) return fail(Code::kUsage, "--env-file: {}", text.error().message);
@@ -52,7 +54,7 @@ Result<Variable> parse_variable(std::string_view text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   const bool is_name = !name.empty() && name.find_first_not_of(kPlain) == std::string_view::npos &&
                        (name.front() < '0' || name.front() > '9');
-  if (!is_name) return fail(Code::kUsage, "'{}' is not the name of a variable", name);
+  if (!is_name) return fail(Code::kUsage, "'{}' is not a valid name for an environment variable", name);
   if (end == text.size()) return Variable{std::string(name), std::nullopt};
   return Variable{std::string(name), std::string(text.substr(end + 1))};
 }

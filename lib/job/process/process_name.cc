@@ -10,12 +10,13 @@ std::string to_text(const ProcessName& process) {
 
 Result<ProcessName> parse_process_name(std::string_view text) {
   const size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return fail(Code::kUsage, "'{}' is not ROLE:RANK, such as worker:3", text);
+  if (colon == std::string_view::npos)
+    return fail(Code::kUsage, "'{}' does not have the form ROLE:RANK, such as worker:3", text);
   ProcessName process;
   DT_TRY_VOID(parse_value(text.substr(0, colon), process.role));
   DT_TRY_VOID(parse_value(text.substr(colon + 1), process.rank));
   if (process.role == Role::kNone || process.rank < 0) {
-    return fail(Code::kUsage, "'{}' is not a scheduler, a server or a worker and its rank from 0 on", text);
+    return fail(Code::kUsage, "'{}' is not a role (scheduler, server or worker) and a rank of at least 0", text);
   }
   return process;
 }

@@ -12,7 +12,8 @@ namespace dtrain::job {
 
 std::string make_token() {
   std::array<unsigned char, 16> bits{};
-  const ssize_t got = getrandom(bits.data(), bits.size(), 0);  // 16 bytes come whole once the system has its entropy
+  const ssize_t got =
+      getrandom(bits.data(), bits.size(), 0);  // returns all 16 bytes once the kernel has gathered its entropy
   DT_CHECK(got == static_cast<ssize_t>(bits.size()), "getrandom gave {} of {} bytes", got, bits.size());
   std::string token;
   for (const unsigned char byte : bits) token += fmt::format("{:02x}", byte);
@@ -23,7 +24,7 @@ namespace {
 
 constexpr size_t kTokenMax = 1024;
 
-// A token travels as the value of a header, which holds printable ASCII alone. The message must not show it.
+// A token is sent as the value of a header, which can hold only printable ASCII. Messages must not show the token.
 Result<std::string> checked(std::string token, const std::string& from) {
   if (token.size() > kTokenMax) {
     return fail(Code::kUsage, "{}: the token is longer than {} characters", from, kTokenMax);
@@ -31,8 +32,7 @@ Result<std::string> checked(std::string token, const std::string& from) {
   const auto is_printable = [](char c) { return c >= 0x20 && c < 0x7f; };
   const auto bad = std::ranges::find_if_not(token, is_printable);
   if (bad == token.end()) return token;
-  return fail(Code::kUsage,
-              "{}: byte {} of the token is not a printable ASCII character; make a token of letters and digits", from,
+  return fail(Code::kUsage, "{}: byte {} of the token is not a printable ASCII character; use letters and digits", from,
               bad - token.begin() + 1);
 }
 
@@ -61,16 +61,18 @@ bool is_loopback(std::string_view address) {
     address = address.substr(0, address.find(':'));
   }
   if (address == "localhost" || address == "::1") return true;
-  // Digits and points alone: a host may call itself 127.example.org.
+  // Only digits and dots count, because a host may be named 127.example.org.
   return address.starts_with("127.") && address.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
 Result<> check_token_policy(std::string_view token, bool insecure, std::string_view address) {
   if (!token.empty() || insecure || is_loopback(address)) return {};
-  return fail(Code::kDenied,
-              "without a token only loopback is served, not '{}'. Give every process of the job the same one with "
-              "--token-file FILE or in the environment as DTRAIN_TOKEN; --insecure does without",
-              address);
+  return fail(
+      Code::kDenied,
+      "listening on '{}', which is not a loopback address, needs a token. Give every process of the job the same "
+      "one with --token-file FILE or the environment variable DTRAIN_TOKEN, or allow jobs without a token with "
+      "--insecure",
+      address);
 }
 
 }  // namespace dtrain::job

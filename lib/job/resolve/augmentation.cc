@@ -9,10 +9,10 @@
 namespace dtrain::job {
 namespace {
 
-// Flags with their values.
+// Names of flags and their values.
 using Bundle = std::vector<std::pair<std::string, std::string>>;
 
-// What the scripts of MXNet 0.8 to 1.2 and of MXNet-G call levels.
+// The levels of augmentation in the scripts of MXNet 0.8 to 1.2 and of MXNet-G.
 Bundle level_bundle(int64_t level) {
   Bundle bundle;
   if (level >= 1) bundle = {{"random-crop", "1"}, {"random-mirror", "1"}};
@@ -44,7 +44,7 @@ Bundle imagenet_bundle() {
 
 Result<> unpack(std::string_view name, const Bundle& bundle, Flags& flags) {
   const Source source = flags.source(name);
-  if (source == Source::kResumed) return {};  // the job has its values already, and what won over them
+  if (source == Source::kResumed) return {};  // the run's flags already hold the bundle and what overrode it
   for (const auto& [flag, value] : bundle) {
     if (flags.source(flag) >= source) continue;
     DT_TRY(const size_t row, training_flags().find("--" + flag));
@@ -57,7 +57,7 @@ Result<> unpack(std::string_view name, const Bundle& bundle, Flags& flags) {
 Result<> unpack_bundles(Flags& flags) {
   const AugmentFlags& augment = flags.job.augment;
   if (augment.aug_level > 0 && augment.imagenet_augmentation) {
-    return fail(Code::kUsage, "--aug-level and --use-imagenet-data-augmentation are two bundles of the same flags");
+    return fail(Code::kUsage, "--aug-level and --use-imagenet-data-augmentation set the same flags: give one of them");
   }
   if (augment.aug_level > 0) return unpack("aug-level", level_bundle(augment.aug_level), flags);
   if (augment.imagenet_augmentation) return unpack("use-imagenet-data-augmentation", imagenet_bundle(), flags);
@@ -65,33 +65,39 @@ Result<> unpack_bundles(Flags& flags) {
 }
 
 Result<> check_pixels(const AugmentFlags& augment) {
-  if (augment.rgb_mean.size() > 4) return fail(Code::kUsage, "--rgb-mean: more than 4 channels");
-  if (augment.rgb_std.size() > 4) return fail(Code::kUsage, "--rgb-std: more than 4 channels");
+  if (augment.rgb_mean.size() > 4)
+    return fail(Code::kUsage, "--rgb-mean: there are more than 4 values; give one for each channel");
+  if (augment.rgb_std.size() > 4)
+    return fail(Code::kUsage, "--rgb-std: there are more than 4 values; give one for each channel");
   if (std::any_of(augment.rgb_std.begin(), augment.rgb_std.end(), [](double x) { return x <= 0; })) {
-    return fail(Code::kUsage, "--rgb-std {}: it divides, and so must be above 0", format_value(augment.rgb_std));
+    return fail(Code::kUsage, "--rgb-std {}: each value must be above 0, because pixels are divided by it",
+                format_value(augment.rgb_std));
   }
   return {};
 }
 
 Result<> check_range(const char* what, double min, double max, double most) {
   if (min > 0 && min <= max && max <= most) return {};
-  return fail(Code::kUsage, "--min-{0} {1} and --max-{0} {2}: the first must be above 0 and not above the second{3}",
-              what, min, max, most < 1e10 ? fmt::format(", which is at most {}", most) : "");
+  return fail(Code::kUsage, "--min-{0} {1} and --max-{0} {2}: the minimum must be above 0 and not above the maximum{3}",
+              what, min, max, most < 1e10 ? fmt::format(", and the maximum not above {}", most) : "");
 }
 
 Result<> check_ranges(const AugmentFlags& augment) {
   const AspectRange aspect = aspect_range(augment);
   if (!augment.min_random_aspect_ratio && aspect.min <= 0) {
     return fail(Code::kUsage,
-                "--max-random-aspect-ratio {}: without --min-random-aspect-ratio it is the distance from 1, below 1",
+                "--max-random-aspect-ratio {}: without --min-random-aspect-ratio it is the largest deviation from 1 "
+                "and must be below 1",
                 augment.max_random_aspect_ratio);
   }
   DT_TRY_VOID(check_range("random-aspect-ratio", aspect.min, aspect.max, 1e10));
   DT_TRY_VOID(check_range("random-scale", augment.min_random_scale, augment.max_random_scale, 1e10));
   DT_TRY_VOID(check_range("random-area", augment.min_random_area, augment.max_random_area, 1));
   if (augment.min_img_size > augment.max_img_size || augment.max_img_size < 1) {
-    return fail(Code::kUsage, "--min-img-size {} and --max-img-size {}: no edge can be between them",
-                augment.min_img_size, augment.max_img_size);
+    return fail(
+        Code::kUsage,
+        "--min-img-size {} and --max-img-size {}: the minimum must not be above the maximum, nor the maximum below 1",
+        augment.min_img_size, augment.max_img_size);
   }
   return {};
 }
@@ -100,17 +106,17 @@ bool is_scaled(const AugmentFlags& augment) {
   return augment.min_random_scale != 1 || augment.max_random_scale != 1;
 }
 
-// What pictures are cut to: by area, or squares of a drawn size, or neither.
+// Crops are chosen by area, as squares of a random size, or neither; two ways at once are refused.
 Result<> check_crops(const AugmentFlags& augment) {
   const int64_t min = augment.min_crop_size, max = augment.max_crop_size;
   const bool squares = min != -1 || max != -1;
   if (squares && (min < 1 || min > max)) {
-    return fail(Code::kUsage, "--min-crop-size {} and --max-crop-size {}: both are needed, from 1 up and in order", min,
-                max);
+    return fail(Code::kUsage,
+                "--min-crop-size {} and --max-crop-size {}: give both, with a minimum from 1 to the maximum", min, max);
   }
   const bool area = augment.min_random_area != 1 || augment.max_random_area != 1;
   if (!augment.random_resized_crop) {
-    if (area) return fail(Code::kUsage, "--min-random-area and --max-random-area go with --random-resized-crop 1");
+    if (area) return fail(Code::kUsage, "--min-random-area and --max-random-area need --random-resized-crop 1");
     return {};
   }
   const char* other = augment.random_crop  ? "--random-crop"
@@ -118,7 +124,8 @@ Result<> check_crops(const AugmentFlags& augment) {
                       : is_scaled(augment) ? "--min-random-scale and --max-random-scale"
                                            : nullptr;
   if (other == nullptr) return {};
-  return fail(Code::kUsage, "--random-resized-crop excludes {}: it draws place and size itself", other);
+  return fail(Code::kUsage, "--random-resized-crop chooses the position and the size of the crop itself: leave out {}",
+              other);
 }
 
 }  // namespace
@@ -135,7 +142,7 @@ Result<> resolve_augmentation(Flags& flags) {
   DT_TRY_VOID(check_pixels(augment));
   DT_TRY_VOID(check_ranges(augment));
   DT_TRY_VOID(check_crops(augment));
-  if (augment.num_batches > 0 && !augment.benchmark) return fail(Code::kUsage, "--num-batches goes with --benchmark 1");
+  if (augment.num_batches > 0 && !augment.benchmark) return fail(Code::kUsage, "--num-batches needs --benchmark 1");
   return {};
 }
 

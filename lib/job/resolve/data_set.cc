@@ -20,7 +20,7 @@ const std::array<DataSet, 4>& all() {
   return sets;
 }
 
-// 20 of "resnet-v1-20@mxnet-g"; 0 if the name has none.
+// The depth in the name, such as 20 in "resnet-v1-20@mxnet-g"; 0 if the name has none.
 int64_t depth_in_name(std::string_view network) {
   network = network.substr(0, network.find('@'));
   const std::string_view digits = network.substr(network.find_last_not_of("0123456789") + 1);
@@ -30,16 +30,16 @@ int64_t depth_in_name(std::string_view network) {
   return depth;
 }
 
-// Residual networks of other depths have three stages, for images of CIFAR.
+// Residual networks of all other depths have three stages, for CIFAR's images.
 bool is_depth_for_large_images(int64_t depth) {
   constexpr std::array<int64_t, 7> kDepths = {18, 34, 50, 101, 152, 200, 269};
   return std::find(kDepths.begin(), kDepths.end(), depth) != kDepths.end();
 }
 
-// A relative path is often right in another directory.
+// Names the current directory, because a relative path is often correct in another one.
 std::string why_no_directory(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return "that is a file; give the directory that holds it";
+  if (std::filesystem::exists(path, ignored)) return "this is a file; give the directory that holds it";
   if (std::filesystem::path(path).is_absolute()) return "no such directory";
   return fmt::format("no such directory in {}", std::filesystem::current_path(ignored).string());
 }
@@ -57,7 +57,7 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
   if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
   for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
-    if (network.starts_with(family)) return "cifar10";  // whatever its depth and era
+    if (network.starts_with(family)) return "cifar10";  // for all depths and eras
   }
   const int64_t depth = num_layers > 0 ? num_layers : depth_in_name(network);
   return network.starts_with("resnet") && depth > 0 && !is_depth_for_large_images(depth) ? "cifar10" : "imagenet";
@@ -69,7 +69,7 @@ std::vector<int64_t> image_of_network(std::string_view network, int64_t num_laye
 }
 
 double default_learning_rate(std::string_view network, int64_t num_layers) {
-  if (network.starts_with("resnet-zscore")) return 0.1;  // its script is one of its own
+  if (network.starts_with("resnet-zscore")) return 0.1;  // MXNet-G trains it by a script of its own
   return find_data_set(data_set_of_network(network, num_layers))->learning_rate;
 }
 
@@ -78,8 +78,7 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
   NetworkFlags& network = flags.network;
   if (set == nullptr && (network.num_classes == 0 || network.image_shape.empty())) {
     return fail(Code::kUsage,
-                "the data set is none that dtrain knows: say what it is with --data-type, or give --num-classes and "
-                "--image-shape");
+                "the data set was not recognized: name it with --data-type, or give --num-classes and --image-shape");
   }
   AugmentFlags& augment = flags.augment;
   const DataSet& defaults = set != nullptr ? *set : *find_data_set("imagenet");
@@ -107,9 +106,9 @@ Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise) {
     name = recognise(data.data_dir).value_or("");
     if (name.empty() && data.data_train.empty()) {
       return fail(Code::kNotFound,
-                  "--data-dir {}: neither the idx files of MNIST nor train.rec with test.rec (CIFAR-10, CIFAR-100) or "
-                  "val.rec (ImageNet) are there. --data-train and --data-val name other files; a folder of pictures is "
-                  "packed into PREFIX.rec by 'dtrain im2rec --recursive PREFIX {}'",
+                  "--data-dir {}: the directory has neither the idx files of MNIST nor train.rec with test.rec "
+                  "(CIFAR-10, CIFAR-100) or val.rec (ImageNet). Name other files with --data-train and --data-val, or "
+                  "pack a folder of images into PREFIX.rec with 'dtrain im2rec --recursive PREFIX {}'",
                   data.data_dir, data.data_dir);
     }
   }

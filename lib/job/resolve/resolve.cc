@@ -17,13 +17,18 @@ Result<> check_update_place(const SchemeFlags& scheme) {
   const std::string& name = scheme.kv_store;
   const Store store = store_by_name(name);
   if (scheme.update_on == UpdateOn::kWorker && store.servers && store.scheme != Scheme::kBsp) {
-    return fail(Code::kUsage, "--update-on worker: the servers of {} update, for its workers have no common sum", name);
+    return fail(
+        Code::kUsage,
+        "--update-on worker: {} must update on the servers, because its workers do not share one sum of gradients",
+        name);
   }
   if (scheme.update_on == UpdateOn::kWorker && store.sum == Sum::kNccl && store.update == Update::kStore) {
-    return fail(Code::kUsage, "--update-on worker: each device updates its part with {}; use nccl_allreduce", name);
+    return fail(Code::kUsage,
+                "--update-on worker: with {} each device updates its own part of the weights; use nccl_allreduce",
+                name);
   }
   if (scheme.update_on == UpdateOn::kStore && store.update == Update::kWorker) {
-    return fail(Code::kUsage, "--update-on store: the workers update with {}, which has no place for it", name);
+    return fail(Code::kUsage, "--update-on store: {} has no place for updates other than the workers", name);
   }
   return {};
 }
@@ -32,46 +37,48 @@ Result<> check_one_process(const Flags& flags) {
   const std::string& name = flags.job.scheme.kv_store;
   if (flags.job.num_workers > 1) {
     return fail(Code::kUsage,
-                "--kv-store {} is a store of one process: {} workers would train apart; use dist_sync or allreduce",
+                "--kv-store {} is for a single process: {} workers would train independently; use dist_sync or "
+                "allreduce",
                 name, flags.job.num_workers);
   }
   if (flags.launch.role != Role::kNone) {
-    return fail(Code::kUsage, "--kv-store {} is a store of one process, it has no {}; use dist_sync", name,
+    return fail(Code::kUsage, "--kv-store {} is for a single process and has no {}; use dist_sync", name,
                 format_value(flags.launch.role));
   }
   return {};
 }
 
-// Where the processes are to run.
+// Determines on which hosts the processes run.
 Result<> resolve_launcher(Flags& flags) {
   LaunchFlags& launch = flags.launch;
   if (launch.hostfile.empty()) {
-    if (flags.given("host-order")) return fail(Code::kUsage, "--host-order: there is no host file to go by (-H)");
+    if (flags.given("host-order")) return fail(Code::kUsage, "--host-order: the host file is missing (-H FILE)");
     if (launch.launcher == "ssh") return fail(Code::kUsage, "--launcher ssh: the hosts are missing (-H FILE)");
     return {};
   }
-  if (!flags.given("num-workers")) return fail(Code::kUsage, "-H {}: how many workers? (-n)", launch.hostfile);
+  if (!flags.given("num-workers"))
+    return fail(Code::kUsage, "-H {}: the number of workers is missing (-n)", launch.hostfile);
   if (!flags.given("launcher")) launch.launcher = "ssh";
   return {};
 }
 
-// What only a launcher can follow.
+// Refuses flags that only a launcher can apply.
 Result<> check_launching(const Flags& flags) {
   const LaunchFlags& launch = flags.launch;
   const bool launches = launch.role == Role::kNone && flags.distributed();
   for (const char* name : {"env", "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"}) {
-    // A file of flags may be for the launcher and, as it is passed on, for what it starts.
+    // The launcher passes its --config file on to the processes, which ignore its own flags in it.
     if (launches || flags.source(name) != Source::kCommandLine) continue;
-    return fail(Code::kUsage, "--{} is for processes that a launcher starts: give their number with -n", name);
+    return fail(Code::kUsage, "--{} is for processes that a launcher starts: give the number of workers with -n", name);
   }
   if (!launches) return {};
   if (launch.sync_dst_dir.empty()) {
     if (launch.exclude.empty()) return {};
-    return fail(Code::kUsage, "--exclude: nothing is copied without --sync-dst-dir");
+    return fail(Code::kUsage, "--exclude has no effect without --sync-dst-dir");
   }
-  if (launch.launcher != "ssh") return fail(Code::kUsage, "--sync-dst-dir: there are no other hosts to copy to (-H)");
+  if (launch.launcher != "ssh") return fail(Code::kUsage, "--sync-dst-dir: the hosts to copy to are missing (-H FILE)");
   if (launch.sync_dst_dir.front() != '/') {
-    return fail(Code::kUsage, "--sync-dst-dir {}: give the whole path, from / on", launch.sync_dst_dir);
+    return fail(Code::kUsage, "--sync-dst-dir {}: give an absolute path", launch.sync_dst_dir);
   }
   return {};
 }
@@ -83,7 +90,7 @@ Result<> choose_address(Flags& flags) {
   if (launch.advertise.empty() || launch.interfaces.empty()) return {};
   const Source advertise = flags.source("advertise"), interface = flags.source("interface");
   if (advertise == interface && advertise != Source::kEnvironment) {
-    return fail(Code::kUsage, "--advertise and --interface both say the own address: give one of them");
+    return fail(Code::kUsage, "--advertise and --interface both set the address of the process: give one of them");
   }
   if (advertise >= interface) {
     launch.interfaces.clear();
@@ -93,7 +100,7 @@ Result<> choose_address(Flags& flags) {
   return {};
 }
 
-// Store, W and S. Without -n, a launcher or a role it is one process.
+// Resolves the store and the numbers of workers and servers. Without -n, --launcher and --role there is one process.
 Result<> resolve_store(Flags& flags) {
   JobFlags& job = flags.job;
   const bool several = flags.given("num-workers") || flags.given("launcher") || flags.launch.role != Role::kNone;
@@ -111,7 +118,7 @@ Result<> resolve_store(Flags& flags) {
   }
   if (!store.spans_workers()) DT_TRY_VOID(check_one_process(flags));
   if ((job.num_servers > 0 && flags.given("num-servers")) || flags.launch.role == Role::kServer) {
-    return fail(Code::kUsage, "--kv-store {} has no servers: leave -s and --role server out", name);
+    return fail(Code::kUsage, "--kv-store {} has no servers: leave out -s and --role server", name);
   }
   job.num_servers = 0;
   return {};
@@ -120,10 +127,11 @@ Result<> resolve_store(Flags& flags) {
 Result<> check_type(const DeviceFlags& device, const std::string& dtype) {
   if (!device.gpus.empty() || dtype == "float32") return {};
   if (dtype == "bfloat16")
-    return fail(Code::kUsage, "--dtype bfloat16: CPU devices compute in float32 in this version");
-  return fail(Code::kUsage,
-              "--dtype {} needs a GPU; CPU devices compute in float32 (bfloat16 on them is not in this version)",
-              dtype);
+    return fail(Code::kUsage, "--dtype bfloat16: in this version of dtrain, CPU devices compute in float32 only");
+  return fail(
+      Code::kUsage,
+      "--dtype {} needs a GPU; CPU devices compute in float32 (bfloat16 on CPUs is not in this version of dtrain)",
+      dtype);
 }
 
 // Turns "auto" into "dynamic" (float16) or "none", and refuses a loss scale for any other type.
@@ -133,19 +141,20 @@ Result<> resolve_loss_scale(JobFlags& job) {
   if (scale == "auto") scale = scales ? "dynamic" : "none";
   double number = 0;
   if (scale == "none") return {};
-  if (!scales) return fail(Code::kUsage, "--loss-scale {}: the loss of {} is not scaled", scale, job.dtype);
+  if (!scales)
+    return fail(Code::kUsage, "--loss-scale {}: only float16 scales the loss, not --dtype {}", scale, job.dtype);
   if (scale == "dynamic" || (parse_value(scale, number) && number >= 1 && number <= kLossScaleMax)) return {};
-  return fail(Code::kUsage, "--loss-scale {}: there are dynamic, none, and numbers from 1 to 2^24", scale);
+  return fail(Code::kUsage, "--loss-scale {}: give dynamic, none or a number from 1 to 2^24", scale);
 }
 
 Result<> check_gpus(const Flags& flags) {
   const std::vector<int64_t>& gpus = flags.device.gpus;
   if (!gpus.empty() && flags.given("cpus")) {
-    return fail(Code::kUsage, "--gpus and --cpus exclude each other: the devices of a process are of one kind");
+    return fail(Code::kUsage, "--gpus and --cpus exclude each other: a process has devices of one kind");
   }
   for (const int64_t gpu : gpus) {
     if (std::count(gpus.begin(), gpus.end(), gpu) > 1) {
-      return fail(Code::kUsage, "--gpus {}: {} stands there twice", format_value(gpus), gpu);
+      return fail(Code::kUsage, "--gpus {}: {} is given twice", format_value(gpus), gpu);
     }
   }
   return {};
@@ -157,11 +166,11 @@ Result<> check_devices(const Flags& flags) {
   DT_TRY_VOID(check_gpus(flags));
   if (device.work_load_list.empty()) return {};
   if (std::ssize(device.work_load_list) != device.count()) {
-    return fail(Code::kUsage, "--work-load-list {}: {} numbers for {} devices", format_value(device.work_load_list),
-                device.work_load_list.size(), device.count());
+    return fail(Code::kUsage, "--work-load-list {}: there are {} numbers for {} devices",
+                format_value(device.work_load_list), device.work_load_list.size(), device.count());
   }
   if (std::any_of(device.work_load_list.begin(), device.work_load_list.end(), [](double x) { return x <= 0; })) {
-    return fail(Code::kUsage, "--work-load-list {}: numbers above 0", format_value(device.work_load_list));
+    return fail(Code::kUsage, "--work-load-list {}: each number must be above 0", format_value(device.work_load_list));
   }
   return {};
 }
@@ -170,12 +179,12 @@ Result<> check_role(const Flags& flags) {
   const LaunchFlags& launch = flags.launch;
   if (launch.role == Role::kNone) {
     std::vector<std::string> by_hand = {"scheduler", "rank"};
-    // A launcher passes the rest on.
+    // A launcher passes these flags on to its processes.
     if (!flags.distributed()) by_hand.insert(by_hand.end(), {"port", "port-range", "advertise", "interface", "bind"});
     for (const std::string& name : by_hand) {
-      // An environment that names the scheduler for others does no harm.
+      // Environment variables may name the scheduler for other processes.
       if (flags.source(name) > Source::kEnvironment) {
-        return fail(Code::kUsage, "--{} is for one process of a job: say which one with --role", name);
+        return fail(Code::kUsage, "--{} is for a single process of a job: give its role with --role", name);
       }
     }
     return {};
@@ -189,29 +198,31 @@ Result<> check_role(const Flags& flags) {
                         : launch.role == Role::kServer ? flags.job.num_servers
                                                        : 1;
   if (launch.rank && *launch.rank >= ranks) {
-    return fail(Code::kUsage, "--rank {}: the job has {} {}s, the first rank is 0", *launch.rank, ranks, role);
+    return fail(Code::kUsage, "--rank {}: the job has {} {}s, with ranks from 0", *launch.rank, ranks, role);
   }
   return {};
 }
 
 Result<> check_network_addresses(const LaunchFlags& launch) {
-  if (launch.port > 0 && launch.port_last > 0) return fail(Code::kUsage, "--port and --port-range exclude each other");
+  if (launch.port > 0 && launch.port_last > 0)
+    return fail(Code::kUsage, "--port and --port-range exclude each other: give one of them");
   const size_t colon = launch.scheduler.rfind(':');
   int64_t port = 0;
   if (!launch.scheduler.empty() &&
       (colon == std::string::npos || colon == 0 || !parse_value(launch.scheduler.substr(colon + 1), port) || port < 1 ||
        port > 65535)) {
-    return fail(Code::kUsage, "--scheduler {}: the form is HOST:PORT", launch.scheduler);
+    return fail(Code::kUsage, "--scheduler {}: the address must have the form HOST:PORT, with a port from 1 to 65535",
+                launch.scheduler);
   }
   if (launch.tls_cert.empty() != launch.tls_key.empty()) {
-    return fail(Code::kUsage, "--tls-cert and --tls-key go together");
+    return fail(Code::kUsage, "--tls-cert and --tls-key need each other: give both");
   }
   return {};
 }
 
 Result<> check_heartbeat(const WireFlags& wire) {
   if (wire.heartbeat_timeout < 3 * wire.heartbeat_interval) {
-    return fail(Code::kUsage, "--heartbeat-timeout {}: at least 3 intervals of {}",
+    return fail(Code::kUsage, "--heartbeat-timeout {}: it must be at least 3 times the --heartbeat-interval of {}",
                 format_value(wire.heartbeat_timeout), format_value(wire.heartbeat_interval));
   }
   return {};
@@ -221,18 +232,20 @@ Result<> check_inject(const Flags& flags) {
   const Inject& inject = flags.wire.inject;
   if (inject.empty()) return {};
   const std::string text = format_value(inject);
-  if (!flags.distributed()) return fail(Code::kUsage, "--inject {}: one process alone has no faults; give -n", text);
+  if (!flags.distributed())
+    return fail(Code::kUsage, "--inject {}: faults need a job of several processes; give the number of workers with -n",
+                text);
   const JobFlags& job = flags.job;
   if (inject.touches_messages() && job.num_servers == 0) {
-    return fail(Code::kUsage, "--inject {}: drop, dup and delay are of messages to servers, which {} has none of", text,
-                job.scheme.kv_store);
+    return fail(Code::kUsage, "--inject {}: drop, dup and delay apply to messages to servers, but {} has no servers",
+                text, job.scheme.kv_store);
   }
   for (const ProcessName& process : inject.processes()) {
     const int64_t ranks = process.role == Role::kWorker   ? job.num_workers
                           : process.role == Role::kServer ? job.num_servers
                                                           : 1;
     if (process.rank >= ranks) {
-      return fail(Code::kUsage, "--inject {}: there is no {}: the job has {} {}s, the first rank is 0", text,
+      return fail(Code::kUsage, "--inject {}: there is no {}: the job has {} {}s, with ranks from 0", text,
                   to_text(process), ranks, format_value(process.role));
     }
   }
@@ -242,7 +255,8 @@ Result<> check_inject(const Flags& flags) {
 Result<> check_network(const JobFlags& job) {
   const NetworkFlags& network = job.network;
   if (!network.image_shape.empty() && network.image_shape.size() != 3) {
-    return fail(Code::kUsage, "--image-shape {}: the form is C,H,W", format_value(network.image_shape));
+    return fail(Code::kUsage, "--image-shape {}: the shape must have the form C,H,W",
+                format_value(network.image_shape));
   }
   return {};
 }
@@ -269,15 +283,15 @@ Result<> resolve_data(Flags& flags) {
   const bool reads = flags.launch.role == Role::kNone || flags.launch.role == Role::kWorker;
   if (reads && data.data_dir.empty() && data.data_train.empty() && !flags.job.augment.benchmark) {
     const bool searches = flags.loop.resume == "auto" || flags.loop.retrain;
-    return fail(Code::kUsage, "nothing to train on: give --data-dir, --data-train or --benchmark 1 ({})",
-                searches ? "--resume auto looks for a run with the flags that are given; --resume DIR takes the flags "
-                           "from the run in DIR"
+    return fail(Code::kUsage, "there is no training data: give --data-dir, --data-train or --benchmark 1 ({})",
+                searches ? "--resume auto looks for a run with the given flags; --resume DIR takes the flags from the "
+                           "run in DIR"
                          : "--help lists all flags");
   }
   return resolve_augmentation(flags);
 }
 
-// Of the two companions of --lr-factor the one that was given more directly counts.
+// Of --lr-step-epochs and --lr-factor-epoch, the one from the stronger source wins.
 Result<> choose_companion(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   if (optimizer.lr_step_epochs.empty() || optimizer.lr_factor_epoch == 0) return {};
@@ -300,27 +314,28 @@ Result<> resolve_schedule(Flags& flags) {
   if (!flags.given("lr")) optimizer.lr = default_learning_rate(network.network, network.num_layers);
   DT_TRY_VOID(choose_companion(flags));
   if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
-    return fail(Code::kUsage, "--lr-factor {}: must be above 0", *optimizer.lr_factor);
+    return fail(Code::kUsage, "--lr-factor {}: it must be above 0", *optimizer.lr_factor);
   }
   if (!std::is_sorted(optimizer.lr_step_epochs.begin(), optimizer.lr_step_epochs.end())) {
-    return fail(Code::kUsage, "--lr-step-epochs {}: not in order", format_value(optimizer.lr_step_epochs));
+    return fail(Code::kUsage, "--lr-step-epochs {}: the epochs must be in ascending order",
+                format_value(optimizer.lr_step_epochs));
   }
   const bool steps = !optimizer.lr_step_epochs.empty();
   const bool no_steps = !steps && flags.given("lr-step-epochs") && optimizer.lr_factor_epoch == 0 &&
                         flags.source("lr-step-epochs") >= flags.source("lr-factor");
-  if (no_steps) optimizer.lr_factor = 1;  // an empty list was asked for: the rate stays
+  if (no_steps) optimizer.lr_factor = 1;  // an explicitly empty list means a constant rate
   if (!optimizer.lr_factor && optimizer.lr_factor_epoch > 0) {
-    return fail(Code::kUsage, "--lr-factor-epoch is a companion of --lr-factor, which is missing");
+    return fail(Code::kUsage, "--lr-factor-epoch needs --lr-factor, which is missing");
   }
   if (!optimizer.lr_factor) optimizer.lr_factor = steps ? 0.1 : 1.0;
-  if (*optimizer.lr_factor >= 1) {  // constant: one form for all ways to say so
+  if (*optimizer.lr_factor >= 1) {  // a constant rate; all ways to ask for it give the same values
     optimizer.lr_factor = 1;
     optimizer.lr_step_epochs.clear();
     optimizer.lr_factor_epoch = 0;
   } else if (!steps && optimizer.lr_factor_epoch == 0) {
     optimizer.lr_factor_epoch = 1;
   }
-  if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: must be below 1", optimizer.momentum);
+  if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: it must be below 1", optimizer.momentum);
   return {};
 }
 
@@ -332,16 +347,18 @@ Result<> check_metrics(const JobFlags& job) {
   return {};
 }
 
-// What is to be removed must be named, and must not be what is continued.
+// --overwrite needs the name of the run to delete, which must not be the one to continue.
 Result<> check_overwrite(const Flags& flags) {
   if (flags.launch.run_dir.empty()) {
-    return fail(Code::kUsage, "--overwrite removes the run that --run-dir holds, but --run-dir is missing");
+    return fail(Code::kUsage, "--overwrite deletes the run in --run-dir, but --run-dir is missing");
   }
   if (!flags.loop.resume.empty()) {
-    return fail(Code::kUsage, "--overwrite removes a run and --resume continues it: give one of them");
+    return fail(Code::kUsage, "--overwrite deletes a run and --resume continues it: give one of them");
   }
   if (flags.loop.load_epoch && flags.loop.model_prefix.empty()) {
-    return fail(Code::kUsage, "--overwrite would remove the checkpoint that --load-epoch {} reads from --run-dir {}",
+    return fail(Code::kUsage,
+                "--overwrite would delete the checkpoint that --load-epoch {} reads from --run-dir {}: copy it, and "
+                "name the copy with --model-prefix",
                 *flags.loop.load_epoch, flags.launch.run_dir);
   }
   return {};
@@ -359,15 +376,17 @@ Result<> resolve_loop(Flags& flags) {
     loop.resume = "auto";
   }
   for (std::string* directory : {&loop.resume, &flags.launch.run_dir}) {
-    while (directory->size() > 1 && directory->ends_with('/')) directory->pop_back();  // files are joined to it
+    while (directory->size() > 1 && directory->ends_with('/'))
+      directory->pop_back();  // because names of files are appended to it
   }
   if (flags.launch.overwrite) DT_TRY_VOID(check_overwrite(flags));
   if (loop.load_epoch && !loop.resume.empty()) {
-    return fail(Code::kUsage, "--load-epoch and --resume exclude each other");
+    return fail(Code::kUsage, "--load-epoch and --resume exclude each other: give one of them");
   }
   if (loop.load_epoch && *loop.load_epoch >= flags.job.num_epochs) {
-    return fail(Code::kUsage, "--load-epoch {}: --num-epochs {} ends before that", *loop.load_epoch,
-                flags.job.num_epochs);
+    return fail(Code::kUsage,
+                "--load-epoch {}: there is nothing left to train with --num-epochs {}; give a larger number",
+                *loop.load_epoch, flags.job.num_epochs);
   }
   return {};
 }

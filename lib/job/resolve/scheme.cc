@@ -6,7 +6,7 @@ namespace dtrain::job {
 
 namespace {
 
-// A flag that only some jobs read.
+// A flag that only some jobs use.
 struct Reader {
   const char* flag;
   bool (*reads)(const Flags& flags, const Store& store);
@@ -28,7 +28,7 @@ bool has_sharding_file(const Flags& flags, const Store&) {
 
 constexpr const char* kOfSsp = "dist_ssync and dist_device_ssync do";
 constexpr const char* kOfGsp = "dist_gsync and dist_device_gsync do";
-constexpr const char* kOfShares = "with --data-allocator 1 it would";
+constexpr const char* kOfShares = "jobs with --data-allocator 1 do";
 
 constexpr Reader kReaders[] = {
     {"staleness", [](const Flags&, const Store& store) { return store.scheme == Scheme::kSsp; }, kOfSsp},
@@ -44,7 +44,7 @@ constexpr Reader kReaders[] = {
     {"allow-gaps", has_sharding_file, kOfShares},
 };
 
-// The flag as it was given: "--staleness 3".
+// The flag with its value: "--staleness 3".
 std::string given_text(const Flags& flags, const std::string& name) {
   for (const Row& row : training_flags().rows()) {
     if (row.name == name) return fmt::format("--{} {}", name, row.bind.get(flags));
@@ -56,7 +56,7 @@ std::string given_text(const Flags& flags, const std::string& name) {
 Result<> check_readers(const Flags& flags, const Store& store) {
   for (const Reader& reader : kReaders) {
     if (!flags.given(reader.flag) || reader.reads(flags, store)) continue;
-    return fail(Code::kUsage, "{}: the store {} does not read it; {}", given_text(flags, reader.flag),
+    return fail(Code::kUsage, "{}: the store {} does not use this flag; {}", given_text(flags, reader.flag),
                 flags.job.scheme.kv_store, reader.who);
   }
   return {};
@@ -66,17 +66,20 @@ Result<> check_backup(const JobFlags& job) {
   const SchemeFlags& scheme = job.scheme;
   if (scheme.backup == 0) return {};
   if (scheme.backup >= job.num_workers) {
-    return fail(Code::kUsage, "--backup {}: a round must wait for one of the {} workers at least", scheme.backup,
+    return fail(Code::kUsage, "--backup {}: a round must wait for at least one of the {} workers", scheme.backup,
                 job.num_workers);
   }
   if (scheme.update_on == UpdateOn::kWorker) {
     return fail(Code::kUsage,
-                "--backup {} with --update-on worker: a worker that is late would miss updates of its own weights",
+                "--backup {} with --update-on worker: a late worker would miss updates of its own weights; leave out "
+                "one of them",
                 scheme.backup);
   }
   if (scheme.deterministic) {
-    return fail(Code::kUsage, "--backup {} with --deterministic: whose gradients count is a matter of time",
-                scheme.backup);
+    return fail(
+        Code::kUsage,
+        "--backup {} with --deterministic: the result depends on which gradients arrive in time; leave out one of them",
+        scheme.backup);
   }
   return {};
 }
@@ -85,7 +88,8 @@ Result<> check_deterministic(const JobFlags& job, const Store& store) {
   const bool by_arrival = store.scheme == Scheme::kAsp || store.scheme == Scheme::kSsp;
   if (!job.scheme.deterministic || job.num_workers == 1) return {};
   if (job.scheme.regroup_every > 0) {
-    return fail(Code::kUsage, "--deterministic with --regroup-every {}: who goes with whom is a matter of time",
+    return fail(Code::kUsage,
+                "--deterministic with --regroup-every {}: the groups depend on measured times; leave out one of them",
                 job.scheme.regroup_every);
   }
   if (!by_arrival) return {};
@@ -104,13 +108,15 @@ Result<> check_scheme(const Flags& flags) {
   const bool weights_differ = store.scheme != Scheme::kBsp || job.scheme.backup > 0;
   if (flags.loop.save_every.count() > 0 && weights_differ) {
     return fail(Code::kUsage,
-                "--save-every: within an epoch the workers of this {} job have different weights; --save-period writes "
-                "checkpoints at the ends of epochs, when all have met",
+                "--save-every: within an epoch, the workers of this {} job have different weights; use --save-period, "
+                "which saves at the ends of epochs, where all workers meet",
                 job.scheme.kv_store);
   }
   if (job.scheme.resplit_every > 0 && job.scheme.allow_gaps) {
-    return fail(Code::kUsage, "--resplit-every {} with --allow-gaps: shares with gaps between them do not rotate",
-                job.scheme.resplit_every);
+    return fail(
+        Code::kUsage,
+        "--resplit-every {} with --allow-gaps: shares with gaps between them cannot rotate; leave out one of them",
+        job.scheme.resplit_every);
   }
   return {};
 }
@@ -121,10 +127,10 @@ std::string learning_rate_hint(const JobFlags& job) {
   if (workers == 1 || store.scheme == Scheme::kBsp || store.scheme == Scheme::kGsp) return {};
   const bool waits_like_bsp = store.scheme == Scheme::kSsp && job.scheme.staleness == 0;
   return fmt::format(
-      "{} with {} workers{} makes {} updates at the full learning rate {} where dist_sync makes one: if that rate was "
-      "not chosen for it, --lr {:.6g} (lr/W) is the one to begin with",
+      "{} with {} workers{} makes {} updates at the full learning rate {} where dist_sync makes one: unless that rate "
+      "was chosen for {}, start with --lr {:.6g} (lr/W)",
       job.scheme.kv_store, workers, waits_like_bsp ? " and --staleness 0" : "", workers, job.optimizer.lr,
-      job.optimizer.lr / static_cast<double>(workers));
+      job.scheme.kv_store, job.optimizer.lr / static_cast<double>(workers));
 }
 
 }  // namespace dtrain::job

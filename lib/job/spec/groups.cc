@@ -11,11 +11,12 @@ namespace dtrain::job {
 
 namespace {
 
-// A word of the file.
+// A word of the file, which names a worker.
 struct Word {
   std::string_view text;
-  std::string_view host;         // without brackets; empty: `number` is a rank
-  std::optional<size_t> number;  // rank, or place among the workers of the host; nothing: the next free one there
+  std::string_view host;  // without brackets; empty: `number` is the rank
+  std::optional<size_t>
+      number;  // the rank, or the index among the host's workers; nullopt: its first worker that is in no group
 };
 
 Result<size_t> parse_number(std::string_view text) {
@@ -33,7 +34,7 @@ Result<Word> parse_word(std::string_view text) {
   }
   const size_t bracket = text.starts_with('[') ? text.find(']') : std::string_view::npos;
   const bool in_brackets = bracket != std::string_view::npos;
-  // An address of IPv6 without brackets has colons of its own and no slot.
+  // An IPv6 address without brackets contains colons and has no slot.
   const bool plain_v6 = !in_brackets && std::count(text.begin(), text.end(), ':') > 1;
   const size_t colon = plain_v6 ? std::string_view::npos : text.find(':', in_brackets ? bracket : 0);
   if (colon != std::string_view::npos) {
@@ -41,7 +42,7 @@ Result<Word> parse_word(std::string_view text) {
     word.host = text.substr(0, colon);
   }
   if (in_brackets) word.host = text.substr(1, bracket - 1);
-  if (word.host.empty()) return fail(Code::kUsage, "there is no host before the colon");
+  if (word.host.empty()) return fail(Code::kUsage, "the host before the colon is missing");
   return word;
 }
 
@@ -58,7 +59,7 @@ class Reader {
 
   Result<std::vector<int64_t>> read(Ungrouped ungrouped) {
     const std::vector<WordLine> lines = word_lines(file_.text);
-    // Workers that are named one by one first: a host then stands for the others it has.
+    // Workers with a number come first. A host alone then stands for one of its other workers.
     for (const bool by_number : {true, false}) {
       for (size_t group = 0; group < lines.size(); group++) {
         const Result<> taken = take_line(lines[group].words, static_cast<int64_t>(group), by_number);
@@ -77,7 +78,7 @@ class Reader {
       if (!word) return fail(Code::kUsage, "'{}': {}", text, word.error().message);
       if (word->number.has_value() != by_number) continue;
       DT_TRY(const size_t rank, find(*word));
-      if (group_[rank]) return fail(Code::kUsage, "'{}': {} is in a group already", text, describe(rank));
+      if (group_[rank]) return fail(Code::kUsage, "'{}': {} is already in a group", text, describe(rank));
       group_[rank] = group;
     }
     return {};
@@ -86,22 +87,22 @@ class Reader {
   Result<size_t> find(const Word& word) const {
     if (word.host.empty()) {
       if (*word.number < workers_.size()) return *word.number;
-      return fail(Code::kUsage, "there is no worker {}: the job has {}, the first one is 0", word.text,
+      return fail(Code::kUsage, "there is no worker {}: the job has {} workers, numbered from 0", word.text,
                   workers_.size());
     }
     const auto found = ranks_of_.find(word.host);
     if (found == ranks_of_.end()) {
-      return fail(Code::kUsage, "there is no worker on '{}'; workers are on {}", word.host, fmt::join(places(), ", "));
+      return fail(Code::kUsage, "no worker runs on '{}'; workers run on {}", word.host, fmt::join(places(), ", "));
     }
     const std::vector<size_t>& ranks = found->second;
     if (word.number && *word.number < ranks.size()) return ranks[*word.number];
     if (word.number) {
-      return fail(Code::kUsage, "there is no worker '{}': '{}' has {}, the first one is 0", word.text, word.host,
+      return fail(Code::kUsage, "there is no worker '{}': '{}' has {} workers, numbered from 0", word.text, word.host,
                   ranks.size());
     }
     const auto free = std::find_if(ranks.begin(), ranks.end(), [this](size_t rank) { return !group_[rank]; });
     if (free != ranks.end()) return *free;
-    return fail(Code::kUsage, "'{}' has {} workers, and each is in a group already", word.host, ranks.size());
+    return fail(Code::kUsage, "'{}' has {} workers, and all of them are already in a group", word.host, ranks.size());
   }
 
   static const std::string& name_of(const WorkerPlace& place) {
@@ -113,7 +114,7 @@ class Reader {
     return fmt::format("worker {}{}", rank, name.empty() ? "" : " (" + name + ")");
   }
 
-  // Each once, in order of rank.
+  // The names of the workers' hosts, each once, in order of rank.
   std::vector<std::string> places() const {
     std::vector<std::string> names;
     for (const WorkerPlace& place : workers_) {
@@ -127,8 +128,7 @@ class Reader {
     for (size_t rank = 0; rank < group_.size(); rank++) {
       if (!group_[rank] && ungrouped == Ungrouped::kError) {
         return fail(Code::kUsage,
-                    "{}: {} is in no group: name it there, as its host once more or as #{}, or give "
-                    "--ungrouped own",
+                    "{}: {} is in no group: add it to a line, as #{} or by its host, or give --ungrouped own",
                     file_.name, describe(rank), rank);
       }
       group_of.push_back(group_[rank] ? *group_[rank] : groups++);
@@ -147,7 +147,8 @@ class Reader {
 Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
                                           Ungrouped ungrouped) {
   DT_TRY(std::vector<int64_t> groups, Reader(file, workers).read(ungrouped),
-         "reading the groups of {} workers (`dtrain plan` with the flags of this job writes them)", workers.size());
+         "reading the groups of {} workers (`dtrain plan` with the flags of this job writes such a file)",
+         workers.size());
   return groups;
 }
 

@@ -20,10 +20,10 @@ using job::range_of;
 
 Result<> parse_value(std::string_view text, Interval& interval) {
   const size_t colon = std::min(text.find(':'), text.size());
-  if (colon == text.size()) return fail(Code::kUsage, "'{}' is not BEGIN:END", text);
+  if (colon == text.size()) return fail(Code::kUsage, "'{}' does not have the form BEGIN:END", text);
   DT_TRY_VOID(parse_value(text.substr(0, colon), interval.begin));
   DT_TRY_VOID(parse_value(text.substr(colon + 1), interval.end));
-  if (interval.begin > interval.end) return fail(Code::kUsage, "'{}' ends before it begins", text);
+  if (interval.begin > interval.end) return fail(Code::kUsage, "the begin of '{}' is larger than its end", text);
   return {};
 }
 
@@ -31,7 +31,7 @@ std::optional<NumberRange> range_of(const Interval& interval) {
   return NumberRange{static_cast<double>(interval.begin), static_cast<double>(interval.end)};
 }
 
-// What is counted in records, steps and workers.
+// Reads a number or interval of records, steps or workers.
 template <class Value>
 Result<> parse_counted(std::string_view text, Value& value) {
   DT_TRY_VOID(parse_value(text, value));
@@ -42,7 +42,7 @@ std::string format_value(const Interval& interval) {
   return fmt::format("{}:{}", interval.begin, interval.end);
 }
 
-// Keys that are no flags.
+// A key that is not a flag.
 struct FilledKey {
   std::string_view name;
   std::function<Result<>(JobSpec&, std::string_view)> set;
@@ -62,7 +62,7 @@ FilledKey number_key(std::string_view name, int64_t JobSpec::*member) {
           }};
 }
 
-// A value a worker, by rank.
+// A list with one value per worker, by rank.
 template <class Value>
 FilledKey list_key(std::string_view name, std::vector<Value> JobSpec::*member) {
   return {name,
@@ -103,7 +103,7 @@ const std::vector<FilledKey>& filled_keys() {
 using Entries = std::map<std::string, std::string>;
 
 Entries entries_of(const JobSpec& spec) {
-  Flags holder;  // rows are bound to Flags
+  Flags holder;  // because the rows are bound to Flags
   holder.job = spec.flags;
   Entries entries;
   for (const Row& row : training_flags().rows()) {
@@ -115,12 +115,12 @@ Entries entries_of(const JobSpec& spec) {
 
 constexpr std::string_view kDirectoryKey = "working-directory";
 
-// A text to read, and what errors call it.
+// A text to parse, and its name in error messages.
 struct NamedText {
   std::string_view text;
   const std::string& name;
 
-  // "NAME:LINE: KEY: MESSAGE", with the line on which the key stands.
+  // The error "NAME:LINE: KEY: MESSAGE", where LINE is the line of the key.
   [[nodiscard]] tl::unexpected<Error> wrong(std::string_view key, const std::string& message) const {
     const std::string lines = fmt::format("\n{}", text);
     const size_t place = std::min(lines.find(fmt::format("\n{} = ", key)), lines.size());
@@ -129,7 +129,7 @@ struct NamedText {
   }
 };
 
-// Takes the flags of the process out of `entries`.
+// Removes the flags of the process from `entries` and returns them.
 Result<Remembered> take_remembered(const NamedText& source, Entries& entries) {
   Remembered remembered;
   Flags holder;
@@ -156,11 +156,11 @@ Result<Entries> read_lines(std::string_view text, const std::string& name = "Job
     const std::string_view content = text.substr(begin, end - begin);
     const size_t equals = content.find(" = ");
     if (equals == std::string_view::npos) {
-      return fail(Code::kUsage, "{}:{}: '{}' is not 'key = value'", name, line, printable(content));
+      return fail(Code::kUsage, "{}:{}: '{}' does not have the form 'key = value'", name, line, printable(content));
     }
     const std::string key(content.substr(0, equals));
     if (!entries.emplace(key, content.substr(equals + 3)).second) {
-      return fail(Code::kUsage, "{}:{}: '{}' stands twice", name, line, printable(key));
+      return fail(Code::kUsage, "{}:{}: the key '{}' is given twice", name, line, printable(key));
     }
     begin = end + 1;
   }
@@ -170,27 +170,27 @@ Result<Entries> read_lines(std::string_view text, const std::string& name = "Job
 std::vector<std::string> differing_keys(const Entries& a, const Entries& b) {
   Entries lines;
   std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), std::inserter(lines, lines.end()));
-  std::vector<std::string> keys;  // each once: `lines` has one entry a key
+  std::vector<std::string> keys;  // each once, because `lines` has one entry per key
   for (const auto& [key, value] : lines) keys.push_back(key);
   return keys;
 }
 
-// Takes `key` out of `entries` and hands its value to `set`.
+// Removes `key` from `entries` and passes its value to `set`.
 template <class Set>
 Result<> take(const NamedText& source, Entries& entries, const std::string& key, const Set& set) {
   const auto entry = entries.find(key);
-  if (entry == entries.end()) return fail(Code::kUsage, "{}: there is no line '{} = ...'", source.name, key);
+  if (entry == entries.end()) return fail(Code::kUsage, "{}: the line '{} = ...' is missing", source.name, key);
   const Result<> result = set(entry->second);
   if (!result) return source.wrong(key, result.error().message);
   entries.erase(entry);
   return {};
 }
 
-// Lists by rank are of all workers or open, and all of them are filled together.
+// Each list by rank has a value for every worker or is still empty. All lists are filled at the same time.
 Result<> check_lists(const NamedText& source, const JobSpec& spec) {
   const auto check = [&](const char* name, size_t size, bool open) -> Result<> {
     if (open ? size == 0 : std::cmp_equal(size, spec.flags.num_workers)) return {};
-    return source.wrong(name, fmt::format("{} values for {} workers", size, spec.flags.num_workers));
+    return source.wrong(name, fmt::format("there are {} values for {} workers", size, spec.flags.num_workers));
   };
   const bool open = spec.shares.empty();
   DT_TRY_VOID(check("shares", spec.shares.size(), open));
@@ -234,7 +234,7 @@ Result<JobSpec> parse_job_spec(std::string_view text, const std::string& name) {
   DT_TRY(spec.remembered, take_remembered(source, entries));
   if (!entries.empty()) return source.wrong(entries.begin()->first, "this version of dtrain does not know this key");
   spec.flags = holder.job;
-  // The one text that others rely on to name something: the rest are numbers and enumerations.
+  // Other code relies on this text being a canonical name. All other values are numbers and enumerations.
   const Result<std::string> store = canonical_store_name(spec.flags.scheme.kv_store);
   if (!store) return source.wrong("kv-store", store.error().message);
   spec.flags.scheme.kv_store = *store;

@@ -17,16 +17,17 @@ bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Of one start.
+// Flags that concern a single start of a run.
 const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-epoch", "model-load-epoch",  "dry-run",
                            "config",  "preset",    "check",  "inject",  "verbose",    "allow-mixed-builds"};
-// Of one process, or of a launcher that has to be told again: what it copies and the variables, which may be secrets.
+// Flags that concern a single process, or that a launcher must be given again: the directory to copy, and environment
+// variables, whose values may be secrets.
 const Names kOfOneProcess = {"role",       "scheduler",  "rank",     "token-file",   "env",
                              "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"};
 const Names kPaths = {"model-prefix", "save-model-prefix", "groups-file", "data-sharding-file",
                       "hostfile",     "trace-events",      "tls-cert",    "tls-key",
                       "tls-ca",       "data-dir"};
-// Relative to --data-dir if there is one; lists with ';'.
+// Lists of paths, separated by ';', that are relative to --data-dir if it is given.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 
 const Row* row_of(std::string_view flag) {
@@ -50,7 +51,7 @@ std::string absolute_list(std::string_view list, const std::string& directory) {
   return all;
 }
 
-// Read by the scheduler where they lie by default, if the store asks for them.
+// True if the scheduler reads the file of this flag from its default path.
 bool is_read_by_default(const Flags& flags, std::string_view flag) {
   std::error_code ignored;
   if (flag == "groups-file") {
@@ -59,7 +60,7 @@ bool is_read_by_default(const Flags& flags, std::string_view flag) {
   return flag == "data-sharding-file" && flags.job.scheme.data_allocator;
 }
 
-// Of two kinds of devices the command line's counts.
+// True if the command line chooses other devices, which replace the remembered ones.
 bool is_replaced(std::string_view flag, const std::vector<std::string>& given) {
   const auto gives = [&](const char* name) { return std::find(given.begin(), given.end(), name) != given.end(); };
   if (flag == "work-load-list") return gives("gpus") || gives("cpus");
@@ -80,7 +81,7 @@ bool is_remembered(std::string_view flag) {
 }
 
 Remembered remember(const Flags& flags, const std::string& directory) {
-  if (directory.find('\n') != std::string::npos) return {};  // the file has a line a value
+  if (directory.find('\n') != std::string::npos) return {};  // the file has one line per value
   Remembered run{.directory = directory};
   const Flags defaults;
   for (const Row& row : training_flags().rows()) {
@@ -89,7 +90,8 @@ Remembered remember(const Flags& flags, const std::string& directory) {
     const bool given = flags.source(row.name) > Source::kEnvironment;
     const bool differs = value != row.bind.get(defaults) && flags.source(row.name) != Source::kEnvironment;
     if (!given && !differs && !is_read_by_default(flags, row.name)) continue;
-    // A file that was named within the data's directory moves with it. Relative names of data sets do so anyway.
+    // A path in --data-dir is stored relative to it, so that the run can be resumed with another --data-dir. Relative
+    // names of data sets need no change.
     const std::string& data_dir = flags.data.data_dir;
     const bool moves = row.name == "mean-img" || (contains(kDataPaths, row.name) && data_dir.starts_with('/'));
     if (moves && !data_dir.empty() && value.starts_with(data_dir + "/") && value.find(';') == std::string::npos) {
@@ -105,7 +107,7 @@ std::string absolute_value(std::string_view flag, const std::string& value, cons
   if (value.empty() || value == "none" || value.starts_with(kInDataDir)) return value;
   if (contains(kPaths, flag)) return absolute(value, directory);
   if (contains(kDataPaths, flag)) return data_dir.empty() ? absolute_list(value, directory) : value;
-  const bool bare = value.find('/') == std::string::npos;  // a bare name lies in the data's directory
+  const bool bare = value.find('/') == std::string::npos;  // a name without a directory is in --data-dir
   return flag == "mean-img" && !bare ? absolute(value, directory) : value;
 }
 

@@ -12,14 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Weights, optimizer state, initial values and the order of records depend on them.
+// A run cannot change these: its weights, optimizer state, initial values and order of records depend on them.
 constexpr std::array kFixed = {"network",   "num-layers", "num-classes", "image-shape", "widen-factor",
                                "data-type", "optimizer",  "initializer", "seed"};
-// Another one of these is another job, even if all else is the same.
+// A different value of one of these means a different job, even if all other flags are equal.
 constexpr std::array kOwnPaths = {"data-dir", "data-train",   "data-val",
                                   "mean-img", "model-prefix", "save-model-prefix"};
 
-// Directories in `parent` that hold runs, the first few by name.
+// The first few directories in `parent` that hold runs, by name.
 std::vector<std::string> runs_in(const std::string& parent) {
   constexpr size_t kShown = 5;
   std::vector<std::string> runs;
@@ -39,16 +39,17 @@ Error no_run(const std::string& directory) {
   std::error_code ignored;
   const fs::path path(directory);
   if (fs::exists(path, ignored) && !fs::is_directory(path, ignored)) {
-    return error(fmt::format("that is a file; give the run directory, '{}'", path.parent_path().string()));
+    return error(fmt::format("this is a file; give the run directory, '{}'", path.parent_path().string()));
   }
   if (!fs::exists(path, ignored)) {
     return error("there is no such directory; --resume takes a run directory, or 'auto' with the flags of the job");
   }
   const std::vector<std::string> inside = runs_in(directory);
   if (!inside.empty()) {
-    return error(fmt::format("that is no run directory, but it holds some: give one of {}", fmt::join(inside, ", ")));
+    return error(
+        fmt::format("this is not a run directory, but it holds some: give one of {}", fmt::join(inside, ", ")));
   }
-  return error(fmt::format("no run has begun in that directory: it has no file '{}'", kJobSpecFile));
+  return error(fmt::format("no run has begun in this directory: it has no file '{}'", kJobSpecFile));
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ Result<> take_resumed(const JobSpec& run, bool recalls, const std::vector<std::s
     flags.sources.erase(row.name);
     if (row.bind.get(flags) != row.bind.get(defaults)) flags.sources[row.name] = Source::kResumed;
   }
-  // A job of one worker and one server has the default's number of workers and is several processes all the same.
+  // A job of one worker and one server has the default number of workers, but is still a job of several processes.
   if (run.flags.num_servers > 0) flags.sources["num-workers"] = Source::kResumed;
   if (!recalls) return {};
   return recall(run.remembered, fs::current_path().string(), given, flags);
@@ -82,12 +83,12 @@ Result<> check_resumed(const JobSpec& run, const Flags& flags, const std::string
   for (const Row& row : training_flags().rows()) {
     if (std::find(kFixed.begin(), kFixed.end(), row.name) == kFixed.end()) continue;
     const std::string value = row.bind.get(flags), before = row.bind.get(then);
-    if (value == before || value == "auto") continue;  // "auto": whatever the run has
+    if (value == before || value == "auto") continue;  // "auto" takes the value of the run
     changed += fmt::format("{}--{} {} (the run has {})", changed.empty() ? "" : ", ", row.name, value, before);
   }
   if (changed.empty()) return {};
   return fail(Code::kUsage,
-              "--resume {}: the run in that directory cannot go on with {}: leave the flag out, or start a new run "
+              "--resume {}: the run in that directory cannot continue with {}: leave out the flag, or start a new run "
               "without --resume",
               directory, changed);
 }
@@ -99,7 +100,7 @@ std::string differences_from_run(const JobSpec& run, const Flags& flags, const s
   if (!here.flags.seed) here.flags.seed = there.flags.seed;
   std::string text = describe_differences(there, here);
   const Remembered now = remember(flags, directory);
-  if (run.remembered.directory.empty()) return text;  // written before runs remembered their files
+  if (run.remembered.directory.empty()) return text;  // the run is from a version of dtrain that did not store paths
   for (const char* flag : kOwnPaths) {
     const auto value_of = [flag](const Remembered& of) {
       return absolute_value(flag, of.path_of(flag), of.directory, of.path_of("data-dir"));
