@@ -120,7 +120,7 @@ class Client final : public ControlClient {
     return std::vector<double>(reply.sums().begin(), reply.sums().end());
   }
 
-  void report(const kvstore::Progress& progress) override { line_.report(progress); }
+  void report(const job::WorkerProgress& progress) override { line_.report(progress); }
   void report_queue(uint64_t bytes) override { line_.report_queue(bytes); }
   Result<> wait_finish() override { return line_.wait_finish(); }
   Result<> state() const override {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 #include "rpc/endpoint.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
@@ -29,7 +29,7 @@ struct ControlOptions {
 };
 
 // Heartbeats have a thread of their own. Of Coordinator's methods one thread is the caller; the others: any thread.
-class ControlClient : public kvstore::Coordinator {
+class ControlClient : public job::Coordinator {
  public:
   // Does not connect yet. `waits` must outlive it.
   static std::unique_ptr<ControlClient> create(ControlOptions options, Waits& waits, Log log);

@@ -69,7 +69,7 @@ void ControlLine::request_stop() {
   nudge();
 }
 
-void ControlLine::report(const kvstore::Progress& progress) {
+void ControlLine::report(const job::WorkerProgress& progress) {
   const std::lock_guard lock(mutex_);
   progress_ = progress;
 }

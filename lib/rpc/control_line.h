@@ -32,7 +32,7 @@ class ControlLine {
   void end();
 
   void request_stop();
-  void report(const kvstore::Progress& progress);
+  void report(const job::WorkerProgress& progress);
   void report_queue(uint64_t bytes);
   Result<> wait_finish();
   [[nodiscard]] std::optional<Error> error() const;
@@ -80,7 +80,7 @@ class ControlLine {
   Clock::time_point last_try_;
   Clock::time_point heard_;
   std::optional<Clock::time_point> lost_since_;
-  kvstore::Progress progress_;
+  job::WorkerProgress progress_;
   uint64_t queue_bytes_ = 0;
   bool stop_requested_ = false;
   bool stop_sent_ = false;

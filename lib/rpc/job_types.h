@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 #include "sync/membership.h"
 
 namespace dtrain::rpc {
@@ -59,7 +59,7 @@ struct JoinReply {
 
 // A heartbeat's content.
 struct Pulse {
-  kvstore::Progress progress;
+  job::WorkerProgress progress;
   uint64_t queue_bytes = 0;
   std::string wait;  // the oldest open wait, empty if none
   double wait_s = 0;

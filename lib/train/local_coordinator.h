@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 
 namespace dtrain::train {
 
-class LocalCoordinator : public kvstore::Coordinator {
+class LocalCoordinator : public job::Coordinator {
  public:
   // `stop` is set when a signal asks the process to stop; it must outlive the coordinator. `on_report` is called with
   // every progress report, for the live status line; it may be empty.
   explicit LocalCoordinator(const std::atomic<bool>& stop,
-                            std::function<void(const kvstore::Progress&)> on_report = nullptr)
+                            std::function<void(const job::WorkerProgress&)> on_report = nullptr)
       : stop_(stop), on_report_(std::move(on_report)) {}
 
   [[nodiscard]] uint32_t rank() const override { return 0; }
@@ -25,13 +25,13 @@ class LocalCoordinator : public kvstore::Coordinator {
                                    std::span<const uint32_t>) override {
     return std::vector<double>(values.begin(), values.end());
   }
-  void report(const kvstore::Progress& progress) override {
+  void report(const job::WorkerProgress& progress) override {
     if (on_report_) on_report_(progress);
   }
 
  private:
   const std::atomic<bool>& stop_;
-  std::function<void(const kvstore::Progress&)> on_report_;
+  std::function<void(const job::WorkerProgress&)> on_report_;
 };
 
 }  // namespace dtrain::train

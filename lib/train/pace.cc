@@ -29,7 +29,7 @@ void Pace::wait(SteadyTime begin, SteadyTime end, double network_s) {
   set_network(network_s);
 }
 
-std::optional<kvstore::Progress> Pace::report(uint64_t step, SteadyTime now) {
+std::optional<job::WorkerProgress> Pace::report(uint64_t step, SteadyTime now) {
   if (!reported_at_) reported_at_ = now;
   if (seconds_between(*reported_at_, now) < kReportInterval_s) return std::nullopt;
   const PaceTotals since{.steps = totals_.steps - reported_.steps,
@@ -39,10 +39,10 @@ std::optional<kvstore::Progress> Pace::report(uint64_t step, SteadyTime now) {
   reported_ = totals_;
   reported_at_ = now;
   const double samples = static_cast<double>(since.steps * batch_size_);
-  return kvstore::Progress{.step = step,
-                           .samples_per_s = since.seconds > 0 ? samples / since.seconds : 0,
-                           .wait_data_share = share(since.wait_data_s, since),
-                           .wait_network_share = share(since.wait_network_s, since)};
+  return job::WorkerProgress{.step = step,
+                             .samples_per_s = since.seconds > 0 ? samples / since.seconds : 0,
+                             .wait_data_share = share(since.wait_data_s, since),
+                             .wait_network_share = share(since.wait_network_s, since)};
 }
 
 uint64_t steps_within(double seconds, double seconds_per_step, uint64_t steps_done) {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/waits.h"
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 
 namespace dtrain::train {
 
@@ -28,7 +28,7 @@ class Pace {
 
   [[nodiscard]] const PaceTotals& totals() const { return totals_; }
   // Returns a report for the coordinator, at most twice a second; nullopt if it is too early for one.
-  std::optional<kvstore::Progress> report(uint64_t step, SteadyTime now);
+  std::optional<job::WorkerProgress> report(uint64_t step, SteadyTime now);
 
  private:
   void set_network(double network_s);

@@ -43,7 +43,7 @@ std::string text(const Groups& group_of, const std::vector<double>& speeds) {
 
 }  // namespace
 
-Regrouper::Regrouper(RegroupSpec spec, kvstore::Store& store, kvstore::Coordinator& coordinator, Log log)
+Regrouper::Regrouper(RegroupSpec spec, kvstore::Store& store, job::Coordinator& coordinator, Log log)
     : spec_(std::move(spec)), store_(store), coordinator_(coordinator), log_(std::move(log)) {
   spec_.group_of = in_order(spec_.group_of);
 }

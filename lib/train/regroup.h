@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 #include "kvstore/store.h"
 #include "sync/machine.h"
 
@@ -22,7 +22,7 @@ struct RegroupSpec {
 // The store and the coordinator are borrowed and must outlive this object.
 class Regrouper {
  public:
-  Regrouper(RegroupSpec spec, kvstore::Store& store, kvstore::Coordinator& coordinator, Log log);
+  Regrouper(RegroupSpec spec, kvstore::Store& store, job::Coordinator& coordinator, Log log);
 
   [[nodiscard]] bool is_due(int64_t finished_epochs) const {
     return spec_.every > 0 && finished_epochs % spec_.every == 0;
@@ -40,7 +40,7 @@ class Regrouper {
 
   RegroupSpec spec_;  // spec_.group_of is kept up to date
   kvstore::Store& store_;
-  kvstore::Coordinator& coordinator_;
+  job::Coordinator& coordinator_;
   Log log_;
 };
 

@@ -334,7 +334,7 @@ Result<> Trainer::Impl::step() {
 }
 
 void Trainer::Impl::report_progress() {
-  const std::optional<kvstore::Progress> progress = pace_.report(own_steps_, now());
+  const std::optional<job::WorkerProgress> progress = pace_.report(own_steps_, now());
   if (progress) parts_.coordinator.report(*progress);
 }
 

@@ -14,8 +14,8 @@
 #include "data/loader.h"
 #include "exec/device_group.h"
 #include "graph/graph.h"
+#include "job/coordinator.h"
 #include "job/flags/flags.h"
-#include "kvstore/coordinator.h"
 #include "kvstore/store.h"
 #include "optim/initializer.h"
 #include "optim/optimizer.h"
@@ -90,7 +90,7 @@ struct TrainParts {
                                            // if this or validation_data is null
   data::Loader* validation_data = nullptr;
   kvstore::Store& store;
-  kvstore::Coordinator& coordinator;
+  job::Coordinator& coordinator;
   Pacer* pacer = nullptr;  // paces the steps (--inject step-ms); null: as fast as possible
   KillSwitch kill{std::nullopt};
   Log log;  // named after the rank

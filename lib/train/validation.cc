@@ -2,7 +2,7 @@
 
 namespace dtrain::train {
 
-Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, kvstore::Coordinator& coordinator,
+Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
                   Metrics& metrics) {
   metrics.start_epoch();
   loader.start(epoch);

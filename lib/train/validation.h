@@ -6,14 +6,14 @@
 #include "base/error.h"
 #include "data/loader.h"
 #include "exec/device_group.h"
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 #include "train/metrics.h"
 
 namespace dtrain::train {
 
 // Every worker validates its own share of the images. On return, `metrics` holds the sums over all workers, with every
 // image counted once.
-Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, kvstore::Coordinator& coordinator,
+Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loader, job::Coordinator& coordinator,
                   Metrics& metrics);
 
 }  // namespace dtrain::train

@@ -69,7 +69,7 @@ std::string index_of(const data::IndexedFile& file) {
 }
 
 // A coordinator for worker 1 of 2 whose barriers return what the test's function says.
-class Scripted final : public kvstore::Coordinator {
+class Scripted final : public job::Coordinator {
  public:
   using Answer = std::function<Result<std::vector<double>>(const std::string& name, std::vector<double> values)>;
   explicit Scripted(Answer answer) : answer_(std::move(answer)) {}
@@ -80,7 +80,7 @@ class Scripted final : public kvstore::Coordinator {
                                    std::span<const uint32_t>) override {
     return answer_(name, {values.begin(), values.end()});
   }
-  void report(const kvstore::Progress&) override {}
+  void report(const job::WorkerProgress&) override {}
 
  private:
   Answer answer_;

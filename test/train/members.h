@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 
 namespace dtrain::train::test {
 
@@ -48,7 +48,7 @@ class Meetings {
   uint64_t meetings_ = 0;
 };
 
-class Member final : public kvstore::Coordinator {
+class Member final : public job::Coordinator {
  public:
   // stop_at: the step before which this worker stops; other workers may have other steps.
   Member(Meetings& meetings, uint32_t rank, std::optional<uint64_t> stop_at = std::nullopt)
@@ -61,7 +61,7 @@ class Member final : public kvstore::Coordinator {
     if (!sets.empty()) stop_set_of.assign(sets.begin(), sets.end());
     return meetings_.sum(name, values);
   }
-  void report(const kvstore::Progress&) override {}
+  void report(const job::WorkerProgress&) override {}
 
   std::vector<uint32_t> stop_set_of;  // of the last meeting that had them
 

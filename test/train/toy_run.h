@@ -130,7 +130,7 @@ inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
 class ToyRun {
  public:
   // store: used instead of a single process's store.
-  explicit ToyRun(TrainSpec spec, ToyOptions options = {}, kvstore::Coordinator* coordinator = nullptr,
+  explicit ToyRun(TrainSpec spec, ToyOptions options = {}, job::Coordinator* coordinator = nullptr,
                   std::unique_ptr<kvstore::Store> store = nullptr)
       : spec_(std::move(spec)), options_(std::move(options)), log_(must_log()), alone_(stop_) {
     backend_ = options_.make_backend     ? options_.make_backend()

@@ -32,7 +32,7 @@ class ThreadJob {
  public:
   explicit ThreadJob(uint32_t workers) : workers_(workers), barrier_(workers), values_(workers) {}
 
-  class Member final : public kvstore::Coordinator {
+  class Member final : public job::Coordinator {
    public:
     Member(ThreadJob& job, uint32_t rank) : job_(job), rank_(rank) {}
     [[nodiscard]] uint32_t rank() const override { return rank_; }
@@ -49,7 +49,7 @@ class ThreadJob {
       job_.barrier_.arrive_and_wait();
       return sums;
     }
-    void report(const kvstore::Progress&) override {}
+    void report(const job::WorkerProgress&) override {}
     uint64_t stop_at = std::numeric_limits<uint64_t>::max();
 
    private:

@@ -55,7 +55,7 @@ std::string summary_path(const std::string& run_dir) {
 
 }  // namespace
 
-job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers) {
+job::Progress job_progress(const job::JobSpec& spec, const std::vector<job::WorkerProgress>& workers) {
   // Sums over all workers: where nobody waits for the slowest one, it makes fewer steps than the others.
   const int64_t of_epoch = std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0});
   const int64_t of_job = of_epoch * spec.flags.num_epochs;
@@ -64,7 +64,7 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::
   progress.epochs = spec.flags.num_epochs;
   if (workers.empty()) return progress;
   int64_t done = 0;
-  for (const kvstore::Progress& worker : workers) {
+  for (const job::WorkerProgress& worker : workers) {
     done += static_cast<int64_t>(worker.step);
     progress.samples_per_s += worker.samples_per_s;
     progress.wait_data += worker.wait_data_share / static_cast<double>(workers.size());

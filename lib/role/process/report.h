@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "job/coordinator.h"
 #include "job/process/progress.h"
 #include "job/spec/job_spec.h"
-#include "kvstore/coordinator.h"
 #include "role/process/process.h"
 #include "train/trainer.h"
 
@@ -17,7 +17,7 @@ namespace dtrain::role {
 using Clock = std::chrono::steady_clock;
 
 // The progress of the whole job, from one report of each worker. `step` and `steps` are averages over the workers.
-job::Progress job_progress(const job::JobSpec& spec, const std::vector<kvstore::Progress>& workers);
+job::Progress job_progress(const job::JobSpec& spec, const std::vector<job::WorkerProgress>& workers);
 
 // Writes summary.json, complete but for what only the launcher knows, and logs how the run ended. Returns the exit code
 // of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed.

@@ -90,7 +90,7 @@ void warn(const Log& log, const std::string& text) {
 Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec, KillSwitch kill) {
   while (true) {
     if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) return *end;
-    std::vector<kvstore::Progress> workers;
+    std::vector<job::WorkerProgress> workers;
     for (const rpc::MemberPulse& member : scheduler.pulses()) {
       if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
     }

@@ -44,7 +44,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   Waits waits;
   job::Progress progress;
   const auto show = [&] { process.log.live(job::format_progress(progress)); };
-  train::LocalCoordinator coordinator(process.signals.stop, [&](const kvstore::Progress& report) {
+  train::LocalCoordinator coordinator(process.signals.stop, [&](const job::WorkerProgress& report) {
     progress = job_progress(spec, {report});
     show();
   });

@@ -50,9 +50,9 @@ class NoStore final : public kvstore::Store {
 
 // Stands between the step loop and the job. It measures the time from step to step and decides when to end. What the
 // loop would agree on with other workers it agrees on with itself.
-class Probe final : public kvstore::Coordinator {
+class Probe final : public job::Coordinator {
  public:
-  Probe(kvstore::Coordinator& job, const CalibrationSetting& setting, const Signals& signals)
+  Probe(job::Coordinator& job, const CalibrationSetting& setting, const Signals& signals)
       : job_(job), batches_(setting.batches), signals_(signals) {}
 
   [[nodiscard]] uint32_t rank() const override { return job_.rank(); }
@@ -61,7 +61,7 @@ class Probe final : public kvstore::Coordinator {
                                    std::span<const uint32_t>) override {
     return std::vector<double>(values.begin(), values.end());
   }
-  void report(const kvstore::Progress& progress) override { job_.report(progress); }
+  void report(const job::WorkerProgress& progress) override { job_.report(progress); }
 
   Result<bool> may_begin(uint64_t step) override {
     // The launcher stops all workers, so that none has to catch up with the fastest one first.
@@ -95,7 +95,7 @@ class Probe final : public kvstore::Coordinator {
     return false;
   }
 
-  kvstore::Coordinator& job_;
+  job::Coordinator& job_;
   const int64_t batches_;
   const Signals& signals_;
   SteadyTime last_;

@@ -75,7 +75,7 @@ class SharedIndex {
 };
 
 Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
-  kvstore::Coordinator& job = indexing.coordinator;
+  job::Coordinator& job = indexing.coordinator;
   const std::vector<double> mine = {job.rank() == 0 ? static_cast<double>(own) : 0.0};
   DT_TRY(const std::vector<double> first, job.sum("the number of record files", mine));
   if (first[0] == static_cast<double>(own) && own <= kFilesMax) return {};
@@ -89,7 +89,7 @@ Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
 }
 
 // By file, how many workers lack its index.
-Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& files, kvstore::Coordinator& job) {
+Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& files, job::Coordinator& job) {
   std::vector<double> lacking;
   lacking.reserve(files.size());
   for (const data::IndexedFile& file : files) lacking.push_back(data::lacks_index(file) ? 1 : 0);
@@ -98,7 +98,7 @@ Result<std::vector<double>> count_lacking(const std::vector<data::IndexedFile>& 
 
 // Shares the offsets of one file. `known` gets them unless this worker now finds an index beside its file.
 Result<> share_one(const data::IndexedFile& named, size_t number, const Indexing& indexing, data::KnownOffsets& known) {
-  kvstore::Coordinator& job = indexing.coordinator;
+  job::Coordinator& job = indexing.coordinator;
   DT_TRY(const data::RecordFile file, data::RecordFile::open(named.path));
   DT_TRY_VOID(data::check_is_record_file(file));
   SharedIndex index(file, named, number, indexing);

@@ -10,12 +10,12 @@
 #include "base/step_faults.h"
 #include "base/waits.h"
 #include "data/record_index.h"
-#include "kvstore/coordinator.h"
+#include "job/coordinator.h"
 
 namespace dtrain::role {
 
 struct Indexing {
-  kvstore::Coordinator& coordinator;
+  job::Coordinator& coordinator;
   Waits& waits;
   const Log& log;
   Pacer& pacer;  // makes a scan last longer (--inject, for tests)

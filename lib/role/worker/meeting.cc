@@ -29,7 +29,7 @@ std::string unpack(std::span<const double> words, size_t size) {
 
 }  // namespace
 
-Result<std::vector<std::string>> exchange(kvstore::Coordinator& coordinator, const std::string& name,
+Result<std::vector<std::string>> exchange(job::Coordinator& coordinator, const std::string& name,
                                           const std::string& mine) {
   const size_t rank = coordinator.rank();
   std::vector<double> sizes(coordinator.workers(), 0);
@@ -47,7 +47,7 @@ Result<std::vector<std::string>> exchange(kvstore::Coordinator& coordinator, con
   return all;
 }
 
-Result<std::string> broadcast(kvstore::Coordinator& coordinator, const std::string& name, const std::string& mine) {
+Result<std::string> broadcast(job::Coordinator& coordinator, const std::string& name, const std::string& mine) {
   constexpr size_t kChunkBytes = 4096 * kWordBytes;  // a barrier carries at most this much
   const bool sends = coordinator.rank() == 0;
   std::vector<double> size = {sends ? static_cast<double>(mine.size()) : 0};

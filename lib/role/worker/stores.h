@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/waits.h"
 #include "exec/device_group.h"
+#include "job/coordinator.h"
 #include "job/spec/job_spec.h"
-#include "kvstore/coordinator.h"
 #include "kvstore/store.h"
 #include "kvstore/worker/device_store.h"
 #include "role/setup/devices.h"
@@ -28,8 +28,8 @@ struct StoreSetup {
   const job::Flags& flags;   // of this process
   const job::JobSpec& spec;  // complete
   const std::vector<size_t>& bucket_begin;
-  kvstore::Coordinator& coordinator;  // of all workers
-  Waits& waits;                       // outlives the store
+  job::Coordinator& coordinator;  // of all workers
+  Waits& waits;                   // outlives the store
 };
 
 // Makes the store for executors that were compiled on `devices`.

@@ -13,8 +13,8 @@
 #include "data/loader.h"
 #include "data/open.h"
 #include "exec/device_group.h"
+#include "job/coordinator.h"
 #include "job/spec/job_spec.h"
-#include "kvstore/coordinator.h"
 #include "kvstore/store.h"
 #include "role/process/run_dir.h"
 #include "role/setup/devices.h"
@@ -30,7 +30,7 @@ struct TrainingSetup {
   const Network& network;
   const data::DataSets& data;
   std::vector<size_t> bucket_begin;
-  kvstore::Coordinator& coordinator;
+  job::Coordinator& coordinator;
   std::string run_dir;
   std::optional<Resumed> resumed;
   Log log;

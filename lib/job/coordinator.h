@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 
-namespace dtrain::kvstore {
+namespace dtrain::job {
 
-struct Progress {
+struct WorkerProgress {
   uint64_t step = 0;
   double samples_per_s = 0;    // of this worker
   double wait_data_share = 0;  // of the time since the last report
@@ -38,7 +38,7 @@ class Coordinator {
   virtual Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
                                            std::span<const uint32_t> stop_set_of) = 0;
   // The next heartbeat carries it to the scheduler.
-  virtual void report(const Progress& progress) = 0;
+  virtual void report(const WorkerProgress& progress) = 0;
 };
 
-}  // namespace dtrain::kvstore
+}  // namespace dtrain::job
