@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 #include "rpc/endpoint.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"

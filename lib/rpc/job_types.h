@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 #include "sync/membership.h"
 
 namespace dtrain::rpc {

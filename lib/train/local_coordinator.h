@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 
 namespace dtrain::train {
 

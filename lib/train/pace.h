@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/waits.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 
 namespace dtrain::train {
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 #include "kvstore/store.h"
 #include "sync/machine.h"
 

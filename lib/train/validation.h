@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "data/loader.h"
 #include "exec/device_group.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 #include "train/metrics.h"
 
 namespace dtrain::train {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 #include "job/process/progress.h"
 #include "job/spec/job_spec.h"
 #include "role/process/process.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 
 namespace dtrain::role {
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/waits.h"
 #include "exec/device_group.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 #include "job/spec/job_spec.h"
 #include "kvstore/store.h"
 #include "kvstore/worker/device_store.h"

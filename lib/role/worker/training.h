@@ -13,7 +13,7 @@
 #include "data/loader.h"
 #include "data/open.h"
 #include "exec/device_group.h"
-#include "job/coordinator.h"
+#include "job/process/coordinator.h"
 #include "job/spec/job_spec.h"
 #include "kvstore/store.h"
 #include "role/process/run_dir.h"

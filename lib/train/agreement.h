@@ -1,0 +1,67 @@
+// What the workers of a job tell each other about a run: each function is a point at which all of them meet. All
+// workers call the same functions in the same order. They fail as the coordinator does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/process/coordinator.h"
+#include "train/loss_scale.h"
+#include "train/start.h"
+
+namespace dtrain::train {
+
+// Where a run starts, and what of it concerns one worker.
+struct AgreedStart {
+  Position position;
+  uint64_t samples = 0;
+  uint64_t updates = 0;
+  bool saves_within_epochs = false;  // whether workers meet within epochs to write checkpoints
+  uint64_t own_steps = 0;
+  LossScale::State loss_scale;
+  std::vector<double> metric_sums;
+};
+
+// What rank 0 knows of the start, because it alone reads the checkpoint. Ignored on the other workers.
+struct OwnStart {
+  const Start& start;
+  uint64_t steps_of_each = 0;  // of every worker, if the checkpoint has no numbers of its own for them
+  size_t metric_sums = 0;      // sums in use; a checkpoint with another number was written with other metrics
+  bool saves_within_epochs = false;
+};
+Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
+
+struct EpochEnd {
+  std::vector<uint64_t> worker_steps;  // by rank
+  bool some_stop = false;              // whether a worker was asked to stop
+};
+Result<EpochEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
+
+// What only each worker knows about itself, by rank. `loss_scales` is empty if the loss scale is not dynamic.
+struct WorkerStates {
+  std::vector<std::vector<double>> metric_sums;
+  std::vector<LossScale::State> loss_scales;
+};
+
+// Rank 0's decision about checkpoints within an epoch.
+struct SaveDecision {
+  bool is_due = false;        // write one now
+  uint64_t next_meeting = 0;  // decide again after this many steps of each worker
+};
+
+struct OwnState {
+  const std::vector<double>& metric_sums;
+  const LossScale& loss_scale;
+};
+Result<WorkerStates> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own);
+// The same, and tells all workers what rank 0 has decided. `decision` is ignored on the other workers.
+struct SaveMeeting {
+  WorkerStates states;
+  SaveDecision decision;
+};
+Result<SaveMeeting> meet_to_save(job::Coordinator& coordinator, const OwnState& own, const SaveDecision& decision);
+
+}  // namespace dtrain::train

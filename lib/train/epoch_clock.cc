@@ -1,0 +1,54 @@
+#include "train/epoch_clock.h"
+
+namespace dtrain::train {
+
+EpochClock::EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
+                       job::Coordinator& coordinator)
+    : rule_(rule),
+      schedule_(std::move(schedule)),
+      store_(store),
+      coordinator_(coordinator),
+      store_counts_samples_(!rule.ends_after_fixed_steps || (coordinator.workers() > 1 && may_skip_steps)) {}
+
+void EpochClock::start(const AgreedStart& start) {
+  position_ = start.position;
+  samples_ = samples_at_start_ = start.samples;
+  updates_ = start.updates;
+  own_steps_ = own_steps_at_start_ = start.own_steps;
+}
+
+double EpochClock::rate_of_next_update() const {
+  const auto samples = static_cast<double>(samples_ + rule_.samples_per_update);
+  return optim::learning_rate(schedule_, samples / static_cast<double>(rule_.samples));
+}
+
+Result<bool> EpochClock::epoch_is_over() {
+  const int64_t next = position_.epoch + 1;
+  DT_TRY(updates_, store_.next_step());
+  DT_TRY_VOID(read_samples());
+  if (rule_.ends_after_fixed_steps) return own_steps_ >= static_cast<uint64_t>(rule_.steps_until(next));
+  return samples_ >= static_cast<uint64_t>(next) * rule_.samples;
+}
+
+Result<> EpochClock::read_samples() {
+  if (!store_counts_samples_) return {};
+  DT_TRY(samples_, store_.samples_applied());
+  return {};
+}
+
+void EpochClock::step_done(bool applied, int64_t samples) {
+  unshared_samples_ += static_cast<uint64_t>(samples);
+  if (applied && !store_counts_samples_) samples_ += rule_.samples_per_step;
+  // A step that the other workers made without this one is an update nevertheless.
+  if (applied || coordinator_.workers() > 1) updates_++;
+  position_.step++;
+  own_steps_++;
+}
+
+Result<bool> EpochClock::agree_to_stop(bool stopping) {
+  DT_TRY(EpochEnd end, agree_on_epoch_end(coordinator_, own_steps_, stopping));
+  worker_steps_ = std::move(end.worker_steps);
+  return end.some_stop;
+}
+
+}  // namespace dtrain::train

@@ -1,0 +1,78 @@
+// Where a run is: its epoch, steps, updates and samples, and the points at which all workers agree on them.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "job/process/coordinator.h"
+#include "kvstore/store.h"
+#include "optim/schedule.h"
+#include "train/agreement.h"
+#include "train/checkpoint_header.h"
+#include "train/train_spec.h"
+
+namespace dtrain::train {
+
+// Counts for one worker. The store and the coordinator are borrowed and must outlive the clock.
+class EpochClock {
+ public:
+  // `may_skip_steps`: whether a worker may make a step that counts for no sample.
+  EpochClock(EpochRule rule, optim::ScheduleSpec schedule, bool may_skip_steps, kvstore::Store& store,
+             job::Coordinator& coordinator);
+
+  // Continues from where the workers agreed to start.
+  void start(const AgreedStart& start);
+
+  // Call before each step. Reads the store's counters, which may wait for the weights of the last step.
+  Result<bool> epoch_is_over();
+  // Call after each step. `applied`: whether it counted; see StepRunner::run. `samples`: of this worker's batch.
+  void step_done(bool applied, int64_t samples);
+  void epoch_done() { position_ = {position_.epoch + 1, 0}; }
+  // Only if workers may have different weights; call it with no step of this worker in progress. Waits for all workers.
+  // All get the same answer to whether to stop: some may have come here because the epoch ended, and others because
+  // they were asked to stop.
+  Result<bool> agree_to_stop(bool stopping);
+  // Call when all workers have the newest weights. Reads how many samples these include.
+  Result<> read_samples();
+
+  [[nodiscard]] const EpochRule& rule() const { return rule_; }
+  // After the groups have changed.
+  void set_samples_per_update(uint64_t samples) { rule_.samples_per_update = samples; }
+  [[nodiscard]] Position position() const { return position_; }
+  // Steps of this worker since the start of the run, including earlier processes.
+  [[nodiscard]] uint64_t own_steps() const { return own_steps_; }
+  [[nodiscard]] uint64_t own_steps_in_this_process() const { return own_steps_ - own_steps_at_start_; }
+  // By rank, at the last point of agreement; empty: all have made the same number.
+  [[nodiscard]] const std::vector<uint64_t>& worker_steps() const { return worker_steps_; }
+  // The number of the store's next step.
+  [[nodiscard]] uint64_t updates() const { return updates_; }
+  // Of all workers since the start of the run.
+  [[nodiscard]] uint64_t samples() const { return samples_; }
+  [[nodiscard]] uint64_t samples_in_this_process() const { return samples_ - samples_at_start_; }
+  // The learning rate depends on the samples that will have been applied, including those of this update.
+  [[nodiscard]] double rate_of_next_update() const;
+  // This worker's samples that only its own moving statistics include; counts from 0 afterwards.
+  uint64_t take_unshared_samples() { return std::exchange(unshared_samples_, 0); }
+
+ private:
+  EpochRule rule_;
+  optim::ScheduleSpec schedule_;
+  kvstore::Store& store_;
+  job::Coordinator& coordinator_;
+  // If every step of every worker counts, each worker can compute the sum of samples itself and need not wait for the
+  // weights. If a worker may leave out a step, only the store knows the sum.
+  const bool store_counts_samples_;
+
+  Position position_;
+  uint64_t own_steps_ = 0;
+  uint64_t own_steps_at_start_ = 0;
+  std::vector<uint64_t> worker_steps_;
+  uint64_t updates_ = 0;
+  uint64_t samples_ = 0;
+  uint64_t samples_at_start_ = 0;
+  uint64_t unshared_samples_ = 0;
+};
+
+}  // namespace dtrain::train

@@ -1,0 +1,88 @@
+// What a worker reports of its run: log lines, metrics.jsonl, its progress, and the outcome.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/waits.h"
+#include "data/loader.h"
+#include "job/process/coordinator.h"
+#include "kvstore/store.h"
+#include "train/epoch_clock.h"
+#include "train/log_lines.h"
+#include "train/metrics.h"
+#include "train/metrics_file.h"
+#include "train/outcome.h"
+#include "train/pace.h"
+#include "train/time_to_accuracy.h"
+#include "train/train_spec.h"
+
+namespace dtrain::train {
+
+// All references are borrowed and must outlive the reporter.
+struct ReporterParts {
+  const TrainSpec& spec;
+  const EpochClock& clock;
+  const data::Loader& training_data;
+  kvstore::Store& store;
+  job::Coordinator& coordinator;
+  Log log;
+};
+
+class Reporter {
+ public:
+  explicit Reporter(ReporterParts parts);
+
+  // Creates the metrics and says how the run begins. Code::kUsage for a metric that does not exist.
+  Result<> prepare();
+  // Call when every worker has the initial weights. Opens metrics.jsonl, whose existence says that training has begun.
+  Result<> begin();
+
+  void begin_epoch();
+  // Call before each step: logs a learning rate that has changed.
+  void note_rate();
+  // A step ran from `begin` until now; its batch was ready at `data_ready`.
+  void time_step(SteadyTime begin, SteadyTime data_ready);
+  // Adds the time since `begin`, which belongs to training but to no single step.
+  void time_wait(SteadyTime begin);
+  // Call after each step. Errors: see MetricsFile::append; the same holds for end_epoch() and end_validation().
+  Result<> end_step();
+  // Call when the weights of the epoch's last step are there.
+  Result<> end_epoch();
+  // Call when validation_metrics() holds the sums of all workers.
+  Result<> end_validation();
+
+  // Accumulate over the current epoch, and over the last validation.
+  [[nodiscard]] Metrics& training_metrics() { return training_metrics_; }
+  [[nodiscard]] Metrics& validation_metrics() { return validation_metrics_; }
+  // This worker's speed in the current epoch, in samples per second, without the time spent waiting for the network.
+  [[nodiscard]] double own_speed() const;
+  // The results so far; all but `stopped`.
+  [[nodiscard]] TrainOutcome outcome() const;
+
+ private:
+  [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
+  [[nodiscard]] double seconds() const;
+  Result<> report_window(int64_t count, const Speed& speed);
+  void warn_if_at_chance();
+  Result<> note_accuracy(bool validation, double accuracy);
+  Result<> write_metrics(std::vector<std::pair<std::string, double>> values);
+
+  ReporterParts parts_;
+  Metrics training_metrics_, validation_metrics_;
+  Speedometer speedometer_;
+  Pace pace_;
+  MetricsFile metrics_file_;
+  AccuracyTimes training_times_, validation_times_;
+  double rate_ = 0;
+  SteadyTime began_;      // when every worker had the initial weights
+  PaceTotals at_window_;  // pace_'s totals when the last window began
+  PaceTotals at_epoch_;   // pace_'s totals when the epoch began
+  TrainOutcome outcome_;
+};
+
+}  // namespace dtrain::train

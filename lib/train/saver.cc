@@ -1,0 +1,96 @@
+#include "train/saver.h"
+
+#include <utility>
+
+#include "graph/symbol.h"
+#include "train/log_lines.h"
+#include "train/pace.h"
+
+namespace dtrain::train {
+namespace {
+
+SteadyTime now() {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+void Saver::begin(bool meets) {
+  if (meets) meeting_ = parts_.clock.own_steps() + 1;
+  last_save_ = last_meeting_ = now();
+}
+
+double Saver::seconds_to_next_save() const {
+  return parts_.spec.save_every_s - std::chrono::duration<double>(now() - last_save_).count();
+}
+
+// Called by rank 0. Estimates from the pace since the last meeting; while the pace is poorly known, the next meeting is
+// soon.
+uint64_t Saver::next_meeting() const {
+  const uint64_t steps = parts_.clock.own_steps_in_this_process();
+  const double seconds = std::chrono::duration<double>(now() - last_meeting_).count();
+  const double left = seconds_to_next_save() > 0 ? seconds_to_next_save() : parts_.spec.save_every_s;
+  return parts_.clock.own_steps() + steps_within(left, seconds / static_cast<double>(steps - steps_at_meeting_), steps);
+}
+
+Result<std::optional<WorkerStates>> Saver::meet() {
+  SaveDecision decision;
+  if (parts_.coordinator.rank() == 0) decision = {seconds_to_next_save() <= 0, next_meeting()};
+  DT_TRY(SaveMeeting meeting, meet_to_save(parts_.coordinator, own_state(), decision));
+  meeting_ = meeting.decision.next_meeting;
+  steps_at_meeting_ = parts_.clock.own_steps_in_this_process();
+  last_meeting_ = now();
+  if (!meeting.decision.is_due) return std::optional<WorkerStates>();
+  return std::optional(std::move(meeting.states));
+}
+
+Result<WorkerStates> Saver::gather(const std::string& why) {
+  return gather_states(parts_.coordinator, why, own_state());
+}
+
+Result<> Saver::save_last(WorkerStates states) {
+  if (!writes()) return {};
+  return save({parts_.spec.save_prefix, std::nullopt}, parts_.clock.position(), std::move(states));
+}
+
+Result<> Saver::save_epoch() {
+  const int64_t finished = parts_.clock.position().epoch + 1;
+  const bool due = parts_.spec.save_period > 0 && finished % parts_.spec.save_period == 0;
+  WorkerStates states;
+  if (parts_.loss_scale.is_dynamic()) {
+    DT_TRY(states, gather("the loss scales"));
+  }
+  states.metric_sums.clear();  // the next epoch begins with empty sums
+  if (!due || !writes()) return {};
+  return save({parts_.spec.save_prefix, finished}, {finished, 0}, std::move(states));
+}
+
+Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates states) {
+  DT_TRY(const kvstore::TrainingState state, parts_.store.state(), "fetching the optimizer's state for '{}'",
+         name.stem());
+  const CheckpointHeader header{.job_hash = parts_.spec.job_hash,
+                                .job_text = parts_.spec.job_text,
+                                .optimizer = parts_.spec.optimizer,
+                                .position = position,
+                                .samples = state.samples,
+                                .updates = state.updates,
+                                .learning_rate = parts_.clock.rate_of_next_update(),
+                                .seed = parts_.spec.seed,
+                                .metric_sums = std::move(states.metric_sums),
+                                .loss_scales = std::move(states.loss_scales),
+                                .worker_steps = parts_.clock.worker_steps()};
+  DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
+  const std::string symbol = graph::symbol_json(parts_.graph);
+  const bool with_states = parts_.spec.save_optimizer_states || !name.epoch;
+  DT_TRY_VOID(write_checkpoint(name, {.symbol = symbol,
+                                      .view = parts_.training.parameters(),
+                                      .slots = state.slots,
+                                      .header = header,
+                                      .with_states = with_states}));
+  parts_.log.info("{}", saved_line(name.params_path()));
+  if (with_states) parts_.log.info("Saved optimizer state to \"{}\"", name.states_path());
+  last_save_ = now();
+  return {};
+}
+
+}  // namespace dtrain::train

@@ -1,0 +1,77 @@
+// What a run saves: which checkpoints, when, and what belongs into them. Rank 0 alone writes; the other workers give it
+// what only they know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/waits.h"
+#include "exec/device_group.h"
+#include "graph/graph.h"
+#include "job/process/coordinator.h"
+#include "kvstore/store.h"
+#include "train/agreement.h"
+#include "train/checkpoint.h"
+#include "train/epoch_clock.h"
+#include "train/loss_scale.h"
+#include "train/metrics.h"
+#include "train/train_spec.h"
+
+namespace dtrain::train {
+
+// All references are borrowed and must outlive the saver.
+struct SaverParts {
+  const TrainSpec& spec;
+  const EpochClock& clock;
+  const Metrics& training_metrics;
+  const LossScale& loss_scale;
+  const graph::Graph& graph;
+  exec::DeviceGroup& training;
+  kvstore::Store& store;
+  job::Coordinator& coordinator;
+  Log log;
+};
+
+// All workers call these functions at the same points. Errors: those of the coordinator and the store, and what keeps a
+// checkpoint from being written.
+class Saver {
+ public:
+  explicit Saver(SaverParts parts) : parts_(std::move(parts)) {}
+
+  // Whether this worker asks all workers to meet within epochs (--save-every).
+  [[nodiscard]] bool wants_meetings() const { return writes() && parts_.spec.save_every_s > 0; }
+  // Call when every worker has the initial weights. `meets`: whether some worker wants meetings.
+  void begin(bool meets);
+
+  // --save-every is a time, which passes at a different step on each worker. So rank 0, which writes the checkpoint,
+  // reads its clock, and all workers agree on the step after which they meet next. Only used if all workers have the
+  // same weights (BSP). is_at_meeting() says whether it is time to call meet(), which returns what the checkpoint needs
+  // if one is due.
+  [[nodiscard]] bool is_at_meeting() const { return meeting_ != 0 && parts_.clock.own_steps() >= meeting_; }
+  Result<std::optional<WorkerStates>> meet();
+  // What a checkpoint needs that only each worker knows. `why` names the wait.
+  Result<WorkerStates> gather(const std::string& why);
+
+  // Both are called when all workers have the newest weights and no gradient is under way.
+  Result<> save_last(WorkerStates states);
+  // Saves the model of the epoch that ends, if that is due after so many epochs.
+  Result<> save_epoch();
+
+ private:
+  [[nodiscard]] bool writes() const { return parts_.coordinator.rank() == 0 && !parts_.spec.save_prefix.empty(); }
+  [[nodiscard]] double seconds_to_next_save() const;
+  [[nodiscard]] uint64_t next_meeting() const;
+  [[nodiscard]] OwnState own_state() const { return {parts_.training_metrics.sums(), parts_.loss_scale}; }
+  Result<> save(const CheckpointName& name, Position position, WorkerStates states);
+
+  SaverParts parts_;
+  SteadyTime last_save_;
+  uint64_t meeting_ = 0;  // after this many own steps all workers meet; 0: never
+  SteadyTime last_meeting_;
+  uint64_t steps_at_meeting_ = 0;  // steps of this process at the last meeting
+};
+
+}  // namespace dtrain::train
