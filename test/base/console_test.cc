@@ -21,7 +21,7 @@ std::string written(int columns, const std::function<void(Console&, int& columns
 
 }  // namespace
 
-TEST_CASE("on a terminal the live line stays below all other output, and ends in full", "[base]") {
+TEST_CASE("on a terminal the live line stays below all other output, and its last version is complete", "[base]") {
   CHECK(written(20,
                 [](Console& console, int&) {
                   console.line("one");
@@ -36,7 +36,7 @@ TEST_CASE("on a terminal the live line stays below all other output, and ends in
         "\r\x1b[Ka text that is wider than the terminal\n");
 }
 
-TEST_CASE("the live line is as wide as the window is now", "[base]") {
+TEST_CASE("the live line follows the current width of the window", "[base]") {
   CHECK(written(20,
                 [](Console& console, int& columns) {
                   console.live("0123456789", kStart);

@@ -19,7 +19,7 @@ TEST_CASE("crc32c gives the published values", "[base]") {
   CHECK(crc_of("") == 0);
 }
 
-TEST_CASE("crc32c of a text in two parts is that of the whole", "[base]") {
+TEST_CASE("crc32c of a text in two parts is equal to that of the whole text", "[base]") {
   const std::string text = "the quick brown fox jumps over the lazy dog";
   const auto bytes = std::as_bytes(std::span(text));
   for (size_t cut = 0; cut <= text.size(); cut++) {

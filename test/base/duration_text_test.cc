@@ -5,7 +5,7 @@
 using namespace dtrain;
 using namespace std::chrono_literals;
 
-TEST_CASE("a duration is told in the unit that suits it", "[base]") {
+TEST_CASE("a duration is shown in a suitable unit", "[base]") {
   CHECK(duration_text(0s) == "0.0 ms");
   CHECK(duration_text(260us) == "0.3 ms");
   CHECK(duration_text(9960us) == "10 ms");

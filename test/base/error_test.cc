@@ -24,7 +24,7 @@ Result<> start(bool there) {
 
 }  // namespace
 
-TEST_CASE("an error carries what each frame knew", "[base]") {
+TEST_CASE("an error has the context that each frame adds", "[base]") {
   const Result<> result = start(false);
   REQUIRE(!result);
   CHECK(result.error().code == Code::kNotFound);
@@ -35,7 +35,8 @@ TEST_CASE("an error carries what each frame knew", "[base]") {
   CHECK(*open_records(true) == 8);
 }
 
-TEST_CASE("a failed check throws its condition and message, and a seam turns it into an error", "[base]") {
+TEST_CASE("a failed check throws its condition and message, which become an error at the boundary of a thread",
+          "[base]") {
   const Result<> result = catching([]() -> Result<> {
     DT_CHECK(1 + 1 == 3, "sum is {}", 2);
     return {};
@@ -45,7 +46,7 @@ TEST_CASE("a failed check throws its condition and message, and a seam turns it 
   CHECK_THAT(result.error().message, Catch::Contains("check '1 + 1 == 3' failed: sum is 2"));
 }
 
-TEST_CASE("a seam says what there was not enough memory for", "[base]") {
+TEST_CASE("running out of memory becomes an error that says what the memory was for", "[base]") {
   const auto exhaust = []() -> Result<> { throw std::bad_alloc(); };
   const Result<> named = catching(exhaust, "the answer to worker 3");
   REQUIRE(!named);
@@ -57,7 +58,7 @@ TEST_CASE("a seam says what there was not enough memory for", "[base]") {
   CHECK(unnamed.error().message == "not enough memory: a smaller --batch-size, image or network needs less");
 }
 
-TEST_CASE("an error shows what it quotes without control characters, and not all of it", "[base]") {
+TEST_CASE("an error shows quoted text without control characters and shortened", "[base]") {
   const Error error{Code::kData, "'a\nb\x1b[2J'", {"reading 'caf\xe9'"}};
   CHECK(error.text() == "error [data] 'a\\x0ab\\x1b[2J'\n  while reading 'caf\\xe9'");
   CHECK(Error{Code::kData, std::string(1 << 20, 'x'), {}}.text().size() < 5000);

@@ -5,7 +5,7 @@
 using namespace dtrain;
 using namespace std::string_view_literals;
 
-TEST_CASE("files are told apart by their first bytes", "[base]") {
+TEST_CASE("kinds of files are recognized by their first bytes", "[base]") {
   CHECK(file_kind("\x0a\x23\xd7\xce\0\0\0\0"sv) == "a RecordIO file");
   CHECK(file_kind("\x12\x01\0\0\0\0\0\0\0"sv) == "an NDArray file of MXNet");
   CHECK(file_kind("\0\0\x08\x03"sv) == "an idx file of images, as MNIST's");

@@ -36,7 +36,7 @@ TEST_CASE("an atomic file survives the failure of every call", "[base]") {
 }
 
 // So a process that is killed at any moment before the commit leaves no file.
-TEST_CASE("an atomic file that is being written has no name", "[base]") {
+TEST_CASE("an atomic file has no name while it is being written", "[base]") {
   const test::TempDir dir;
   Result<AtomicFile> file = AtomicFile::create(dir.path("file"));
   REQUIRE(file);
@@ -49,7 +49,7 @@ TEST_CASE("an atomic file that is being written has no name", "[base]") {
 
 // Like two hosts that share a directory, where even the process ids may be equal: the second writer writes and commits
 // while the first is about to rename.
-TEST_CASE("writers of one file do not disturb each other, the last one wins", "[base]") {
+TEST_CASE("several writers of one file do not disturb each other, and the last one wins", "[base]") {
   const test::TempDir dir;
   const std::string path = dir.path("file");
   const auto write_another = [&](const char* call) {
@@ -66,7 +66,7 @@ TEST_CASE("writers of one file do not disturb each other, the last one wins", "[
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
 }
 
-TEST_CASE("a file that is not there is told from one that cannot be read", "[base]") {
+TEST_CASE("a missing file is distinguished from one that cannot be read", "[base]") {
   const test::TempDir dir;
   CHECK(read_file(dir.path("absent")).error().code == Code::kNotFound);
   CHECK(read_file(dir.path()).error().code == Code::kData);
@@ -82,7 +82,7 @@ TEST_CASE("a file is read up to its limit", "[base]") {
   CHECK(read_file("/proc/self/stat")->size() > 10);  // stat() says that its size is 0
 }
 
-TEST_CASE("what has no end and what does not fit into memory is refused", "[base]") {
+TEST_CASE("files without an end and files that do not fit into memory are refused", "[base]") {
   const test::TempDir dir;
   const Result<std::string> endless = read_file("/dev/zero", kDataBytesMax);
   REQUIRE_FALSE(endless);

@@ -12,7 +12,7 @@ TEST_CASE("the depth of a JSON text counts open brackets outside quotes", "[base
   CHECK(json_depth("]]]][") == 1);
 }
 
-TEST_CASE("JSON that nests too deep is not parsed", "[base]") {
+TEST_CASE("JSON that is nested too deeply is not parsed", "[base]") {
   const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   CHECK(parse_json(nested(kJsonDepthMax)).is_array());
   CHECK(parse_json(nested(kJsonDepthMax + 1)).is_discarded());
@@ -21,6 +21,6 @@ TEST_CASE("JSON that nests too deep is not parsed", "[base]") {
   CHECK(parse_json("[1,").is_discarded());
 }
 
-TEST_CASE("a text that is not UTF-8 can be written", "[base]") {
+TEST_CASE("text that is not UTF-8 can be written", "[base]") {
   CHECK(json_text(nlohmann::json{{"path", "a\xe9"}}) == "{\"path\":\"a\ufffd\"}");
 }

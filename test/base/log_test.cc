@@ -17,7 +17,7 @@ TEST_CASE("a log file gets every line", "[base]") {
   CHECK_THAT(*read_file(dir.path("log")), Catch::EndsWith("Node[7] lost 3\n"));
 }
 
-TEST_CASE("a record of the log is one line of printable text, whatever it quotes", "[base]") {
+TEST_CASE("a log record is one line of printable text, whatever text it quotes", "[base]") {
   const test::TempDir dir;
   const Log log = Log::silent();
   Log copy = log;

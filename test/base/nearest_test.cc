@@ -19,7 +19,7 @@ TEST_CASE("edit distance counts insertions, deletions, substitutions and swaps",
 }
 
 // The nearest name wins, and the first of equally near ones. A word that resembles no name gets none.
-TEST_CASE("the nearest name is offered, and none when none is near", "[base]") {
+TEST_CASE("the nearest name is suggested, and no name if none is near", "[base]") {
   const std::vector<std::string> names = {"--batch-size", "--lr", "--lr-factor", "--network", "--wd"};
   CHECK(nearest("--netwrok", names) == "--network");
   CHECK(nearest("--batch_size", names) == "--batch-size");
@@ -31,7 +31,7 @@ TEST_CASE("the nearest name is offered, and none when none is near", "[base]") {
   CHECK(!nearest("--network", {}));
 }
 
-TEST_CASE("a name of a megabyte is near to nothing, at once", "[base]") {
+TEST_CASE("a name of one megabyte is near no other name, and this is found quickly", "[base]") {
   const std::vector<std::string> candidates(1000, "batch-size");
   CHECK_FALSE(nearest(std::string(1 << 20, 'b'), candidates));
   CHECK(nearest("batch-sise", std::vector<std::string>{std::string(1 << 20, 'b'), "batch-size"}) == "batch-size");

@@ -4,7 +4,7 @@
 
 using namespace dtrain;
 
-TEST_CASE("printable text keeps UTF-8 and escapes all else", "[base]") {
+TEST_CASE("printable text keeps UTF-8 and escapes all other bytes", "[base]") {
   CHECK(printable("train.rec") == "train.rec");
   CHECK(printable("donn\u00e9es/\u65e5\u672c/\U0001f600") == "donn\u00e9es/\u65e5\u672c/\U0001f600");
   CHECK(printable("a\nb\tc\r") == "a\\x0ab\\x09c\\x0d");

@@ -31,7 +31,7 @@ TEST_CASE("draws have the moments of their distributions", "[base]") {
   CHECK(uniform / kDraws == Approx(0.5).margin(0.005));
 }
 
-TEST_CASE("a permutation holds every number once", "[base]") {
+TEST_CASE("a permutation has every number once", "[base]") {
   RandomStream random(7, Use::kTest);
   const std::vector<int64_t> order = permutation(1000, random);
   CHECK(std::set<int64_t>(order.begin(), order.end()).size() == 1000);

@@ -28,7 +28,7 @@ int killed_by(const KillSwitch& kill_switch, const std::vector<uint64_t>& steps)
 
 }  // namespace
 
-TEST_CASE("a process is killed at its step, or the first one after it", "[base]") {
+TEST_CASE("a process is killed at its step, or at the first step after it", "[base]") {
   CHECK(killed_by(KillSwitch(std::nullopt), {0, 1, 2}) == 0);
   CHECK(killed_by(KillSwitch(3), {0, 1, 2}) == 0);
   CHECK(killed_by(KillSwitch(3), {0, 1, 2, 3, 4}) == SIGKILL);
@@ -36,7 +36,7 @@ TEST_CASE("a process is killed at its step, or the first one after it", "[base]"
   CHECK(killed_by(KillSwitch(0), {0}) == SIGKILL);
 }
 
-TEST_CASE("a paced step lasts at least that long, from its beginning", "[base]") {
+TEST_CASE("a paced step lasts at least as long as requested, counted from its beginning", "[base]") {
   Waits waits;
   Pacer pacer(15ms, waits);
   const SteadyTime begin = std::chrono::steady_clock::now();
@@ -50,7 +50,7 @@ TEST_CASE("a paced step lasts at least that long, from its beginning", "[base]")
   CHECK(waits.open().empty());
 }
 
-TEST_CASE("pacing is a wait with a name, and ends when the job does", "[base]") {
+TEST_CASE("pacing is a wait with a name, and ends when the job fails", "[base]") {
   Waits waits;
   Pacer pacer(1h, waits);
   auto step = std::async(std::launch::async, [&] { return pacer.wait(std::chrono::steady_clock::now()); });

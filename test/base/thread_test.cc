@@ -17,7 +17,7 @@ TEST_CASE("a pool runs each item once, loop after loop", "[base]") {
   }
 }
 
-TEST_CASE("what an item of a loop throws comes out of the loop, and the pool goes on", "[base]") {
+TEST_CASE("an exception of an item leaves the loop, and the pool can be used again", "[base]") {
   ThreadPool pool(4);
   std::atomic<int> runs = 0;
   const auto work = [&](int64_t i) {

@@ -5,7 +5,7 @@
 
 using namespace dtrain;
 
-TEST_CASE("lines are cut into words, and blank ones are counted only", "[base]") {
+TEST_CASE("lines are split into words, and blank lines are only counted", "[base]") {
   const std::string text = "a  b\n\n \t\r\n c\td\r\ne";
   const std::vector<WordLine> lines = word_lines(text);
   REQUIRE(lines.size() == 3);
@@ -19,7 +19,7 @@ TEST_CASE("lines are cut into words, and blank ones are counted only", "[base]")
   CHECK(word_lines("\n\n").empty());
 }
 
-TEST_CASE("a comment reaches from its # to the end of its line", "[base]") {
+TEST_CASE("a comment extends from # to the end of the line", "[base]") {
   CHECK(without_comments("a # b\n#c\nd#\n") == "a \n\nd\n");
   CHECK(without_comments("#") == "");
   CHECK(without_comments("a") == "a");

@@ -38,7 +38,7 @@ void write_data(const TempDir& dir) {
 
 }  // namespace
 
-TEST_CASE("four devices make the weights of one, through every one-host store", "[devices]") {
+TEST_CASE("four devices end with the weights of one device, in every store of one process", "[devices]") {
   const TempDir dir;
   write_data(dir);
   const auto one = train(dir, {"--cpus", "1"});
@@ -56,7 +56,7 @@ TEST_CASE("four devices make the weights of one, through every one-host store", 
 }
 
 // Three commands that NVIDIA published for MXNet (one per store), on CPU devices and with less to do.
-TEST_CASE("NVIDIA's commands make the same weights through all stores", "[nvidia]") {
+TEST_CASE("NVIDIA's commands end with the same weights in all stores", "[nvidia]") {
   const TempDir dir;
   std::vector<NamedArray> first;
   for (const char* store : {"", "nccl_allreduce", "nccl"}) {
@@ -82,7 +82,7 @@ TEST_CASE("NVIDIA's commands make the same weights through all stores", "[nvidia
   }
 }
 
-TEST_CASE("two workers make the weights of one process with twice the batch", "[devices]") {
+TEST_CASE("two workers end with the weights of one process with twice the batch", "[devices]") {
   const TempDir dir;
   write_data(dir);
   const auto one = train(dir, {"--cpus", "1"});
@@ -90,7 +90,7 @@ TEST_CASE("two workers make the weights of one process with twice the batch", "[
   CHECK(relative_difference(train(dir, {"-n", "2", "--kv-store", "allreduce"}), one) <= 1e-5);
 }
 
-TEST_CASE("workers with two devices each make the weights of one device", "[devices]") {
+TEST_CASE("workers with two devices each end with the weights of one device", "[devices]") {
   const TempDir dir;
   write_data(dir);
   const auto one = train(dir, {"--cpus", "1"});

@@ -59,7 +59,7 @@ struct Training {
 
 }  // namespace
 
-TEST_CASE("two jobs with one seed end with the same bits, whoever updates", "[bits]") {
+TEST_CASE("two jobs with one seed end with the same bits, whether servers or workers update", "[bits]") {
   const TempDir dir;
   make_pictures(dir.path("data"));
   const Training training{dir};
@@ -76,7 +76,7 @@ TEST_CASE("two jobs with one seed end with the same bits, whoever updates", "[bi
   CHECK((training.weights("a", 2) == training.weights("c", 2)));
 }
 
-TEST_CASE("a job that was stopped and resumed ends with the bits of one that was not", "[bits]") {
+TEST_CASE("a job that was stopped and resumed ends with the bits of an uninterrupted one", "[bits]") {
   const TempDir dir;
   make_pictures(dir.path("data"));
   const Training training{dir};

@@ -148,7 +148,7 @@ TEST_CASE("a documented script trains on the hosts of its files", "[hosts]") {
 }
 
 // A dry run prints the hosts, how they are reached and every command line.
-TEST_CASE("a dry run prints byte by byte what is executed, and no secret", "[hosts]") {
+TEST_CASE("a dry run prints exactly what is executed, and no secret", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
   const TempDir dir;
@@ -206,7 +206,7 @@ TEST_CASE("a launcher that is killed leaves no process on any host", "[hosts]") 
 
 // Neither side is told that the network is cut. Heartbeats and ssh's keep-alive notice it here, and on the host the
 // agent notices that the launcher is silent.
-TEST_CASE("a host that the network lost ends the job, and what runs there ends too", "[hosts-cut]") {
+TEST_CASE("a host that is cut off ends the job, and its processes end too", "[hosts-cut]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
   const TempDir dir;
@@ -220,7 +220,7 @@ TEST_CASE("a host that the network lost ends the job, and what runs there ends t
   CHECK(quiet);
 }
 
-TEST_CASE("hosts and interfaces that are not there end the start with 3 and say what there is", "[hosts]") {
+TEST_CASE("missing hosts and interfaces end the start with code 3 and list those that exist", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
   const TempDir dir;
@@ -251,7 +251,7 @@ TEST_CASE("hosts and interfaces that are not there end the start with 3 and say 
     CHECK(contains(end.output, "no interface '" + bridge + "' with an address on node"));  // node1 or node2
     CHECK(contains(end.output, "; there are: lo 127.0.0.1, eth0 10.99."));
   }
-  SECTION("each host takes its own of the list") {
+  SECTION("each host uses the interface of the list that it has") {
     const std::string bridge = hosts->interface();
     const Ended end = run_launcher(
         *hosts, dir,
@@ -261,7 +261,7 @@ TEST_CASE("hosts and interfaces that are not there end the start with 3 and say 
   }
 }
 
-TEST_CASE("dtrain kill ends one job and leaves another on the same hosts alone", "[hosts]") {
+TEST_CASE("dtrain kill ends one job and does not touch another on the same hosts", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
   const TempDir dir;
@@ -289,7 +289,7 @@ TEST_CASE("dtrain kill ends one job and leaves another on the same hosts alone",
   CHECK(contains(again.output, "Running jobs: " + other));
 }
 
-TEST_CASE("what is copied to the hosts runs there and its logs come back", "[hosts]") {
+TEST_CASE("files that are copied to the hosts run there, and the logs come back", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
   const TempDir dir;

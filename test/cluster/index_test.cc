@@ -87,7 +87,7 @@ void start_all(LoopbackJob& job, const std::vector<std::string>& flags_of_worker
 
 }  // namespace
 
-TEST_CASE("worker 0 alone indexes, for longer than the start timeout", "[index]") {
+TEST_CASE("only worker 0 indexes, for longer than the start timeout", "[index]") {
   const Pictures pictures;
   LoopbackJob job(setting_of(training(pictures.directory(), "index-ms=11000@worker:0")));
   start_all(job);
@@ -130,7 +130,7 @@ TEST_CASE("a copy that differs ends the job for all, with its worker, path and s
   CHECK_FALSE(contains(job.codes("worker"), "0"));
 }
 
-TEST_CASE("worker 0 dies while it indexes, and the others say what they waited for", "[index]") {
+TEST_CASE("if worker 0 dies while it indexes, the others say what they waited for", "[index]") {
   const Pictures pictures;
   LoopbackJob job(setting_of(training(pictures.directory(), "index-ms=600000@worker:0")));
   start_all(job);

@@ -103,7 +103,7 @@ double kill_and_check(const Death& death, Heartbeats heartbeats, uint64_t seed) 
 
 }  // namespace
 
-TEST_CASE("when a worker is killed everybody else ends and says which", "[kill-worker]") {
+TEST_CASE("when a worker is killed all others end and name it", "[kill-worker]") {
   const Campaign campaign = Campaign::from_environment();
   campaign.run([&](uint64_t seed) {
     const Death death = {"worker", static_cast<int>(seed % 2), "5", campaign.detection()};
@@ -111,7 +111,7 @@ TEST_CASE("when a worker is killed everybody else ends and says which", "[kill-w
   });
 }
 
-TEST_CASE("when a worker of a job without servers is killed everybody else ends and says which", "[kill-allreduce]") {
+TEST_CASE("when a worker of a job without servers is killed all others end and name it", "[kill-allreduce]") {
   const Campaign campaign = Campaign::from_environment();
   campaign.run([&](uint64_t seed) {
     const Death death = {"worker", static_cast<int>(seed % 3), "5", campaign.detection(), false};
@@ -119,7 +119,7 @@ TEST_CASE("when a worker of a job without servers is killed everybody else ends 
   });
 }
 
-TEST_CASE("when a server is killed everybody else ends and says which", "[kill-server]") {
+TEST_CASE("when a server is killed all others end and name it", "[kill-server]") {
   const Campaign campaign = Campaign::from_environment();
   campaign.run([&](uint64_t seed) {
     const Death death = {"server", static_cast<int>(seed % 2), "5", campaign.detection()};
@@ -127,7 +127,7 @@ TEST_CASE("when a server is killed everybody else ends and says which", "[kill-s
   });
 }
 
-TEST_CASE("when the scheduler is killed everybody ends after its grace", "[kill-scheduler]") {
+TEST_CASE("when the scheduler is killed all others end after the grace time", "[kill-scheduler]") {
   const Campaign campaign = Campaign::from_environment();
   campaign.run([&](uint64_t seed) {
     const Death death = {"scheduler", 0, "4", campaign.detection() + campaign.grace()};

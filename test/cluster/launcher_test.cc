@@ -183,7 +183,7 @@ TEST_CASE("every role leaves its log and the job its summary in the run director
   }
 }
 
-TEST_CASE("a launched job that cannot start ends at once with the cause as its last words", "[launcher]") {
+TEST_CASE("a launched job that cannot start ends at once and prints the cause last", "[launcher]") {
   SECTION("the port is in use") {
     const uint16_t port = free_port();
     std::vector<std::string> flags = endless_training();
@@ -198,7 +198,7 @@ TEST_CASE("a launched job that cannot start ends at once with the cause as its l
     CHECK_FALSE(contains(end.output, "logs are in"));
     CHECK_FALSE(std::filesystem::exists(job.run_dir()));
   }
-  SECTION("the data is not there") {
+  SECTION("the data is missing") {
     LaunchedJob job({"--network", "lenet", "--data-dir", "/no/such/folder", "--num-epochs", "1"});
     const Ended end = job.launcher().wait(kStopSeconds);
     INFO(end.output);

@@ -19,7 +19,7 @@ bool contains(const std::string& text, const std::string& part) {
 }  // namespace
 
 // If a sanitizer finds an error, its process exits with a code of its own, and so the job fails.
-TEST_CASE("a launcher, a scheduler, a server and a worker train lenet, and a resume goes on", "[one-job]") {
+TEST_CASE("a launcher, a scheduler, a server and a worker train lenet, and --resume continues", "[one-job]") {
   const TempDir dir;
   const ProcessOptions options{.deadline_s = kJobSeconds, .directory = dir.path(), .environment = {}};
   const Ended made =

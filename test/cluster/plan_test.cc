@@ -39,7 +39,8 @@ void make_data(const TempDir& dir) {
 
 }  // namespace
 
-TEST_CASE("a worker that is three times slower is measured, gets a group of its own, and the job runs so", "[plan]") {
+TEST_CASE("a worker that is three times slower is measured and gets a group of its own, with which the job runs",
+          "[plan]") {
   const TempDir dir;
   make_data(dir);
   // The tolerance is wide because the machine may be busy. Only worker 2 must be separated.
@@ -95,7 +96,7 @@ TEST_CASE("a calibration run that fails or is stopped writes nothing", "[plan]")
   CHECK_THAT(refused.output, Contains("groups is there, is of another kind and is not overwritten"));
 }
 
-TEST_CASE("a plan needs to know the workers, and starts none for a dry run", "[plan]") {
+TEST_CASE("a plan needs the number of workers, and a dry run starts none", "[plan]") {
   const TempDir dir;
   make_data(dir);
   const Ended dry = run_dtrain(dir, {"plan", "--dry-run", "--probe-batches", "7"}, {});

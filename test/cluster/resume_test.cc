@@ -114,11 +114,11 @@ void check_both_ways(const Runs& runs) {
 
 }  // namespace
 
-TEST_CASE("a process stopped in mid-epoch and resumed ends with the bytes of a whole run", "[resume]") {
+TEST_CASE("a process stopped in mid-epoch and resumed ends with the bytes of an uninterrupted run", "[resume]") {
   check_both_ways(Runs({}));
 }
 
-TEST_CASE("a job of 2+2 stopped in mid-epoch and resumed ends with the bytes of a whole one", "[resume]") {
+TEST_CASE("a job of 2+2 stopped in mid-epoch and resumed ends with the bytes of an uninterrupted one", "[resume]") {
   check_both_ways(Runs({"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"}));
 }
 

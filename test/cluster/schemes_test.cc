@@ -104,7 +104,7 @@ TEST_CASE("every scheme learns, and its servers' events can be replayed", "[sche
   }
 }
 
-TEST_CASE("with one worker all schemes make the weights of a lone process", "[schemes]") {
+TEST_CASE("with one worker all schemes end with the weights of a single process", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(320));
   must(write_file_atomic(dir.path("groups"), "#0\n"));
@@ -123,7 +123,7 @@ TEST_CASE("with one worker all schemes make the weights of a lone process", "[sc
 }
 
 // Worker 1, which is four times slower, begins in a group with worker 0.
-TEST_CASE("groups change to those of like speed, and a job stops with the ones it has", "[schemes]") {
+TEST_CASE("groups change to workers of similar speed, and a job stops by its current groups", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));
   must(write_file_atomic(dir.path("groups"), "#0 #1\n#2\n"));
@@ -178,7 +178,8 @@ TEST_CASE("groups change to those of like speed, and a job stops with the ones i
 
 // Worker 1 needs three times as long per step, so the others reach the bound and wait for it. The trace has pulls that
 // were parked for it, the server's warning names it, and SIGUSR2 makes the workers print their open waits.
-TEST_CASE("ssp with a slow worker: the lead is reached and the log says who holds back", "[schemes]") {
+TEST_CASE("ssp with a slow worker: the lead reaches its bound and the log names the worker that is waited for",
+          "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));
   Process job({dtrain_program(),

@@ -71,7 +71,7 @@ TEST_CASE("processes take role, scheduler and numbers from DMLC variables", "[st
   }
 }
 
-TEST_CASE("a process with a wrong token is refused and the job does not notice", "[start]") {
+TEST_CASE("a process with a wrong token is refused and the job goes on", "[start]") {
   LoopbackJob job({.workers = 2, .servers = 1, .flags = short_training(), .start_all = false});
   const Ended end = refused(job.start("worker", 1, {}, "ffffffffffffffffffffffffffffffff"));
   INFO(end.output);
@@ -129,7 +129,7 @@ TEST_CASE("groups and shares come from the scheduler's files", "[start]") {
   CHECK(spec->batches[1] < spec->batches[0]);
 }
 
-TEST_CASE("a group member that is not there ends the start for all", "[start]") {
+TEST_CASE("a group member that does not exist ends the start for all", "[start]") {
   const TempDir dir;
   REQUIRE(write_file_atomic(dir.path("groups"), "#0\nnode9\n"));
   std::vector<std::string> flags = short_training();
@@ -168,7 +168,7 @@ TEST_CASE("a worker whose scheduler is absent gives up at the limit and says whe
   CHECK(contains(end.output, address));
 }
 
-TEST_CASE("a job that does not come together ends at the limit and names who is missing", "[start]") {
+TEST_CASE("a job whose processes do not all join ends at the limit and names the missing ones", "[start]") {
   std::vector<std::string> flags = short_training();
   for (const char* word : {"--start-timeout", "3"}) flags.emplace_back(word);
   LoopbackJob job({.workers = 2, .servers = 1, .flags = flags, .start_all = false});

@@ -36,11 +36,11 @@ int allocations_of(const Group& group) {
 
 }  // namespace
 
-TEST_CASE("an operation in shared memory takes no memory", "[comm]") {
+TEST_CASE("an operation in shared memory allocates nothing", "[comm]") {
   CHECK(allocations_of(make_shared_memory_group(3, {})) == 0);
 }
 
-TEST_CASE("an operation of processes and devices takes no memory after the first", "[comm]") {
+TEST_CASE("operations of processes and devices allocate nothing after the first", "[comm]") {
   Group group;
   for (auto& process : make_shared_memory_group(2, {})) {
     for (auto& end : make_hierarchy({.devices = 2}, std::move(process))) group.push_back(std::move(end));

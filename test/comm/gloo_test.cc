@@ -45,7 +45,7 @@ std::string as_of_rank_1(std::string bytes) {
 
 }  // namespace
 
-TEST_CASE("processes do every operation as a plain loop does", "[comm]") {
+TEST_CASE("every operation between processes agrees with a plain loop", "[comm]") {
   for (const uint32_t size : {1U, 2U, 3U, 4U}) check_lengths(gloo_group(size, kLong));
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("a process that is silent is named within the limit", "[comm]") {
 
 // The first rank that reaches its limit names the silent one and closes its connections. The other may see this before
 // its own limit. On a busy machine the other may itself be late for such a short limit, but not five times in a row.
-TEST_CASE("all who wait for a silent process hear of it, and the first one says who it is", "[comm]") {
+TEST_CASE("all processes that wait for a silent one are told, and the first error names it", "[comm]") {
   bool named = false;
   for (int attempt = 0; attempt < 5 && !named; attempt++) {
     const Group group = gloo_group(3, 0.3);
@@ -123,7 +123,7 @@ TEST_CASE("all who wait for a silent process hear of it, and the first one says 
   CHECK(named);
 }
 
-TEST_CASE("a process that is gone is named at once", "[comm]") {
+TEST_CASE("a process that has ended is named at once", "[comm]") {
   for (const bool before : {true, false}) {
     INFO((before ? "gone before" : "gone while others wait"));
     Group group = gloo_group(3, kLong);
@@ -144,7 +144,7 @@ TEST_CASE("a process that is gone is named at once", "[comm]") {
 
 // gloo by itself reports nothing about a message that was being sent when its sender ended. Whether it still was
 // depends on how busy the machine is, so once in ten attempts is enough.
-TEST_CASE("a process that goes in the middle of a message is noticed at once", "[comm]") {
+TEST_CASE("a process that ends in the middle of a message is noticed at once", "[comm]") {
   const std::vector<std::byte> sent(size_t{256} << 20, std::byte{1});
   bool was_in_the_middle = false;
   for (int attempt = 0; attempt < 10 && !was_in_the_middle; attempt++) {
@@ -171,7 +171,7 @@ TEST_CASE("a process that goes in the middle of a message is noticed at once", "
 }
 
 // The loss is known before anybody asks for the message. The message must count nevertheless, and only once.
-TEST_CASE("what a process has sent before it went is received", "[comm]") {
+TEST_CASE("data that a process sent before it ended is received", "[comm]") {
   constexpr Links::Channel kChannel = {"a last message", Links::kFirstChannel};
   for (int repeat = 0; repeat < 20; repeat++) {
     auto links = two_links(2);
@@ -192,7 +192,7 @@ TEST_CASE("what a process has sent before it went is received", "[comm]") {
 }
 
 // After the very last operation, a rank that has finished ends and takes nothing away from the others.
-TEST_CASE("an end may be destroyed as soon as its last operation is done, also between processes", "[comm]") {
+TEST_CASE("an endpoint may be destroyed as soon as its last operation has finished, also between processes", "[comm]") {
   for (int repeat = 0; repeat < 10; repeat++) {
     Group group = gloo_group(3, kLong);
     const auto endings = on_all(3, [&](uint32_t rank) {
@@ -225,7 +225,7 @@ TEST_CASE("cancel releases this process with its error, and the others with a lo
 }
 
 // Each array is freed when its operation returns, whatever gloo was doing at that moment.
-TEST_CASE("a cancelled operation between processes has left all arrays when it returns", "[comm]") {
+TEST_CASE("a canceled operation between processes no longer uses any array when it returns", "[comm]") {
   for (uint64_t seed = 1; seed <= 8; seed++) {
     INFO("seed " << seed);
     const Group group = gloo_group(2, kLong);
@@ -253,7 +253,7 @@ TEST_CASE("a cancelled operation between processes has left all arrays when it r
 }
 
 // gloo itself ends the process when a message is longer than the buffer that waits for it.
-TEST_CASE("processes that come for different things do not hear each other", "[comm]") {
+TEST_CASE("processes that call different operations get errors instead of each other's data", "[comm]") {
   const auto check = [](const std::function<Result<>(Collective&, std::span<float>)>& operation) {
     const Group group = gloo_group(2, 0.2);
     std::vector<std::vector<float>> values(2, std::vector<float>(1000));
@@ -282,7 +282,7 @@ TEST_CASE("a group of processes needs an address of this machine", "[comm]") {
   CHECK(make_gloo_group({.rank = 0, .size = 2}, unused).error().message == "nobody asks");
 }
 
-TEST_CASE("what the exchange gives is taken only if it is the ranks' own", "[comm]") {
+TEST_CASE("addresses from the exchange are accepted only if they belong to the ranks", "[comm]") {
   const GlooOptions options = {.rank = 0, .size = 2, .connect_limit_s = 0.2};
   const auto check_refused = [&](const std::function<std::string(std::string)>& forge) {
     const auto group = make_gloo_group(options, forger(forge));
@@ -316,7 +316,7 @@ TEST_CASE("what the exchange gives is taken only if it is the ranks' own", "[com
 }
 
 // Rank 0 is told another secret than the one that rank 1 has, as if another process had connected in its place.
-TEST_CASE("who connects must have been at the exchange", "[comm]") {
+TEST_CASE("only a process that took part in the exchange can connect", "[comm]") {
   std::signal(SIGPIPE, SIG_IGN);
   Board board(2);
   std::vector<Result<std::unique_ptr<Collective>>> groups(2);

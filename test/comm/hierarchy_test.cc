@@ -36,14 +36,14 @@ std::vector<float> nested_sum_of(const Arrays& arrays, size_t devices) {
 
 }  // namespace
 
-TEST_CASE("processes of several devices do every operation as a plain loop does", "[comm]") {
+TEST_CASE("every operation between processes of several devices agrees with a plain loop", "[comm]") {
   for (const auto& [processes, devices] : {std::pair(1U, 2U), {2U, 1U}, {2U, 2U}, {3U, 2U}, {2U, 3U}}) {
     INFO(processes << " processes of " << devices << " devices");
     check_lengths(hierarchy(make_shared_memory_group(processes, {}), devices));
   }
 }
 
-TEST_CASE("processes of several devices are summed process by process, whatever operation does it", "[comm]") {
+TEST_CASE("devices of several processes are summed process by process, by every operation", "[comm]") {
   const Arrays arrays = random_numbers(6, 10007, 1);
   const std::vector<float> sum = nested_sum_of(arrays, 2);
   CHECK(!same_bits(sum, ordered_sum_of(arrays)));  // otherwise the numbers would show nothing
@@ -83,7 +83,7 @@ TEST_CASE("many operations of several devices in a row do not disturb each other
   }
 }
 
-TEST_CASE("processes of several devices come together over the network", "[comm]") {
+TEST_CASE("processes of several devices connect over the network", "[comm]") {
   for (const auto& [processes, devices] : {std::pair(2U, 2U), {3U, 2U}}) {
     INFO(processes << " processes of " << devices << " devices");
     const Group group = hierarchy(gloo_group(processes, 60), devices);
@@ -94,7 +94,7 @@ TEST_CASE("processes of several devices come together over the network", "[comm]
 }
 
 // Only device 0 communicates with other processes; all devices get the error nevertheless.
-TEST_CASE("all devices hear that another process is lost", "[comm]") {
+TEST_CASE("all devices are told that another process is lost", "[comm]") {
   Group group = hierarchy(gloo_group(2, 60), 2);
   std::vector<float> values(100);
   group[2].reset();
@@ -106,7 +106,7 @@ TEST_CASE("all devices hear that another process is lost", "[comm]") {
   }
 }
 
-TEST_CASE("a device that does not come is named, and the other processes hear of it", "[comm]") {
+TEST_CASE("a device that does not take part is named, and the other processes are told", "[comm]") {
   Group group = hierarchy(gloo_group(2, 60), 2, 0.1);
   std::vector<float> values(100);
   for (const Ending& ending : on_ranks({0, 2, 3}, [&](uint32_t rank) { return group[rank]->all_gather(values); })) {
@@ -116,7 +116,7 @@ TEST_CASE("a device that does not come is named, and the other processes hear of
   CHECK(group[0]->all_reduce(values).error().message == "device 1 has not come to broadcast within 0.1 s");
 }
 
-TEST_CASE("cancel releases the devices of a process, and the processes", "[comm]") {
+TEST_CASE("cancel releases the devices of a process and the other processes", "[comm]") {
   for (uint32_t canceller = 0; canceller < 2; canceller++) {
     const Group group = hierarchy(gloo_group(2, 60), 2);
     std::vector<float> values(100);

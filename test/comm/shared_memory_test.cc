@@ -16,7 +16,7 @@ constexpr double kLong = 300;  // a test that waits this long hangs
 
 }  // namespace
 
-TEST_CASE("the devices of a process do every operation as a plain loop does", "[comm]") {
+TEST_CASE("every operation between the devices of a process agrees with a plain loop", "[comm]") {
   for (const uint32_t size : {1U, 2U, 3U, 4U, 8U}) check_lengths(make_shared_memory_group(size, {kLong}));
 }
 
@@ -31,7 +31,7 @@ TEST_CASE("devices are summed from left to right, with the same bits by every op
 }
 
 // Ranks arrive early, late and in any order: each draws its own delays, and all draw the same operations.
-TEST_CASE("many operations in a row do not disturb each other, whoever comes first", "[comm]") {
+TEST_CASE("many operations in a row do not disturb each other, in any order of arrival", "[comm]") {
   constexpr int kOperations = 200;
   for (uint64_t seed = 1; seed <= 10; seed++) {
     INFO("seed " << seed);
@@ -62,7 +62,7 @@ TEST_CASE("many operations in a row do not disturb each other, whoever comes fir
   }
 }
 
-TEST_CASE("who waits for a device that does not come says which one, and for what", "[comm]") {
+TEST_CASE("a device that waits in vain names the missing device and the operation", "[comm]") {
   std::vector<float> values(100);
   const Group two = make_shared_memory_group(2, {.wait_limit_s = 0.05});
   const Result<> waited = two[0]->all_reduce(values);
@@ -82,7 +82,7 @@ TEST_CASE("who waits for a device that does not come says which one, and for wha
 
 // On a busy machine ranks other than the missing one may also be late for such a short limit. All ranks get the same
 // error.
-TEST_CASE("all who wait for a device that does not come hear of it", "[comm]") {
+TEST_CASE("all devices that wait for a missing one are told", "[comm]") {
   const Group group = make_shared_memory_group(4, {.wait_limit_s = 0.05});
   std::vector<float> values(100);
   const auto endings = on_ranks({0, 1, 3}, [&](uint32_t rank) { return group[rank]->all_reduce(values); });
@@ -94,7 +94,7 @@ TEST_CASE("all who wait for a device that does not come hear of it", "[comm]") {
   }
 }
 
-TEST_CASE("nobody waits for a device whose end is destroyed", "[comm]") {
+TEST_CASE("no device waits for one whose endpoint is destroyed", "[comm]") {
   Group group = make_shared_memory_group(3, {kLong});
   std::vector<float> values(100);
   std::thread destroyer([end = std::move(group[1])]() mutable { end.reset(); });
@@ -108,7 +108,7 @@ TEST_CASE("nobody waits for a device whose end is destroyed", "[comm]") {
 }
 
 // After the very last operation, the ends are destroyed at different times, and none takes another's result away.
-TEST_CASE("an end may be destroyed as soon as its last operation is done", "[comm]") {
+TEST_CASE("an endpoint may be destroyed as soon as its last operation has finished", "[comm]") {
   for (int repeat = 0; repeat < 200; repeat++) {
     Group group = make_shared_memory_group(4, {kLong});
     const auto endings = on_all(4, [&](uint32_t rank) {
@@ -140,7 +140,7 @@ TEST_CASE("cancel releases all devices, and the first error counts", "[comm]") {
 
 // Each array is freed when its operation returns. AddressSanitizer would catch a rank that still uses it, or the rank
 // would write into the next array.
-TEST_CASE("a cancelled operation has left all arrays when it returns", "[comm]") {
+TEST_CASE("a canceled operation no longer uses any array when it returns", "[comm]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     INFO("seed " << seed);
     const Group group = make_shared_memory_group(3, {kLong});
@@ -163,7 +163,7 @@ TEST_CASE("a cancelled operation has left all arrays when it returns", "[comm]")
 }
 
 // All ranks throw, including those that were right, instead of waiting.
-TEST_CASE("devices that come for different things all throw", "[comm]") {
+TEST_CASE("devices that call different operations all throw", "[comm]") {
   std::vector<float> values(100);
   const auto check = [](const std::vector<Ending>& endings, const std::string& text) {
     for (const Ending& ending : endings) {

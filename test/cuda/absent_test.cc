@@ -2,6 +2,6 @@
 #include <catch2/catch.hpp>
 #include <iostream>
 
-TEST_CASE("the library of these tests is not there", "[cuda]") {
+TEST_CASE("the library for these tests is missing", "[cuda]") {
   std::cout << "skipped: no " DTRAIN_ABSENT "\n";
 }

@@ -43,7 +43,7 @@ TEST_CASE("all processes get the id that the first one made", "[cuda][nccl]") {
   CHECK(ids[2] == ids[0]);
 }
 
-TEST_CASE("what an exchange returns is checked as everything that peers say", "[cuda][nccl]") {
+TEST_CASE("the result of an exchange is checked like all data from peers", "[cuda][nccl]") {
   const auto code_of = [](const Result<std::string>& id) { return id ? Code::kInternal : id.error().code; };
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(128, 'i')}))) == Code::kStartup);  // of only one process
   CHECK(code_of(agree_on_nccl_id(1, 2, returns({std::string(127, 'i'), ""}))) == Code::kStartup);
@@ -60,7 +60,7 @@ TEST_CASE("what an exchange returns is checked as everything that peers say", "[
   CHECK_THAT(id.error().text(), Contains("telling the processes of the NCCL group its id"));
 }
 
-TEST_CASE("an error says what NCCL says, and what lies behind it most of the time", "[cuda][nccl]") {
+TEST_CASE("an error has NCCL's text and its most likely cause", "[cuda][nccl]") {
   CHECK_THAT(nccl_error_text(ncclRemoteError, "socket closed\n"), Contains("socket closed (likely: another rank"));
   CHECK_THAT(nccl_error_text(ncclSystemError, ""), Contains("NCCL_SOCKET_IFNAME"));
   CHECK_THAT(nccl_error_text(ncclInvalidUsage, "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 0"),
@@ -82,7 +82,7 @@ TEST_CASE("DT_NCCL throws the call's text", "[cuda][nccl]") {
   CHECK_THROWS_AS(call(), DeviceError);
 }
 
-TEST_CASE("without a device a rank that joins hears so", "[cuda][nccl]") {
+TEST_CASE("without a device, joining is an error that says so", "[cuda][nccl]") {
   if (has_device()) {
     std::cout << "skipped: there is a CUDA device\n";
     return;
@@ -93,7 +93,7 @@ TEST_CASE("without a device a rank that joins hears so", "[cuda][nccl]") {
   CHECK_THAT(group.error().text(), Contains("rank 0 of 1") && Contains("likely"));
 }
 
-TEST_CASE("a group that was cancelled before a rank joins refuses it", "[cuda][nccl]") {
+TEST_CASE("a group that was canceled before a rank joins refuses it", "[cuda][nccl]") {
   if (!has_device()) {
     std::cout << "skipped: no CUDA device\n";
     return;

@@ -161,7 +161,8 @@ struct Setting {
 
 }  // namespace
 
-TEST_CASE("parts of one size are NCCL's own operation, others one operation an owner in a group", "[cuda][nccl]") {
+TEST_CASE("parts of equal size use NCCL's own operation, others one operation for each owner in a group",
+          "[cuda][nccl]") {
   Setting s;
   const auto group = s.joined();
   const std::span<float> ten(s.values), nine = ten.first(9), four = ten.first(4);
@@ -180,7 +181,7 @@ TEST_CASE("parts of one size are NCCL's own operation, others one operation an o
   CHECK(s.calls_of([&] { return group->all_reduce({}); }).empty());
 }
 
-TEST_CASE("ranks that do not come end the join within its limit", "[cuda][nccl]") {
+TEST_CASE("missing ranks end the join within its limit", "[cuda][nccl]") {
   Setting s;
   s.own.joining = ncclInProgress;
   s.rank.join_limit = milliseconds(5);
@@ -191,7 +192,7 @@ TEST_CASE("ranks that do not come end the join within its limit", "[cuda][nccl]"
   CHECK(s.own.aborts == 1);
 }
 
-TEST_CASE("a join that fails says why, by who is to blame", "[cuda][nccl]") {
+TEST_CASE("the error of a failed join depends on its cause", "[cuda][nccl]") {
   Setting s;
   const auto code_after = [&](ncclResult_t result) {
     s.own.joining = result;
@@ -206,7 +207,7 @@ TEST_CASE("a join that fails says why, by who is to blame", "[cuda][nccl]") {
 }
 
 // Either NCCL hangs in the call, or the stream never completes.
-TEST_CASE("an operation that is not done within its limit is a lost peer, and so are all after it", "[cuda][nccl]") {
+TEST_CASE("an operation that exceeds its limit is a lost peer, and so are all later ones", "[cuda][nccl]") {
   for (const bool enqueued : {false, true}) {
     Setting s;
     s.rank.operation_limit = milliseconds(5);
@@ -228,7 +229,7 @@ TEST_CASE("an operation that is not done within its limit is a lost peer, and so
   }
 }
 
-TEST_CASE("what a peer does is an Error, what a device does is thrown", "[cuda][nccl]") {
+TEST_CASE("a peer's failure is an Error, a device's failure is thrown", "[cuda][nccl]") {
   for (const ncclResult_t result : {ncclRemoteError, ncclSystemError}) {
     Setting s;
     const auto group = s.joined();
@@ -273,7 +274,7 @@ TEST_CASE("cancel ends the waits of all ranks of the process, with its error", "
   CHECK(s.own.aborts == 2);
 }
 
-TEST_CASE("with enqueue_only nobody asks for the stream", "[cuda][nccl]") {
+TEST_CASE("with enqueue_only the stream is never queried", "[cuda][nccl]") {
   Setting s;
   s.rank.enqueue_only = true;
   s.own.stream = cudaErrorNotReady;
@@ -282,7 +283,7 @@ TEST_CASE("with enqueue_only nobody asks for the stream", "[cuda][nccl]") {
   CHECK(s.own.queries == 0);
 }
 
-TEST_CASE("what a graph holds is not queued beside it", "[cuda][nccl]") {
+TEST_CASE("operations of a graph are not also queued beside it", "[cuda][nccl]") {
   Setting s;
   const auto store = std::make_shared<StoreStream>(0);
   const auto group = s.joined(store);
@@ -346,7 +347,7 @@ TEST_CASE("without a group the host just waits for a store's stream", "[cuda][nc
   CHECK(s.own.calls == Calls{"wait"});
 }
 
-TEST_CASE("a group that goes is aborted, not waited for", "[cuda][nccl]") {
+TEST_CASE("a group that is destroyed is aborted, not waited for", "[cuda][nccl]") {
   Setting s;
   s.joined().reset();
   CHECK(s.own.aborts == 1);

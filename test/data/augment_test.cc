@@ -73,7 +73,7 @@ TEST_CASE("mean, std and scale act by channel", "[data]") {
   CHECK(augment(options, pixels)[0] == Approx(0.5 * (200 - 123.68)));
 }
 
-TEST_CASE("mirroring turns rows round and leaves the mean image as it is", "[data]") {
+TEST_CASE("mirroring reverses the rows and does not change the mean image", "[data]") {
   AugmentOptions options = plain({1, 2, 3});
   options.mirror = true;
   const Image image = test::position_image(2, 3, 1);
@@ -134,7 +134,7 @@ TEST_CASE("a picture that cannot become the crop is an error", "[data]") {
 }
 
 // augment() compares both ways. The pictures are larger than the crop, of its size, and too small in both directions.
-TEST_CASE("pixels become the numbers of the augmenter whatever the options", "[data]") {
+TEST_CASE("pixels become the same numbers as the augmenter's, with all options", "[data]") {
   for (const int channels : {1, 3, 4}) {
     AugmentOptions options = plain({channels, 9, 7});
     for (int k = 0; k < channels; k++) {
@@ -162,7 +162,7 @@ TEST_CASE("pixels become the numbers of the augmenter whatever the options", "[d
   }
 }
 
-TEST_CASE("a crop of pixels is as it lies in the picture, and says whether to mirror it", "[data]") {
+TEST_CASE("a crop of pixels is not mirrored, but says whether it should be", "[data]") {
   AugmentOptions options = plain({3, 1, 2});
   options.mirror = true;
   Image image;
@@ -178,7 +178,7 @@ TEST_CASE("a crop of pixels is as it lies in the picture, and says whether to mi
 }
 
 // Only the crop's colors count, not those around it; and the mirror is drawn after the colors.
-TEST_CASE("colours are distorted in the crop alone, before the mirror", "[data]") {
+TEST_CASE("colors are distorted only in the crop, before mirroring", "[data]") {
   AugmentOptions options = plain({3, 2, 2});
   options.mirror = true;
   options.distortion.color.contrast = 0.5;

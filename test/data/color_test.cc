@@ -132,7 +132,7 @@ TEST_CASE("noise along the principal components is rounded towards zero", "[data
   CHECK(image.pixels == std::vector<uint8_t>{255, 255, 3});
 }
 
-TEST_CASE("drawn offsets fill their range, and 0 moves nothing", "[data]") {
+TEST_CASE("random offsets fill their range, and 0 changes nothing", "[data]") {
   // Gray pixels have no hue and no saturation: only lightness shows, and exactly.
   std::set<int> seen;
   for (uint64_t seed = 0; seed < 3000; seed++) {
@@ -148,7 +148,7 @@ TEST_CASE("drawn offsets fill their range, and 0 moves nothing", "[data]") {
   CHECK(image.pixels == test::gradient_image(5, 4, 3, 2).pixels);
 }
 
-TEST_CASE("the three factors stay in their range, and their order is drawn", "[data]") {
+TEST_CASE("the three factors stay in their range, and their order is random", "[data]") {
   const ColorDistortion distortion{.brightness = 0.4, .contrast = 0.3, .saturation = 0.2};
   const Image original = test::gradient_image(6, 6, 3, 1);
   std::set<std::vector<int64_t>> orders;

@@ -62,7 +62,7 @@ double span_of(const Image& crop, int channel) {
 
 }  // namespace
 
-TEST_CASE("resize brings the shorter edge to its length, up or down", "[data]") {
+TEST_CASE("resizing gives the shorter edge the requested length, larger or smaller", "[data]") {
   check_size(transformed({.resize = 256}, test::gradient_image(500, 375, 3, 1)), 341, 256);
   check_size(transformed({.resize = 256}, test::gradient_image(375, 500, 3, 1)), 256, 341);
   check_size(transformed({.resize = 7}, test::gradient_image(1, 1, 1, 1)), 7, 7);
@@ -71,7 +71,7 @@ TEST_CASE("resize brings the shorter edge to its length, up or down", "[data]") 
   CHECK(transformed({.resize = 20}, same).pixels == same.pixels);
 }
 
-TEST_CASE("the method of resampling is the one asked for", "[data]") {
+TEST_CASE("the requested method of resampling is used", "[data]") {
   Image edge;
   edge.resize(1, 2, 1);
   edge.pixels = {0, 200};
@@ -157,7 +157,7 @@ TEST_CASE("an affine step takes each pixel from where the map says", "[data]") {
   }
 }
 
-TEST_CASE("angles come from the list if there is one, else from the fixed one, else they are drawn", "[data]") {
+TEST_CASE("angles come from the list, else from the fixed angle, else they are random", "[data]") {
   const Image image = test::position_image(9, 9, 1);
   const auto turned = [&](int angle) { return transformed({.rotate = angle}, image).pixels; };
   int seen = 0;
@@ -170,7 +170,7 @@ TEST_CASE("angles come from the list if there is one, else from the fixed one, e
   CHECK(seen == 3);
 }
 
-TEST_CASE("a crop by area has the area and the shape that were asked for", "[data]") {
+TEST_CASE("a crop by area has the requested area and aspect", "[data]") {
   const Image image = coordinates(200, 240);
   const Distortion distortion{.interpolation = Interpolation::kNearest,
                               .aspect = {0.75, 4.0 / 3},
@@ -192,7 +192,7 @@ TEST_CASE("a crop by area has the area and the shape that were asked for", "[dat
   CHECK(largest > 0.8);
 }
 
-TEST_CASE("a picture that no drawn shape fits is cut in the centre", "[data]") {
+TEST_CASE("a picture that no random shape fits is cropped in the center", "[data]") {
   const Image image = coordinates(4, 200);
   const Distortion distortion{.aspect = {0.9, 1.1}, .random_resized_crop = true, .area = {0.5, 1}};
   const Image crop = cropped(distortion, 4, 4, image);
@@ -202,7 +202,7 @@ TEST_CASE("a picture that no drawn shape fits is cut in the centre", "[data]") {
   CHECK(cropped({.random_resized_crop = true}, 4, 4, image).pixels == crop.pixels);
 }
 
-TEST_CASE("a square crop has an edge of the range, and lies in the centre unless it is random", "[data]") {
+TEST_CASE("a square crop has an edge in the range, and is in the center unless it is random", "[data]") {
   const Image image = coordinates(100, 100);
   Distortion distortion{.interpolation = Interpolation::kNearest, .crop_size_min = 40, .crop_size_max = 60};
   std::map<int, int> corners;
@@ -229,7 +229,7 @@ TEST_CASE("a square crop has an edge of the range, and lies in the centre unless
 }
 
 // Sizes that real data sets do not have. The result must be a crop or an error that blames the data.
-TEST_CASE("no size of a picture makes a step fail otherwise than by saying so", "[data]") {
+TEST_CASE("for every size of a picture a step succeeds or returns an error", "[data]") {
   const std::vector<std::pair<int, int>> sizes = {{1, 1},     {1, 2},     {2, 1},   {3, 5},   {1, 1000},
                                                   {1000, 1},  {7, 300},   {300, 7}, {28, 28}, {1, 40000},
                                                   {40000, 1}, {3, 33000}, {64, 64}};

@@ -12,7 +12,7 @@ using namespace dtrain::data;
 using dtrain::test::must;
 
 // The expected orders are Python's own.
-TEST_CASE("lists are shuffled as Python 3 shuffles them from seed 100", "[data]") {
+TEST_CASE("lists are shuffled as Python 3 shuffles them with seed 100", "[data]") {
   CHECK(python_shuffle(5) == std::vector<int64_t>{2, 0, 4, 3, 1});
   CHECK(python_shuffle(10) == std::vector<int64_t>{4, 0, 5, 9, 3, 1, 6, 8, 7, 2});
   const auto thousand = python_shuffle(1000);
@@ -28,12 +28,12 @@ TEST_CASE("a list is written as MXNet writes it and read back", "[data]") {
   CHECK(parse_list(list_text(entries), "x.lst", Log::silent()) == entries);
 }
 
-TEST_CASE("a line without a TAB is split at blanks, the rest of it is the path", "[data]") {
+TEST_CASE("a line without a tab is split at blanks, and its rest is the path", "[data]") {
   const auto entries = parse_list("  12   3 folder/my picture.jpg  \r\n13 4 b.png", "x.lst", Log::silent());
   CHECK(entries == std::vector<ListEntry>{{12, {3.0f}, "folder/my picture.jpg"}, {13, {4.0f}, "b.png"}});
 }
 
-TEST_CASE("lines that are no entries are left out", "[data]") {
+TEST_CASE("lines that are not entries are left out", "[data]") {
   for (const char* line :
        {"x", "1\t2", "1\t\tp", "a\t1\tp", "-1\t1\tp", "1\tnan\tp", "1\tx\tp", "1\t2\t", "1 2", "1 x p", "\t\t\t"}) {
     INFO(line);

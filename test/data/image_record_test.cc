@@ -53,7 +53,7 @@ TEST_CASE("image records are read back, also ids beyond 2^32 and labels behind t
   CHECK(two.image.size() == 3);
 }
 
-TEST_CASE("a header that announces more than there is, is an error", "[data]") {
+TEST_CASE("a header that announces more bytes than there are is an error", "[data]") {
   auto payload = test::image_payload(7, 3.0f, kImage);
   for (size_t length = 0; length < 24; length++) CHECK(!parse_image_record(Bytes(payload).first(length)));
   for (const uint32_t flag : {1u, 2u, 0x40000000u, 0xffffffffu}) {

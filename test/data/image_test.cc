@@ -39,7 +39,7 @@ std::vector<uint8_t> with_orientation(const std::vector<uint8_t>& jpeg) {
 
 }  // namespace
 
-TEST_CASE("JPEGs decode to the pixels that OpenCV gives, in colour and in gray", "[data]") {
+TEST_CASE("JPEGs decode to the same pixels as OpenCV's, in color and in gray", "[data]") {
   const struct {
     int height, width, channels, quality;
   } cases[] = {{32, 32, 3, 95}, {28, 28, 1, 90},   {1, 1, 3, 95},  {7, 9, 3, 50},
@@ -72,7 +72,7 @@ TEST_CASE("the orientation tag of EXIF is ignored", "[data]") {
   CHECK(decoded.height == 8);
 }
 
-TEST_CASE("an image with other channels than needed is an error, where decoding cannot convert", "[data]") {
+TEST_CASE("an image with the wrong number of channels is an error if decoding cannot convert it", "[data]") {
   ImageDecoder decoder;
   Image decoded;
   const auto png = must(encode_image(test::gradient_image(4, 4, 3, 1), ".png", 95));
@@ -80,7 +80,7 @@ TEST_CASE("an image with other channels than needed is an error, where decoding 
   CHECK(decoder.decode(png, 1, decoded));
 }
 
-TEST_CASE("a JPEG that ends early is an error, a decoder goes on after it", "[data]") {
+TEST_CASE("a JPEG that ends early is an error, and the decoder can be used again", "[data]") {
   ImageDecoder decoder;
   for (const test::JpegKind& kind :
        {test::JpegKind{}, test::JpegKind{.from = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE},
@@ -135,7 +135,7 @@ TEST_CASE("a PNG truncated or damaged is a picture or an error", "[data]") {
   CHECK(refused > 10);
 }
 
-TEST_CASE("JPEGs of inks decode to the pixels that OpenCV gives", "[data]") {
+TEST_CASE("CMYK JPEGs decode to the same pixels as OpenCV's", "[data]") {
   for (const J_COLOR_SPACE stored : {JCS_CMYK, JCS_YCCK}) {
     for (const bool progressive : {false, true}) {
       const auto jpeg = test::make_jpeg(37, 50, {.from = JCS_CMYK, .stored = stored, .progressive = progressive});
@@ -145,7 +145,7 @@ TEST_CASE("JPEGs of inks decode to the pixels that OpenCV gives", "[data]") {
   }
 }
 
-TEST_CASE("a JPEG of many scans is refused, one of ten is not", "[data]") {
+TEST_CASE("a JPEG with many scans is refused, one with ten is not", "[data]") {
   ImageDecoder decoder;
   Image image;
   must(decoder.decode(test::make_jpeg(40, 40, {.progressive = true}), 3, image));
@@ -155,7 +155,7 @@ TEST_CASE("a JPEG of many scans is refused, one of ten is not", "[data]") {
   must(decoder.decode(test::make_jpeg(40, 40, {}), 3, image));  // the decoder still works
 }
 
-TEST_CASE("the shorter edge is resized, the other one follows rounded down", "[data]") {
+TEST_CASE("the shorter edge is resized, and the other is scaled and rounded down", "[data]") {
   const Image tall = must(resize_shorter_edge(test::gradient_image(500, 375, 3, 1), 256));
   CHECK(tall.height == 341);
   CHECK(tall.width == 256);
@@ -166,7 +166,7 @@ TEST_CASE("the shorter edge is resized, the other one follows rounded down", "[d
   CHECK(!resize_shorter_edge(test::gradient_image(1, 20000, 1, 1), 224));
 }
 
-TEST_CASE("the central square leaves out as much on either side, the odd row at the end", "[data]") {
+TEST_CASE("the central square leaves out as much on both sides, an odd row at the end", "[data]") {
   const Image image = test::position_image(5, 8, 1);
   const Image square = central_square(image);
   REQUIRE(square.height == 5);
@@ -175,7 +175,7 @@ TEST_CASE("the central square leaves out as much on either side, the odd row at 
   CHECK(*square.at(4, 4) == *image.at(4, 5));
 }
 
-TEST_CASE("photographs decode to the pixels that OpenCV gives", "[data]") {
+TEST_CASE("photographs decode to the same pixels as OpenCV's", "[data]") {
   const char* root = std::getenv("DTRAIN_TEST_DATA");
   if (root == nullptr) {
     std::cout << "skipped: DTRAIN_TEST_DATA does not name the folder of the real data\n";

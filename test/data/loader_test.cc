@@ -99,7 +99,7 @@ Error failing_epoch(Loader& loader) {
 }  // namespace
 
 // 10 records, batches of 4.
-TEST_CASE("an epoch holds every record once and fills its last batch from its own beginning", "[data]") {
+TEST_CASE("an epoch has every record once and fills its last batch from its own beginning", "[data]") {
   auto numbers = std::make_shared<Numbers>(10);
   Loader loader(numbers, training(10, 4), Log::silent());
   CHECK(loader.batches() == 3);
@@ -117,7 +117,7 @@ TEST_CASE("an epoch holds every record once and fills its last batch from its ow
   CHECK(epoch_rows(loader, 0) == epochs[0]);  // an epoch's order and draws depend on (seed, epoch) alone
 }
 
-TEST_CASE("what is loaded does not depend on the number of threads, nor on what is kept ahead", "[data]") {
+TEST_CASE("batches do not depend on the number of threads or on how many are prefetched", "[data]") {
   auto numbers = std::make_shared<Numbers>(101);
   numbers->broken = {3, 50, 51, 99};
   for (const auto mode : {LoaderOptions::Mode::kTraining, LoaderOptions::Mode::kValidation}) {
@@ -148,7 +148,7 @@ TEST_CASE("a share's loader stays inside its share", "[data]") {
   for (const auto& [record, count] : counts) CHECK((record >= 4 && record < 9 && count <= 2));
 }
 
-TEST_CASE("a share may be another one in another epoch, shuffled or not", "[data]") {
+TEST_CASE("a share may change from epoch to epoch, shuffled or not", "[data]") {
   auto numbers = std::make_shared<Numbers>(12);
   LoaderOptions options = training(12, 4);
   options.share = {0, 4};
@@ -165,7 +165,7 @@ TEST_CASE("a share may be another one in another epoch, shuffled or not", "[data
   }
 }
 
-TEST_CASE("a share shorter than the epoch goes round in the same order", "[data]") {
+TEST_CASE("a share shorter than the epoch begins again in the same order", "[data]") {
   LoaderOptions options = training(3, 4);
   options.batches = 2;
   Loader loader(std::make_shared<Numbers>(3), options, Log::silent());
@@ -193,7 +193,7 @@ TEST_CASE("an epoch can begin in its middle", "[data]") {
   }
 }
 
-TEST_CASE("starting anew drops what was loaded ahead", "[data]") {
+TEST_CASE("a restart drops prefetched batches", "[data]") {
   LoaderOptions options = training(64, 4);
   options.threads = 4;
   Loader loader(std::make_shared<Numbers>(64), options, Log::silent());
@@ -205,7 +205,7 @@ TEST_CASE("starting anew drops what was loaded ahead", "[data]") {
   }
 }
 
-TEST_CASE("a look ahead shows the batch that comes next, and leaves the last one as it is", "[data]") {
+TEST_CASE("peeking shows the next batch and does not change the last one", "[data]") {
   const auto numbers = std::make_shared<Numbers>(12);
   Loader loader(numbers, training(12, 4), Log::silent());
   loader.start(0);
@@ -262,7 +262,7 @@ TEST_CASE("validation counts every record once and none of the padding", "[data]
   CHECK(counts == std::vector<int64_t>{4, 4, 2, 0});
 }
 
-TEST_CASE("validation leaves a broken record out, training takes the next one for it", "[data]") {
+TEST_CASE("validation leaves out a broken record, and training takes the next one in its place", "[data]") {
   auto numbers = std::make_shared<Numbers>(10);
   numbers->broken = {1, 2, 9};
   LoaderOptions options = training(10, 4);
@@ -280,7 +280,7 @@ TEST_CASE("validation leaves a broken record out, training takes the next one fo
   CHECK(records == std::vector<float>{0, 3, 4, 5, 6, 7, 8});
 }
 
-TEST_CASE("broken records are counted once, and one too many ends the run", "[data]") {
+TEST_CASE("each broken record is counted once, and one too many ends the run", "[data]") {
   auto numbers = std::make_shared<Numbers>(40);
   numbers->broken = {3, 5, 8};
   LoaderOptions options = training(40, 8);
@@ -298,14 +298,14 @@ TEST_CASE("broken records are counted once, and one too many ends the run", "[da
   CHECK(error.message.find("broken on purpose") != std::string::npos);
 }
 
-TEST_CASE("a share of nothing but broken records is an error", "[data]") {
+TEST_CASE("a share with only broken records is an error", "[data]") {
   auto numbers = std::make_shared<Numbers>(4);
   numbers->broken = {0, 1, 2, 3};
   Loader loader(numbers, training(4, 2), Log::silent());
   CHECK(failing_epoch(loader).message.find("no record of this share") != std::string::npos);
 }
 
-TEST_CASE("a label beyond the classes is an error that names the record", "[data]") {
+TEST_CASE("a label that is not a class is an error that names the record", "[data]") {
   auto numbers = std::make_shared<Numbers>(30);
   numbers->classes = 11;
   LoaderOptions options = training(30, 4);
@@ -317,7 +317,7 @@ TEST_CASE("a label beyond the classes is an error that names the record", "[data
   CHECK(error.message.find("label 10 is not in 0 .. 9") != std::string::npos);
 }
 
-TEST_CASE("an error comes when its batch does, whatever was kept ahead", "[data]") {
+TEST_CASE("an error is returned in place of its batch, whatever was prefetched", "[data]") {
   auto numbers = std::make_shared<Numbers>(11);
   numbers->classes = 11;
   LoaderOptions options = training(11, 2);
@@ -330,7 +330,7 @@ TEST_CASE("an error comes when its batch does, whatever was kept ahead", "[data]
   CHECK(!loader.next());
 }
 
-TEST_CASE("what a decoder throws becomes an error of the caller", "[data]") {
+TEST_CASE("an exception of a decoder becomes an error of the caller", "[data]") {
   auto numbers = std::make_shared<Numbers>(11);
   numbers->throws = true;
   Loader loader(numbers, training(11, 2), Log::silent());
@@ -339,7 +339,7 @@ TEST_CASE("what a decoder throws becomes an error of the caller", "[data]") {
   CHECK(error.message == "a library threw");
 }
 
-TEST_CASE("no more is loaded ahead than was asked for", "[data]") {
+TEST_CASE("no more batches are prefetched than requested", "[data]") {
   auto numbers = std::make_shared<Numbers>(100);
   LoaderOptions options = training(100, 5);
   options.prefetch = 3;
@@ -352,7 +352,7 @@ TEST_CASE("no more is loaded ahead than was asked for", "[data]") {
 }
 
 // Training, with a last batch that is filled up, and validation, with padding; records that are broken in both.
-TEST_CASE("batches of pixels are those of numbers before the normalisation", "[data]") {
+TEST_CASE("batches of pixels are equal to batches of numbers before normalization", "[data]") {
   AugmentOptions augment{.image = {3, 8, 8}, .distortion = {.pad = 1, .random_crop = true, .random_mirror = true}};
   augment.mean = {1, 2, 3};
   augment.std = {2, 3, 4};
@@ -388,7 +388,7 @@ TEST_CASE("batches of pixels are those of numbers before the normalisation", "[d
   }
 }
 
-TEST_CASE("batches lie in memory that the caller gives, taken once", "[data]") {
+TEST_CASE("batches are in memory from the caller, allocated once", "[data]") {
   AugmentOptions augment{.image = {3, 5, 5}, .mean = {1, 2, 3}, .std = {1, 1, 1}};
   const auto dataset = augmented(std::make_shared<Pictures>(), augment);
   for (const bool pixels : {false, true}) {
@@ -422,7 +422,7 @@ TEST_CASE("batches lie in memory that the caller gives, taken once", "[data]") {
   }
 }
 
-TEST_CASE("pixels of a data set that has only numbers are a mistake of the caller", "[data]") {
+TEST_CASE("asking for pixels of a data set that has only numbers is a mistake of the caller", "[data]") {
   LoaderOptions options = training(4, 2);
   options.pixels = true;
   CHECK_THROWS_AS(Loader(std::make_shared<Numbers>(4), options, Log::silent()), CheckFailed);

@@ -148,7 +148,7 @@ TEST_CASE("a damaged gzip file is an error", "[data]") {
 }
 
 // 10 MB of zeros are 10 kB of gzip.
-TEST_CASE("no more of a gzip file is decompressed than its header announces", "[data]") {
+TEST_CASE("a gzip file is not decompressed beyond the size that its header announces", "[data]") {
   const test::TempDir dir;
   test::write_text(dir.path("l"), idx_labels(3));
   write_gzip(dir.path("more.gz"), idx_images(3) + std::string(10'000'000, 'x'));
@@ -178,7 +178,7 @@ TEST_CASE("a directory with the four idx files is mnist, scaled by 1/255", "[dat
   CHECK(load(*must(open_dataset(scaled, Log::silent())).train, 17).data[5] == 17.0f / 256);
 }
 
-TEST_CASE("files missing from the data directory are named, and nothing recommended that is not there", "[data]") {
+TEST_CASE("files that the data directory lacks are named, and the message recommends only files that exist", "[data]") {
   const test::TempDir dir;
   write_mnist(dir);
   std::filesystem::remove(dir.path("train-labels-idx1-ubyte.gz"));
@@ -199,7 +199,7 @@ TEST_CASE("files missing from the data directory are named, and nothing recommen
   CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, val.rec are missing"));
 }
 
-TEST_CASE("a data set is recognised by its files, CIFAR's two by their labels", "[data]") {
+TEST_CASE("a data set is recognized by its files, and CIFAR-10 and CIFAR-100 by their labels", "[data]") {
   const auto recognised = [](const std::vector<std::string>& files, int classes = 10) {
     const test::TempDir dir;
     for (const std::string& file : files) test::write_record_file(dir.path(file), 2 * classes, 4, 4, 3, classes);
@@ -216,7 +216,7 @@ TEST_CASE("a data set is recognised by its files, CIFAR's two by their labels", 
   CHECK(!recognise_data_set("/nowhere/at/all"));
 }
 
-TEST_CASE("what is no record file is named as what it is, with what packs pictures", "[data]") {
+TEST_CASE("a file that is not a record file is named as what it is, and im2rec is recommended", "[data]") {
   const test::TempDir dir;
   const auto refusal = [&](const std::string& content) {
     test::write_text(dir.path("a.rec"), content);
@@ -233,7 +233,7 @@ TEST_CASE("what is no record file is named as what it is, with what packs pictur
              Catch::Contains("cats: no .rec file in this directory; pictures are packed first: 'dtrain im2rec"));
 }
 
-TEST_CASE("what the flags lack is a usage error", "[data]") {
+TEST_CASE("missing flags are a usage error", "[data]") {
   const test::TempDir dir;
   write_mnist(dir);
   const auto refused = [](const DataOptions& options) {
@@ -285,7 +285,7 @@ TEST_CASE("train.rec and test.rec are cifar10, train.rec and val.rec imagenet", 
   CHECK(must(open_dataset(in_directory(dir), Log::silent())).type == "imagenet");
 }
 
-TEST_CASE("named record files win, several are numbered through, without validation there is none", "[data]") {
+TEST_CASE("named record files are used, several are numbered through, and validation data may be missing", "[data]") {
   const test::TempDir dir;
   std::filesystem::create_directories(dir.path("parts"));
   test::write_record_file(dir.path("parts/b.rec"), 2, 8, 8, 1, 10);
@@ -351,7 +351,7 @@ TEST_CASE("each set is resized by its own flag, the mean image as the training s
         Approx(load(*sets.validation, 0).data[0] - load(*validation_only.validation, 0).data[0]));
 }
 
-TEST_CASE("colours of gray pictures cannot be distorted", "[data]") {
+TEST_CASE("the colors of gray pictures cannot be distorted", "[data]") {
   const test::TempDir dir;
   write_mnist(dir);
   DataOptions options = in_directory(dir);
@@ -362,7 +362,7 @@ TEST_CASE("colours of gray pictures cannot be distorted", "[data]") {
   CHECK(mentions(error, "these have 1"));
 }
 
-TEST_CASE("pictures that are turned are not made of nearest neighbours", "[data]") {
+TEST_CASE("rotated pictures are not resampled from nearest neighbors", "[data]") {
   const test::TempDir dir;
   write_mnist(dir);
   DataOptions options = in_directory(dir);
@@ -372,7 +372,7 @@ TEST_CASE("pictures that are turned are not made of nearest neighbours", "[data]
   CHECK(mentions(open_dataset(options, Log::silent()).error(), "--inter-method 0"));
 }
 
-TEST_CASE("numbers that are drawn for each picture cannot be made on a device", "[data]") {
+TEST_CASE("random changes to the numbers of each picture cannot be made on a device", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 2, 32, 32, 3, 10);
   std::filesystem::copy(dir.path("train.rec"), dir.path("test.rec"));
@@ -383,7 +383,7 @@ TEST_CASE("numbers that are drawn for each picture cannot be made on a device", 
   CHECK(sets.validation->normalisation() != nullptr);
 }
 
-TEST_CASE("a record that does not decode names file, offset and reason", "[data]") {
+TEST_CASE("the error of a record that cannot be decoded names file, offset and reason", "[data]") {
   const test::TempDir dir;
   const auto offsets = test::write_record_file(dir.path("a.rec"), 3, 8, 8, 3, 2, ".jpg");
   auto bytes = test::read_bytes(dir.path("a.rec"));
@@ -454,7 +454,7 @@ TEST_CASE("a mean image that cannot be written is refused before a picture is re
   CHECK(mentions(error, "No such file or directory"));
 }
 
-TEST_CASE("synthetic data repeat one batch, other ranks have another", "[data]") {
+TEST_CASE("synthetic data repeats one batch, a different one for each rank", "[data]") {
   const SyntheticOptions options{.image = {1, 4, 4}, .classes = 3, .batch_size = 5, .batches = 7, .seed = 1, .rank = 0};
   const auto first = synthetic(options);
   CHECK(first->size() == 35);

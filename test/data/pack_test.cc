@@ -99,7 +99,8 @@ TEST_CASE("pass-through keeps the files' bytes", "[data]") {
   for (size_t i = 0; i < 3; i++) CHECK(all[i].image == test::read_bytes(dir.path(entries[i].path)));
 }
 
-TEST_CASE("all labels are packed on request, else the first, and a warning counts the others", "[data]") {
+TEST_CASE("all labels are packed on request; otherwise the first one, with a warning that counts the others",
+          "[data]") {
   const test::TempDir dir;
   auto entries = write_images(dir, 3);
   entries[1].labels = {4, 5, 6};
@@ -119,7 +120,7 @@ TEST_CASE("all labels are packed on request, else the first, and a warning count
   CHECK(decode(record.image).width == 14);
 }
 
-TEST_CASE("the central square is cut without resizing too", "[data]") {
+TEST_CASE("the central square is also cut without resizing", "[data]") {
   const test::TempDir dir;
   const auto entries = write_images(dir, 1);
   must(pack_images(entries, dir.path(), dir.path("out.rec"), {.center_crop = true}, Log::silent()));
@@ -128,7 +129,7 @@ TEST_CASE("the central square is cut without resizing too", "[data]") {
   CHECK(image.width == 10);
 }
 
-TEST_CASE("pictures of 16 bits are left out by name when their colours are to be kept", "[data]") {
+TEST_CASE("pictures of 16 bits are left out and named if colors are kept as stored", "[data]") {
   const test::TempDir dir;
   auto entries = write_images(dir, 1);
   test::write_text(dir.path("deep.pgm"), "P5 2 1 65535\n\x80\x01\x40\x02");
@@ -139,7 +140,7 @@ TEST_CASE("pictures of 16 bits are left out by name when their colours are to be
   CHECK(read_all(dir.path("out.rec")).size() == 1);
 }
 
-TEST_CASE("images are cut, resized, grayed and encoded as asked", "[data]") {
+TEST_CASE("images are cut, resized, converted to gray and encoded as requested", "[data]") {
   const test::TempDir dir;
   const auto entries = write_images(dir, 1, 10, 14);
   const auto packed = [&](const PackOptions& options) {
@@ -168,7 +169,7 @@ TEST_CASE("images are cut, resized, grayed and encoded as asked", "[data]") {
   CHECK(packed(options).size() < good);
 }
 
-TEST_CASE("unreadable images are left out, and only all of them are an error", "[data]") {
+TEST_CASE("unreadable images are left out; it is an error only if all are unreadable", "[data]") {
   const test::TempDir dir;
   auto entries = write_images(dir, 4);
   entries[1].path = "absent.jpg";
@@ -211,7 +212,7 @@ TEST_CASE("a record file and its index appear together or not at all", "[data]")
   CHECK(test::read_bytes(dir.path("a.idx")).size() == std::string("5\t0\n6\t12\n").size());
 }
 
-TEST_CASE("what was packed from a folder is a data set", "[data]") {
+TEST_CASE("a packed folder is a data set", "[data]") {
   const test::TempDir dir;
   const auto entries = write_images(dir, 6, 32, 32);
   must(pack_images(entries, dir.path(), dir.path("train.rec"), {}, Log::silent()));

@@ -55,7 +55,7 @@ TEST_CASE("a picture's size is read from its header", "[data]") {
   CHECK(pgm.bits == 16);
 }
 
-TEST_CASE("a file of any format that ends early is refused, with any bit flipped it is a picture or an error",
+TEST_CASE("a file that ends early is refused in every format, and with any bit flipped it is a picture or an error",
           "[data]") {
   ImageDecoder decoder;
   Image image;
@@ -99,7 +99,7 @@ class CapturedStderr {
 };
 
 // The reader of the records says which one it was and why; OpenCV's own line would name neither.
-TEST_CASE("of a damaged picture nothing is printed, and what others print is", "[data]") {
+TEST_CASE("nothing is printed about a damaged picture, and other output on stderr is kept", "[data]") {
   ImageDecoder decoder;
   Image image;
   for (const char* extension : {".bmp", ".ppm"}) {
@@ -113,7 +113,7 @@ TEST_CASE("of a damaged picture nothing is printed, and what others print is", "
   }
 }
 
-TEST_CASE("a picture of too many pixels is refused by its header, with its size and the limit", "[data]") {
+TEST_CASE("a picture with too many pixels is refused after its header is read, with its size and the limit", "[data]") {
   const std::string limit = "pixels are more than the limit of 67108864";
   for (const int channels : {1, 3, 4}) {
     INFO(channels << " channels");
@@ -153,7 +153,7 @@ TEST_CASE("a picture whose size cannot be told without decoding it is refused by
   CHECK_THAT(refusal({}), Contains("0 bytes"));
 }
 
-TEST_CASE("16 bits a channel are not kept as they are stored, and become 8 as colour or gray", "[data]") {
+TEST_CASE("16 bits per channel cannot be kept as stored, and become 8 as color or gray", "[data]") {
   ImageDecoder decoder;
   Image image;
   const std::string pgm = "P5 2 1 65535\n\x80\x01\x40\x02";

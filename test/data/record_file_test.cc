@@ -23,7 +23,7 @@ void put_part(std::vector<uint8_t>& out, uint32_t flag, uint32_t length) {
 
 // Every start in the first half leads through all parts of the second half, where a last part is missing: without a
 // limit that is 125,000 x 125,000 steps.
-TEST_CASE("a file made to be walked again and again is given up in time", "[data]") {
+TEST_CASE("a file that is made to be scanned again and again is given up in time", "[data]") {
   const test::TempDir dir;
   std::vector<uint8_t> bytes;
   constexpr uint32_t kParts = 125'000;
@@ -37,7 +37,7 @@ TEST_CASE("a file made to be walked again and again is given up in time", "[data
         std::string::npos);
 }
 
-TEST_CASE("a file of broken places alone is scanned to its end", "[data]") {
+TEST_CASE("a file that has only broken places is scanned to its end", "[data]") {
   const test::TempDir dir;
   std::vector<uint8_t> bytes;
   for (int i = 0; i < 100'000; i++) put_part(bytes, 1, 0);

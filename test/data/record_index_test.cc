@@ -12,7 +12,7 @@ using namespace dtrain;
 using namespace dtrain::data;
 using dtrain::test::must;
 
-TEST_CASE("an index is written as MXNet reads it, and read back whatever the blanks", "[data]") {
+TEST_CASE("an index is written as MXNet reads it, and read back with any blanks", "[data]") {
   CHECK(index_text({{54, 0}, {586, 37680}, {497, 80148}}) == "54\t0\n586\t37680\n497\t80148\n");
   CHECK(index_path("a/train.rec") == "a/train.idx");
   const test::TempDir dir;
@@ -21,7 +21,7 @@ TEST_CASE("an index is written as MXNet reads it, and read back whatever the bla
   CHECK(must(read_index(path, 100000)) == std::vector<int64_t>{0, 37680, 80148});
 }
 
-TEST_CASE("an index that cannot be true names its line", "[data]") {
+TEST_CASE("the error of an impossible index names its line", "[data]") {
   const test::TempDir dir;
   const std::string path = dir.path("a.idx");
   CHECK(read_index(path, 100).error().code == Code::kNotFound);
@@ -39,7 +39,7 @@ TEST_CASE("an index that cannot be true names its line", "[data]") {
 }
 
 // Truncated and flipped: an index is text, so most of this is some other index; nothing may crash.
-TEST_CASE("a damaged index is an answer", "[data]") {
+TEST_CASE("a damaged index is read or refused, without a crash", "[data]") {
   const test::TempDir dir;
   const std::string path = dir.path("a.idx");
   const std::string text = "0\t0\n1\t16\n2\t44\n";
@@ -65,7 +65,7 @@ TEST_CASE("a record file without an index is scanned once", "[data]") {
   CHECK(record_offsets(file, dir.path("other.idx"), Log::silent()).error().code == Code::kNotFound);
 }
 
-TEST_CASE("where no index can be written it stays in memory", "[data]") {
+TEST_CASE("an index that cannot be written is kept in memory", "[data]") {
   const test::TempDir dir;
   const std::string path = dir.path("train.rec");
   const std::vector<int64_t> offsets = test::write_record_file(path, 3, 4, 4, 3, 2);
@@ -108,7 +108,7 @@ std::vector<int64_t> write_uneven_records(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("offsets that are packed for another process come back, and name another file", "[data]") {
+TEST_CASE("offsets packed for another process are unpacked there, and a different file is noticed", "[data]") {
   const test::TempDir dir;
   const std::vector<int64_t> offsets = write_uneven_records(dir.path("a.rec"));
   const RecordFile file = must(RecordFile::open(dir.path("a.rec")));
@@ -138,7 +138,7 @@ TEST_CASE("offsets that are packed for another process come back, and name anoth
   CHECK(pack_offsets(file, {}).error().code == Code::kData);
 }
 
-TEST_CASE("damaged packed offsets are an answer", "[data]") {
+TEST_CASE("damaged packed offsets are unpacked or refused, without a crash", "[data]") {
   const test::TempDir dir;
   const std::vector<int64_t> offsets = write_uneven_records(dir.path("a.rec"));
   const RecordFile file = must(RecordFile::open(dir.path("a.rec")));
@@ -163,7 +163,7 @@ TEST_CASE("damaged packed offsets are an answer", "[data]") {
   check(packed + std::string(1000, '\0'));
 }
 
-TEST_CASE("a scan says how far it is, and ends when it is told to", "[data]") {
+TEST_CASE("a scan reports its progress, and ends when it is told to", "[data]") {
   const test::TempDir dir;
   (void)write_uneven_records(dir.path("a.rec"));
   const RecordFile file = must(RecordFile::open(dir.path("a.rec")));

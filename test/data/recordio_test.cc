@@ -158,7 +158,7 @@ struct SmallFile {
 
 }  // namespace
 
-TEST_CASE("a record file truncated at any length is an answer, not a crash", "[data]") {
+TEST_CASE("a record file truncated at any length is read or refused, without a crash", "[data]") {
   const test::TempDir dir;
   const SmallFile small;
   for (size_t length = 0; length < small.bytes.size(); length++) {
@@ -168,7 +168,7 @@ TEST_CASE("a record file truncated at any length is an answer, not a crash", "[d
   }
 }
 
-TEST_CASE("a record file with any bit flipped is an answer, and the scan recovers behind it", "[data]") {
+TEST_CASE("a record file with any bit flipped is read or refused, and the scan recovers behind the damage", "[data]") {
   const test::TempDir dir;
   const SmallFile small;
   int last_lost = 0;

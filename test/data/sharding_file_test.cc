@@ -34,7 +34,7 @@ constexpr const char* kTwelveWorkers =
 
 }  // namespace
 
-TEST_CASE("the documented files of MXNet-G are shares as they stand", "[data]") {
+TEST_CASE("the documented files of MXNet-G are read without changes", "[data]") {
   CHECK(shares_in(kTwoWorkers, 2, 60000) == std::vector<Share>{{0, 18000}, {18000, 60000}});
   CHECK(shares_in(kTwoWorkers, 2, 5) == std::vector<Share>{{0, 2}, {2, 5}});  // 1.5 is 2
   const std::vector<Share> cifar = shares_in(kTwelveWorkers, 12, 50000);
@@ -75,14 +75,14 @@ TEST_CASE("a border is rounded once, from the decimal text", "[data]") {
   }
 }
 
-TEST_CASE("what is written as the same border to six decimals is one", "[data]") {
+TEST_CASE("borders that are equal to six decimals are one border", "[data]") {
   CHECK(shares_in("0 0.333333\n0.333334 0.666667\n0.666667 0.999999\n", 3, 3000000) ==
         std::vector<Share>{{0, 999999}, {999999, 2000001}, {2000001, 3000000}});
   CHECK(shares_in("1e-7 0.5\n0.4999999 1.0000001\n\n", 2, 100000000) ==
         std::vector<Share>{{0, 50000000}, {50000000, 100000000}});
 }
 
-TEST_CASE("comments and blank lines are no shares, and errors name the line of the file", "[data]") {
+TEST_CASE("comments and blank lines do not count as shares, and errors name the line of the file", "[data]") {
   CHECK(shares_in("# two workers\n\n0 0.3  # the slow one\n#0 1\n0.3 1\n", 2, 10) ==
         std::vector<Share>{{0, 3}, {3, 10}});
   CHECK_THAT(refused_file("# shares\n0 0.3\n0.4 1\n", 2), Contains("data_sharding:3: nobody has"));
@@ -101,7 +101,7 @@ TEST_CASE("borders that leave records out or give them twice are refused by line
   CHECK(shares_in("0 0.99\n", 1, 100, true) == std::vector<Share>{{0, 99}});
 }
 
-TEST_CASE("a sharding file has a line a rank and two numbers a line", "[data]") {
+TEST_CASE("a sharding file has one line for each rank and two numbers in each line", "[data]") {
   CHECK_THAT(refused_file(kTwelveWorkers, 10), Contains("data_sharding: 12 lines for 10 workers; line r is the share"));
   CHECK_THAT(refused_file("", 1), Contains("0 lines for 1 workers"));
   CHECK_THAT(refused_file("0 0.5 1\n", 1), Contains("data_sharding:1: 3 words"));
@@ -154,7 +154,7 @@ TEST_CASE("a sharding file that was cut or changed is refused or read, and its s
   }
 }
 
-TEST_CASE("a written file gives the borders back, to the record", "[data]") {
+TEST_CASE("a written file is read back with the same borders, to the record", "[data]") {
   CHECK(format_sharding_file(equal_shares(60000, 4), 60000) == "0 0.25\n0.25 0.5\n0.5 0.75\n0.75 1\n");
   std::mt19937_64 random(1);
   for (int i = 0; i < 50; i++) {

@@ -8,7 +8,7 @@
 using namespace dtrain;
 using namespace dtrain::data;
 
-TEST_CASE("shares are disjoint, complete and equal to a record", "[data]") {
+TEST_CASE("shares are disjoint and complete, and their sizes differ by at most one record", "[data]") {
   for (int64_t records = 0; records < 200; records++) {
     for (int64_t workers = 1; workers <= 10; workers++) {
       int64_t next = 0, smallest = records, largest = 0;
@@ -73,7 +73,7 @@ TEST_CASE("equal speeds give equal shares", "[data]") {
   }
 }
 
-TEST_CASE("whatever the speeds, each record is in one share", "[data]") {
+TEST_CASE("with any speeds each record is in exactly one share", "[data]") {
   std::mt19937_64 random(7);
   for (size_t workers = 1; workers <= 200; workers++) {
     INFO("workers " << workers);

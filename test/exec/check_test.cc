@@ -83,7 +83,7 @@ TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
     CHECK(r.compared > 30);
     CHECK_THAT(r.text(), Catch::StartsWith("check: all 36 tensors agree with the reference; worst: node '"));
   }
-  SECTION("an output, which the node's readers take as it is") {
+  SECTION("an output, which the readers of the node use unchanged") {
     Faulty executor = compile(c);
     executor.output = node_called(c.graph, "conv2");
     const CheckReport r = report(c, executor);
@@ -97,7 +97,7 @@ TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
     }
     CHECK_THAT(r.text(), Catch::Contains("first: node 'conv2' (Convolution), output: normalised error "));
   }
-  SECTION("a gradient by a node's output") {
+  SECTION("a gradient with respect to a node's output") {
     Faulty executor = compile(c);
     executor.gradient = node_called(c.graph, "plus");
     const CheckReport r = report(c, executor);

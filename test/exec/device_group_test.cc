@@ -73,7 +73,7 @@ TEST_CASE("a batch is split by the weights of the devices", "[exec]") {
   }
 }
 
-TEST_CASE("devices compute together what one computes alone", "[exec]") {
+TEST_CASE("several devices compute the same as one device", "[exec]") {
   const Images images;
   const auto one = group_of({kBatch}), three = group_of({3, 2, 2});
   for (DeviceGroup* group : {one.get(), three.get()}) {
@@ -93,7 +93,7 @@ TEST_CASE("devices compute together what one computes alone", "[exec]") {
   }
 }
 
-TEST_CASE("pixels and what is mirrored are split as numbers are", "[exec]") {
+TEST_CASE("pixels and their mirror flags are split among devices like numbers", "[exec]") {
   const test::PixelBatch batch = test::make_pixels(kImage, kBatch, 3, true, 1);
   const auto numbers = group_of({3, 2, 2}), pixels = group_of({3, 2, 2}, batch.normalisation);
   REQUIRE(numbers->forward(batch.numbers().view(), no_call));
@@ -105,7 +105,7 @@ TEST_CASE("pixels and what is mirrored are split as numbers are", "[exec]") {
   }
 }
 
-TEST_CASE("each device asks for its weights and hands over its gradients", "[exec]") {
+TEST_CASE("each device waits for its weights and announces its gradients", "[exec]") {
   const Images images;
   const auto group = group_of({3, 4});
   std::mutex mutex;
@@ -123,7 +123,7 @@ TEST_CASE("each device asks for its weights and hands over its gradients", "[exe
   CHECK(calls == each_once);
 }
 
-TEST_CASE("the error of a device is the group's", "[exec]") {
+TEST_CASE("the error of one device is the error of the group", "[exec]") {
   const Images images;
   const auto group = group_of({3, 4});
   const auto refuse = [](size_t device, size_t) -> Result<> {

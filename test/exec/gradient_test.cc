@@ -68,7 +68,7 @@ std::vector<double> copy(std::span<const double> x) {
 
 // Gradients with respect to the data and to every parameter. "before" is the identity, so the gradient of its output is
 // that of the data.
-TEST_CASE("every operator's gradients are those of central differences", "[exec][gradient]") {
+TEST_CASE("the gradients of every operator agree with central differences", "[exec][gradient]") {
   size_t checked = 0;
   for (const Case& c : exec::test::operator_cases()) {
     if (!c.smooth) continue;

@@ -150,7 +150,7 @@ TEST_CASE("an executor for inference shares the trained weights", "[exec]") {
   CHECK_THROWS_AS(inference->backward([](size_t) -> Result<> { return {}; }), CheckFailed);
 }
 
-TEST_CASE("a label that is no class is refused with its place", "[exec]") {
+TEST_CASE("a label that is not a class is refused with its position", "[exec]") {
   const exec::test::Case c = case_called("relu");
   const auto executor = make_reference_backend()->compile(c.graph, case_options(c)).value();
   exec::test::HostBatch batch = make_batch(c, exec::test::Values::kFloats, 5);
@@ -163,7 +163,7 @@ TEST_CASE("a label that is no class is refused with its place", "[exec]") {
   }
 }
 
-TEST_CASE("options that only a bug asks for are checked", "[exec]") {
+TEST_CASE("options that only a bug can cause are checked", "[exec]") {
   const exec::test::Case c = case_called("relu");
   const auto compile = [&](auto&& change) {
     Options options = case_options(c);
@@ -180,7 +180,7 @@ TEST_CASE("options that only a bug asks for are checked", "[exec]") {
   CHECK(refused.error().code == Code::kUsage);
 }
 
-TEST_CASE("the reference computes with pixels what it does with their numbers", "[exec]") {
+TEST_CASE("the reference computes the same from pixels as from the corresponding numbers", "[exec]") {
   for (const int64_t channels : {1, 3, 4}) {
     const Shape image = {channels, 28, 28};
     const graph::Graph graph = graph::build_model({.network = "lenet", .num_classes = 4, .image = image}).value();
@@ -191,7 +191,7 @@ TEST_CASE("the reference computes with pixels what it does with their numbers", 
   }
 }
 
-TEST_CASE("a batch of the other form is refused", "[exec]") {
+TEST_CASE("a batch of pixels is refused where numbers are needed, and the reverse", "[exec]") {
   const Shape image = {1, 28, 28};
   const graph::Graph graph = graph::build_model({.network = "lenet", .image = image}).value();
   const exec::test::PixelBatch batch = exec::test::make_pixels(image, 2, 10, false, 1);

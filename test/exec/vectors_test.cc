@@ -60,7 +60,7 @@ Pooling window_3_by_2(Pooling::Kind kind, int64_t pad, Pooling::Rounding roundin
 
 }  // namespace
 
-TEST_CASE("batch norm computes the document's numbers", "[exec][vectors]") {
+TEST_CASE("batch norm computes the documented numbers", "[exec][vectors]") {
   const BatchNormRun run = run_batch_norm(false);
   check_near(run.y, {-1.511656678, -0.170552226, 1.170552226, 2.511656678});
   check_near(run.dx, {0.080401946, 0.160911094, -0.563242429, 0.321929390});
@@ -89,7 +89,7 @@ TEST_CASE("batch norm of inference uses the moving statistics", "[exec][vectors]
 }
 
 // An average divides as its node says; there is no operator that excludes the padding.
-TEST_CASE("pooling of the 4x4 map has the document's numbers", "[exec][vectors]") {
+TEST_CASE("pooling of the 4x4 map has the documented numbers", "[exec][vectors]") {
   using R = Pooling::Rounding;
   constexpr auto kMax = Pooling::Kind::kMax, kAverage = Pooling::Kind::kAverage;
   constexpr auto kKernel = Pooling::Divisor::kKernel;
@@ -107,14 +107,14 @@ TEST_CASE("pooling of the 4x4 map has the document's numbers", "[exec][vectors]"
   check_near(pool({.kind = kMax, .global = true}, 1), {16});
 }
 
-TEST_CASE("the gradient of a maximum goes to the first of equals", "[exec][vectors]") {
+TEST_CASE("the gradient of a maximum goes to the first of equal values", "[exec][vectors]") {
   const Vector x = {7, 7, 7, 7}, dy = {2};
   Vector dx(4);
   pooling_backward<double>({.kernel_h = 2, .kernel_w = 2}, {1, 1, 2, 2}, x, {1, 1, 1, 1}, dy, dx);
   check_near(dx, {2, 0, 0, 0});
 }
 
-TEST_CASE("softmax and its gradient have the document's numbers", "[exec][vectors]") {
+TEST_CASE("softmax and its gradient have the documented numbers", "[exec][vectors]") {
   const Vector x = {1, 2, 3};
   const std::vector<float> label = {0};
   Vector p(3), plain(3), smooth(3);
@@ -126,7 +126,7 @@ TEST_CASE("softmax and its gradient have the document's numbers", "[exec][vector
   check_near(smooth, {-0.809969427, 0.194728471, 0.615240956});
 }
 
-TEST_CASE("softmax survives logits that exp cannot take", "[exec][vectors]") {
+TEST_CASE("softmax is finite for logits whose exp overflows", "[exec][vectors]") {
   const Vector x = {1000, 0, -1000};
   Vector p(3);
   softmax_forward<double>(1, x, p);

@@ -53,7 +53,7 @@ struct Check {
 
 }  // namespace
 
-TEST_CASE("gpu-check writes what it found into every folder, and a table", "[gpu]") {
+TEST_CASE("gpu-check writes its results into every folder, and a table", "[gpu]") {
   const Check check;
   const Ended end = check.run({"ops", "--only", kRelu});
   INFO(end.output);
@@ -71,7 +71,7 @@ TEST_CASE("gpu-check writes what it found into every folder, and a table", "[gpu
   CHECK(check.run({"table"}).output == table);
 }
 
-TEST_CASE("gpu-check goes on where a run broke off", "[gpu]") {
+TEST_CASE("gpu-check continues an interrupted run", "[gpu]") {
   const Check check;
   REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
   const std::string other = "float32: relu of odd sizes";
@@ -81,12 +81,12 @@ TEST_CASE("gpu-check goes on where a run broke off", "[gpu]") {
   CHECK(check.part("ops", kRelu)["text"] == "kept");
   CHECK(check.part("ops", other)["status"] == "passed");
 
-  SECTION("a part that took the program with it twice is not tried again") {
+  SECTION("a part that crashed the program twice is not tried again") {
     check.change("ops", other, {{"status", "running"}, {"begun", 2}});
     CHECK(check.run({"ops", "--only", kRelu}).code == 1);
     CHECK(check.part("ops", other)["status"] == "failed");
   }
-  SECTION("a stage can be done anew") {
+  SECTION("a stage can be repeated") {
     REQUIRE(check.run({"ops", "--only", kRelu, "--again"}).code == 0);
     CHECK(check.part("ops", kRelu).value("text", "") == "");
   }
@@ -97,7 +97,7 @@ TEST_CASE("gpu-check goes on where a run broke off", "[gpu]") {
   }
 }
 
-TEST_CASE("gpu-check sets aside a report that is none or of something else, and begins its own", "[gpu]") {
+TEST_CASE("gpu-check sets aside an invalid or foreign report and begins a new one", "[gpu]") {
   const Check check;
   REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
   const std::string whole = must(read_file(check.path()));
@@ -126,7 +126,7 @@ TEST_CASE("gpu-check sets aside a report that is none or of something else, and 
 
 TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
   const Check check;
-  SECTION("a part that does not end is written down, and the process ends") {
+  SECTION("a part that does not end is recorded, and the process ends") {
     const Ended end = check.run({"nets", "--only", "inception-bn-28-small 28x28: 3 steps", "--part-seconds", "0.1"});
     CHECK(end.code == 9);
     const json part = check.part("nets", "inception-bn-28-small 28x28: 3 steps");
@@ -136,7 +136,7 @@ TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
     // It would take as long again, so it is not repeated.
     CHECK_THAT(check.run({"held", "nets"}).output, Catch::Contains("3 steps"));
   }
-  SECTION("what was killed from outside is written down, and begun once more") {
+  SECTION("a part that was killed from outside is recorded and started once more") {
     REQUIRE(check.run({"ops", "--only", kRelu}).code == 0);
     for (const int begun : {1, 2}) {
       check.change("ops", kRelu, {{"status", "running"}, {"begun", begun}});
@@ -146,14 +146,14 @@ TEST_CASE("gpu-check keeps to its limits", "[gpu]") {
       CHECK(check.part("ops", kRelu)["status"] == (begun == 1 ? "passed" : "killed"));
     }
   }
-  SECTION("what the time did not reach is said") {
+  SECTION("parts that were not reached in time are listed") {
     CHECK(check.run({"ops", "--only", kRelu, "--seconds", "1e-9"}).code == 1);
     CHECK(check.report()["stages"]["ops"]["not_done"].size() == 2);
     CHECK_THAT(check.run({"table"}).output, Catch::Contains("not done: 2 parts, from 'float32: relu' on"));
   }
 }
 
-TEST_CASE("gpu-check takes parts that other programs found", "[gpu]") {
+TEST_CASE("gpu-check records parts that other programs measured", "[gpu]") {
   const Check check;
   const std::string lines =
       R"({"name": "a", "status": "passed", "text": "7 images/s", "images_per_s": 7}
@@ -173,7 +173,7 @@ not a part
   CHECK(check.run({"held", "peers"}).output == "a\nb\nc\n");
 }
 
-TEST_CASE("gpu-check says what it does not know", "[gpu]") {
+TEST_CASE("gpu-check refuses unknown arguments", "[gpu]") {
   const Check check;
   for (const std::vector<std::string>& words : {std::vector<std::string>{},
                                                 {"--results"},
@@ -185,7 +185,7 @@ TEST_CASE("gpu-check says what it does not know", "[gpu]") {
 }
 
 // The path of dtrain itself: its loader, its trainer, and the module that it loads, here the one over the emulator.
-TEST_CASE("gpu-check quick takes the way of the product", "[gpu]") {
+TEST_CASE("gpu-check quick loads and trains as dtrain does", "[gpu]") {
   const Check check;
   const Ended pixels = check.run({"quick", "--only", "pixels"});
   INFO(pixels.output);
@@ -212,7 +212,7 @@ TEST_CASE("gpu-check times the calls of a step", "[gpu]") {
   CHECK_THAT(check.run({"table"}).output, Catch::Contains("GB/s") && Catch::Contains("convolution1"));
 }
 
-TEST_CASE("gpu-check says without a device what it would run", "[gpu]") {
+TEST_CASE("gpu-check lists without a device what it would run", "[gpu]") {
   const Ended end = test::run({DTRAIN_GPU_CHECK, "plan"});
   CHECK(end.code == 0);
   CHECK_THAT(end.output, Catch::Contains("quick") && Catch::Contains("resnet-50 float16 batch 256"));

@@ -63,7 +63,7 @@ TEST_CASE("the speed of a network is measured over its steps", "[gpu]") {
   CHECK(speed.planned_bytes > 0);
 }
 
-TEST_CASE("parts of a stage have names of their own", "[gpu]") {
+TEST_CASE("parts of a stage have unique names", "[gpu]") {
   const auto emulated = machine();
   for (const auto& parts :
        {ops_parts(*emulated), nets_parts(*emulated), train_parts(*emulated, {}), small_parts(*emulated)}) {
@@ -74,7 +74,7 @@ TEST_CASE("parts of a stage have names of their own", "[gpu]") {
   }
 }
 
-TEST_CASE("pictures come back as they were written, or not at all", "[gpu]") {
+TEST_CASE("pictures are read back as they were written, or refused", "[gpu]") {
   const TempDir dir;
   const Pictures pictures = rows(3);
   must(write_pictures(dir.path(), "rows", pictures));

@@ -138,7 +138,7 @@ std::string message(const std::string& network, int64_t layers = 0, const Shape&
 }  // namespace
 
 // A count of tensors or MACs of 0 is not checked.
-TEST_CASE("every network has the counts of the table", "[graph][models]") {
+TEST_CASE("every network has the documented numbers of parameters and operations", "[graph][models]") {
   for (const Row& row : kRows) {
     INFO(row.network << ", " << row.layers << " layers, " << row.classes << " classes, " << to_string(row.image));
     const Built built =
@@ -234,7 +234,7 @@ TEST_CASE("inception for 224 pixels has 1.x's names and rounds down in its stem"
   for (size_t i = 1; i < of_3a.size(); i++) CHECK(place(of_3a[i]) == place(of_3a[i - 1]) + 4);
 }
 
-TEST_CASE("ResNet-50 v2 and v1 have the canonical order of the document's examples", "[graph][models]") {
+TEST_CASE("ResNet-50 v2 and v1 have the canonical order of the documented examples", "[graph][models]") {
   const Built v2 = build({.network = "resnet-50", .num_classes = 1000, .image = {3, 224, 224}});
   CHECK(first(names(v2.shapes.parameters), 16) ==
         Names{"bn_data_gamma", "bn_data_beta", "conv0_weight", "bn0_gamma", "bn0_beta", "stage1_unit1_bn1_gamma",
@@ -262,7 +262,7 @@ TEST_CASE("ResNet-50 v2 and v1 have the canonical order of the document's exampl
   CHECK(last(node_names(v1.graph), 5) == Names{"stage4_unit3_relu3", "pool1", "flatten0", "fc1", "softmax"});
 }
 
-TEST_CASE("ResNets for small images have the small stem, with a batch norm in v1 alone", "[graph][models]") {
+TEST_CASE("ResNets for small images have the small stem, with a batch norm only in v1", "[graph][models]") {
   CHECK(first(node_names(build({.network = "resnet-20"}).graph), 5) ==
         Names{"data", "id", "bn_data", "conv0", "stage1_unit1_bn1"});
   CHECK(first(node_names(build({.network = "resnet-v1-20"}).graph), 5) ==
@@ -334,7 +334,7 @@ TEST_CASE("inception of v0.7 rounds its poolings up and has its own names", "[gr
         names(build({.network = "inception-bn-28-small"}).shapes.parameters));
 }
 
-TEST_CASE("resnet of MXNet-G takes its stages from the data set, whatever the height", "[graph][models]") {
+TEST_CASE("resnet@mxnet-g takes its stages from the data set, for images of any height", "[graph][models]") {
   const auto of = [](int64_t layers, const Shape& image, const std::string& type) {
     return build({.network = "resnet@mxnet-g", .num_layers = layers, .image = image, .data_type = type});
   };
@@ -361,7 +361,7 @@ TEST_CASE("resnet of MXNet-G takes its stages from the data set, whatever the he
   CHECK_THAT(refused(20, "imagenet"), Catch::Contains("no form with 20 layers for imagenet: 18, 34"));
 }
 
-TEST_CASE("resnet of MXNet-G has its momentum in stem and tail alone", "[graph][models]") {
+TEST_CASE("resnet@mxnet-g applies --bn-mom only outside the residual units", "[graph][models]") {
   const Built net = build({.network = "resnet-20@mxnet-g", .bn_momentum = 0.8, .data_type = "cifar10"});
   for (const Node& node : net.graph.nodes()) {
     const auto* norm = std::get_if<BatchNorm>(&node.op);
@@ -369,7 +369,7 @@ TEST_CASE("resnet of MXNet-G has its momentum in stem and tail alone", "[graph][
   }
 }
 
-TEST_CASE("resnet-zscore has its shortcuts first, and says how its parameters learn", "[graph][models]") {
+TEST_CASE("resnet-zscore lists its shortcuts first, and has its own rules for learning", "[graph][models]") {
   const Built net = build({.network = "resnet-zscore", .image = {3, 32, 32}});
   const Names parameters = names(net.shapes.parameters);
   CHECK(first(parameters, 6) == Names{"zscore_gamma", "zscore_beta", "conv0_weight", "conv0_bn_gamma", "conv0_bn_beta",
@@ -398,7 +398,8 @@ TEST_CASE("resnet-zscore has its shortcuts first, and says how its parameters le
 
 // The projection is built last, so its number is the highest. It is the first operand of the sum, so its parameters
 // come first.
-TEST_CASE("resnet-28-small numbers by construction and orders by the sum", "[graph][models]") {
+TEST_CASE("resnet-28-small numbers its layers by construction and orders its parameters by the sums",
+          "[graph][models]") {
   const Built net = build({.network = "resnet-28-small", .num_layers = 20});
   const Names parameters = names(net.shapes.parameters);
   const auto at = std::find(parameters.begin(), parameters.end(), "convolution9_weight");
@@ -408,7 +409,7 @@ TEST_CASE("resnet-28-small numbers by construction and orders by the sum", "[gra
   CHECK(last(node_names(net.graph), 6) == Names{"_plus8", "activation18", "pooling0", "flatten", "fc1", "softmax"});
 }
 
-TEST_CASE("options reach the nodes", "[graph][models]") {
+TEST_CASE("options change the nodes", "[graph][models]") {
   const Built net =
       build({.network = "inception-bn-28-small", .num_classes = 7, .bn_momentum = 0.8, .smooth_alpha = 0.1});
   CHECK(std::get<SoftmaxOutput>(net.graph.node(net.graph.output()).op).smooth_alpha == 0.1);

@@ -59,7 +59,7 @@ TEST_CASE("a convolution's output and weights have the shapes of its definition"
   CHECK(shapes.parameters[0].name == "op_weight");
 }
 
-TEST_CASE("what does not fit is refused by node, operator and shapes", "[graph]") {
+TEST_CASE("shapes that do not fit are refused with node, operator and shapes", "[graph]") {
   CHECK(message(infer(Convolution{.filters = 8, .kernel_h = 5, .kernel_w = 5}, {3, 4, 4})) ==
         "node 'op' (Convolution): kernel 5x5 with pad 0x0 exceeds the input (3, 4, 4)");
   CHECK(message(infer(Convolution{.filters = 8, .groups = 3}, {4, 4, 4})) ==
@@ -74,7 +74,7 @@ TEST_CASE("what does not fit is refused by node, operator and shapes", "[graph]"
   CHECK(message(infer(Identity{}, {784})) == "node 'data' (Input): an image is (c, h, w), not (784,)");
 }
 
-TEST_CASE("joins of shapes that differ are refused", "[graph]") {
+TEST_CASE("joining different shapes is refused", "[graph]") {
   Graph g;
   const NodeId x = g.add("data", Input{}, {});
   const NodeId a = g.add("a", Convolution{.filters = 8}, {x});
@@ -95,7 +95,7 @@ TEST_CASE("joins of shapes that differ are refused", "[graph]") {
   }
 }
 
-TEST_CASE("a graph that ends in something else than a softmax is a bug", "[graph]") {
+TEST_CASE("a graph that does not end in a softmax is a bug", "[graph]") {
   Graph g;
   g.add("data", Input{}, {});
   CHECK_THROWS_AS(infer_shapes(g, {3, 6, 6}), CheckFailed);

@@ -198,13 +198,13 @@ std::vector<std::string> variables(const json& symbol) {
 
 }  // namespace
 
-TEST_CASE("a symbol file is MXNet's byte for byte", "[graph][symbol]") {
+TEST_CASE("a symbol file is equal to MXNet's byte for byte", "[graph][symbol]") {
   CHECK(symbol_json(example()) == kExample);
 }
 
 // For every network: valid JSON, nodes after their inputs, no key that MXNet would reject. The variables are data, the
 // parameters and statistics of shape inference, and the label.
-TEST_CASE("symbol files of all networks hold what MXNet's loader wants", "[graph][symbol]") {
+TEST_CASE("symbol files of all networks have what MXNet's loader needs", "[graph][symbol]") {
   const auto [network, image] = GENERATE(table<std::string, Shape>({{"mlp", {1, 28, 28}},
                                                                     {"lenet", {1, 28, 28}},
                                                                     {"3conv", {3, 28, 28}},
@@ -257,7 +257,7 @@ TEST_CASE("symbol files of all networks hold what MXNet's loader wants", "[graph
   CHECK(others == expected_others);
 }
 
-TEST_CASE("attributes are written where they are not the default", "[graph][symbol]") {
+TEST_CASE("attributes are written only if they are not the default", "[graph][symbol]") {
   Graph g;
   NodeId x = g.add("data", Input{}, {});
   x = g.add("conv", Convolution{.filters = 4, .kernel_w = 7, .pad_w = 3, .groups = 2}, {x});
@@ -285,7 +285,7 @@ TEST_CASE("attributes are written where they are not the default", "[graph][symb
   CHECK(!by_name["softmax"].contains("attrs"));
 }
 
-TEST_CASE("what a network says of its parameters are attributes of their variables", "[graph][symbol]") {
+TEST_CASE("a network's rules for its parameters are attributes of their nodes", "[graph][symbol]") {
   const json nodes =
       json::parse(symbol_json(build_model({.network = "resnet-zscore", .image = {3, 32, 32}}).value())).at("nodes");
   std::map<std::string, json> by_name;

@@ -25,7 +25,7 @@ struct Array {
 }  // namespace
 
 // However an array is divided among threads, and whatever else is in its group.
-TEST_CASE("arrays are updated as one by one, to the bit", "[optim]") {
+TEST_CASE("updating arrays together gives the same bits as one by one", "[optim]") {
   const std::vector<size_t> counts = {3, 70'001, 200'000, 1};
   const std::vector<std::string> names = {"a_bias", "b_weight", "c_gamma", "d_beta"};
   for (const auto& [rule, momentum] : {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.9}}) {
@@ -57,6 +57,6 @@ TEST_CASE("arrays are updated as one by one, to the bit", "[optim]") {
   }
 }
 
-TEST_CASE("an optimizer over arrays of an unknown rule is refused", "[optim]") {
+TEST_CASE("an optimizer over arrays with an unknown rule is refused", "[optim]") {
   CHECK(make_host_optimizer({.name = "nonesuch"}, 1).error().code == Code::kUsage);
 }

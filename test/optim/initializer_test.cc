@@ -52,7 +52,7 @@ TEST_CASE("xavier has the documented scales", "[optim]") {
   CHECK(bound(filled("xavier(uniform,out,3)", "fc_weight", dense)) == Approx(std::sqrt(0.3)).epsilon(3 / n));
 }
 
-TEST_CASE("a network's own rule comes before the job's", "[optim]") {
+TEST_CASE("a network's own rule replaces the job's", "[optim]") {
   using Kind = InitializerSpec::Kind;
   std::vector<float> weight(4 * 2 * 3, 9.0F), other(6, 9.0F), variance(2, 9.0F);
   const auto rule = [](Kind kind, double magnitude) {
@@ -81,7 +81,7 @@ TEST_CASE("uniform and normal have their scale and mean 0", "[optim]") {
   CHECK(std::abs(mean) < 3 * 0.01 / 100);
 }
 
-TEST_CASE("only weights are drawn", "[optim]") {
+TEST_CASE("only weights are random", "[optim]") {
   const std::vector<float> zeros(4, 0.0F);
   const std::vector<float> ones(4, 1.0F);
   CHECK(filled("xavier", "fc_bias", {4}) == zeros);
@@ -91,7 +91,7 @@ TEST_CASE("only weights are drawn", "[optim]") {
   CHECK(filled("xavier", "bn_moving_var", {4}) == ones);
 }
 
-TEST_CASE("a parameter whose name says nothing of its kind is refused by name", "[optim]") {
+TEST_CASE("a parameter whose name does not show its kind is refused by name", "[optim]") {
   std::vector<float> values(4);
   for (const char* name : {"prelu_alpha", "embedding", "weight", "bn_moving_avg", ""}) {
     const Result<> filled = initialize({}, name, {4}, 1, 0, values);
@@ -102,14 +102,14 @@ TEST_CASE("a parameter whose name says nothing of its kind is refused by name", 
   }
 }
 
-TEST_CASE("the numbers depend on seed and index alone", "[optim]") {
+TEST_CASE("the numbers depend only on seed and index", "[optim]") {
   const Shape shape = {4, 4};
   CHECK(filled("xavier", "a_weight", shape, 7, 3) == filled("xavier", "b_weight", shape, 7, 3));
   CHECK(filled("xavier", "a_weight", shape, 7, 3) != filled("xavier", "a_weight", shape, 8, 3));
   CHECK(filled("xavier", "a_weight", shape, 7, 3) != filled("xavier", "a_weight", shape, 7, 4));
 }
 
-TEST_CASE("the text form goes both ways", "[optim]") {
+TEST_CASE("the text form is read back", "[optim]") {
   for (const char* text : {"xavier(uniform,in,2.34)", "xavier(gaussian,out,2)", "xavier(uniform,avg,3)",
                            "uniform(0.07)", "normal(0.01)"}) {
     const auto spec = parse_initializer(text);

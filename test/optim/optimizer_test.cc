@@ -57,7 +57,7 @@ TEST_CASE("sgd follows the documented vectors", "[optim]") {
 }
 
 // The gradient is clipped after scaling and before weight decay is added: 1/8 of 4 is .5, clipped to .25.
-TEST_CASE("the gradient is cut after it is scaled", "[optim]") {
+TEST_CASE("the gradient is clipped after it is scaled", "[optim]") {
   for (const double momentum : {0.0, 0.9}) {
     const OptimizerSpec spec{.momentum = momentum, .weight_decay = 0.5, .clip_gradient = 0.25};
     std::vector<float> w = {1, 1, 1};
@@ -79,7 +79,7 @@ TEST_CASE("the gradient is cut after it is scaled", "[optim]") {
   CHECK(w[1] == Approx(1 - 0.125 * 1.5 * (-0.25 + 0.5)));
 }
 
-TEST_CASE("a gradient that is not a number is not cut away", "[optim]") {
+TEST_CASE("clipping keeps a gradient that is not a number", "[optim]") {
   const OptimizerSpec spec{.momentum = 0, .clip_gradient = 1};
   std::vector<float> w = {1};
   const std::vector<float> g = {std::numeric_limits<float>::quiet_NaN()};
@@ -104,7 +104,7 @@ TEST_CASE("multipliers scale the rate and the decay", "[optim]") {
   CHECK(w[0] == 0.75F);
 }
 
-TEST_CASE("what has no rate does not move, whatever the rule", "[optim]") {
+TEST_CASE("a parameter with learning rate 0 does not change, under every rule", "[optim]") {
   for (const char* rule : {"sgd", "nag"}) {
     std::vector<float> w = {0.25, 0};
     std::vector<float> v = {0, 0};

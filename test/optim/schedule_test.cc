@@ -15,7 +15,7 @@ TEST_CASE("a factor alone takes effect after every epoch", "[optim]") {
 }
 
 // The steps of a cifar10 preset.
-TEST_CASE("steps at epochs hold from the update after the epoch's last one", "[optim]") {
+TEST_CASE("a step at an epoch applies from the first update after that epoch", "[optim]") {
   const ScheduleSpec spec{.base = 0.05, .factor = 0.1, .step_epochs = {200, 250}};
   CHECK(learning_rate(spec, 1 / 391.0) == 0.05);
   CHECK(learning_rate(spec, 78200 / 391.0) == 0.05);
@@ -40,12 +40,12 @@ TEST_CASE("intervals may be fractions of an epoch", "[optim]") {
   }
 }
 
-TEST_CASE("a factor of 1 and more keeps the rate", "[optim]") {
+TEST_CASE("a factor of 1 or more keeps the rate", "[optim]") {
   CHECK(learning_rate({.base = 0.1, .factor = 1, .every_epochs = 1}, 50) == 0.1);
   CHECK(learning_rate({.base = 0.1, .factor = 2, .step_epochs = {1, 2}}, 50) == 0.1);
 }
 
-TEST_CASE("before the first update the base holds", "[optim]") {
+TEST_CASE("before the first update the base rate applies", "[optim]") {
   CHECK(learning_rate({.base = 0.1, .factor = 0.5, .every_epochs = 1}, 0) == 0.1);
 }
 

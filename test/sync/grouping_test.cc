@@ -58,7 +58,7 @@ double least_ssw(const std::vector<double>& ascending, size_t k) {
 }  // namespace
 
 // The speeds of this table have a known best grouping, for each number of groups and by both criteria.
-TEST_CASE("the natural number of groups is chosen, and the variance ratio's on request", "[tools][plan]") {
+TEST_CASE("the smallest sufficient number of groups is chosen, or the variance ratio's on request", "[tools][plan]") {
   const std::vector<double> speeds = {30, 31, 59, 60, 61, 98, 100, 102};
   const Grouping natural = grouping_of(speeds);
   CHECK(natural.chosen_k == 3);
@@ -82,7 +82,7 @@ TEST_CASE("the natural number of groups is chosen, and the variance ratio's on r
   CHECK(grouping_of(speeds, {.count = 8}).speeds.size() == 8);
 }
 
-TEST_CASE("groups of any speeds are the best partition into as many", "[tools][plan]") {
+TEST_CASE("groups are the best partition into their number, for any speeds", "[tools][plan]") {
   for (uint64_t seed = 1; seed <= 60; seed++) {
     INFO("seed " << seed);
     RandomStream random(seed, Use::kTest);
@@ -103,7 +103,7 @@ TEST_CASE("groups of any speeds are the best partition into as many", "[tools][p
   }
 }
 
-TEST_CASE("equal, few and unusable speeds have groups or an error that names the worker", "[tools][plan]") {
+TEST_CASE("equal, few and unusable speeds give groups or an error that names the worker", "[tools][plan]") {
   for (const auto criterion : {GroupingOptions::Criterion::kTolerance, GroupingOptions::Criterion::kVrc}) {
     for (const size_t workers : {1, 2, 3, 12}) {
       const Grouping equal = grouping_of(std::vector<double>(workers, 0.1), {.criterion = criterion});
@@ -123,7 +123,7 @@ TEST_CASE("equal, few and unusable speeds have groups or an error that names the
   CHECK_THAT(error_of({1, 2}, {.count = 3}), Contains("3 groups of 2 workers"));
 }
 
-TEST_CASE("a group that is too small joins the nearer neighbour", "[tools][plan]") {
+TEST_CASE("a group that is too small joins the nearer neighbor", "[tools][plan]") {
   const std::vector<double> speeds = {30, 60, 61, 62, 80, 100, 101};
   CHECK(grouping_of(speeds).speeds.size() == 4);
   // 30 has only one neighbor. After it has joined, the mean on that side of 80 is 53.25, which is farther away than

@@ -34,7 +34,7 @@ TEST_CASE("staleness counts the updates of other groups in between", "[sync]") {
   CHECK(staleness == std::vector<uint64_t>{1, 2, 3, 3, 3, 3, 3, 1, 4, 2, 5});
 }
 
-TEST_CASE("a group alone is never stale", "[sync]") {
+TEST_CASE("a single group is never stale", "[sync]") {
   Machine machine(bsp(1), 40);
   CHECK(machine.version() == 40);
   for (int i = 0; i < 5; i++) CHECK(staleness_of_next_push(machine, 0) == 1);
@@ -42,7 +42,7 @@ TEST_CASE("a group alone is never stale", "[sync]") {
 }
 
 // Worker 0 is fast; workers 1 and 2 stand still.
-TEST_CASE("ssp lets a worker begin lead_max steps more than the slowest has done", "[sync]") {
+TEST_CASE("ssp lets a worker begin at most lead_max steps more than the slowest has finished", "[sync]") {
   Machine machine(ssp(3, 2));
   const auto may_begin = [&](Step step) {
     return std::holds_alternative<Answer>(effects_of(machine, Pull{0, step}).back());

@@ -110,7 +110,7 @@ TEST_CASE("a join that does not fit is refused with the cause, and the job goes 
   CHECK(all<Start>(c.say(2, Join{.incarnation = 5, .job_text = text})).size() == 1);
 }
 
-TEST_CASE("a worker with other records than worker 0 is refused, both counts named", "[sync][membership]") {
+TEST_CASE("a worker with other numbers of records than worker 0 is refused, and both are named", "[sync][membership]") {
   Conversation c(settings(2, 0));
   (void)c.say(1, Join{.incarnation = 1, .job_text = "", .records_train = 50, .records_val = 10});
   const auto out =
@@ -122,7 +122,7 @@ TEST_CASE("a worker with other records than worker 0 is refused, both counts nam
   CHECK(all<Start>(out).empty());
 }
 
-TEST_CASE("the start-up limit names who is missing and refuses those who wait", "[sync][membership]") {
+TEST_CASE("at the start timeout the missing processes are named and the waiting ones refused", "[sync][membership]") {
   Conversation c(settings(3, 2));
   (void)c.say(0, Join{.incarnation = 1, .want_rank = 2, .job_text = ""});
   (void)c.say(0, Join{.incarnation = 2, .job_text = ""});
@@ -142,7 +142,7 @@ TEST_CASE("the start-up limit names who is missing and refuses those who wait", 
   CHECK(c.machine.ended());
 }
 
-TEST_CASE("a barrier opens when all live workers are in, counts ranks once, and logs who is missing",
+TEST_CASE("a barrier opens when all live workers are in, counts each rank once, and logs the missing ones",
           "[sync][membership]") {
   Conversation c(settings(3, 1));
   c.start(3, 1);
@@ -166,7 +166,7 @@ TEST_CASE("a barrier opens when all live workers are in, counts ranks once, and 
   CHECK(all<ReleaseBarrier>(c.say(30'006, Done{Conversation::worker(2), {}, "", 5})).size() == 1);
 }
 
-TEST_CASE("workers at different barriers end the job instead of waiting for ever", "[sync][membership]") {
+TEST_CASE("workers at different barriers end the job instead of waiting forever", "[sync][membership]") {
   Conversation c(settings(2, 0));
   c.start(2, 0);
   (void)c.say(1, BarrierEnter{Conversation::worker(0), "epoch 1", 0, 0});
@@ -207,7 +207,8 @@ TEST_CASE("a silent process is lost after the timeout, one with a closed stream 
   }
 }
 
-TEST_CASE("a stop takes the largest number of steps begun, and is said again to who was away", "[sync][membership]") {
+TEST_CASE("a stop takes the largest number of steps begun, and is repeated to a reconnected worker",
+          "[sync][membership]") {
   Conversation c(settings(3, 1));
   c.start(3, 1);
   CHECK(notices<Hold>(c.say(10, StopRequested{"worker 1"})).size() == 3);
@@ -257,7 +258,7 @@ TEST_CASE("each set of workers stops after the largest number of steps begun in 
   }
 }
 
-TEST_CASE("who is done counts in its set", "[sync][membership]") {
+TEST_CASE("a worker that is done counts in its stop set", "[sync][membership]") {
   Conversation c(settings(3, 0));
   c.start(3, 0, {0, 0, 1});
   (void)c.say(1, Done{Conversation::worker(1), {}, "", 9});
@@ -269,7 +270,7 @@ TEST_CASE("who is done counts in its set", "[sync][membership]") {
   CHECK(told[1].steps == 5);
 }
 
-TEST_CASE("workers stop with those that a meeting named last", "[sync][membership]") {
+TEST_CASE("workers stop by the stop sets of the last meeting", "[sync][membership]") {
   Conversation c(settings(3, 0));
   c.start(3, 0, {0, 0, 1});
   const auto meet = [&](uint32_t rank, std::vector<uint32_t> sets) {
@@ -288,7 +289,7 @@ TEST_CASE("workers stop with those that a meeting named last", "[sync][membershi
   CHECK(told[2].steps == 6);
 }
 
-TEST_CASE("sets that workers do not agree on, or of other workers, end the job", "[sync][membership]") {
+TEST_CASE("stop sets that differ between workers or do not fit the job end the job", "[sync][membership]") {
   const std::vector<std::pair<std::vector<uint32_t>, std::string>> wrong = {
       {{0, 0}, "other sets"}, {{}, "other sets"}, {{0, 1, 1}, "says of 3 workers who stops with whom, the job has 2"}};
   for (const auto& [sets, why] : wrong) {
@@ -348,7 +349,7 @@ TEST_CASE("while a worker lacks an index all are members, and no start timeout r
   CHECK(all<Admit>(prepared(101, Role::kWorker, 50)).size() == 1);  // again: its answer was lost
 }
 
-TEST_CASE("what goes wrong before all are prepared ends the job for all", "[sync][membership]") {
+TEST_CASE("a failure before all are prepared ends the job for all", "[sync][membership]") {
   const auto prepared = [](Incarnation one, uint64_t records) {
     return Join{.incarnation = one, .job_text = "", .records_train = records, .prepared = true};
   };

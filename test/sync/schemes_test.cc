@@ -174,7 +174,7 @@ TEST_CASE("gsp with one group is bsp", "[sync][sim]") {
   }
 }
 
-TEST_CASE("gsp with a group a worker is asp for the same order of arrival", "[sync][sim]") {
+TEST_CASE("gsp with one group per worker is asp for the same order of arrival", "[sync][sim]") {
   for (uint64_t seed = 1; seed <= 50; seed++) {
     const Run own_groups = run_of(gsp({0, 1, 2, 3}), {}, seed), of_asp = run_of(asp(4), {}, seed);
     INFO("seed " << seed);
@@ -183,7 +183,7 @@ TEST_CASE("gsp with a group a worker is asp for the same order of arrival", "[sy
   }
 }
 
-TEST_CASE("gsp with a bound and a group a worker is ssp for the same order of arrival", "[sync][sim]") {
+TEST_CASE("gsp with a bound and one group per worker is ssp for the same order of arrival", "[sync][sim]") {
   for (uint64_t seed = 1; seed <= 50; seed++) {
     const Run own_groups = run_of(gsp({0, 1, 2, 3}, 2), {}, seed), of_ssp = run_of(ssp(4, 2), {}, seed);
     INFO("seed " << seed);

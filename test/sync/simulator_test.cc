@@ -197,7 +197,7 @@ TEST_CASE("without crashes every gradient is applied, in as many updates as the 
 
 // Two workers of 10 and 30 ms per step on an infinitely fast network. BSP and SSP take the slow worker's time for its
 // steps; without a bound the fast worker does three quarters of the work.
-TEST_CASE("simulated times are what the speeds say", "[sync][sim]") {
+TEST_CASE("simulated times follow from the speeds", "[sync][sim]") {
   const auto outcome_of = [](const Policy& policy) {
     const NetworkSetting network = {.latency_ms = 0, .gbit_per_s = 0};
     return simulate({.policy = policy, .steps = 60, .step_ms = {10, 30}, .network = network}, 1);
@@ -216,7 +216,7 @@ TEST_CASE("simulated times are what the speeds say", "[sync][sim]") {
 }
 
 // 4 workers send 1 MB each to a server with 1 Gbit/s: one after the other, 8 ms each, and the same on the way back.
-TEST_CASE("messages queue for the line of a server", "[sync][sim]") {
+TEST_CASE("messages queue for the connection of a server", "[sync][sim]") {
   const NetworkSetting network = {.latency_ms = 1, .gbit_per_s = 1, .bytes = 1'000'000};
   const Outcome one =
       simulate({.policy = bsp(4), .steps = 1, .step_ms = std::vector<double>(4, 10), .network = network}, 1);
@@ -245,7 +245,7 @@ TEST_CASE("ten thousand workers are simulated", "[sync][sim]") {
   }
 }
 
-TEST_CASE("a killed worker is waited for until its death is known", "[sync][sim]") {
+TEST_CASE("the others wait for a killed worker until its death is known", "[sync][sim]") {
   const NetworkSetting network = {.latency_ms = 0, .gbit_per_s = 0};
   const Setting setting = {.policy = bsp(2),
                            .steps = 10,

@@ -51,7 +51,7 @@ TEST_CASE("a trace is replayed byte for byte", "[sync][trace]") {
 
 // Changes each byte, and cuts the trace at each place. The difference is reported at the changed line or a later one,
 // unless the result is a valid trace of something else ("begin 9" in front of a leave).
-TEST_CASE("a trace that is not what the machine did is told apart", "[sync][trace]") {
+TEST_CASE("a trace that differs from the machine's decisions is noticed", "[sync][trace]") {
   const std::string trace = example();
   size_t noticed = 0;
   for (size_t at = 0; at < trace.size(); at++) {
@@ -71,7 +71,7 @@ TEST_CASE("a trace that is not what the machine did is told apart", "[sync][trac
   CHECK(noticed > trace.size() * 19 / 10);
 }
 
-TEST_CASE("a trace that cannot be read names the line", "[sync][trace]") {
+TEST_CASE("the error of an unreadable trace names the line", "[sync][trace]") {
   const auto error_of = [](const std::string& trace) {
     std::string out;
     const auto run = replay(trace, out);
@@ -92,7 +92,7 @@ TEST_CASE("a trace that claims too many workers is refused", "[sync][trace]") {
   CHECK_FALSE(replay(trace, out).has_value());
 }
 
-TEST_CASE("a server's trace file has what the lines have", "[sync][trace]") {
+TEST_CASE("a server's trace file has the same content as its lines", "[sync][trace]") {
   const test::TempDir dir;
   const std::string path = dir.path("events");
   const auto writer = TraceWriter::create(path).value();

@@ -35,7 +35,7 @@ std::string mixed_file() {
 
 }  // namespace
 
-TEST_CASE("the bytes are those of the worked example, both ways", "[tensor]") {
+TEST_CASE("the worked example is written and read byte for byte", "[tensor]") {
   const std::vector<float> values = {1.0F, -2.0F};
   const std::vector<StoredArrayView> arrays = {{"arg:w", {2}, std::span<const float>(values)}};
   CHECK(to_ndarray_bytes(arrays) == kExample);
@@ -48,7 +48,7 @@ TEST_CASE("the bytes are those of the worked example, both ways", "[tensor]") {
   CHECK(std::get<std::vector<float>>((*parsed)[0].values) == values);
 }
 
-TEST_CASE("numbers, bytes and empty arrays come back as they were", "[tensor]") {
+TEST_CASE("numbers, bytes and empty arrays are read back unchanged", "[tensor]") {
   const auto parsed = parse_ndarray_bytes(mixed_file());
   REQUIRE(parsed);
   REQUIRE(parsed->size() == 4);
@@ -84,7 +84,7 @@ TEST_CASE("a truncated file is refused at every length", "[tensor]") {
 
 // A flipped bit in a value or a name cannot be detected. Any other must result in complete arrays or an Error, and huge
 // lengths must not be trusted.
-TEST_CASE("no flipped bit leads astray", "[tensor]") {
+TEST_CASE("a file with any bit flipped is read or refused, without a crash", "[tensor]") {
   const std::string whole = mixed_file();
   int refused = 0;
   for (size_t bit = 0; bit < whole.size() * 8; bit++) {
@@ -137,7 +137,7 @@ TEST_CASE("a file of numbers is written whole or not at all", "[tensor]") {
   CHECK((*read_ndarray_file(path))[0].shape == Shape{1, 2});
 }
 
-TEST_CASE("an unreadable file is named", "[tensor]") {
+TEST_CASE("the error of an unreadable file names it", "[tensor]") {
   const test::TempDir dir;
   CHECK(read_ndarray_file(dir.path("absent")).error().code == Code::kNotFound);
   REQUIRE(write_file_atomic(dir.path("bad.params"), "no such thing"));

@@ -36,7 +36,7 @@ Run run(BenchKvOptions options) {
 }  // namespace
 
 // With every store the weights are those that the same updates make on one array, and MXNet's line is printed.
-TEST_CASE("bench kv measures what the stores of one process do", "[tools]") {
+TEST_CASE("bench kv measures the stores of one process", "[tools]") {
   for (const char* store : {"local", "device", "nccl", "nccl_allreduce", "allreduce"}) {
     for (const char* optimizer : {"none", "sgd"}) {
       INFO(store << " " << optimizer);

@@ -69,7 +69,7 @@ TEST_CASE("im2rec packs folders straight into a data directory", "[tools][data]"
             .starts_with("4\t0.000000\tcat/4.jpg\n0\t0.000000\tcat/0.jpg\n5\t1.000000\tdog/0.jpg\n"));
 }
 
-TEST_CASE("im2rec makes lists alone, and packs the lists that are there", "[tools][data]") {
+TEST_CASE("im2rec makes only lists on request, and packs existing lists", "[tools][data]") {
   const test::TempDir dir;
   write_folder(dir.path("images"), 2);
   Im2recOptions options;
@@ -88,7 +88,7 @@ TEST_CASE("im2rec makes lists alone, and packs the lists that are there", "[tool
   CHECK(must(read_file(dir.path("set_b.idx"))) == "7\t0\n");
 }
 
-TEST_CASE("im2rec takes im2rec.cc's keys", "[tools][data]") {
+TEST_CASE("im2rec accepts the keys of MXNet's im2rec.cc", "[tools][data]") {
   const test::TempDir dir;
   write_folder(dir.path("images"), 1);
   must(write_file_atomic(dir.path("a.lst"), "0 1 cat/0.jpg\n"));
@@ -136,7 +136,7 @@ TEST_CASE("data index rebuilds an index and leaves broken places out", "[tools][
   CHECK(index_records(dir.path("absent.rec"), Log::silent()).error().code == Code::kNotFound);
 }
 
-TEST_CASE("data synth draws the same files from the same seed", "[tools][data]") {
+TEST_CASE("data synth makes the same files from the same seed", "[tools][data]") {
   const test::TempDir dir;
   must(synthesize({.out = dir.path("a"), .classes = 3, .count = 12, .size = 28, .seed = 5}, Log::silent()));
   must(synthesize({.out = dir.path("b"), .classes = 3, .count = 12, .size = 28, .seed = 5}, Log::silent()));
@@ -236,7 +236,7 @@ double best_linear_accuracy(const Examples& train, const Examples& test) {
 
 // Takes the best test accuracy over epochs and learning rates, which favors the classifier. That it can learn at all is
 // shown on a linear set: the same pictures, each with its label's number in one pixel.
-TEST_CASE("a linear classifier stays below 70 % on what data synth draws", "[tools][data]") {
+TEST_CASE("a linear classifier stays below 70 % on the pictures of data synth", "[tools][data]") {
   const test::TempDir dir;
   must(synthesize({.out = dir.path()}, Log::silent()));
   const data::DataSets sets = open_directory(dir.path(), 1.0f / 64);

@@ -87,7 +87,7 @@ double plain_loss(const LearningData& data, const LearningSetting& setting, int 
 
 }  // namespace
 
-TEST_CASE("one worker learns what plain loops learn, under every scheme", "[tools]") {
+TEST_CASE("one worker learns the same as plain loops, under every scheme", "[tools]") {
   const LearningData data = small_data();
   const LearningSetting setting = {.batch_size = 8, .learning_rate = 0.5};
   const std::vector<double> losses = losses_of(data, job_of(sync::bsp(1)), setting);
@@ -122,7 +122,7 @@ TEST_CASE("bsp averages, and stale groups count less", "[tools]") {
   CHECK(asp[10] < four[10] - 0.05);
 }
 
-TEST_CASE("lost and repeated messages do not confuse what a worker has read", "[tools]") {
+TEST_CASE("lost and repeated messages do not change which weights a worker has read", "[tools]") {
   const LearningData data = small_data();
   sync::Setting job = job_of(sync::gsp({0, 0, 1, 1}), 2);
   const LearningSetting setting = {.batch_size = 8, .learning_rate = 0.5, .loss = 0.9};
@@ -137,7 +137,7 @@ TEST_CASE("lost and repeated messages do not confuse what a worker has read", "[
   CHECK(*model.reached_s() < outcome.seconds);
 }
 
-TEST_CASE("the drawn pictures can be learnt, but not at once", "[tools]") {
+TEST_CASE("the random pictures can be learned, but not at once", "[tools]") {
   const LearningData data = must(learning_data(""));
   CHECK(data.features == 784);
   CHECK(data.classes == 10);
@@ -148,7 +148,7 @@ TEST_CASE("the drawn pictures can be learnt, but not at once", "[tools]") {
   CHECK_FALSE(learning_data("/nowhere").has_value());
 }
 
-TEST_CASE("digits are learnt as they are known to be", "[tools]") {
+TEST_CASE("digits are learned to the known loss", "[tools]") {
   const char* root = std::getenv("DTRAIN_TEST_DATA");
   if (root == nullptr) {
     std::cout << "skipped: DTRAIN_TEST_DATA does not name the folder of the real data\n";

@@ -38,7 +38,7 @@ TEST_CASE("every metric name has its columns", "[tools]") {
         "|  1 | 0.300000 | 0.500000 | 0.300000 | nan | 12.5 |\n");
 }
 
-TEST_CASE("the older family averages all metrics of a set", "[tools]") {
+TEST_CASE("the older expressions average all metrics of a set", "[tools]") {
   CHECK(*parse_log(kTwoNodes, LogFamily::kUpTo11, {}) ==
         "| epoch | train-accuracy | valid-accuracy | time |\n"
         "| --- | --- | --- | --- |\n"
@@ -48,7 +48,7 @@ TEST_CASE("the older family averages all metrics of a set", "[tools]") {
         " 1\t0.366667\t0.300000\t12.5\n");
 }
 
-TEST_CASE("a log without the metric's name falls to the older family", "[tools]") {
+TEST_CASE("a log without the metric's name is read by the older expressions", "[tools]") {
   const std::string log = "Epoch[0] Train-acc=0.5\nEpoch[0] Validation-acc=0.25\nEpoch[0] Time cost=1.04\n";
   CHECK(*parse_log(log, ParseLogOptions{}) ==
         "| epoch | train-accuracy | valid-accuracy | time |\n"
@@ -86,7 +86,7 @@ TEST_CASE("only whole expressions match", "[tools]") {
 }
 
 // A naive parser would search all '=' of the line for each "Epoch[": 100,000 x 100,000 steps.
-TEST_CASE("a line of many beginnings and many values takes no longer than its length", "[tools]") {
+TEST_CASE("the time for a line with many beginnings and many values is proportional to its length", "[tools]") {
   std::string line;
   for (int i = 0; i < 100'000; i++) line += "Epoch[0] Train-accuracy=";
   CHECK_FALSE(parse_log(line, ParseLogOptions{}));

@@ -49,7 +49,7 @@ TEST_CASE("the written shares have the borders of the speeds, to the record", "[
   CHECK_THAT(refused.error().text(), Contains("would get none of the 3 training records"));
 }
 
-TEST_CASE("a plan says what it expects, as the simulator has it", "[tools][plan]") {
+TEST_CASE("a plan prints the gain that the simulator predicts", "[tools][plan]") {
   PlannedJob job = example();
   job.speeds = {300, 300, 300, 100};
   job.places = places({"a", "b", "c", "d"});
@@ -77,7 +77,7 @@ TEST_CASE("a plan says what it expects, as the simulator has it", "[tools][plan]
   CHECK_THAT(equal.expectation(), Contains("BSP (dist_sync) is the right choice"));
 }
 
-TEST_CASE("a plan's files replace such files, and nothing else", "[tools][plan]") {
+TEST_CASE("a plan's files replace only earlier files of a plan", "[tools][plan]") {
   const TempDir dir;
   const PlanFiles files{dir.path("groups"), dir.path("data_sharding")};
   const Plan plan = must(make_plan(example(), {}));

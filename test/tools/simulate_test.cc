@@ -70,7 +70,7 @@ TEST_CASE("simulate compares the schemes", "[tools]") {
   CHECK(run(other).csv() != csv);
 }
 
-TEST_CASE("simulate has what may happen to a job", "[tools]") {
+TEST_CASE("simulate offers the faults and changes of a job", "[tools]") {
   const SimulateResult result =
       run({.steps = 30,
            .num_epochs = 2,
@@ -116,7 +116,7 @@ TEST_CASE("simulate reads speeds and groups from files", "[tools]") {
   CHECK_THAT(error_of(options), Contains(dir.path("none")));
 }
 
-TEST_CASE("simulate refuses what does not go together", "[tools]") {
+TEST_CASE("simulate refuses flags that contradict each other", "[tools]") {
   CHECK_THAT(error_of({.workers = 3, .speeds = "10x4"}), Contains("--speeds are of 4 workers, --workers are 3"));
   CHECK_THAT(error_of({.speeds = "10x"}), Contains("--speeds") && Contains("10x"));
   CHECK_THAT(error_of({.speeds = "nofile"}), Contains("nofile"));
@@ -136,7 +136,7 @@ TEST_CASE("simulate refuses what does not go together", "[tools]") {
 }
 
 // A slow worker costs time under BSP and causes staleness under ASP. GSP has less of both.
-TEST_CASE("simulate tells how long a loss takes", "[tools]") {
+TEST_CASE("simulate predicts the time to a loss", "[tools]") {
   const SimulateResult result =
       run({.steps = 40, .speeds = "10x3,40", .bytes = 1000, .loss = 0.6, .batch_size = 16, .lr = 0.1});
   for (const SchemeResult& scheme : result.schemes) {

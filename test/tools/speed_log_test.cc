@@ -42,7 +42,7 @@ TEST_CASE("speeds are read from the logs of every version", "[tools][plan]") {
   CHECK(must(read_speeds(dir.path(), 2))[0] == 95);
 }
 
-TEST_CASE("a log without a worker's speed is refused by its rank", "[tools][plan]") {
+TEST_CASE("a log without a worker's speed is refused with the worker's rank", "[tools][plan]") {
   const auto error = [](const std::string& log, int64_t workers) {
     const auto speeds = speeds_in_log(log, "run.log", workers);
     return speeds ? "" : speeds.error().text();

@@ -41,7 +41,7 @@ double logged(const std::string& log, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("both families read the log of a training", "[tools]") {
+TEST_CASE("both sets of expressions read the log of a training", "[tools]") {
   for (const job::LogFormat format : {job::LogFormat::kNew, job::LogFormat::kLegacy}) {
     const std::string log = log_of(format);
     const std::vector<std::string> metrics = {"accuracy", "top_k_accuracy_2", "cross-entropy"};

@@ -36,14 +36,13 @@ TEST_CASE("no layer is missing in any network", "[cuda]") {
   }
 }
 
-TEST_CASE("no gradient flows into images, but for a layer that is learned in front of the first convolution",
-          "[cuda]") {
+TEST_CASE("no gradient flows into images unless a learned layer is in front of the first convolution", "[cuda]") {
   CHECK_FALSE(layers_of({"mlp", 10, {1, 28, 28}, true}, 1)[0].needs_dx);  // through Flatten
   CHECK_FALSE(layers_of({"inception-bn", 10, {3, 28, 28}, true}, 1)[0].needs_dx);
   CHECK(layers_of({"resnet-20", 10, {3, 28, 28}, true}, 1)[0].needs_dx);  // bn_data
 }
 
-TEST_CASE("the text of a pass tells all that a plan depends on", "[cuda]") {
+TEST_CASE("the text of a pass has everything on which a plan depends", "[cuda]") {
   ConvolutionPass pass{.shape = {256, 64, 56, 56, {.filters = 64, .kernel_h = 3, .kernel_w = 3}}};
   const std::string plain = pass.text();
   CHECK(plain == "forward + bias float32 256x64x56x56 k64 3x3 s1 p0");
@@ -78,7 +77,7 @@ TEST_CASE("the text of a pass tells all that a plan depends on", "[cuda]") {
   }
 }
 
-TEST_CASE("a description that is none is refused, and named", "[cuda]") {
+TEST_CASE("an invalid device description is refused and named", "[cuda]") {
   for (const char* json : {"", "{", "[]", "null", "\"NVIDIA H200\""}) {
     INFO(json);
     const Result<Device> device = Device::described(json);
@@ -87,7 +86,7 @@ TEST_CASE("a description that is none is refused, and named", "[cuda]") {
   }
 }
 
-TEST_CASE("a described device is known by its name, architecture, driver and library", "[cuda]") {
+TEST_CASE("a described device is identified by its name, architecture, driver and library", "[cuda]") {
   CHECK(h200().identity() == "NVIDIA H200, sm_90, 132 SMs, driver 13.0, cuDNN " + cudnn_version_text());
 }
 

@@ -128,7 +128,7 @@ TEST_CASE("a damaged file is ignored with a warning", "[cuda]") {
   }
 }
 
-TEST_CASE("a stored plan that cuDNN does not take is chosen anew", "[cuda]") {
+TEST_CASE("a stored plan that cuDNN rejects is replaced by a new choice", "[cuda]") {
   for (const char* damage : {"", "{}", "no plan", "{\"engine\":"}) {
     INFO(damage);
     PlanCache cache;
@@ -143,7 +143,7 @@ TEST_CASE("a stored plan that cuDNN does not take is chosen anew", "[cuda]") {
   }
 }
 
-TEST_CASE("a full cache lets go of what this run did not use", "[cuda]") {
+TEST_CASE("a full cache drops entries that this run did not use", "[cuda]") {
   const test::TempDir dir;
   const std::string path = dir.path("plans.json");
   const Log log = Log::silent();

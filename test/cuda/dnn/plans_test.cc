@@ -213,7 +213,7 @@ TEST_CASE("the options rule engines out", "[cuda]") {
         test::must(Planner(h200(), {.tf32 = true}).plan(forward)).tag());
 }
 
-TEST_CASE("what no engine can do is an error that says why", "[cuda]") {
+TEST_CASE("an operation that no engine supports is an error that says why", "[cuda]") {
   const ConvolutionPass statistics{kSquare, Pass::kForwardStatistics, Type::kBfloat16};
   const Result<Plan> plan = Planner(h200(), {}).plan(statistics);
   REQUIRE_FALSE(plan);
@@ -224,7 +224,7 @@ TEST_CASE("what no engine can do is an error that says why", "[cuda]") {
 }
 
 // Binding needs no device, because only the pointers are checked.
-TEST_CASE("a plan is bound to pointers that are aligned as was promised", "[cuda]") {
+TEST_CASE("a plan accepts only pointers with the promised alignment", "[cuda]") {
   const Plan plan = test::must(Planner(h200(), {}).plan({kSquare, Pass::kForward, Type::kFloat16}));
   const auto at = [](uintptr_t address) { return reinterpret_cast<void*>(address); };
   const std::vector<Binding> aligned = {{Slot::kX, at(0x1000)}, {Slot::kW, at(0x2010)}, {Slot::kY, at(0x3020)}};
@@ -237,7 +237,7 @@ TEST_CASE("a plan is bound to pointers that are aligned as was promised", "[cuda
 }
 
 // This is the reason why fully connected layers are convolutions.
-TEST_CASE("no engine of cuDNN's matmul comes compiled", "[cuda]") {
+TEST_CASE("cuDNN has no precompiled engine for matmul", "[cuda]") {
   const auto matrix = [](int64_t id, std::array<int64_t, 3> dims, std::array<int64_t, 3> strides) {
     Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_HALF);

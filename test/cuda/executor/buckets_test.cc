@@ -104,11 +104,12 @@ void lend_weights() {
 
 }  // namespace
 
-TEST_CASE("weights are read between wait and ready only by the device", "[cuda][exec]") {
+TEST_CASE("the device reads weights only between their wait and their announcement", "[cuda][exec]") {
   lend_weights();
 }
 
-TEST_CASE("weights are read between wait and ready only, as late as streams may run", "[cuda][exec]") {
+TEST_CASE("weights are read only between their wait and their announcement, as late as streams may run",
+          "[cuda][exec]") {
   const cuda::emulator::LateStreams late;
   lend_weights();
 }
@@ -169,7 +170,7 @@ void share_weights() {
 }  // namespace
 
 // The host does not wait for the inference before its weights change.
-TEST_CASE("a pass leaves its weights alone until another executor's pass is over", "[cuda][exec]") {
+TEST_CASE("a pass does not change its weights until another executor's pass is over", "[cuda][exec]") {
   const cuda::emulator::LateStreams late;
   auto training = compile(small_options({0, 5}));
   Options options = small_options({0});
@@ -207,7 +208,7 @@ TEST_CASE("tensors that are not needed at the same time share memory on the devi
   CHECK(4 * shared < 3 * compile(options)->memory_bytes());
 }
 
-TEST_CASE("what a device cannot do is an Error of its kind", "[cuda][exec]") {
+TEST_CASE("an operation that a device does not support is an Error of the right kind", "[cuda][exec]") {
   const auto refuse = [](const char* pass) {
     return cuda::make_backend(0, cuda::test::plain_runner(pass))->compile(network(), small_options({0}));
   };
@@ -223,7 +224,7 @@ TEST_CASE("what a device cannot do is an Error of its kind", "[cuda][exec]") {
   CHECK_THAT(full.error().message, Catch::Matchers::Contains("cudaErrorMemoryAllocation"));
 }
 
-TEST_CASE("a label that is no class is refused before anything runs", "[cuda][exec]") {
+TEST_CASE("a label that is not a class is refused before anything runs", "[cuda][exec]") {
   auto executor = compile(small_options({0}));
   HostBatch batch = random_batch(1);
   batch.labels[1] = 10000;

@@ -54,7 +54,7 @@ TEST_CASE("the second step is captured, later ones replay it", "[cuda][exec]") {
   }
 }
 
-TEST_CASE("what cannot be captured is a DeviceError with the reason", "[cuda][exec]") {
+TEST_CASE("an operation that cannot be captured is a DeviceError with the reason", "[cuda][exec]") {
   const cuda::CudaStream stream = cuda::make_stream();
   cuda::Segment segment({[](cudaStream_t s) { DT_CUDA(cudaStreamSynchronize(s)); }});
   segment.run(stream.get());

@@ -55,7 +55,7 @@ TEST_CASE("float16's gradients are divided by the loss scale again", "[cuda][exe
   }
 }
 
-TEST_CASE("what overflows float16 is seen, and gone with a smaller scale", "[cuda][exec]") {
+TEST_CASE("an overflow of float16 is noticed, and a smaller scale avoids it", "[cuda][exec]") {
   Run half(Type::kFloat16);
   CHECK_FALSE(all_finite(half.gradients(0x1p24)));
   CHECK(half.executor->overflowed());

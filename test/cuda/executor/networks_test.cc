@@ -109,7 +109,7 @@ TEST_CASE("networks train as with the reference, as late as streams may run", "[
 
 // lenet has no fused nodes, so the bits must be equal. (With fusions, as in cases_test.cc, deep networks cannot be
 // compared like this: a sign that an additional rounding decides differently changes all gradients before it.)
-TEST_CASE("lenet trains in 16 bit as it does node by node", "[cuda][exec][networks]") {
+TEST_CASE("lenet trains in 16 bits as it does node by node", "[cuda][exec][networks]") {
   for (const Type type : {Type::kFloat16, Type::kBfloat16}) {
     check_training({"lenet", {1, 28, 28}, 4}, type, 4, 0);
   }

@@ -145,7 +145,7 @@ TEST_CASE("a step with parameters on the device is one graph from the third on",
   }
 }
 
-TEST_CASE("whoever looks at the results before backward changes nothing", "[cuda][exec]") {
+TEST_CASE("reading the results before the backward pass changes nothing", "[cuda][exec]") {
   Device expected(options_of(Type::kFloat32, true)), looked_at(options_of(Type::kFloat32, true));
   for (uint64_t seed = 1; seed <= 6; seed++) {
     expected.step(seed);
@@ -161,7 +161,7 @@ TEST_CASE("whoever looks at the results before backward changes nothing", "[cuda
 }
 
 // The bad step is queued directly, captured, or replayed.
-TEST_CASE("an update whose gradients are not finite is left out by the device", "[cuda][exec]") {
+TEST_CASE("the device skips an update whose gradients are not finite", "[cuda][exec]") {
   for (const uint64_t bad_step : {1, 2, 3, 4}) {
     INFO("step " << bad_step);
     Device device(options_of(Type::kFloat32, true));
@@ -203,7 +203,7 @@ TEST_CASE("an update between two steps comes before the second one", "[cuda][exe
 }
 
 // The graph must not use the first optimizer, whose memory has been freed.
-TEST_CASE("a step is recorded anew for another optimizer", "[cuda][exec]") {
+TEST_CASE("a step is recorded again for another optimizer", "[cuda][exec]") {
   Device device(options_of(Type::kFloat32, true));
   for (uint64_t seed = 1; seed <= 3; seed++) device.step(seed);
   device.optimizer.reset();
@@ -246,7 +246,7 @@ TEST_CASE("inference sees weights that stay on the device, as late as streams ma
   infer_with_weights_on_device();
 }
 
-TEST_CASE("an error of the store ends the step on the device and it can be made again", "[cuda][exec]") {
+TEST_CASE("an error of the store ends the step on the device, and the step can be repeated", "[cuda][exec]") {
   const auto lost = [](size_t) -> Result<> { return fail(Code::kPeerLost, "rank 1 is gone"); };
   for (const int steps : {0, 1, 2}) {
     Device device(options_of(Type::kFloat32, true));

@@ -73,11 +73,11 @@ std::vector<float> train(const std::shared_ptr<const data::Dataset>& dataset, bo
 
 }  // namespace
 
-TEST_CASE("pixels give the bits of their numbers on the device", "[cuda][exec]") {
+TEST_CASE("on the device pixels give the same bits as the corresponding numbers", "[cuda][exec]") {
   for (const Type type : {Type::kFloat32, Type::kFloat16, Type::kBfloat16}) check_forms(type);
 }
 
-TEST_CASE("pixels give the bits of their numbers, as late as streams may run", "[cuda][exec]") {
+TEST_CASE("pixels give the same bits as the corresponding numbers, as late as streams may run", "[cuda][exec]") {
   const Options options{.batch_size = 2, .image = {3, 9, 7}, .bucket_begin = {0, 2}, .dtype = Type::kFloat16};
   for (uint64_t seed = 0; seed < 20; seed++) {
     INFO("seed " << seed);
@@ -86,7 +86,7 @@ TEST_CASE("pixels give the bits of their numbers, as late as streams may run", "
   }
 }
 
-TEST_CASE("the device is given a quarter of the bytes with pixels", "[cuda][exec]") {
+TEST_CASE("with pixels the device gets a quarter of the bytes", "[cuda][exec]") {
   const auto batch = exec::test::make_pixels({3, 28, 28}, 4, 10, false, 1);
   Options options{.batch_size = 4, .image = {3, 28, 28}};
   const auto copied = [&](const Batch& view) {

@@ -156,7 +156,7 @@ void check_same(const Ended& a, const Ended& b) {
 
 }  // namespace
 
-TEST_CASE("a store on devices trains with the bits of one over the host", "[cuda][kvstore]") {
+TEST_CASE("a store on devices gives the same bits as one over the host", "[cuda][kvstore]") {
   for (const size_t count : {1, 2, 4}) {
     for (const UpdateAt update_at : kPlaces) {
       INFO(count << " devices, update at " << static_cast<int>(update_at));
@@ -196,7 +196,7 @@ ToyOptions before_servers(size_t count, bool sum_on_devices) {
 
 }  // namespace
 
-TEST_CASE("gradients that are summed on devices train with the bits of sums on the host", "[cuda][kvstore]") {
+TEST_CASE("gradients that are summed on devices give the same bits as sums on the host", "[cuda][kvstore]") {
   for (const size_t count : {2, 4}) {
     const Ended on_host(before_servers(count, false)), on_device(before_servers(count, true));
     CHECK(on_host.error.empty());
@@ -265,7 +265,7 @@ class LonelyEnd final : public comm::Collective {
 
 }  // namespace
 
-TEST_CASE("gradients that are summed on devices leave the first one alone", "[cuda][kvstore]") {
+TEST_CASE("if gradients are summed on devices, only the first device copies them to the host", "[cuda][kvstore]") {
   TwoDevices apart(false), together(true);
   REQUIRE(apart.run());
   REQUIRE(together.run());
@@ -276,7 +276,7 @@ TEST_CASE("gradients that are summed on devices leave the first one alone", "[cu
   CHECK(together.gradients(1) == std::vector<float>(sum.size(), -1.0F));
 }
 
-TEST_CASE("a device that waits in vain for others' gradients says so and calls the sum off", "[cuda][kvstore]") {
+TEST_CASE("a device that waits in vain for gradients of others says so and cancels the sum", "[cuda][kvstore]") {
   TwoDevices two(false);
   std::vector<std::string> called_off;
   cuda::CudaExecutor& first = cuda_executor(two.executors, 0);
@@ -288,7 +288,7 @@ TEST_CASE("a device that waits in vain for others' gradients says so and calls t
   CHECK(called_off == std::vector<std::string>{"a rank did not come"});
 }
 
-TEST_CASE("a run with the parameters on devices goes on from its checkpoint with the same bits", "[cuda][kvstore]") {
+TEST_CASE("a run with the parameters on devices continues from its checkpoint with the same bits", "[cuda][kvstore]") {
   for (const size_t count : {1, 2}) {
     const ToyOptions options = devices(count, UpdateAt::kShards, true);
     const TempDir whole, parts;
@@ -322,7 +322,7 @@ void spoil_gradient(int64_t index, std::span<float> image) {
 
 }  // namespace
 
-TEST_CASE("what is not finite on a device ends the run and is named as on the host", "[cuda][kvstore]") {
+TEST_CASE("a value that is not finite on a device ends the run and is named as on the host", "[cuda][kvstore]") {
   for (const auto& change : {spoil_loss, spoil_gradient}) {
     for (const size_t count : {1, 2}) {
       const auto run = [&](bool on_device) {
@@ -335,7 +335,7 @@ TEST_CASE("what is not finite on a device ends the run and is named as on the ho
   }
 }
 
-TEST_CASE("steps that are not finite are left out on devices as on the host", "[cuda][kvstore]") {
+TEST_CASE("steps that are not finite are skipped on devices as on the host", "[cuda][kvstore]") {
   for (const auto& change : {spoil_loss, spoil_gradient}) {
     for (const size_t count : {1, 2}) {
       const auto run = [&](bool on_device) {
@@ -438,7 +438,7 @@ bool says(const std::vector<std::string>& lines, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("devices of several workers train with the bits of the way over the hosts", "[cuda][kvstore]") {
+TEST_CASE("devices of several workers give the same bits as sums on the hosts", "[cuda][kvstore]") {
   for (const size_t count : {1, 2}) {
     const auto run = [&](bool on_device) { return JobEnded(2, devices(count, UpdateAt::kReplicas, on_device)); };
     const JobEnded on_host = run(false), on_device = run(true);
@@ -449,7 +449,7 @@ TEST_CASE("devices of several workers train with the bits of the way over the ho
 }
 
 // The first worker's share has the image with a NaN; only the other worker's step counts.
-TEST_CASE("a worker that leaves out a step gives no samples to the others' devices", "[cuda][kvstore]") {
+TEST_CASE("a worker that skips a step adds no samples on the devices of the others", "[cuda][kvstore]") {
   for (const size_t count : {1, 2}) {
     const auto run = [&](bool on_device) {
       return JobEnded(2, with_change(devices(count, UpdateAt::kReplicas, on_device), spoil_loss),
@@ -537,7 +537,7 @@ size_t graphs(const cuda::emulator::Session& session) {
 }  // namespace
 
 // The default of float16 and other settings: the device decides whether the step counts and adjusts the loss scale.
-TEST_CASE("a step on one device is one graph for which the host waits once", "[cuda][kvstore]") {
+TEST_CASE("a step on one device is one graph, and the host waits for it once", "[cuda][kvstore]") {
   struct Way {
     Type type;
     job::OnNan on_nan;

@@ -149,7 +149,7 @@ std::vector<Extent> batch_extents() {
 
 }  // namespace
 
-TEST_CASE("batch norm is the reference's in every type, forward and backward", "[cuda]") {
+TEST_CASE("batch norm agrees with the reference in every type, forward and backward", "[cuda]") {
   for (const Type type : kTypes) {
     for (const Extent& e : batch_extents()) {
       if (pixels(e) == 1) continue;                         // one number per channel: see below
@@ -165,7 +165,7 @@ TEST_CASE("batch norm is the reference's in every type, forward and backward", "
   }
 }
 
-TEST_CASE("batch norm with a shortcut and a relu behind it", "[cuda]") {
+TEST_CASE("batch norm followed by the sum with a shortcut and a relu", "[cuda]") {
   for (const Type type : kTypes) {
     for (const Extent& e : {Extent{2, 64, 14, 14}, Extent{3, 10, 5, 7}, Extent{8, 3, 28, 28}}) {
       for (const bool skip : {false, true}) {
@@ -195,7 +195,7 @@ TEST_CASE("the variance survives a mean far above it", "[cuda]") {
   }
 }
 
-TEST_CASE("a channel of one number, or of equal ones, has no variance", "[cuda]") {
+TEST_CASE("a channel of one number, or of equal numbers, has no variance", "[cuda]") {
   for (const Extent& e : {Extent{1, 8, 1, 1}, Extent{4, 8, 3, 3}}) {
     const Setting s{.type = Type::kFloat32, .e = e};
     Numbers n(s);
@@ -223,7 +223,7 @@ TEST_CASE("the sign of the relu is the same from the output and from the input",
   }
 }
 
-TEST_CASE("inference normalises by the moving statistics", "[cuda]") {
+TEST_CASE("inference normalizes by the moving statistics", "[cuda]") {
   for (const Type type : kTypes) {
     for (const bool fix_gamma : {false, true}) {
       const Setting s{.type = type, .e = {2, 24, 5, 5}, .op = {.fix_gamma = fix_gamma}};
@@ -253,7 +253,7 @@ TEST_CASE("inference normalises by the moving statistics", "[cuda]") {
   }
 }
 
-TEST_CASE("batch norm says the bytes that it moves", "[cuda]") {
+TEST_CASE("batch norm reports the bytes that it moves", "[cuda]") {
   const Setting s{.type = Type::kFloat16, .e = {2, 64, 14, 14}, .op = {.fix_gamma = false}, .skip = true, .relu = true};
   const int64_t map = 2 * 64 * 14 * 14 * 2;
   const emulator::Session session;

@@ -44,7 +44,7 @@ TEST_CASE("a bias is added to every pixel, and its gradient is the sum over them
   }
 }
 
-TEST_CASE("the gradient of a bias keeps to what rounding explains", "[cuda]") {
+TEST_CASE("the error of a bias gradient is within the bound of rounding", "[cuda]") {
   const Extent e{8, 24, 28, 28};
   const Floats dy = normals(e.count(), 1);
   const Map map(Type::kFloat32, e, dy);

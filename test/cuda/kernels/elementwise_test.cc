@@ -26,7 +26,7 @@ constexpr graph::Activation::Kind kKinds[] = {graph::Activation::Kind::kRelu, gr
 
 }  // namespace
 
-TEST_CASE("a sum of up to 8 sources is that of their numbers, in order", "[cuda]") {
+TEST_CASE("a sum of up to 8 sources adds their numbers in order", "[cuda]") {
   for_each_case([](Type type, const Extent& e, const Lie& lie) {
     for (const int count : {1, 2, 8}) {
       for (const bool relu : {false, true}) {
@@ -55,7 +55,7 @@ TEST_CASE("a sum of up to 8 sources is that of their numbers, in order", "[cuda]
 }
 
 // Maps of a million threads and more reach the limits on grids, so that a thread processes several pixels.
-TEST_CASE("maps larger than a grid are done whole", "[cuda]") {
+TEST_CASE("maps larger than a grid are processed completely", "[cuda]") {
   const Extent e{1, 2048, 66, 66};
   const Lie slice{.gap = 8, .skew = 8};
   const Floats values = rounded(Type::kFloat16, normals(e.count(), 1));
@@ -73,7 +73,7 @@ TEST_CASE("maps larger than a grid are done whole", "[cuda]") {
   CHECK(same_bits(narrow.get(), rounded(Type::kBfloat16, many)));
 }
 
-TEST_CASE("a sum is scaled before it is cut at 0", "[cuda]") {
+TEST_CASE("a sum is scaled before its relu", "[cuda]") {
   for (const Type type : kTypes) {
     const Extent e{2, 24, 5, 5};
     const Map x(type, e, integers(e.count(), 1)), z(type, e, integers(e.count(), 2)), y(type, e), cut(type, e);
@@ -101,7 +101,7 @@ TEST_CASE("a gradient accumulates in place", "[cuda]") {
   CHECK(same_bits(y.get(), expected));
 }
 
-TEST_CASE("activations are the reference's, forward and backward", "[cuda]") {
+TEST_CASE("activations agree with the reference, forward and backward", "[cuda]") {
   for_each_case([](Type type, const Extent& e, const Lie& lie) {
     if (e.count() > 20000) return;
     for (const graph::Activation::Kind kind : kKinds) {
@@ -167,7 +167,7 @@ TEST_CASE("numbers change their type one by one", "[cuda]") {
   }
 }
 
-TEST_CASE("elementwise operations say the bytes that they move", "[cuda]") {
+TEST_CASE("elementwise operations report the bytes that they move", "[cuda]") {
   const Extent e{2, 24, 3, 3};
   const int64_t elements = 2 * 24 * 9;
   const Map x(Type::kFloat16, e), y(Type::kFloat16, e);

@@ -102,7 +102,7 @@ Floats normalised(const Pictures& p, const data::AugmentOptions& options, Type t
 
 }  // namespace
 
-TEST_CASE("pictures become the numbers that the augmenter makes of them, to the bit", "[cuda]") {
+TEST_CASE("pictures become the same numbers as in the augmenter, to the bit", "[cuda]") {
   for (const Extent& e : {Extent{3, 3, 7, 5}, Extent{2, 1, 28, 28}, Extent{2, 4, 6, 9}, Extent{2, 3, 32, 32}}) {
     const Pictures p = draw(e);
     for (const bool mean_image : {false, true}) {
@@ -119,7 +119,7 @@ TEST_CASE("pictures become the numbers that the augmenter makes of them, to the 
   }
 }
 
-TEST_CASE("numbers that are ready are put in order and given a fourth channel", "[cuda]") {
+TEST_CASE("normalized numbers are reordered and get a fourth channel", "[cuda]") {
   for (const Extent& e : {Extent{3, 3, 7, 5}, Extent{2, 1, 28, 28}, Extent{1, 6, 5, 5}}) {
     const Floats x = normals(e.count(), 1);
     for (const int64_t stored : {e.c, std::max<int64_t>(e.c, 4), e.c + 2}) {
@@ -143,7 +143,7 @@ TEST_CASE("numbers that are ready are put in order and given a fourth channel", 
   }
 }
 
-TEST_CASE("input says the bytes that it moves, and refuses what it cannot do", "[cuda]") {
+TEST_CASE("input reports the bytes that it moves, and refuses what it does not support", "[cuda]") {
   const Extent e{2, 3, 4, 4};
   const emulator::Session session;
   normalised(draw(e), options_for(e, true), Type::kFloat16, 4);

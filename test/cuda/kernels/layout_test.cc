@@ -138,7 +138,7 @@ TEST_CASE("many small maps become planes", "[cuda]") {
   CHECK(same_bits(results[0], x));
 }
 
-TEST_CASE("changes of layout say the bytes that they move", "[cuda]") {
+TEST_CASE("changes of layout report the bytes that they move", "[cuda]") {
   const Extent e{2, 50, 4, 4};
   const Map map(Type::kFloat16, e);
   const Array planar(Type::kFloat32, static_cast<int64_t>(e.count()));

@@ -166,7 +166,7 @@ TEST_CASE("inference pools without indices", "[cuda]") {
   CHECK(same_bits(y.get(), truth));
 }
 
-TEST_CASE("pooling says the bytes that it moves", "[cuda]") {
+TEST_CASE("pooling reports the bytes that it moves", "[cuda]") {
   const Extent e{2, 8, 6, 6};
   const Pooling op{.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2};
   const int64_t x = 2 * 8 * 36, y = x / 4;

@@ -21,7 +21,7 @@ Floats labels_of(const Rows& rows) {
 
 }  // namespace
 
-TEST_CASE("the softmax and its gradient are the reference's", "[cuda]") {
+TEST_CASE("the softmax and its gradient agree with the reference", "[cuda]") {
   for (const Type type : kTypes) {
     for (const Rows& rows : kRows) {
       for (const double alpha : {0.0, 0.1}) {

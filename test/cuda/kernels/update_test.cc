@@ -141,7 +141,7 @@ Results host_steps(const optim::OptimizerSpec& spec) {
 
 }  // namespace
 
-TEST_CASE("an update of many tensors is optim's, to the bit", "[cuda]") {
+TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
   for (const auto& [rule, momentum] : {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.0}, {"nag", 0.9}}) {
     for (const double clip : {0.0, 0.01}) {
       INFO(rule << ", momentum " << momentum << ", clip " << clip);
@@ -226,7 +226,7 @@ TEST_CASE("the loss scale halves after an overflow and doubles after enough good
   CHECK(scale.skipped == 7);
 }
 
-TEST_CASE("updates say the bytes that they move", "[cuda]") {
+TEST_CASE("updates report the bytes that they move", "[cuda]") {
   const std::vector<UpdateTensor> tensors = {{.count = 10},
                                              {.momentum = reinterpret_cast<float*>(16),
                                               .copy = reinterpret_cast<void*>(16),
@@ -249,7 +249,7 @@ TEST_CASE("a scale that is not dynamic stays as it is", "[cuda]") {
   CHECK(scale.skipped == 1);
 }
 
-TEST_CASE("what a step changed comes back if it is left out", "[cuda]") {
+TEST_CASE("a skipped step restores what it had changed", "[cuda]") {
   for (const uint32_t nonfinite : {0U, 1U}) {
     const Array kept = floats({1, 2, 3, 4, 5}), values = floats({6, 7, 8, 9, 10});
     const LossScale scale{.nonfinite = nonfinite};

@@ -21,7 +21,7 @@ size_t resident_pages(const Arena& arena) {
 
 }  // namespace
 
-TEST_CASE("an arena is zero, at a huge page's border, and takes no memory before it is touched", "[exec][cpu]") {
+TEST_CASE("an arena is zero, aligned to huge pages, and takes no memory before it is used", "[exec][cpu]") {
   Arena arena(16 * kHugePage);
   CHECK(reinterpret_cast<uintptr_t>(arena.data()) % kHugePage == 0);
   CHECK(resident_pages(arena) == 0);

@@ -51,7 +51,7 @@ TEST_CASE("buckets are awaited and announced once each and in order", "[exec][cp
 // Weights arrive only when their bucket is awaited; weights and gradients are overwritten as soon as it is announced.
 // The results must equal those of an undisturbed run. So nothing is read before its wait or after its announcement, and
 // an announced gradient is complete.
-TEST_CASE("weights are read between wait and ready only", "[exec][cpu]") {
+TEST_CASE("weights are read only between their wait and their announcement", "[exec][cpu]") {
   const std::vector<size_t> begin{0, 3, 4, 9, 12};
   auto plain = make_cpu_backend()->compile(network(), small_options(begin)).value();
   auto lent = make_cpu_backend()->compile(network(), small_options(begin)).value();

@@ -98,7 +98,7 @@ TEST_CASE("fusion and shared memory change nothing", "[exec][cpu]") {
   }
 }
 
-TEST_CASE("pixels give the bits of their numbers on the CPU", "[exec][cpu]") {
+TEST_CASE("on the CPU pixels give the same bits as the corresponding numbers", "[exec][cpu]") {
   for (const int threads : {1, 2}) {
     for (const int64_t channels : {1, 3, 4}) {
       const Shape image = {channels, 28, 28};

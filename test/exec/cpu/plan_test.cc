@@ -59,7 +59,7 @@ Kernel nothing() {
 }  // namespace
 
 // x -> a -> b -> c: b may overwrite a; c may not overwrite b, which is read once more.
-TEST_CASE("a step works in place where a life ends", "[exec][cpu]") {
+TEST_CASE("a step works in place where the life of its input ends", "[exec][cpu]") {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   Program program(engine);
   const Md md({1024}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a);

@@ -161,7 +161,7 @@ void check_steps(const std::string& network, const Shape& image, int64_t batch) 
 
 }  // namespace
 
-TEST_CASE("the counters see what they are for", "[exec][cpu]") {
+TEST_CASE("the allocation counters notice allocations", "[exec][cpu]") {
   by_own_code = above_64_kib = 0;
   counting = true;
   auto v = std::make_unique<std::vector<char>>(100'000);

@@ -29,7 +29,7 @@ std::vector<cpu_set_t> cpus_of_team(int threads) {
 
 // Asks the kernel in the team, and again in a team of another size that consists of the same threads. The calling
 // thread is moved to another's CPU and returns to its own.
-TEST_CASE("a team of as many threads as CPUs has one for each thread, and others roam", "[exec][cpu]") {
+TEST_CASE("a team with one thread per CPU binds each thread to a CPU, and other teams bind none", "[exec][cpu]") {
   const cpu_set_t all = own_cpus();
   const int count = CPU_COUNT(&all);
   if (count < 2) {
@@ -57,7 +57,7 @@ TEST_CASE("a team of as many threads as CPUs has one for each thread, and others
 }
 
 // Data loaders and gRPC start threads when they first need them.
-TEST_CASE("what a pass calls does not run bound to a CPU", "[exec][cpu]") {
+TEST_CASE("callbacks of a pass do not run bound to a CPU", "[exec][cpu]") {
   const cpu_set_t all = own_cpus();
   const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();
   const Options options{.batch_size = 2, .image = {1, 28, 28}, .threads = CPU_COUNT(&all)};
