@@ -16,7 +16,7 @@ TaskQueue::TaskQueue(int threads, const std::string& name) {
 
 TaskQueue::~TaskQueue() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -26,30 +26,32 @@ TaskQueue::~TaskQueue() {
 void TaskQueue::run(std::function<void()> task) {
   if (threads_.empty()) return task();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
   }
   wake_.notify_one();
 }
 
 std::optional<Error> TaskQueue::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
 void TaskQueue::serve() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+    wake_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return stop_ || !tasks_.empty(); });
     if (stop_) return;
     const std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
-    lock.unlock();
-    Result<> result = catching([&]() -> Result<> {
-      task();
-      return {};
-    });
-    lock.lock();
+    Result<> result;
+    {
+      const MutexUnlock unlocked(mutex_);
+      result = catching([&]() -> Result<> {
+        task();
+        return {};
+      });
+    }
     if (!result && !failure_) failure_ = std::move(result.error());
   }
 }

@@ -1,16 +1,15 @@
 // Runs tasks on a fixed number of threads, in the order in which they were queued.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace dtrain::kvstore {
 
@@ -22,18 +21,18 @@ class TaskQueue {
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  void run(std::function<void()> task);
+  void run(std::function<void()> task) DT_EXCLUDES(mutex_);
   // The error of the first task that threw an exception.
-  [[nodiscard]] std::optional<Error> failure() const;
+  [[nodiscard]] std::optional<Error> failure() const DT_EXCLUDES(mutex_);
 
  private:
-  void serve();
+  void serve() DT_EXCLUDES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;
-  std::optional<Error> failure_;
-  bool stop_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable wake_;
+  std::deque<std::function<void()>> tasks_ DT_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ DT_GUARDED_BY(mutex_);
+  bool stop_ DT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/simd.h"
 #include "baseline.grpc.pb.h"
 #include "rpc/status.h"
@@ -113,7 +112,7 @@ class Client final : public BaselineClient {
       }
     }
     wait_for(1);
-    if (!status_.ok()) return tl::unexpected(from_status(status_));
+    if (const grpc::Status ended = status(); !ended.ok()) return tl::unexpected(from_status(ended));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
@@ -126,7 +125,7 @@ class Client final : public BaselineClient {
     call->request.set_at(place);
     call->back = back;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       open_++;
     }
     const auto done = [this, raw = call.get()](const grpc::Status& status) { finish(*raw, status); };
@@ -143,7 +142,7 @@ class Client final : public BaselineClient {
     if (status.ok()) std::memcpy(call.back.data(), call.reply.data().data(), call.back.size());
     call.request.clear_data();
     call.reply.Clear();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!status.ok()) status_ = status;
     open_--;
     changed_.notify_all();
@@ -151,15 +150,20 @@ class Client final : public BaselineClient {
 
   // Until fewer than `window` calls are on their way. Each has a deadline.
   void wait_for(int window) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return open_ < window; });
+    const MutexLock lock(mutex_);
+    changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return open_ < window; });
+  }
+
+  grpc::Status status() DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return status_;
   }
 
   std::unique_ptr<proto::Baseline::Stub> stub_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int open_ = 0;
-  grpc::Status status_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  int open_ DT_GUARDED_BY(mutex_) = 0;
+  grpc::Status status_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -1,11 +1,10 @@
 #include "rpc/control_client.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <set>
 #include <utility>
 
+#include "base/mutex.h"
 #include "rpc/channel.h"
 #include "rpc/control_line.h"
 #include "rpc/status.h"
@@ -84,7 +83,7 @@ class Client final : public ControlClient {
   void on_failure(std::function<void(const Error&)> callback) override { callback_ = std::move(callback); }
 
   void request_stop() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_requested_ = true;
     if (joined_) return line_.request_stop();
     for (grpc::ClientContext* context : open_calls_) context->TryCancel();
@@ -92,11 +91,11 @@ class Client final : public ControlClient {
   }
 
   uint32_t rank() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return rank_;
   }
   uint32_t workers() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return workers_;
   }
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
@@ -130,7 +129,7 @@ class Client final : public ControlClient {
 
   void done(const Result<>& outcome) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!std::exchange(joined_, false)) return;
     }
     const std::optional<Error> error = line_.error();
@@ -144,12 +143,12 @@ class Client final : public ControlClient {
    public:
     explicit OpenCall(Client& client) : client_(client) {
       sign(context_, client.options_.security);
-      const std::lock_guard lock(client_.mutex_);
+      const MutexLock lock(client_.mutex_);
       client_.open_calls_.insert(&context_);
       if (client_.why_not()) context_.TryCancel();  // came before it was registered
     }
     ~OpenCall() {
-      const std::lock_guard lock(client_.mutex_);
+      const MutexLock lock(client_.mutex_);
       client_.open_calls_.erase(&context_);
     }
     OpenCall(const OpenCall&) = delete;
@@ -162,7 +161,7 @@ class Client final : public ControlClient {
   };
 
   // With mutex_ held: the job's error, or that a signal came before the join was answered.
-  std::optional<Error> why_not() const {
+  std::optional<Error> why_not() const DT_REQUIRES(mutex_) {
     if (auto error = line_.error()) return error;
     if (stop_requested_ && !joined_) return Error{Code::kPreempted, "asked to stop before the job had started", {}};
     return std::nullopt;
@@ -182,12 +181,13 @@ class Client final : public ControlClient {
         status = call(open.context(), reply);
       }
       if (status.ok()) return reply;
-      std::unique_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (auto error = why_not()) return tl::unexpected(std::move(*error));
       Error error = from_status(status);
       const bool unreachable = error.code == Code::kUnavailable && status.error_code() != grpc::DEADLINE_EXCEEDED;
       if (!unreachable || Clock::now() >= give_up) return tl::unexpected(std::move(error));
-      changed_.wait_until(lock, std::min(Clock::now() + pause, give_up), [this] { return why_not().has_value(); });
+      changed_.wait_until(mutex_, std::min(Clock::now() + pause, give_up),
+                          [this]() DT_REQUIRES(mutex_) { return why_not().has_value(); });
       pause = std::min(2 * pause, kRetryLast);
     }
   }
@@ -197,7 +197,7 @@ class Client final : public ControlClient {
     const Waits::Wait wait(waits_, [this] { return "all processes to join at " + to_text(options_.scheduler); });
     DT_TRY(proto::JoinReply reply, call_join(request), "joining the job at {}", to_text(options_.scheduler));
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       rank_ = reply.rank();
       workers_ = static_cast<uint32_t>(from_proto(reply).of(Role::kWorker).size());
       joined_ = true;
@@ -233,7 +233,7 @@ class Client final : public ControlClient {
   // Whether there is a connection in time. By itself, for the call may take longer: until all others have joined.
   Result<bool> find_scheduler(Clock::time_point give_up) {
     while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kRetryFirst)) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (auto error = why_not()) return tl::unexpected(std::move(*error));
       if (Clock::now() >= give_up) return false;
     }
@@ -257,7 +257,7 @@ class Client final : public ControlClient {
   void on_line_failure(const Error& error) {
     gate_.fail(error);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (grpc::ClientContext* context : open_calls_) context->TryCancel();
       changed_.notify_all();
     }
@@ -271,13 +271,13 @@ class Client final : public ControlClient {
   uint64_t barriers_ = 0;  // of the calling thread
   std::function<void(const Error&)> callback_;
 
-  mutable std::mutex mutex_;  // what follows
-  std::condition_variable changed_;
-  uint32_t rank_ = 0;
-  uint32_t workers_ = 0;
-  bool joined_ = false;
-  bool stop_requested_ = false;
-  std::set<grpc::ClientContext*> open_calls_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  uint32_t rank_ DT_GUARDED_BY(mutex_) = 0;
+  uint32_t workers_ DT_GUARDED_BY(mutex_) = 0;
+  bool joined_ DT_GUARDED_BY(mutex_) = false;
+  bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
+  std::set<grpc::ClientContext*> open_calls_ DT_GUARDED_BY(mutex_);
 
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<proto::Scheduler::Stub> stub_;

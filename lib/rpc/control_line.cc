@@ -45,14 +45,17 @@ ControlLine::~ControlLine() {
 
 void ControlLine::start(Incarnation scheduler) {
   scheduler_ = scheduler;
-  heard_ = Clock::now();
+  {
+    const MutexLock lock(mutex_);
+    heard_ = Clock::now();
+  }
   thread_ = std::thread([this] { run(); });
 }
 
 void ControlLine::end() {
   std::shared_ptr<Stream> last;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     last = std::exchange(stream_, nullptr);
     nudge();
@@ -64,33 +67,33 @@ void ControlLine::end() {
 }
 
 void ControlLine::request_stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stop_requested_ = true;
   nudge();
 }
 
 void ControlLine::report(const job::WorkerProgress& progress) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   progress_ = progress;
 }
 
 void ControlLine::report_queue(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   queue_bytes_ = bytes;
 }
 
 Result<> ControlLine::wait_finish() {
   const Waits::Wait wait(waits_, [] { return std::string("the workers to be done"); });
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   // No deadline: as long as the job runs. Heartbeats see to it that its end, or the scheduler's, is heard.
-  changed_.wait(lock, [this] { return error_ || finished_ || ending_; });
+  changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return error_ || finished_ || ending_; });
   if (error_) return tl::unexpected(*error_);
   if (preempted_) return dtrain::fail(Code::kPreempted, "the job was asked to stop");
   return {};
 }
 
 std::optional<Error> ControlLine::error() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 
@@ -114,8 +117,8 @@ Result<> ControlLine::beat_until_end() {
     send_stop();
     look_for_silence();
     report_failure();
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, wake_time(next_beat), [this] { return nudged_; });
+    const MutexLock lock(mutex_);
+    changed_.wait_until(mutex_, wake_time(next_beat), [this]() DT_REQUIRES(mutex_) { return nudged_; });
     nudged_ = false;
     if (ending_) return {};
   }
@@ -135,7 +138,7 @@ void ControlLine::nudge() {
 }
 
 std::shared_ptr<ControlLine::Stream> ControlLine::stream() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stream_;
 }
 
@@ -148,7 +151,7 @@ void ControlLine::open_stream() {
   hello.mutable_hello()->set_scheduler(scheduler_);
   std::shared_ptr<Stream> opened;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stream_ || ending_ || error_ || Clock::now() < last_try_ + kRetry) return;
     last_try_ = Clock::now();
     answered_ = false;
@@ -171,7 +174,7 @@ void ControlLine::beat() {
   }
   std::shared_ptr<Stream> out;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     beat.set_step(progress_.step);
     beat.set_samples_per_s(progress_.samples_per_s);
     beat.set_wait_data_share(progress_.wait_data_share);
@@ -186,7 +189,7 @@ void ControlLine::beat() {
 void ControlLine::send_stop() {
   std::shared_ptr<Stream> out;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!stop_requested_ || stop_sent_ || !stream_) return;
     stop_sent_ = true;
     out = stream_;
@@ -199,7 +202,7 @@ void ControlLine::send_stop() {
 void ControlLine::look_for_silence() {
   std::shared_ptr<Stream> silent;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_ || ending_) return;
     const auto now = Clock::now();
     // A stream that seems to stand and says nothing is given up; the next one gets a time of its own.
@@ -221,7 +224,7 @@ void ControlLine::look_for_silence() {
 void ControlLine::report_failure() {
   std::optional<Error> error;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_ || reported_) return;
     reported_ = true;
     error = error_;
@@ -233,7 +236,7 @@ void ControlLine::report_failure() {
 
 void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (id != stream_id_) return;
     heard_ = Clock::now();
     lost_since_.reset();
@@ -245,14 +248,14 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   if (down.has_stop_job()) return fail(from_failure(down.stop_job()));
   if (down.has_dump_waits()) return print_waits();
   if (!down.has_finish()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   finished_ = true;
   preempted_ = down.finish().preempted();
   changed_.notify_all();
 }
 
 void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (id == stream_id_ && !ending_) {
     stream_.reset();
     if (!lost_since_) lost_since_ = Clock::now();
@@ -278,7 +281,7 @@ void ControlLine::print_waits() const {
 }
 
 void ControlLine::fail(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fail_locked(std::move(error));
 }
 

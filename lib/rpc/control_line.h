@@ -2,15 +2,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/waits.h"
 #include "rpc/client_stream.h"
 #include "rpc/control_client.h"
@@ -35,7 +34,7 @@ class ControlLine {
   void report(const job::WorkerProgress& progress);
   void report_queue(uint64_t bytes);
   Result<> wait_finish();
-  [[nodiscard]] std::optional<Error> error() const;
+  [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -44,22 +43,22 @@ class ControlLine {
 
   void run();
   Result<> beat_until_end();
-  void open_stream();
-  void beat();
-  void send_stop();
-  void look_for_silence();
-  void report_failure();
-  [[nodiscard]] Clock::time_point wake_time(Clock::time_point next_beat) const;
-  [[nodiscard]] std::shared_ptr<Stream> stream() const;
-  void nudge();
+  void open_stream() DT_EXCLUDES(mutex_);
+  void beat() DT_EXCLUDES(mutex_);
+  void send_stop() DT_EXCLUDES(mutex_);
+  void look_for_silence() DT_EXCLUDES(mutex_);
+  void report_failure() DT_EXCLUDES(mutex_);
+  [[nodiscard]] Clock::time_point wake_time(Clock::time_point next_beat) const DT_REQUIRES(mutex_);
+  [[nodiscard]] std::shared_ptr<Stream> stream() const DT_EXCLUDES(mutex_);
+  void nudge() DT_REQUIRES(mutex_);
 
   // From gRPC's threads, about the stream with this number.
   void on_down(uint64_t id, const proto::Down& down);
   void on_end(uint64_t id, const grpc::Status& status);
   void answer_hold();
   void print_waits() const;
-  void fail(Error error);
-  void fail_locked(Error error);
+  void fail(Error error) DT_EXCLUDES(mutex_);
+  void fail_locked(Error error) DT_REQUIRES(mutex_);
 
   const ControlOptions& options_;
   proto::Scheduler::Stub& stub_;
@@ -67,28 +66,28 @@ class ControlLine {
   Waits& waits_;
   Log log_;
   std::function<void(const Error&)> on_failure_;
+  Incarnation scheduler_ = 0;  // set by start()
   std::thread thread_;
   Tracker tracker_;  // of streams
 
-  mutable std::mutex mutex_;  // what follows
-  std::condition_variable changed_;
-  bool nudged_ = false;  // the thread has something to do
-  Incarnation scheduler_ = 0;
-  std::shared_ptr<Stream> stream_;  // null: none stands
-  uint64_t stream_id_ = 0;          // of the newest
-  bool answered_ = false;           // the scheduler has spoken on the newest
-  Clock::time_point last_try_;
-  Clock::time_point heard_;
-  std::optional<Clock::time_point> lost_since_;
-  job::WorkerProgress progress_;
-  uint64_t queue_bytes_ = 0;
-  bool stop_requested_ = false;
-  bool stop_sent_ = false;
-  bool finished_ = false;
-  bool preempted_ = false;
-  std::optional<Error> error_;
-  bool reported_ = false;
-  bool ending_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool nudged_ DT_GUARDED_BY(mutex_) = false;             // the thread has something to do
+  std::shared_ptr<Stream> stream_ DT_GUARDED_BY(mutex_);  // null: none stands
+  uint64_t stream_id_ DT_GUARDED_BY(mutex_) = 0;          // of the newest
+  bool answered_ DT_GUARDED_BY(mutex_) = false;           // the scheduler has spoken on the newest
+  Clock::time_point last_try_ DT_GUARDED_BY(mutex_);
+  Clock::time_point heard_ DT_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> lost_since_ DT_GUARDED_BY(mutex_);
+  job::WorkerProgress progress_ DT_GUARDED_BY(mutex_);
+  uint64_t queue_bytes_ DT_GUARDED_BY(mutex_) = 0;
+  bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
+  bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
+  bool finished_ DT_GUARDED_BY(mutex_) = false;
+  bool preempted_ DT_GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  bool reported_ DT_GUARDED_BY(mutex_) = false;
+  bool ending_ DT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dtrain::rpc

@@ -1,13 +1,12 @@
 #include "rpc/scheduler.h"
 
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/duration_text.h"
+#include "base/mutex.h"
 #include "base/overloaded.h"
 #include "base/printable.h"
 #include "base/thread.h"
@@ -90,8 +89,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   uint16_t port() const override { return listener_.port; }
 
   std::optional<Result<>> wait(std::chrono::milliseconds limit) override {
-    std::unique_lock lock(mutex_);
-    outcome_changed_.wait_for(lock, limit, [this] { return outcome_.has_value(); });
+    const MutexLock lock(mutex_);
+    outcome_changed_.wait_for(mutex_, limit, [this]() DT_REQUIRES(mutex_) { return outcome_.has_value(); });
     return outcome_;
   }
 
@@ -108,7 +107,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   std::vector<MemberPulse> pulses() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<MemberPulse> all;
     for (const auto& [member, pulse] : pulses_) all.push_back({member, pulse});
     return all;
@@ -123,7 +122,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   // ---- The thread.
 
   void post(std::function<void()> task) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
     tasks_changed_.notify_one();
   }
@@ -141,8 +140,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
   Result<> turn() {
     std::deque<std::function<void()>> tasks;
     {
-      std::unique_lock lock(mutex_);
-      tasks_changed_.wait_for(lock, kTick, [this] { return !tasks_.empty(); });
+      const MutexLock lock(mutex_);
+      tasks_changed_.wait_for(mutex_, kTick, [this]() DT_REQUIRES(mutex_) { return !tasks_.empty(); });
       tasks.swap(tasks_);
     }
     for (auto& task : tasks) task();
@@ -275,7 +274,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     send_alive(stream);
     on(membership::Heartbeat{incarnation});
     if (!member || !complete_) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     pulses_[*member] = to_pulse(up.heartbeat());
   }
 
@@ -431,13 +430,13 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void end(Result<> outcome) {
     outcome_reached_ = true;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!outcome_) outcome_ = std::move(outcome);
     outcome_changed_.notify_all();
   }
 
   grpc::Status failure_status() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return outcome_ && !*outcome_ ? to_status(outcome_->error()) : over();
   }
 
@@ -468,12 +467,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
   bool outcome_reached_ = false;
   bool stopped_ = false;
 
-  mutable std::mutex mutex_;  // what follows
-  std::condition_variable tasks_changed_;
-  std::condition_variable outcome_changed_;
-  std::deque<std::function<void()>> tasks_;
-  std::optional<Result<>> outcome_;
-  std::map<Member, Pulse> pulses_;
+  mutable Mutex mutex_;
+  ConditionVariable tasks_changed_;
+  ConditionVariable outcome_changed_;
+  std::deque<std::function<void()>> tasks_ DT_GUARDED_BY(mutex_);
+  std::optional<Result<>> outcome_ DT_GUARDED_BY(mutex_);
+  std::map<Member, Pulse> pulses_ DT_GUARDED_BY(mutex_);
 
   SchedulerService service_;
   Listener listener_;

@@ -4,10 +4,10 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "rpc/status.h"
 #include "rpc/write_queue.h"
 
@@ -41,7 +41,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   // Ends the stream with `status` once the write on its way has gone. The first call counts.
   void close(const grpc::Status& status) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (closed_) return;
       closed_ = true;
       status_ = status;
@@ -57,7 +57,12 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   void act(Next next) {
     if (next == Next::kWrite) this->StartWrite(&queue_.front());
-    if (next == Next::kRelease) this->Finish(status_);
+    if (next == Next::kRelease) this->Finish(status());
+  }
+
+  grpc::Status status() DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return status_;
   }
 
   void OnReadDone(bool ok) override {
@@ -84,9 +89,9 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
   std::unique_ptr<Events> events_;
   WriteQueue<Out> queue_;
   In message_;
-  std::mutex mutex_;
-  bool closed_ = false;
-  grpc::Status status_;
+  Mutex mutex_;
+  bool closed_ DT_GUARDED_BY(mutex_) = false;
+  grpc::Status status_ DT_GUARDED_BY(mutex_);  // how the stream ends
   std::shared_ptr<ServerStream> self_;
 };
 

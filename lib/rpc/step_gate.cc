@@ -7,12 +7,12 @@ namespace dtrain::rpc {
 
 // A mutex that nobody else wants costs some 20 ns; a step takes a millisecond at least.
 Result<bool> StepGate::may_begin(uint64_t step) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   // Held steps may begin once it is known where to stop; no deadline of its own: heartbeats end it if the scheduler is
   // gone, and fail() comes in any case.
   if (held_ && !stop_after_ && !error_) {
     const Waits::Wait wait(waits_, [step] { return fmt::format("the step to stop after, before step {}", step); });
-    changed_.wait(lock, [this] { return stop_after_ || error_; });
+    changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return stop_after_ || error_; });
   }
   if (error_) return tl::unexpected(*error_);
   if (stop_after_ && step >= *stop_after_) return false;
@@ -21,25 +21,25 @@ Result<bool> StepGate::may_begin(uint64_t step) {
 }
 
 uint64_t StepGate::hold() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_ = true;
   return begun_;
 }
 
 void StepGate::stop_after(uint64_t steps) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stop_after_ = steps;
   changed_.notify_all();
 }
 
 void StepGate::fail(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!error_) error_ = std::move(error);
   changed_.notify_all();
 }
 
 uint64_t StepGate::steps_begun() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return begun_;
 }
 

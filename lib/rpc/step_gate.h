@@ -2,12 +2,11 @@
 // is asked to stop end each before a step that sync/membership.h says.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/waits.h"
 
 namespace dtrain::rpc {
@@ -28,12 +27,12 @@ class StepGate {
 
  private:
   Waits& waits_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t begun_ = 0;
-  bool held_ = false;
-  std::optional<uint64_t> stop_after_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;
+  bool held_ DT_GUARDED_BY(mutex_) = false;
+  std::optional<uint64_t> stop_after_ DT_GUARDED_BY(mutex_);
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace dtrain::rpc

@@ -1,8 +1,7 @@
 // Waits for the users of an object that is about to be destroyed.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include "base/mutex.h"
 
 namespace dtrain::rpc {
 
@@ -12,11 +11,11 @@ class Tracker {
   class Token {
    public:
     explicit Token(Tracker& tracker) : tracker_(tracker) {
-      const std::lock_guard lock(tracker_.mutex_);
+      const MutexLock lock(tracker_.mutex_);
       tracker_.alive_++;
     }
     ~Token() {
-      const std::lock_guard lock(tracker_.mutex_);
+      const MutexLock lock(tracker_.mutex_);
       if (--tracker_.alive_ == 0) tracker_.idle_.notify_all();
     }
     Token(const Token&) = delete;
@@ -29,14 +28,14 @@ class Tracker {
   // Returns when no token is left. That happens eventually, because gRPC finishes every cancelled call, and every call
   // of a server that shuts down.
   void wait_idle() {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return alive_ == 0; });
+    const MutexLock lock(mutex_);
+    idle_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return alive_ == 0; });
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  int alive_ = 0;
+  Mutex mutex_;
+  ConditionVariable idle_;
+  int alive_ DT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dtrain::rpc

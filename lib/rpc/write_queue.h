@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace dtrain::rpc {
 
@@ -17,7 +18,7 @@ class WriteQueue {
 
   // A message for a closed queue vanishes.
   Next push(T message) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return Next::kNothing;
     queue_.push_back(std::move(message));
     if (writing_) return Next::kNothing;
@@ -26,18 +27,18 @@ class WriteQueue {
   }
   // What to write; stays where it is until written().
   const T& front() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return queue_.front();
   }
   // More wait behind the front: the transport may gather them.
   bool more() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return queue_.size() > 1;
   }
   // The write of front() has ended.
   Next written() {
     std::deque<T> vanishing;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) vanishing.swap(queue_);
     if (!queue_.empty()) queue_.pop_front();
     writing_ = !queue_.empty();
@@ -46,7 +47,7 @@ class WriteQueue {
   }
   // What waits vanishes, but for a write on its way.
   Next close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return Next::kNothing;
     closed_ = true;
     if (writing_) return Next::kNothing;
@@ -55,10 +56,10 @@ class WriteQueue {
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<T> queue_;
-  bool writing_ = false;
-  bool closed_ = false;
+  Mutex mutex_;
+  std::deque<T> queue_ DT_GUARDED_BY(mutex_);
+  bool writing_ DT_GUARDED_BY(mutex_) = false;
+  bool closed_ DT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dtrain::rpc

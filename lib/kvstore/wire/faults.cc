@@ -1,14 +1,13 @@
 #include "kvstore/wire/faults.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/thread.h"
 
@@ -75,16 +74,15 @@ class FaultyTransport::FaultQueue {
   };
 
   FaultQueue(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure)
-      : worker_(worker), store_(store), on_failure_(std::move(on_failure)) {
-    for (const Faults& of_server : faults) links_.push_back({.faults = of_server});
-    if (std::ranges::any_of(links_, [](const Link& link) { return link.faults.any(); })) {
+      : worker_(worker), store_(store), on_failure_(std::move(on_failure)), faults_(faults), links_(faults.size()) {
+    if (std::ranges::any_of(faults_, [](const Faults& of_server) { return of_server.any(); })) {
       thread_ = std::thread([this] { run(); });
     }
   }
 
-  void close() {
+  void close() DT_EXCLUDES(mutex_) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closed_ = true;
       items_.clear();
       for (Link& link : links_) link.pipe = nullptr;
@@ -93,20 +91,21 @@ class FaultyTransport::FaultQueue {
     if (thread_.joinable()) thread_.join();
   }
 
-  [[nodiscard]] bool has_faults(uint32_t server) const { return links_[server].faults.any(); }
-  [[nodiscard]] size_t servers() const { return links_.size(); }
+  [[nodiscard]] bool has_faults(uint32_t server) const { return faults_[server].any(); }
+  [[nodiscard]] size_t servers() const { return faults_.size(); }
 
   void set_pipe(uint32_t server, std::shared_ptr<Pipe> pipe) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     links_[server].pipe = std::move(pipe);
   }
 
   void take(uint32_t server, Direction direction, const Message& message) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return;
     Link& link = links_[server];
     Track& track = link.tracks[{direction, message.header.key, message.header.slice}];
-    const Fate fate = fate_of(link.faults, {worker_, server}, direction, link.count[static_cast<size_t>(direction)]++);
+    const Fate fate =
+        fate_of(faults_[server], {worker_, server}, direction, link.count[static_cast<size_t>(direction)]++);
     const Time now = Clock::now();
     link.moved = now;
     counts_.messages++;
@@ -127,7 +126,7 @@ class FaultyTransport::FaultQueue {
   // The transport's own connection broke, so the messages under way are lost.
   void on_reconnected(uint32_t server) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       std::erase_if(items_, [&](const auto& entry) { return entry.second.server == server; });
       links_[server].held = 0;
       links_[server].quiet = kQuietFirst;
@@ -137,7 +136,7 @@ class FaultyTransport::FaultQueue {
   }
 
   [[nodiscard]] FaultCounts counts() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return counts_;
   }
   [[nodiscard]] ClientEvents& store() const { return store_; }
@@ -155,7 +154,6 @@ class FaultyTransport::FaultQueue {
   };
   using TrackId = std::tuple<Direction, uint32_t, uint32_t>;  // direction, key, slice
   struct Link {
-    Faults faults;
     std::shared_ptr<Pipe> pipe = nullptr;
     std::array<uint64_t, 2> count = {};  // messages, by direction
     std::map<TrackId, Track> tracks = {};
@@ -168,9 +166,9 @@ class FaultyTransport::FaultQueue {
   void run() {
     name_thread("faults");
     auto outcome = catching([this]() -> Result<> {
-      std::unique_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       while (!closed_) {
-        if (!deliver_next(lock) && !tell_of_loss(lock)) wait(lock);
+        if (!deliver_next() && !tell_of_loss()) wait();
       }
       return {};
     });
@@ -178,7 +176,7 @@ class FaultyTransport::FaultQueue {
   }
 
   // Returns false if no message is due.
-  bool deliver_next(std::unique_lock<std::mutex>& lock) {
+  bool deliver_next() DT_REQUIRES(mutex_) {
     if (items_.empty() || items_.begin()->first.first > Clock::now()) return false;
     const auto next = items_.extract(items_.begin());
     Item& item = next.mapped();
@@ -187,26 +185,25 @@ class FaultyTransport::FaultQueue {
     link.moved = Clock::now();
     if (item.direction == Direction::kToWorker) link.quiet = kQuietFirst;
     const std::shared_ptr<Pipe> pipe = link.pipe;
-    lock.unlock();
+    const MutexUnlock unlocked(mutex_);
     if (item.direction == Direction::kToServer) {
       pipe->send(std::move(item.message));
     } else {
       store_.on_message(item.server, item.message.header, {&item.message.payload, 1});
     }
-    lock.lock();
     return true;
   }
 
-  bool tell_of_loss(std::unique_lock<std::mutex>& lock) {
+  bool tell_of_loss() DT_REQUIRES(mutex_) {
     const Time now = Clock::now();
     const auto link = std::ranges::find_if(links_, [&](const Link& l) { return loss_due(l) && *loss_due(l) <= now; });
     if (link == links_.end()) return false;
     forget_loss(*link);
     link->quiet = longer(link->quiet);
     counts_.breaks++;
-    lock.unlock();
-    store_.on_reconnected(static_cast<uint32_t>(link - links_.begin()));
-    lock.lock();
+    const auto server = static_cast<uint32_t>(link - links_.begin());
+    const MutexUnlock unlocked(mutex_);
+    store_.on_reconnected(server);
     return true;
   }
 
@@ -221,30 +218,31 @@ class FaultyTransport::FaultQueue {
     for (auto& [id, track] : link.tracks) track.is_lost = false;
   }
 
-  void wait(std::unique_lock<std::mutex>& lock) {
+  void wait() DT_REQUIRES(mutex_) {
     std::optional<Time> due;
     if (!items_.empty()) due = items_.begin()->first.first;
     for (const Link& link : links_) {
       if (const auto of_link = loss_due(link)) due = std::min(due.value_or(*of_link), *of_link);
     }
     if (due) {
-      changed_.wait_until(lock, *due);
+      changed_.wait_until(mutex_, *due);
     } else {
-      changed_.wait(lock);
+      changed_.wait(mutex_);
     }
   }
 
   const uint32_t worker_;
   ClientEvents& store_;
   const OnFailure on_failure_;
+  const std::vector<Faults> faults_;  // by server
 
-  mutable std::mutex mutex_;  // guards the members below, except the links' faults, which never change
-  std::condition_variable changed_;
-  std::vector<Link> links_;                          // by server
-  std::map<std::pair<Time, uint64_t>, Item> items_;  // by due time, then by arrival
-  uint64_t next_item_ = 0;
-  FaultCounts counts_;
-  bool closed_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Link> links_ DT_GUARDED_BY(mutex_);                          // by server
+  std::map<std::pair<Time, uint64_t>, Item> items_ DT_GUARDED_BY(mutex_);  // by due time, then by arrival
+  uint64_t next_item_ DT_GUARDED_BY(mutex_) = 0;
+  FaultCounts counts_ DT_GUARDED_BY(mutex_);
+  bool closed_ DT_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

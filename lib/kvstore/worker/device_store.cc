@@ -56,11 +56,14 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   const bool alone = group.empty();
   if (alone) group.emplace_back();
   devices_.resize(group.size());
+  {
+    const MutexLock lock(mutex_);
+    is_open_.assign(group.size() * bucket_count(), false);
+  }
   for (size_t i = 0; i < group.size(); i++) {
     Device& device = devices_[i];
     device.store = this;
     device.group = std::move(group[i]);
-    device.is_open.assign(bucket_count(), false);
     if (!alone) device.lane = std::make_unique<TaskQueue>(1, fmt::format("exchange-{}", i));
   }
 }
@@ -110,7 +113,10 @@ std::vector<FlatInterval> DeviceStore::owned_by(const Device& device) const {
 Result<> DeviceStore::initialize(std::span<const ParameterView> devices, const TrainingState& state) {
   DT_CHECK(devices.size() == devices_.size(), "{} views of {} devices", devices.size(), devices_.size());
   for (size_t i = 0; i < devices.size(); i++) devices_[i].view = devices[i];
-  next_step_ = state.updates;
+  {
+    const MutexLock lock(mutex_);
+    next_step_ = state.updates;
+  }
   if (servers_) {
     DT_TRY_VOID(servers_->initialize(devices.first(1), state));
   } else {
@@ -163,9 +169,9 @@ Result<> DeviceStore::push(Device& device, uint32_t bucket, uint32_t samples) {
 Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) {
   Device& device = devices_[at.device];
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
-    device.is_open[at.bucket] = device.lane != nullptr && !on_devices_;
+    is_open(at) = device.lane != nullptr && !on_devices_;
     next_step_ = step + 1;
   }
   if (is_alone()) {
@@ -233,28 +239,28 @@ Result<> DeviceStore::fetch(Device& device, uint32_t bucket, uint32_t) {
   return {};
 }
 
-void DeviceStore::close(Device& device, size_t bucket) {
-  const std::lock_guard lock(mutex_);
-  device.is_open[bucket] = false;
+void DeviceStore::close(const Device& device, size_t bucket) {
+  const MutexLock lock(mutex_);
+  is_open({bucket, static_cast<size_t>(&device - devices_.data())}) = false;
   changed_.notify_all();
 }
 
 void DeviceStore::uncount_samples(uint32_t samples) {
   DT_CHECK(is_alone() && on_devices_, "a step that others have added already");
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   next_step_--;
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) devices_.front().updater->uncount_samples(bucket, samples);
 }
 
 Result<> DeviceStore::wait_for_weights(DeviceBucket at) {
-  const Device& device = devices_[at.device];
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (error_) return tl::unexpected(*error_);
-  if (!device.is_open[at.bucket]) return {};
+  if (!is_open(at)) return {};
   const Clock::time_point begin = Clock::now();
   const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.wait_limit_s));
   const Waits::Wait wait(waits_, [at] { return fmt::format("bucket {} on device {}", at.bucket, at.device); });
-  const bool came = changed_.wait_until(lock, begin + limit, [&] { return error_ || !device.is_open[at.bucket]; });
+  const bool came =
+      changed_.wait_until(mutex_, begin + limit, [&]() DT_REQUIRES(mutex_) { return error_ || !is_open(at); });
   if (at.device == 0) wait_s_ += seconds_since(begin);
   if (error_) return tl::unexpected(*error_);
   if (!came) {
@@ -269,16 +275,16 @@ Result<> DeviceStore::wait_for_weights(DeviceBucket at) {
 template <DeviceStore::Work work>
 Result<> DeviceStore::on_all(const char* name, uint32_t samples) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     busy_ = devices_.size();
   }
   constexpr Work kReport = &DeviceStore::report<work>;
   for (Device& device : devices_) enqueue<kReport>(device, 0, samples);
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Waits::Wait wait(waits_, [name] { return std::string(name) + " on all devices"; });
   const auto limit = std::chrono::duration<double>(options_.wait_limit_s);
-  const bool done = changed_.wait_for(lock, limit, [&] { return error_ || busy_ == 0; });
+  const bool done = changed_.wait_for(mutex_, limit, [&]() DT_REQUIRES(mutex_) { return error_ || busy_ == 0; });
   if (error_) return tl::unexpected(*error_);
   if (!done) return fail(Code::kPeerLost, "{} did not come to all devices within {:.0f} s", name, limit.count());
   return {};
@@ -287,7 +293,7 @@ Result<> DeviceStore::on_all(const char* name, uint32_t samples) {
 template <DeviceStore::Work work>
 Result<> DeviceStore::report(Device& device, uint32_t, uint32_t samples) {
   DT_TRY_VOID((this->*work)(device, 0, samples));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   busy_--;
   changed_.notify_all();
   return {};
@@ -295,7 +301,7 @@ Result<> DeviceStore::report(Device& device, uint32_t, uint32_t samples) {
 
 Result<uint64_t> DeviceStore::next_step() {
   if (!servers_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return next_step_;
   }
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) DT_TRY_VOID(wait_for_weights(bucket));
@@ -356,7 +362,7 @@ Result<TrainingState> DeviceStore::state() {
 
 void DeviceStore::cancel(Error error) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_) error_ = error;
     changed_.notify_all();
   }
@@ -365,12 +371,12 @@ void DeviceStore::cancel(Error error) {
 }
 
 std::optional<Error> DeviceStore::error() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 
 StoreTimes DeviceStore::times() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.wait_s = wait_s_};
 }
 

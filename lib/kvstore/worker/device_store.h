@@ -8,15 +8,14 @@
 // memory, the calling thread queues the operations on the device, in the order of the calls.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/waits.h"
 #include "comm/collective.h"
 #include "kvstore/store.h"
@@ -68,7 +67,7 @@ class DeviceStore final : public Store {
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
   void uncount_samples(uint32_t samples) override;
-  Result<> wait_for_weights(DeviceBucket at) override;
+  Result<> wait_for_weights(DeviceBucket at) override DT_EXCLUDES(mutex_);
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
@@ -77,7 +76,7 @@ class DeviceStore final : public Store {
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
   void set_next_step(uint64_t step) override;
   Result<TrainingState> state() override;
-  void cancel(Error error) override;
+  void cancel(Error error) override DT_EXCLUDES(mutex_);
   [[nodiscard]] StoreTimes times() const override;
 
  private:
@@ -89,7 +88,6 @@ class DeviceStore final : public Store {
     std::unique_ptr<Updater> updater = nullptr;         // null: servers update
     uint64_t step = kNoStep;                            // the step of its gradients
     uint32_t samples = 0;                               // in the summed gradients, of all ranks
-    std::vector<bool> is_open = {};                     // by bucket: in the lane; its new weights have not come
     std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, runs exchanges in order; destroyed first
   };
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
@@ -121,26 +119,31 @@ class DeviceStore final : public Store {
   Result<> fetch(Device& device, uint32_t bucket, uint32_t);
   Result<> average_statistics(Device& device, uint32_t, uint32_t samples);
   Result<> refresh_weights(Device& device, uint32_t, uint32_t);
-  void close(Device& device, size_t bucket);
+  void close(const Device& device, size_t bucket) DT_EXCLUDES(mutex_);
+  // Whether the bucket is in the lane of a device: its new weights have not come.
+  std::vector<bool>::reference is_open(DeviceBucket at) DT_REQUIRES(mutex_) {
+    return is_open_[at.device * bucket_count() + at.bucket];
+  }
 
   // Runs `work` on all devices and returns when all have finished.
   template <Work work>
   Result<> on_all(const char* name, uint32_t samples = 0);
   template <Work work>
   Result<> report(Device& device, uint32_t, uint32_t samples);
-  [[nodiscard]] std::optional<Error> error() const;
+  [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
 
   const DeviceStoreOptions options_;
   const bool on_devices_;  // the arrays are in device memory
   Waits& waits_;
   std::vector<uint32_t> owners_;  // kOwner: by bucket
 
-  mutable std::mutex mutex_;  // guards the members below up to wait_s_, and Device::is_open
-  std::condition_variable changed_;
-  uint64_t next_step_ = 0;
-  size_t busy_ = 0;  // devices that have not finished the work of on_all
-  std::optional<Error> error_;
-  double wait_s_ = 0;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<bool> is_open_ DT_GUARDED_BY(mutex_);  // by device, then by bucket
+  uint64_t next_step_ DT_GUARDED_BY(mutex_) = 0;
+  size_t busy_ DT_GUARDED_BY(mutex_) = 0;  // devices that have not finished the work of on_all
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  double wait_s_ DT_GUARDED_BY(mutex_) = 0;
 
   std::unique_ptr<Store> servers_;  // destroyed after the lanes, which use it
   std::vector<Device> devices_;
