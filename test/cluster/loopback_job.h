@@ -23,7 +23,7 @@ bool is_free(uint16_t port);
 // The port of "HOST:PORT".
 uint16_t port_of(const std::string& address);
 
-// Makes a small set of labelled pictures in the folder, with `dtrain data synth`.
+// Makes a small set of labeled pictures in the folder, with `dtrain data synth`.
 void make_pictures(const std::string& directory);
 
 enum class Heartbeats {
@@ -31,7 +31,7 @@ enum class Heartbeats {
   kDefault,  // the program's defaults: 2 s, 10 s, 30 s
 };
 
-// Flags that train lenet on generated data for ever. An epoch has 20 steps; every third epoch writes a checkpoint.
+// Flags that train lenet on generated data forever. An epoch has 20 steps; every third epoch writes a checkpoint.
 std::vector<std::string> endless_training(Heartbeats heartbeats = Heartbeats::kShort);
 
 struct JobSetting {

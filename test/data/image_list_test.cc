@@ -50,7 +50,7 @@ TEST_CASE("folders are walked like os.walk, a directory gets its label at its fi
     test::write_text(dir.path(path), "x");
   }
   fs::create_directory_symlink(dir.path("c"), dir.path("d"));
-  fs::create_directory_symlink(dir.path(""), dir.path("c/up"));  // a cycle that must not be followed for ever
+  fs::create_directory_symlink(dir.path(""), dir.path("c/up"));  // a cycle that must not be followed forever
   const std::vector<std::string> extensions = {".jpeg", ".jpg", ".png"};
   const ImageFolder deep = must(list_folder(dir.path(), true, extensions));
   std::vector<ListEntry> first(deep.entries.begin(), deep.entries.begin() + 5);

@@ -226,7 +226,7 @@ TEST_CASE("peeking shows the next batch and does not change the last one", "[dat
   }
   CHECK(loader.peek() == nullptr);  // the end of the epoch
 
-  // What was seen and did not come is told apart from what came instead.
+  // The serial numbers distinguish a peeked batch from the one that came in its place.
   loader.start(1);
   must(loader.next());
   const LoadedBatch* seen = nullptr;

@@ -320,7 +320,7 @@ TEST_CASE("random crops and mirrors are for training only", "[data]") {
   CHECK(load(*sets.validation, 0, 1).data == load(*sets.validation, 0, 2).data);
 }
 
-// 30 x 40 pictures: a training crop of the whole size, a validation crop of what val_resize leaves of it.
+// 30 x 40 pictures: a training crop of the whole size, a validation crop after val_resize.
 TEST_CASE("each set is resized by its own flag, the mean image as the training set", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 3, 30, 40, 3, 10);
@@ -342,7 +342,7 @@ TEST_CASE("each set is resized by its own flag, the mean image as the training s
   CHECK(load(*validation_only.train, 1).data == central(0));
   CHECK(load(*validation_only.validation, 1).data == central(12));
   options.training.resize = 20;
-  options.training.interpolation = Interpolation::kRandom;  // of which validation and the mean image know nothing
+  options.training.interpolation = Interpolation::kRandom;  // does not affect validation and the mean image
   options.mean_img = "mean.bin";
   const DataSets sets = must(open_dataset(options, Log::silent()));
   const auto first = load(*sets.validation, 1, 1).data;
@@ -404,7 +404,7 @@ TEST_CASE("an empty record file is an error", "[data]") {
         Code::kData);
 }
 
-// The sum is made again here, picture by picture.
+// The test adds up the pictures itself, one by one.
 TEST_CASE("the mean image is made once, from central crops, whatever the number of threads", "[data]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("train.rec"), 9, 30, 32, 3, 10);

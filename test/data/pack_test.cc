@@ -54,7 +54,7 @@ Image decode(Bytes file, int channels = 3) {
   return image;
 }
 
-// Packs into out.rec; what the log says meanwhile.
+// Packs into out.rec and returns the log's lines.
 std::string log_of_packing(const test::TempDir& dir, const std::vector<ListEntry>& entries,
                            const PackOptions& options) {
   Log log = Log::silent();

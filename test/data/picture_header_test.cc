@@ -75,7 +75,7 @@ TEST_CASE("a file that ends early is refused in every format, and with any bit f
   }
 }
 
-// What is written to file descriptor 2 while it lives, by whatever means.
+// Captures everything that is written to file descriptor 2 during its lifetime.
 class CapturedStderr {
  public:
   CapturedStderr() : saved_(::dup(2)), file_(std::tmpfile()) { ::dup2(::fileno(file_), 2); }

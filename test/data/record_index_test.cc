@@ -57,7 +57,7 @@ TEST_CASE("a record file without an index is scanned once", "[data]") {
   const std::vector<int64_t> offsets = test::write_record_file(path, 5, 4, 4, 3, 2);
   const RecordFile file = must(RecordFile::open(path));
   CHECK(must(record_offsets(file, "", Log::silent())) == offsets);
-  // Written beside it, and believed from now on: an index may leave records out.
+  // The index was written beside the file and is used from now on; an index may leave records out.
   CHECK(must(read_index(dir.path("train.idx"), file.size())) == offsets);
   test::write_text(dir.path("train.idx"), fmt::format("0\t{}\n", offsets[2]));
   CHECK(must(record_offsets(file, "", Log::silent())) == std::vector<int64_t>{offsets[2]});
@@ -203,5 +203,6 @@ TEST_CASE("record files of a data set are listed once each, and which of them la
   test::write_text(dir.path("train.idx"), "0\t0\n");
   CHECK(names("", "", "") == "train.rec+ val.rec- ");
   CHECK(names("val.rec;train.rec", "train.rec", "") == "val.rec- train.rec+ ");
-  CHECK(names("train.rec", "val.rec", "elsewhere.idx") == "train.rec+ val.rec+ ");  // one that is named is never made
+  CHECK(names("train.rec", "val.rec", "elsewhere.idx") ==
+        "train.rec+ val.rec+ ");  // an index that the user names is never made
 }

@@ -123,8 +123,8 @@ TEST_CASE("a record longer than a part can be is refused", "[data]") {
 
 namespace {
 
-// Reads all that a scan finds, and all that an undamaged index would say; whatever the bytes are, nothing may crash and
-// no record may have more bytes than the file.
+// Reads all records that a scan finds and all that an undamaged index lists. Whatever the bytes are, nothing may crash
+// and no record may have more bytes than the file.
 void read_everything(const std::string& path, const std::vector<int64_t>& offsets) {
   const RecordFile file = must(RecordFile::open(path));
   const RecordScan scan = must(scan_records(file));
@@ -181,8 +181,8 @@ TEST_CASE("a record file with any bit flipped is read or refused, and the scan r
     const auto scan = must(scan_records(must(RecordFile::open(dir.path("a.rec")))));
     if (scan.offsets.empty() || scan.offsets.back() != small.offsets.back()) last_lost++;
   }
-  // Only when its own header is damaged is the last record lost (but for the bit that makes it shorter), or when a
-  // false length before it happens to end with the file: one bit here.
+  // The last record is lost if its own header is damaged, except for the bit that makes it shorter, and if a false
+  // length before it happens to end with the file, which one bit here causes.
   CHECK(last_lost == 63 + 1);
 }
 

@@ -36,7 +36,7 @@ constexpr const char* kTwelveWorkers =
 
 TEST_CASE("the documented files of MXNet-G are read without changes", "[data]") {
   CHECK(shares_in(kTwoWorkers, 2, 60000) == std::vector<Share>{{0, 18000}, {18000, 60000}});
-  CHECK(shares_in(kTwoWorkers, 2, 5) == std::vector<Share>{{0, 2}, {2, 5}});  // 1.5 is 2
+  CHECK(shares_in(kTwoWorkers, 2, 5) == std::vector<Share>{{0, 2}, {2, 5}});  // 1.5 is rounded to 2
   const std::vector<Share> cifar = shares_in(kTwelveWorkers, 12, 50000);
   std::vector<int64_t> borders;
   for (const Share& share : cifar) borders.push_back(share.end);

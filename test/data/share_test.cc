@@ -44,7 +44,7 @@ int64_t sum_of_sizes(const std::vector<Share>& shares) {
                          [](int64_t sum, const Share& share) { return sum + share.size(); });
 }
 
-// In whatever order of ranks: each of `records` is in one share.
+// Each of `records` is in exactly one share, in any order of ranks.
 void require_partition(std::vector<Share> shares, int64_t records) {
   std::sort(shares.begin(), shares.end(),
             [](const Share& a, const Share& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
