@@ -15,7 +15,7 @@ SignalWatcher::SignalWatcher(const Signals& signals, const Waits& waits, Log log
 
 SignalWatcher::~SignalWatcher() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end_ = true;
   }
   ended_.notify_all();
@@ -26,8 +26,8 @@ void SignalWatcher::watch() {
   name_thread("signals");
   bool stopping = false;
   int dumps = signals_.dump_waits;
-  std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, std::chrono::milliseconds(100), [this] { return end_; })) {
+  const MutexLock lock(mutex_);
+  while (!ended_.wait_for(mutex_, std::chrono::milliseconds(100), [this]() DT_REQUIRES(mutex_) { return end_; })) {
     const Result<> outcome = catching(
         [&]() -> Result<> {
           if (signals_.stop && !std::exchange(stopping, true)) on_stop_();

@@ -1,12 +1,11 @@
 // Acts on the signals that a signal handler has noted.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/signals.h"
 #include "base/waits.h"
 
@@ -30,9 +29,9 @@ class SignalWatcher {
   const Waits& waits_;
   Log log_;
   std::function<void()> on_stop_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool end_ = false;
+  Mutex mutex_;
+  ConditionVariable ended_;
+  bool end_ DT_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

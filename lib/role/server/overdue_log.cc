@@ -14,7 +14,7 @@ OverdueLog::OverdueLog(const kvstore::Shard& shard, std::chrono::milliseconds fi
 
 OverdueLog::~OverdueLog() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end_ = true;
   }
   ended_.notify_all();
@@ -23,9 +23,9 @@ OverdueLog::~OverdueLog() {
 
 void OverdueLog::watch() {
   name_thread("overdue");
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   auto pause = first_;
-  while (!ended_.wait_for(lock, pause, [this] { return end_; })) {
+  while (!ended_.wait_for(mutex_, pause, [this]() DT_REQUIRES(mutex_) { return end_; })) {
     const Result<> outcome = catching(
         [&]() -> Result<> {
           const std::vector<std::string> lines = shard_.overdue(std::chrono::duration<double>(first_).count());

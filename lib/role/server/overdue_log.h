@@ -2,11 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "kvstore/server/shard.h"
 
 namespace dtrain::role {
@@ -25,9 +24,9 @@ class OverdueLog {
   const kvstore::Shard& shard_;
   const std::chrono::milliseconds first_;
   Log log_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool end_ = false;
+  Mutex mutex_;
+  ConditionVariable ended_;
+  bool end_ DT_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -14,20 +14,20 @@
 namespace dtrain::role {
 
 void FailureRelay::fail(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!error_) error_ = error;
   pass_on();
   failed_.notify_all();
 }
 
 std::optional<Error> FailureRelay::wait(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  failed_.wait_for(lock, limit, [this] { return error_.has_value(); });
+  const MutexLock lock(mutex_);
+  failed_.wait_for(mutex_, limit, [this]() DT_REQUIRES(mutex_) { return error_.has_value(); });
   return error_;
 }
 
 void FailureRelay::listen(std::function<void(const Error&)> end) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   end_ = std::move(end);
   pass_on();
 }

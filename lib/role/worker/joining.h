@@ -2,13 +2,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/signals.h"
 #include "base/waits.h"
 #include "data/open.h"
@@ -23,19 +22,19 @@ namespace dtrain::role {
 // with listen().
 class FailureRelay {
  public:
-  void fail(const Error& error);
+  void fail(const Error& error) DT_EXCLUDES(mutex_);
   // The job's failure, if it happens within `limit`.
-  std::optional<Error> wait(std::chrono::milliseconds limit);
+  std::optional<Error> wait(std::chrono::milliseconds limit) DT_EXCLUDES(mutex_);
   // `end` is called once with the failure, at once if it has happened already. nullptr: nobody listens any more.
-  void listen(std::function<void(const Error&)> end);
+  void listen(std::function<void(const Error&)> end) DT_EXCLUDES(mutex_);
 
  private:
-  void pass_on();
+  void pass_on() DT_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable failed_;
-  std::optional<Error> error_;
-  std::function<void(const Error&)> end_;
+  Mutex mutex_;
+  ConditionVariable failed_;
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  std::function<void(const Error&)> end_ DT_GUARDED_BY(mutex_);
 };
 
 // What a worker has before it joins a job.
