@@ -52,7 +52,7 @@ choose_devices() {
   fi
   gpus=$(usable_gpus)
   if [ "$gpus" = 0 ]; then
-    echo "devices: the CPU (this host has no GPU that dtrain can use; --gpus 0,1 names those of a worker's host)"
+    echo "devices: the CPU (this host has no GPU that dtrain can use; --gpus 0,1 names GPUs of the workers' hosts)"
   else
     if [ "$gpus" = 1 ]; then devices=(--gpus 0); else devices=(--gpus "0,1"); fi
     echo "devices: GPUs ${devices[1]} of each worker's host"
