@@ -1,17 +1,21 @@
 // The sub-commands. Each reads its arguments, does its work through lib/ and returns the exit code.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "job/flags/flags.h"
+#include "tools/command_help.h"
 
 namespace dtrain::cmd {
 
 struct Call {
   std::vector<std::string> arguments;  // those after the sub-command
   job::Environment environment;
+  // Takes the help of a sub-command that is asked for it by --help. Null: the sub-command prints its help.
+  std::function<void(const std::string& usage, std::vector<job::FlagHelp> flags)> take_help = nullptr;
 };
 
 Result<int> train(const Call& call);
@@ -25,11 +29,16 @@ Result<int> plan(const Call& call);
 Result<int> simulate(const Call& call);
 Result<int> ps(const Call& call);
 Result<int> kill(const Call& call);
+Result<int> completion(const Call& call);
+Result<int> man(const Call& call);
 // Not for users: a launcher starts it on other hosts.
 Result<int> launch_agent(const Call& call);
 
 // The text of `dtrain --help`: all sub-commands, and all flags of training.
 std::string help_text();
+
+// The help of all sub-commands for users, in the order of `dtrain --help`.
+Result<std::vector<tools::CommandHelp>> command_helps();
 
 // Runs the sub-command that the first words of `arguments` name (the program's name is not among them); train if they
 // name none. Code::kUsage for a sub-command that does not exist, or not in this version.

@@ -18,7 +18,7 @@ struct SubCommand {
 
 const std::vector<SubCommand>& grammar() {
   static const std::vector<SubCommand> commands = {
-      {{"train"}, train, true, "train a network; with -n, start a job (the word train may be left out)"},
+      {{"train"}, train, true, "train; with -n, start a job (\"train\" can be left out)"},
       {{"launch-agent"}, launch_agent},
       {{"im2rec"}, im2rec, false, "pack image files into record files"},
       {{"data", "synth"}, data_synth, false, "make a small synthetic data set"},
@@ -30,15 +30,17 @@ const std::vector<SubCommand>& grammar() {
       {{"bench", "input"}, nullptr},
       {{"bench", "dlbs"}, nullptr},
       {{"parse-log"}, parse_log, false, "print a table of the epochs in the log of a run"},
-      {{"plan"}, plan, false, "measure the workers of a job, and write its groups and shares"},
+      {{"plan"}, plan, false, "measure a job's workers, write its groups and shares"},
       {{"simulate"}, simulate, false, "simulate a job under each scheme"},
       {{"score"}, nullptr},
       {{"predict"}, nullptr},
       {{"export"}, nullptr},
       {{"plot"}, nullptr},
       {{"doctor"}, nullptr},
-      {{"ps"}, ps, false, "list the processes of jobs on this host, or with -H on others"},
+      {{"ps"}, ps, false, "list the running jobs, here or with -H on other hosts"},
       {{"kill"}, kill, false, "end the processes of a job"},
+      {{"completion"}, completion, false, "print a script that completes command lines in a shell"},
+      {{"man"}, man, false, "print the manual page"},
   };
   return commands;
 }
@@ -116,11 +118,26 @@ std::string help_text() {
          commands_text("") + "\nFlags of dtrain train:\n" + job::help_text();
 }
 
+Result<std::vector<tools::CommandHelp>> command_helps() {
+  std::vector<tools::CommandHelp> helps;
+  for (const SubCommand& command : grammar()) {
+    if (command.help.empty()) continue;
+    tools::CommandHelp& help = helps.emplace_back(tools::CommandHelp{command.words, command.help, {}, {}});
+    const auto take = [&help](const std::string& usage, std::vector<job::FlagHelp> flags) {
+      help.usage = usage;
+      help.flags = std::move(flags);
+    };
+    const auto no_variables = [](const std::string&) { return std::optional<std::string>(); };
+    DT_TRY_VOID(command.run({{"--help"}, no_variables, take}));
+  }
+  return helps;
+}
+
 Result<int> dispatch(std::vector<std::string> arguments, const job::Environment& environment) {
   if (const SubCommand* command = named_by(arguments)) {
     if (command->run == nullptr) return tl::unexpected(not_yet(*command));
     arguments.erase(arguments.begin(), arguments.begin() + static_cast<int64_t>(command->words.size()));
-    return command->run({std::move(arguments), environment});
+    return command->run({std::move(arguments), environment, nullptr});
   }
   if (!arguments.empty() && !arguments[0].empty() && arguments[0][0] != '-') {
     const std::vector<std::string> second = second_words(arguments[0]);
@@ -133,7 +150,7 @@ Result<int> dispatch(std::vector<std::string> arguments, const job::Environment&
     }
     DT_TRY_VOID(check_first_word(arguments[0]));
   }
-  return train({std::move(arguments), environment});
+  return train({std::move(arguments), environment, nullptr});
 }
 
 }  // namespace dtrain::cmd

@@ -112,9 +112,10 @@ job::FlagTable<Options> flags() {
 
 constexpr const char* kUsage =
     "dtrain plan JOB-FLAGS [FLAGS]\n"
-    "Measures each worker of a job, writes its --groups-file and --data-sharding-file\n"
-    "for --kv-store dist_gsync --data-allocator 1, and prints the expected gain.\n"
-    "JOB-FLAGS are the flags of dtrain (dtrain --help). FLAGS are:\n";
+    "Measures each worker of a job, writes its --groups-file and\n"
+    "--data-sharding-file for --kv-store dist_gsync --data-allocator 1, and prints\n"
+    "the expected gain.\n"
+    "JOB-FLAGS are the flags of dtrain (dtrain --help). FLAGS are:";
 
 // The flags of dtrain plan, and those of the job, which may be mixed with them.
 struct Asked {
@@ -262,7 +263,7 @@ Result<> check(const job::Flags& flags, const Options& options) {
 Result<int> plan(const Call& call) {
   const job::FlagTable<Options> table = flags();
   if (job::asks_for_help(call.arguments)) {
-    std::fputs((kUsage + table.help()).c_str(), stdout);
+    show_help(call, kUsage, table.flag_helps());
     return 0;
   }
   DT_TRY(const Asked asked, read_arguments(table, call.arguments));

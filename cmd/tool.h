@@ -33,6 +33,9 @@ job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options
 // Refuses flags that only a later version of a tool has.
 job::RefusedFlag later(std::vector<std::string> spellings);
 
+// Answers --help: prints the usage and the flags, or gives them to call.take_help.
+void show_help(const Call& call, const std::string& usage, std::vector<job::FlagHelp> flags);
+
 // A tool's parsed command line.
 template <class Options>
 struct ToolLine {
@@ -48,7 +51,7 @@ Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, c
   ToolLine<Options> line;
   line.help = job::asks_for_help(call.arguments);
   if (line.help) {
-    std::fputs((usage + "\n" + table.help()).c_str(), stdout);
+    show_help(call, usage, table.flag_helps());
     return line;
   }
   DT_TRY(const std::vector<job::Setting> settings, table.read(call.arguments, line.positionals));

@@ -7,6 +7,7 @@
 #include "command.h"
 #include "data/open.h"
 #include "dry_run.h"
+#include "job/flags/rows.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/resolve/data_set.h"
@@ -105,6 +106,10 @@ Result<int> run_process(const job::Flags& flags) {
 
 Result<int> train(const Call& call) {
   DT_TRY(const job::Parsed parsed, job::parse_flags(call.arguments, call.environment));
+  if (parsed.help && call.take_help) {
+    call.take_help("dtrain [train] FLAGS", job::training_flags().flag_helps());
+    return 0;
+  }
   if (parsed.help || parsed.version) {
     std::fputs((parsed.help ? help_text() : fmt::format("dtrain {}\n", job::build_id())).c_str(), stdout);
     return 0;

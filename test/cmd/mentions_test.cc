@@ -12,10 +12,10 @@ namespace dtrain {
 
 namespace {
 
-const std::vector<std::vector<std::string>> kTools = {
-    {"im2rec"},      {"data", "synth"}, {"data", "index"}, {"bench", "train"},
-    {"bench", "kv"}, {"parse-log"},     {"plan"},          {"simulate"},
-    {"ps"},          {"kill"}};
+const std::vector<std::vector<std::string>> kTools = {{"im2rec"},         {"data", "synth"}, {"data", "index"},
+                                                      {"bench", "train"}, {"bench", "kv"},   {"parse-log"},
+                                                      {"plan"},           {"simulate"},      {"ps"},
+                                                      {"kill"},           {"completion"},    {"man"}};
 
 std::set<std::string> matches(const std::string& text, const std::string& expression) {
   const std::regex pattern(expression);

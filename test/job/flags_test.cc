@@ -244,6 +244,25 @@ TEST_CASE("help says the range of every number, in lines that a narrow terminal 
   CHECK(range_and_default(-1e6, 1, "", "0") == "-1e6 to 1; default: 0");
 }
 
+// Shell completion offers them.
+TEST_CASE("values that are suggested for a flag are valid", "[job]") {
+  std::map<std::string, std::vector<std::string>> values;
+  for (const FlagHelp& flag : training_flags().flag_helps()) {
+    values[flag.names.front()] = flag.values;
+    for (const std::string& value : flag.values) {
+      INFO(flag.names.front() << " " << value);
+      Flags flags;
+      const size_t row = *training_flags().find(flag.names.front());
+      CHECK(training_flags().apply({row, flag.names.front(), value}, flags));
+    }
+  }
+  CHECK(values["--on-nan"] == std::vector<std::string>{"fail", "skip"});
+  CHECK(values["--launcher"] == std::vector<std::string>{"local", "ssh"});
+  CHECK(values["--lr"].empty());
+  for (const std::string& store : values["--kv-store"]) CHECK(canonical_store_name(store).value_or("") == store);
+  for (const std::string& preset : values["--preset"]) parsed({"--preset", preset, "--benchmark", "1"});
+}
+
 // The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
 TEST_CASE("help reads as it did", "[job]") {
   const std::string path = std::string(DTRAIN_JOB_TEST_DIR) + "/help.txt";

@@ -26,6 +26,33 @@ std::string number_text(double number) {
   return zeros < 6 ? fmt::format("{}", number) : fmt::format("{}e{}", digits, zeros);
 }
 
+// The lines of --help for one flag.
+std::string lines_of(const std::string& names, const std::string& help) {
+  std::string text = "  " + names;
+  size_t column = text.size();
+  if (column + 2 > kHelpColumn) {
+    text += "\n";
+    column = 0;
+  }
+  text += std::string(kHelpColumn - column, ' ');
+  column = kHelpColumn;
+  for (size_t begin = 0; begin < help.size();) {
+    const size_t end = std::min(help.find(' ', begin), help.size());
+    if (column > kHelpColumn && column + 1 + (end - begin) > kHelpWidth) {
+      text += "\n" + std::string(kHelpColumn, ' ');
+      column = kHelpColumn;
+    }
+    if (column > kHelpColumn) {
+      text += " ";
+      column++;
+    }
+    text += help.substr(begin, end - begin);
+    column += end - begin;
+    begin = end + 1;
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 bool RefusedFlag::accepts(std::string_view value) const {
@@ -65,30 +92,16 @@ std::string range_and_default(std::optional<double> min, std::optional<double> m
   return fmt::format("{} to {}{}; default: {}", number_text(*min), number_text(*max), unit, default_text);
 }
 
-std::string help_lines(const std::string& names, const std::string& help) {
-  std::string text = "  " + names;
-  size_t column = text.size();
-  if (column + 2 > kHelpColumn) {
-    text += "\n";
-    column = 0;
+std::string help_lines(const std::vector<FlagHelp>& flags) {
+  std::string text, section;
+  for (const FlagHelp& flag : flags) {
+    if (flag.section != section) text += "\n" + flag.section + "\n";
+    section = flag.section;
+    const std::string names =
+        fmt::format("{}{}{}", fmt::join(flag.names, ", "), flag.value.empty() ? "" : " ", flag.value);
+    text += lines_of(names, fmt::format("{} [{}]", flag.help, flag.limits));
   }
-  text += std::string(kHelpColumn - column, ' ');
-  column = kHelpColumn;
-  for (size_t begin = 0; begin < help.size();) {
-    const size_t end = std::min(help.find(' ', begin), help.size());
-    if (column > kHelpColumn && column + 1 + (end - begin) > kHelpWidth) {
-      text += "\n" + std::string(kHelpColumn, ' ');
-      column = kHelpColumn;
-    }
-    if (column > kHelpColumn) {
-      text += " ";
-      column++;
-    }
-    text += help.substr(begin, end - begin);
-    column += end - begin;
-    begin = end + 1;
-  }
-  return text + "\n";
+  return text;
 }
 
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,

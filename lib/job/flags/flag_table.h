@@ -40,7 +40,8 @@ struct Binding {
   std::function<std::string(const Options&)> get;
   std::function<std::optional<NumberRange>(const Options&)> numbers = {};
   bool boolean = false;
-  bool numeric = false;  // the values are numbers; the row must give their range
+  bool numeric = false;                 // the values are numbers; the row must give their range
+  std::vector<std::string> names = {};  // all values, if Member is an enumeration
 };
 
 // `word` is the text of the member's empty value (nullopt, 0, an empty list or text), for example "none".
@@ -49,6 +50,9 @@ Binding<Options> bind(Member& (*access)(Options&), std::string word = "") {
   Binding<Options> binding;
   binding.boolean = std::is_same_v<Member, bool>;
   binding.numeric = IsNumeric<Member>::value;
+  if constexpr (std::is_enum_v<Member>) {
+    for (const auto& named : names_of(Member{})) binding.names.emplace_back(named.name);
+  }
   binding.set = [access, word](Options& options, std::string_view text) -> Result<> {
     if (word.empty() || text != word) return parse_value(text, access(options));
     access(options) = Member{};
@@ -80,10 +84,22 @@ struct FlagRow {
   std::optional<double> min = {}, max = {};  // range of each number (of a time in seconds); required if numeric
   bool repeats = false;                      // may be given several times; all values count
   Scope scope = Scope::kProcess;
-  std::string environment = {};  // the environment variable that is the fallback
-  std::string section = {};      // the heading in --help
+  std::string environment = {};               // the environment variable that is the fallback
+  std::string section = {};                   // the heading in --help
+  std::vector<std::string> suggestions = {};  // for shell completion, if any other values are valid too
 
   [[nodiscard]] std::string spelling() const { return (name.size() == 1 ? "-" : "--") + name; }
+};
+
+// A flag as --help, the manual page and shell completion show it.
+struct FlagHelp {
+  std::vector<std::string> names;  // all spellings with dashes, the main one first
+  std::string value;               // the value's placeholder; empty for a switch
+  std::string help;
+  std::string limits;               // "1 to 1048576; default: 128"
+  std::vector<std::string> values;  // values to suggest; empty if there is no list
+  std::string environment;          // the environment variable that is the fallback; empty: none
+  std::string section;              // the heading; may be empty
 };
 
 // A flag of the programs that dtrain replaces, or of a later version, that is refused with a message of its own. The
@@ -118,8 +134,8 @@ Error unknown_flag(std::string_view spelling, const std::vector<std::string>& sp
 // "1 to 1048576; default: 128", for --help; only the default if there are no limits.
 std::string range_and_default(std::optional<double> min, std::optional<double> max, std::string_view unit,
                               const std::string& default_text);
-// The lines of --help for one flag.
-std::string help_lines(const std::string& names, const std::string& help);
+// The lines of --help for the flags, with the headings of their sections.
+std::string help_lines(const std::vector<FlagHelp>& flags);
 // Code::kUsage if `text` is one of `later`, or if `choices` is not empty and lacks it.
 Result<> check_choice(std::string_view text, const std::vector<std::string>& choices,
                       const std::vector<std::string>& later);
@@ -223,19 +239,27 @@ class FlagTable {
     return numbers ? check_range(text, *numbers, row.min, row.max) : Result<>{};
   }
 
-  [[nodiscard]] std::string help() const {
+  [[nodiscard]] std::string help() const { return help_lines(flag_helps()); }
+
+  // The flags as --help lists them, in order.
+  [[nodiscard]] std::vector<FlagHelp> flag_helps() const {
     const Options defaults{};
-    std::string text, section;
+    std::vector<FlagHelp> all;
     for (const FlagRow<Options>& row : rows_) {
-      if (row.section != section) text += "\n" + row.section + "\n";
-      section = row.section;
-      std::string names = row.spelling();
-      for (const Alias& alias : row.aliases) names += ", " + alias.spelling;
-      if (!row.value.empty()) names += " " + row.value;
+      std::vector<std::string> names = {row.spelling()};
+      for (const Alias& alias : row.aliases) names.push_back(alias.spelling);
       const std::string shown = row.default_text.empty() ? row.bind.get(defaults) : row.default_text;
-      text += help_lines(names, fmt::format("{} [{}]", row.help, in_brackets(row, shown)));
+      all.push_back({.names = std::move(names),
+                     .value = row.value,
+                     .help = row.help,
+                     .limits = in_brackets(row, shown),
+                     .values = !row.choices.empty()      ? row.choices
+                               : !row.bind.names.empty() ? row.bind.names
+                                                         : row.suggestions,
+                     .environment = row.environment,
+                     .section = row.section});
     }
-    return text;
+    return all;
   }
 
  private:

@@ -187,8 +187,8 @@ std::string help_text() {
          "resume), the --preset, environment variables, the default. A flag shown without\n"
          "a value is a switch: --flag 1 or --flag alone turns it on, --flag 0 turns it\n"
          "off. Brackets show the range of a number and the default. Times can end in ms,\n"
-         "s, m or h (default: s), whole numbers in K, M or G (powers of 1024). --version\n"
-         "prints the version.\n" +
+         "s, m or h (default: s), whole numbers in K, M or G (powers of 1024).\n"
+         "--version prints the version.\n" +
          training_flags().help();
 }
 

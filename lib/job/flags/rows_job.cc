@@ -35,7 +35,10 @@ std::vector<Row> store_rows() {
                "and the like sum over the devices of a worker first",
        .bind = DT_FIELD(Flags, job.scheme.kv_store),
        .default_text = "device; dist_sync with -n or --role",
-       .scope = Scope::kJob},
+       .scope = Scope::kJob,
+       .suggestions = {"local", "device", "nccl", "nccl_allreduce", "allreduce", "dist_sync", "dist_device_sync",
+                       "dist_async", "dist_device_async", "dist_ssync", "dist_device_ssync", "dist_gsync",
+                       "dist_device_gsync"}},
       {.name = "placement",
        .value = "RULE",
        .help = "how to assign slices of weights to servers: hash or balanced",
@@ -222,7 +225,9 @@ std::vector<Row> network_rows() {
                "resnet-28-small, resnet (or resnet-v2), resnet-v1 or resnet-zscore; append a depth (resnet-50) or an "
                "older version (inception-bn@v0.7, resnet@mxnet-g)",
        .bind = DT_FIELD(Flags, job.network.network),
-       .scope = Scope::kJob},
+       .scope = Scope::kJob,
+       .suggestions = {"mlp", "lenet", "3conv", "cross", "inception-bn", "inception-bn-28-small", "resnet-28-small",
+                       "resnet", "resnet-v1", "resnet-zscore"}},
       {.name = "num-layers",
        .aliases = {"--depth"},
        .value = "N",
@@ -269,7 +274,8 @@ std::vector<Row> network_rows() {
        .help = "how to draw the initial weights: default (by network), xavier, uniform or normal, with parameters in "
                "parentheses as in xavier(uniform,in,2.34)",
        .bind = initializer(),
-       .scope = Scope::kJob},
+       .scope = Scope::kJob,
+       .suggestions = {"default", "xavier", "uniform", "normal"}},
   };
 }
 

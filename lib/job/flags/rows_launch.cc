@@ -27,10 +27,10 @@ Binding<Flags> port_range() {
               }};
 }
 
-std::string preset_names() {
-  std::vector<std::string_view> names;
-  for (const Preset& preset : presets()) names.push_back(preset.name);
-  return fmt::format("{}", fmt::join(names, ", "));
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) names.emplace_back(preset.name);
+  return names;
 }
 
 // Appends the value to a list, each time that the flag is given.
@@ -149,8 +149,9 @@ std::vector<Row> run_rows() {
        .bind = DT_FIELD(Flags, launch.config, "none")},
       {.name = "preset",
        .value = "NAME",
-       .help = "named set of values for flags: " + preset_names(),
-       .bind = DT_FIELD(Flags, launch.preset, "none")},
+       .help = fmt::format("named set of values for flags: {}", fmt::join(preset_names(), ", ")),
+       .bind = DT_FIELD(Flags, launch.preset, "none"),
+       .suggestions = preset_names()},
       {.name = "run-dir",
        .aliases = {"--log-dir"},
        .value = "DIR",

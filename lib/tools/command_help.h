@@ -1,0 +1,20 @@
+// What --help says about a sub-command, as data. Shell completion and the manual page are made from it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "job/flags/flag_table.h"
+
+namespace dtrain::tools {
+
+struct CommandHelp {
+  std::vector<std::string> words;  // "bench", "kv"
+  std::string summary;             // one line
+  std::string usage;               // "dtrain kill JOB [FLAGS]"; further lines describe the sub-command
+  std::vector<job::FlagHelp> flags;
+
+  [[nodiscard]] std::string name() const { return fmt::format("{}", fmt::join(words, " ")); }
+};
+
+}  // namespace dtrain::tools

@@ -1,0 +1,95 @@
+// Shell completion and the manual page, which are made from the flag tables.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "base/file.h"
+#include "job/flags/rows.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace dtrain {
+
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string output_of(const std::vector<std::string>& command, const std::string& directory = "") {
+  const test::Ended ended = test::run(command, {.deadline_s = 30, .directory = directory, .environment = {}});
+  INFO(ended.output);
+  REQUIRE(ended.code == 0);
+  return ended.output;
+}
+
+// What bash offers for the last word, as one line per word. bash splits words also at "=".
+class Bash {
+ public:
+  Bash() {
+    REQUIRE(write_file_atomic(dir_.path("completion"), output_of({DTRAIN_EXE, "completion", "bash"})));
+    REQUIRE(write_file_atomic(dir_.path("train.rec"), ""));
+    REQUIRE(make_directories(dir_.path("pictures")));
+  }
+
+  std::string offers(const std::string& words) const {
+    const std::string script = fmt::format(
+        "source ./completion; COMP_WORDS=({}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); _dtrain; "
+        "printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        words);
+    return output_of({"bash", "-c", script}, dir_.path());
+  }
+
+ private:
+  test::TempDir dir_;
+};
+
+}  // namespace
+
+TEST_CASE("bash completes sub-commands, flags, values and files", "[cmd]") {
+  const Bash bash;
+  CHECK_THAT(bash.offers("dtrain ''"), Contains("train\n") && Contains("bench\n") && Contains("man\n"));
+  CHECK(bash.offers("dtrain si") == "simulate\n");
+  CHECK(bash.offers("dtrain data ''") == "synth\nindex\n");
+  CHECK(bash.offers("dtrain bench k") == "kv\n");
+  CHECK(bash.offers("dtrain completion ''") == "bash\nzsh\n");
+  CHECK(bash.offers("dtrain --num-w") == "--num-workers\n");
+  CHECK(bash.offers("dtrain train --heartbeat-i") == "--heartbeat-interval\n");
+  CHECK(bash.offers("dtrain simulate --repl") == "--replay\n");
+  CHECK(bash.offers("dtrain --launcher ''") == "local\nssh\n");
+  CHECK(bash.offers("dtrain --kv-store dist_g") == "dist_gsync\n");
+  CHECK(bash.offers("dtrain -n 2 --on-nan = s") == "skip\n");
+  CHECK(bash.offers("dtrain --on-nan =") == "fail\nskip\n");
+  CHECK(bash.offers("dtrain bench train --phase inf") == "inference\n");
+  CHECK(bash.offers("dtrain --data-train tr") == "train.rec\n");
+  CHECK(bash.offers("dtrain --data-dir ''") == "pictures\n");
+  CHECK(bash.offers("dtrain data index tr") == "train.rec\n");
+  CHECK(bash.offers("dtrain --lr ''") == "\n");
+}
+
+TEST_CASE("the completion scripts and the manual page have every flag", "[cmd]") {
+  std::string bash = output_of({DTRAIN_EXE, "completion", "bash"});
+  std::replace(bash.begin(), bash.end(), '"', ' ');
+  const std::string zsh = output_of({DTRAIN_EXE, "completion", "zsh"});
+  const std::string page = output_of({DTRAIN_EXE, "man"});
+  for (const job::FlagHelp& flag : job::training_flags().flag_helps()) {
+    for (const std::string& name : flag.names) {
+      INFO(name);
+      CHECK(bash.find(" " + name + " ") != std::string::npos);
+      CHECK(zsh.find("'*" + name) != std::string::npos);
+      std::string escaped;
+      for (const char c : name) escaped += c == '-' ? "\\-" : std::string(1, c);
+      CHECK(page.find("\\fB" + escaped + "\\fR") != std::string::npos);
+    }
+  }
+  CHECK_THAT(zsh, Contains("#compdef dtrain"));
+  CHECK_THAT(page, Contains(".SH FLAGS OF DTRAIN BENCH KV") && Contains("\\fB75\\fR"));
+}
+
+TEST_CASE("a shell without a completion script is refused", "[cmd]") {
+  const test::Ended fish =
+      test::run({DTRAIN_EXE, "completion", "fish"}, {.deadline_s = 30, .directory = "", .environment = {}});
+  CHECK(fish.code == 2);
+  CHECK_THAT(fish.output, Contains("'fish'") && Contains("bash, zsh"));
+}
+
+}  // namespace dtrain
