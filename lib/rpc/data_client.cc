@@ -3,13 +3,12 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
 #include "rpc/client_stream.h"
@@ -51,7 +50,7 @@ class Link final : public kvstore::Pipe {
   void send(kvstore::Message message) override {
     std::shared_ptr<Stream> stream;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!is_open()) return;
       stream = lane_of(message).stream;
     }
@@ -62,7 +61,7 @@ class Link final : public kvstore::Pipe {
   void open_if_due() {
     std::vector<std::shared_ptr<Stream>> opened;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (alive_ > 0 || closed_ || Clock::now() < retry_at_) return;
       open_ = 0;
       broken_ = false;
@@ -72,15 +71,15 @@ class Link final : public kvstore::Pipe {
     for (const auto& stream : opened) stream->start();
   }
   [[nodiscard]] Clock::time_point due() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return alive_ > 0 || closed_ ? Clock::time_point::max() : retry_at_;
   }
   [[nodiscard]] bool open() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return is_open();
   }
   [[nodiscard]] std::string last_error() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return last_error_;
   }
   [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
@@ -88,7 +87,7 @@ class Link final : public kvstore::Pipe {
 
   void close() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closed_ = true;
     }
     break_off();
@@ -96,7 +95,7 @@ class Link final : public kvstore::Pipe {
   // After close(): waits for gRPC to be done with the streams, then closes the connections.
   void drop_channels() {
     tracker_.wait_idle();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Lane& lane : lanes_) lane.channel.reset();
   }
 
@@ -121,7 +120,7 @@ class Link final : public kvstore::Pipe {
   };
 
   // A slice keeps its lane, so its messages keep their order. A new one takes the lane that had least to carry.
-  Lane& lane_of(const kvstore::Message& message) {
+  Lane& lane_of(const kvstore::Message& message) DT_REQUIRES(mutex_) {
     const uint64_t slice = uint64_t{message.header.key} << 32 | message.header.slice;
     const auto least = std::ranges::min_element(lanes_, {}, &Lane::bytes);
     const auto [place, is_new] = lane_index_.try_emplace(slice, static_cast<size_t>(least - lanes_.begin()));
@@ -130,7 +129,7 @@ class Link final : public kvstore::Pipe {
     return lane;
   }
 
-  std::shared_ptr<Stream> make_stream(size_t lane) {
+  std::shared_ptr<Stream> make_stream(size_t lane) DT_REQUIRES(mutex_) {
     auto context = std::make_unique<grpc::ClientContext>();
     sign(*context, options_.security);
     context->AddMetadata(kRankKey, std::to_string(options_.rank));
@@ -143,12 +142,12 @@ class Link final : public kvstore::Pipe {
                         });
   }
 
-  [[nodiscard]] bool is_open() const { return open_ == lanes_.size() && !broken_ && !closed_; }
+  [[nodiscard]] bool is_open() const DT_REQUIRES(mutex_) { return open_ == lanes_.size() && !broken_ && !closed_; }
 
   void on_open() {
     bool again = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       open_++;
       if (!is_open()) return;
       again = std::exchange(was_open_, true);
@@ -170,7 +169,7 @@ class Link final : public kvstore::Pipe {
   void break_off() {
     std::vector<std::shared_ptr<Stream>> ending;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       broken_ = true;
       for (Lane& lane : lanes_) {
         if (lane.stream) ending.push_back(std::exchange(lane.stream, nullptr));
@@ -188,7 +187,7 @@ class Link final : public kvstore::Pipe {
           std::move(error).with(fmt::format("connecting to server {} at {}", server_, to_text(endpoint_))));
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (status.error_code() != grpc::CANCELLED) last_error_ = status.error_message();
       if (--alive_ == 0) {
         retry_at_ = Clock::now() + retry_;
@@ -217,17 +216,17 @@ class Link final : public kvstore::Pipe {
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
   Tracker tracker_;  // of streams
 
-  mutable std::mutex mutex_;  // what follows
-  std::vector<Lane> lanes_;
-  std::unordered_map<uint64_t, size_t> lane_index_;  // by slice
-  size_t alive_ = 0;                                 // streams that have not ended
-  size_t open_ = 0;                                  // of them, the server has accepted
-  bool broken_ = true;                               // some have ended, or were told to
-  bool was_open_ = false;
-  bool closed_ = false;
-  milliseconds retry_ = options_.retry_first;
-  Clock::time_point retry_at_;
-  std::string last_error_;
+  mutable Mutex mutex_;
+  std::vector<Lane> lanes_ DT_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, size_t> lane_index_ DT_GUARDED_BY(mutex_);  // by slice
+  size_t alive_ DT_GUARDED_BY(mutex_) = 0;                                 // streams that have not ended
+  size_t open_ DT_GUARDED_BY(mutex_) = 0;                                  // of them, the server has accepted
+  bool broken_ DT_GUARDED_BY(mutex_) = true;                               // some have ended, or were told to
+  bool was_open_ DT_GUARDED_BY(mutex_) = false;
+  bool closed_ DT_GUARDED_BY(mutex_) = false;
+  milliseconds retry_ DT_GUARDED_BY(mutex_) = options_.retry_first;
+  Clock::time_point retry_at_ DT_GUARDED_BY(mutex_);
+  std::string last_error_ DT_GUARDED_BY(mutex_);
 };
 
 class Client final : public DataClient, private Link::Owner {
@@ -250,9 +249,9 @@ class Client final : public DataClient, private Link::Owner {
     const Waits::Wait wait(waits_, [this] { return "the connection to " + missing(); });
     const auto deadline = Clock::now() + limit;
     thread_ = std::thread([this] { serve(); });
-    std::unique_lock lock(mutex_);
-    const auto settled = [this] { return error_ || closed_ || all_open(); };
-    changed_.wait_until(lock, deadline, settled);
+    const MutexLock lock(mutex_);
+    const auto settled = [this]() DT_REQUIRES(mutex_) { return error_ || closed_ || all_open(); };
+    changed_.wait_until(mutex_, deadline, settled);
     if (error_) return tl::unexpected(*error_);
     if (closed_) return fail(Code::kUnavailable, "closed while connecting to the servers");
     if (all_open()) return {};
@@ -261,7 +260,7 @@ class Client final : public DataClient, private Link::Owner {
 
   void close() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (std::exchange(closed_, true) && !thread_.joinable()) return;
       changed_.notify_all();
     }
@@ -281,14 +280,14 @@ class Client final : public DataClient, private Link::Owner {
 
  private:
   void on_change() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     changes_++;
     changed_.notify_all();
   }
 
   void on_failure(Error error) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (error_ || closed_) return;
       error_ = error;
       changed_.notify_all();
@@ -323,17 +322,18 @@ class Client final : public DataClient, private Link::Owner {
   }
 
   void keep_connected() {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     while (!closed_ && !error_) {
       const uint64_t seen = changes_;
-      lock.unlock();
       auto due = Clock::now() + std::chrono::hours(1);
-      for (const auto& link : links_) {
-        link->open_if_due();
-        due = std::min(due, link->due());
+      {
+        const MutexUnlock unlocked(mutex_);
+        for (const auto& link : links_) {
+          link->open_if_due();
+          due = std::min(due, link->due());
+        }
       }
-      lock.lock();
-      changed_.wait_until(lock, due, [&] { return closed_ || error_ || changes_ != seen; });
+      changed_.wait_until(mutex_, due, [&]() DT_REQUIRES(mutex_) { return closed_ || error_ || changes_ != seen; });
     }
   }
 
@@ -344,11 +344,11 @@ class Client final : public DataClient, private Link::Owner {
   std::vector<std::shared_ptr<Link>> links_;
   std::thread thread_;
 
-  std::mutex mutex_;  // what follows
-  std::condition_variable changed_;
-  uint64_t changes_ = 0;
-  bool closed_ = false;
-  std::optional<Error> error_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  uint64_t changes_ DT_GUARDED_BY(mutex_) = 0;
+  bool closed_ DT_GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace

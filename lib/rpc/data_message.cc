@@ -31,20 +31,20 @@ grpc::Slice payload_slice(const kvstore::Message& message, const std::shared_ptr
 }  // namespace
 
 void Outstanding::add(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   count_++;
   bytes_ += bytes;
 }
 
 void Outstanding::remove(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   bytes_ -= bytes;
   if (--count_ == 0) none_.notify_all();
 }
 
 bool Outstanding::wait_none(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return none_.wait_for(lock, limit, [this] { return count_ == 0; });
+  const MutexLock lock(mutex_);
+  return none_.wait_for(mutex_, limit, [this]() DT_REQUIRES(mutex_) { return count_ == 0; });
 }
 
 grpc::ByteBuffer to_buffer(kvstore::Message message, const std::shared_ptr<Outstanding>& outstanding) {

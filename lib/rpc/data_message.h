@@ -6,13 +6,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kvstore/wire/message.h"
 
 namespace dtrain::rpc {
@@ -29,9 +28,9 @@ class Outstanding {
 
  private:
   std::atomic<uint64_t> bytes_ = 0;
-  std::mutex mutex_;
-  std::condition_variable none_;
-  uint64_t count_ = 0;
+  Mutex mutex_;
+  ConditionVariable none_;
+  uint64_t count_ DT_GUARDED_BY(mutex_) = 0;
 };
 
 grpc::ByteBuffer to_buffer(kvstore::Message message, const std::shared_ptr<Outstanding>& outstanding);

@@ -4,10 +4,10 @@
 
 #include <charconv>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "rpc/channel.h"
 #include "rpc/data_message.h"
 #include "rpc/data_method.h"
@@ -55,14 +55,20 @@ constexpr uint32_t kLanesMax = 64;
 // One of a worker's lanes, over all its streams: an old one may still be in a reaction when the new one has its first
 // message, and the events of one slice come one at a time.
 struct Lane {
-  std::mutex reaction;
-  std::weak_ptr<Stream> stream;  // the newest; with Server's mutex
+  explicit Lane(kvstore::ServerEvents& receiver) : events(&receiver) {}
+  Mutex reaction;  // held while a message is handed on
+  kvstore::ServerEvents* const events DT_GUARDED_BY(reaction);
+};
+
+struct NewestStream {
+  std::shared_ptr<Lane> lane;
+  std::weak_ptr<Stream> stream;
 };
 
 struct Peer {
   uint32_t rank = 0;
   uint64_t incarnation = 0;
-  std::map<uint32_t, std::shared_ptr<Lane>> lanes;
+  std::map<uint32_t, NewestStream> lanes;
 };
 
 class Server final : public DataServer, private grpc::CallbackGenericService {
@@ -81,7 +87,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   uint16_t port() const override { return listener_.port; }
 
   void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     events_ = &events;
     for (uint32_t rank = 0; rank < incarnations.size(); rank++) {
       peers_.push_back({rank, incarnations[rank], {}});
@@ -97,7 +103,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   }
 
   Result<> state() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     return {};
   }
@@ -105,9 +111,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   void cut(uint32_t worker) override {
     std::vector<std::shared_ptr<Stream>> streams;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (worker >= peers_.size()) return;
-      for (const auto& [number, lane] : peers_[worker].lanes) streams.push_back(lane->stream.lock());
+      for (const auto& [number, lane] : peers_[worker].lanes) streams.push_back(lane.stream.lock());
     }
     for (const auto& stream : streams) {
       if (stream) stream->close({grpc::StatusCode::UNAVAILABLE, "cut"});
@@ -139,8 +145,8 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
         server_.log_.warn("worker {} sent what is no message of its own: its stream is closed", rank_);
         return stream.close({grpc::StatusCode::INTERNAL, "not a message, or another worker's"});
       }
-      const std::lock_guard lock(lane_->reaction);
-      server_.events_->on_message(pipe_, *header, reader_.payload());
+      const MutexLock lock(lane_->reaction);
+      lane_->events->on_message(pipe_, *header, reader_.payload());
     }
 
     Tracker::Token token_;
@@ -179,18 +185,18 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     const auto number_of_lane = number<uint32_t>(metadata(context, kLaneKey));
     std::shared_ptr<Stream> old;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (events_ == nullptr) return {grpc::StatusCode::UNAVAILABLE, "the server does not know its workers yet"};
       const bool known = rank && *rank < peers_.size() && incarnation && *incarnation == peers_[*rank].incarnation;
       if (!known || !number_of_lane || *number_of_lane >= kLanesMax) {
         log_.warn("refused a stream from {}: not a worker of this job", context.peer());
         return {grpc::StatusCode::PERMISSION_DENIED, "not a worker of this job, or no longer"};
       }
-      std::shared_ptr<Lane>& lane = peers_[*rank].lanes[*number_of_lane];
-      if (lane == nullptr) lane = std::make_shared<Lane>();
+      NewestStream& newest = peers_[*rank].lanes[*number_of_lane];
+      if (newest.lane == nullptr) newest.lane = std::make_shared<Lane>(*events_);
       context.AddInitialMetadata(kAcceptedKey, "1");
-      stream = Stream::make(std::make_unique<Events>(*this, *rank, *incarnation, lane));
-      old = std::exchange(lane->stream, stream).lock();
+      stream = Stream::make(std::make_unique<Events>(*this, *rank, *incarnation, newest.lane));
+      old = std::exchange(newest.stream, stream).lock();
     }
     // The worker has given it up: it would not open another one.
     if (old) old->close(grpc::Status::CANCELLED);
@@ -201,7 +207,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   void failed(Stream& stream, Error error) {
     log_.error("{}", error.line());
     stream.close({grpc::StatusCode::INTERNAL, error.message});
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
   }
 
@@ -211,10 +217,10 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   Tracker tracker_;
   Listener listener_;
 
-  mutable std::mutex mutex_;  // what follows
-  kvstore::ServerEvents* events_ = nullptr;
-  std::vector<Peer> peers_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  kvstore::ServerEvents* events_ DT_GUARDED_BY(mutex_) = nullptr;
+  std::vector<Peer> peers_ DT_GUARDED_BY(mutex_);
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace
