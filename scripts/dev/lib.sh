@@ -35,6 +35,20 @@ compile() {
   fi
 }
 
+# targets_of DIR TEST...: prints the files that these tests need built. Fails if meson does not know one of the tests.
+targets_of() {
+  meson introspect "$1" --tests --targets | python3 -c '
+import json, os, sys
+known, build = json.load(sys.stdin), os.path.realpath(sys.argv[1])
+targets = {target["id"]: target["filename"] for target in known["targets"]}
+tests = {test["name"]: test for test in known["tests"]}
+files = set()
+for name in sys.argv[2:]:
+    for target in tests[name]["depends"]:
+        files.update(os.path.relpath(os.path.realpath(file), build) for file in targets[target])
+print(*sorted(files))' "$@"
+}
+
 # make_headers DIR: makes the headers that the build generates, which tools that parse the sources need.
 make_headers() {
   ninja -C "$1" -t targets all 2>/dev/null | sed -n 's/^\(proto\/[^:]*\.pb\.h\):.*/\1/p' | xargs -r ninja -C "$1" >/dev/null
