@@ -9,11 +9,11 @@ constexpr size_t kLastLines = 3;
 
 void LineSplitter::add(std::string_view bytes, const Sink& sink) {
   for (const char c : bytes) {
-    if (c != '\n') rest_ += c;
     if (c == '\n' || rest_.size() == line_max_) {
       sink(rest_);
       rest_.clear();
     }
+    if (c != '\n') rest_ += c;
   }
 }
 

@@ -24,6 +24,15 @@ TEST_CASE("a line without end comes in pieces instead of filling the memory", "[
   CHECK(sizes == std::vector<size_t>{LineSplitter::kLineMax, LineSplitter::kLineMax});
 }
 
+TEST_CASE("a line of exactly the longest length is one line", "[launch]") {
+  std::vector<std::string> lines;
+  const auto keep = [&](const std::string& line) { lines.push_back(line); };
+  LineSplitter splitter(4);
+  splitter.add("abcd\n\nabcde\nab", keep);
+  splitter.finish(keep);
+  CHECK(lines == std::vector<std::string>{"abcd", "", "abcd", "e", "ab"});
+}
+
 TEST_CASE("the first error of a process is kept with its context", "[launch]") {
   FirstError first;
   for (const char* line : {"starting", "error [data] a.rec: broken", "  while reading a.rec", "  while training",
