@@ -16,7 +16,7 @@ constexpr int kColumnsUnknown = 80;
 void write_stderr(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(STDERR_FILENO, bytes.data(), bytes.size());
-    if (put < 0 && errno != EINTR) return;  // nobody reads: the job goes on, its logs are in the run directory
+    if (put < 0 && errno != EINTR) return;  // nobody reads stderr; the logs are also in the run directory
     if (put > 0) bytes.remove_prefix(static_cast<size_t>(put));
   }
 }
@@ -60,8 +60,8 @@ void Console::finish() {
   unprinted_ = false;
 }
 
-// To the first column of the live line, and erase to the end of the screen. A window that has become narrower has
-// wrapped the line, so that it begins some rows higher.
+// Moves to the first column of the live line and erases to the end of the screen. If the window has become narrower,
+// the terminal has wrapped the line, and it begins some rows higher.
 std::string Console::wipe() const {
   if (drawn_ == 0) return "";
   const int columns = columns_();
@@ -69,7 +69,7 @@ std::string Console::wipe() const {
   return rows_above > 0 ? fmt::format("\r\x1b[{}A\x1b[J", rows_above) : "\r\x1b[K";
 }
 
-// One column stays free: a line as wide as the terminal would wrap.
+// One column stays free, because a line that is exactly as wide as the terminal would wrap.
 void Console::draw() {
   if (live_.empty()) return;
   const std::string shown = live_.substr(0, static_cast<size_t>(std::max(1, columns_() - 1)));

@@ -6,7 +6,7 @@ namespace dtrain {
 
 namespace {
 
-// Messages quote what comes from outside, and that may be as long as a file.
+// Messages quote text from outside, which may be as long as a file.
 constexpr size_t kMessageBytesMax = 4000;
 
 }  // namespace
@@ -45,7 +45,7 @@ std::string Error::line() const {
 
 Error not_enough_memory(std::string_view purpose) {
   return {Code::kDevice,
-          fmt::format("not enough memory{}{}: a smaller --batch-size, image or network needs less",
+          fmt::format("not enough memory{}{}: use a smaller --batch-size, image size or network",
                       purpose.empty() ? "" : " for ", purpose),
           {}};
 }

@@ -20,15 +20,15 @@ std::string directory_of(const std::string& path) {
   return directory.empty() ? "." : directory;
 }
 
-// A name beside `path` that nobody else uses: no other thread, no other process and no process of another host that
-// shares the directory. (A process number is unique on one host only.)
+// A name beside `path` that no other thread or process uses, also on another host that shares the directory. (A process
+// number would be unique on one host only.)
 std::string temporary_name(const std::string& path) {
   std::random_device random;
   return fmt::format("{}.tmp-{:08x}{:08x}", path, random(), random());
 }
 
 tl::unexpected<Error> too_large(const std::string& path, uint64_t bytes_max) {
-  return fail(Code::kData, "{}: larger than {} MiB, the most that is read of such a file", path, bytes_max >> 20U);
+  return fail(Code::kData, "{}: the file is larger than {} MiB, the limit for such files", path, bytes_max >> 20U);
 }
 
 Result<std::string> read_open_file(int fd, const std::string& path, uint64_t bytes_max) {
@@ -133,7 +133,8 @@ Result<> AtomicFile::commit() {
   if (injected("close") || closed != 0) return tl::unexpected(error("close"));
   if (injected("rename") || ::rename(temporary_.c_str(), path_.c_str()) != 0) return tl::unexpected(error("rename"));
   is_named_ = false;
-  // The rename itself survives a power cut only once the directory is on disk.
+  // The rename itself survives a power cut only once the directory is on disk. An error of this fsync is not returned,
+  // because the new file is already in place, and callers take an error to mean that the old one is.
   const int fd = ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
     ::fsync(fd);

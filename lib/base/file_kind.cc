@@ -14,22 +14,22 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"a RecordIO file", "\x0a\x23\xd7\xce"sv},
     {"an NDArray file of MXNet", "\x12\x01\0\0\0\0\0\0"sv},
-    {"an idx file of images, as MNIST's", "\0\0\x08\x03"sv},
-    {"an idx file of labels, as MNIST's", "\0\0\x08\x01"sv},
-    {"a JPEG picture", "\xff\xd8\xff"sv},
-    {"a PNG picture", "\x89PNG"sv},
+    {"an idx file of images (MNIST)", "\0\0\x08\x03"sv},
+    {"an idx file of labels (MNIST)", "\0\0\x08\x01"sv},
+    {"a JPEG image", "\xff\xd8\xff"sv},
+    {"a PNG image", "\x89PNG"sv},
     {"a gzip file", "\x1f\x8b"sv},
     {"a zip archive", "PK\x03\x04"sv},
     {"a numpy array", "\x93NUMPY"sv},
     {"an HDF5 file", "\x89HDF"sv},
 };
 
-// Protocols 2 to 5 begin with their number.
+// Pickle protocols 2 to 5 begin with the byte 0x80 and their number.
 bool is_pickle(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
-// Also of UTF-8; control characters but for blanks are in no text.
+// Text in ASCII or UTF-8: it contains no control characters except white space.
 bool is_text(std::string_view bytes) {
   return !bytes.empty() && std::ranges::all_of(bytes, [](char c) {
     return static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f';

@@ -5,7 +5,7 @@
 
 namespace dtrain {
 
-// "a text file", "a pickled Python object", "a JPEG picture" and so on; "a file of another kind" if it is unknown. A
+// "a text file", "a pickled Python object", "a JPEG image" and so on; "a file of another kind" if it is unknown. A
 // few hundred bytes from the beginning of the file are enough.
 std::string_view file_kind(std::string_view first_bytes);
 

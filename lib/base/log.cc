@@ -21,7 +21,7 @@
 namespace dtrain {
 namespace {
 
-// stderr, with the live line kept below the others.
+// Writes to stderr and keeps the live line below all other lines.
 class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
   explicit ConsoleSink(std::string_view terminal) : console_(Console::to_stderr(terminal)) {}
@@ -45,7 +45,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<Mutex> {
   Console console_ DT_GUARDED_BY(mutex_);
 };
 
-// A file that lines are appended to, until a write fails: `failed` then hears why, once.
+// Appends lines to a file. When a write fails, it calls `failed` once with errno and writes no more.
 class FileSink final : public spdlog::sinks::base_sink<Mutex> {
  public:
   FileSink(int fd, std::function<void(int error)> failed) : fd_(fd), failed_(std::move(failed)) {}
@@ -71,7 +71,7 @@ class FileSink final : public spdlog::sinks::base_sink<Mutex> {
   std::function<void(int error)> failed_ DT_GUARDED_BY(mutex_);
 };
 
-// Whether a line would find room. A full disk and /dev/full open like any other file.
+// Whether a line can be written. A file on a full disk, and /dev/full, can be opened like any other file.
 bool has_room(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return false;
@@ -80,10 +80,10 @@ bool has_room(int fd) {
          errno == ENODEV;
 }
 
-// A record may quote what a peer or a file says. Longer ones lose their middle.
+// A line may quote text from a peer or a file. If it is longer than this, its middle is left out.
 constexpr size_t kRecordBytesMax = 64 << 10;
 
-// "," before the milliseconds, as Python's logging writes it.
+// A comma before the milliseconds, as in Python's logging.
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S,%e %v";
 
 }  // namespace
@@ -118,10 +118,10 @@ Result<> Log::add_file(const std::string& path) {
     if (fd >= 0) ::close(fd);
     return fail(Code::kUsage, "cannot write the log file '{}': {}", path, std::strerror(error));
   }
-  // Straight to the console: the logger, which calls this, is locked.
+  // This must not use the logger, which is locked while it calls this function.
   const auto failed = [path, console = sinks_->console](int error) {
     if (console == nullptr) return;
-    console->plain(fmt::format("cannot write the log file '{}': {}; it ends here, and the run goes on", printable(path),
+    console->plain(fmt::format("cannot write the log file '{}': {}; the run continues without it", printable(path),
                                std::strerror(error)));
   };
   sinks_->all->add_sink(std::make_shared<FileSink>(fd, failed));

@@ -20,7 +20,8 @@ bool same(char a, char b) {
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // rows[i][j]: distance of the first i letters of a to the first j of b. Names are short, the whole table is cheap.
+  // rows[i][j]: distance between the first i letters of a and the first j of b. Names are short, so the whole table is
+  // cheap.
   std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); i++) rows[i][0] = i;
   for (size_t j = 0; j <= b.size(); j++) rows[0][j] = j;
@@ -41,7 +42,7 @@ std::optional<std::string> nearest(std::string_view name, std::span<const std::s
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() >= name.size() + best) continue;  // that many insertions at least
+    if (candidate.size() >= name.size() + best) continue;  // needs at least `best` insertions
     const size_t distance = edit_distance(name, candidate);
     if (distance >= best) continue;
     best = distance;

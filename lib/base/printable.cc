@@ -11,7 +11,7 @@ uint8_t byte_at(std::string_view text, size_t i) {
   return static_cast<uint8_t>(text[i]);
 }
 
-// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none, or with one that is cut off.
+// The number of bytes of the UTF-8 character at the start of `text`; 0 if there is none or it is incomplete.
 size_t character_bytes(std::string_view text) {
   const uint8_t first = byte_at(text, 0);
   if (first < 0x80) return 1;
@@ -48,7 +48,7 @@ std::string escaped(std::string_view text, std::string_view kept) {
   return shown;
 }
 
-// The largest position up to `at` that does not cut a character.
+// The largest position up to `at` that does not split a character.
 size_t boundary(std::string_view text, size_t at) {
   size_t begin = at;
   while (begin > 0 && at - begin < 3 && (byte_at(text, begin) & 0xc0U) == 0x80U) begin--;

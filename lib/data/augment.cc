@@ -34,7 +34,7 @@ Result<> Augmenter::apply(const Image& decoded, RandomStream& random, Scratch& s
 
 Result<Placement> Augmenter::crop(const Image& decoded, RandomStream& random, Scratch& scratch,
                                   std::span<uint8_t> out) const {
-  DT_CHECK(normalisation() != nullptr, "pixels of pictures whose numbers are drawn");
+  DT_CHECK(normalisation() != nullptr, "random contrast and illumination cannot be applied to pixels");
   DT_TRY(const Crop crop, make_crop(decoded, random, scratch));
   const auto row_bytes = static_cast<size_t>(width_) * crop.image->channels;
   for (int y = 0; y < height_; y++) {
@@ -45,7 +45,7 @@ Result<Placement> Augmenter::crop(const Image& decoded, RandomStream& random, Sc
 
 Result<Augmenter::Crop> Augmenter::make_crop(const Image& decoded, RandomStream& random, Scratch& scratch) const {
   if (decoded.channels != options_.image[0]) {
-    return fail(Code::kData, "an image of {} channels where {} are needed", decoded.channels, options_.image[0]);
+    return fail(Code::kData, "the image has {} channels, but {} are needed", decoded.channels, options_.image[0]);
   }
   const Distortion& distortion = options_.distortion;
   Picture picture(decoded, scratch);

@@ -85,7 +85,7 @@ void add_pca_noise(const std::array<double, 3>& alpha, Image& image) {
 }
 
 void distort_color(const ColorDistortion& distortion, RandomStream& random, Image& image) {
-  DT_CHECK(image.channels == 3, "colours of a picture of {} channels", image.channels);
+  DT_CHECK(image.channels == 3, "color distortion needs 3 channels, the image has {}", image.channels);
   if (distortion.jitters()) jitter(distortion, random, image);
   if (distortion.shifts_hsl()) shift_hsl(draw_shift(distortion, random), image);
   if (distortion.pca_noise > 0) {

@@ -99,7 +99,7 @@ bool cut_by_area(const Distortion& distortion, Picture& picture, RandomStream& r
 Result<> cut_square(const Distortion& distortion, Picture& picture, RandomStream& random) {
   const Image& in = picture.image();
   if (std::min(in.height, in.width) < distortion.crop_size_max) {
-    return fail(Code::kData, "an image of {} x {} is smaller than --max-crop-size {}", in.height, in.width,
+    return fail(Code::kData, "the image of {} x {} is smaller than --max-crop-size {}", in.height, in.width,
                 distortion.crop_size_max);
   }
   const int edge = draw_between(distortion.crop_size_min, distortion.crop_size_max, random);

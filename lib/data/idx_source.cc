@@ -104,7 +104,8 @@ Result<uint64_t> image_bytes(const std::string& path, Bytes header) {
   const uint64_t rows = big_u32(header, 8), columns = big_u32(header, 12);
   const uint64_t pixels = rows * columns;  // 64 bits hold the product of two 32 bit numbers
   if (pixels == 0 || pixels > (uint64_t{1} << 24))
-    return fail(Code::kData, "{}: images of {} x {} pixels", path, rows, columns);
+    return fail(Code::kData, "{}: the header announces images of {} x {} pixels; they must have from 1 to 2^24 pixels",
+                path, rows, columns);
   return big_u32(header, 4) * pixels;
 }
 
@@ -123,15 +124,15 @@ Result<Content> read_idx(const std::string& path, size_t header_bytes,
   DT_TRY_VOID(file.read(header_bytes, content));
   DT_TRY(const uint64_t announced, data_bytes(path, content));
   if (announced > kIdxBytesMax) {
-    return fail(Code::kData, "{}: its header announces {} bytes, more than the limit of {}", path, announced,
+    return fail(Code::kData, "{}: the header announces {} bytes, more than the limit of {}", path, announced,
                 kIdxBytesMax);
   }
   const uint64_t whole = header_bytes + announced;
   content.reserve(whole + 1);
   DT_TRY_VOID(file.read(announced + 1, content));
   if (content.size() == whole) return content;
-  return fail(Code::kData, "{}: {} where its header announces {} bytes", path,
-              content.size() > whole ? "more bytes follow" : fmt::format("{} bytes", content.size()), whole);
+  return fail(Code::kData, "{}: the header announces {} bytes, but the file has {}", path, whole,
+              content.size() > whole ? "more" : fmt::format("only {}", content.size()));
 }
 
 }  // namespace
@@ -140,10 +141,10 @@ Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, c
   DT_TRY(Content pixels, read_idx(images, kImagesHeader, image_bytes));
   DT_TRY(Content classes, read_idx(labels, kLabelsHeader, label_bytes));
   if (big_u32(pixels, 4) != big_u32(classes, 4)) {
-    return fail(Code::kData, "{} has {} images, {} has {} labels", images, big_u32(pixels, 4), labels,
+    return fail(Code::kData, "{} has {} images, but {} has {} labels", images, big_u32(pixels, 4), labels,
                 big_u32(classes, 4));
   }
-  if (big_u32(pixels, 4) == 0) return fail(Code::kData, "{}: no image", images);
+  if (big_u32(pixels, 4) == 0) return fail(Code::kData, "{}: the file contains no images", images);
   return std::make_shared<const IdxSource>(images, std::move(pixels), std::move(classes));
 }
 

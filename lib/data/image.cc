@@ -63,13 +63,13 @@ struct Decoding {
 }  // namespace
 
 Result<> decode_with_opencv(Bytes file, int color, Image& out) {
-  if (file.empty()) return fail(Code::kData, "no image: 0 bytes");
+  if (file.empty()) return fail(Code::kData, "the image is empty (0 bytes)");
   const Decoding quiet;
   try {
     const cv::Mat encoded(1, static_cast<int>(file.size()), CV_8U, const_cast<uint8_t*>(file.data()));
     const cv::Mat decoded = cv::imdecode(encoded, opencv_flag(color));
-    if (decoded.empty()) return fail(Code::kData, "the file is damaged: it cannot be decoded ({} bytes)", file.size());
-    if (decoded.depth() != CV_8U) return fail(Code::kData, "a picture of more than 8 bits a channel");
+    if (decoded.empty()) return fail(Code::kData, "the image is damaged and cannot be decoded ({} bytes)", file.size());
+    if (decoded.depth() != CV_8U) return fail(Code::kData, "the image has more than 8 bits per channel");
     out.resize(decoded.rows, decoded.cols, decoded.channels());
     decoded.copyTo(view(out));
     return {};
@@ -96,7 +96,7 @@ Result<> ImageDecoder::decode(Bytes file, int channels, Image& out) {
     DT_TRY_VOID(decode_with_opencv(file, channels == 1 ? 0 : 1, out));
   }
   if (out.channels != channels)
-    return fail(Code::kData, "an image of {} channels where {} are needed", out.channels, channels);
+    return fail(Code::kData, "the image has {} channels, but {} are needed", out.channels, channels);
   return {};
 }
 
@@ -105,7 +105,7 @@ Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
   DT_TRY(const PictureHeader header, read_picture_header(file));
   DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
   if (header.bits > 8) {
-    return fail(Code::kData, "{}: {} bits a channel cannot be kept as they are stored, pictures here have 8",
+    return fail(Code::kData, "{}: the image has {} bits per channel; only images with 8 can keep their stored colors",
                 header.format, header.bits);
   }
   return decode_with_opencv(file, -1, out);
@@ -167,7 +167,7 @@ Result<std::vector<uint8_t>> encode_image(const Image& image, const std::string&
   } catch (const cv::Exception& e) {
     return fail(Code::kData, "{}", e.err);
   }
-  return fail(Code::kData, "cannot be encoded as '{}'", extension);
+  return fail(Code::kData, "the image cannot be encoded as '{}'", extension);
 }
 
 void use_own_threads_only() {

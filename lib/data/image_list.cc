@@ -88,7 +88,7 @@ std::vector<ListEntry> parse_list(std::string_view text, const std::string& name
     if (entry) {
       entries.push_back(std::move(*entry));
     } else {
-      log.warn("{}: line {} is left out: it is not 'index TAB label TAB path'", name, number);
+      log.warn("{}: skipped line {}: it is not 'index TAB label TAB path'", name, number);
     }
   }
   return entries;
@@ -229,7 +229,7 @@ class PythonRandom {
 }  // namespace
 
 std::vector<int64_t> python_shuffle(int64_t n) {
-  DT_CHECK(n < int64_t{1} << 32, "{} items: Python draws several words for so many", n);
+  DT_CHECK(n < int64_t{1} << 32, "cannot shuffle {} items: the limit is 2^32 - 1", n);
   constexpr uint32_t kSeed = 100;
   PythonRandom random(kSeed);
   std::vector<int64_t> order(static_cast<size_t>(n));

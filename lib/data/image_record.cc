@@ -10,7 +10,7 @@ float ImageRecord::label_at(size_t i) const {
 
 Result<ImageRecord> parse_image_record(Bytes payload) {
   if (static_cast<int64_t>(payload.size()) < ImageRecord::kHeaderBytes) {
-    return fail(Code::kData, "{} bytes are less than an image record's header", payload.size());
+    return fail(Code::kData, "the record has {} bytes, fewer than an image record's header", payload.size());
   }
   ImageRecord record{.flag = load_u32(payload.data()),
                      .label = std::bit_cast<float>(load_u32(payload.data() + 4)),
@@ -18,7 +18,8 @@ Result<ImageRecord> parse_image_record(Bytes payload) {
                      .labels = {},
                      .image = payload.subspan(ImageRecord::kHeaderBytes)};
   if (record.image.size() / 4 < record.flag) {
-    return fail(Code::kData, "{} labels announced, {} bytes left", record.flag, record.image.size());
+    return fail(Code::kData, "the record's header announces {} labels, but only {} bytes follow", record.flag,
+                record.image.size());
   }
   record.labels = record.image.first(size_t{4} * record.flag);
   record.image = record.image.subspan(record.labels.size());

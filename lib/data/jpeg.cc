@@ -19,7 +19,7 @@ struct JpegDecoder::State {
   jpeg_progress_mgr progress{};
   jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
-  std::vector<uint8_t> cmyk;  // a row
+  std::vector<uint8_t> cmyk;  // one row
 
   static State& of(j_common_ptr info) { return *static_cast<State*>(info->client_data); }
   [[noreturn]] static void give_up(j_common_ptr info) {
@@ -52,7 +52,7 @@ JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
   state.progress.progress_monitor = [](j_common_ptr info) {
     if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kScansMax) return;
     State& state = State::of(info);
-    std::snprintf(state.message, sizeof state.message, "more than %d scans are too many", kScansMax);
+    std::snprintf(state.message, sizeof state.message, "the image has more than %d scans", kScansMax);
     std::longjmp(state.escape, 1);
   };
   jpeg_create_decompress(&state.decompress);

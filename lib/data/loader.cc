@@ -14,7 +14,7 @@
 namespace dtrain::data {
 
 Result<Dataset::PixelLabel> Dataset::load_pixels(int64_t index, RandomStream&, std::span<uint8_t>) const {
-  DT_CHECK(false, "{}: pixels of a data set that has only numbers", describe(index));
+  DT_CHECK(false, "{}: the data set cannot return pixels", describe(index));
   return PixelLabel{};
 }
 
@@ -52,6 +52,7 @@ class Loader::Impl {
   void serve();
   std::optional<Run> take_run() DT_EXCLUDES(mutex_);
   void finish_run(const Run& run, Result<> result) DT_EXCLUDES(mutex_);
+  void fail_next_batch(const Error& error) DT_EXCLUDES(mutex_);
 
   Result<> fill(const Run& run);
   Result<> fill_training_row(Slot& slot, int64_t row, int64_t place);
@@ -90,7 +91,7 @@ class Loader::Impl {
   // A row is written by the decoder that holds its run. The caller's thread may use a slot once no row is missing.
   std::vector<Slot> slots_;
   // Used by the caller's thread only.
-  uint64_t serial_ = 0;  // that of the batch that next() returned last
+  uint64_t serial_ = 0;  // of the batch that next() returned last
   bool over_ = false;    // an error was returned
 
   mutable Mutex mutex_;
@@ -117,7 +118,7 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
   DT_CHECK(
       0 <= options_.share.begin && options_.share.begin <= options_.share.end && options_.share.end <= dataset_->size(),
       "share [{}, {}) of {} records", options_.share.begin, options_.share.end, dataset_->size());
-  DT_CHECK(!options_.pixels || dataset_->normalisation() != nullptr, "pixels of a data set that has only numbers");
+  DT_CHECK(!options_.pixels || dataset_->normalisation() != nullptr, "the data set cannot return pixels");
   if (options_.batches == 0) options_.batches = batches_per_epoch(options_.share.size(), options_.batch_size);
   constexpr int64_t kRunRowsMax = 32;
   run_rows_ = std::clamp<int64_t>(options_.batch_size / (int64_t{4} * options_.threads), 1, kRunRowsMax);
@@ -165,7 +166,7 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
   running_ = false;
   const bool ended =
       ready_.wait_for(mutex_, options_.wait_max, [this]() DT_REQUIRES(mutex_) { return in_flight_ == 0; });
-  DT_CHECK(ended, "a decoder has not ended the few images that it had begun");
+  DT_CHECK(ended, "a decoder thread did not finish its images within the time limit");
   if (epoch_ != epoch) {
     epoch_ = epoch;
     if (options_.share_in) options_.share = options_.share_in(epoch);
@@ -200,9 +201,18 @@ void Loader::Impl::prepare(int64_t batch) {
 void Loader::Impl::serve() {
   name_thread("decode");
   flush_denormals();
-  while (const std::optional<Run> run = take_run()) {
-    finish_run(*run, catching([&] { return fill(*run); }));
-  }
+  const Result<> served = catching([&]() -> Result<> {
+    while (const std::optional<Run> run = take_run()) finish_run(*run, catching([&] { return fill(*run); }));
+    return {};
+  });
+  if (!served) fail_next_batch(served.error());
+}
+
+void Loader::Impl::fail_next_batch(const Error& error) {
+  const MutexLock lock(mutex_);
+  filling_of(next_).error = error;
+  running_ = false;
+  ready_.notify_all();
 }
 
 std::optional<Loader::Impl::Run> Loader::Impl::take_run() {
@@ -249,7 +259,7 @@ Result<> Loader::Impl::fill_training_row(Slot& slot, int64_t row, int64_t place)
     DT_TRY(const bool filled, load(slot, row, record));
     if (filled) return {};
   }
-  return fail(Code::kData, "no record of this share, {} to {}, can be read", options_.share.begin,
+  return fail(Code::kData, "none of the records {} to {}, this worker's share, can be read", options_.share.begin,
               options_.share.end - 1);
 }
 
@@ -300,7 +310,7 @@ Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
     return false;
   }
   if (!(*label >= 0.0f && *label < static_cast<float>(options_.classes))) {
-    return fail(Code::kData, "{}: its label {} is not in 0 .. {}; --num-classes says how many classes there are",
+    return fail(Code::kData, "{}: label {} is not in the range 0 to {}; check --num-classes",
                 dataset_->describe(record), *label, options_.classes - 1);
   }
   slot.labels[static_cast<size_t>(row)] = *label;
@@ -322,7 +332,7 @@ Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
   }
   log_.warn("skipped broken record {} (--max-bad-records {}): {}", count, options_.max_bad_records, error.message);
   if (count > options_.max_bad_records) {
-    return fail(Code::kData, "{} broken records are more than --max-bad-records {}; the last one: {}", count,
+    return fail(Code::kData, "found {} broken records, more than --max-bad-records {}; the last one: {}", count,
                 options_.max_bad_records, error.message);
   }
   return {};
@@ -344,7 +354,7 @@ Result<Loader::Impl::Slot*> Loader::Impl::take_batch() {
   const Filling& filling = filling_of(next_);
   if (!await(filling)) {
     over_ = true;
-    return fail(Code::kData, "no image could be read for {} s: does the disk of the data answer?",
+    return fail(Code::kData, "no image could be read for {} s; check that the disk with the data responds",
                 options_.wait_max.count());
   }
   if (filling.error) {
@@ -371,7 +381,7 @@ Result<const LoadedBatch*> Loader::Impl::next() {
 // There are at least two slots, so that this is not the one of the batch that next() returned last.
 const LoadedBatch* Loader::Impl::peek() {
   const MutexLock lock(mutex_);
-  DT_CHECK(options_.mode == LoaderOptions::Mode::kTraining, "the rows of a validation batch move when it is returned");
+  DT_CHECK(options_.mode == LoaderOptions::Mode::kTraining, "peek() is for training batches only");
   if (next_ >= options_.batches || cursor_.batch <= next_) return nullptr;
   const Filling& filling = filling_of(next_);
   if (filling.missing > 0 || filling.error) return nullptr;

@@ -57,7 +57,7 @@ Result<std::vector<float>> compute_mean(const Dataset& pictures, int threads, co
   }
   int64_t count = 0;
   for (const Sums& part : sums) count += part.count;
-  if (count == 0) return fail(Code::kData, "no image of the training data can be decoded");
+  if (count == 0) return fail(Code::kData, "none of the training images can be decoded");
   std::vector<float> mean(elements);
   for (size_t k = 0; k < elements; k++) {
     uint64_t sum = 0;
@@ -90,9 +90,10 @@ Result<std::shared_ptr<const std::vector<float>>> mean_image(const std::string& 
                 "making the mean image '{}'", path);
   }
   DT_TRY(std::vector<NamedArray> arrays, read_ndarray_file(path), "loading the mean image '{}'", path);
-  if (arrays.size() != 1) return fail(Code::kData, "{}: {} arrays where a mean image is one", path, arrays.size());
+  if (arrays.size() != 1)
+    return fail(Code::kData, "{}: the file has {} arrays; a mean image has one", path, arrays.size());
   if (arrays[0].shape != image) {
-    return fail(Code::kData, "{}: a mean image of shape {}, the network's images are {}", path,
+    return fail(Code::kData, "{}: the mean image has shape {}, but the network's images have {}", path,
                 to_string(arrays[0].shape), to_string(image));
   }
   log.info("Load mean image from {}", path);

@@ -69,8 +69,8 @@ std::string find_idx(const std::string& directory, std::string_view name) {
 tl::unexpected<Error> missing(const std::string& directory, const std::vector<std::string>& names,
                               const std::string& type) {
   return fail(Code::kNotFound,
-              "{}: {} {} missing for the data set {}; --data-train and --data-val name other files, 'dtrain im2rec' "
-              "packs pictures",
+              "{}: {} {} missing for the data set {}; name other files with --data-train and --data-val, or pack "
+              "images with 'dtrain im2rec'",
               directory, fmt::join(names, ", "), names.size() == 1 ? "is" : "are", type);
 }
 
@@ -108,8 +108,8 @@ Result<Located> locate_recognised(const DataOptions& options) {
   const std::optional<std::string> name = recognise_data_set(options.data_dir);
   if (!name) {
     return fail(Code::kNotFound,
-                "{}: no data set that is known by its files; --data-type says what it is, --data-train and --data-val "
-                "name files",
+                "{}: the directory holds no data set with known file names; give its --data-type, or name its files "
+                "with --data-train and --data-val",
                 options.data_dir);
   }
   return *name == "mnist" ? locate_mnist(options.data_dir) : locate_records(options, *find_data_type(*name));
@@ -134,7 +134,7 @@ SetFiles named_files(const std::string& directory, const std::string& name, cons
 Result<Located> locate(const DataOptions& options) {
   std::optional<DataType> type = find_data_type(options.data_type);
   if (!options.data_type.empty() && !type) {
-    return fail(Code::kUsage, "--data-type {}: known are mnist, cifar10, cifar100, imagenet", options.data_type);
+    return fail(Code::kUsage, "--data-type {}: must be mnist, cifar10, cifar100 or imagenet", options.data_type);
   }
   if (!options.data_train.empty()) {
     Located located{.type = type, .train = {}, .validation = {}};
@@ -142,7 +142,7 @@ Result<Located> locate(const DataOptions& options) {
     located.validation = named_files(options.data_dir, options.data_val, options.data_val_idx);
     return located;
   }
-  if (options.data_dir.empty()) return fail(Code::kUsage, "no training data: give --data-dir, or --data-train");
+  if (options.data_dir.empty()) return fail(Code::kUsage, "no training data: give --data-dir or --data-train");
   Result<Located> located = !type                   ? locate_recognised(options)
                             : type->name == "mnist" ? locate_mnist(options.data_dir)
                                                     : locate_records(options, *type);
@@ -162,7 +162,8 @@ Result<std::vector<IndexedFile>> records_of(const SetFiles& files) {
   if (files.records.empty()) return records;
   DT_TRY(const std::vector<std::string> paths, list_record_files(files.records));
   if (!files.index.empty() && paths.size() > 1) {
-    return fail(Code::kUsage, "'{}' is {} files, one index cannot be for all of them", files.records, paths.size());
+    return fail(Code::kUsage, "'{}' names {} files, but an index can be given for a single file only", files.records,
+                paths.size());
   }
   for (const std::string& path : paths) records.push_back({path, files.index});
   return records;
@@ -172,7 +173,7 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
                                                     const KnownOffsets& known, const Log& log) {
   if (!files.images.empty()) {
     if (image[0] != 1)
-      return fail(Code::kUsage, "{}: its images have 1 channel, --image-shape says {}", files.images, image[0]);
+      return fail(Code::kUsage, "{}: the images have 1 channel, but --image-shape has {}", files.images, image[0]);
     return open_idx(files.images, files.labels);
   }
   RecordSourceOptions options{
@@ -189,33 +190,33 @@ std::vector<float> per_channel(std::vector<float> values, size_t channels, float
 }
 
 Result<> check_options(const DataOptions& options, const Shape& image) {
-  if (image.empty())
-    return fail(Code::kUsage, "the data set is not a known one: give --image-shape C,H,W (or --data-type)");
+  if (image.empty()) return fail(Code::kUsage, "the image shape is unknown: give --image-shape C,H,W or --data-type");
   constexpr int64_t kEdgeMax = 8192;
   const bool sizes =
       image.size() == 3 && image[1] >= 1 && image[1] <= kEdgeMax && image[2] >= 1 && image[2] <= kEdgeMax;
   if (!sizes || (image[0] != 1 && image[0] != 3 && image[0] != 4)) {
-    return fail(Code::kUsage, "--image-shape {}: needed is C,H,W with C 1, 3 or 4", to_string(image));
+    return fail(Code::kUsage, "--image-shape {}: must be C,H,W with C = 1, 3 or 4, and H and W from 1 to 8192",
+                to_string(image));
   }
   const Distortion& training = options.training;
-  if (training.pad < 0 || training.pad > kEdgeMax) return fail(Code::kUsage, "--pad-size {}", training.pad);
+  if (training.pad < 0 || training.pad > kEdgeMax)
+    return fail(Code::kUsage, "--pad-size {}: must be from 0 to {}", training.pad, kEdgeMax);
   if (training.fill_value < 0 || training.fill_value > 255) {
-    return fail(Code::kUsage, "--fill-value {}: needed is 0 to 255", training.fill_value);
+    return fail(Code::kUsage, "--fill-value {}: must be from 0 to 255", training.fill_value);
   }
   if (training.is_affine() && training.interpolation == Interpolation::kNearest) {
-    return fail(Code::kUsage,
-                "--inter-method 0: pictures that are rotated, sheared, stretched or scaled need 1 to 4, 9 or 10");
+    return fail(Code::kUsage, "--inter-method 0 cannot rotate, shear, stretch or scale images: use 1 to 4, 9 or 10");
   }
   if (training.color.any() && image[0] != 3) {
     return fail(Code::kUsage,
-                "colours are distorted (--max-random-h, -s, -l, --brightness, --contrast, --saturation, --pca-noise, "
-                "--aug-level 2 and 3): that needs images of 3 channels, these have {}",
+                "color distortion (--max-random-h, -s, -l, --brightness, --contrast, --saturation, --pca-noise, "
+                "--aug-level 2 and 3) needs images with 3 channels; these have {}",
                 image[0]);
   }
   if (options.rgb_mean.size() > 4 || options.rgb_std.size() > 4)
-    return fail(Code::kUsage, "--rgb-mean, --rgb-std: 4 values at most");
+    return fail(Code::kUsage, "--rgb-mean and --rgb-std take at most 4 values");
   if (std::find(options.rgb_std.begin(), options.rgb_std.end(), 0.0f) != options.rgb_std.end()) {
-    return fail(Code::kUsage, "--rgb-std: 0 is no divisor");
+    return fail(Code::kUsage, "--rgb-std: values must not be 0");
   }
   return {};
 }

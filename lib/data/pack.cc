@@ -12,16 +12,16 @@
 namespace dtrain::data {
 
 Result<> check(const PackOptions& options) {
-  if (options.color < -1 || options.color > 1) return fail(Code::kUsage, "color {}: known are 1, 0, -1", options.color);
+  if (options.color < -1 || options.color > 1) return fail(Code::kUsage, "color {}: must be 1, 0 or -1", options.color);
   if (options.encoding != ".jpg" && options.encoding != ".png") {
-    return fail(Code::kUsage, "encoding '{}': known are .jpg and .png", options.encoding);
+    return fail(Code::kUsage, "encoding '{}': must be .jpg or .png", options.encoding);
   }
   if (options.quality < 0 || options.quality > 100) {
-    return fail(Code::kUsage, "quality {}: needed is 0 to 100", options.quality);
+    return fail(Code::kUsage, "quality {}: must be from 0 to 100", options.quality);
   }
   constexpr int kEdgeMax = 16384;
   if (options.resize < 0 || options.resize > kEdgeMax) {
-    return fail(Code::kUsage, "resize {}: needed is 0 (off) to {}", options.resize, kEdgeMax);
+    return fail(Code::kUsage, "resize {}: must be from 0 (off) to {}", options.resize, kEdgeMax);
   }
   const PackOptions usual;
   const bool changes_pictures = options.resize > 0 || options.center_crop || options.color != usual.color ||
@@ -29,10 +29,10 @@ Result<> check(const PackOptions& options) {
   if (options.pass_through && changes_pictures) {
     return fail(
         Code::kUsage,
-        "the files' bytes are kept as they are (--pass-through, unchanged=1): resize, center-crop, color, quality "
-        "and encoding have no effect then, leave them out");
+        "--pass-through (unchanged=1) packs the files unchanged: it cannot be combined with resize, center-crop, "
+        "color, quality or encoding");
   }
-  if (options.threads < 1) return fail(Code::kUsage, "{} threads: needed is at least 1", options.threads);
+  if (options.threads < 1) return fail(Code::kUsage, "{} threads: must be at least 1", options.threads);
   return {};
 }
 
@@ -42,8 +42,7 @@ Result<Image> decode(Bytes file, int color) {
   Image image;
   ImageDecoder decoder;
   if (color < 0) {
-    DT_TRY_VOID(decoder.decode_as_stored(file, image),
-                "keeping its colours as stored (color -1; 1 and 0 convert them)");
+    DT_TRY_VOID(decoder.decode_as_stored(file, image), "keeping the stored colors (color -1; 1 and 0 convert them)");
   } else {
     DT_TRY_VOID(decoder.decode(file, color == 0 ? 1 : 3, image));
   }
@@ -63,7 +62,7 @@ Result<std::vector<uint8_t>> encode_again(Bytes file, const PackOptions& options
 Result<std::vector<uint8_t>> make_payload(const ListEntry& entry, const std::string& root, const PackOptions& options) {
   const std::string path = root.empty() || root.ends_with('/') ? root + entry.path : root + '/' + entry.path;
   DT_TRY(const std::string file, read_file(path, kDataBytesMax));
-  if (file.empty()) return fail(Code::kData, "{}: an empty file", path);
+  if (file.empty()) return fail(Code::kData, "{}: the file is empty", path);
   std::vector<uint8_t> payload;
   const std::span<const float> labels(entry.labels.data(), options.pack_label ? entry.labels.size() : 1);
   if (options.pass_through) {
@@ -79,8 +78,9 @@ void warn_of_labels(const std::vector<ListEntry>& entries, const PackOptions& op
   if (options.pack_label) return;
   const auto several = std::ranges::count_if(entries, [](const ListEntry& entry) { return entry.labels.size() > 1; });
   if (several == 0) return;
-  log.warn("{} of {} images have more than one label: only the first is packed (--pack-label, pack_label=1: all)",
-           several, entries.size());
+  log.warn(
+      "{} of {} images have more than one label; only the first is packed (--pack-label or pack_label=1 packs all)",
+      several, entries.size());
 }
 
 class Progress {
@@ -91,7 +91,7 @@ class Progress {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     if (seconds < last_ + kEverySeconds) return;
     last_ = seconds;
-    log_.info("{} of {} images, {:.0f} a second", done, total_, static_cast<double>(done) / seconds);
+    log_.info("packed {} of {} images, {:.0f} per second", done, total_, static_cast<double>(done) / seconds);
   }
 
  private:
@@ -129,7 +129,7 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
       if (payloads[i]) {
         DT_TRY_VOID(writer.append(entries[first + i].id, *payloads[i]));
       } else {
-        log.warn("left out: {}", payloads[i].error().line());
+        log.warn("skipped an image: {}", payloads[i].error().line());
         report.skipped++;
       }
     }
@@ -137,7 +137,7 @@ Result<PackReport> pack_images(const std::vector<ListEntry>& entries, const std:
   }
   report.packed = writer.records();
   if (report.packed == 0)
-    return fail(Code::kData, "'{}' is not written: none of {} images can be packed", out, entries.size());
+    return fail(Code::kData, "'{}' was not written: none of {} images can be packed", out, entries.size());
   DT_TRY_VOID(writer.commit());
   return report;
 }

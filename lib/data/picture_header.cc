@@ -158,17 +158,17 @@ Result<PictureHeader> read_picture_header(Bytes file) {
   } else if (is_pnm(file)) {
     header = pnm_header(file);
   } else if (const std::string_view name = unread_format(file); !name.empty()) {
-    return fail(Code::kData, "a {} file: JPEG, PNG, BMP, WebP and PNM are read, convert it to one of them", name);
+    return fail(Code::kData, "{} images cannot be read; convert the image to JPEG, PNG, BMP, WebP or PNM", name);
   } else {
-    return fail(Code::kData, "not a picture that can be read ({} bytes; JPEG, PNG, BMP, WebP and PNM are)",
+    return fail(Code::kData, "not an image in a known format ({} bytes); known are JPEG, PNG, BMP, WebP and PNM",
                 file.size());
   }
-  if (fields.cut()) return fail(Code::kData, "{}: the file ends in its header", header.format);
+  if (fields.cut()) return fail(Code::kData, "{}: the file ends within its header", header.format);
   return header;
 }
 
 Result<> check_picture_size(std::string_view format, int64_t height, int64_t width) {
-  if (height < 1 || width < 1) return fail(Code::kData, "{}: a picture of {} x {} pixels", format, height, width);
+  if (height < 1 || width < 1) return fail(Code::kData, "{}: the image has {} x {} pixels", format, height, width);
   // Compare each edge first, because the product may overflow.
   if (height <= kPicturePixelsMax && width <= kPicturePixelsMax && height * width <= kPicturePixelsMax) return {};
   return fail(Code::kData, "{}: {} x {} pixels are more than the limit of {}", format, height, width,

@@ -101,8 +101,8 @@ Result<> check_is_record_file(const RecordFile& file) {
   const std::string_view kind = file_kind({reinterpret_cast<const char*>(begin.data()), begin.size()});
   if (kind == "a RecordIO file" || kind == "a file of another kind") return {};
   return fail(Code::kData,
-              "{}: not a RecordIO file but {}; 'dtrain im2rec LIST ROOT OUT.rec' packs the pictures of a list, "
-              "'dtrain im2rec --recursive PREFIX FOLDER' those of a folder",
+              "{}: this is {}, not a RecordIO file; pack images with 'dtrain im2rec LIST ROOT OUT.rec' (from a list) "
+              "or 'dtrain im2rec --recursive PREFIX FOLDER' (from a folder)",
               file.path(), kind);
 }
 
@@ -144,8 +144,8 @@ class Walker {
   Result<> spend(int64_t bytes, int64_t at) {
     budget_ -= bytes;
     if (budget_ >= 0) return {};
-    return fail(Code::kData, "{}: not a record file, or damaged beyond use: given up at offset {} of {}", file_.path(),
-                at, file_.size());
+    return fail(Code::kData, "{}: not a RecordIO file, or too damaged to be read: the scan stopped at offset {} of {}",
+                file_.path(), at, file_.size());
   }
 
   const RecordFile& file_;
@@ -164,7 +164,7 @@ Result<Step> walk_record(Walker& walker, int64_t at, int64_t file_bytes) {
   bool first = true;
   while (true) {
     if (at + PartHeader::kBytes > file_bytes)
-      return Step{at, first ? "less than a header is left" : "its next part is missing"};
+      return Step{at, first ? "the file ends within its header" : "its next part is missing"};
     DT_TRY(const PartHeader part, walker.header(at));
     if (first && !part.begins_record()) return Step{at, "no record begins here"};
     if (!first && !part.continues_record()) return Step{at, "its next part is missing"};
@@ -193,7 +193,7 @@ Result<RecordScan> scan_records(const RecordFile& file, const ScanProgress& prog
     DT_TRY(const int64_t next, walker.next_start((sound < 0 ? at : sound) + 4));
     if (next < at) {
       scan.offsets.pop_back();
-      scan.broken.push_back({sound, "its length is wrong, another record begins inside"});
+      scan.broken.push_back({sound, "its length is wrong: another record begins inside it"});
     } else {
       scan.broken.push_back({at, step.reason});
     }

@@ -51,14 +51,14 @@ Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_by
     }
     if (offset < 0 || offset % 4 != 0 || offset > file_bytes - PartHeader::kBytes) {
       return fail(Code::kData,
-                  "{}: line {}: no record of the file can begin at {}; rebuild it with 'dtrain data index'", path,
+                  "{}: line {}: no record can begin at offset {}; rebuild the index with 'dtrain data index'", path,
                   line_number, offset);
     }
     offsets.push_back(offset);
   }
   std::sort(offsets.begin(), offsets.end());
   if (std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end()) {
-    return fail(Code::kData, "{}: an offset is listed twice; rebuild it with 'dtrain data index'", path);
+    return fail(Code::kData, "{}: an offset is listed twice; rebuild the index with 'dtrain data index'", path);
   }
   return offsets;
 }
@@ -79,7 +79,7 @@ void write_index_beside(const RecordFile& file, const RecordScan& scan, const Lo
   for (const int64_t offset : scan.offsets) entries.push_back({entries.size(), offset});
   const std::string path = index_path(file.path());
   if (const auto written = write_file_atomic(path, index_text(entries)); !written) {
-    log.info("{}: indexed in memory ({} records): {}", file.path(), entries.size(), written.error().message);
+    log.info("{}: indexed {} records in memory only: {}", file.path(), entries.size(), written.error().message);
   } else {
     log.info("{}: indexed {} records into '{}'", file.path(), entries.size(), path);
   }
@@ -94,7 +94,7 @@ ScanProgress with_log(const RecordFile& file, const Log& log, const ScanProgress
   return [&file, log, progress, next = Clock::now() + kLogInterval](int64_t offset) mutable -> Result<> {
     if (Clock::now() >= next) {
       next = Clock::now() + kLogInterval;
-      log.info("{}: indexing, {:.0f} of {:.0f} MB are done", file.path(), megabytes(offset), megabytes(file.size()));
+      log.info("{}: indexed {:.0f} of {:.0f} MB", file.path(), megabytes(offset), megabytes(file.size()));
     }
     return progress ? progress(offset) : Result<>();
   };
@@ -108,7 +108,8 @@ bool lacks_index(const IndexedFile& file) {
 }
 
 Result<std::vector<int64_t>> make_index(const RecordFile& file, const Log& log, const ScanProgress& progress) {
-  log.info("{}: there is no '{}'; indexing {:.1f} MB", file.path(), index_path(file.path()), megabytes(file.size()));
+  log.info("{}: the index '{}' does not exist; indexing {:.1f} MB", file.path(), index_path(file.path()),
+           megabytes(file.size()));
   DT_TRY(RecordScan scan, scan_records(file, with_log(file, log, progress)), "indexing '{}'", file.path());
   if (scan.broken.empty()) {
     write_index_beside(file, scan, log);
@@ -169,7 +170,7 @@ uint64_t size_in_mark(std::string_view mark) {
 }  // namespace
 
 Result<std::string> pack_offsets(const RecordFile& file, const std::vector<int64_t>& offsets) {
-  if (offsets.empty()) return fail(Code::kData, "{}: no record", file.path());
+  if (offsets.empty()) return fail(Code::kData, "{}: the file contains no records", file.path());
   DT_TRY(std::string packed, file_mark(file, offsets.front(), offsets.back()));
   int64_t last = 0;
   for (const int64_t offset : offsets)
@@ -178,12 +179,14 @@ Result<std::string> pack_offsets(const RecordFile& file, const std::vector<int64
 }
 
 Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_view packed) {
-  const auto damaged = [&] { return fail(Code::kData, "{}: the list of its records arrived damaged", file.path()); };
+  const auto damaged = [&] {
+    return fail(Code::kData, "{}: the index received from the scheduler is damaged", file.path());
+  };
   if (packed.size() <= kFileMarkBytes) return damaged();
   const std::string_view mark = packed.substr(0, kFileMarkBytes);
   if (size_in_mark(mark) != static_cast<uint64_t>(file.size())) {
     return fail(Code::kData,
-                "{}: has {} bytes here and {} where it was indexed; the workers' files must be the same: copy it anew",
+                "{}: the file has {} bytes here, but {} where it was indexed; copy the same file to all hosts",
                 file.path(), file.size(), size_in_mark(mark));
   }
   packed.remove_prefix(kFileMarkBytes);
@@ -199,8 +202,7 @@ Result<std::vector<int64_t>> unpack_offsets(const RecordFile& file, std::string_
   DT_TRY(const std::string own, file_mark(file, offsets.front(), offsets.back()));
   if (own == mark) return offsets;
   return fail(Code::kData,
-              "{}: has other bytes than the file that was indexed, at offset {} or {}; the workers' files must be the "
-              "same: copy it anew",
+              "{}: the file differs from the one that was indexed, at offset {} or {}; copy the same file to all hosts",
               file.path(), offsets.front(), offsets.back());
 }
 

@@ -47,7 +47,7 @@ class RecordSource : public ImageSource {
 
   Result<float> decode(Bytes payload, ReadScratch& scratch) const {
     DT_TRY(const ImageRecord record, parse_image_record(payload));
-    if (record.flag > 1) return fail(Code::kData, "{} labels where one is needed", record.flag);
+    if (record.flag > 1) return fail(Code::kData, "the record has {} labels, but one is needed", record.flag);
     DT_TRY_VOID(scratch.decoder.decode(record.image, channels_, scratch.image));
     return record.label_at(0);
   }
@@ -74,7 +74,7 @@ Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOption
     }
     source->add(std::move(file), offsets);
   }
-  if (source->size() == 0) return fail(Code::kData, "{}: no record", fmt::join(options.paths, ", "));
+  if (source->size() == 0) return fail(Code::kData, "{}: no records", fmt::join(options.paths, ", "));
   return source;
 }
 
@@ -89,8 +89,8 @@ Result<std::vector<std::string>> record_files_in(const std::string& directory) {
   if (error) return fail(Code::kUsage, "{}: {}", directory, error.message());
   if (paths.empty()) {
     return fail(Code::kNotFound,
-                "{}: no .rec file in this directory; pictures are packed first: 'dtrain im2rec --recursive PREFIX {}' "
-                "writes PREFIX.rec, with a label for each folder",
+                "{}: the directory contains no .rec file; pack images first: 'dtrain im2rec --recursive PREFIX {}' "
+                "writes PREFIX.rec, with one label per folder",
                 directory, directory);
   }
   std::sort(paths.begin(), paths.end());

@@ -21,7 +21,7 @@ PartHeader parse_part_header(Bytes word_pair) {
 
 Result<> append_record(std::vector<uint8_t>& out, Bytes payload) {
   if (static_cast<int64_t>(payload.size()) > kPartBytesMax) {
-    return fail(Code::kData, "a record of {} bytes: RecordIO holds {} at most", payload.size(), kPartBytesMax);
+    return fail(Code::kData, "the record has {} bytes; RecordIO allows at most {}", payload.size(), kPartBytesMax);
   }
   size_t begin = 0;
   uint32_t flag = 0;

@@ -39,7 +39,9 @@ std::optional<int> take_exponent(std::string_view& text) {
 }
 
 Result<Fraction> parse_line(const WordLine& line) {
-  if (line.words.size() != 2) return fail(Code::kUsage, "{} words, a line has a begin and an end", line.words.size());
+  if (line.words.size() != 2)
+    return fail(Code::kUsage, "the line must have 2 numbers, the begin and the end of a share, but has {} words",
+                line.words.size());
   Fraction fraction;
   DT_TRY(fraction.begin, Decimal::parse(line.words[0]));
   DT_TRY(fraction.end, Decimal::parse(line.words[1]));
@@ -49,9 +51,10 @@ Result<Fraction> parse_line(const WordLine& line) {
 // Whether one share ends where the next one begins. False if there is an allowed gap between them.
 Result<bool> is_same_border(const Decimal& end, const Decimal& next, bool allow_gaps) {
   const double gap = next.value() - end.value();
-  if (gap < -kSameBorder) return fail(Code::kUsage, "{} overlaps what ends at {}", next.value(), end.value());
+  if (gap < -kSameBorder)
+    return fail(Code::kUsage, "a share begins at {}, before the previous one ends at {}", next.value(), end.value());
   if (gap <= kSameBorder || allow_gaps) return gap <= kSameBorder;
-  return fail(Code::kUsage, "nobody has the records from {} to {} (--allow-gaps leaves them out)", end.value(),
+  return fail(Code::kUsage, "no share covers the records from {} to {} (--allow-gaps permits this)", end.value(),
               next.value());
 }
 
@@ -120,8 +123,8 @@ Result<std::vector<Fraction>> parse_sharding_file(std::string_view text, const S
   const std::string plain = without_comments(text);
   const std::vector<WordLine> lines = word_lines(plain);
   if (std::ssize(lines) != options.workers) {
-    return fail(Code::kUsage, "{}: {} lines for {} workers; line r is the share of rank r", options.name, lines.size(),
-                options.workers);
+    return fail(Code::kUsage, "{}: {} lines for {} workers; there must be one line per worker, in the order of ranks",
+                options.name, lines.size(), options.workers);
   }
   DT_TRY(const Decimal one, Decimal::parse("1"));
   std::vector<Fraction> shares;

@@ -26,7 +26,7 @@ std::vector<Share> shares_by_speed(int64_t records, const std::vector<double>& s
   double sum = 0;
   int64_t begin = 0;
   for (const double speed : speeds) {
-    DT_CHECK(speed > 0 && std::isfinite(all), "the speed {} among speeds of {} together", speed, all);
+    DT_CHECK(speed > 0 && std::isfinite(all), "speed {} must be above 0, and the sum {} finite", speed, all);
     sum += speed;
     // All sums are added in the same order, so that the last one equals `all` and the last border is the number of
     // records.

@@ -52,10 +52,10 @@ TEST_CASE("running out of memory becomes an error that says what the memory was 
   REQUIRE(!named);
   CHECK(named.error().code == Code::kDevice);
   CHECK(named.error().message ==
-        "not enough memory for the answer to worker 3: a smaller --batch-size, image or network needs less");
+        "not enough memory for the answer to worker 3: use a smaller --batch-size, image size or network");
   const Result<> unnamed = catching(exhaust);
   REQUIRE(!unnamed);
-  CHECK(unnamed.error().message == "not enough memory: a smaller --batch-size, image or network needs less");
+  CHECK(unnamed.error().message == "not enough memory: use a smaller --batch-size, image size or network");
 }
 
 TEST_CASE("an error shows quoted text without control characters and shortened", "[base]") {

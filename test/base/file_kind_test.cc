@@ -8,8 +8,8 @@ using namespace std::string_view_literals;
 TEST_CASE("kinds of files are recognized by their first bytes", "[base]") {
   CHECK(file_kind("\x0a\x23\xd7\xce\0\0\0\0"sv) == "a RecordIO file");
   CHECK(file_kind("\x12\x01\0\0\0\0\0\0\0"sv) == "an NDArray file of MXNet");
-  CHECK(file_kind("\0\0\x08\x03"sv) == "an idx file of images, as MNIST's");
-  CHECK(file_kind("\xff\xd8\xff\xe0") == "a JPEG picture");
+  CHECK(file_kind("\0\0\x08\x03"sv) == "an idx file of images (MNIST)");
+  CHECK(file_kind("\xff\xd8\xff\xe0") == "a JPEG image");
   CHECK(file_kind("\x80\x03}q"sv) == "a pickled Python object");
   CHECK(file_kind("\x80\x06}q"sv) == "a file of another kind");
   CHECK(file_kind("0\t1.000000\ta.jpg\nGrün\n") == "a text file");

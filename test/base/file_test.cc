@@ -86,7 +86,7 @@ TEST_CASE("files without an end and files that do not fit into memory are refuse
   const test::TempDir dir;
   const Result<std::string> endless = read_file("/dev/zero", kDataBytesMax);
   REQUIRE_FALSE(endless);
-  CHECK_THAT(endless.error().message, Catch::Contains("/dev/zero: larger than 64 MiB"));
+  CHECK_THAT(endless.error().message, Catch::Contains("/dev/zero: the file is larger than 64 MiB"));
   REQUIRE(write_file_atomic(dir.path("holes"), "x"));
   std::filesystem::resize_file(dir.path("holes"), kTextBytesMax + 1);
   CHECK_THAT(read_file(dir.path("holes")).error().message, Catch::Contains("larger than 64 MiB"));

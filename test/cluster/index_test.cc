@@ -123,9 +123,9 @@ TEST_CASE("a copy that differs ends the job for all, with its worker, path and s
   const bool ended = job.await_end(kJobSeconds);
   INFO(job.output());
   REQUIRE(ended);
-  CHECK(contains(job.member("worker", 1).process->output(), copy + "/train.rec: has "));
+  CHECK(contains(job.member("worker", 1).process->output(), copy + "/train.rec: the file has "));
   for (const char* role : {"scheduler", "server"}) {
-    CHECK(contains(job.member(role).process->output(), "worker 1 failed: " + copy + "/train.rec: has "));
+    CHECK(contains(job.member(role).process->output(), "worker 1 failed: " + copy + "/train.rec: the file has "));
   }
   CHECK_FALSE(contains(job.codes("worker"), "0"));
 }

@@ -302,7 +302,7 @@ TEST_CASE("a share with only broken records is an error", "[data]") {
   auto numbers = std::make_shared<Numbers>(4);
   numbers->broken = {0, 1, 2, 3};
   Loader loader(numbers, training(4, 2), Log::silent());
-  CHECK(failing_epoch(loader).message.find("no record of this share") != std::string::npos);
+  CHECK(failing_epoch(loader).message.find("none of the records") != std::string::npos);
 }
 
 TEST_CASE("a label that is not a class is an error that names the record", "[data]") {
@@ -314,7 +314,7 @@ TEST_CASE("a label that is not a class is an error that names the record", "[dat
   const Error error = failing_epoch(loader);
   CHECK(error.code == Code::kData);
   CHECK((error.message.find("record 10") != std::string::npos || error.message.find("record 21") != std::string::npos));
-  CHECK(error.message.find("label 10 is not in 0 .. 9") != std::string::npos);
+  CHECK(error.message.find("label 10 is not in the range 0 to 9") != std::string::npos);
 }
 
 TEST_CASE("an error is returned in place of its batch, whatever was prefetched", "[data]") {

@@ -154,11 +154,11 @@ TEST_CASE("a gzip file is not decompressed beyond the size that its header annou
   write_gzip(dir.path("more.gz"), idx_images(3) + std::string(10'000'000, 'x'));
   const auto more = open_idx(dir.path("more.gz"), dir.path("l"));
   REQUIRE(!more);
-  CHECK(mentions(more.error(), "more bytes follow where its header announces 34 bytes"));
+  CHECK(mentions(more.error(), "the header announces 34 bytes, but the file has more"));
   write_gzip(dir.path("huge.gz"), big_endian({0x803, 70'000, 128, 128}) + std::string(1000, 'x'));
   const auto huge = open_idx(dir.path("huge.gz"), dir.path("l"));
   REQUIRE(!huge);
-  CHECK(mentions(huge.error(), "huge.gz: its header announces 1146880000 bytes, more than the limit of 1073741824"));
+  CHECK(mentions(huge.error(), "huge.gz: the header announces 1146880000 bytes, more than the limit of 1073741824"));
 }
 
 TEST_CASE("a directory with the four idx files is mnist, scaled by 1/255", "[data]") {
@@ -192,7 +192,7 @@ TEST_CASE("files that the data directory lacks are named, and the message recomm
   absent.data_dir = dir.path("nowhere");
   CHECK(open_dataset(absent, Log::silent()).error().code == Code::kNotFound);
   std::filesystem::create_directories(absent.data_dir);
-  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "--data-type says what it is"));
+  CHECK(mentions(open_dataset(absent, Log::silent()).error(), "give its --data-type"));
   absent.data_type = "cifar10";
   CHECK(mentions(open_dataset(absent, Log::silent()).error(), "train.rec, test.rec are missing"));
   absent.data_type = "imagenet";
@@ -222,15 +222,17 @@ TEST_CASE("a file that is not a record file is named as what it is, and im2rec i
     test::write_text(dir.path("a.rec"), content);
     return open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()).error().message;
   };
-  CHECK_THAT(refusal("0\t1.000000\tcat.jpg\n"),
-             Catch::Contains("a.rec: not a RecordIO file but a text file; 'dtrain im2rec LIST ROOT OUT.rec' packs"));
-  CHECK_THAT(refusal("\xff\xd8\xff\xe0"), Catch::Contains("but a JPEG picture"));
-  CHECK_THAT(refusal(idx_images(3)), Catch::Contains("but an idx file of images"));
-  CHECK_THAT(refusal(""), Catch::Contains("but an empty file"));
+  CHECK_THAT(
+      refusal("0\t1.000000\tcat.jpg\n"),
+      Catch::Contains(
+          "a.rec: this is a text file, not a RecordIO file; pack images with 'dtrain im2rec LIST ROOT OUT.rec'"));
+  CHECK_THAT(refusal("\xff\xd8\xff\xe0"), Catch::Contains("this is a JPEG image"));
+  CHECK_THAT(refusal(idx_images(3)), Catch::Contains("this is an idx file of images"));
+  CHECK_THAT(refusal(""), Catch::Contains("this is an empty file"));
   CHECK(!std::filesystem::exists(dir.path("a.idx")));
   std::filesystem::create_directories(dir.path("cats"));
   CHECK_THAT(list_record_files(dir.path("cats")).error().message,
-             Catch::Contains("cats: no .rec file in this directory; pictures are packed first: 'dtrain im2rec"));
+             Catch::Contains("cats: the directory contains no .rec file; pack images first: 'dtrain im2rec"));
 }
 
 TEST_CASE("missing flags are a usage error", "[data]") {
@@ -394,7 +396,7 @@ TEST_CASE("the error of a record that cannot be decoded names file, offset and r
   CHECK(source->read(0, scratch));
   const Error error = source->read(1, scratch).error();
   CHECK(error.code == Code::kData);
-  CHECK(mentions(error, fmt::format("a.rec: record 1 at offset {}: not a picture", offsets[1])));
+  CHECK(mentions(error, fmt::format("a.rec: record 1 at offset {}: not an image", offsets[1])));
 }
 
 TEST_CASE("an empty record file is an error", "[data]") {

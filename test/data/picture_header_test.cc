@@ -141,15 +141,16 @@ TEST_CASE("a picture with too many pixels is refused after its header is read, w
 }
 
 TEST_CASE("a picture whose size cannot be told without decoding it is refused by the name of its format", "[data]") {
-  CHECK_THAT(refusal(bytes_of({"II*\0\x08\0\0\0", 8})), Contains("a TIFF file: JPEG, PNG, BMP, WebP and PNM are read"));
-  CHECK_THAT(refusal(bytes_of({"\0\0\0\x0cjP  \r\n\x87\n", 12})), Contains("a JPEG 2000 file"));
-  CHECK_THAT(refusal(bytes_of("\xff\x4f\xff\x51")), Contains("a JPEG 2000 file"));
-  CHECK_THAT(refusal(bytes_of("GIF89a")), Contains("a GIF file"));
+  CHECK_THAT(refusal(bytes_of({"II*\0\x08\0\0\0", 8})),
+             Contains("TIFF images cannot be read; convert the image to JPEG, PNG"));
+  CHECK_THAT(refusal(bytes_of({"\0\0\0\x0cjP  \r\n\x87\n", 12})), Contains("JPEG 2000 images cannot be read"));
+  CHECK_THAT(refusal(bytes_of("\xff\x4f\xff\x51")), Contains("JPEG 2000 images cannot be read"));
+  CHECK_THAT(refusal(bytes_of("GIF89a")), Contains("GIF images cannot be read"));
   CHECK_THAT(refusal(bytes_of({"\0\0\0\x1c"
                                "ftypavif",
                                12})),
-             Contains("a HEIF or AVIF file"));
-  CHECK_THAT(refusal(bytes_of("hello")), Contains("not a picture that can be read (5 bytes"));
+             Contains("HEIF or AVIF images cannot be read"));
+  CHECK_THAT(refusal(bytes_of("hello")), Contains("not an image in a known format (5 bytes"));
   CHECK_THAT(refusal({}), Contains("0 bytes"));
 }
 
@@ -159,11 +160,11 @@ TEST_CASE("16 bits per channel cannot be kept as stored, and become 8 as color o
   const std::string pgm = "P5 2 1 65535\n\x80\x01\x40\x02";
   const auto kept = decoder.decode_as_stored(bytes_of(pgm), image);
   REQUIRE_FALSE(kept);
-  CHECK_THAT(kept.error().message, Contains("PNM: 16 bits a channel cannot be kept"));
+  CHECK_THAT(kept.error().message, Contains("PNM: the image has 16 bits per channel; only images with 8 can keep"));
   must(decoder.decode(bytes_of(pgm), 1, image));
   CHECK(image.pixels == std::vector<uint8_t>{0x80, 0x40});
   // PNG's depth, checksum and all: the header is looked at before the file is decoded.
   auto png = must(encode_image(test::gradient_image(4, 4, 1, 1), ".png", 95));
   png[24] = 16;
-  CHECK_THAT(decoder.decode_as_stored(png, image).error().message, Contains("PNG: 16 bits a channel"));
+  CHECK_THAT(decoder.decode_as_stored(png, image).error().message, Contains("PNG: the image has 16 bits per channel"));
 }

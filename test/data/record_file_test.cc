@@ -33,8 +33,8 @@ TEST_CASE("a file that is made to be scanned again and again is given up in time
   const auto scan = scan_records(must(RecordFile::open(dir.path("a.rec"))));
   REQUIRE(!scan);
   CHECK(scan.error().code == Code::kData);
-  CHECK(scan.error().message.find("a.rec: not a record file, or damaged beyond use: given up at offset") !=
-        std::string::npos);
+  CHECK(scan.error().message.find(
+            "a.rec: not a RecordIO file, or too damaged to be read: the scan stopped at offset") != std::string::npos);
 }
 
 TEST_CASE("a file that has only broken places is scanned to its end", "[data]") {

@@ -85,27 +85,30 @@ TEST_CASE("borders that are equal to six decimals are one border", "[data]") {
 TEST_CASE("comments and blank lines do not count as shares, and errors name the line of the file", "[data]") {
   CHECK(shares_in("# two workers\n\n0 0.3  # the slow one\n#0 1\n0.3 1\n", 2, 10) ==
         std::vector<Share>{{0, 3}, {3, 10}});
-  CHECK_THAT(refused_file("# shares\n0 0.3\n0.4 1\n", 2), Contains("data_sharding:3: nobody has"));
+  CHECK_THAT(refused_file("# shares\n0 0.3\n0.4 1\n", 2), Contains("data_sharding:3: no share covers"));
 }
 
 TEST_CASE("borders that leave records out or give them twice are refused by line", "[data]") {
   CHECK_THAT(refused_file("0 0.3\n0.4 1\n", 2),
-             Contains("data_sharding:2: nobody has the records from 0.3 to 0.4") && Contains("--allow-gaps"));
-  CHECK_THAT(refused_file("0.1 1\n", 1), Contains("data_sharding:1: nobody has the records from 0 to 0.1"));
-  CHECK_THAT(refused_file("0 .5\n\n.5 .99\n", 2), Contains("data_sharding:3: nobody has the records from 0.99 to 1"));
-  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2), Contains("data_sharding:2: 0.4 overlaps what ends at 0.5"));
-  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2, true), Contains("overlaps"));
-  CHECK_THAT(refused_file("0.5 1\n0 0.5\n", 2, true), Contains("data_sharding:2: 0 overlaps"));
+             Contains("data_sharding:2: no share covers the records from 0.3 to 0.4") && Contains("--allow-gaps"));
+  CHECK_THAT(refused_file("0.1 1\n", 1), Contains("data_sharding:1: no share covers the records from 0 to 0.1"));
+  CHECK_THAT(refused_file("0 .5\n\n.5 .99\n", 2),
+             Contains("data_sharding:3: no share covers the records from 0.99 to 1"));
+  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2),
+             Contains("data_sharding:2: a share begins at 0.4, before the previous one ends at 0.5"));
+  CHECK_THAT(refused_file("0 0.5\n0.4 1\n", 2, true), Contains("before the previous one ends"));
+  CHECK_THAT(refused_file("0.5 1\n0 0.5\n", 2, true), Contains("data_sharding:2: a share begins at 0, before"));
   CHECK_THAT(refused_file("0 0.5\n0.5 0.2\n", 2, true), Contains("data_sharding:2: the share ends at 0.2, before"));
   CHECK(shares_in("0.1 0.3\n0.4 0.9\n", 2, 100, true) == std::vector<Share>{{10, 30}, {40, 90}});
   CHECK(shares_in("0 0.99\n", 1, 100, true) == std::vector<Share>{{0, 99}});
 }
 
 TEST_CASE("a sharding file has one line for each rank and two numbers in each line", "[data]") {
-  CHECK_THAT(refused_file(kTwelveWorkers, 10), Contains("data_sharding: 12 lines for 10 workers; line r is the share"));
+  CHECK_THAT(refused_file(kTwelveWorkers, 10),
+             Contains("data_sharding: 12 lines for 10 workers; there must be one line per worker"));
   CHECK_THAT(refused_file("", 1), Contains("0 lines for 1 workers"));
-  CHECK_THAT(refused_file("0 0.5 1\n", 1), Contains("data_sharding:1: 3 words"));
-  CHECK_THAT(refused_file("0\n", 1), Contains("data_sharding:1: 1 words"));
+  CHECK_THAT(refused_file("0 0.5 1\n", 1), Contains("data_sharding:1: the line must have 2 numbers"));
+  CHECK_THAT(refused_file("0\n", 1), Contains("data_sharding:1: the line must have 2 numbers"));
   for (const char* text : {"x",
                            "0.5x",
                            "-0",
