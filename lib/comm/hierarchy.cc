@@ -57,7 +57,7 @@ Result<> HierarchyEnd::all_hear(Result<> outcome) {
 Result<> HierarchyEnd::make_scratch(size_t elements) {
   if (is_first() && process_->scratch.size() < padded(elements)) process_->scratch = Buffer<float>(padded(elements));
   DT_TRY_VOID(barrier());
-  DT_CHECK(process_->scratch.size() >= padded(elements), "device {} has come with {} elements, device 0 with fewer",
+  DT_CHECK(process_->scratch.size() >= padded(elements), "device {} passed {} elements, but device 0 passed fewer",
            devices_->rank(), elements);
   return {};
 }

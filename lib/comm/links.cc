@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr uint64_t kWatchSlot = 0;  // no message is ever sent on it
-constexpr Links::Channel kGreeting = {"the greeting of its peers", 1};
+constexpr Links::Channel kGreeting = {"the exchange of greetings", 1};
 
 // Strips the position in gloo's source code from a message such as "[../gloo/transport/tcp/pair.cc:598] Connection
 // closed by peer [127.0.0.1]:4711".
@@ -216,13 +216,18 @@ Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
   DT_TRY_VOID(listen(options.listen_ip));
   DT_TRY(const std::vector<std::string> invitations, exchange(invitation()));
   if (invitations.size() != size_) {
-    return fail(Code::kStartup, "the exchange gave the addresses of {} ranks, not of {}", invitations.size(), size_);
+    return fail(Code::kStartup, "the exchange returned the addresses of {} ranks instead of {}", invitations.size(),
+                size_);
   }
   DT_TRY_VOID(connect(invitations));
   post_sentinels();
   watcher_ = std::thread([this] {
     name_thread("gloo-watch");
-    watch();
+    const Result<> watched = catching([this]() -> Result<> {
+      watch();
+      return {};
+    });
+    if (!watched) cancel(watched.error());
   });
   DT_TRY_VOID(greet(invitations));
   set_wait_limit(options.wait_limit_s);
@@ -230,7 +235,7 @@ Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
 }
 
 Result<> GlooLinks::listen(const std::string& ip) {
-  if (!is_address(ip)) return fail(Code::kStartup, "'{}' is no IP address to listen on", ip);
+  if (!is_address(ip)) return fail(Code::kStartup, "'{}' is not an IP address to listen on", ip);
   try {
     device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(ip.c_str()));
     context_ = device_->createContext(static_cast<int>(rank_), static_cast<int>(size_));
@@ -263,12 +268,13 @@ std::string GlooLinks::invitation() const {
 Result<Invitation> parse(const std::string& bytes, uint32_t rank, uint32_t size, size_t expected_bytes) {
   Invitation invitation;
   if (bytes.size() != expected_bytes) {
-    return fail(Code::kStartup, "what rank {} gave to the exchange has {} bytes, not {}", rank, bytes.size(),
-                expected_bytes);
+    return fail(Code::kStartup,
+                "the address message of rank {} has {} bytes instead of {}; use the same build of dtrain on all hosts",
+                rank, bytes.size(), expected_bytes);
   }
   std::memcpy(&invitation, bytes.data(), sizeof invitation);
   if (invitation.magic != Invitation{}.magic || invitation.rank != rank || invitation.size != size) {
-    return fail(Code::kStartup, "what rank {} of {} gave to the exchange is not its invitation", rank, size);
+    return fail(Code::kStartup, "the address message of rank {} of {} is invalid", rank, size);
   }
   return invitation;
 }
@@ -285,7 +291,7 @@ Result<> GlooLinks::connect(const std::vector<std::string>& invitations) {
     try {
       pair.connect({address, address + address_bytes});
     } catch (const std::exception& e) {
-      return fail(Code::kPeerLost, "rank {} cannot be connected within {:g} s: {}", peer, wait_limit_s_, reason(e));
+      return fail(Code::kPeerLost, "cannot connect to rank {} within {:g} s: {}", peer, wait_limit_s_, reason(e));
     }
   }
   return {};
@@ -305,8 +311,7 @@ Result<> GlooLinks::greet(const std::vector<std::string>& invitations) {
     Invitation invitation;
     std::memcpy(&invitation, invitations[peer].data(), sizeof invitation);
     if (peer == rank_ || came[peer] == invitation.secret) continue;
-    return fail(Code::kStartup, "who has connected as rank {} is not who gave that rank's address to the exchange",
-                peer);
+    return fail(Code::kStartup, "a process that does not belong to the group has connected as rank {}", peer);
   }
   return {};
 }

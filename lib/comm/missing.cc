@@ -10,7 +10,7 @@ std::string ranks_have(std::string_view noun, std::span<const uint32_t> ranks) {
 Error timeout_error(std::string_view noun, std::span<const uint32_t> ranks, std::string_view operation,
                     double limit_s) {
   return {
-      Code::kPeerLost, fmt::format("{} not come to {} within {:g} s", ranks_have(noun, ranks), operation, limit_s), {}};
+      Code::kPeerLost, fmt::format("{} not reached {} within {:g} s", ranks_have(noun, ranks), operation, limit_s), {}};
 }
 
 }  // namespace dtrain::comm

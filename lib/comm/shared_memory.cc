@@ -135,7 +135,7 @@ void Group::begin() {
     is_bug_ = true;
     error_ =
         Error{Code::kInternal,
-              fmt::format("device {} has come to {}, device 0 of {} to {}", rank, call.text(), size(), first.text()),
+              fmt::format("device {} calls {}, but device 0 of {} calls {}", rank, call.text(), size(), first.text()),
               {}};
     return;
   }
@@ -229,7 +229,7 @@ class SharedMemoryEnd final : public Collective {
 }  // namespace
 
 std::vector<std::unique_ptr<Collective>> make_shared_memory_group(uint32_t size, SharedMemoryOptions options) {
-  DT_CHECK(size > 0, "a group of no devices");
+  DT_CHECK(size > 0, "a group needs at least one device");
   const auto group = std::make_shared<Group>(size, options.wait_limit_s);
   std::vector<std::unique_ptr<Collective>> ends;
   for (uint32_t rank = 0; rank < size; rank++) ends.push_back(std::make_unique<SharedMemoryEnd>(group, rank));

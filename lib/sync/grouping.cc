@@ -121,14 +121,16 @@ void merge_small(const Partitions& partitions, size_t min_size, Intervals& group
 }
 
 Result<> check(const std::vector<double>& speeds, const GroupingOptions& options) {
-  if (speeds.empty()) return fail(Code::kData, "there is no speed of any worker");
+  if (speeds.empty()) return fail(Code::kData, "no worker's speed is known");
   for (size_t rank = 0; rank < speeds.size(); rank++) {
     if (std::isfinite(speeds[rank]) && speeds[rank] > 0) continue;
-    return fail(Code::kData, "the speed of worker {} is {}, which is no number above 0", rank, speeds[rank]);
+    return fail(Code::kData, "the speed of worker {} is {}, but must be a number above 0", rank, speeds[rank]);
   }
   const auto workers = static_cast<int64_t>(speeds.size());
-  if (workers > kGroupingWorkersMax) return fail(Code::kUsage, "{} workers: at most {}", workers, kGroupingWorkersMax);
-  if (options.count > workers) return fail(Code::kUsage, "{} groups of {} workers", options.count, workers);
+  if (workers > kGroupingWorkersMax)
+    return fail(Code::kUsage, "cannot group {} workers: the limit is {}", workers, kGroupingWorkersMax);
+  if (options.count > workers)
+    return fail(Code::kUsage, "cannot make {} groups of {} workers: each group needs a worker", options.count, workers);
   return {};
 }
 

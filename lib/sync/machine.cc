@@ -248,7 +248,8 @@ bool Machine::within_bound(Step round) const {
 Worker Machine::first_missing(Group group) {
   GroupState& state = groups_[group];
   while (state.search_from < state.end && !is_missing(by_group_[state.search_from])) state.search_from++;
-  DT_CHECK(state.search_from < state.end, "round {} of group {} waits for nobody", state.round, group);
+  DT_CHECK(state.search_from < state.end, "round {} of group {} is complete, so no worker is missing", state.round,
+           group);
   return by_group_[state.search_from];
 }
 

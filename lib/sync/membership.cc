@@ -111,19 +111,19 @@ std::set<uint32_t> Machine::wanted_ranks(Role role) const {
 std::optional<Refuse> Machine::objection(const Join& join) const {
   const auto refuse = [&](std::string why) { return Refuse{join.incarnation, Code::kUsage, std::move(why)}; };
   const std::string_view role = role_name(join.role);
-  if (join.incarnation == 0) return refuse("an incarnation of 0");
+  if (join.incarnation == 0) return refuse("the incarnation must not be 0");
   if (const auto keys = differing_keys(settings_.job_text, join.job_text); !keys.empty()) {
-    return refuse(fmt::format("the flags of this {} are not those of the job: {}", role, fmt::join(keys, ", ")));
+    return refuse(fmt::format("the flags of this {} differ from those of the job: {}", role, fmt::join(keys, ", ")));
   }
   if (join.want_rank && *join.want_rank >= expected(join.role)) {
     return refuse(
         fmt::format("rank {} does not exist: the job has {} {}s", *join.want_rank, expected(join.role), role));
   }
   if (join.want_rank && wanted_ranks(join.role).contains(*join.want_rank)) {
-    return refuse(fmt::format("rank taken: another process has joined as {} {}", role, *join.want_rank));
+    return refuse(fmt::format("another process has already joined as {} {}", role, *join.want_rank));
   }
   if (joined(join.role) >= expected(join.role)) {
-    return refuse(fmt::format("the job has its {} {}s already", expected(join.role), role));
+    return refuse(fmt::format("the job already has its {} {}s", expected(join.role), role));
   }
   return std::nullopt;
 }
@@ -230,7 +230,7 @@ void Machine::start_if_complete(Out& out) {
   if (refusals.empty()) start(out);
 }
 
-// Whoever has other records than worker 0 ends the job: it is a member by now.
+// A process whose records differ from those of worker 0 fails the job, because it is a member by now.
 void Machine::start_if_prepared(Out& out) {
   if (!std::ranges::all_of(processes_, [](const auto& entry) { return entry.second.join.prepared; })) return;
   const std::vector<Refuse> refusals = with_other_records();
@@ -255,7 +255,7 @@ void Machine::start(Out& out) {
 void Machine::handle(const Ready& event, Out& out) {
   if (phase_ != Phase::kStarting) return;
   DT_CHECK(event.stop_set_of.empty() || event.stop_set_of.size() == settings_.workers,
-           "{} workers, and {} of them in sets", settings_.workers, event.stop_set_of.size());
+           "the job has {} workers, but the stop sets cover {}", settings_.workers, event.stop_set_of.size());
   stop_set_of_ = event.stop_set_of;
   phase_ = Phase::kRunning;
   phase_since_ms_ = now_ms_;
@@ -298,7 +298,8 @@ std::vector<Member> Machine::missing_members() const {
 void Machine::handle(const StreamOpened& event, Out& out) {
   Process* process = known(event.incarnation);
   if (process == nullptr || !started() || (process->has_ended && phase_ != Phase::kFailing)) {
-    out.push_back(Reject{event.incarnation, Code::kDenied, "the scheduler does not know this process, or no longer"});
+    out.push_back(Reject{event.incarnation, Code::kDenied,
+                         "this process does not belong to the job, or no longer belongs to it"});
     return;
   }
   process->heard_ms = now_ms_;
@@ -330,8 +331,8 @@ void Machine::look_for_lost(Out& out) {
   for (auto& [incarnation, process] : processes_) {
     if (process.has_ended || phase_ == Phase::kEnded) continue;
     if (process.closed_ms && now_ms_ - *process.closed_ms >= settings_.reconnect_ms) {
-      lose(process, fmt::format("its connection closed and was not back after {} ms", now_ms_ - *process.closed_ms),
-           out);
+      lose(process,
+           fmt::format("its connection closed and was not reopened within {} ms", now_ms_ - *process.closed_ms), out);
     } else if (now_ms_ - process.heard_ms > settings_.heartbeat_timeout_ms) {
       lose(process, fmt::format("silent for {} ms", now_ms_ - process.heard_ms), out);
     }
@@ -383,18 +384,17 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
                        barriers_released_);
   }
   if (!event.stop_set_of.empty() && event.stop_set_of.size() != settings_.workers) {
-    return fmt::format("{} says of {} workers who stops with whom, the job has {}", who, event.stop_set_of.size(),
+    return fmt::format("{} sent stop sets for {} workers, but the job has {}", who, event.stop_set_of.size(),
                        settings_.workers);
   }
   if (!barrier_) return "";
   const BarrierEnter& first = barrier_->first;
   if (first.name != event.name || first.count != event.count) {
-    return fmt::format("{} enters barrier '{}' with {} numbers, others '{}' with {}", who, event.name, event.count,
-                       first.name, first.count);
+    return fmt::format("{} enters barrier '{}' with {} numbers, but others entered '{}' with {}", who, event.name,
+                       event.count, first.name, first.count);
   }
   if (first.stop_set_of == event.stop_set_of) return "";
-  return fmt::format("{} enters barrier '{}' with other sets of workers that stop together than others do", who,
-                     event.name);
+  return fmt::format("{} enters barrier '{}' with other stop sets than the other workers", who, event.name);
 }
 
 void Machine::handle(const BarrierEnter& event, Out& out) {
@@ -404,7 +404,8 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
     return;
   }
   if (process == nullptr || !started() || process->has_ended || process->join.role != Role::kWorker) {
-    out.push_back(Reject{event.incarnation, Code::kDenied, "the scheduler knows no such worker, or no longer"});
+    out.push_back(
+        Reject{event.incarnation, Code::kDenied, "this worker does not belong to the job, or no longer belongs to it"});
     return;
   }
   if (event.seq + 1 == barriers_released_) {
@@ -479,7 +480,7 @@ uint32_t Machine::stop_set(const Process& process) const {
 }
 
 std::string Machine::stopped_after() const {
-  DT_CHECK(!stop_after_.empty(), "a job that stopped before it was known where");
+  DT_CHECK(!stop_after_.empty(), "the job stopped before the last steps were decided");
   const auto by_steps = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [first, last] = std::ranges::minmax_element(stop_after_, by_steps);
   if (first->second == last->second) return fmt::format("stopped after {} steps", first->second);

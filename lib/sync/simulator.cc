@@ -175,7 +175,7 @@ Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer
       workers_(setting.policy.group_of.size()),
       exchanges_(workers_.size() * setting.servers),
       first_late_(static_cast<uint32_t>(workers_.size())) {
-  DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds of {} workers", setting.step_ms.size(),
+  DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds for {} workers", setting.step_ms.size(),
            workers_.size());
   const Group groups = group_count(setting.policy);
   servers_.assign(setting.servers,

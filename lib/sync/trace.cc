@@ -72,7 +72,8 @@ class Replayer {
     }
     DT_TRY(const Policy policy, parse_policy(line.substr(0, line.rfind(" begin "))));
     members_ += policy.group_of.size();
-    if (members_ > kMembersMax) return fail(Code::kData, "more than {} workers in all slices", kMembersMax);
+    if (members_ > kMembersMax)
+      return fail(Code::kData, "the slices of the trace have more than {} workers in total", kMembersMax);
     machines_.insert_or_assign(name, Machine(policy, step));
     append_begin(name, policy, step, text_);
     replay_.slices++;
@@ -85,7 +86,8 @@ class Replayer {
     if (!take_name(line, name)) return fail(Code::kData, "'{}' is neither a slice nor an event", whole);
     DT_TRY(const Event event, parse_event(line));
     const auto machine = machines_.find(name);
-    if (machine == machines_.end()) return fail(Code::kData, "slice {}.{} has not begun", name.key, name.part);
+    if (machine == machines_.end())
+      return fail(Code::kData, "an event precedes the line of its slice {}.{}", name.key, name.part);
     effects_.clear();
     machine->second.on(event, effects_);
     append_event(name, event, effects_, text_);
@@ -162,7 +164,7 @@ Result<> TraceWriter::finish() {
   const MutexLock lock(mutex_);
   flush();
   if (errno_ == 0) return {};
-  return fail(Code::kData, "{}: {}: the trace is not whole", path_, std::strerror(errno_));
+  return fail(Code::kData, "{}: {}: the trace is incomplete", path_, std::strerror(errno_));
 }
 
 Result<Replay> replay(std::string_view trace, const std::function<void(std::string_view)>& out) {

@@ -98,7 +98,7 @@ TEST_CASE("of two workers with one rank the second is refused", "[start]") {
   const Ended end = refused(loser);
   INFO(end.output);
   CHECK(end.code == 2);
-  CHECK(contains(end.output, "rank taken"));
+  CHECK(contains(end.output, "another process has already joined"));
   CHECK(contains(end.output, "worker 0"));
   job.start("worker", 1);
   check_finishes(job);

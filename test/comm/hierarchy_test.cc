@@ -113,7 +113,7 @@ TEST_CASE("a device that does not take part is named, and the other processes ar
     REQUIRE(!ending.result);
     CHECK(ending.result.error().code == Code::kPeerLost);
   }
-  CHECK(group[0]->all_reduce(values).error().message == "device 1 has not come to broadcast within 0.1 s");
+  CHECK(group[0]->all_reduce(values).error().message == "device 1 has not reached broadcast within 0.1 s");
 }
 
 TEST_CASE("cancel releases the devices of a process and the other processes", "[comm]") {

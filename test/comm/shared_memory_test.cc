@@ -68,7 +68,7 @@ TEST_CASE("a device that waits in vain names the missing device and the operatio
   const Result<> waited = two[0]->all_reduce(values);
   REQUIRE(!waited);
   CHECK(waited.error().code == Code::kPeerLost);
-  CHECK(waited.error().message == "device 1 has not come to all_reduce within 0.05 s");
+  CHECK(waited.error().message == "device 1 has not reached all_reduce within 0.05 s");
   // Now it is too late.
   const Result<> late = two[1]->all_reduce(values);
   REQUIRE(!late);
@@ -77,7 +77,7 @@ TEST_CASE("a device that waits in vain names the missing device and the operatio
   const Group four = make_shared_memory_group(4, {.wait_limit_s = 0.05});
   const Result<> alone = four[1]->broadcast(values, 0);
   REQUIRE(!alone);
-  CHECK(alone.error().message == "devices 0, 2, 3 have not come to broadcast within 0.05 s");
+  CHECK(alone.error().message == "devices 0, 2, 3 have not reached broadcast within 0.05 s");
 }
 
 // On a busy machine ranks other than the missing one may also be late for such a short limit. All ranks get the same
@@ -89,7 +89,7 @@ TEST_CASE("all devices that wait for a missing one are told", "[comm]") {
   for (const Ending& ending : endings) {
     REQUIRE(!ending.result);
     CHECK(ending.result.error().code == Code::kPeerLost);
-    CHECK_THAT(ending.result.error().message, Catch::Contains("2") && Catch::Contains("not come to all_reduce"));
+    CHECK_THAT(ending.result.error().message, Catch::Contains("2") && Catch::Contains("not reached all_reduce"));
     CHECK(ending.result.error().message == endings.front().result.error().message);
   }
 }
@@ -174,7 +174,7 @@ TEST_CASE("devices that call different operations all throw", "[comm]") {
   Group group = make_shared_memory_group(3, {kLong});
   check(
       on_all(3, [&](uint32_t rank) { return group[rank]->all_reduce(std::span(values).first(rank == 1 ? 99 : 100)); }),
-      "device 1 has come to all_reduce of 99 elements, root 0, device 0 of 3 to all_reduce of 100 elements");
+      "device 1 calls all_reduce of 99 elements, root 0, but device 0 of 3 calls all_reduce of 100 elements");
   CHECK_THROWS_AS(group[0]->all_reduce(values), CheckFailed);
 
   group = make_shared_memory_group(3, {kLong});
@@ -182,7 +182,7 @@ TEST_CASE("devices that call different operations all throw", "[comm]") {
                [&](uint32_t rank) {
                  return rank == 2 ? group[rank]->all_gather(values) : group[rank]->all_reduce(values);
                }),
-        "device 2 has come to all_gather");
+        "device 2 calls all_gather");
 
   group = make_shared_memory_group(3, {kLong});
   check(on_all(3, [&](uint32_t rank) { return group[rank]->reduce(values, rank == 0 ? 1 : 2); }), "root 1");

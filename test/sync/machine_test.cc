@@ -100,6 +100,7 @@ TEST_CASE("events and policies are read back from their text", "[sync]") {
   for (const char* line : {"bsp 3", "bsp 3 backup 2", "asp 3", "ssp 3 lead 0", "gsp 0 0 1", "gsp 1 0 lead 7"}) {
     CHECK(to_text(parse_policy(line).value()) == line);
   }
+  CHECK(to_text(asp(1)) == "bsp 1");  // one worker: the same policy
   for (const char* line :
        {"", "bsp", "bsp x", "bsp 3 4", "bsp 3 backup 3", "bsp 3 backup x", "bsp 3 lead 1", "asp 3 lead 1", "asp 65537",
         "ssp 3", "ssp 3 lead", "gsp", "gsp 0 x", "gsp 9", "gsp 0 backup 1", "xsp 1"}) {

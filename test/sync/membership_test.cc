@@ -102,11 +102,13 @@ TEST_CASE("a join that does not fit is refused with the cause, and the job goes 
   };
   const std::string text = "lr = 0.1";
   CHECK(c.say(1, Join{.incarnation = 1, .want_rank = 1, .job_text = text}).empty());
-  CHECK_THAT(why({.incarnation = 2, .want_rank = 1, .job_text = text}), Catch::Contains("rank taken"));
+  CHECK_THAT(why({.incarnation = 2, .want_rank = 1, .job_text = text}),
+             Catch::Contains("another process has already joined"));
   CHECK_THAT(why({.incarnation = 2, .want_rank = 2, .job_text = text}), Catch::Contains("the job has 2 workers"));
   CHECK_THAT(why({.incarnation = 2, .job_text = "lr = 0.2"}), Catch::Contains("lr (job: 0.1, here: 0.2)"));
   CHECK(c.say(1, Join{.incarnation = 3, .role = Role::kServer, .job_text = text}).empty());
-  CHECK_THAT(why({.incarnation = 4, .role = Role::kServer, .job_text = text}), Catch::Contains("has its 1 servers"));
+  CHECK_THAT(why({.incarnation = 4, .role = Role::kServer, .job_text = text}),
+             Catch::Contains("already has its 1 servers"));
   CHECK(all<Start>(c.say(2, Join{.incarnation = 5, .job_text = text})).size() == 1);
 }
 
@@ -291,7 +293,7 @@ TEST_CASE("workers stop by the stop sets of the last meeting", "[sync][membershi
 
 TEST_CASE("stop sets that differ between workers or do not fit the job end the job", "[sync][membership]") {
   const std::vector<std::pair<std::vector<uint32_t>, std::string>> wrong = {
-      {{0, 0}, "other sets"}, {{}, "other sets"}, {{0, 1, 1}, "says of 3 workers who stops with whom, the job has 2"}};
+      {{0, 0}, "other stop sets"}, {{}, "other stop sets"}, {{0, 1, 1}, "stop sets for 3 workers, but the job has 2"}};
   for (const auto& [sets, why] : wrong) {
     Conversation c(settings(2, 0));
     c.start(2, 0, {0, 0});

@@ -78,7 +78,7 @@ TEST_CASE("the error of an unreadable trace names the line", "[sync][trace]") {
     return run ? "" : run.error().text();
   };
   CHECK(error_of("slice 0.0 bsp 2 begin 0\n0.1 push 0 step 0\n") ==
-        "error [data] slice 0.1 has not begun\n  while line 2");
+        "error [data] an event precedes the line of its slice 0.1\n  while line 2");
   for (const char* line : {"x", "0.0", "0.0 ", "0 push 0 step 0", "slice", "slice 0.0 bsp 2", "slice 0.0 xsp 2 begin 0",
                            "slice 0.0 bsp 2 begin x", "slice 0 bsp 2 begin 0", "slice 0.0 begin 0", "0.0 sit 0"}) {
     CAPTURE(line);
@@ -112,5 +112,5 @@ TEST_CASE("a server's trace file has the same content as its lines", "[sync][tra
 TEST_CASE("a trace file on a full disk is an error at its end", "[sync][trace]") {
   const auto writer = TraceWriter::create("/dev/full").value();
   writer->begin({0, 0}, asp(2), 0);
-  CHECK(writer->finish().error().message == "/dev/full: No space left on device: the trace is not whole");
+  CHECK(writer->finish().error().message == "/dev/full: No space left on device: the trace is incomplete");
 }
