@@ -133,7 +133,7 @@ class Checker {
 }  // namespace
 
 std::string Comparison::text() const {
-  return fmt::format("node '{}' ({}), {}: normalised error {:.2g}, tolerance {:.2g}", node, op, what, error, tolerance);
+  return fmt::format("node '{}' ({}), {}: normalized error {:.2g}, tolerance {:.2g}", node, op, what, error, tolerance);
 }
 
 std::string CheckReport::text() const {
@@ -145,7 +145,7 @@ std::string CheckReport::text() const {
 Result<CheckReport> check_against_reference(const graph::Graph& graph, const Options& options, Executor& tested,
                                             const Batch& batch, const CheckOptions& check) {
   DT_CHECK(options.keep_all && options.purpose == Options::Purpose::kTraining,
-           "the check reads every node of a training step");
+           "the check needs a training executor that keeps the values of all nodes");
   Options exact = options;
   exact.dtype = Type::kFloat32;  // the type of the interface; the reference computes in float64
   DT_TRY(const std::unique_ptr<Reference> reference, Reference::compile(graph, exact, nullptr),

@@ -28,10 +28,10 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
   DT_CHECK(options.batch_size >= 1, "batch size {}", options.batch_size);
   DT_CHECK(options.threads >= 1, "{} threads", options.threads);
   DT_CHECK(options.normalisation == nullptr || options.normalisation->image() == options.image,
-           "a normalisation for images of {}, compiled for {}", to_string(options.normalisation->image()),
-           to_string(options.image));
+           "the normalization is for images of shape {}, the executor for {}",
+           to_string(options.normalisation->image()), to_string(options.image));
   const std::vector<size_t>& begin = options.bucket_begin;
-  DT_CHECK(!begin.empty() && begin[0] == 0, "the first bucket begins with the first parameter");
+  DT_CHECK(!begin.empty() && begin[0] == 0, "the first bucket must begin with the first parameter");
   for (size_t b = 1; b < begin.size(); b++) {
     DT_CHECK(begin[b] > begin[b - 1] && begin[b] < shapes.parameters.size(), "bucket {} begins at {} of {} parameters",
              b, begin[b], shapes.parameters.size());
@@ -40,7 +40,7 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
 
 Result<> check_float32(const Options& options) {
   if (options.dtype == Type::kFloat32) return {};
-  return fail(Code::kUsage, "CPU devices compute in float32, not in {}", type_name(options.dtype));
+  return fail(Code::kUsage, "CPU devices compute in float32 only, not in {}", type_name(options.dtype));
 }
 
 ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose purpose,
@@ -68,7 +68,8 @@ Result<> check_batch(const Batch& batch, const Options& options, int64_t classes
   DT_CHECK(batch.data.size() == (pixels ? 0 : expected) && batch.pixels.size() == (pixels ? expected : 0),
            "a batch of {} numbers and {} pixels, compiled for {} {}", batch.data.size(), batch.pixels.size(), expected,
            pixels ? "pixels" : "numbers");
-  DT_CHECK(batch.mirrored.size() == (pixels ? images : 0), "{} images may be mirrored", batch.mirrored.size());
+  DT_CHECK(batch.mirrored.size() == (pixels ? images : 0), "the batch has mirror flags for {} images",
+           batch.mirrored.size());
   const bool training = options.purpose == Options::Purpose::kTraining;
   if (batch.labels.empty() && !training) return {};
   DT_CHECK(batch.labels.size() == images, "{} labels for {} images", batch.labels.size(), images);
@@ -77,7 +78,7 @@ Result<> check_batch(const Batch& batch, const Options& options, int64_t classes
     // Written so that a NaN fails too. Whole numbers below `classes` are exact in float.
     if (!(label >= 0 && label < static_cast<float>(classes)) ||
         label != static_cast<float>(static_cast<int64_t>(label))) {
-      return fail(Code::kData, "label {} of image {} of the batch is not one of the classes 0 to {}", label, i,
+      return fail(Code::kData, "image {1} of the batch has label {0}, which is not in the range 0 to {2}", label, i,
                   classes - 1);
     }
   }

@@ -16,7 +16,8 @@ Result<std::vector<int64_t>> split_batch(int64_t batch, std::span<const double> 
     shares.push_back(is_last ? left : std::min(wanted, left));
     left -= shares.back();
     if (shares.back() <= 0) {
-      return fail(Code::kUsage, "a batch of {} has no image for device {} of {} (--batch-size, --work-load-list)",
+      return fail(Code::kUsage,
+                  "a batch of {} images leaves none for device {} of {}: change --batch-size or --work-load-list",
                   batch, i, weights.size());
     }
   }

@@ -76,13 +76,13 @@ class Inference {
   Result<> expect_map() const {
     DT_TRY_VOID(expect_inputs(1));
     if (x_[0].size() == 3) return {};
-    return refuse("needs a map (c, h, w), its input is {}", to_string(x_[0]));
+    return refuse("the input must have the shape (c, h, w), not {}", to_string(x_[0]));
   }
 
   Result<NodeShapes> infer(const Input&) const {
     DT_TRY_VOID(expect_inputs(0));
     const bool positive = std::all_of(image_.begin(), image_.end(), [](int64_t d) { return d >= 1; });
-    if (image_.size() != 3 || !positive) return refuse("an image is (c, h, w), not {}", to_string(image_));
+    if (image_.size() != 3 || !positive) return refuse("the image shape must be (c, h, w), not {}", to_string(image_));
     return NodeShapes{image_, {}};
   }
 
@@ -91,11 +91,11 @@ class Inference {
     const int64_t c = x_[0][0], h = x_[0][1], w = x_[0][2];
     if (op.filters < 1 || op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 ||
         op.pad_w < 0 || op.groups < 1) {
-      return refuse("{} filters, {} groups and kernel {}x{}, stride {}x{}, pad {}x{} make no convolution", op.filters,
+      return refuse("invalid convolution: {} filters, {} groups, kernel {}x{}, stride {}x{}, pad {}x{}", op.filters,
                     op.groups, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w);
     }
     if (c % op.groups != 0 || op.filters % op.groups != 0) {
-      return refuse("{} filters and the channels of {} are not both multiples of {} groups", op.filters,
+      return refuse("the {} filters and the channels of the input {} must be multiples of the {} groups", op.filters,
                     to_string(x_[0]), op.groups);
     }
     const int64_t p = positions({h, op.kernel_h, op.stride_h, op.pad_h}, Pooling::Rounding::kValid);
@@ -108,7 +108,7 @@ class Inference {
 
   Result<NodeShapes> infer(const FullyConnected& op) const {
     DT_TRY_VOID(expect_inputs(1));
-    if (op.outputs < 1) return refuse("{} outputs", op.outputs);
+    if (op.outputs < 1) return refuse("the number of outputs is {}, but must be at least 1", op.outputs);
     NodeShapes shapes{{op.outputs}, {{Role::kWeight, {op.outputs, element_count(x_[0])}}}};
     if (op.bias) shapes.parameters.push_back({Role::kBias, {op.outputs}});
     return shapes;
@@ -130,7 +130,7 @@ class Inference {
     // A pad as large as the kernel would make windows without a single real cell, which have no maximum.
     if (op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 || op.pad_w < 0 ||
         op.pad_h >= op.kernel_h || op.pad_w >= op.kernel_w) {
-      return refuse("kernel {}x{}, stride {}x{}, pad {}x{} make no pooling", op.kernel_h, op.kernel_w, op.stride_h,
+      return refuse("invalid pooling: kernel {}x{}, stride {}x{}, pad {}x{}", op.kernel_h, op.kernel_w, op.stride_h,
                     op.stride_w, op.pad_h, op.pad_w);
     }
     const int64_t p = positions({x_[0][1], op.kernel_h, op.stride_h, op.pad_h}, op.rounding);
@@ -153,7 +153,7 @@ class Inference {
       Shape alike = x_[i];
       alike[0] = x_[0][0];
       if (alike != x_[0]) {
-        return refuse("inputs {} and {} differ in more than their channels", to_string(x_[0]), to_string(x_[i]));
+        return refuse("the inputs {} and {} differ in more than their channels", to_string(x_[0]), to_string(x_[i]));
       }
       sum[0] += x_[i][0];
     }
@@ -163,7 +163,7 @@ class Inference {
   Result<NodeShapes> infer(const Add&) const {
     if (x_.empty()) return refuse("takes at least 1 input");
     for (const Shape& x : x_) {
-      if (x != x_[0]) return refuse("inputs {} and {} differ", to_string(x_[0]), to_string(x));
+      if (x != x_[0]) return refuse("the inputs {} and {} differ in shape", to_string(x_[0]), to_string(x));
     }
     return NodeShapes{x_[0], {}};
   }
@@ -175,10 +175,11 @@ class Inference {
 
   Result<NodeShapes> infer(const SoftmaxOutput& op) const {
     DT_TRY_VOID(expect_inputs(1));
-    if (x_[0].size() != 1) return refuse("needs a vector, its input is {}: flatten it first", to_string(x_[0]));
-    if (op.smooth_alpha < 0 || op.smooth_alpha > 1) return refuse("smoothing {} is outside 0..1", op.smooth_alpha);
+    if (x_[0].size() != 1) return refuse("the input must be a vector, not {}: flatten it first", to_string(x_[0]));
+    if (op.smooth_alpha < 0 || op.smooth_alpha > 1)
+      return refuse("the smoothing is {}, but must be from 0 to 1", op.smooth_alpha);
     if (op.smooth_alpha > 0 && x_[0][0] < 2)
-      return refuse("smoothing needs 2 classes, the input is {}", to_string(x_[0]));
+      return refuse("smoothing needs at least 2 classes, the input is {}", to_string(x_[0]));
     return NodeShapes{x_[0], {}};
   }
 
@@ -218,9 +219,9 @@ int64_t Shapes::statistic_elements() const {
 }
 
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
-  DT_CHECK(!graph.nodes().empty(), "a graph without nodes");
+  DT_CHECK(!graph.nodes().empty(), "the graph has no nodes");
   const Node& last = graph.node(graph.output());
-  DT_CHECK(std::holds_alternative<SoftmaxOutput>(last.op), "the last node '{}' is a {}, not the SoftmaxOutput",
+  DT_CHECK(std::holds_alternative<SoftmaxOutput>(last.op), "the last node '{}' is a {}, but must be a SoftmaxOutput",
            last.name, op_name(last.op));
   Shapes shapes;
   std::vector<std::vector<Parameter>> of_node;

@@ -13,10 +13,10 @@ namespace dtrain::optim {
 namespace {
 
 constexpr std::string_view kForms =
-    "there are xavier(uniform|gaussian,avg|in|out,MAGNITUDE), uniform(SCALE) and normal(SIGMA)";
+    "use xavier(uniform|gaussian,avg|in|out,MAGNITUDE), uniform(SCALE) or normal(SIGMA)";
 
 tl::unexpected<Error> refused(std::string_view text) {
-  return fail(Code::kUsage, "cannot read the initializer '{}': {}", text, kForms);
+  return fail(Code::kUsage, "unknown initializer '{}': {}", text, kForms);
 }
 
 // "a( b , c )" -> {"a", "b", "c"}, "a()" -> {"a"}; empty if the brackets do not match.

@@ -88,8 +88,7 @@ Multipliers multipliers_of(std::string_view parameter, const ParameterRule& rule
 }
 
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
-  if (find_rule(spec.name) == nullptr)
-    return fail(Code::kUsage, "unknown optimizer '{}': there are sgd, nag", spec.name);
+  if (find_rule(spec.name) == nullptr) return fail(Code::kUsage, "unknown optimizer '{}': use sgd or nag", spec.name);
   if (spec.momentum == 0) return std::vector<std::string>{};
   return std::vector<std::string>{"mom"};
 }
@@ -97,7 +96,7 @@ Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
 void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> w, std::span<const float> g,
             std::span<const std::span<float>> state) {
   const Loops* rule = find_rule(spec.name);
-  DT_CHECK(rule != nullptr, "the rule '{}' was not refused", spec.name);
+  DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
   DT_CHECK(w.size() == g.size(), "{} weights, {} gradients", w.size(), g.size());
   const Scalars scalars{
       .learning_rate = static_cast<float>(step.learning_rate * step.multipliers.learning_rate),

@@ -54,8 +54,8 @@ std::string other_kind(std::string_view bytes) {
   const std::string_view kind = file_kind(bytes.substr(0, 512));
   if (kind != "a pickled Python object") return std::string(kind);
   return fmt::format(
-      "{}, as MXNet's Python writes the states of an optimizer: they cannot be read here; without that file training "
-      "goes on from the weights (.params) alone",
+      "{}, such as the optimizer states that MXNet's Python interface writes; dtrain cannot read them: remove the file "
+      "to resume from the weights (.params) alone",
       kind);
 }
 
@@ -66,7 +66,7 @@ class Reader {
 
   Result<std::vector<StoredArray>> list() {
     DT_TRY(const uint64_t magic, number<uint64_t>());
-    if (magic != kListMagic) return fail(Code::kData, "not an NDArray file but {}", other_kind(bytes_));
+    if (magic != kListMagic) return fail(Code::kData, "not an NDArray file; it is {}", other_kind(bytes_));
     DT_TRY_VOID(number<uint64_t>());  // reserved
     DT_TRY(const uint64_t count, number<uint64_t>());
     std::vector<StoredArray> arrays;
@@ -82,8 +82,7 @@ class Reader {
  private:
   Result<std::string_view> take(uint64_t count) {
     if (count > bytes_.size() - at_) {
-      return fail(Code::kData, "it ends at byte {}, where {} more bytes must follow byte {}", bytes_.size(), count,
-                  at_);
+      return fail(Code::kData, "the file ends at byte {}, but {} bytes must follow byte {}", bytes_.size(), count, at_);
     }
     const std::string_view part = bytes_.substr(at_, count);
     at_ += count;
@@ -101,7 +100,7 @@ class Reader {
   Result<> names(std::vector<StoredArray>& arrays) {
     DT_TRY(const uint64_t count, number<uint64_t>());
     if (count != 0 && count != arrays.size()) {
-      return fail(Code::kData, "{} names for {} arrays", count, arrays.size());
+      return fail(Code::kData, "the file has {} names for {} arrays", count, arrays.size());
     }
     for (uint64_t i = 0; i < count; i++) {
       DT_TRY(const uint64_t size, number<uint64_t>());
@@ -115,10 +114,11 @@ class Reader {
     DT_TRY(const uint32_t version, number<uint32_t>());
     if (version != kV2) {
       const char* which = version == kV1 ? "1 (MXNet 0.11)" : version == kV3 ? "3 (numpy shapes)" : "0 (MXNet 0.10)";
-      return fail(Code::kData, "its version is not 2 but {}, or the file is damaged", which);
+      return fail(Code::kData, "its version is {}, not 2, or the file is damaged", which);
     }
     DT_TRY(const int32_t storage, number<int32_t>());
-    if (storage != kDense) return fail(Code::kData, "its storage type is {}: only dense arrays (0) are read", storage);
+    if (storage != kDense)
+      return fail(Code::kData, "its storage type is {}; only dense arrays (0) can be read", storage);
     StoredArray array;
     DT_TRY(array.shape, shape());
     if (array.shape.empty()) return array;
@@ -145,7 +145,7 @@ class Reader {
     if (type == kUint8) return fill(array.values.emplace<std::vector<uint8_t>>(), array.shape);
     const std::string_view name = type_name_of(type);
     return fail(Code::kData,
-                "its type is {}: only float32 and uint8 are read (in MXNet, net.cast('float32') or "
+                "its type is {}; only float32 and uint8 can be read (in MXNet, net.cast('float32') or "
                 "array.astype('float32') before saving)",
                 name.empty() ? fmt::format("unknown ({})", type) : name);
   }

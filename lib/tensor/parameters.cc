@@ -7,7 +7,7 @@ namespace dtrain {
 FlatInterval flat_interval(const ParameterView& view, size_t first, size_t end) {
   DT_CHECK(first < end && end <= view.parameters.size(), "parameters {} to {} of {}", first, end,
            view.parameters.size());
-  DT_CHECK(!view.all_weights.empty(), "the parameters lie scattered");
+  DT_CHECK(!view.all_weights.empty(), "the parameters are not in one piece of memory");
   const auto place = [&](size_t index) {
     return index == view.parameters.size()
                ? view.all_weights.size()

@@ -129,9 +129,9 @@ class Bench {
 
 Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
   const bool training = options.phase == BenchTrainOptions::Phase::kTraining;
-  if (options.bound && !training) return fail(Code::kUsage, "--bound measures a training step: leave --phase away");
+  if (options.bound && !training) return fail(Code::kUsage, "--bound measures a training step: leave out --phase");
   if (options.batch_size < 1 || options.num_batches < 1 || options.num_warmup_batches < 0) {
-    return fail(Code::kUsage, "--batch-size and --num-batches begin at 1, --num-warmup-batches at 0");
+    return fail(Code::kUsage, "--batch-size and --num-batches must be at least 1, --num-warmup-batches at least 0");
   }
   const Shape image = options.image.empty() ? job::image_of_network(options.network) : options.image;
   const int64_t classes = options.num_classes > 0 ? options.num_classes : (image.back() >= 224 ? 1000 : 10);

@@ -44,8 +44,8 @@ Result<std::string> make_list(const std::string& prefix, const std::string& root
   DT_TRY(data::ImageFolder folder, data::list_folder(root, options.recursive, options.extensions));
   for (const auto& [directory, label] : folder.labels) log.info("{} {}", directory, label);
   if (folder.entries.empty()) {
-    return fail(Code::kNotFound, "{}: no image ({}){}", root, fmt::join(options.extensions, " "),
-                options.recursive ? "" : "; --recursive looks into its directories, a label for each");
+    return fail(Code::kNotFound, "{}: no images ({}){}", root, fmt::join(options.extensions, " "),
+                options.recursive ? "" : "; --recursive also lists its subdirectories, each with its own label");
   }
   const std::string path = prefix + std::string(kListSuffix);
   const size_t count = folder.entries.size();
@@ -60,9 +60,9 @@ Result<> im2rec_list(const std::string& list, const std::string& root, const std
                      const Im2recOptions& options, const Log& log) {
   DT_TRY(const std::string text, read_file(list, kDataBytesMax));
   const std::vector<data::ListEntry> entries = data::parse_list(text, list, log);
-  if (entries.empty()) return fail(Code::kData, "{}: it lists no image", list);
+  if (entries.empty()) return fail(Code::kData, "{}: the list contains no images", list);
   DT_TRY(const data::PackReport report, data::pack_images(entries, root, out, options.pack, log), "packing '{}'", list);
-  log.info("packed {} images of '{}' into '{}', {} left out", report.packed, list, out, report.skipped);
+  log.info("packed {} images of '{}' into '{}', skipped {}", report.packed, list, out, report.skipped);
   return {};
 }
 
@@ -88,13 +88,13 @@ Result<int> parse_int(std::string_view key, std::string_view text) {
   int value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) {
-    return fail(Code::kUsage, "{}={}: a whole number is needed", key, text);
+    return fail(Code::kUsage, "{}={}: must be a whole number", key, text);
   }
   return value;
 }
 
 Result<bool> parse_switch(std::string_view key, std::string_view text) {
-  if (text != "0" && text != "1") return fail(Code::kUsage, "{}={}: 0 or 1 is needed", key, text);
+  if (text != "0" && text != "1") return fail(Code::kUsage, "{}={}: must be 0 or 1", key, text);
   return text == "1";
 }
 
@@ -123,7 +123,8 @@ Result<> apply_im2rec_key(std::string_view key_value, Im2recOptions& options) {
     options.pack.resize = std::max(edge, 0);  // MXNet's im2rec uses -1 for off
   } else {
     return fail(Code::kUsage,
-                "'{}': known are color, resize, center_crop, quality, encoding, unchanged, pack_label and num_thread, "
+                "'{}': unknown argument; use color, resize, center_crop, quality, encoding, unchanged, pack_label and "
+                "num_thread, "
                 "each with "
                 "=VALUE",
                 key_value);

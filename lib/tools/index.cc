@@ -12,12 +12,12 @@ Result<> index_records(const std::string& path, const Log& log) {
   for (const data::RecordScan::Broken& broken : scan.broken) {
     log.warn("{}: offset {}: {}", path, broken.offset, broken.reason);
   }
-  if (scan.offsets.empty()) return fail(Code::kData, "{}: no sound record in {} bytes", path, file.size());
+  if (scan.offsets.empty()) return fail(Code::kData, "{}: no valid record in {} bytes", path, file.size());
   std::vector<data::IndexEntry> entries;
   for (const int64_t offset : scan.offsets) entries.push_back({entries.size(), offset});
   const std::string index = data::index_path(path);
   DT_TRY_VOID(write_file_atomic(index, data::index_text(entries)));
-  log.info("indexed {} records of '{}' in '{}', {} broken places left out", entries.size(), path, index,
+  log.info("indexed {} records of '{}' in '{}', skipped {} broken places", entries.size(), path, index,
            scan.broken.size());
   return {};
 }

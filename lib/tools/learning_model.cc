@@ -66,7 +66,7 @@ Result<LearningData> learning_data(const std::string& data_dir) {
   data.features = features;
   data.classes = sets.classes;
   if (sets.classes < 2 || sets.classes > 1000)
-    return fail(Code::kUsage, "{}: the number of classes is unknown", data_dir);
+    return fail(Code::kUsage, "{}: the data set must have from 2 to 1000 classes, not {}", data_dir, sets.classes);
   const int64_t count = std::min(sets.train->size(), kFloatsMax / features);
   data.pictures.resize(static_cast<size_t>(count * features));
   for (int64_t i = 0; i < count; i++) {
@@ -74,7 +74,8 @@ Result<LearningData> learning_data(const std::string& data_dir) {
     const std::span<float> out(data.pictures.data() + i * features, static_cast<size_t>(features));
     DT_TRY(const float label, sets.train->load(i, random, out));
     if (!(label >= 0 && label < static_cast<float>(data.classes))) {
-      return fail(Code::kData, "{}: label {} of {} classes", sets.train->describe(i), label, data.classes);
+      return fail(Code::kData, "{}: label {} is not one of the {} classes", sets.train->describe(i), label,
+                  data.classes);
     }
     data.labels.push_back(static_cast<uint16_t>(label));
   }
@@ -127,7 +128,7 @@ void LearningModel::on_event(double ms, uint32_t index, const sync::Machine& /*m
 void LearningModel::on_take(uint32_t server, sync::Worker worker, uint64_t number) {
   auto& sent = servers_[server].sent[worker];
   const auto answer = std::find_if(sent.begin(), sent.end(), [&](const auto& s) { return s.first == number; });
-  DT_CHECK(answer != sent.end(), "answer {} to worker {} was never sent", number, worker);
+  DT_CHECK(answer != sent.end(), "the simulator delivered answer {} to worker {}, which was not sent", number, worker);
   servers_[server].taken[worker] = answer->second;
   sent.erase(sent.begin(), answer + 1);  // earlier answers were lost, or will arrive too late
 }

@@ -155,7 +155,8 @@ Result<std::string> parse_log(std::string_view log, LogFamily family, const Pars
     table.add(log.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (table.empty()) return fail(Code::kData, "no line of an epoch's end in the log (\"Epoch[0] Train-accuracy=...\")");
+  if (table.empty())
+    return fail(Code::kData, "the log contains no line from the end of an epoch (\"Epoch[0] Train-accuracy=...\")");
   return table.text(options.format);
 }
 

@@ -47,7 +47,7 @@ Result<std::vector<double>> parse_speeds(const std::string& speeds) {
   for (const WordLine& line : word_lines(text)) {
     for (const std::string_view word : line.words) {
       DT_TRY(const Counted<double> speed, parse_pair<double>(word, 'x', true), "--speeds, line {}", line.number);
-      if (speed.first > kMsMax) return fail(Code::kUsage, "--speeds: {} ms a step", speed.first);
+      if (speed.first > kMsMax) return fail(Code::kUsage, "--speeds: a step cannot take {} ms", speed.first);
       step_ms.insert(step_ms.end(), static_cast<size_t>(speed.second), speed.first);
       if (step_ms.size() > kWorkersMax) return fail(Code::kUsage, "--speeds: more than {} workers", kWorkersMax);
     }
@@ -75,7 +75,7 @@ Result<std::vector<double>> speeds_of(const SimulateOptions& options, int64_t jo
   const auto listed = static_cast<int64_t>(step_ms.size());
   const int64_t workers = options.workers > 0 ? options.workers : listed;
   if (listed != workers && listed != workers + joiners) {
-    return fail(Code::kUsage, "--speeds are of {} workers, --workers are {}", listed, workers);
+    return fail(Code::kUsage, "--speeds lists {} workers, but --workers is {}", listed, workers);
   }
   step_ms.resize(static_cast<size_t>(workers + joiners), step_ms.back());
   if (workers + joiners > kWorkersMax) return fail(Code::kUsage, "more than {} workers", kWorkersMax);
@@ -116,7 +116,8 @@ Result<std::vector<sync::Group>> groups_of(const SimulateOptions& options, const
 
 Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
   for (const auto& rule : inject.kill) {
-    if (rule.where->role != job::Role::kWorker) return fail(Code::kUsage, "--inject: only workers are killed here");
+    if (rule.where->role != job::Role::kWorker)
+      return fail(Code::kUsage, "--inject: a simulation can only kill workers");
   }
   const auto workers = static_cast<int64_t>(setting.step_ms.size());
   const auto hosts = workers + setting.servers;
@@ -148,17 +149,20 @@ Result<sync::Setting> setting_of(const SimulateOptions& options) {
                            .jitter = options.jitter,
                            .network = {options.latency_ms, options.bandwidth, static_cast<uint64_t>(options.bytes)},
                            .crash_share = options.leave_percent / 100};
-  if (options.jitter > 1) return fail(Code::kUsage, "--jitter {}: at most 1", options.jitter);
-  if (options.leave_percent > 100) return fail(Code::kUsage, "--leave-percent {}: at most 100", options.leave_percent);
+  if (options.jitter > 1) return fail(Code::kUsage, "--jitter {}: must be at most 1", options.jitter);
+  if (options.leave_percent > 100)
+    return fail(Code::kUsage, "--leave-percent {}: must be at most 100", options.leave_percent);
   DT_TRY(setting.joins, parse_joins(options.join));
   int64_t joiners = 0;
   for (const sync::Setting::Join& join : setting.joins) joiners += join.count;
   DT_TRY(setting.step_ms, speeds_of(options, joiners));
   DT_TRY_VOID(apply_inject(options.inject, setting));
   if (round_ms(setting) > kRoundMsMax || options.latency_ms > kMsMax) {
-    return fail(Code::kUsage,
-                "--bytes, --bandwidth and --latency: {:g} ms for all workers' messages, {:g} ms for the way",
-                round_ms(setting), options.latency_ms);
+    return fail(
+        Code::kUsage,
+        "--bytes, --bandwidth and --latency: the messages of all workers would take {:g} ms with a latency of {:g} "
+        "ms; the limits are {:g} and {:g} ms",
+        round_ms(setting), options.latency_ms, kRoundMsMax, kMsMax);
   }
   // Unanswered messages are sent again only after the time that all messages together would take.
   setting.network_faults.resend_ms = std::max(100.0, 2 * round_ms(setting));
@@ -175,7 +179,8 @@ struct Scheme {
 Result<std::vector<Scheme>> schemes_of(const SimulateOptions& options, const sync::Setting& setting) {
   const auto workers = static_cast<uint32_t>(setting.step_ms.size());
   const double own_lr = options.lr / workers;
-  if (options.backup >= workers) return fail(Code::kUsage, "--backup {}: of {} workers", options.backup, workers);
+  if (options.backup >= workers)
+    return fail(Code::kUsage, "--backup {}: must be less than the number of workers, {}", options.backup, workers);
   const auto is_asked = [&](std::string_view name) { return options.scheme == "all" || options.scheme == name; };
   std::vector<Scheme> schemes;
   if (is_asked("bsp")) schemes.push_back({"bsp", sync::bsp(workers), options.lr});

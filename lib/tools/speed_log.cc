@@ -53,7 +53,7 @@ Result<double> speed_of(const Window& window) {
   const char* const end = window.speed.data() + window.speed.size();
   const auto [stop, error] = std::from_chars(window.speed.data(), end, speed);
   if (error == std::errc() && stop == end && std::isfinite(speed) && speed > 0) return speed;
-  return fail(Code::kData, "the speed of worker {} is '{}', which is no number above 0", window.rank, window.speed);
+  return fail(Code::kData, "the speed of worker {} is '{}', but must be a number above 0", window.rank, window.speed);
 }
 
 using ByRank = std::map<int64_t, Windows>;
@@ -82,12 +82,13 @@ Result<> add_log(std::string_view log, const std::string& name, ByRank& by_rank)
 
 Result<std::vector<double>> medians(const ByRank& by_rank, const std::string& name, int64_t workers) {
   if (by_rank.empty()) {
-    return fail(Code::kData, "{}: there is no line 'Node[RANK] ... Speed: N samples/sec' in it", name);
+    return fail(Code::kData, "{}: the log contains no line 'Node[RANK] ... Speed: N samples/sec'", name);
   }
   const int64_t last = by_rank.rbegin()->first;
   if (workers == 0) workers = last + 1;
   if (last >= workers) {
-    return fail(Code::kData, "{}: it has the speed of worker {}, and the job has {} workers (-n)", name, last, workers);
+    return fail(Code::kData, "{}: the log contains the speed of worker {}, but the job has only {} workers (-n)", name,
+                last, workers);
   }
   std::vector<double> speeds;
   for (int64_t rank = 0; rank < workers; rank++) {
@@ -98,7 +99,7 @@ Result<std::vector<double>> medians(const ByRank& by_rank, const std::string& na
     const std::vector<double>& all = found->second.speeds;
     if (all.size() < 2) {
       return fail(Code::kData,
-                  "{}: of worker {} there is only the first speed, which has its warm-up in it: take a longer run, or "
+                  "{}: worker {} logged only one speed, which includes its warm-up: use the log of a longer run or of "
                   "one with a smaller --disp-batches",
                   name, rank);
     }
@@ -117,7 +118,7 @@ Result<std::vector<std::string>> logs_at(const std::string& path) {
     const std::string file = entry.path().filename().string();
     if (file.starts_with("worker-") && file.ends_with(".log")) logs.push_back(entry.path().string());
   }
-  if (logs.empty()) return fail(Code::kNotFound, "{}: no logs of workers are there (worker-*.log)", path);
+  if (logs.empty()) return fail(Code::kNotFound, "{}: the directory contains no logs of workers (worker-*.log)", path);
   std::sort(logs.begin(), logs.end());
   return logs;
 }

@@ -51,13 +51,13 @@ Grating draw_grating(int64_t label, int64_t classes, RandomStream& random) {
 
 Result<> check(const SynthOptions& options) {
   if (options.classes < 2 || options.classes > kOrientationsMax * kTints) {
-    return fail(Code::kUsage, "--classes {}: needed is 2 to {}", options.classes, kOrientationsMax * kTints);
+    return fail(Code::kUsage, "--classes {}: must be from 2 to {}", options.classes, kOrientationsMax * kTints);
   }
   if (options.count < 4 || options.count > 10'000'000)
-    return fail(Code::kUsage, "--count {}: needed is 4 to 10000000", options.count);
+    return fail(Code::kUsage, "--count {}: must be from 4 to 10000000", options.count);
   if (options.size < 16 || options.size > 512)
-    return fail(Code::kUsage, "--size {}: needed is 16 to 512", options.size);
-  if (options.out.empty()) return fail(Code::kUsage, "--out: the directory to write to is missing");
+    return fail(Code::kUsage, "--size {}: must be from 16 to 512", options.size);
+  if (options.out.empty()) return fail(Code::kUsage, "--out: give the directory to write to");
   return {};
 }
 

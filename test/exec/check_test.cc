@@ -95,7 +95,7 @@ TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
       const bool reads_it = d.node == "conv2" || d.node == "bn2";
       CHECK(reads_it);
     }
-    CHECK_THAT(r.text(), Catch::Contains("first: node 'conv2' (Convolution), output: normalised error "));
+    CHECK_THAT(r.text(), Catch::Contains("first: node 'conv2' (Convolution), output: normalized error "));
   }
   SECTION("a gradient with respect to a node's output") {
     Faulty executor = compile(c);

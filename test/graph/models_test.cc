@@ -355,10 +355,9 @@ TEST_CASE("resnet@mxnet-g takes its stages from the data set, for images of any 
   const auto refused = [](int64_t layers, const std::string& type) {
     return build_model({.network = "resnet@mxnet-g", .num_layers = layers, .data_type = type}).error().message;
   };
-  CHECK(refused(20, "mnist") ==
-        "network 'resnet@mxnet-g' has a form for cifar10, cifar100 and imagenet, not for mnist");
-  CHECK_THAT(refused(18, "cifar10"), Catch::Contains("no form with 18 layers for cifar10: the depth is 6n+2"));
-  CHECK_THAT(refused(20, "imagenet"), Catch::Contains("no form with 20 layers for imagenet: 18, 34"));
+  CHECK(refused(20, "mnist") == "network 'resnet@mxnet-g' exists for cifar10, cifar100 and imagenet, not for mnist");
+  CHECK_THAT(refused(18, "cifar10"), Catch::Contains("cannot have 18 layers for cifar10: the depth must be 6n+2"));
+  CHECK_THAT(refused(20, "imagenet"), Catch::Contains("cannot have 20 layers for imagenet: the depth must be 18, 34"));
 }
 
 TEST_CASE("resnet@mxnet-g applies --bn-mom only outside the residual units", "[graph][models]") {
@@ -393,7 +392,7 @@ TEST_CASE("resnet-zscore lists its shortcuts first, and has its own rules for le
   for (const ParameterInfo& s : net.shapes.statistics) {
     CHECK(s.rule.initial.has_value() == (s.role == ParameterInfo::Role::kMovingVar));
   }
-  CHECK_THAT(message("resnet-zscore"), Catch::Contains("is for images of 32 x 32 pixels, not (3, 28, 28)"));
+  CHECK_THAT(message("resnet-zscore"), Catch::Contains("needs images of 32 x 32 pixels, not (3, 28, 28)"));
 }
 
 // The projection is built last, so its number is the highest. It is the first operand of the sum, so its parameters
@@ -430,35 +429,35 @@ TEST_CASE("networks that do not exist are refused, with the nearest name and the
   const std::string list =
       "3conv, cross, inception-bn, inception-bn-28-small, lenet, mlp, resnet, resnet-28-small, resnet-v1, "
       "resnet-zscore";
-  CHECK(message("lennet") == "unknown network 'lennet': did you mean 'lenet'? there are " + list);
-  CHECK(message("resnet50") == "unknown network 'resnet50': did you mean 'resnet-50'? there are " + list);
-  CHECK(message("rsenet-18") == "unknown network 'rsenet-18': did you mean 'resnet-18'? there are " + list);
-  CHECK(message("transformer") == "unknown network 'transformer': there are " + list);
-  CHECK(message("") == "unknown network '': there are " + list);
+  CHECK(message("lennet") == "unknown network 'lennet': did you mean 'lenet'? known networks are " + list);
+  CHECK(message("resnet50") == "unknown network 'resnet50': did you mean 'resnet-50'? known networks are " + list);
+  CHECK(message("rsenet-18") == "unknown network 'rsenet-18': did you mean 'resnet-18'? known networks are " + list);
+  CHECK(message("transformer") == "unknown network 'transformer': known networks are " + list);
+  CHECK(message("") == "unknown network '': known networks are " + list);
   for (const char* name : {"alexnet", "vgg-16", "googlenet", "inception-v3", "inception-bn-full", "resnet-v1.5",
                            "resnext-50", "lenet-stn", "alexnet@v0.7"}) {
-    CHECK(message(name) == fmt::format("network '{}' does not exist in this version: there are {}", name, list));
+    CHECK(message(name) == fmt::format("network '{}' is not implemented; known networks are {}", name, list));
   }
-  CHECK(message("lenet@v0.7") == "network 'lenet@v0.7' does not exist in this version: 'lenet' is there, of era 1.x");
+  CHECK(message("lenet@v0.7") == "network 'lenet@v0.7' does not exist in this version; 'lenet' exists in 1.x");
   CHECK(message("resnet-20@v0.7") ==
-        "network 'resnet-20@v0.7' does not exist in this version: 'resnet' is there, of era 1.x, mxnet-g");
-  CHECK(message("lenet@v2") == "network 'lenet@v2': unknown era 'v2': there are v0.7 and mxnet-g");
+        "network 'resnet-20@v0.7' does not exist in this version; 'resnet' exists in 1.x, mxnet-g");
+  CHECK(message("lenet@v2") == "network 'lenet@v2': unknown version 'v2'; use v0.7 or mxnet-g");
   CHECK(message("resnet-28-small@mxnet-g", 20) == "built");
 }
 
 TEST_CASE("depths that do not exist are refused", "[graph][models]") {
-  CHECK_THAT(message("resnet-18"), Catch::Contains("no form with 18 layers for images of up to 28 pixels"));
-  CHECK_THAT(message("resnet-20", 0, {3, 32, 32}),
-             Catch::Contains("no form with 20 layers for images of more than 28"));
-  CHECK_THAT(message("resnet", 170), Catch::Contains("no form with 170 layers"));
-  CHECK_THAT(message("resnet-28-small", 21), Catch::Contains("no form with 21 layers"));
-  CHECK_THAT(message("resnet-28-small", 2), Catch::Contains("no form with 2 layers"));
-  CHECK(message("lenet-5") == "network 'lenet' has one depth only: 5 layers cannot be chosen");
-  CHECK(message("mlp", 3) == "network 'mlp' has one depth only: 3 layers cannot be chosen");
-  CHECK_THAT(message("cross", 13), Catch::Contains("no form with 13 layers: at least 14"));
+  CHECK_THAT(message("resnet-18"), Catch::Contains("cannot have 18 layers for images of up to 28 pixels"));
+  CHECK_THAT(message("resnet-20", 0, {3, 32, 32}), Catch::Contains("cannot have 20 layers for images of more than 28"));
+  CHECK_THAT(message("resnet", 170), Catch::Contains("cannot have 170 layers"));
+  CHECK_THAT(message("resnet-28-small", 21), Catch::Contains("cannot have 21 layers"));
+  CHECK_THAT(message("resnet-28-small", 2), Catch::Contains("cannot have 2 layers"));
+  CHECK(message("lenet-5") == "network 'lenet' has a fixed depth: it cannot have 5 layers");
+  CHECK(message("mlp", 3) == "network 'mlp' has a fixed depth: it cannot have 3 layers");
+  CHECK_THAT(message("cross", 13), Catch::Contains("cannot have 13 layers: the depth must be at least 14"));
   CHECK(build_model({.network = "lenet", .widen_factor = 2}).error().message ==
-        "network 'lenet' has one width only: a widen factor of 2 cannot be chosen");
-  CHECK(build_model({.network = "cross", .widen_factor = 65}).error().message == "a widen factor of 65: 1 to 64");
-  CHECK_THAT(message("resnet", -1), Catch::Contains("-1 layers"));
-  CHECK_THAT(message("lenet", 0, {28, 28}), Catch::Contains("an image is (c, h, w), not (28, 28)"));
+        "network 'lenet' has a fixed width: the widen factor must be 1, not 2");
+  CHECK(build_model({.network = "cross", .widen_factor = 65}).error().message ==
+        "the widen factor is 65, but must be from 1 to 64");
+  CHECK_THAT(message("resnet", -1), Catch::Contains("the number of layers is -1"));
+  CHECK_THAT(message("lenet", 0, {28, 28}), Catch::Contains("the image shape must be (c, h, w), not (28, 28)"));
 }

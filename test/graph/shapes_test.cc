@@ -63,15 +63,19 @@ TEST_CASE("shapes that do not fit are refused with node, operator and shapes", "
   CHECK(message(infer(Convolution{.filters = 8, .kernel_h = 5, .kernel_w = 5}, {3, 4, 4})) ==
         "node 'op' (Convolution): kernel 5x5 with pad 0x0 exceeds the input (3, 4, 4)");
   CHECK(message(infer(Convolution{.filters = 8, .groups = 3}, {4, 4, 4})) ==
-        "node 'op' (Convolution): 8 filters and the channels of (4, 4, 4) are not both multiples of 3 groups");
-  CHECK_THAT(message(infer(Convolution{}, {3, 4, 4})), Catch::StartsWith("node 'op' (Convolution): 0 filters"));
+        "node 'op' (Convolution): the 8 filters and the channels of the input (4, 4, 4) must be multiples of the 3 "
+        "groups");
+  CHECK_THAT(message(infer(Convolution{}, {3, 4, 4})),
+             Catch::StartsWith("node 'op' (Convolution): invalid convolution: 0 filters"));
   CHECK(message(infer(Pooling{.kernel_h = 7, .kernel_w = 7}, {3, 6, 6})) ==
         "node 'op' (Pooling): kernel 7x7 with pad 0x0 exceeds the input (3, 6, 6)");
   CHECK_THAT(message(infer(Pooling{.kernel_h = 2, .kernel_w = 2, .pad_h = 2}, {3, 6, 6})),
-             Catch::Contains("pad 2x0 make no pooling"));
-  CHECK_THAT(message(infer(FullyConnected{}, {3, 6, 6})), Catch::Contains("(FullyConnected): 0 outputs"));
-  CHECK(message(infer(Identity{}, {3, 0, 6})) == "node 'data' (Input): an image is (c, h, w), not (3, 0, 6)");
-  CHECK(message(infer(Identity{}, {784})) == "node 'data' (Input): an image is (c, h, w), not (784,)");
+             Catch::Contains("invalid pooling") && Catch::Contains("pad 2x0"));
+  CHECK_THAT(message(infer(FullyConnected{}, {3, 6, 6})),
+             Catch::Contains("(FullyConnected): the number of outputs is 0"));
+  CHECK(message(infer(Identity{}, {3, 0, 6})) ==
+        "node 'data' (Input): the image shape must be (c, h, w), not (3, 0, 6)");
+  CHECK(message(infer(Identity{}, {784})) == "node 'data' (Input): the image shape must be (c, h, w), not (784,)");
 }
 
 TEST_CASE("joining different shapes is refused", "[graph]") {
@@ -81,17 +85,18 @@ TEST_CASE("joining different shapes is refused", "[graph]") {
   const NodeId b = g.add("b", Convolution{.filters = 4, .stride_h = 2}, {x});
   SECTION("sum") {
     g.add("softmax", SoftmaxOutput{}, {g.add("sum", Add{}, {a, b})});
-    CHECK(message(infer_shapes(g, {3, 6, 6})) == "node 'sum' (Add): inputs (8, 6, 6) and (4, 3, 6) differ");
+    CHECK(message(infer_shapes(g, {3, 6, 6})) ==
+          "node 'sum' (Add): the inputs (8, 6, 6) and (4, 3, 6) differ in shape");
   }
   SECTION("concat") {
     g.add("softmax", SoftmaxOutput{}, {g.add("all", Concat{}, {a, b})});
     CHECK(message(infer_shapes(g, {3, 6, 6})) ==
-          "node 'all' (Concat): inputs (8, 6, 6) and (4, 3, 6) differ in more than their channels");
+          "node 'all' (Concat): the inputs (8, 6, 6) and (4, 3, 6) differ in more than their channels");
   }
   SECTION("softmax of a map") {
     g.add("softmax", SoftmaxOutput{}, {a});
     CHECK(message(infer_shapes(g, {3, 6, 6})) ==
-          "node 'softmax' (SoftmaxOutput): needs a vector, its input is (8, 6, 6): flatten it first");
+          "node 'softmax' (SoftmaxOutput): the input must be a vector, not (8, 6, 6): flatten it first");
   }
 }
 

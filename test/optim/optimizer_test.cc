@@ -164,7 +164,7 @@ TEST_CASE("an unknown rule is refused with the list", "[optim]") {
   const auto slots = state_slots({.name = "sdg"});
   REQUIRE_FALSE(slots);
   CHECK(slots.error().code == Code::kUsage);
-  CHECK_THAT(slots.error().message, Catch::Contains("'sdg'") && Catch::Contains("there are sgd, nag"));
+  CHECK_THAT(slots.error().message, Catch::Contains("'sdg'") && Catch::Contains("use sgd or nag"));
   for (const char* rule : {"sgd", "nag"}) {
     CHECK(*state_slots({.name = rule, .momentum = 0.9}) == std::vector<std::string>{"mom"});
     CHECK(state_slots({.name = rule, .momentum = 0})->empty());

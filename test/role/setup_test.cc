@@ -346,7 +346,7 @@ TEST_CASE("flags choose the width of cross and the stages of MXNet-G's resnet", 
   flags.network.widen_factor = 2;
   CHECK(build_network(flags)->shapes.parameter_elements() == 3545348);
   flags.network.network = "lenet";
-  CHECK_THAT(build_network(flags).error().message, Catch::Contains("one width only"));
+  CHECK_THAT(build_network(flags).error().message, Catch::Contains("a fixed width"));
   flags.network.widen_factor = 1;
   flags.network.network = "resnet-20@mxnet-g";
   flags.network.image_shape = {3, 32, 32};

@@ -117,7 +117,7 @@ TEST_CASE("simulate reads speeds and groups from files", "[tools]") {
 }
 
 TEST_CASE("simulate refuses flags that contradict each other", "[tools]") {
-  CHECK_THAT(error_of({.workers = 3, .speeds = "10x4"}), Contains("--speeds are of 4 workers, --workers are 3"));
+  CHECK_THAT(error_of({.workers = 3, .speeds = "10x4"}), Contains("--speeds lists 4 workers, but --workers is 3"));
   CHECK_THAT(error_of({.speeds = "10x"}), Contains("--speeds") && Contains("10x"));
   CHECK_THAT(error_of({.speeds = "nofile"}), Contains("nofile"));
   CHECK_THAT(error_of({.speeds = "10x100000"}), Contains("out of range"));
@@ -125,14 +125,14 @@ TEST_CASE("simulate refuses flags that contradict each other", "[tools]") {
   CHECK_THAT(error_of({.leave_percent = 101}), Contains("--leave-percent"));
   CHECK_THAT(error_of({.join = "5"}), Contains("--join") && Contains("':'"));
   CHECK_THAT(error_of({.join = "-1:2"}), Contains("--join"));
-  CHECK_THAT(error_of({.backup = 4}), Contains("--backup 4: of 4 workers"));
+  CHECK_THAT(error_of({.backup = 4}), Contains("--backup 4: must be less than the number of workers, 4"));
   CHECK_THAT(error_of({.workers = 65536, .servers = 1000}), Contains("too many"));
   CHECK_THAT(error_of({.loss = 0.5, .data_dir = "/nowhere"}), Contains("/nowhere"));
-  CHECK_THAT(error_of({.speeds = "99999999x2"}), Contains("--speeds: 99999999 ms a step"));
+  CHECK_THAT(error_of({.speeds = "99999999x2"}), Contains("--speeds: a step cannot take 99999999 ms"));
   CHECK_THAT(error_of({.bandwidth = 1e-9}), Contains("--bandwidth"));
   job::Inject inject;
   must(job::parse_value("kill=server:0@step:3", inject));
-  CHECK_THAT(error_of({.inject = inject}), Contains("only workers are killed here"));
+  CHECK_THAT(error_of({.inject = inject}), Contains("a simulation can only kill workers"));
 }
 
 // A slow worker costs time under BSP and causes staleness under ASP. GSP has less of both.

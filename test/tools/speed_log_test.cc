@@ -54,12 +54,13 @@ TEST_CASE("a log without a worker's speed is refused with the worker's rank", "[
   CHECK_THAT(error(worker_0, 3), Contains("run.log: the speed of worker 1 of 3 is missing"));
   CHECK_THAT(error(worker_0 + line(2, 20, "1") + line(2, 40, "9"), 0),
              Contains("the speed of worker 1 of 3 is missing"));
-  CHECK_THAT(error(worker_0 + line(1, 20, "1"), 2), Contains("of worker 1 there is only the first speed"));
+  CHECK_THAT(error(worker_0 + line(1, 20, "1"), 2), Contains("worker 1 logged only one speed"));
   CHECK_THAT(error(worker_0 + line(1, 20, "nan"), 2), Contains("run.log:3: the speed of worker 1 is 'nan'"));
   CHECK_THAT(error(worker_0 + line(1, 20, "inf"), 2), Contains("the speed of worker 1 is 'inf'"));
   CHECK_THAT(error(line(0, 20, "-3"), 1), Contains("the speed of worker 0 is '-3'"));
-  CHECK_THAT(error(worker_0 + line(5, 20, "1"), 2), Contains("the speed of worker 5, and the job has 2 workers"));
-  CHECK_THAT(error("Epoch[0] Batch [20]\tSpeed: 3 samples/sec\nNode[", 0), Contains("there is no line 'Node[RANK]"));
+  CHECK_THAT(error(worker_0 + line(5, 20, "1"), 2), Contains("the speed of worker 5, but the job has only 2 workers"));
+  CHECK_THAT(error("Epoch[0] Batch [20]\tSpeed: 3 samples/sec\nNode[", 0),
+             Contains("the log contains no line 'Node[RANK]"));
   const TempDir dir;
   CHECK_THAT(read_speeds(dir.path(), 1).error().text(), Contains("no logs of workers"));
   CHECK(read_speeds(dir.path("none"), 1).error().code == Code::kNotFound);

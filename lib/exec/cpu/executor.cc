@@ -23,16 +23,18 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& gr
     executor->store_ = std::make_shared<ParameterStore>(executor->shapes_, options.purpose);
   } else {
     auto* owner = dynamic_cast<CpuExecutor*>(weights_of);
-    DT_CHECK(owner != nullptr, "weights of an executor of another backend");
+    DT_CHECK(owner != nullptr, "the executor that owns the weights belongs to another backend");
     check_same_parameters(owner->parameters(), executor->shapes_);
-    DT_CHECK(!executor->training() || owner->training(), "an executor for training needs gradients to share");
+    DT_CHECK(!executor->training() || owner->training(),
+             "a training executor can share weights only with another training executor");
     executor->store_ = owner->store_;
   }
   executor->view_ = executor->training() ? executor->store_->view() : without_gradients(executor->store_->view());
   try {
     executor->build();
   } catch (const std::bad_alloc&) {
-    return fail(Code::kDevice, "not enough memory for batches of {}", options.batch_size);
+    return fail(Code::kDevice, "not enough memory for batches of {} images: use a smaller --batch-size",
+                options.batch_size);
   }
   return executor;
 }
@@ -66,7 +68,7 @@ Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {
 }
 
 Result<> CpuExecutor::backward(const GradientReady& ready) {
-  DT_CHECK(training(), "backward of an executor for inference");
+  DT_CHECK(training(), "an inference executor has no backward pass");
   const Team team(options_.threads);
   const std::vector<size_t>& done = schedule_.ready_after;
   size_t left = done.size();
@@ -85,7 +87,7 @@ std::span<const float> CpuExecutor::probabilities() {
 }
 
 std::vector<float> CpuExecutor::read(ValueId value) const {
-  DT_CHECK(options_.keep_all, "values of single nodes are there with keep_all only");
+  DT_CHECK(options_.keep_all, "the values of single nodes are kept with keep_all only");
   return value == kNoValue ? std::vector<float>{} : runner_->read(value);
 }
 

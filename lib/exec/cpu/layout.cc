@@ -19,7 +19,7 @@ Md any_md(const Dims& dims) {
 
 Md md_in(Order order, const Dims& dims) {
   if (order == Order::kPlain) return plain_md(dims);
-  DT_CHECK(dims.size() == 4, "{} dimensions in blocks of channels", dims.size());
+  DT_CHECK(dims.size() == 4, "a layout in blocks of channels needs 4 dimensions, not {}", dims.size());
   if (order == Order::kChannelsLast) return {dims, Type::f32, Tag::nhwc};
   return {dims, Type::f32, order == Order::kBlocks8 ? Tag::nChw8c : Tag::nChw16c};
 }

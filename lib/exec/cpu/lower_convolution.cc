@@ -33,7 +33,7 @@ Forward emit_forward(Lowering& l, const Layer& layer) {
   Program& program = l.program();
   Forward pd = with_algorithm(layer.spec, layer.choice,
                               [&](const ConvolutionSpec& spec) { return convolution_forward(l.engine(), spec); });
-  DT_CHECK(pd, "no convolution for node '{}'", l.node(layer.id).name);
+  DT_CHECK(pd, "oneDNN has no convolution for node '{}'", l.node(layer.id).name);
   const ValueId y = program.tensor(pd.dst_desc());
   std::vector<Arg> args{in(DNNL_ARG_SRC, program.converted(layer.id, layer.x, pd.src_desc())),
                         in(DNNL_ARG_WEIGHTS, weights_as(l, layer, pd.weights_desc())), out(DNNL_ARG_DST, y),
@@ -49,7 +49,7 @@ void emit_backward_weights(Lowering& l, const Layer& layer, const Forward& forwa
   const auto pd = with_algorithm(layer.spec, layer.choice, [&](const ConvolutionSpec& spec) {
     return convolution_backward_weights(l.engine(), spec, forward);
   });
-  DT_CHECK(pd, "no weight gradient for node '{}'", l.node(layer.id).name);
+  DT_CHECK(pd, "oneDNN has no weight gradient for node '{}'", l.node(layer.id).name);
   const ValueId dw = l.gradient_of_weight(layer.id, Role::kWeight, layer.weight_dims);
   const ValueId staged = program.staging(dw, pd.diff_weights_desc());
   std::vector<Arg> args{in(DNNL_ARG_SRC, program.converted(layer.id, layer.x, pd.src_desc())),
@@ -65,7 +65,7 @@ void emit_backward_data(Lowering& l, const Layer& layer, const Forward& forward,
   const auto pd = with_algorithm(layer.spec, layer.choice, [&](const ConvolutionSpec& spec) {
     return convolution_backward_data(l.engine(), spec, forward);
   });
-  DT_CHECK(pd, "no gradient for the input of node '{}'", l.node(layer.id).name);
+  DT_CHECK(pd, "oneDNN has no input gradient for node '{}'", l.node(layer.id).name);
   const ValueId dx = program.tensor(pd.diff_src_desc());
   program.primitive(layer.id, "convolution backward data", dnnl::convolution_backward_data(pd),
                     {in(DNNL_ARG_DIFF_DST, program.converted(layer.id, dy, pd.diff_dst_desc())),

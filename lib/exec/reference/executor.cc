@@ -126,7 +126,7 @@ Result<> ReferenceExecutor<T>::backward(const GradientReady& ready) {
 
 template <class T>
 void ReferenceExecutor<T>::begin_backward() {
-  DT_CHECK(training(), "backward of an executor for inference");
+  DT_CHECK(training(), "an inference executor has no backward pass");
   for (NodeState& state : nodes_) std::fill(state.dy.span().begin(), state.dy.span().end(), T{0});
 }
 

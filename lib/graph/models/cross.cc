@@ -60,8 +60,8 @@ Result<Graph> cross(const ModelOptions& options, int64_t depth) {
   constexpr int64_t kGroups = 3, kBlockLayers = 4, kOuterLayers = 2;
   if (depth == 0) depth = 56;
   if (depth < kOuterLayers + kGroups * kBlockLayers) {
-    return fail(Code::kUsage, "network '{}' has no form with {} layers: at least {} (20, 32, 56, 110)", options.network,
-                depth, kOuterLayers + kGroups * kBlockLayers);
+    return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be at least {} (20, 32, 56, 110)",
+                options.network, depth, kOuterLayers + kGroups * kBlockLayers);
   }
   Builder b;
   Blocks blocks(b, options);

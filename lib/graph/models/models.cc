@@ -101,27 +101,30 @@ tl::unexpected<Error> unknown(const std::string& network, const Parts& parts) {
   std::optional<std::string> meant = nearest(parts.family, candidates);
   if (meant && parts.depth != 0 && find_version(*meant)->has_depths) *meant += fmt::format("-{}", parts.depth);
   const std::string hint = meant ? fmt::format("did you mean '{}'? ", *meant) : "";
-  return fail(Code::kUsage, "unknown network '{}': {}there are {}", network, hint, list_of_names());
+  return fail(Code::kUsage, "unknown network '{}': {}known networks are {}", network, hint, list_of_names());
 }
 
 tl::unexpected<Error> no_such_era(const std::string& network, const Parts& parts, std::string_view family) {
   if (parts.era != kV07 && parts.era != kMxnetG) {
-    return fail(Code::kUsage, "network '{}': unknown era '{}': there are {} and {}", network, parts.era, kV07, kMxnetG);
+    return fail(Code::kUsage, "network '{}': unknown version '{}'; use {} or {}", network, parts.era, kV07, kMxnetG);
   }
   std::vector<std::string_view> eras;
   for (const NetworkVersion& f : kNetworkVersions) {
     if (f.name == family) eras.push_back(f.era);
   }
-  return fail(Code::kUsage, "network '{}' does not exist in this version: '{}' is there, of era {}", network, family,
+  return fail(Code::kUsage, "network '{}' does not exist in this version; '{}' exists in {}", network, family,
               fmt::join(eras, ", "));
 }
 
 Result<> check_options(const ModelOptions& options) {
-  if (options.num_classes < 1) return fail(Code::kUsage, "{} classes", options.num_classes);
-  if (options.image.size() != 3) return fail(Code::kUsage, "an image is (c, h, w), not {}", to_string(options.image));
-  if (options.num_layers < 0) return fail(Code::kUsage, "{} layers", options.num_layers);
+  if (options.num_classes < 1)
+    return fail(Code::kUsage, "the number of classes is {}, but must be at least 1", options.num_classes);
+  if (options.image.size() != 3)
+    return fail(Code::kUsage, "the image shape must be (c, h, w), not {}", to_string(options.image));
+  if (options.num_layers < 0)
+    return fail(Code::kUsage, "the number of layers is {}, but must be at least 0", options.num_layers);
   if (options.widen_factor < 1 || options.widen_factor > 64) {
-    return fail(Code::kUsage, "a widen factor of {}: 1 to 64", options.widen_factor);
+    return fail(Code::kUsage, "the widen factor is {}, but must be from 1 to 64", options.widen_factor);
   }
   return {};
 }
@@ -129,13 +132,14 @@ Result<> check_options(const ModelOptions& options) {
 Result<> check_choices(const ModelOptions& options, const NetworkVersion& family, int64_t depth) {
   constexpr int64_t kDepthMax = 10000;
   if (depth > kDepthMax) {
-    return fail(Code::kUsage, "network '{}' with {} layers: at most {} can be chosen", family.name, depth, kDepthMax);
+    return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be at most {}", family.name, depth,
+                kDepthMax);
   }
   if (depth != 0 && !family.has_depths) {
-    return fail(Code::kUsage, "network '{}' has one depth only: {} layers cannot be chosen", family.name, depth);
+    return fail(Code::kUsage, "network '{}' has a fixed depth: it cannot have {} layers", family.name, depth);
   }
   if (options.widen_factor != 1 && family.build != cross) {
-    return fail(Code::kUsage, "network '{}' has one width only: a widen factor of {} cannot be chosen", family.name,
+    return fail(Code::kUsage, "network '{}' has a fixed width: the widen factor must be 1, not {}", family.name,
                 options.widen_factor);
   }
   return {};
@@ -154,7 +158,7 @@ std::vector<std::string> model_names() {
 Result<Graph> build_model(const ModelOptions& options) {
   const Parts parts = split(options.network);
   if (is_not_built(parts.family)) {
-    return fail(Code::kUsage, "network '{}' does not exist in this version: there are {}", options.network,
+    return fail(Code::kUsage, "network '{}' is not implemented; known networks are {}", options.network,
                 list_of_names());
   }
   const NetworkVersion* newest = find_version(parts.family);

@@ -49,9 +49,10 @@ std::optional<Plan> plan_of_4_stages(int64_t depth, bool small_stem) {
 
 // `what` names the kind of images or the data set in the message.
 tl::unexpected<Error> no_such_depth(const ModelOptions& options, int64_t depth, bool three_stages, const char* what) {
-  return fail(Code::kUsage, "network '{}' has no form with {} layers for {}: {}", options.network, depth, what,
-              three_stages ? "the depth is 6n+2 below 164 (20, 56, 110) and 9n+2 from there on (164, 1001)"
-                           : "18, 34, 50, 101, 152, 200, 269");
+  return fail(Code::kUsage, "network '{}' cannot have {} layers for {}: the depth must be {}", options.network, depth,
+              what,
+              three_stages ? "6n+2 below 164 (20, 56, 110) or 9n+2 from 164 on (164, 1001)"
+                           : "18, 34, 50, 101, 152, 200 or 269");
 }
 
 // Chooses the stages by the image's height. Images of 29 to 32 pixels get four stages with a small stem.
@@ -70,7 +71,7 @@ Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
   const std::string& type = options.data_type;
   const bool three_stages = type == "cifar10" || type == "cifar100";
   if (!three_stages && !type.empty() && type != "imagenet") {
-    return fail(Code::kUsage, "network '{}' has a form for cifar10, cifar100 and imagenet, not for {}", options.network,
+    return fail(Code::kUsage, "network '{}' exists for cifar10, cifar100 and imagenet, not for {}", options.network,
                 type);
   }
   if (depth == 0) depth = 50;

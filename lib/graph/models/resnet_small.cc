@@ -36,7 +36,7 @@ class Units {
 Result<Graph> resnet_28_small(const ModelOptions& options, int64_t depth) {
   if (depth == 0) depth = 56;
   if (depth < 8 || (depth - 2) % 6 != 0) {
-    return fail(Code::kUsage, "network '{}' has no form with {} layers: the depth is 6n+2 (20, 56)", options.network,
+    return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be 6n+2 (20, 56)", options.network,
                 depth);
   }
   Builder b;

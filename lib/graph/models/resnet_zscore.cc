@@ -60,7 +60,7 @@ class Units {
 Result<Graph> resnet_zscore(const ModelOptions& options, int64_t) {
   constexpr int64_t kSize = 32, kBlocks = 9;
   if (options.image[1] < kSize || options.image[2] < kSize) {
-    return fail(Code::kUsage, "network '{}' is for images of 32 x 32 pixels, not {}: --image-shape 3,32,32",
+    return fail(Code::kUsage, "network '{}' needs images of 32 x 32 pixels, not {}: use --image-shape 3,32,32",
                 options.network, to_string(options.image));
   }
   Builder b;

@@ -200,7 +200,8 @@ DT_MULTI_ISA void average_planes_backward(const PoolingWindow& p, const float* d
 }  // namespace
 
 PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, const BlockedShape& y) {
-  DT_CHECK(x.lanes == y.lanes && x.planes() == y.planes(), "pooling between two layouts");
+  DT_CHECK(x.lanes == y.lanes && x.planes() == y.planes(),
+           "the input and the output of a pooling must have one layout");
   PoolingWindow window{.x = x, .y = y, .kernel_h = x.h, .kernel_w = x.w};
   if (!op.global) {
     window = {x, y, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w, op.divisor};
