@@ -23,7 +23,7 @@ class CudaModule final : public exec::DeviceModule {
   Result<int> device_count() override {
     int count = 0;
     if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess && error != cudaErrorNoDevice) {
-      return fail(Code::kDevice, "no GPU can be used: {}", reason_of(error));
+      return fail(Code::kDevice, "no GPU is usable: {}", reason_of(error));
     }
     return count;
   }
@@ -31,7 +31,7 @@ class CudaModule final : public exec::DeviceModule {
   Result<std::string> describe(int device) override {
     cudaDeviceProp found;
     if (const cudaError_t error = cudaGetDeviceProperties(&found, device); error != cudaSuccess) {
-      return fail(Code::kDevice, "there is no GPU {}: {}", device, reason_of(error));
+      return fail(Code::kDevice, "cannot use GPU {}: {}", device, reason_of(error));
     }
     return fmt::format("{}, sm_{}{}, {} processors, {:.1f} GiB", found.name, found.major, found.minor,
                        found.multiProcessorCount, static_cast<double>(found.totalGlobalMem) / (1 << 30));

@@ -166,8 +166,8 @@ class NcclCollective final : public comm::Collective {
     if (waited < rank_.operation_limit) return {};
     return tl::unexpected<Error>(communicator_->abort(
         {Code::kPeerLost,
-         fmt::format("rank {} of {}: the device did not come to the end of the sums within {} ms: a rank did not come, "
-                     "or its link broke",
+         fmt::format("rank {} of {}: the sums did not finish within {} ms: a rank is missing or its connection is "
+                     "broken",
                      rank_.rank, rank_.size, rank_.operation_limit.count()),
          {}}));
   }
@@ -230,7 +230,8 @@ class NcclCollective final : public comm::Collective {
   Result<> late(const char* what, size_t count) {
     return tl::unexpected<Error>(communicator_->abort(
         {Code::kPeerLost,
-         fmt::format("rank {} of {}: {} of {} values was not done within {} ms: a rank did not come, or its link broke",
+         fmt::format("rank {} of {}: {} of {} values did not finish within {} ms: a rank is missing or its connection "
+                     "is broken",
                      rank_.rank, rank_.size, what, count, rank_.operation_limit.count()),
          {}}));
   }
@@ -324,9 +325,10 @@ Result<std::string> agree_on_nccl_id(uint32_t process, uint32_t processes, const
     }
     mine.assign(id.internal, sizeof(id.internal));
   }
-  DT_TRY(std::vector<std::string> all, exchange(std::move(mine)), "telling the processes of the NCCL group its id");
+  DT_TRY(std::vector<std::string> all, exchange(std::move(mine)), "exchanging the id of the NCCL group");
   if (all.size() != processes) {
-    return fail(Code::kStartup, "an NCCL group of {} processes heard of {}", processes, all.size());
+    return fail(Code::kStartup, "the exchange returned the messages of {1} processes instead of {0}", processes,
+                all.size());
   }
   if (all[0].size() != NCCL_UNIQUE_ID_BYTES) {
     return fail(Code::kStartup,

@@ -127,7 +127,7 @@ void Acceptor::accept_some(const UniqueFd& listener) {
 // A new descriptor gets the lowest free number, so one with the number descriptors_max means that as many are in use.
 void Acceptor::take(UniqueFd connection) {
   if (connection.get() >= limits_.descriptors_max && !close_oldest()) {
-    return refuse("the rest of this process's descriptors is kept for files");
+    return refuse("the remaining file descriptors of this process are reserved for files");
   }
   if (hear(connection) == Heard::kSomething) return hand_over_(std::move(connection));
   if (silent_.size() >= limits_.silent_max) close_oldest();
@@ -144,7 +144,8 @@ void Acceptor::refuse(const char* why) {
   const auto now = Clock::now();
   if (refused_ && now - *refused_ < kWarnAgain) return;
   refused_ = now;
-  log_.warn("a connection was refused: {}. If the job needs more, raise the limit of open files (ulimit -n)", why);
+  log_.warn("refused a connection: {}. If the job needs more connections, raise the limit of open files (ulimit -n)",
+            why);
 }
 
 }  // namespace dtrain::rpc

@@ -32,13 +32,13 @@ class Service final : public proto::Baseline::CallbackService {
     return answer(context, grpc::Status::OK);
   }
 
-  // Parts do not overlap, so calls need no lock.
+  // The parts of concurrent calls do not overlap, so no lock is needed.
   grpc::ServerUnaryReactor* Update(grpc::CallbackServerContext* context, const proto::Blob* request,
                                    proto::Blob* reply) override {
     const std::string& gradient = request->data();
     const size_t size = weights_.size() * sizeof(float);
     if (request->at() > size || gradient.size() > size - request->at()) {
-      return answer(context, {grpc::OUT_OF_RANGE, "beyond the weights"});
+      return answer(context, {grpc::OUT_OF_RANGE, "the part does not lie within the weights"});
     }
     float* weights = weights_.data() + request->at() / sizeof(float);
     subtract(reinterpret_cast<const float*>(gradient.data()), weights, gradient.size() / sizeof(float));
@@ -80,7 +80,7 @@ class Server final : public BaselineServer {
   uint16_t port_ = 0;
 };
 
-// A part of an array, there and back.
+// A call that sends a part of an array and receives one of the same size.
 struct Call {
   grpc::ClientContext context;
   proto::Blob request;
@@ -99,7 +99,7 @@ class Client final : public BaselineClient {
 
   Result<double> exchange(Method method, std::span<const std::span<const std::byte>> arrays,
                           std::span<const std::span<std::byte>> back, size_t chunk_bytes, int window) override {
-    DT_CHECK(arrays.size() == back.size(), "{} arrays go, {} come back", arrays.size(), back.size());
+    DT_CHECK(arrays.size() == back.size(), "{} arrays are sent, but {} are received", arrays.size(), back.size());
     const auto begin = std::chrono::steady_clock::now();
     std::vector<std::unique_ptr<Call>> calls;
     uint64_t place = 0;
@@ -138,7 +138,8 @@ class Client final : public BaselineClient {
   }
 
   void finish(Call& call, grpc::Status status) {
-    if (status.ok() && call.reply.data().size() != call.back.size()) status = {grpc::INTERNAL, "other bytes came back"};
+    if (status.ok() && call.reply.data().size() != call.back.size())
+      status = {grpc::INTERNAL, "the reply has another size than the request"};
     if (status.ok()) std::memcpy(call.back.data(), call.reply.data().data(), call.back.size());
     call.request.clear_data();
     call.reply.Clear();
@@ -148,7 +149,7 @@ class Client final : public BaselineClient {
     changed_.notify_all();
   }
 
-  // Until fewer than `window` calls are on their way. Each has a deadline.
+  // Waits until fewer than `window` calls are open. Each call has a deadline.
   void wait_for(int window) {
     const MutexLock lock(mutex_);
     changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return open_ < window; });
@@ -170,7 +171,7 @@ class Client final : public BaselineClient {
 
 Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const Listen& listen, size_t weight_bytes) {
   auto server = std::make_unique<Server>(weight_bytes);
-  DT_TRY_VOID(server->begin(listen), "starting the baseline");
+  DT_TRY_VOID(server->begin(listen), "starting the server of unary calls");
   return std::unique_ptr<BaselineServer>(std::move(server));
 }
 

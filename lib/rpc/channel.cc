@@ -25,16 +25,16 @@ constexpr const char* kProtocolKey = "dtrain-protocol";
 
 constexpr int kControlMessageMax = 64 << 20;
 
-// A connection that went dead without a word (a host that lost power) is noticed by pings; heartbeats notice it sooner,
-// but only once the job runs.
+// Pings detect a connection whose other end has vanished, for instance because its host lost power. Heartbeats detect
+// it sooner, but only once the job runs.
 constexpr int kKeepaliveMs = 20'000;
 
-// A connection holds a descriptor, of which a process has few. One over which nothing has come by then is closed, and
-// so is one that has not got as far as HTTP/2, or carries no call, for as long: whoever takes part in a job has a call
-// open all the time. gRPC's own limits are two minutes and none.
+// Each connection holds a descriptor, and a process has few of them. A connection is closed if nothing has arrived on
+// it within this time, if its HTTP/2 handshake takes longer, or if it carries no call for this long: every member of a
+// job has a call open all the time. gRPC's own limits are two minutes for the handshake and none for idle connections.
 constexpr int kSilenceMs = 5'000;
 
-// Both ends. Together with cubic on loopback: 4 MiB push and pull 1.22 -> 1.94 GB/s.
+// For both ends. Together with cubic on loopback, this raised push and pull of 4 MiB from 1.22 to 1.94 GB/s.
 template <class Arguments>
 void tune_for_data(Arguments&& set) {
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215);
@@ -61,9 +61,9 @@ grpc::ChannelArguments client_arguments(Traffic traffic, bool this_host) {
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  // A control stream has a second to be back before its process counts as dead.
+  // A control stream must be reopened within a second, or its process counts as lost.
   set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, traffic == Traffic::kControl ? 200 : 1000);
-  // Peers of a cluster: no proxy of the environment, no configuration from name servers.
+  // The peers are in the same cluster: ignore proxies in the environment and configuration from name servers.
   set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   set(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   return arguments;
@@ -88,8 +88,9 @@ Error cannot_listen(const Listen& where, int error) {
       last == where.port_first ? fmt::format("port {}", last) : fmt::format("ports {} to {}", where.port_first, last);
   if (error == EADDRINUSE) {
     return {Code::kStartup,
-            fmt::format("{} on {} in use by another process: end it, or give another --port or --port-range", ports,
-                        where.host),
+            fmt::format("cannot listen on {}, {}: in use by another process; end that process, or give another --port "
+                        "or --port-range",
+                        where.host, ports),
             {}};
   }
   return {Code::kStartup, fmt::format("cannot listen on {}, {}: {}", where.host, ports, std::strerror(error)), {}};
@@ -97,8 +98,8 @@ Error cannot_listen(const Listen& where, int error) {
 
 using Handler = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
 
-// A server that gets its connections from an acceptor does not say that it cannot use its credentials; one with a port
-// of its own does.
+// A server that gets its connections from an acceptor does not report credentials that it cannot use. A server with its
+// own port does, so this starts one to find out.
 bool are_usable(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   grpc::CallbackGenericService none;
   grpc::ServerBuilder builder;
@@ -109,7 +110,7 @@ bool are_usable(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   return server != nullptr && port != 0;
 }
 
-// gRPC's server, and what it takes connections by.
+// Returns gRPC's server and the handler that passes accepted connections to it.
 std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
     const Security& security, Traffic traffic, const std::function<void(grpc::ServerBuilder&)>& add_services) {
   using Builder = grpc::ServerBuilder::experimental_type;
@@ -145,8 +146,8 @@ void sign(grpc::ClientContext& context, const Security& security) {
   context.AddMetadata(kTokenKey, security.token);
   context.AddMetadata(kBuildKey, security.build_id);
   context.AddMetadata(kProtocolKey, std::to_string(kProtocolVersion));
-  // gRPC 1.51 loses a call that is cancelled in the moment in which its connection fails: it never ends. One that waits
-  // for a connection does not fail with it, and its cancellation always comes through.
+  // In gRPC 1.51, a call that is cancelled at the moment when its connection fails may never end. A call that waits for
+  // a connection does not fail with it, and cancelling it always works.
   context.set_wait_for_ready(true);
 }
 
@@ -160,20 +161,25 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
   if (!job::same_token(metadata(context, kTokenKey), security.token)) {
     log.warn("refused a call from {}: wrong or missing job token", context.peer());
     return {grpc::StatusCode::UNAUTHENTICATED,
-            "wrong or missing job token: give the job's with --token-file or DTRAIN_TOKEN"};
+            "wrong or missing job token: give the token of the job with --token-file or DTRAIN_TOKEN"};
   }
   const std::string protocol = printable(metadata(context, kProtocolKey));
   if (protocol != std::to_string(kProtocolVersion)) {
-    log.warn("refused a call from {}: protocol version '{}', here {}", context.peer(), protocol, kProtocolVersion);
+    log.warn("refused a call from {}: its protocol version is '{}', but {} is needed", context.peer(), protocol,
+             kProtocolVersion);
     return {grpc::StatusCode::FAILED_PRECONDITION,
-            fmt::format("protocol version {} here, {} there: use one build", protocol, kProtocolVersion)};
+            fmt::format("this process has protocol version {}, but the called process has {}: use the same build of "
+                        "dtrain everywhere",
+                        protocol, kProtocolVersion)};
   }
   const std::string build = metadata(context, kBuildKey);
   if (build != security.build_id && !security.allow_mixed_builds) {
-    log.warn("refused a call from {}: build '{}', here '{}'", context.peer(), printable(build), security.build_id);
+    log.warn("refused a call from {}: its build is '{}', but this is '{}'", context.peer(), printable(build),
+             security.build_id);
     return {grpc::StatusCode::FAILED_PRECONDITION,
-            fmt::format("build {} here, {} there: use one build, or --allow-mixed-builds everywhere", printable(build),
-                        security.build_id)};
+            fmt::format("this process is build {}, but the called process is build {}: use the same build everywhere, "
+                        "or give --allow-mixed-builds to all processes",
+                        printable(build), security.build_id)};
   }
   return grpc::Status::OK;
 }
@@ -186,13 +192,15 @@ Result<Listener> listen(const Listen& where, const Security& security, Traffic t
   }
   if (!opened) return tl::unexpected(cannot_listen(where, opened.error()));
   if (security.tls && !are_usable(server_credentials(security))) {
-    return fail(Code::kStartup, "the TLS certificate, key or authority was not accepted: see that the key fits");
+    return fail(
+        Code::kStartup,
+        "the TLS files cannot be used: check that --tls-key belongs to --tls-cert and that all three files are PEM");
   }
   Listener listener;
   listener.port = opened->port;
   Handler handler;
   std::tie(listener.server, handler) = build_server(security, traffic, add_services);
-  if (listener.server == nullptr) return fail(Code::kStartup, "gRPC's server cannot be built");
+  if (listener.server == nullptr) return fail(Code::kStartup, "gRPC cannot start its server");
   listener.acceptor = std::make_unique<Acceptor>(
       std::move(opened->sockets), AcceptorLimits::of_process(std::chrono::milliseconds(kSilenceMs)), log,
       [traffic, handler](UniqueFd connection) { push(std::move(connection), traffic, *handler); });

@@ -16,23 +16,24 @@
 
 namespace dtrain::rpc {
 
-// Messages go out in the order of sending, from any thread. It keeps itself alive until on_end.
+// Messages are sent in the order of the calls of send(), which any thread may make. The stream keeps itself alive until
+// on_end.
 template <class Out, class In>
 class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
  public:
-  // Called from gRPC's threads, one call at a time, on_end last. Must be short. What on_open and on_message throw ends
-  // the stream; on_end then has it as its status.
+  // Called from gRPC's threads, one call at a time, on_end last. The functions must be short. If on_open or on_message
+  // throws, the stream ends, and on_end gets the exception as its status.
   using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
   class Events {
    public:
     virtual ~Events() = default;
-    // The other side has answered with this initial metadata; empty if all that comes is a refusal.
+    // The server has sent its initial metadata; it is empty if the server refuses the call.
     virtual void on_open(const Metadata& metadata) = 0;
     virtual void on_message(In& message) = 0;
     virtual void on_end(const grpc::Status& status) = 0;
   };
 
-  // `prepare(context, reactor)` makes the call. Nothing starts before start(). Who owns the channel keeps it until
+  // `prepare(context, reactor)` makes the call. Nothing starts before start(). The channel's owner must keep it until
   // `tracker` is idle.
   template <class Prepare>
   static std::shared_ptr<ClientStream> make(Tracker& tracker, std::unique_ptr<grpc::ClientContext> context,
@@ -40,15 +41,15 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
     std::shared_ptr<ClientStream> stream(new ClientStream(tracker, std::move(context), std::move(events)));
     stream->self_ = stream;
     prepare(stream->context_.get(), stream.get());
-    // For writes, which start outside reactions; released with the queue. Here, so that cancel() may come before
-    // start().
+    // The hold is for writes, which start outside of reactions; it is released with the queue. It is added here so that
+    // cancel() may be called before start().
     stream->AddHold();
     return stream;
   }
 
   void start() { this->StartCall(); }
   void send(Out message) { act(queue_.push(std::move(message))); }
-  // The stream ends soon, with on_end.
+  // Ends the stream; on_end follows soon.
   void cancel() {
     context_->TryCancel();
     act(queue_.close());
@@ -82,7 +83,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
     const std::shared_ptr<ClientStream> last = std::move(self_);
     events_->on_end(failure_.value_or(status));
   }
-  // Then reads on.
+  // Runs the reaction, then reads the next message.
   template <class Reaction>
   void react(Reaction&& reaction) {
     const Result<> outcome = catching(
@@ -96,9 +97,9 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
     cancel();
   }
 
-  // The first member, so the last to go: the context holds the channel, and a channel must not end on a thread of
-  // gRPC's. (The last one ends those threads: it would wait for itself.) The owner waits for its tracker, then drops
-  // the channel.
+  // The first member, so it is destroyed last, after the context, which holds the channel. The owner waits for its
+  // tracker before it drops the channel, so the channel is never destroyed on one of gRPC's threads. (Destroying the
+  // last channel ends those threads, and the thread would wait for itself.)
   Tracker::Token token_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<Events> events_;

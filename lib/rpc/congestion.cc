@@ -9,7 +9,8 @@
 #include <cstring>
 #include <string_view>
 
-// gRPC exports the way to set a mutator but not its types. This is their layout in 1.51, the release of Debian 12.
+// gRPC exports the function that sets a mutator, but not its types. This is their layout in 1.51, the release in Debian
+// 12.
 struct grpc_mutate_socket_info {
   int fd;
   int usage;
@@ -24,7 +25,7 @@ struct grpc_socket_mutator {
   const grpc_socket_mutator_vtable* vtable;
   gpr_refcount refcount;
 };
-// C++ linkage: this is how libgrpc exports it.
+// Declared with C++ linkage, because libgrpc exports it so.
 void grpc_socket_mutator_init(grpc_socket_mutator* mutator, const grpc_socket_mutator_vtable* vtable);
 
 namespace dtrain::rpc {
@@ -33,8 +34,8 @@ namespace {
 constexpr std::string_view kKnownRelease = "1.51.";
 constexpr int kClientConnection = 0;
 
-// Both ends have one address: the packets never leave the machine.
-bool ends_are_one_host(int fd) {
+// Whether both ends have the same address, so that packets never leave the host.
+bool is_within_host(int fd) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
   socklen_t own_length = sizeof(own);
@@ -50,7 +51,7 @@ bool ends_are_one_host(int fd) {
                      sizeof(in6_addr)) == 0;
 }
 
-// A kernel without cubic keeps what it has: slower, not wrong.
+// If the kernel has no cubic, the connection keeps its algorithm, which is only slower.
 void set_cubic(int fd) {
   (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
 }
@@ -73,7 +74,7 @@ constexpr grpc_socket_mutator_vtable kVtable = {nullptr, compare, destroy, mutat
 }  // namespace
 
 void tune_loopback(int connection) {
-  if (ends_are_one_host(connection)) set_cubic(connection);
+  if (is_within_host(connection)) set_cubic(connection);
 }
 
 grpc_socket_mutator* loopback_mutator() {

@@ -31,7 +31,7 @@ Result<Addresses> resolve(const std::string& host, uint16_t port) {
   return Addresses(list);
 }
 
-// The address without port, as bytes: 4 or 16 of them.
+// The 4 or 16 bytes of the address, without the port.
 std::string bytes_of(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
     const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
@@ -74,19 +74,19 @@ bool all_addresses(const std::string& host, Predicate holds) {
 
 Result<std::string> connected_address(const addrinfo& to) {
   const int fd = socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return fail(Code::kStartup, "socket: {}", std::strerror(errno));
+  if (fd < 0) return fail(Code::kStartup, "cannot open a socket: {}", std::strerror(errno));
   sockaddr_storage own{};
   socklen_t length = sizeof(own);
-  // Sends nothing: a datagram socket that is connected has chosen its route.
+  // Connecting a datagram socket sends nothing, but makes the kernel choose the route and the source address.
   const bool routed =
       connect(fd, to.ai_addr, to.ai_addrlen) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
   const int error = errno;
   close(fd);
-  if (!routed) return fail(Code::kStartup, "no route: {}", std::strerror(error));
+  if (!routed) return fail(Code::kStartup, "there is no route to the address: {}", std::strerror(error));
   char text[NI_MAXHOST];
   const int status =
       getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-  if (status != 0) return fail(Code::kStartup, "own address: {}", gai_strerror(status));
+  if (status != 0) return fail(Code::kStartup, "cannot read this host's own address: {}", gai_strerror(status));
   return std::string(text);
 }
 
@@ -102,7 +102,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   const std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (host.empty() || plain_v6 || error != std::errc() || end != digits.data() + digits.size() || port == 0) {
-    return fail(Code::kUsage, "'{}' is not HOST:PORT (an IPv6 address stands in brackets)", text);
+    return fail(Code::kUsage, "'{}' is not HOST:PORT (write an IPv6 address in brackets)", text);
   }
   return Endpoint{std::string(host), port};
 }
@@ -130,7 +130,8 @@ bool is_link_local(const sockaddr* address) {
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-// Those with an address; IPv4 first. Link-local ones are no use to peers, who would have to know the interface.
+// All interfaces that have an address, those with IPv4 first. Link-local addresses are left out, because a peer would
+// have to know the interface to use one.
 std::vector<Interface> interfaces() {
   std::vector<Interface> all;
   ifaddrs* list = nullptr;
@@ -161,8 +162,8 @@ Result<std::string> interface_address(const std::vector<std::string>& names) {
   for (const Interface& one : all) there += fmt::format("{}{} {}", there.empty() ? "" : ", ", one.name, one.address);
   char host[256] = "this host";
   gethostname(host, sizeof(host) - 1);
-  return fail(Code::kStartup, "no interface '{}' with an address on {}; there are: {}", fmt::join(names, "' or '"),
-              host, there);
+  return fail(Code::kStartup, "no interface '{}' has an address on {}; interfaces with addresses: {}",
+              fmt::join(names, "' or '"), host, there);
 }
 
 Result<std::string> source_address(const Endpoint& peer) {
@@ -172,8 +173,8 @@ Result<std::string> source_address(const Endpoint& peer) {
     address = connected_address(*entry);
     if (address) return address;
   }
-  return tl::unexpected(
-      std::move(address.error()).with(fmt::format("looking for the own address towards {}", to_text(peer))));
+  return tl::unexpected(std::move(address.error())
+                            .with(fmt::format("choosing the address by which {} reaches this host", to_text(peer))));
 }
 
 }  // namespace dtrain::rpc

@@ -49,7 +49,7 @@ uint16_t port_of(const UniqueFd& socket) {
   sockaddr_storage own{};
   socklen_t size = sizeof(own);
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return 0;
-  // The port stands at the same place in both families.
+  // The port is at the same offset in both address families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&own)->sin_port);
 }
 
@@ -57,7 +57,7 @@ uint16_t port_of(const UniqueFd& socket) {
 
 tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where, unsigned unacknowledged_ms) {
   if (where.host == "0.0.0.0") {
-    // A machine without IPv6 has no such socket.
+    // A socket for both families; it fails on a host without IPv6.
     auto both = open_listening_sockets({"::", where.port}, unacknowledged_ms);
     if (both || (both.error() != EAFNOSUPPORT && both.error() != EADDRNOTAVAIL)) return both;
   }
@@ -70,7 +70,7 @@ tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where
     std::memcpy(&address, entry->ai_addr, entry->ai_addrlen);
     reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(opened.port);
     auto one = open_one(reinterpret_cast<const sockaddr*>(&address), entry->ai_addrlen, unacknowledged_ms);
-    // A name may stand for an address of a family that this machine does not use.
+    // A name may resolve to an address of a family that this host does not use.
     const bool is_unusable = !one && (one.error() == EAFNOSUPPORT || one.error() == EADDRNOTAVAIL);
     if (is_unusable && (entry->ai_next != nullptr || !opened.sockets.empty())) continue;
     if (!one) return tl::unexpected(one.error());

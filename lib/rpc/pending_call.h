@@ -12,8 +12,8 @@
 
 namespace dtrain::rpc {
 
-// One thread, the owner's, calls answer() or refuse(), once: after that the call may be gone. Known by `id`, since a
-// cancellation that was posted to the owner may come after the end.
+// The owner's thread calls either answer() or refuse(), once; after that the call may be destroyed. The owner
+// identifies calls by `id`, because it may handle a cancellation after the call has ended.
 template <class Reply>
 class PendingCall final : public grpc::ServerUnaryReactor {
  public:
@@ -28,7 +28,7 @@ class PendingCall final : public grpc::ServerUnaryReactor {
   void refuse(const grpc::Status& status) { Finish(status); }
 
  private:
-  // What throws leaves the call with its owner, who answers it in its time.
+  // If on_cancel_ throws, the call stays with its owner, which answers it later.
   void OnCancel() override {
     (void)catching([this]() -> Result<> {
       on_cancel_(id_);

@@ -15,7 +15,7 @@ grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const grp
   return reactor;
 }
 
-// What a reaction throws refuses its call with that Error.
+// Runs the reaction. If it throws, the call is refused with the exception as an Error.
 template <class Reaction>
 grpc::ServerUnaryReactor* guarded(grpc::CallbackServerContext* context, Reaction&& reaction) {
   grpc::ServerUnaryReactor* reactor = nullptr;
@@ -32,7 +32,7 @@ grpc::Status malformed(const char* what) {
   return {grpc::StatusCode::INVALID_ARGUMENT, what};
 }
 
-// The first message says who it is; everything after it is that process's.
+// Receives the messages of one control stream. The first message is the Hello that identifies the process.
 class ControlEvents final : public ControlCall::Events {
  public:
   ControlEvents(SchedulerCalls& calls, Tracker& tracker) : token_(tracker), calls_(calls) {}
@@ -45,7 +45,7 @@ class ControlEvents final : public ControlCall::Events {
     } else if (incarnation_ != 0 && !up.has_hello()) {
       calls_.on_up(stream.shared(), incarnation_, up);
     } else {
-      stream.close(malformed("a stream begins with one Hello"));
+      stream.close(malformed("a stream must begin with a Hello and contain no other"));
     }
   }
   void on_end() override {
@@ -59,7 +59,7 @@ class ControlEvents final : public ControlCall::Events {
   const ControlCall* stream_ = nullptr;
 };
 
-// Refused before anything was read.
+// A stream that is refused before anything is read from it.
 class RefusedStream final : public grpc::ServerBidiReactor<proto::Up, proto::Down> {
  public:
   explicit RefusedStream(const grpc::Status& status) { Finish(status); }
@@ -70,7 +70,7 @@ class RefusedStream final : public grpc::ServerBidiReactor<proto::Up, proto::Dow
 
 grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context) const {
   grpc::Status status = check_caller(context, security_, log_);
-  if (status.ok() && closed_) status = {grpc::StatusCode::UNAVAILABLE, "the scheduler ends"};
+  if (status.ok() && closed_) status = {grpc::StatusCode::UNAVAILABLE, "the scheduler is shutting down"};
   return status;
 }
 
@@ -79,13 +79,13 @@ grpc::ServerUnaryReactor* SchedulerService::Join(grpc::CallbackServerContext* co
   return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
     if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
     if (request->role() != proto::ROLE_WORKER && request->role() != proto::ROLE_SERVER) {
-      return refuse(context, malformed("neither worker nor server"));
+      return refuse(context, malformed("the role is neither worker nor server"));
     }
     const Incarnation incarnation = request->incarnation();
     auto call = std::make_unique<JoinCall>(
         tracker_, next_call_++, reply, [this, incarnation](uint64_t id) { calls_.on_join_cancelled(incarnation, id); });
     calls_.on_join(call.get(), *request, context->peer());
-    return call.release();  // gRPC's, and deletes itself
+    return call.release();  // belongs to gRPC now and deletes itself
   });
 }
 
@@ -110,7 +110,7 @@ grpc::ServerUnaryReactor* SchedulerService::Done(grpc::CallbackServerContext* co
                                                  const proto::DoneRequest* request, proto::DoneReply* reply) {
   return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
     if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-    // Answered as soon as the owner has heard it: a cancellation changes nothing.
+    // The owner answers as soon as it has handled the call, so a cancellation changes nothing.
     auto call = std::make_unique<DoneCall>(tracker_, next_call_++, reply, [](uint64_t) {});
     calls_.on_done(call.get(), *request);
     return call.release();

@@ -21,7 +21,7 @@ Result<Tls> read_tls(const std::string& certificate_file, const std::string& key
 uint64_t make_incarnation() {
   uint64_t value = 0;
   while (value == 0) {
-    DT_CHECK(getrandom(&value, sizeof(value), 0) == sizeof(value), "getrandom gave no bytes");
+    DT_CHECK(getrandom(&value, sizeof(value), 0) == sizeof(value), "getrandom failed");
   }
   return value;
 }

@@ -5,11 +5,11 @@
 
 namespace dtrain::rpc {
 
-// A mutex that nobody else wants costs some 20 ns; a step takes a millisecond at least.
+// An uncontended mutex costs about 20 ns, and a step takes at least a millisecond.
 Result<bool> StepGate::may_begin(uint64_t step) {
   const MutexLock lock(mutex_);
-  // Held steps may begin once it is known where to stop; no deadline of its own: heartbeats end it if the scheduler is
-  // gone, and fail() comes in any case.
+  // A held step waits until the scheduler has decided where to stop. The wait needs no deadline: if the scheduler is
+  // lost, the heartbeats notice it and call fail().
   if (held_ && !stop_after_ && !error_) {
     const Waits::Wait wait(waits_, [step] { return fmt::format("the step to stop after, before step {}", step); });
     changed_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return stop_after_ || error_; });

@@ -1,5 +1,6 @@
-// The messages that wait for one stream. gRPC takes one write at a time, from whatever thread; it may call back before
-// the call that starts a write has returned, so nothing of gRPC is called under the lock: the queue says what to do.
+// The messages that wait to be sent on one stream. gRPC allows one write at a time, from any thread. It may call back
+// before the call that starts a write has returned, so gRPC must not be called under the lock. Therefore the queue
+// returns what the caller has to do.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,10 @@ namespace dtrain::rpc {
 template <class T>
 class WriteQueue {
  public:
-  // What the caller must do now. kRelease comes once: no write is on its way and none will be.
+  // What the caller must do now. kRelease is returned once, when no write is in progress and none will follow.
   enum class Next { kNothing, kWrite, kRelease };
 
-  // A message for a closed queue vanishes.
+  // Appends a message. A closed queue drops it.
   Next push(T message) {
     const MutexLock lock(mutex_);
     if (closed_) return Next::kNothing;
@@ -25,12 +26,12 @@ class WriteQueue {
     writing_ = true;
     return Next::kWrite;
   }
-  // What to write; stays where it is until written().
+  // The message to write. The reference is valid until written().
   const T& front() {
     const MutexLock lock(mutex_);
     return queue_.front();
   }
-  // More wait behind the front: the transport may gather them.
+  // Whether more messages wait behind the front, so that the transport may gather them.
   bool more() {
     const MutexLock lock(mutex_);
     return queue_.size() > 1;
@@ -45,7 +46,7 @@ class WriteQueue {
     if (writing_) return Next::kWrite;
     return closed_ ? Next::kRelease : Next::kNothing;
   }
-  // What waits vanishes, but for a write on its way.
+  // Drops all waiting messages, except one that is being written.
   Next close() {
     const MutexLock lock(mutex_);
     if (closed_) return Next::kNothing;

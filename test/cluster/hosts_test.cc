@@ -239,7 +239,7 @@ TEST_CASE("missing hosts and interfaces end the start with code 3 and list those
         *hosts, dir, launch(*hosts, kShort + std::vector<std::string>{"-i", "eth9", "--run-dir", "run"}, 1, 1));
     INFO(end.output);
     CHECK(end.code == 3);
-    CHECK(contains(end.output, "no interface 'eth9' with an address on "));
+    CHECK(contains(end.output, "no interface 'eth9' has an address on "));
     CHECK(contains(end.output, hosts->gateway()));
   }
   SECTION("an interface that only this machine has") {
@@ -248,8 +248,8 @@ TEST_CASE("missing hosts and interfaces end the start with code 3 and list those
         *hosts, dir, launch(*hosts, kShort + std::vector<std::string>{"-i", bridge, "--run-dir", "run"}, 1, 1));
     INFO(end.output);
     CHECK(end.code == 3);
-    CHECK(contains(end.output, "no interface '" + bridge + "' with an address on node"));  // node1 or node2
-    CHECK(contains(end.output, "; there are: lo 127.0.0.1, eth0 10.99."));
+    CHECK(contains(end.output, "no interface '" + bridge + "' has an address on node"));  // node1 or node2
+    CHECK(contains(end.output, "; interfaces with addresses: lo 127.0.0.1, eth0 10.99."));
   }
   SECTION("each host uses the interface of the list that it has") {
     const std::string bridge = hosts->interface();

@@ -57,7 +57,7 @@ TEST_CASE("the result of an exchange is checked like all data from peers", "[cud
   const Result<std::string> id = agree_on_nccl_id(1, 2, lost);
   REQUIRE_FALSE(id);
   CHECK(id.error().code == Code::kSchedulerLost);
-  CHECK_THAT(id.error().text(), Contains("telling the processes of the NCCL group its id"));
+  CHECK_THAT(id.error().text(), Contains("exchanging the id of the NCCL group"));
 }
 
 TEST_CASE("an error has NCCL's text and its most likely cause", "[cuda][nccl]") {

@@ -16,7 +16,7 @@ int64_t number(const nlohmann::json& description, const char* name) {
 
 std::string identity_of(const std::string& json) {
   const nlohmann::json description = nlohmann::json::parse(json, nullptr, false);
-  if (!description.is_object()) return fmt::format("an undescribed device, cuDNN {}", cudnn_version_text());
+  if (!description.is_object()) return fmt::format("an unknown device, cuDNN {}", cudnn_version_text());
   const auto name = description.find("deviceName");
   const int64_t driver = number(description, "driverVer");
   return fmt::format("{}, sm_{}, {} SMs, driver {}.{}, cuDNN {}",
@@ -42,7 +42,7 @@ Result<Device> Device::of(cudnnHandle_t handle) {
   Descriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   properties.set(CUDNN_ATTR_DEVICEPROP_HANDLE, handle);
   if (const auto refusal = properties.try_finalize()) {
-    return fail(Code::kDevice, "cuDNN {} does not describe its device: {}", cudnn_version_text(), *refusal);
+    return fail(Code::kDevice, "cuDNN {} cannot describe the device: {}", cudnn_version_text(), *refusal);
   }
   std::string json = properties.get_text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
   return Device(handle, std::move(properties), std::move(json));
@@ -51,18 +51,17 @@ Result<Device> Device::of(cudnnHandle_t handle) {
 Result<Device> Device::described(const std::string& json) {
   // cuDNN 9.19 reads fields without checking that they exist, so only a complete object may reach it.
   if (!nlohmann::json::parse(json, nullptr, false).is_object()) {
-    return fail(Code::kUsage, "the description of the device is no JSON object");
+    return fail(Code::kUsage, "the description of the device is not a JSON object");
   }
   Descriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   try {
     properties.set_text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json);
   } catch (const DeviceError& refusal) {
-    return fail(Code::kUsage, "cuDNN {} does not take the description of the device: {}", cudnn_version_text(),
+    return fail(Code::kUsage, "cuDNN {} rejects the description of the device: {}", cudnn_version_text(),
                 refusal.what());
   }
   if (const auto refusal = properties.try_finalize()) {
-    return fail(Code::kUsage, "cuDNN {} does not take the description of the device: {}", cudnn_version_text(),
-                *refusal);
+    return fail(Code::kUsage, "cuDNN {} rejects the description of the device: {}", cudnn_version_text(), *refusal);
   }
   return Device(nullptr, std::move(properties), json);
 }

@@ -166,7 +166,7 @@ BoundPlan Plan::bind(std::span<const Binding> bindings, void* workspace) const {
   std::vector<int64_t> ids;
   std::vector<void*> pointers;
   for (const Binding& binding : bindings) {
-    DT_CHECK(reinterpret_cast<uintptr_t>(binding.pointer) % OperationGraph::kAlignment == 0, "{} lies at {}",
+    DT_CHECK(reinterpret_cast<uintptr_t>(binding.pointer) % OperationGraph::kAlignment == 0, "{} at {} is not aligned",
              slot_name(binding.slot), binding.pointer);
     ids.push_back(static_cast<int64_t>(binding.slot));
     pointers.push_back(binding.pointer);
@@ -190,7 +190,9 @@ Result<Plan> choose_plan(const Device& device, const Descriptor& graph, cudnnDat
   std::optional<Descriptor> plan = search.first_choice(device, graph, CUDNN_HEUR_MODE_A);
   if (!plan) plan = search.first_choice(device, graph, CUDNN_HEUR_MODE_FALLBACK);
   if (!plan && options.compile_at_run_time && device.is_here()) plan = search.second_choice();
-  if (!plan) return fail(Code::kDevice, "{}: no plan: {}", device.identity(), search.tally().text());
+  if (!plan)
+    return fail(Code::kDevice, "{}: cuDNN has no plan for this operation: {}", device.identity(),
+                search.tally().text());
   return Plan(std::move(*plan));
 }
 
@@ -202,7 +204,7 @@ Result<Plan> load_plan(const Device& device, const std::string& json) {
     plan.finalize();
     return Plan(std::move(plan));
   } catch (const DeviceError& refusal) {
-    return fail(Code::kData, "cuDNN {} does not take the stored plan: {}", cudnn_version_text(), refusal.what());
+    return fail(Code::kData, "cuDNN {} rejects the stored plan: {}", cudnn_version_text(), refusal.what());
   }
 }
 

@@ -26,10 +26,10 @@ Result<> PlanCache::read() {
   DT_TRY(const std::string text, read_file(path_));
   const nlohmann::json file = parse_json(text);
   if (!file.is_object() || file.value("format", nlohmann::json()) != kFormat) {
-    return fail(Code::kData, "{}: not a file of plans", path_);
+    return fail(Code::kData, "{}: not a file of cuDNN plans", path_);
   }
   const nlohmann::json plans = file.value("plans", nlohmann::json());
-  if (!plans.is_object()) return fail(Code::kData, "{}: lists no plans", path_);
+  if (!plans.is_object()) return fail(Code::kData, "{}: the file contains no plans", path_);
   for (const auto& [key, plan] : plans.items()) {
     const bool is_pair = plan.is_array() && plan.size() == 2 && plan[0].is_string() && plan[1].is_string();
     if (!is_pair || plan[0] != checksum(key, plan[1].get<std::string>())) {
@@ -43,7 +43,7 @@ Result<> PlanCache::read() {
 PlanCache PlanCache::open(std::string path, const Log& log) {
   PlanCache cache(std::move(path));
   if (const Result<> read = cache.read(); !read && read.error().code != Code::kNotFound) {
-    log.warn("the plans of an earlier run are not used, and made anew: {}", read.error().message);
+    log.warn("cannot use the cuDNN plans of an earlier run, so new ones are chosen: {}", read.error().message);
     cache.plans_.clear();
   }
   return cache;
@@ -73,7 +73,7 @@ std::string PlanCache::text() const {
 
 Result<> PlanCache::save() {
   if (!changed_ || path_.empty()) return {};
-  DT_TRY_VOID(write_file_atomic(path_, text()), "keeping cuDNN's plans");
+  DT_TRY_VOID(write_file_atomic(path_, text()), "storing cuDNN's plans");
   changed_ = false;
   return {};
 }

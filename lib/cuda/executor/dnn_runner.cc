@@ -44,7 +44,8 @@ class DnnRunner final : public ConvolutionRunner {
 
   // If the cache cannot be written, the only cost is time at the next start.
   void planned() override {
-    if (const Result<> saved = cache_.save(); !saved) log_.warn("cuDNN's plans are not kept: {}", saved.error().line());
+    if (const Result<> saved = cache_.save(); !saved)
+      log_.warn("cannot store cuDNN's plans, so the next run chooses them again: {}", saved.error().line());
   }
 
  private:

@@ -19,13 +19,16 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& 
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
   exec::check_options(options, shapes);
   auto* owner = dynamic_cast<CudaExecutor*>(weights_of);
-  DT_CHECK(weights_of == nullptr || owner != nullptr, "weights of an executor of another backend");
+  DT_CHECK(weights_of == nullptr || owner != nullptr, "the executor that owns the weights belongs to another backend");
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(graph, options, std::move(shapes), device));
   if (owner != nullptr) {
     exec::check_same_parameters(owner->parameters(), executor->shapes_);
-    DT_CHECK(!executor->training() || owner->training(), "an executor for training needs gradients to share");
-    DT_CHECK(owner->options_.dtype == options.dtype && owner->device_ == device, "weights of another type or device");
-    DT_CHECK(owner->on_device() == options.parameters_on_device, "weights that are kept elsewhere");
+    DT_CHECK(!executor->training() || owner->training(),
+             "a training executor can share weights only with another training executor");
+    DT_CHECK(owner->options_.dtype == options.dtype && owner->device_ == device,
+             "the shared weights have another type or are on another device");
+    DT_CHECK(owner->on_device() == options.parameters_on_device,
+             "executors that share weights must agree on parameters_on_device");
   }
   DT_TRY_VOID(executor->build(std::move(runner), owner));
   return executor;
@@ -209,7 +212,8 @@ void CudaExecutor::finish_results() {
 }
 
 void CudaExecutor::sum_gradients_over(std::unique_ptr<comm::Collective> group) {
-  DT_CHECK(training() && !on_device() && owner_ == nullptr, "gradients that do not go to the host");
+  DT_CHECK(training() && !on_device() && owner_ == nullptr,
+           "the gradients of this executor are not copied to the host");
   group_ = std::move(group);
 }
 
@@ -257,7 +261,7 @@ Result<> CudaExecutor::backward_to_host(const exec::GradientReady& ready) {
 }
 
 Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
-  DT_CHECK(training(), "backward of an executor for inference");
+  DT_CHECK(training(), "an inference executor has no backward pass");
   DT_CUDA(cudaSetDevice(device_));
   if (on_device()) return is_staged_ ? run_step(ready) : run_backward(ready);
   Result<> outcome = backward_to_host(ready);
@@ -270,7 +274,7 @@ Result<> CudaExecutor::backward(const exec::GradientReady& ready) {
 }
 
 void CudaExecutor::set_loss_scale(double scale) {
-  DT_CHECK(scale > 0, "a loss scale of {}", scale);
+  DT_CHECK(scale > 0, "the loss scale is {}, but must be above 0", scale);
   if (loss_scale_ != nullptr) loss_scale_->set(scale);
 }
 
@@ -289,7 +293,7 @@ std::span<const float> CudaExecutor::probabilities() {
 }
 
 std::vector<float> CudaExecutor::read(const Map& map, const void* address, float factor) {
-  DT_CHECK(options_.keep_all, "values of single nodes are there with keep_all only");
+  DT_CHECK(options_.keep_all, "the values of single nodes are kept with keep_all only");
   if (!map.exists()) return {};
   DT_CUDA(cudaSetDevice(device_));
   std::vector<float> values(static_cast<size_t>(map.rows() * map.channels));

@@ -19,7 +19,7 @@ void Segment::run(cudaStream_t stream) {
     if (mode != QueueMode::kReplay) queue(stream);
     return {};
   });
-  DT_CHECK(done.has_value(), "calls of a program return no Error");
+  DT_CHECK(done.has_value(), "a call of a program returned an Error");
 }
 
 }  // namespace dtrain::cuda
