@@ -6,6 +6,7 @@
 
 #include "base/mutex.h"
 #include "rpc/channel.h"
+#include "rpc/contribution.h"
 #include "rpc/control_line.h"
 #include "rpc/status.h"
 #include "rpc/step_gate.h"
@@ -100,23 +101,36 @@ class Client final : public ControlClient {
   }
   Result<bool> may_begin(uint64_t step) override { return gate_.may_begin(step); }
 
-  Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
-                                   std::span<const uint32_t> stop_set_of) override {
+  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) override {
     proto::BarrierRequest request;
-    request.mutable_stop_set_of()->Assign(stop_set_of.begin(), stop_set_of.end());
-    request.set_incarnation(options_.incarnation);
-    request.set_name(name);
-    request.set_seq(barriers_);
     request.mutable_values()->Assign(values.begin(), values.end());
-    const Waits::Wait wait(waits_, [name] { return fmt::format("barrier '{}'", name); });
-    const auto call = [&](grpc::ClientContext& context, proto::BarrierReply& reply) {
-      return stub_->Barrier(&context, request, &reply);
-    };
-    DT_TRY(const proto::BarrierReply reply,
-           repeat<proto::BarrierReply>(options_.barrier_timeout, Clock::now() + options_.barrier_timeout, call),
-           "in barrier '{}'", name);
-    barriers_++;
+    DT_TRY(const proto::BarrierReply reply, enter_barrier(name, std::move(request)));
     return std::vector<double>(reply.sums().begin(), reply.sums().end());
+  }
+
+  Result<std::vector<job::Contribution>> gather(const std::string& name, job::Contribution own,
+                                                std::span<const uint32_t> stop_set_of) override {
+    proto::BarrierRequest request;
+    *request.mutable_contribution() = rpc::to_proto(own);
+    request.mutable_stop_set_of()->Assign(stop_set_of.begin(), stop_set_of.end());
+    if (const size_t bytes = request.contribution().ByteSizeLong(); bytes > job::kContributionBytesMax) {
+      return fail(Code::kUsage, "barrier '{}': this worker's message has {} bytes, at most {} are possible", name,
+                  bytes, job::kContributionBytesMax);
+    }
+    DT_TRY(const proto::BarrierReply reply, enter_barrier(name, std::move(request)));
+    std::vector<job::Contribution> all;
+    size_t bytes_of_all = 0;
+    for (const proto::Contribution& message : reply.contributions()) {
+      bytes_of_all += message.ByteSizeLong();
+      if (bytes_of_all > job::kGatherBytesMax) {
+        return fail(Code::kInternal, "barrier '{}': the workers' messages have more than {} bytes", name,
+                    job::kGatherBytesMax);
+      }
+      std::optional<job::Contribution> one = rpc::from_proto(message);
+      if (!one) return fail(Code::kInternal, "barrier '{}': worker {} sent no message", name, all.size());
+      all.push_back(std::move(*one));
+    }
+    return all;
   }
 
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
@@ -190,6 +204,25 @@ class Client final : public ControlClient {
                           [this]() DT_REQUIRES(mutex_) { return why_not().has_value(); });
       pause = std::min(2 * pause, kRetryLast);
     }
+  }
+
+  Result<proto::BarrierReply> enter_barrier(const std::string& name, proto::BarrierRequest request) {
+    request.set_incarnation(options_.incarnation);
+    request.set_name(name);
+    request.set_seq(barriers_);
+    const Waits::Wait wait(waits_, [name] { return fmt::format("barrier '{}'", name); });
+    const auto call = [&](grpc::ClientContext& context, proto::BarrierReply& reply) {
+      return stub_->Barrier(&context, request, &reply);
+    };
+    auto reply = repeat<proto::BarrierReply>(options_.barrier_timeout, Clock::now() + options_.barrier_timeout, call);
+    if (!reply && reply.error().code == Code::kUnavailable) {
+      return fail(Code::kPeerLost,
+                  "barrier '{}': not all workers came within {:.1f} s; the scheduler's log says who is missing", name,
+                  std::chrono::duration<double>(options_.barrier_timeout).count());
+    }
+    if (!reply) return tl::unexpected(std::move(reply).error().with(fmt::format("in barrier '{}'", name)));
+    barriers_++;
+    return std::move(*reply);
   }
 
   // From its answer on this process is a member of the job.

@@ -35,7 +35,7 @@ class ControlClient : public job::Coordinator {
   static std::unique_ptr<ControlClient> create(ControlOptions options, Waits& waits, Log log);
 
   // Called at most once, by join, if a worker of the job lacks an index. By then everybody has joined, rank() and
-  // workers() are known, and the workers may call sum(); start_timeout does not count any more. Null: nothing to do, as
+  // workers() are known, and the workers may call sum() and all_gather(); start_timeout does not count any more. Null: nothing to do, as
   // for servers.
   using Prepare = std::function<Result<Records>()>;
 

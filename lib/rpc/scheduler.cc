@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
+#include "rpc/contribution.h"
 #include "rpc/scheduler_service.h"
 #include "rpc/status.h"
 
@@ -243,16 +244,17 @@ class Driver final : public Scheduler, private SchedulerCalls {
     refuse_barrier(incarnation, grpc::Status::CANCELLED);
     barrier_calls_[incarnation] = call;
     const auto member = machine_.member(incarnation);
-    // Kept by rank and not by call: a call may break and come again, the numbers are the same. An answered barrier that
-    // is asked for again must not put its numbers into the next one.
-    if (member && request.seq() == barrier_seq_) {
-      barrier_values_[member->rank] = {request.values().begin(), request.values().end()};
-    }
-    on(membership::BarrierEnter{incarnation,
-                                request.name(),
-                                request.seq(),
-                                static_cast<uint32_t>(request.values_size()),
-                                {request.stop_set_of().begin(), request.stop_set_of().end()}});
+    // Kept by rank and not by call: a call may break and come again, its content is the same. An answered barrier that
+    // is asked for again must not put its content into the next one.
+    if (member && request.seq() == barrier_seq_) barrier_requests_[member->rank] = request;
+    const bool is_gather = request.has_contribution();
+    on(membership::BarrierEnter{.incarnation = incarnation,
+                                .name = request.name(),
+                                .seq = request.seq(),
+                                .content = is_gather ? fmt::format("a message '{}'", kind_of(request.contribution()))
+                                                     : fmt::format("{} numbers", request.values_size()),
+                                .bytes = is_gather ? request.contribution().ByteSizeLong() : 0,
+                                .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()}});
   }
 
   void open_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) {
@@ -386,30 +388,32 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (it != streams_.end()) it->second->send(to_down(tell.notice));
   }
 
-  // The sums in the order of ranks, so that they do not depend on who came first.
   void carry_out(const membership::ReleaseBarrier& release) {
-    barrier_sums_.clear();
-    for (const auto& [rank, values] : barrier_values_) {
-      barrier_sums_.resize(std::max(barrier_sums_.size(), values.size()));
-      for (size_t i = 0; i < values.size(); i++) barrier_sums_[i] += values[i];
-    }
-    barrier_values_.clear();
+    barrier_reply_ = reply_to(std::exchange(barrier_requests_, {}));
     barrier_seq_ = release.seq + 1;
     const std::map<Incarnation, BarrierCall*> calls = std::exchange(barrier_calls_, {});
-    for (const auto& [incarnation, call] : calls) answer_barrier(call);
+    for (const auto& [incarnation, call] : calls) call->answer(proto::BarrierReply(barrier_reply_));
   }
 
   void carry_out(const membership::RepeatBarrier& repeat) {
     const auto it = barrier_calls_.find(repeat.to);
     if (it == barrier_calls_.end()) return;
-    answer_barrier(it->second);
+    it->second->answer(proto::BarrierReply(barrier_reply_));
     barrier_calls_.erase(it);
   }
 
-  void answer_barrier(BarrierCall* call) const {
+  // Sums are added in the order of ranks, so that they do not depend on the order of arrival.
+  proto::BarrierReply reply_to(std::map<uint32_t, proto::BarrierRequest> requests) const {
     proto::BarrierReply reply;
-    reply.mutable_sums()->Assign(barrier_sums_.begin(), barrier_sums_.end());
-    call->answer(std::move(reply));
+    for (auto& [rank, request] : requests) {
+      if (request.has_contribution()) {
+        while (reply.contributions_size() < static_cast<int>(options_.membership.workers)) reply.add_contributions();
+        reply.mutable_contributions(static_cast<int>(rank))->Swap(request.mutable_contribution());
+      }
+      while (reply.sums_size() < request.values_size()) reply.add_sums(0);
+      for (int i = 0; i < request.values_size(); i++) reply.set_sums(i, reply.sums(i) + request.values(i));
+    }
+    return reply;
   }
 
   void carry_out(const membership::DeclareLost& lost) {
@@ -458,9 +462,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
   std::map<Incarnation, Joining> joining_;
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
   std::map<Incarnation, BarrierCall*> barrier_calls_;
-  std::map<uint32_t, std::vector<double>> barrier_values_;  // of the open barrier, by rank
-  std::vector<double> barrier_sums_;                        // of the last one
-  uint64_t barrier_seq_ = 0;                                // of the open one
+  std::map<uint32_t, proto::BarrierRequest> barrier_requests_;  // of the open barrier, by rank
+  proto::BarrierReply barrier_reply_;                           // of the last one
+  uint64_t barrier_seq_ = 0;                                    // of the open one
   Joined joined_;
   std::string job_text_;
   bool complete_ = false;  // job_text_ is; before that nobody trains

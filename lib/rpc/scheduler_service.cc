@@ -1,13 +1,15 @@
 #include "rpc/scheduler_service.h"
 
+#include "job/process/coordinator.h"
 #include "rpc/channel.h"
+#include "rpc/contribution.h"
 #include "rpc/status.h"
 
 namespace dtrain::rpc {
 namespace {
 
-constexpr int kBarrierValuesMax = 4096;
 constexpr size_t kBarrierNameMax = 200;
+constexpr size_t kWorkersMax = 65'535;
 
 grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const grpc::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -30,6 +32,25 @@ grpc::ServerUnaryReactor* guarded(grpc::CallbackServerContext* context, Reaction
 
 grpc::Status malformed(const char* what) {
   return {grpc::StatusCode::INVALID_ARGUMENT, what};
+}
+
+// Why the request cannot be a worker's; empty if it can.
+std::string objection(const proto::BarrierRequest& request) {
+  const auto too_long = [](size_t size, const char* what, size_t size_max) {
+    return fmt::format("{} {} in a barrier, at most {} are possible", size, what, size_max);
+  };
+  const auto values = static_cast<size_t>(request.values_size());
+  const auto stop_sets = static_cast<size_t>(request.stop_set_of_size());
+  const size_t bytes = request.contribution().ByteSizeLong();
+  if (request.name().size() > kBarrierNameMax)
+    return too_long(request.name().size(), "bytes of a name", kBarrierNameMax);
+  if (values > job::kSumNumbersMax) return too_long(values, "numbers", job::kSumNumbersMax);
+  if (stop_sets > kWorkersMax) return too_long(stop_sets, "workers in stop sets", kWorkersMax);
+  if (bytes > job::kContributionBytesMax) return too_long(bytes, "bytes of a message", job::kContributionBytesMax);
+  if (request.has_contribution() && (values > 0 || kind_of(request.contribution()).empty())) {
+    return "a barrier brings numbers or a message of a known kind";
+  }
+  return "";
 }
 
 // Receives the messages of one control stream. The first message is the Hello that identifies the process.
@@ -93,9 +114,8 @@ grpc::ServerUnaryReactor* SchedulerService::Barrier(grpc::CallbackServerContext*
                                                     const proto::BarrierRequest* request, proto::BarrierReply* reply) {
   return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
     if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-    if (request->values_size() > kBarrierValuesMax || request->stop_set_of_size() > kBarrierValuesMax ||
-        request->name().size() > kBarrierNameMax) {
-      return refuse(context, malformed("a barrier's name or list of numbers is too long"));
+    if (const std::string why = objection(*request); !why.empty()) {
+      return refuse(context, to_status({Code::kUsage, why, {}}));
     }
     const Incarnation incarnation = request->incarnation();
     auto call = std::make_unique<BarrierCall>(tracker_, next_call_++, reply, [this, incarnation](uint64_t id) {

@@ -348,7 +348,7 @@ void Machine::look_for_missing(Out& out) {
     barrier_->log_ms = now_ms_ + settings_.log_missing_every_ms;
     LogMissing missing{fmt::format("barrier '{}'", barrier_->first.name), {}, now_ms_ - barrier_->since_ms};
     for (const auto& [incarnation, process] : processes_) {
-      if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->ranks.contains(process.rank)) {
+      if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->bytes_of.contains(process.rank)) {
         missing.missing.push_back(member_of(process));
       }
     }
@@ -389,9 +389,9 @@ std::string Machine::objection(const Process& process, const BarrierEnter& event
   }
   if (!barrier_) return "";
   const BarrierEnter& first = barrier_->first;
-  if (first.name != event.name || first.count != event.count) {
-    return fmt::format("{} enters barrier '{}' with {} numbers, but others entered '{}' with {}", who, event.name,
-                       event.count, first.name, first.count);
+  if (first.name != event.name || first.content != event.content) {
+    return fmt::format("{} enters barrier '{}' with {}, but others entered '{}' with {}", who, event.name,
+                       event.content, first.name, first.content);
   }
   if (first.stop_set_of == event.stop_set_of) return "";
   return fmt::format("{} enters barrier '{}' with other stop sets than the other workers", who, event.name);
@@ -414,15 +414,23 @@ void Machine::handle(const BarrierEnter& event, Out& out) {
   }
   const std::string why = objection(*process, event);
   if (!why.empty()) return fail_job(Code::kInternal, why, out);
-  if (!barrier_) barrier_ = Barrier{event, {}, now_ms_, now_ms_ + settings_.log_missing_first_ms};
-  barrier_->ranks.insert(process->rank);
+  if (!barrier_) barrier_ = Barrier{event, {}, 0, now_ms_, now_ms_ + settings_.log_missing_first_ms};
+  uint64_t& of_rank = barrier_->bytes_of[process->rank];
+  barrier_->bytes += event.bytes - std::exchange(of_rank, event.bytes);
+  if (barrier_->bytes > settings_.barrier_bytes_max) {
+    return fail_job(Code::kUsage,
+                    fmt::format("barrier '{}': the messages of {} workers have {} bytes together, at most {} are "
+                                "possible: use fewer workers",
+                                event.name, barrier_->bytes_of.size(), barrier_->bytes, settings_.barrier_bytes_max),
+                    out);
+  }
   settle(out);
 }
 
 void Machine::settle_barrier(Out& out) {
-  if (!barrier_ || barrier_->ranks.empty()) return;
+  if (!barrier_ || barrier_->bytes_of.empty()) return;
   for (const auto& [incarnation, process] : processes_) {
-    if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->ranks.contains(process.rank)) return;
+    if (process.join.role == Role::kWorker && !process.has_ended && !barrier_->bytes_of.contains(process.rank)) return;
   }
   // Once the last steps are decided (kStopping), the stop sets stay: those steps come before this barrier, and no
   // worker begins a later one.

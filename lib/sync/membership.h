@@ -44,7 +44,8 @@ struct Settings {
   Millis reconnect_ms = 1'000;  // if a closed stream is not reopened within this time, its process is lost
   Millis log_missing_first_ms = 30'000;
   Millis log_missing_every_ms = 60'000;
-  Millis leave_ms = 1'500;  // how long survivors of a failed job have to receive the error and sign off
+  uint64_t barrier_bytes_max = 32 << 20;  // of the messages of all workers in one barrier together
+  Millis leave_ms = 1'500;                // how long survivors of a failed job have to receive the error and sign off
 };
 
 // The keys of the lines "key = value" on which a joiner disagrees with the job, each with both values: "batch_size
@@ -96,7 +97,9 @@ struct BarrierEnter {
   std::string name;
   // Number of barriers that this worker entered before; the n-th barrier of one worker is the n-th of all.
   uint64_t seq = 0;
-  uint32_t count = 0;  // how many numbers the worker contributes
+  // What the worker brings: "2 numbers", "a message 'speed'". Equal for all workers.
+  std::string content;
+  uint64_t bytes = 0;  // of its message
   // Replaces the stop sets of Ready when this barrier is released. Empty: they stay. Equal for all workers.
   std::vector<uint32_t> stop_set_of = {};
 };
@@ -239,8 +242,9 @@ class Machine {
     uint64_t steps_begun = 0;               // valid once it is done
   };
   struct Barrier {
-    BarrierEnter first;  // the first entry; the others must match it
-    std::set<uint32_t> ranks;
+    BarrierEnter first;                     // the first entry; the others must match it
+    std::map<uint32_t, uint64_t> bytes_of;  // by rank, of the workers that have entered
+    uint64_t bytes = 0;                     // of all of them
     Millis since_ms = 0;
     Millis log_ms = 0;
   };

@@ -1,106 +1,91 @@
 #include "train/agreement.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 namespace dtrain::train {
 namespace {
 
-struct Gathered {
-  WorkerStates states;
-  std::vector<double> sums;
-};
-
-// Collects every worker's state. `more` is summed in the same exchange.
-Result<Gathered> gather(job::Coordinator& coordinator, const std::string& why, const OwnState& own,
-                        std::vector<double> more) {
-  const size_t workers = coordinator.workers();
-  const size_t width = 2 + own.metric_sums.size();
-  const size_t shared = more.size();
-  std::vector<double> numbers = std::move(more);
-  numbers.resize(shared + workers * width, 0.0);
-  const std::span<double> own_place = std::span(numbers).subspan(shared + coordinator.rank() * width, width);
-  own_place[0] = own.loss_scale.state().scale;
-  own_place[1] = static_cast<double>(own.loss_scale.state().good_steps);
-  std::ranges::copy(own.metric_sums, own_place.begin() + 2);
-  DT_TRY(const std::vector<double> all, coordinator.sum(why, numbers));
-  Gathered gathered;
-  gathered.sums.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(shared));
-  for (size_t rank = 0; rank < workers; rank++) {
-    const std::span of_rank = std::span(all).subspan(shared + rank * width, width);
-    if (own.loss_scale.is_dynamic()) {
-      gathered.states.loss_scales.push_back({of_rank[0], static_cast<int64_t>(of_rank[1])});
-    }
-    gathered.states.metric_sums.emplace_back(of_rank.begin() + 2, of_rank.end());
-  }
-  return gathered;
-}
-
-// What rank 0 tells the others: the shared numbers, then for each rank its steps, its loss scale (two numbers) and its
-// metric sums.
-constexpr size_t kShared = 5;
-
-std::vector<double> start_numbers(const OwnStart& own, size_t workers) {
+// What rank 0 tells the others.
+job::RunStart run_start(const OwnStart& own, size_t workers) {
   const Start& start = own.start;
-  const size_t width = 3 + own.metric_sums;
-  std::vector<double> numbers(kShared + workers * width, 0.0);
-  numbers[0] = static_cast<double>(start.position.epoch);
-  numbers[1] = static_cast<double>(start.position.step);
-  numbers[2] = static_cast<double>(start.state.samples);
-  numbers[3] = static_cast<double>(start.state.updates);
-  numbers[4] = own.saves_within_epochs ? 1 : 0;
+  job::RunStart told{.epoch = start.position.epoch,
+                     .step = start.position.step,
+                     .samples = start.state.samples,
+                     .updates = start.state.updates,
+                     .saves_within_epochs = own.saves_within_epochs,
+                     .workers = std::vector<job::WorkerState>(workers)};
+  const bool has_own_steps = start.worker_steps.size() == workers;
   for (size_t rank = 0; rank < workers; rank++) {
-    const std::span<double> of_rank = std::span(numbers).subspan(kShared + rank * width, width);
-    const bool has_own_steps = start.worker_steps.size() == workers;
-    of_rank[0] = static_cast<double>(has_own_steps ? start.worker_steps[rank] : own.steps_of_each);
+    job::WorkerState& worker = told.workers[rank];
+    worker.steps = has_own_steps ? start.worker_steps[rank] : own.steps_of_each;
     if (rank < start.loss_scales.size()) {
-      of_rank[1] = start.loss_scales[rank].scale;
-      of_rank[2] = static_cast<double>(start.loss_scales[rank].good_steps);
+      worker.loss_scale = start.loss_scales[rank].scale;
+      worker.good_steps = start.loss_scales[rank].good_steps;
     }
     const bool fits = rank < start.metric_sums.size() && start.metric_sums[rank].size() == own.metric_sums;
-    if (fits) std::ranges::copy(start.metric_sums[rank], of_rank.begin() + 3);  // else: other metrics were in use
+    if (fits) worker.metric_sums = start.metric_sums[rank];  // else: other metrics were in use
   }
-  return numbers;
+  return told;
+}
+
+job::CheckpointState checkpoint_state(const OwnState& own, const SaveDecision& decision) {
+  const LossScale::State loss_scale = own.loss_scale.state();
+  return {.worker = {.steps = 0,
+                     .loss_scale = loss_scale.scale,
+                     .good_steps = loss_scale.good_steps,
+                     .metric_sums = own.metric_sums},
+          .is_due = decision.is_due,
+          .next_meeting = decision.next_meeting};
 }
 
 }  // namespace
 
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own) {
-  const size_t width = 3 + own.metric_sums;
-  std::vector<double> numbers(kShared + coordinator.workers() * width, 0.0);
-  if (coordinator.rank() == 0) numbers = start_numbers(own, coordinator.workers());
-  DT_TRY(const std::vector<double> agreed, coordinator.sum("the start of training", numbers));
-  const std::span of_rank = std::span(agreed).subspan(kShared + coordinator.rank() * width, width);
-  return AgreedStart{.position = {static_cast<int64_t>(agreed[0]), static_cast<int64_t>(agreed[1])},
-                     .samples = static_cast<uint64_t>(agreed[2]),
-                     .updates = static_cast<uint64_t>(agreed[3]),
-                     .saves_within_epochs = agreed[4] > 0,
-                     .own_steps = static_cast<uint64_t>(of_rank[0]),
-                     .loss_scale = {of_rank[1], static_cast<int64_t>(of_rank[2])},
-                     .metric_sums = {of_rank.begin() + 3, of_rank.end()}};
+  const size_t workers = coordinator.workers();
+  job::RunStart told;
+  if (coordinator.rank() == 0) told = run_start(own, workers);
+  DT_TRY(std::vector<job::RunStart> all, coordinator.all_gather("the start of training", std::move(told)));
+  job::RunStart& start = all.front();
+  if (start.workers.empty()) start.workers.resize(workers);
+  if (start.workers.size() != workers) {
+    return fail(Code::kInternal, "worker 0 says how {} workers start, but the job has {}", start.workers.size(),
+                workers);
+  }
+  job::WorkerState& mine = start.workers[coordinator.rank()];
+  if (mine.metric_sums.empty()) mine.metric_sums.assign(own.metric_sums, 0.0);
+  return AgreedStart{.position = {start.epoch, start.step},
+                     .samples = start.samples,
+                     .updates = start.updates,
+                     .saves_within_epochs = start.saves_within_epochs,
+                     .own_steps = mine.steps,
+                     .loss_scale = {mine.loss_scale, mine.good_steps},
+                     .metric_sums = std::move(mine.metric_sums)};
 }
 
-Result<EpochEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping) {
-  std::vector<double> numbers(1 + coordinator.workers(), 0.0);
-  numbers[0] = stopping ? 1 : 0;
-  numbers[1 + coordinator.rank()] = static_cast<double>(own_steps);
-  DT_TRY(const std::vector<double> all, coordinator.sum("the end of an epoch or of the job", numbers));
-  return EpochEnd{.worker_steps = {all.begin() + 1, all.end()}, .some_stop = all[0] > 0};
+Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping) {
+  DT_TRY(const std::vector<job::EpochEnd> all,
+         coordinator.all_gather("the end of an epoch or of the job",
+                                job::EpochEnd{.steps = own_steps, .stopping = stopping}));
+  AgreedEnd end;
+  for (const job::EpochEnd& worker : all) {
+    end.worker_steps.push_back(worker.steps);
+    end.some_stop = end.some_stop || worker.stopping;
+  }
+  return end;
 }
 
-Result<WorkerStates> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own) {
-  DT_TRY(Gathered gathered, gather(coordinator, why, own, {}));
-  return std::move(gathered.states);
-}
-
-Result<SaveMeeting> meet_to_save(job::Coordinator& coordinator, const OwnState& own, const SaveDecision& decision) {
-  std::vector<double> from_rank_0(2, 0.0);
-  if (coordinator.rank() == 0) from_rank_0 = {decision.is_due ? 1.0 : 0.0, static_cast<double>(decision.next_meeting)};
-  DT_TRY(Gathered gathered, gather(coordinator, "a checkpoint within an epoch", own, std::move(from_rank_0)));
-  return SaveMeeting{
-      .states = std::move(gathered.states),
-      .decision = {.is_due = gathered.sums[0] > 0, .next_meeting = static_cast<uint64_t>(gathered.sums[1])}};
+Result<SaveMeeting> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own,
+                                  const SaveDecision& decision) {
+  DT_TRY(std::vector<job::CheckpointState> all, coordinator.all_gather(why, checkpoint_state(own, decision)));
+  SaveMeeting meeting;
+  meeting.decision = {.is_due = all.front().is_due, .next_meeting = all.front().next_meeting};
+  for (job::CheckpointState& state : all) {
+    job::WorkerState& worker = state.worker;
+    if (own.loss_scale.is_dynamic()) meeting.states.loss_scales.push_back({worker.loss_scale, worker.good_steps});
+    meeting.states.metric_sums.push_back(std::move(worker.metric_sums));
+  }
+  return meeting;
 }
 
 }  // namespace dtrain::train

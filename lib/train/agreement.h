@@ -34,11 +34,11 @@ struct OwnStart {
 };
 Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart& own);
 
-struct EpochEnd {
+struct AgreedEnd {
   std::vector<uint64_t> worker_steps;  // by rank
   bool some_stop = false;              // whether a worker was asked to stop
 };
-Result<EpochEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
+Result<AgreedEnd> agree_on_epoch_end(job::Coordinator& coordinator, uint64_t own_steps, bool stopping);
 
 // What only each worker knows about itself, by rank. `loss_scales` is empty if the loss scale is not dynamic.
 struct WorkerStates {
@@ -56,12 +56,12 @@ struct OwnState {
   const std::vector<double>& metric_sums;
   const LossScale& loss_scale;
 };
-Result<WorkerStates> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own);
-// The same, and tells all workers what rank 0 has decided. `decision` is ignored on the other workers.
 struct SaveMeeting {
   WorkerStates states;
-  SaveDecision decision;
+  SaveDecision decision;  // rank 0's
 };
-Result<SaveMeeting> meet_to_save(job::Coordinator& coordinator, const OwnState& own, const SaveDecision& decision);
+// `why` names the wait. `decision` is ignored on all workers but rank 0.
+Result<SaveMeeting> gather_states(job::Coordinator& coordinator, const std::string& why, const OwnState& own,
+                                  const SaveDecision& decision = {});
 
 }  // namespace dtrain::train

@@ -46,7 +46,7 @@ void EpochClock::step_done(bool applied, int64_t samples) {
 }
 
 Result<bool> EpochClock::agree_to_stop(bool stopping) {
-  DT_TRY(EpochEnd end, agree_on_epoch_end(coordinator_, own_steps_, stopping));
+  DT_TRY(AgreedEnd end, agree_on_epoch_end(coordinator_, own_steps_, stopping));
   worker_steps_ = std::move(end.worker_steps);
   return end.some_stop;
 }

@@ -21,8 +21,7 @@ class LocalCoordinator : public job::Coordinator {
   [[nodiscard]] uint32_t rank() const override { return 0; }
   [[nodiscard]] uint32_t workers() const override { return 1; }
   Result<bool> may_begin(uint64_t) override { return !stop_.load(std::memory_order_relaxed); }
-  Result<std::vector<double>> meet(const std::string&, std::span<const double> values,
-                                   std::span<const uint32_t>) override {
+  Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
     return std::vector<double>(values.begin(), values.end());
   }
   void report(const job::WorkerProgress& progress) override {
@@ -30,6 +29,11 @@ class LocalCoordinator : public job::Coordinator {
   }
 
  private:
+  Result<std::vector<job::Contribution>> gather(const std::string&, job::Contribution own,
+                                                std::span<const uint32_t>) override {
+    return std::vector<job::Contribution>{std::move(own)};
+  }
+
   const std::atomic<bool>& stop_;
   std::function<void(const job::WorkerProgress&)> on_report_;
 };

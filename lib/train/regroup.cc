@@ -54,9 +54,9 @@ int64_t Regrouper::members() const {
 
 // Every worker gets all speeds, so all compute the same groups independently.
 Result<bool> Regrouper::run(double samples_per_s) {
-  std::vector<double> own(coordinator_.workers(), 0.0);
-  own[coordinator_.rank()] = samples_per_s;
-  DT_TRY(const std::vector<double> speeds, coordinator_.sum("the workers' speeds", own));
+  DT_TRY(const std::vector<job::Speed> all, coordinator_.all_gather("the workers' speeds", job::Speed{samples_per_s}));
+  std::vector<double> speeds;
+  for (const job::Speed& speed : all) speeds.push_back(speed.samples_per_s);
   const bool logs = coordinator_.rank() == 0;
   const auto idle = std::ranges::find_if(speeds, [](double speed) { return !(speed > 0); });
   if (idle != speeds.end()) {
@@ -75,14 +75,13 @@ Result<bool> Regrouper::run(double samples_per_s) {
 
 // Rank 0 enters the meeting only after the servers know the groups, so no worker begins a step before that.
 Result<> Regrouper::hand_out(const Groups& group_of) {
-  uint64_t step = 0;
+  job::NewGroups told;
   if (coordinator_.rank() == 0) {
-    DT_TRY(step, store_.regroup(group_of), "telling the servers who goes with whom");
+    DT_TRY(told.next_step, store_.regroup(group_of), "telling the servers who goes with whom");
   }
-  const double number = static_cast<double>(step);
   const std::span<const sync::Group> stop_set_of = spec_.is_bounded ? std::span<const sync::Group>{} : group_of;
-  DT_TRY(const std::vector<double> agreed, coordinator_.meet("the new groups", {&number, 1}, stop_set_of));
-  store_.set_next_step(static_cast<uint64_t>(agreed.front()));
+  DT_TRY(const std::vector<job::NewGroups> all, coordinator_.all_gather("the new groups", told, stop_set_of));
+  store_.set_next_step(all.front().next_step);
   return {};
 }
 

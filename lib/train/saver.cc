@@ -36,7 +36,7 @@ uint64_t Saver::next_meeting() const {
 Result<std::optional<WorkerStates>> Saver::meet() {
   SaveDecision decision;
   if (parts_.coordinator.rank() == 0) decision = {seconds_to_next_save() <= 0, next_meeting()};
-  DT_TRY(SaveMeeting meeting, meet_to_save(parts_.coordinator, own_state(), decision));
+  DT_TRY(SaveMeeting meeting, gather_states(parts_.coordinator, "a checkpoint within an epoch", own_state(), decision));
   meeting_ = meeting.decision.next_meeting;
   steps_at_meeting_ = parts_.clock.own_steps_in_this_process();
   last_meeting_ = now();
@@ -45,7 +45,8 @@ Result<std::optional<WorkerStates>> Saver::meet() {
 }
 
 Result<WorkerStates> Saver::gather(const std::string& why) {
-  return gather_states(parts_.coordinator, why, own_state());
+  DT_TRY(SaveMeeting meeting, gather_states(parts_.coordinator, why, own_state()));
+  return std::move(meeting.states);
 }
 
 Result<> Saver::save_last(WorkerStates states) {

@@ -68,21 +68,26 @@ std::string index_of(const data::IndexedFile& file) {
   return data::index_path(file.path);
 }
 
-// A coordinator for worker 1 of 2 whose barriers return what the test's function says.
+// A coordinator for worker 1 of 2. The test's function says what worker 0 sends in an all-gather.
 class Scripted final : public job::Coordinator {
  public:
-  using Answer = std::function<Result<std::vector<double>>(const std::string& name, std::vector<double> values)>;
+  using Answer = std::function<Result<job::Contribution>(const std::string& name)>;
   explicit Scripted(Answer answer) : answer_(std::move(answer)) {}
   [[nodiscard]] uint32_t rank() const override { return 1; }
   [[nodiscard]] uint32_t workers() const override { return 2; }
   Result<bool> may_begin(uint64_t) override { return true; }
-  Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
-                                   std::span<const uint32_t>) override {
-    return answer_(name, {values.begin(), values.end()});
+  Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
+    return std::vector<double>(values.begin(), values.end());
   }
   void report(const job::WorkerProgress&) override {}
 
  private:
+  Result<std::vector<job::Contribution>> gather(const std::string& name, job::Contribution own,
+                                                std::span<const uint32_t>) override {
+    DT_TRY(job::Contribution first, answer_(name));
+    return std::vector<job::Contribution>{std::move(first), std::move(own)};
+  }
+
   Answer answer_;
 };
 
@@ -162,7 +167,7 @@ TEST_CASE("workers with different numbers of files are told so", "[role]") {
   Waits waits;
   Pacer pacer({}, waits);
   const Log log = Log::silent();
-  Scripted scheduler([](const std::string&, const std::vector<double>&) { return std::vector<double>{0}; });
+  Scripted scheduler([](const std::string&) { return job::FileCount{0}; });
   const Shared known = share_indexes(files[1], {.coordinator = scheduler, .waits = waits, .log = log, .pacer = pacer});
   REQUIRE_FALSE(known);
   CHECK(known.error().code == Code::kUsage);
@@ -174,16 +179,15 @@ TEST_CASE("a worker that waits says for whom, for which file and how far it is",
   const test::TempDir dir;
   const std::vector<data::IndexedFile> files = {{dir.path("train.rec"), ""}};
   (void)test::write_record_file(files[0].path, 20, 6, 6, 3, 2);
-  const auto size = static_cast<double>(std::filesystem::file_size(files[0].path));
+  const uint64_t size = std::filesystem::file_size(files[0].path);
   Waits waits;
   std::string name_of_wait;
   int reports = 0;
-  Scripted scheduler([&](const std::string& name, std::vector<double> values) -> Result<std::vector<double>> {
-    if (name == "the number of record files") return std::vector<double>{1};
-    if (!name.starts_with("the index of record file")) return values;
+  Scripted scheduler([&](const std::string& name) -> Result<job::Contribution> {
+    if (name == "the number of record files") return job::FileCount{1};
     name_of_wait = waits.open().empty() ? "none" : waits.open().front().name;
     if (++reports == 3) return fail(Code::kPeerLost, "worker 0 was lost: silent for 3000 ms");
-    return std::vector<double>{0, size * 0.25 * reports};
+    return job::IndexProgress{.is_done = false, .offset = size * static_cast<uint64_t>(reports) / 4};
   });
   Pacer pacer({}, waits);
   const Log log = Log::silent();
@@ -205,20 +209,72 @@ TEST_CASE("worker 0 reports while it indexes", "[role]") {
   for (const Shared& known : share({files, files}, std::chrono::milliseconds(0))) REQUIRE(known);
 }
 
-TEST_CASE("bytes of any number go from worker 0 to all", "[role]") {
-  std::mt19937_64 random(5);
-  for (const size_t size : {0, 1, 5, 6, 7, 4096 * 6 - 1, 4096 * 6, 4096 * 6 + 1, 200'000}) {
-    INFO(size);
-    std::string bytes(size, '\0');
-    for (char& byte : bytes) byte = static_cast<char>(random());
-    train::test::Meetings meetings(kWorkers);
-    std::vector<std::future<Result<std::string>>> workers;
-    for (uint32_t rank = 0; rank < kWorkers; rank++) {
-      workers.push_back(std::async(std::launch::async, [&, rank] {
-        train::test::Member member(meetings, rank);
-        return broadcast(member, "bytes", rank == 0 ? bytes : "other");
-      }));
-    }
-    for (auto& worker : workers) CHECK(must(worker.get()) == bytes);
+namespace {
+
+// Runs `call` on each worker, on its own thread. Returns the results by rank.
+template <class Call>
+auto on_each(uint32_t workers, const Call& call) {
+  train::test::Meetings meetings(workers);
+  std::vector<std::future<decltype(call(std::declval<train::test::Member&>()))>> running;
+  for (uint32_t rank = 0; rank < workers; rank++) {
+    running.push_back(std::async(std::launch::async, [&, rank] {
+      train::test::Member member(meetings, rank);
+      return call(member);
+    }));
   }
+  std::vector<decltype(running.front().get())> results;
+  for (auto& one : running) results.push_back(one.get());
+  return results;
+}
+
+std::string random_bytes(size_t size, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("bytes of any number go from worker 0 to all", "[role]") {
+  for (const size_t size : {size_t{0}, size_t{1}, kChunkBytes - 1, kChunkBytes, kChunkBytes + 1, 3 * kChunkBytes + 5}) {
+    INFO(size);
+    const std::string bytes = random_bytes(size, size);
+    const auto received = on_each(kWorkers, [&](train::test::Member& member) {
+      return broadcast(member, "bytes", member.rank() == 0 ? bytes : "other");
+    });
+    for (const Result<std::string>& one : received) CHECK(must(one) == bytes);
+  }
+}
+
+TEST_CASE("a chunk that does not fit is an error, not a wrong string", "[role]") {
+  const std::vector<job::Chunk> wrong = {{.size = 3, .bytes = "four"}, {.size = 3, .bytes = ""}};
+  for (const job::Chunk& chunk : wrong) {
+    Scripted scheduler([&](const std::string&) { return chunk; });
+    const Result<std::string> received = broadcast(scheduler, "bytes", "");
+    REQUIRE_FALSE(received);
+    CHECK_THAT(received.error().message, Catch::Contains("worker 0 sent"));
+  }
+}
+
+// An address of gloo has about 136 bytes for each other worker.
+TEST_CASE("workers exchange addresses as long as those of 14 and 64 workers of allreduce", "[role]") {
+  for (const uint32_t workers : {14U, 64U}) {
+    const auto address = [&](uint32_t rank) { return random_bytes((workers - 1) * size_t{136} + 24, rank); };
+    const auto received = on_each(workers, [&](train::test::Member& member) {
+      return exchange_addresses(member, "addresses of the workers", address(member.rank()));
+    });
+    for (const Result<std::vector<std::string>>& of_one : received) {
+      const std::vector<std::string>& all = must(of_one);
+      REQUIRE(all.size() == workers);
+      for (uint32_t rank = 0; rank < workers; rank++) CHECK(all[rank] == address(rank));
+    }
+  }
+}
+
+TEST_CASE("a message of another kind than one's own is an error that names its worker", "[role]") {
+  Scripted scheduler([](const std::string&) { return job::Speed{1}; });
+  const auto all = exchange_addresses(scheduler, "addresses", "here");
+  REQUIRE_FALSE(all);
+  CHECK(all.error().message == "barrier 'addresses': worker 0 sent another message than this worker");
 }

@@ -149,7 +149,7 @@ TEST_CASE("a barrier opens when all live workers are in, counts each rank once, 
   Conversation c(settings(3, 1));
   c.start(3, 1);
   const auto enter = [&](Millis now, uint32_t rank, uint64_t seq) {
-    return c.say(now, BarrierEnter{Conversation::worker(rank), "epoch", seq, 2});
+    return c.say(now, BarrierEnter{Conversation::worker(rank), "epoch", seq, "2 numbers"});
   };
   CHECK(enter(1, 0, 0).empty());
   CHECK(enter(2, 0, 0).empty());  // sent twice: still one rank
@@ -171,10 +171,43 @@ TEST_CASE("a barrier opens when all live workers are in, counts each rank once, 
 TEST_CASE("workers at different barriers end the job instead of waiting forever", "[sync][membership]") {
   Conversation c(settings(2, 0));
   c.start(2, 0);
-  (void)c.say(1, BarrierEnter{Conversation::worker(0), "epoch 1", 0, 0});
-  const auto out = c.say(2, BarrierEnter{Conversation::worker(1), "epoch 2", 0, 0});
+  (void)c.say(1, BarrierEnter{Conversation::worker(0), "epoch 1", 0, "0 numbers"});
+  const auto out = c.say(2, BarrierEnter{Conversation::worker(1), "epoch 2", 0, "0 numbers"});
   REQUIRE(notices<StopJob>(out).size() == 2);
   CHECK_THAT(notices<StopJob>(out)[0].message, Catch::Contains("epoch 1") && Catch::Contains("epoch 2"));
+}
+
+TEST_CASE("workers that bring different contents to a barrier end the job", "[sync][membership]") {
+  Conversation c(settings(2, 0));
+  c.start(2, 0);
+  (void)c.say(1, BarrierEnter{Conversation::worker(0), "epoch", 0, "a message 'speed'", 9});
+  const auto out = c.say(2, BarrierEnter{Conversation::worker(1), "epoch", 0, "2 numbers"});
+  REQUIRE(notices<StopJob>(out).size() == 2);
+  CHECK(notices<StopJob>(out)[0].message ==
+        "worker 1 enters barrier 'epoch' with 2 numbers, but others entered 'epoch' with a message 'speed'");
+}
+
+TEST_CASE("1,000 workers gather, up to a limit of bytes for all together", "[sync][membership]") {
+  constexpr uint32_t kWorkers = 1000;
+  Settings limited = settings(kWorkers, 0);
+  limited.barrier_bytes_max = uint64_t{kWorkers} * 100;
+  Conversation c(limited);
+  c.start(kWorkers, 0);
+  const auto enter = [&](uint32_t rank, uint64_t seq, uint64_t bytes) {
+    return c.say(1, BarrierEnter{Conversation::worker(rank), "all", seq, "a message 'address'", bytes});
+  };
+  for (uint32_t rank = 0; rank + 1 < kWorkers; rank++) {
+    CHECK(enter(rank, 0, 100).empty());
+    CHECK(enter(rank, 0, 100).empty());  // a repeated call does not count twice
+  }
+  CHECK(all<ReleaseBarrier>(enter(kWorkers - 1, 0, 100)).size() == 1);
+  for (uint32_t rank = 0; rank + 1 < kWorkers; rank++) CHECK(enter(rank, 1, 100).empty());
+  const auto stop = notices<StopJob>(enter(kWorkers - 1, 1, 101));
+  REQUIRE(stop.size() == kWorkers);
+  CHECK(stop[0].code == Code::kUsage);
+  CHECK(stop[0].message ==
+        "barrier 'all': the messages of 1000 workers have 100001 bytes together, at most 100000 are possible: use "
+        "fewer workers");
 }
 
 TEST_CASE("a silent process is lost after the timeout, one with a closed stream after the reconnect time",
@@ -276,7 +309,7 @@ TEST_CASE("workers stop by the stop sets of the last meeting", "[sync][membershi
   Conversation c(settings(3, 0));
   c.start(3, 0, {0, 0, 1});
   const auto meet = [&](uint32_t rank, std::vector<uint32_t> sets) {
-    return c.say(1, BarrierEnter{Conversation::worker(rank), "groups", 0, 0, std::move(sets)});
+    return c.say(1, BarrierEnter{Conversation::worker(rank), "groups", 0, "0 numbers", 0, std::move(sets)});
   };
   (void)meet(0, {0, 1, 1});
   (void)meet(1, {0, 1, 1});
@@ -297,8 +330,9 @@ TEST_CASE("stop sets that differ between workers or do not fit the job end the j
   for (const auto& [sets, why] : wrong) {
     Conversation c(settings(2, 0));
     c.start(2, 0, {0, 0});
-    (void)c.say(1, BarrierEnter{Conversation::worker(0), "groups", 0, 0, {0, 1}});
-    const auto stop = notices<StopJob>(c.say(2, BarrierEnter{Conversation::worker(1), "groups", 0, 0, sets}));
+    (void)c.say(1, BarrierEnter{Conversation::worker(0), "groups", 0, "0 numbers", 0, {0, 1}});
+    const auto stop =
+        notices<StopJob>(c.say(2, BarrierEnter{Conversation::worker(1), "groups", 0, "0 numbers", 0, sets}));
     REQUIRE(stop.size() == 2);
     CHECK_THAT(stop[0].message, Catch::Contains(why));
   }
@@ -331,8 +365,8 @@ TEST_CASE("while a worker lacks an index all are members, and no start timeout r
     REQUIRE(c.say(now, Tick{}).empty());
   }
   // They agree on the indexes.
-  CHECK(all<ReleaseBarrier>(c.say(60'001, BarrierEnter{101, "index", 0, 1})).empty());
-  CHECK(all<ReleaseBarrier>(c.say(60'002, BarrierEnter{100, "index", 0, 1})).size() == 1);
+  CHECK(all<ReleaseBarrier>(c.say(60'001, BarrierEnter{101, "index", 0, "1 numbers"})).empty());
+  CHECK(all<ReleaseBarrier>(c.say(60'002, BarrierEnter{100, "index", 0, "1 numbers"})).size() == 1);
   const auto prepared = [&](Incarnation one, Role role, uint64_t records) {
     return c.say(60'003, Join{.incarnation = one,
                               .role = role,
@@ -593,7 +627,7 @@ class Simulation {
 
   void enter_barrier(Process& p, const std::string& name, const std::vector<uint32_t>& stop_set_of = {}) {
     if (p.crashed || p.ended || p.failed) return;
-    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, 1, stop_set_of};
+    p.in_barrier = BarrierEnter{incarnation(p), name, p.barriers, "1 numbers", 0, stop_set_of};
     ask_barrier(p);
   }
   void ask_barrier(Process& p) {

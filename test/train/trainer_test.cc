@@ -30,7 +30,7 @@ std::vector<std::string> kinds(const std::vector<std::string>& lines) {
 // Coordinators of workers that are threads of one process.
 class ThreadJob {
  public:
-  explicit ThreadJob(uint32_t workers) : workers_(workers), barrier_(workers), values_(workers) {}
+  explicit ThreadJob(uint32_t workers) : workers_(workers), barrier_(workers), values_(workers), messages_(workers) {}
 
   class Member final : public job::Coordinator {
    public:
@@ -38,8 +38,7 @@ class ThreadJob {
     [[nodiscard]] uint32_t rank() const override { return rank_; }
     [[nodiscard]] uint32_t workers() const override { return job_.workers_; }
     Result<bool> may_begin(uint64_t step) override { return step < stop_at; }
-    Result<std::vector<double>> meet(const std::string&, std::span<const double> values,
-                                     std::span<const uint32_t>) override {
+    Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
       job_.values_[rank_].assign(values.begin(), values.end());
       job_.barrier_.arrive_and_wait();
       std::vector<double> sums(values.size(), 0.0);
@@ -53,6 +52,15 @@ class ThreadJob {
     uint64_t stop_at = std::numeric_limits<uint64_t>::max();
 
    private:
+    Result<std::vector<job::Contribution>> gather(const std::string&, job::Contribution own,
+                                                  std::span<const uint32_t>) override {
+      job_.messages_[rank_] = std::move(own);
+      job_.barrier_.arrive_and_wait();
+      std::vector<job::Contribution> all = job_.messages_;
+      job_.barrier_.arrive_and_wait();
+      return all;
+    }
+
     ThreadJob& job_;
     uint32_t rank_;
   };
@@ -61,6 +69,7 @@ class ThreadJob {
   uint32_t workers_;
   std::barrier<> barrier_;
   std::vector<std::vector<double>> values_;
+  std::vector<job::Contribution> messages_;
 };
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "job/process/gathered.h"
 
 namespace dtrain::job {
 
@@ -29,16 +32,49 @@ class Coordinator {
   // stop before the same step, and rank 0 writes a checkpoint. Costs one atomic load unless a stop is under way.
   virtual Result<bool> may_begin(uint64_t step) = 0;
   // A barrier that adds numbers: all workers call it with the same name and count, and each gets the sums, added in
-  // rank order. An empty span makes it a plain barrier.
-  Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) {
-    return meet(name, values, {});
-  }
-  // Like sum(), but also replaces the stop sets: from now on, workers with the same number in `stop_set_of`, indexed by
-  // rank, stop before the same step. All workers pass the same values. Empty: the stop sets do not change.
-  virtual Result<std::vector<double>> meet(const std::string& name, std::span<const double> values,
-                                           std::span<const uint32_t> stop_set_of) = 0;
+  // rank order. An empty span makes it a plain barrier. At most kSumNumbersMax numbers.
+  virtual Result<std::vector<double>> sum(const std::string& name, std::span<const double> values) = 0;
+  // A barrier that gives each worker the messages of all, by rank. All workers call it with the same name and type.
+  // Code::kUsage if a message or all of them together are larger than the limits below; kInternal if a worker has ended
+  // and sends none.
+  // `stop_set_of`, indexed by rank, replaces the stop sets: from now on, workers with the same number in it stop before
+  // the same step. All workers pass the same values. Empty: the stop sets do not change.
+  template <class Message>
+  Result<std::vector<Message>> all_gather(const std::string& name, Message own,
+                                          std::span<const uint32_t> stop_set_of = {});
   // The next heartbeat carries it to the scheduler.
   virtual void report(const WorkerProgress& progress) = 0;
+
+ private:
+  // As all_gather, but the answers may be of other types than `own`, or of another number than workers().
+  virtual Result<std::vector<Contribution>> gather(const std::string& name, Contribution own,
+                                                   std::span<const uint32_t> stop_set_of) = 0;
 };
+
+// Limits of barriers between processes. Encoded messages are hardly larger than their strings and numbers.
+inline constexpr size_t kSumNumbersMax = 4096;
+inline constexpr size_t kContributionBytesMax = 4 << 20;  // of one worker
+inline constexpr size_t kGatherBytesMax = 32 << 20;       // of all workers together
+
+template <class Message>
+Result<std::vector<Message>> Coordinator::all_gather(const std::string& name, Message own,
+                                                     std::span<const uint32_t> stop_set_of) {
+  DT_TRY(std::vector<Contribution> all, gather(name, std::move(own), stop_set_of));
+  if (all.size() != workers()) {
+    return fail(Code::kInternal, "barrier '{}' gave the messages of {} workers, not of {}", name, all.size(),
+                workers());
+  }
+  std::vector<Message> messages;
+  messages.reserve(all.size());
+  for (Contribution& one : all) {
+    Message* message = std::get_if<Message>(&one);
+    if (message == nullptr) {
+      return fail(Code::kInternal, "barrier '{}': worker {} sent another message than this worker", name,
+                  messages.size());
+    }
+    messages.push_back(std::move(*message));
+  }
+  return messages;
+}
 
 }  // namespace dtrain::job

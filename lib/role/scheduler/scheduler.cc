@@ -31,6 +31,7 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
   settings.workers = static_cast<uint32_t>(flags.job.num_workers);
   settings.servers = static_cast<uint32_t>(flags.job.num_servers);
   settings.job_text = job::text(spec);
+  settings.barrier_bytes_max = job::kGatherBytesMax;
   settings.start_timeout_ms = static_cast<uint64_t>(flags.wire.start_timeout.count());
   settings.heartbeat_timeout_ms = static_cast<uint64_t>(flags.wire.heartbeat_timeout.count());
   return settings;

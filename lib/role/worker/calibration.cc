@@ -57,8 +57,7 @@ class Probe final : public job::Coordinator {
 
   [[nodiscard]] uint32_t rank() const override { return job_.rank(); }
   [[nodiscard]] uint32_t workers() const override { return job_.workers(); }
-  Result<std::vector<double>> meet(const std::string&, std::span<const double> values,
-                                   std::span<const uint32_t>) override {
+  Result<std::vector<double>> sum(const std::string&, std::span<const double> values) override {
     return std::vector<double>(values.begin(), values.end());
   }
   void report(const job::WorkerProgress& progress) override { job_.report(progress); }
@@ -82,6 +81,11 @@ class Probe final : public job::Coordinator {
   }
 
  private:
+  Result<std::vector<job::Contribution>> gather(const std::string&, job::Contribution own,
+                                                std::span<const uint32_t>) override {
+    return std::vector<job::Contribution>(workers(), own);
+  }
+
   // The barrier at the end waits in a thread of its own, which alone uses the job's sums until it is over.
   Result<bool> others_measure() {
     if (!all_done_.valid()) {

@@ -10,7 +10,7 @@ namespace dtrain::role {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kFilesMax = 4096;  // a barrier carries at most this many numbers
+constexpr size_t kFilesMax = job::kSumNumbersMax;  // one number for each file is summed
 
 double percent(double done, int64_t all) {
   return all <= 0 ? 0 : 100 * done / static_cast<double>(all);
@@ -32,7 +32,7 @@ class SharedIndex {
     } else {
       DT_TRY(offsets, data::record_offsets(file_, named_.index, indexing_.log));
     }
-    DT_TRY_VOID(meet_about_progress({1, static_cast<double>(file_.size())}));
+    DT_TRY_VOID(share_progress({.is_done = true, .offset = static_cast<uint64_t>(file_.size())}));
     return offsets;
   }
 
@@ -43,10 +43,10 @@ class SharedIndex {
                        data::index_path(file_.path()));
     const Waits::Wait wait(indexing_.waits, [this, &done] { return name_of_wait(done); });
     while (true) {
-      auto progress = meet_about_progress({0, 0});
+      auto progress = share_progress({});
       if (!progress) return tl::unexpected(std::move(progress).error().with("waiting for " + name_of_wait(done)));
-      if ((*progress)[0] > 0) return {};
-      done = (*progress)[1];
+      if (progress->is_done) return {};
+      done = static_cast<double>(progress->offset);
     }
   }
 
@@ -57,14 +57,16 @@ class SharedIndex {
 
   Result<> report(int64_t offset) {
     if (Clock::now() - reported_ < indexing_.report_interval) return {};
-    DT_TRY_VOID(meet_about_progress({0, static_cast<double>(offset)}));
+    DT_TRY_VOID(share_progress({.is_done = false, .offset = static_cast<uint64_t>(offset)}));
     reported_ = Clock::now();
     return {};
   }
 
-  // {1 if worker 0 is done, else 0; the offset that it has reached}
-  Result<std::vector<double>> meet_about_progress(std::vector<double> mine) {
-    return indexing_.coordinator.sum(fmt::format("the index of record file {}", number_), mine);
+  // Returns the progress of worker 0.
+  Result<job::IndexProgress> share_progress(job::IndexProgress mine) {
+    DT_TRY(const std::vector<job::IndexProgress> all,
+           indexing_.coordinator.all_gather(fmt::format("the index of record file {}", number_), mine));
+    return all.front();
   }
 
   const data::RecordFile& file_;
@@ -76,16 +78,16 @@ class SharedIndex {
 
 Result<> check_numbers_of_files(size_t own, const Indexing& indexing) {
   job::Coordinator& job = indexing.coordinator;
-  const std::vector<double> mine = {job.rank() == 0 ? static_cast<double>(own) : 0.0};
-  DT_TRY(const std::vector<double> first, job.sum("the number of record files", mine));
-  if (first[0] == static_cast<double>(own) && own <= kFilesMax) return {};
+  DT_TRY(const std::vector<job::FileCount> all,
+         job.all_gather("the number of record files", job::FileCount{.files = own}));
+  if (all.front().files == own && own <= kFilesMax) return {};
   if (own > kFilesMax) {
     return fail(Code::kUsage,
                 "{} record files, and one without an index: at most {} can be indexed at the start of a "
                 "job; 'dtrain data index' makes the indexes",
                 own, kFilesMax);
   }
-  return fail(Code::kUsage, "worker {} has {} record files, worker 0 has {}", job.rank(), own, first[0]);
+  return fail(Code::kUsage, "worker {} has {} record files, worker 0 has {}", job.rank(), own, all.front().files);
 }
 
 // By file, how many workers lack its index.

@@ -19,12 +19,13 @@ constexpr double kWaitLimitSeconds = 300;  // same as DistStore
 
 // Ranks of the group are (worker, device) pairs, so that each worker must have the same number of devices.
 Result<> check_devices(const StoreSetup& setup) {
-  const std::string mine = std::to_string(device_count(setup.flags));
-  DT_TRY(const std::vector<std::string> all, exchange(setup.coordinator, "devices of the workers", mine));
-  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& count) { return count != mine; });
+  const uint64_t mine = device_count(setup.flags);
+  DT_TRY(const std::vector<job::DeviceCount> all,
+         setup.coordinator.all_gather("devices of the workers", job::DeviceCount{mine}));
+  const auto other = std::ranges::find_if(all, [&](const job::DeviceCount& count) { return count.devices != mine; });
   if (other == all.end()) return {};
   return fail(Code::kUsage, "worker {} has {} devices and worker {} has {}: --kv-store {} needs the same number in all",
-              setup.coordinator.rank(), mine, other - all.begin(), *other, setup.spec.flags.scheme.kv_store);
+              setup.coordinator.rank(), mine, other - all.begin(), other->devices, setup.spec.flags.scheme.kv_store);
 }
 
 bool joins_workers(const StoreSetup& setup) {
@@ -39,7 +40,7 @@ Result<std::unique_ptr<comm::Collective>> meet_workers(const StoreSetup& setup) 
        .size = setup.coordinator.workers(),
        .listen_ip = address,
        .wait_limit_s = kWaitLimitSeconds},
-      [&](const std::string& mine) { return exchange(setup.coordinator, "addresses of the workers", mine); });
+      [&](const std::string& mine) { return exchange_addresses(setup.coordinator, "addresses of the workers", mine); });
 }
 
 // One member of the group per device of this process, over the host's memory; empty if there is only one device to
@@ -66,7 +67,7 @@ Result<Group> join_on_devices(const StoreSetup& setup, exec::DeviceModule& modul
     processes = {.rank = setup.coordinator.rank(),
                  .size = setup.coordinator.workers(),
                  .exchange = [&](const std::string& mine) {
-                   return exchange(setup.coordinator, "the name of the GPUs' group", mine);
+                   return exchange_addresses(setup.coordinator, "the name of the GPUs' group", mine);
                  }};
   }
   if (processes.size * executors.size() == 1) return Group{};

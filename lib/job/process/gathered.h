@@ -1,0 +1,77 @@
+// What the workers of a job tell each other in an all-gather (Coordinator::all_gather): one struct for each purpose.
+// proto/scheduler.proto, `Contribution`, has the same messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace dtrain::job {
+
+// Some of a byte string that worker 0 sends to all; see role/worker/meeting.h. The others send an empty one.
+struct Chunk {
+  uint64_t size = 0;  // of the whole string
+  std::string bytes;
+};
+
+// ---- Indexing record files before the job starts.
+
+struct FileCount {
+  uint64_t files = 0;
+};
+// Worker 0's; ignored from others.
+struct IndexProgress {
+  bool is_done = false;
+  uint64_t offset = 0;  // bytes read of the record file
+};
+
+// ---- Joining the workers' devices.
+
+struct DeviceCount {
+  uint64_t devices = 0;
+};
+// How the others reach this worker. Written and checked by the collective that connects them (comm::Exchange).
+struct Address {
+  std::string bytes;
+};
+
+// ---- Training.
+
+// What a checkpoint holds of each worker.
+struct WorkerState {
+  uint64_t steps = 0;  // since the start of the run
+  double loss_scale = 0;
+  int64_t good_steps = 0;           // in a row, of a dynamic loss scale
+  std::vector<double> metric_sums;  // of the current epoch
+};
+// Where training starts. Worker 0's; the others send an empty one.
+struct RunStart {
+  int64_t epoch = 0, step = 0;
+  uint64_t samples = 0, updates = 0;
+  bool saves_within_epochs = false;
+  std::vector<WorkerState> workers;  // by rank; empty: none has made a step
+};
+// A worker has reached the end of an epoch, or was asked to stop.
+struct EpochEnd {
+  uint64_t steps = 0;  // of this worker since the start of the run
+  bool stopping = false;
+};
+// For a checkpoint. The decision about checkpoints within an epoch is worker 0's, and ignored from others.
+struct CheckpointState {
+  WorkerState worker;
+  bool is_due = false;
+  uint64_t next_meeting = 0;  // in steps of each worker
+};
+struct Speed {
+  double samples_per_s = 0;
+};
+// Worker 0 has told the servers the new groups. The others send an empty one.
+struct NewGroups {
+  uint64_t next_step = 0;
+};
+
+using Contribution = std::variant<Chunk, FileCount, IndexProgress, DeviceCount, Address, RunStart, EpochEnd,
+                                  CheckpointState, Speed, NewGroups>;
+
+}  // namespace dtrain::job

@@ -1,0 +1,104 @@
+#include "rpc/contribution.h"
+
+#include "base/overloaded.h"
+
+namespace dtrain::rpc {
+namespace {
+
+void fill(proto::WorkerState& message, const job::WorkerState& worker) {
+  message.set_steps(worker.steps);
+  message.set_loss_scale(worker.loss_scale);
+  message.set_good_steps(worker.good_steps);
+  message.mutable_metric_sums()->Assign(worker.metric_sums.begin(), worker.metric_sums.end());
+}
+
+job::WorkerState from_proto(const proto::WorkerState& message) {
+  return {.steps = message.steps(),
+          .loss_scale = message.loss_scale(),
+          .good_steps = message.good_steps(),
+          .metric_sums = {message.metric_sums().begin(), message.metric_sums().end()}};
+}
+
+void fill(proto::RunStart& message, const job::RunStart& start) {
+  message.set_epoch(start.epoch);
+  message.set_step(start.step);
+  message.set_samples(start.samples);
+  message.set_updates(start.updates);
+  message.set_saves_within_epochs(start.saves_within_epochs);
+  for (const job::WorkerState& worker : start.workers) fill(*message.add_workers(), worker);
+}
+
+job::RunStart from_proto(const proto::RunStart& message) {
+  job::RunStart start{.epoch = message.epoch(),
+                      .step = message.step(),
+                      .samples = message.samples(),
+                      .updates = message.updates(),
+                      .saves_within_epochs = message.saves_within_epochs(),
+                      .workers = {}};
+  for (const proto::WorkerState& worker : message.workers()) start.workers.push_back(from_proto(worker));
+  return start;
+}
+
+void fill(proto::CheckpointState& message, const job::CheckpointState& state) {
+  fill(*message.mutable_worker(), state.worker);
+  message.set_is_due(state.is_due);
+  message.set_next_meeting(state.next_meeting);
+}
+
+job::CheckpointState from_proto(const proto::CheckpointState& message) {
+  return {.worker = from_proto(message.worker()), .is_due = message.is_due(), .next_meeting = message.next_meeting()};
+}
+
+}  // namespace
+
+proto::Contribution to_proto(const job::Contribution& contribution) {
+  proto::Contribution message;
+  std::visit(
+      Overloaded{[&](const job::Chunk& chunk) {
+                   message.mutable_chunk()->set_size(chunk.size);
+                   message.mutable_chunk()->set_bytes(chunk.bytes);
+                 },
+                 [&](const job::FileCount& count) { message.mutable_file_count()->set_files(count.files); },
+                 [&](const job::IndexProgress& progress) {
+                   message.mutable_index_progress()->set_is_done(progress.is_done);
+                   message.mutable_index_progress()->set_offset(progress.offset);
+                 },
+                 [&](const job::DeviceCount& count) { message.mutable_device_count()->set_devices(count.devices); },
+                 [&](const job::Address& address) { message.mutable_address()->set_bytes(address.bytes); },
+                 [&](const job::RunStart& start) { fill(*message.mutable_run_start(), start); },
+                 [&](const job::EpochEnd& end) {
+                   message.mutable_epoch_end()->set_steps(end.steps);
+                   message.mutable_epoch_end()->set_stopping(end.stopping);
+                 },
+                 [&](const job::CheckpointState& state) { fill(*message.mutable_checkpoint_state(), state); },
+                 [&](const job::Speed& speed) { message.mutable_speed()->set_samples_per_s(speed.samples_per_s); },
+                 [&](const job::NewGroups& groups) { message.mutable_new_groups()->set_next_step(groups.next_step); }},
+      contribution);
+  return message;
+}
+
+std::optional<job::Contribution> from_proto(const proto::Contribution& message) {
+  using What = proto::Contribution::WhatCase;
+  switch (message.what_case()) {
+    case What::kChunk: return job::Chunk{message.chunk().size(), message.chunk().bytes()};
+    case What::kFileCount: return job::FileCount{message.file_count().files()};
+    case What::kIndexProgress:
+      return job::IndexProgress{message.index_progress().is_done(), message.index_progress().offset()};
+    case What::kDeviceCount: return job::DeviceCount{message.device_count().devices()};
+    case What::kAddress: return job::Address{message.address().bytes()};
+    case What::kRunStart: return from_proto(message.run_start());
+    case What::kEpochEnd: return job::EpochEnd{message.epoch_end().steps(), message.epoch_end().stopping()};
+    case What::kCheckpointState: return from_proto(message.checkpoint_state());
+    case What::kSpeed: return job::Speed{message.speed().samples_per_s()};
+    case What::kNewGroups: return job::NewGroups{message.new_groups().next_step()};
+    case What::WHAT_NOT_SET: break;
+  }
+  return std::nullopt;
+}
+
+std::string kind_of(const proto::Contribution& message) {
+  const auto* field = proto::Contribution::descriptor()->FindFieldByNumber(message.what_case());
+  return field == nullptr ? "" : field->name();
+}
+
+}  // namespace dtrain::rpc

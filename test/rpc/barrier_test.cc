@@ -1,0 +1,225 @@
+// Barriers through real calls: sums are in membership_test.cc; here are all-gathers, their limits and their time limit.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <mutex>
+
+#include "job/process/exit_code.h"
+#include "rpc/channel.h"
+#include "rpc/contribution.h"
+#include "rpc/job.h"
+#include "rpc/status.h"
+#include "scheduler.grpc.pb.h"
+
+namespace dtrain::rpc::test {
+namespace {
+
+using Catch::Contains;
+
+// Runs `call` for each worker of the job, on its own thread. Returns the results by rank.
+template <class Call>
+auto on_each(Job& job, const Call& call) {
+  std::vector<std::future<decltype(call(uint32_t{}, std::declval<ControlClient&>()))>> running;
+  for (uint32_t rank = 0; rank < job.processes.size(); rank++) {
+    running.push_back(std::async(std::launch::async, [&, rank] { return call(rank, *job[rank].client); }));
+  }
+  std::vector<decltype(running.front().get())> results;
+  for (auto& one : running) results.push_back(within(std::move(one), 30s));
+  return results;
+}
+
+// Makes calls of many workers over one connection, all at once, and returns their replies in order.
+template <class Request, class Reply, class Start>
+std::vector<Reply> call_all(const std::vector<Request>& requests, const Start& start) {
+  std::vector<Reply> replies(requests.size());
+  std::vector<grpc::ClientContext> contexts(requests.size());
+  std::vector<grpc::Status> statuses(requests.size());
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t answered = 0;
+  for (size_t i = 0; i < requests.size(); i++) {
+    sign(contexts[i], security());
+    contexts[i].set_deadline(std::chrono::system_clock::now() + 60s);
+    start(contexts[i], requests[i], replies[i], [&, i](const grpc::Status& status) {
+      const std::lock_guard lock(mutex);
+      statuses[i] = status;
+      answered++;
+      changed.notify_one();
+    });
+  }
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return answered == requests.size(); });
+  for (const grpc::Status& status : statuses) REQUIRE(status.ok());
+  return replies;
+}
+
+}  // namespace
+
+TEST_CASE("every kind of message arrives as it was sent", "[rpc]") {
+  const job::WorkerState worker{.steps = 7, .loss_scale = 1024.5, .good_steps = 1999, .metric_sums = {1, 0.1, -3}};
+  const std::vector<job::Contribution> messages = {
+      job::Chunk{.size = 5, .bytes = std::string("a\0b", 3)},
+      job::FileCount{.files = 4},
+      job::IndexProgress{.is_done = true, .offset = uint64_t{1} << 60},
+      job::DeviceCount{.devices = 8},
+      job::Address{.bytes = "here"},
+      job::RunStart{
+          .epoch = 2, .step = 3, .samples = 400, .updates = 50, .saves_within_epochs = true, .workers = {worker, {}}},
+      job::EpochEnd{.steps = 9, .stopping = true},
+      job::CheckpointState{.worker = worker, .is_due = true, .next_meeting = 12},
+      job::Speed{.samples_per_s = 0.1},
+      job::NewGroups{.next_step = 77}};
+  REQUIRE(messages.size() == std::variant_size_v<job::Contribution>);
+  for (const job::Contribution& message : messages) {
+    const proto::Contribution sent = to_proto(message);
+    INFO(kind_of(sent));
+    CHECK_FALSE(kind_of(sent).empty());
+    const std::optional<job::Contribution> received = from_proto(sent);
+    REQUIRE(received);
+    CHECK(received->index() == message.index());
+    CHECK(to_proto(*received).SerializeAsString() == sent.SerializeAsString());
+  }
+  CHECK_FALSE(from_proto(proto::Contribution()));
+  CHECK(kind_of(proto::Contribution()).empty());
+}
+
+TEST_CASE("workers get the messages of all, by rank, barrier after barrier", "[rpc]") {
+  Job job(settings(3, 0));
+  job.start(3, 0);
+  const auto results = on_each(job, [](uint32_t rank, ControlClient& client) -> Result<std::vector<job::EpochEnd>> {
+    for (uint64_t i = 0; i < 20; i++) {
+      DT_TRY(const std::vector<job::EpochEnd> all, client.all_gather("steps", job::EpochEnd{.steps = 100 * i + rank}));
+      for (uint64_t other = 0; other < 3; other++) {
+        if (all[other].steps != 100 * i + other)
+          return fail(Code::kInternal, "worker {} at {}", other, all[other].steps);
+      }
+      DT_TRY_VOID(client.sum("between", {}));
+    }
+    return client.all_gather("last", job::EpochEnd{.steps = rank, .stopping = rank == 1});
+  });
+  for (const auto& all : results) {
+    REQUIRE(all);
+    CHECK(all->at(1).stopping);
+    CHECK_FALSE(all->at(2).stopping);
+  }
+}
+
+// In allreduce each worker's address has about 136 bytes for each other worker.
+TEST_CASE("14 workers of allreduce exchange their addresses", "[rpc]") {
+  constexpr uint32_t kWorkers = 14;
+  Job job(settings(kWorkers, 0));
+  job.start(kWorkers, 0);
+  const auto address = [](uint32_t rank) { return std::string(13 * 136 + 24, static_cast<char>(200 + rank)); };
+  const auto results = on_each(job, [&](uint32_t rank, ControlClient& client) {
+    return client.all_gather("addresses of the workers", job::Address{address(rank)});
+  });
+  for (const auto& all : results) {
+    REQUIRE(all);
+    for (uint32_t rank = 0; rank < kWorkers; rank++) CHECK(all->at(rank).bytes == address(rank));
+  }
+}
+
+TEST_CASE("1,000 workers start and gather", "[rpc]") {
+  constexpr uint32_t kWorkers = 1000;
+  auto patient = settings(kWorkers, 0);
+  patient.heartbeat_timeout_ms = 120'000;
+  patient.start_timeout_ms = 60'000;
+  Job job(patient);
+  const Endpoint scheduler{"127.0.0.1", job.scheduler->port()};
+  const auto stub = proto::Scheduler::NewStub(make_channel(scheduler, security(), Traffic::kControl));
+  std::vector<proto::JoinRequest> joins(kWorkers);
+  std::vector<proto::BarrierRequest> barriers(kWorkers);
+  for (uint32_t rank = 0; rank < kWorkers; rank++) {
+    joins[rank].set_role(proto::ROLE_WORKER);
+    joins[rank].set_want_rank(rank);
+    joins[rank].set_incarnation(rank + 1);
+    joins[rank].set_job_text("network = lenet\nlr = auto\n");
+    barriers[rank].set_incarnation(rank + 1);
+    barriers[rank].set_name("speeds");
+    *barriers[rank].mutable_contribution() = to_proto(job::Speed{0.5 + rank});
+  }
+  const auto joined = call_all<proto::JoinRequest, proto::JoinReply>(
+      joins, [&](auto& context, const auto& request, auto& reply, auto done) {
+        stub->async()->Join(&context, &request, &reply, done);
+      });
+  CHECK(joined.back().nodes_size() == kWorkers);
+  const auto replies = call_all<proto::BarrierRequest, proto::BarrierReply>(
+      barriers, [&](auto& context, const auto& request, auto& reply, auto done) {
+        stub->async()->Barrier(&context, &request, &reply, done);
+      });
+  for (const proto::BarrierReply& reply : replies) {
+    REQUIRE(reply.contributions_size() == kWorkers);
+    CHECK(reply.contributions(0).speed().samples_per_s() == 0.5);
+    CHECK(reply.contributions(kWorkers - 1).speed().samples_per_s() == 0.5 + kWorkers - 1);
+  }
+}
+
+TEST_CASE("a message that is too large is refused by its sender and by the scheduler", "[rpc]") {
+  Job job(settings(1, 0));
+  job.start(1, 0);
+  const job::Address large{std::string(job::kContributionBytesMax, 'x')};  // a few bytes too many when encoded
+  const auto refused = job[0].client->all_gather("addresses", large);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Contains("'addresses'") && Contains("at most 4194304"));
+
+  const auto stub =
+      proto::Scheduler::NewStub(make_channel({"127.0.0.1", job.scheduler->port()}, security(), Traffic::kControl));
+  const auto ask = [&](const proto::BarrierRequest& request) {
+    grpc::ClientContext context;
+    sign(context, security());
+    proto::BarrierReply reply;
+    return from_status(stub->Barrier(&context, request, &reply)).message;
+  };
+  proto::BarrierRequest request;
+  request.set_incarnation(job[0].options.incarnation);
+  *request.mutable_contribution() = to_proto(large);
+  CHECK_THAT(ask(request), Contains("bytes of a message in a barrier, at most 4194304"));
+  request.mutable_contribution()->Clear();  // no message of a known kind
+  CHECK_THAT(ask(request), Contains("a message of a known kind"));
+  *request.mutable_contribution() = to_proto(job::Speed{1});
+  request.add_values(1);
+  CHECK_THAT(ask(request), Contains("numbers or a message"));
+  CHECK(job[0].client->all_gather("speeds", job::Speed{2}).value().at(0).samples_per_s == 2);
+}
+
+TEST_CASE("messages that are too large together end the job and say so", "[rpc]") {
+  auto limited = settings(2, 0);
+  limited.barrier_bytes_max = 1000;
+  Job job(limited);
+  job.start(2, 0);
+  const auto results = on_each(job, [](uint32_t, ControlClient& client) {
+    return client.all_gather("addresses", job::Address{std::string(600, 'x')});
+  });
+  for (const auto& result : results) {
+    REQUIRE_FALSE(result);
+    CHECK(result.error().code == Code::kUsage);
+    CHECK_THAT(result.error().message, Contains("2 workers") && Contains("at most 1000 are possible"));
+  }
+}
+
+TEST_CASE("a worker that has ended and sends no message is named", "[rpc]") {
+  Job job(settings(2, 0));
+  job.start(2, 0);
+  job[1].client->done({});
+  const auto all = job[0].client->all_gather("speeds", job::Speed{1});
+  REQUIRE_FALSE(all);
+  CHECK_THAT(all.error().message, Contains("worker 1 sent no message"));
+}
+
+TEST_CASE("a barrier to which a worker never comes ends as the loss of a peer", "[rpc]") {
+  Job job(settings(2, 0));
+  Process& impatient = job.add(Role::kWorker);
+  impatient.options.barrier_timeout = 300ms;
+  impatient.create();
+  auto join = impatient.join();
+  within(job.add(Role::kWorker).join()).value();
+  within(std::move(join)).value();
+  const auto late = impatient.client->sum("epoch", {});
+  REQUIRE_FALSE(late);
+  CHECK(late.error().code == Code::kPeerLost);
+  CHECK(job::exit_code(late.error().code) == job::kExitPeerLost);
+  CHECK_THAT(late.error().message, Contains("barrier 'epoch'") && Contains("0.3 s"));
+}
+
+}  // namespace dtrain::rpc::test
