@@ -51,4 +51,10 @@ Result<bool> EpochClock::agree_to_stop(bool stopping) {
   return end.some_stop;
 }
 
+Result<> EpochClock::wait_for_others() {
+  if (rule_.same_weights) return {};
+  DT_TRY_VOID(coordinator_.sum(fmt::format("the weights of epoch {}", position_.epoch), {}));
+  return {};
+}
+
 }  // namespace dtrain::train

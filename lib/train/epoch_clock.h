@@ -34,6 +34,9 @@ class EpochClock {
   // All get the same answer to whether to stop: some may have come here because the epoch ended, and others because
   // they were asked to stop.
   Result<bool> agree_to_stop(bool stopping);
+  // Call when this worker has fetched the newest weights, and rank 0 also what a checkpoint needs. If workers may have
+  // different weights, waits for all of them: a worker that went on would change what the others fetch.
+  Result<> wait_for_others();
   // Call when all workers have the newest weights. Reads how many samples these include.
   Result<> read_samples();
 

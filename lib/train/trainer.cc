@@ -239,6 +239,7 @@ Result<> Trainer::Impl::end_epoch() {
   DT_TRY_VOID(reporter_.end_epoch());
   DT_TRY_VOID(share_weights(), "ending epoch {}", epoch);
   DT_TRY_VOID(saver_.save_epoch());
+  DT_TRY_VOID(clock_.wait_for_others());
   DT_TRY_VOID(evaluate());
   if (regrouper_.is_due(epoch + 1) && epoch + 1 < spec_.num_epochs) DT_TRY_VOID(regroup());
   clock_.epoch_done();

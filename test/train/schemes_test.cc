@@ -42,20 +42,72 @@ std::vector<Scheme> schemes() {
           {"backup", sync::bsp(4, 1), rule(false, false, 3)}};
 }
 
+// Passes everything on to another store, and counts what all workers push. A worker that collects the state for a
+// checkpoint waits a moment first, so that the other workers could push something.
+class WatchedStore final : public kvstore::Store {
+ public:
+  struct Watch {
+    std::atomic<uint64_t> pushes = 0;    // of buckets, by all workers
+    std::vector<uint64_t> at_snapshots;  // `pushes` when each checkpoint's state had been collected
+  };
+  WatchedStore(std::unique_ptr<kvstore::Store> store, Watch& watch) : store_(std::move(store)), watch_(watch) {}
+
+  Result<> initialize(std::span<const ParameterView> devices, const kvstore::TrainingState& state) override {
+    return store_->initialize(devices, state);
+  }
+  Result<uint64_t> next_step() override { return store_->next_step(); }
+  Result<> gradient_ready(kvstore::DeviceBucket at, uint64_t step, uint32_t samples) override {
+    watch_.pushes++;
+    return store_->gradient_ready(at, step, samples);
+  }
+  Result<> wait_for_weights(kvstore::DeviceBucket at) override { return store_->wait_for_weights(at); }
+  Result<uint64_t> samples_applied() override { return store_->samples_applied(); }
+  Result<> share_statistics(uint64_t samples) override { return store_->share_statistics(samples); }
+  Result<> refresh() override { return store_->refresh(); }
+  Result<kvstore::TrainingState> state() override {
+    const uint64_t before = watch_.pushes;
+    const auto moment = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (watch_.pushes == before && std::chrono::steady_clock::now() < moment) std::this_thread::yield();
+    Result<kvstore::TrainingState> state = store_->state();
+    watch_.at_snapshots.push_back(watch_.pushes);
+    return state;
+  }
+  void cancel(Error error) override { store_->cancel(std::move(error)); }
+  [[nodiscard]] kvstore::StoreTimes times() const override { return store_->times(); }
+
+ private:
+  std::unique_ptr<kvstore::Store> store_;
+  Watch& watch_;
+};
+
+struct JobOptions {
+  std::vector<std::optional<uint64_t>> stop_at = {};  // by worker
+  ToyDataset::Change change = nullptr;                // applied to the images of worker 1
+  graph::Graph network = toy_network();
+  std::vector<size_t> bucket_begin = {0, 2, 4};
+  bool validates = true;
+  WatchedStore::Watch* watch = nullptr;
+};
+
 // The job of one scheme. Checkpoints are written to `dir`.
 class Job {
  public:
-  // `change`: applied to the images of worker 1.
-  Job(const Scheme& scheme, const TempDir& dir, TrainSpec spec, std::vector<std::optional<uint64_t>> stop_at = {},
-      ToyDataset::Change change = nullptr) {
-    stop_at.resize(kWorkers);
+  Job(const Scheme& scheme, const TempDir& dir, TrainSpec spec, JobOptions options = {}) {
+    options.stop_at.resize(kWorkers);
     spec.save_prefix = dir.path("net");
-    cluster_.emplace(cluster_options(scheme, spec));
+    cluster_.emplace(cluster_options(scheme, spec, options));
     for (uint32_t w = 0; w < kWorkers; w++) {
-      members_.push_back(std::make_unique<Member>(meetings_, w, stop_at[w]));
-      const ToyOptions options{
-          .change = w == 1 ? change : nullptr, .rank = w, .workers = kWorkers, .epoch = scheme.epoch};
-      runs_.push_back(std::make_unique<ToyRun>(spec, options, members_.back().get(), cluster_->release_store(w)));
+      members_.push_back(std::make_unique<Member>(meetings_, w, options.stop_at[w]));
+      const ToyOptions toy{.change = w == 1 ? options.change : nullptr,
+                           .network = options.network,
+                           .rank = w,
+                           .workers = kWorkers,
+                           .bucket_begin = options.bucket_begin,
+                           .epoch = scheme.epoch,
+                           .validates = options.validates};
+      std::unique_ptr<kvstore::Store> store = cluster_->release_store(w);
+      if (options.watch != nullptr) store = std::make_unique<WatchedStore>(std::move(store), *options.watch);
+      runs_.push_back(std::make_unique<ToyRun>(spec, toy, members_.back().get(), std::move(store)));
     }
   }
   ~Job() { cluster_->network().stop(); }
@@ -80,11 +132,14 @@ class Job {
   ToyRun& run(uint32_t worker) { return *runs_[worker]; }
 
  private:
-  static ClusterOptions cluster_options(const Scheme& scheme, const TrainSpec& spec) {
-    ClusterOptions options{
-        .workers = kWorkers, .servers = 2, .bucket_begin = {0, 2, 4}, .policy = scheme.policy, .deterministic = true};
+  static ClusterOptions cluster_options(const Scheme& scheme, const TrainSpec& spec, const JobOptions& job) {
+    ClusterOptions options{.workers = kWorkers,
+                           .servers = 2,
+                           .bucket_begin = job.bucket_begin,
+                           .policy = scheme.policy,
+                           .deterministic = true};
     options.rule = {.optimizer = spec.optimizer, .schedule = spec.schedule, .samples_per_epoch = kEpochSamples};
-    const graph::Shapes shapes = must(graph::infer_shapes(toy_network(), {1, 6, 6}));
+    const graph::Shapes shapes = must(graph::infer_shapes(job.network, {1, 6, 6}));
     for (const graph::ParameterInfo& info : shapes.parameters) options.parameters.push_back(info.shape);
     for (const graph::ParameterInfo& info : shapes.statistics) options.statistics.push_back(info.shape);
     return options;
@@ -119,6 +174,37 @@ TEST_CASE("every scheme ends its epochs with one model for all", "[train][scheme
     const Checkpoint saved = must(read_checkpoint({dir.path("net"), 3}));
     CHECK(saved.header->samples == outcomes[0]->samples);
     CHECK(saved.header->worker_steps.empty() == scheme.epoch.same_weights);
+  }
+}
+
+// No worker pushes anything between the end of an epoch and the moment at which rank 0 has collected the checkpoint.
+TEST_CASE("an epoch's checkpoint has the weights and the state of one moment", "[train][schemes]") {
+  for (const Scheme& scheme : schemes()) {
+    if (scheme.epoch.same_weights) continue;  // a round of BSP waits for rank 0
+    for (const bool validates : {true, false}) {
+      for (const bool normalizes : {true, false}) {
+        INFO(scheme.name << (validates ? ", validation data" : "") << (normalizes ? ", batch norm" : ""));
+        const TempDir dir;
+        WatchedStore::Watch watch;
+        JobOptions options{.validates = validates, .watch = &watch};
+        if (!normalizes) {
+          options.network = linear_network();
+          options.bucket_begin = {0};
+        }
+        Job job(scheme, dir, toy_spec("", 3), options);
+        for (const Result<TrainOutcome>& outcome : job.run()) {
+          INFO((outcome ? "" : outcome.error().text()));
+          REQUIRE(outcome);
+        }
+        REQUIRE(watch.at_snapshots.size() == 3);
+        for (int64_t epoch = 1; epoch <= 3; epoch++) {
+          const Checkpoint saved = must(read_checkpoint({dir.path("net"), epoch}));
+          uint64_t steps = 0;
+          for (const uint64_t of_worker : saved.header->worker_steps) steps += of_worker;
+          CHECK(watch.at_snapshots[static_cast<size_t>(epoch - 1)] == steps * options.bucket_begin.size());
+        }
+      }
+    }
   }
 }
 
@@ -167,11 +253,12 @@ TEST_CASE("with skip, a worker's left-out steps are counted by all as the store 
     TrainSpec spec = toy_spec("", 3);
     spec.on_nan = job::OnNan::kSkip;
     std::atomic<bool> bad_record_seen = false;
-    Job job(scheme, dir, spec, {}, [&](int64_t index, std::span<float> image) {
+    const auto change = [&](int64_t index, std::span<float> image) {
       if (index % 9 != 0) return;
       bad_record_seen = true;
       image[0] = std::numeric_limits<float>::quiet_NaN();
-    });
+    };
+    Job job(scheme, dir, spec, {.change = change});
     const std::vector<Result<TrainOutcome>> outcomes = job.run();
     for (const Result<TrainOutcome>& outcome : outcomes) REQUIRE(outcome);
     const uint64_t in_store = must(read_checkpoint({dir.path("net"), 3})).header->samples;
@@ -211,7 +298,7 @@ TEST_CASE("a job whose workers do not go in step stops and goes on", "[train][sc
   uint64_t samples = 0;
   std::vector<uint64_t> steps;
   {
-    Job job(asp, dir, toy_spec("", 9), {5, 7, 6, 4});
+    Job job(asp, dir, toy_spec("", 9), {.stop_at = {5, 7, 6, 4}});
     const std::vector<Result<TrainOutcome>> outcomes = job.run();
     for (const Result<TrainOutcome>& outcome : outcomes) {
       REQUIRE(outcome);

@@ -111,6 +111,7 @@ struct ToyOptions {
   int64_t rank = 0, workers = 1;
   std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
   std::optional<EpochRule> epoch = {};           // instead of the rule for BSP
+  bool validates = true;
 };
 
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
@@ -163,7 +164,7 @@ class ToyRun {
                                                            .training = *training_,
                                                            .bucket_begin = options_.bucket_begin,
                                                            .training_data = *training_data_,
-                                                           .inference = inference_.get(),
+                                                           .inference = options_.validates ? inference_.get() : nullptr,
                                                            .validation_data = validation_data_.get(),
                                                            .store = *store_,
                                                            .coordinator = coordinator ? *coordinator : alone_,
