@@ -167,7 +167,7 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
       {gsp_with({}), 2, {"groups:2: no worker runs on 'node9'"}},
       {gsp_with({"--groups-file", "of-one"}), 2, {"of-one: worker 1", "is in no group", "--ungrouped own"}},
       {gsp_with({"--groups-file", "of-none"}), 2, {"of-none: no such file"}},
-      {gsp_with({"--ungrouped", "own", "--data-allocator", "1"}), 2, {"data_sharding:2: 0.4 overlaps"}},
+      {gsp_with({"--ungrouped", "own", "--data-allocator", "1"}), 2, {"data_sharding:2: a share begins at 0.4"}},
       {gsp_with({"-H", "hosts", "--launcher", "local"}), 2, {"hosts: no slot is left for server 1 of 2"}},
       {gsp_with({"-H", "no-hosts", "--launcher", "local"}),
        2,
