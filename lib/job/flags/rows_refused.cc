@@ -37,7 +37,7 @@ std::vector<RefusedFlag> of_the_originals() {
   };
 }
 
-// Flags of later versions. With the accepted values, a job is what this version makes of it anyway.
+// Flags of later versions. Their accepted values ask for what this version does anyway.
 std::vector<RefusedFlag> later_with_values() {
   const auto later = [](std::vector<std::string> spellings, std::vector<std::string> accepted, bool boolean = false) {
     return RefusedFlag{
