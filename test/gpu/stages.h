@@ -13,7 +13,7 @@ namespace dtrain::gpu {
 std::vector<Part> quick_parts(Machine& machine, const Settings& settings);
 // Five convolutions of ResNet in float16, compared with the reference, plain and captured.
 std::vector<Part> convolution_parts(Machine& machine);
-// Every operator case of exec/cases.h, in every type: node by node against the reference; then fused, captured and
+// Every operator case of test/exec/cases.h, in every type: node by node against the reference; then fused, captured and
 // repeated.
 std::vector<Part> ops_parts(Machine& machine);
 // Small cases, for tools under which everything takes a hundred times as long.

@@ -266,12 +266,13 @@ def test_a_comment_that_names_what_is_absent_is_red():
     with Tree() as tree:
         tree.write("docs/b.md", "# A head\n")
         begin = "/" * 2  # no comment of this file
-        tree.write("lib/a.cc", f'{begin} See docs/b.md, "A head", and README.md.\nint md = memory.md;  {begin} b.md\n')
+        tree.write("lib/a.cc", f'{begin} See docs/b.md, "A head", and README.md.\nint md = memory.md;  {begin} b.md\n'
+                   f"{begin} lib/a.cc, lib/*.cc, tools/mxnet.py\n")
         tree.write("README.md", "b\n")
         tree.git()
         ended = tree.run("scripts/dev/check-links")
         assert ended.returncode == 0, ended
-        for text in ("See c.md.", 'See docs/b.md, "No head".', "docs/c.md", "The order of R" + "-D9."):
+        for text in ("See c.md.", 'See docs/b.md, "No head".', "docs/c.md", "The order of R" + "-D9.", "as in lib/b.cc"):
             tree.write("lib/a.cc", f"{begin} {text}\n")
             ended = tree.run("scripts/dev/check-links")
             assert ended.returncode == 1 and "lib/a.cc:1" in ended.stdout, (text, ended)

@@ -1,4 +1,4 @@
-// Every operator case of exec/cases.h on the emulated device.
+// Every operator case of test/exec/cases.h on the emulated device.
 #include <catch2/catch.hpp>
 
 #include "emulator.h"
