@@ -71,7 +71,7 @@ struct Message {
 
 // Whether the message has been sent or received. No other thread may abort the wait at this time, but an earlier abort
 // may still be pending, hence the second attempt. If the message is not done, gloo closes all connections.
-bool has_come(const Message& message) {
+bool is_complete(const Message& message) {
   constexpr Milliseconds kNow{1};
   try {
     return message.wait(kNow) || message.wait(kNow);
@@ -129,10 +129,10 @@ class GlooLinks final : public Links {
   enum class End { kDone, kLate, kOther };
   End wait(Message& message);
   bool may_wait(const Message& message) DT_EXCLUDES(mutex_);
-  bool misses_lost() DT_EXCLUDES(mutex_);
-  [[nodiscard]] std::vector<uint32_t> late_with(const Message& message) const;
+  bool lost_rank_owes_message() DT_EXCLUDES(mutex_);
+  [[nodiscard]] std::vector<uint32_t> late_ranks(const Message& message) const;
   [[nodiscard]] Error closed(Channel channel) const DT_REQUIRES(mutex_);
-  Result<> break_off(bool is_late, const Message& message, Channel channel) DT_EXCLUDES(mutex_);
+  Result<> end_group(bool is_late, const Message& message, Channel channel) DT_EXCLUDES(mutex_);
 
   void close_connections();
   void lose(uint32_t peer, const std::string& why) DT_EXCLUDES(mutex_);
@@ -299,18 +299,18 @@ Result<> GlooLinks::connect(const std::vector<std::string>& invitations) {
 
 // Exchanges secrets with every peer: only the process that took part in the exchange as that rank knows the right one.
 Result<> GlooLinks::greet(const std::vector<std::string>& invitations) {
-  std::vector<Secret> came(size_);
+  std::vector<Secret> received(size_);
   const std::unique_ptr<Round> greetings = round(kGreeting);
   for (uint32_t peer = 0; peer < size_; peer++) {
     if (peer == rank_) continue;
     DT_TRY_VOID(greetings->send(peer, std::as_bytes(std::span(secret_))));
-    DT_TRY_VOID(greetings->receive(peer, std::as_writable_bytes(std::span(came[peer]))));
+    DT_TRY_VOID(greetings->receive(peer, std::as_writable_bytes(std::span(received[peer]))));
   }
   DT_TRY_VOID(greetings->finish());
   for (uint32_t peer = 0; peer < size_; peer++) {
     Invitation invitation;
     std::memcpy(&invitation, invitations[peer].data(), sizeof invitation);
-    if (peer == rank_ || came[peer] == invitation.secret) continue;
+    if (peer == rank_ || received[peer] == invitation.secret) continue;
     return fail(Code::kStartup, "a process that does not belong to the group has connected as rank {}", peer);
   }
   return {};
@@ -342,7 +342,7 @@ Result<std::unique_ptr<Message>> GlooLinks::post(const Round& round, bool is_sen
     }
   } catch (const std::exception& e) {
     lose(peer, reason(e));
-    DT_TRY_VOID(break_off(false, *message, channel));
+    DT_TRY_VOID(end_group(false, *message, channel));
   }
   open_.push_back(message.get());
   return message;
@@ -350,7 +350,7 @@ Result<std::unique_ptr<Message>> GlooLinks::post(const Round& round, bool is_sen
 
 Result<> GlooLinks::finish(Message& message, Channel channel) {
   const End end = wait(message);
-  if (end != End::kDone) return break_off(end == End::kLate, message, channel);
+  if (end != End::kDone) return end_group(end == End::kLate, message, channel);
   forget(message);
   return {};
 }
@@ -391,12 +391,12 @@ bool GlooLinks::may_wait(const Message& message) {
       }
       known_losses_ = lost_.size();
     }
-    if (misses_lost() || message.is_done) return false;
+    if (lost_rank_owes_message() || message.is_done) return false;
   }
 }
 
 // Whether a lost rank still owes a message or has not taken one.
-bool GlooLinks::misses_lost() {
+bool GlooLinks::lost_rank_owes_message() {
   std::vector<bool> is_lost;
   {
     const MutexLock lock(mutex_);
@@ -404,18 +404,18 @@ bool GlooLinks::misses_lost() {
   }
   bool misses = false;
   for (Message* message : open_) {
-    if (is_lost[message->peer] && !message->is_done) message->is_done = has_come(*message);
+    if (is_lost[message->peer] && !message->is_done) message->is_done = is_complete(*message);
     misses = misses || (is_lost[message->peer] && !message->is_done);
   }
   return misses;
 }
 
 // The ranks that are late with messages of this message's round. Messages of later rounds are not due yet.
-std::vector<uint32_t> GlooLinks::late_with(const Message& message) const {
+std::vector<uint32_t> GlooLinks::late_ranks(const Message& message) const {
   std::vector<uint32_t> late = {message.peer};
   for (const Message* open : open_) {
     const bool is_due = open->round == message.round && !open->is_done;
-    if (is_due && std::find(late.begin(), late.end(), open->peer) == late.end() && !has_come(*open)) {
+    if (is_due && std::find(late.begin(), late.end(), open->peer) == late.end() && !is_complete(*open)) {
       late.push_back(open->peer);
     }
   }
@@ -424,8 +424,8 @@ std::vector<uint32_t> GlooLinks::late_with(const Message& message) const {
 }
 
 // Ends the group unless it has ended already, and returns its error.
-Result<> GlooLinks::break_off(bool is_late, const Message& message, Channel channel) {
-  const std::vector<uint32_t> late = is_late ? late_with(message) : std::vector<uint32_t>();
+Result<> GlooLinks::end_group(bool is_late, const Message& message, Channel channel) {
+  const std::vector<uint32_t> late = is_late ? late_ranks(message) : std::vector<uint32_t>();
   {
     const MutexLock lock(mutex_);
     if (!error_) error_ = is_late ? timeout_error("rank", late, channel.operation, wait_limit_s_) : closed(channel);

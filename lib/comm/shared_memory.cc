@@ -54,7 +54,7 @@ void copy(const float* from, float* to, Part part) {
 class Group {
  public:
   Group(uint32_t size, double wait_limit_s)
-      : size_(size), wait_limit_s_(wait_limit_s), calls_(size), arrays_(size), has_come_(size), has_left_(size) {}
+      : size_(size), wait_limit_s_(wait_limit_s), calls_(size), arrays_(size), arrived_(size), left_(size) {}
 
   [[nodiscard]] uint32_t size() const { return size_; }
 
@@ -72,7 +72,7 @@ class Group {
 
   void leave(uint32_t rank) DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    has_left_[rank] = true;
+    left_[rank] = true;
     changed_.notify_all();
   }
 
@@ -88,7 +88,7 @@ class Group {
   Result<> finish() DT_EXCLUDES(mutex_);
 
   [[nodiscard]] bool someone_has_left() const DT_REQUIRES(mutex_) {
-    return std::find(has_left_.begin(), has_left_.end(), true) != has_left_.end();
+    return std::find(left_.begin(), left_.end(), true) != left_.end();
   }
 
   const uint32_t size_;
@@ -97,9 +97,9 @@ class Group {
   ConditionVariable changed_;
   std::vector<Call> calls_ DT_GUARDED_BY(mutex_);     // by rank
   std::vector<float*> arrays_ DT_GUARDED_BY(mutex_);  // by rank
-  std::vector<bool> has_come_ DT_GUARDED_BY(mutex_);  // by rank: arrived at the operation that has not begun yet
-  std::vector<bool> has_left_ DT_GUARDED_BY(mutex_);  // by rank
-  uint32_t came_ DT_GUARDED_BY(mutex_) = 0;           // number of ranks set in has_come_
+  std::vector<bool> arrived_ DT_GUARDED_BY(mutex_);   // by rank: arrived at the operation that has not begun yet
+  std::vector<bool> left_ DT_GUARDED_BY(mutex_);      // by rank
+  uint32_t arrived_count_ DT_GUARDED_BY(mutex_) = 0;  // number of ranks set in arrived_
   uint32_t working_ DT_GUARDED_BY(mutex_) = 0;        // ranks that have arrived and are not done
   uint64_t begun_ DT_GUARDED_BY(mutex_) = 0;          // operations at which all ranks have arrived
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // set: the group is unusable
@@ -110,9 +110,9 @@ Result<Group::Arrays> Group::come(uint32_t rank, const Call& call) {
   const MutexLock lock(mutex_);
   if (error_) return failure();
   calls_[rank] = call;
-  has_come_[rank] = true;
+  arrived_[rank] = true;
   const uint64_t before = begun_;
-  if (++came_ == size()) {
+  if (++arrived_count_ == size()) {
     begin();
     changed_.notify_all();
   } else {
@@ -139,8 +139,8 @@ void Group::begin() {
               {}};
     return;
   }
-  std::fill(has_come_.begin(), has_come_.end(), false);
-  came_ = 0;
+  std::fill(arrived_.begin(), arrived_.end(), false);
+  arrived_count_ = 0;
   working_ = size();
   begun_++;
 }
@@ -149,8 +149,8 @@ void Group::give_up(Operation operation) {
   std::vector<uint32_t> left;
   std::vector<uint32_t> missing;
   for (uint32_t rank = 0; rank < size(); rank++) {
-    if (has_left_[rank]) left.push_back(rank);
-    if (!has_come_[rank]) missing.push_back(rank);
+    if (left_[rank]) left.push_back(rank);
+    if (!arrived_[rank]) missing.push_back(rank);
   }
   error_ = left.empty()
                ? timeout_error("device", missing, name_of(operation), wait_limit_s_)

@@ -73,7 +73,7 @@ class Loader::Impl {
   Filling& filling_of(int64_t batch) DT_REQUIRES(mutex_) {
     return filling_[static_cast<size_t>(batch) % filling_.size()];
   }
-  void close_ranks(Slot& slot);
+  void set_batch(Slot& slot);
   void make_order();
   void prepare(int64_t batch) DT_REQUIRES(mutex_);
   Result<Slot*> take_batch() DT_EXCLUDES(mutex_);
@@ -92,7 +92,7 @@ class Loader::Impl {
   std::vector<Slot> slots_;
   // Used by the caller's thread only.
   uint64_t serial_ = 0;  // of the batch that next() returned last
-  bool over_ = false;    // an error was returned
+  bool failed_ = false;  // an error was returned
 
   mutable Mutex mutex_;
   ConditionVariable work_, ready_;
@@ -176,7 +176,7 @@ void Loader::Impl::start(int64_t epoch, int64_t first) {
   serial_++;  // next() will not return what peek() returned
   cursor_ = {.batch = first};
   prepare(first);
-  over_ = false;
+  failed_ = false;
   running_ = true;
   work_.notify_all();
 }
@@ -353,12 +353,12 @@ Result<Loader::Impl::Slot*> Loader::Impl::take_batch() {
   if (next_ >= options_.batches) return nullptr;
   const Filling& filling = filling_of(next_);
   if (!await(filling)) {
-    over_ = true;
+    failed_ = true;
     return fail(Code::kData, "no image could be read for {} s; check that the disk with the data responds",
                 options_.wait_max.count());
   }
   if (filling.error) {
-    over_ = true;
+    failed_ = true;
     return tl::unexpected(*filling.error);
   }
   Slot& slot = slot_of(next_);
@@ -369,11 +369,11 @@ Result<Loader::Impl::Slot*> Loader::Impl::take_batch() {
 }
 
 Result<const LoadedBatch*> Loader::Impl::next() {
-  DT_CHECK(epoch_ >= 0 && !over_, "next() before start(), or after an error");
+  DT_CHECK(epoch_ >= 0 && !failed_, "next() before start(), or after an error");
   DT_TRY(Slot* const slot, take_batch());
   if (slot == nullptr) return nullptr;
   work_.notify_all();
-  close_ranks(*slot);
+  set_batch(*slot);
   slot->batch.serial = ++serial_;
   return &slot->batch;
 }
@@ -386,13 +386,13 @@ const LoadedBatch* Loader::Impl::peek() {
   const Filling& filling = filling_of(next_);
   if (filling.missing > 0 || filling.error) return nullptr;
   Slot& slot = slot_of(next_);
-  close_ranks(slot);
+  set_batch(slot);
   slot.batch.serial = serial_ + 1;
   return &slot.batch;
 }
 
 // Sets slot.batch. In validation, moves the rows that count to the front.
-void Loader::Impl::close_ranks(Slot& slot) {
+void Loader::Impl::set_batch(Slot& slot) {
   int64_t count = options_.batch_size;
   if (options_.mode == LoaderOptions::Mode::kValidation) {
     count = 0;

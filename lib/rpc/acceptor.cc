@@ -58,11 +58,11 @@ Acceptor::~Acceptor() {
 
 void Acceptor::serve() {
   name_thread("accept");
-  bool goes_on = true;
-  while (goes_on) {
+  bool running = true;
+  while (running) {
     const Result<> outcome = catching(
         [&]() -> Result<> {
-          goes_on = turn();
+          running = turn();
           return {};
         },
         "a new connection");
@@ -74,7 +74,8 @@ void Acceptor::serve() {
 bool Acceptor::turn() {
   const bool accepts = Clock::now() >= resume_;
   watched_.assign(1, {.fd = end_.get(), .events = POLLIN, .revents = 0});
-  for (const Silent& one : silent_) watched_.push_back({.fd = one.connection.get(), .events = POLLIN, .revents = 0});
+  for (const SilentConnection& one : silent_)
+    watched_.push_back({.fd = one.connection.get(), .events = POLLIN, .revents = 0});
   for (const UniqueFd& listener : listeners_) {
     if (accepts) watched_.push_back({.fd = listener.get(), .events = POLLIN, .revents = 0});
   }
@@ -83,29 +84,29 @@ bool Acceptor::turn() {
   if (!accepts) until = std::min(until.value_or(resume_), resume_);
   if (poll_until(watched_, until) < 0) return true;  // a signal
   if (watched_[0].revents != 0) return false;
-  hear_silent();
+  check_silent();
   for (const UniqueFd& listener : listeners_) {
     if (accepts) accept_some(listener);
   }
   return true;
 }
 
-void Acceptor::hear_silent() {
+void Acceptor::check_silent() {
   const auto now = Clock::now();
   size_t place = 1;  // in watched_
-  const auto is_settled = [&](Silent& one) {
-    const Heard heard = watched_[place++].revents != 0 ? hear(one.connection) : Heard::kNothing;
-    if (heard == Heard::kSomething) hand_over_(std::move(one.connection));
-    return heard != Heard::kNothing || now >= one.until;
+  const auto is_settled = [&](SilentConnection& one) {
+    const Received received = watched_[place++].revents != 0 ? peek(one.connection) : Received::kNothing;
+    if (received == Received::kData) hand_over_(std::move(one.connection));
+    return received != Received::kNothing || now >= one.until;
   };
   std::erase_if(silent_, is_settled);
 }
 
-Acceptor::Heard Acceptor::hear(const UniqueFd& connection) {
+Acceptor::Received Acceptor::peek(const UniqueFd& connection) {
   char byte = 0;
   const ssize_t got = ::recv(connection.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (got > 0) return Heard::kSomething;
-  return got < 0 && (errno == EAGAIN || errno == EINTR) ? Heard::kNothing : Heard::kEnd;
+  if (got > 0) return Received::kData;
+  return got < 0 && (errno == EAGAIN || errno == EINTR) ? Received::kNothing : Received::kEnd;
 }
 
 void Acceptor::accept_some(const UniqueFd& listener) {
@@ -129,7 +130,7 @@ void Acceptor::take(UniqueFd connection) {
   if (connection.get() >= limits_.descriptors_max && !close_oldest()) {
     return refuse("the remaining file descriptors of this process are reserved for files");
   }
-  if (hear(connection) == Heard::kSomething) return hand_over_(std::move(connection));
+  if (peek(connection) == Received::kData) return hand_over_(std::move(connection));
   if (silent_.size() >= limits_.silent_max) close_oldest();
   silent_.push_back({std::move(connection), Clock::now() + limits_.silence});
 }

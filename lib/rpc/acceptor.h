@@ -44,27 +44,27 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
 
  private:
-  struct Silent {
+  struct SilentConnection {
     UniqueFd connection;
     Clock::time_point until;
   };
-  enum class Heard { kNothing, kSomething, kEnd };
+  enum class Received { kNothing, kData, kEnd };
 
   void serve();
   bool turn();
-  void hear_silent();
+  void check_silent();
   void accept_some(const UniqueFd& listener);
   void take(UniqueFd connection);
   bool close_oldest();
   void refuse(const char* why);
-  static Heard hear(const UniqueFd& connection);
+  static Received peek(const UniqueFd& connection);
 
   const std::vector<UniqueFd> listeners_;
   const AcceptorLimits limits_;
   const Log log_;
   const std::function<void(UniqueFd)> hand_over_;
   const UniqueFd end_;
-  std::vector<Silent> silent_;  // the oldest first
+  std::vector<SilentConnection> silent_;  // the oldest first
   std::vector<pollfd> watched_;
   Clock::time_point resume_;                  // no connection is accepted before
   std::optional<Clock::time_point> refused_;  // when the log last said so
