@@ -6,6 +6,7 @@
 #include <string>
 
 #include "job/flags/flags.h"
+#include "job/spec/job_plan.h"
 #include "optim/initializer.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -16,24 +17,7 @@
 
 namespace dtrain::train {
 
-// Decides when an epoch ends for a worker. An epoch is `samples` applied samples, whichever workers computed them.
-// Meanwhile each worker cycles through its own share of the data, in passes of as many batches as its loader has. See
-// docs/architecture.md, "One training step".
-struct EpochRule {
-  // true: after a fixed number of its own steps, chosen so that all workers together reach the samples. Used by BSP and
-  // whenever the lead of a worker is bounded. false: as soon as the store reports that the samples have been applied.
-  bool ends_after_fixed_steps = true;
-  // Whether all workers begin a step with the same weights (BSP). Otherwise they meet at the end of an epoch.
-  bool same_weights = true;
-  uint64_t samples = 0;             // in an epoch, of all workers; this and the next two must be set
-  uint64_t samples_per_step = 0;    // of all workers, one step each
-  uint64_t samples_per_update = 0;  // of the workers whose gradients are summed with this worker's
-
-  // A worker's steps in the first `epochs` epochs; an average if not ends_after_fixed_steps.
-  [[nodiscard]] int64_t steps_until(int64_t epochs) const {
-    return static_cast<int64_t>((static_cast<uint64_t>(epochs) * samples + samples_per_step - 1) / samples_per_step);
-  }
-};
+using job::EpochRule;
 
 struct TrainSpec {
   int64_t num_epochs = 1;  // the run ends after this many epochs, including those before a checkpoint

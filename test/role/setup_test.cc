@@ -169,10 +169,10 @@ TEST_CASE("more records than there can be are refused", "[role]") {
     INFO(records);
     job::JobSpec spec = spec_of("dist_sync", 3, 4);
     spec.flags.augment.num_examples = 1000;
-    const Result<> training = complete_spec(records, 0, {}, spec);
+    const Result<job::JobPlan> training = complete_spec(records, 0, {}, spec);
     REQUIRE(!training);
     CHECK_THAT(training.error().message, Catch::Contains("training records") && Catch::Contains("1000000000000"));
-    const Result<> validation = complete_spec(13, records, {}, spec);
+    const Result<job::JobPlan> validation = complete_spec(13, records, {}, spec);
     REQUIRE(!validation);
     CHECK_THAT(validation.error().message, Catch::Contains("validation records"));
   }
@@ -209,34 +209,12 @@ TEST_CASE("a worker without a record is refused by rank", "[role]") {
 // The samples that all workers apply in one epoch, including those that fill the last batch.
 TEST_CASE("the schedule's epoch is what all workers apply in one", "[role]") {
   job::JobSpec spec = spec_of("dist_sync", 3, 4);
-  REQUIRE(complete_spec(13, 5, {}, spec));
-  CHECK(samples_per_epoch(spec) == 24);
-  CHECK(update_rule(spec).samples_per_epoch == 24);
+  const Result<job::JobPlan> plan = complete_spec(13, 5, {}, spec);
+  REQUIRE(plan);
+  CHECK(plan->samples_per_epoch == 24);
+  CHECK(update_rule(spec.flags, *plan).samples_per_epoch == 24);
   job::JobSpec asp = spec_of("dist_async", 3, 4);
-  REQUIRE(complete_spec(13, 5, {}, asp));
-  CHECK(samples_per_epoch(asp) == 16);
-}
-
-TEST_CASE("the policy of each scheme is a row of the description", "[role]") {
-  const auto is = [](const sync::Policy& a, const sync::Policy& b) {
-    return a.group_of == b.group_of && a.lead_max == b.lead_max && a.snapshots == b.snapshots && a.backup == b.backup;
-  };
-  job::JobSpec spec = spec_of("dist_sync", 3, 4);
-  CHECK(is(policy_of(spec), sync::bsp(3)));
-  spec.flags.scheme.backup = 1;
-  CHECK(is(policy_of(spec), sync::bsp(3, 1)));
-  CHECK(is(policy_of(spec_of("dist_async", 3, 4)), sync::asp(3)));
-  spec = spec_of("dist_device_ssync", 3, 4);
-  CHECK(is(policy_of(spec), sync::ssp(3, 0)));
-  spec.flags.scheme.staleness = 5;
-  CHECK(is(policy_of(spec), sync::ssp(3, 5)));
-  spec = spec_of("dist_gsync", 3, 4);
-  spec.groups = {1, 0, 1};
-  CHECK(is(policy_of(spec), sync::gsp({1, 0, 1})));
-  spec.flags.scheme.group_staleness = 2;
-  CHECK(is(policy_of(spec), sync::gsp({1, 0, 1}, 2)));
-  spec.groups = {1, 0};
-  CHECK_THROWS_AS(policy_of(spec), CheckFailed);
+  CHECK(complete_spec(13, 5, {}, asp)->samples_per_epoch == 16);
 }
 
 TEST_CASE("with --resplit-every shares go on to the next rank", "[role]") {
@@ -259,30 +237,31 @@ TEST_CASE("unequal shares of workers that wait for each other are named", "[role
       "1\n",
       {"data_sharding", 12, false});
   REQUIRE(complete_spec(50000, 10000, sharding, spec));
-  CHECK_THAT(unequal_shares(spec), Catch::StartsWith("workers 6 (5000 records) and 10 (7500 records) wait") &&
-                                       Catch::Contains("descending order of IP strings"));
+  CHECK_THAT(unequal_shares(spec, job::plan_of(spec)),
+             Catch::StartsWith("workers 6 (5000 records) and 10 (7500 records) wait") &&
+                 Catch::Contains("descending order of IP strings"));
   spec.groups = {2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0};  // the order for which the file was made
-  CHECK(unequal_shares(spec).empty());
+  CHECK(unequal_shares(spec, job::plan_of(spec)).empty());
   spec.flags.scheme.kv_store = "dist_async";
   spec.groups.clear();
-  CHECK(unequal_shares(spec).empty());
+  CHECK(unequal_shares(spec, job::plan_of(spec)).empty());
   job::JobSpec equal = spec_of("dist_sync", 3, 4);
   REQUIRE(complete_spec(13, 0, {}, equal));
-  CHECK(unequal_shares(equal).empty());
+  CHECK(unequal_shares(equal, job::plan_of(equal)).empty());
 }
 
 TEST_CASE("a batch larger than a share and missing validation data are said, with what helps", "[role]") {
   job::JobSpec spec = spec_of("dist_sync", 3, 4);
   REQUIRE(complete_spec(40, 10, {}, spec));
-  CHECK(data_hints(spec).empty());
+  CHECK(data_hints(spec, job::plan_of(spec)).empty());
   REQUIRE(complete_spec(10, 0, {}, spec));
-  const std::vector<std::string> hints = data_hints(spec);
+  const std::vector<std::string> hints = data_hints(spec, job::plan_of(spec));
   REQUIRE(hints.size() == 2);
   CHECK_THAT(hints[0], Catch::Contains("a batch of 4 is larger than the 3 records of worker 0") &&
                            Catch::Contains("--batch-size 3 fits"));
   CHECK_THAT(hints[1], Catch::Contains("no validation data") && Catch::Contains("--data-val"));
   spec.flags.augment.benchmark = true;
-  CHECK(data_hints(spec).size() == 1);
+  CHECK(data_hints(spec, job::plan_of(spec)).size() == 1);
 }
 
 TEST_CASE("the files of groups and shares are read where the job needs them", "[role]") {

@@ -1,6 +1,7 @@
 #include "job/resolve/scheme.h"
 
 #include "job/flags/rows.h"
+#include "job/spec/job_plan.h"
 
 namespace dtrain::job {
 
@@ -105,8 +106,9 @@ Result<> check_scheme(const Flags& flags) {
   DT_TRY_VOID(check_readers(flags, store));
   DT_TRY_VOID(check_backup(job));
   DT_TRY_VOID(check_deterministic(job, store));
-  const bool weights_differ = store.scheme != Scheme::kBsp || job.scheme.backup > 0;
-  if (flags.loop.save_every.count() > 0 && weights_differ) {
+  // The groups of GSP are not known yet, so its workers may have different weights.
+  const bool same_weights = store.scheme != Scheme::kGsp && plan_of(requested(flags)).same_weights;
+  if (flags.loop.save_every.count() > 0 && !same_weights) {
     return fail(Code::kUsage,
                 "--save-every: within an epoch, the workers of this {} job have different weights; use --save-period, "
                 "which saves at the ends of epochs, where all workers meet",

@@ -72,15 +72,16 @@ std::vector<job::WorkerPlace> places_of(const rpc::Joined& joined, const std::op
   return places;
 }
 
-// Fills in what is known once all have joined.
-Result<> complete(const rpc::Joined& joined, const JobFiles& files, job::JobSpec& spec) {
+// Fills in what is known once all have joined, and returns what follows from the complete JobSpec.
+Result<job::JobPlan> complete(const rpc::Joined& joined, const JobFiles& files, job::JobSpec& spec) {
   if (files.groups) {
     DT_TRY(spec.groups, job::parse_groups(*files.groups, places_of(joined, files.hosts), spec.flags.scheme.ungrouped));
+    DT_TRY_VOID(job::check_groups(spec.flags, spec.groups));
   }
-  DT_TRY_VOID(complete_spec(static_cast<int64_t>(joined.records_train), static_cast<int64_t>(joined.records_val),
-                            files.sharding, spec));
+  DT_TRY(job::JobPlan plan, complete_spec(static_cast<int64_t>(joined.records_train),
+                                          static_cast<int64_t>(joined.records_val), files.sharding, spec));
   DT_TRY(spec.placement, placement_of(spec.flags));
-  return {};
+  return plan;
 }
 
 void warn(const Log& log, const std::string& text) {
@@ -121,11 +122,11 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
                                 .membership = membership_settings(process.flags, spec),
                                 .finish_job = nullptr};
   options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
-    DT_TRY_VOID(complete(joined, files, spec));
-    for (const std::string& hint : data_hints(spec)) process.log.warn("{}", hint);
+    DT_TRY(job::JobPlan plan, complete(joined, files, spec));
+    for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
     DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
     process.log.verbose(1, "table {}", spec.placement);
-    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = stop_sets(policy_of(spec))};
+    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = std::move(plan.stop_set_of)};
   };
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);

@@ -78,6 +78,7 @@ Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, c
 
 Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const rpc::JoinReply& reply,
                                                    const job::JobSpec& spec, sync::TraceWriter* trace) {
+  job::JobPlan plan = job::plan_of(spec);
   DT_TRY(const Network network, build_network(spec.flags));
   kvstore::ShardOptions options;
   options.server = reply.rank;
@@ -85,11 +86,11 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
     options.parameters.push_back(optim::multipliers_of(parameter.name, parameter.rule));
   }
-  options.rule = update_rule(spec);
-  options.sums_only = servers_only_sum(spec.flags);
-  options.policy = policy_of(spec);
+  options.rule = update_rule(spec.flags, plan);
+  options.sums_only = plan.servers_only_sum;
+  options.policy = std::move(plan.policy);
   options.weight = staleness_weight(spec.flags);
-  if (job::store_of(spec.flags).scheme == job::Scheme::kGsp) {
+  if (plan.store.scheme == job::Scheme::kGsp) {
     options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
   }
   if (const std::optional<uint64_t> step = own_faults(process.flags, reply.rank).kill_at) {

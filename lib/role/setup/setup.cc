@@ -1,9 +1,7 @@
 #include "role/setup/setup.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <thread>
 
 #include "base/file.h"
@@ -62,36 +60,10 @@ optim::ScheduleSpec schedule_spec(const job::JobFlags& flags) {
           .every_epochs = flags.optimizer.lr_factor_epoch};
 }
 
-kvstore::UpdateRule update_rule(const job::JobSpec& spec) {
-  return {.optimizer = optimizer_spec(spec.flags),
-          .schedule = schedule_spec(spec.flags),
-          .samples_per_epoch = samples_per_epoch(spec)};
-}
-
-sync::Policy policy_of(const job::JobSpec& spec) {
-  const job::SchemeFlags& scheme = spec.flags.scheme;
-  const auto workers = static_cast<uint32_t>(spec.flags.num_workers);
-  switch (job::store_of(spec.flags).scheme) {
-    case job::Scheme::kBsp: return sync::bsp(workers, static_cast<uint32_t>(scheme.backup));
-    case job::Scheme::kAsp: return sync::asp(workers);
-    case job::Scheme::kSsp: return sync::ssp(workers, static_cast<sync::Step>(scheme.staleness));
-    case job::Scheme::kGsp: break;
-  }
-  DT_CHECK(spec.groups.size() == workers, "{} workers in groups, the job has {}", spec.groups.size(), workers);
-  std::optional<sync::Step> lead_max;
-  if (scheme.group_staleness) lead_max = static_cast<sync::Step>(*scheme.group_staleness);
-  return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
-}
-
-bool has_same_weights(const job::JobSpec& spec) {
-  const sync::Policy policy = policy_of(spec);
-  const auto& groups = policy.group_of;
-  const bool stays = policy.backup == 0 && spec.flags.scheme.regroup_every == 0;
-  return stays && std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
-}
-
-std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
-  return policy.lead_max ? std::vector<uint32_t>{} : policy.group_of;
+kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan) {
+  return {.optimizer = optimizer_spec(flags),
+          .schedule = schedule_spec(flags),
+          .samples_per_epoch = plan.samples_per_epoch};
 }
 
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags) {
@@ -105,11 +77,6 @@ kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags) {
     case job::GspWeight::Rule::kFloor: return {Rule::kFloor, weight.parameter};
   }
   return {};
-}
-
-bool servers_only_sum(const job::JobFlags& flags) {
-  const job::Store store = job::store_of(flags);
-  return store.servers && store.update == job::Update::kWorker;
 }
 
 std::vector<uint64_t> key_sizes(const graph::Shapes& shapes) {
@@ -301,15 +268,15 @@ Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const st
   }
   // --num-examples replaces the number of records here, in the length of a pass, and nowhere else.
   const int64_t examples = flags.augment.num_examples;
-  for (int64_t share : largest_in_group(shares, policy_of(spec).group_of)) {
+  for (int64_t share : largest_in_group(shares, job::plan_of(spec).policy.group_of)) {
     if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));
     plan.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
   }
   return plan;
 }
 
-Result<> complete_spec(int64_t records_train, int64_t records_val, const std::vector<data::Fraction>& sharding,
-                       job::JobSpec& spec) {
+Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
+                                   const std::vector<data::Fraction>& sharding, job::JobSpec& spec) {
   if (spec.flags.scheme.regroup_every > 0 && spec.flags.num_workers > sync::kGroupingWorkersMax) {
     return fail(Code::kUsage, "--regroup-every: at most {} workers can be grouped by their speeds, the job has {}",
                 sync::kGroupingWorkersMax, spec.flags.num_workers);
@@ -321,12 +288,7 @@ Result<> complete_spec(int64_t records_train, int64_t records_val, const std::ve
   DT_TRY(PassPlan plan, plan_passes(spec, records_train, sharding));
   spec.shares = std::move(plan.shares);
   spec.batches = std::move(plan.batches);
-  return {};
-}
-
-uint64_t samples_per_epoch(const job::JobSpec& spec) {
-  return static_cast<uint64_t>(std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0}) *
-                               spec.flags.batch_size);
+  return job::plan_of(spec);
 }
 
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {
@@ -337,8 +299,8 @@ data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {
   return data::rotated(shares, epoch / every)[rank];
 }
 
-std::string unequal_shares(const job::JobSpec& spec) {
-  const std::vector<sync::Group> group_of = policy_of(spec).group_of;
+std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan) {
+  const std::vector<sync::Group>& group_of = plan.policy.group_of;
   const auto size_of = [&](size_t rank) { return spec.shares[rank].end - spec.shares[rank].begin; };
   std::map<sync::Group, std::pair<size_t, size_t>> range_of;  // the workers with the smallest and the largest share
   for (size_t rank = 0; rank < group_of.size(); rank++) {
@@ -382,8 +344,8 @@ std::string no_validation(const job::JobSpec& spec) {
 
 }  // namespace
 
-std::vector<std::string> data_hints(const job::JobSpec& spec) {
-  std::vector<std::string> hints = {unequal_shares(spec), small_share(spec), no_validation(spec)};
+std::vector<std::string> data_hints(const job::JobSpec& spec, const job::JobPlan& plan) {
+  std::vector<std::string> hints = {unequal_shares(spec, plan), small_share(spec), no_validation(spec)};
   std::erase(hints, "");
   return hints;
 }

@@ -15,12 +15,12 @@
 #include "exec/executor.h"
 #include "graph/graph.h"
 #include "job/spec/groups.h"
+#include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "kvstore/update_rule.h"
 #include "optim/initializer.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "sync/machine.h"
 #include "tensor/parameters.h"
 #include "tensor/pixels.h"
 
@@ -35,20 +35,10 @@ Result<Network> build_network(const job::JobFlags& flags);
 
 optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags);
 optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
-kvstore::UpdateRule update_rule(const job::JobSpec& spec);
-// The synchronization policy: which workers wait for each other. For GSP the groups must be known.
-sync::Policy policy_of(const job::JobSpec& spec);
-// Whether all workers begin every step with the same weights: they form one group (BSP, or GSP with a single one),
-// without backup workers or regrouping.
-bool has_same_weights(const job::JobSpec& spec);
-// By worker, the number of its stop set (Ready in sync/membership.h): workers that wait for each other are in one set
-// and stop after the same step. Empty if the scheme bounds the lead of the fastest worker: all workers are then in one
-// set.
-std::vector<uint32_t> stop_sets(const sync::Policy& policy);
+// `plan`: of the complete JobSpec with these flags.
+kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan);
 // --gsp-weight; no weighting for schemes other than GSP.
 kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags);
-// Whether the servers only sum gradients and leave the update of the weights to the workers.
-bool servers_only_sum(const job::JobFlags& flags);
 // --initializer. "default" is the initializer that MXNet 1.x chooses for the network.
 Result<InitializerSpec> initializer_spec(const job::JobFlags& flags);
 
@@ -83,19 +73,16 @@ struct PassPlan {
 };
 Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding);
 // Fills in what was not known before the data was opened: numbers of records, shares, batches. The groups of GSP must
-// be filled in already.
-Result<> complete_spec(int64_t records_train, int64_t records_val, const std::vector<data::Fraction>& sharding,
-                       job::JobSpec& spec);
-// The number of samples that all workers together process in an epoch, in which each makes one pass over its share.
-// Learning-rate schedules count in this unit.
-uint64_t samples_per_epoch(const job::JobSpec& spec);
+// be filled in already. Returns what follows from the complete spec.
+Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
+                                   const std::vector<data::Fraction>& sharding, job::JobSpec& spec);
 // The records that a worker trains on in an epoch. Shares rotate every resplit_every epochs.
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch);
 // A warning about workers that wait for each other but have unequal shares. Empty if there are none.
-std::string unequal_shares(const job::JobSpec& spec);
+std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan);
 // Warnings about a job's data that its user may not intend: unequal shares, a batch larger than a worker's share, no
 // validation data.
-std::vector<std::string> data_hints(const job::JobSpec& spec);
+std::vector<std::string> data_hints(const job::JobSpec& spec, const job::JobPlan& plan);
 
 // The faults that --inject asks this process to simulate; `rank` is that of this worker, server or scheduler.
 job::Faults own_faults(const job::Flags& flags, uint32_t rank);

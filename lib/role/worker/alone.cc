@@ -38,8 +38,8 @@ Result<int> check(const Process& process, const Network& network, const data::Da
   return report.agrees() ? job::kExitOk : job::kExitInternal;
 }
 
-Result<int> train_alone(Process& process, const Network& network, const data::DataSets& data,
-                        const job::JobSpec& spec) {
+Result<int> train_alone(Process& process, const Network& network, const data::DataSets& data, const job::JobSpec& spec,
+                        const job::JobPlan& plan) {
   const Clock::time_point started = Clock::now();
   Waits waits;
   job::Progress progress;
@@ -51,12 +51,17 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
   const SignalWatcher watcher(process.signals, waits, process.log, [] {});
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
-  const StoreSetup store_setup{
-      .flags = process.flags, .spec = spec, .bucket_begin = bucket_begin, .coordinator = coordinator, .waits = waits};
+  const StoreSetup store_setup{.flags = process.flags,
+                               .spec = spec,
+                               .plan = plan,
+                               .bucket_begin = bucket_begin,
+                               .coordinator = coordinator,
+                               .waits = waits};
   process.log.info("weights are updated {}", update_text(process.flags));
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build({.flags = process.flags,
                           .spec = spec,
+                          .plan = plan,
                           .network = network,
                           .data = data,
                           .bucket_begin = bucket_begin,
@@ -89,11 +94,11 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   if (!process.flags.device.check.empty()) return check(process, network, data);
   job::JobSpec spec = job::requested(process.flags);
   DT_TRY(const std::vector<data::Fraction> sharding, read_sharding(process.flags));
-  DT_TRY_VOID(
-      complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
-  for (const std::string& hint : data_hints(spec)) process.log.warn("{}", hint);
+  DT_TRY(const job::JobPlan plan,
+         complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
+  for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
   DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
-  return train_alone(process, network, data, spec);
+  return train_alone(process, network, data, spec, plan);
 }
 
 }  // namespace dtrain::role

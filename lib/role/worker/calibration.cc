@@ -107,16 +107,15 @@ class Probe final : public job::Coordinator {
   std::future<Result<>> all_done_;  // its destructor waits for the thread, until all have measured or the job fails
 };
 
-void log_speeds(const Process& process, const Probe& probe, int64_t batches) {
+void log_speeds(const Process& process, const Probe& probe, int64_t batches, int64_t batch_size) {
   const auto log = [&](int64_t begin, int64_t end) {
     const double step_s = median(probe.seconds(begin, end));
-    process.log.info("{}",
-                     train::speed_line({.epoch = 0,
-                                        .count = end,
-                                        .batches = end - begin,
-                                        .samples_per_s = static_cast<double>(process.flags.job.batch_size) / step_s,
-                                        .values = {}},
-                                       process.flags.loop.log_format));
+    process.log.info("{}", train::speed_line({.epoch = 0,
+                                              .count = end,
+                                              .batches = end - begin,
+                                              .samples_per_s = static_cast<double>(batch_size) / step_s,
+                                              .values = {}},
+                                             process.flags.loop.log_format));
   };
   log(0, kWarmUpBatches);
   log(kWarmUpBatches, kWarmUpBatches + batches);
@@ -126,6 +125,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
                     const CalibrationSetting& setting) {
   job::JobSpec spec = joined.spec;
   std::ranges::fill(spec.batches, kEndless);
+  const job::JobPlan plan = job::plan_of(spec);
   // No validation, because no epoch ends.
   const data::DataSets data{
       .train = joined.data.train, .validation = nullptr, .type = joined.data.type, .classes = joined.data.classes};
@@ -137,6 +137,7 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build({.flags = process.flags,
                           .spec = spec,
+                          .plan = plan,
                           .network = network,
                           .data = data,
                           .bucket_begin = plan_buckets(process.flags, network),
@@ -147,11 +148,11 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
                           .pacer = &pacer,
                           .saves = false},
                          [&](const Devices&, exec::DeviceGroup&) -> Result<std::unique_ptr<kvstore::Store>> {
-                           return std::make_unique<NoStore>(process.flags.job);
+                           return std::make_unique<NoStore>(spec.flags);
                          }));
   DT_TRY_VOID(training->run(), "measuring the speed of worker {}", joined.reply.rank);
   if (process.signals.stop || !probe.is_complete()) return job::kExitPreempted;
-  log_speeds(process, probe, setting.batches);
+  log_speeds(process, probe, setting.batches, spec.flags.batch_size);
   return job::kExitOk;
 }
 

@@ -116,6 +116,7 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   };
   DT_TRY(joined.reply, connection.control->join(request, prepare), "joining the job");
   DT_TRY(joined.spec, job::parse_job_spec(joined.reply.job_text), "reading the job's description");
+  joined.plan = job::plan_of(joined.spec);
   DT_TRY_VOID(adopt_spec(process.flags, joined.spec, process.run_dir.path(), process.resumed));
   if (!has_rank) DT_TRY_VOID(process.take_rank(joined.reply.rank));
   process.flags = job_flags(process, joined.spec);

@@ -11,6 +11,7 @@
 #include "base/signals.h"
 #include "base/waits.h"
 #include "data/open.h"
+#include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "role/process/process.h"
 #include "rpc/control_client.h"
@@ -50,6 +51,7 @@ struct Connection {
 struct JoinedJob {
   rpc::JoinReply reply;
   job::JobSpec spec;  // complete
+  job::JobPlan plan;
   data::DataSets data;
 };
 

@@ -29,7 +29,7 @@ Result<> check_devices(const StoreSetup& setup) {
 }
 
 bool joins_workers(const StoreSetup& setup) {
-  const job::Store store = job::store_of(setup.spec.flags);
+  const job::Store& store = setup.plan.store;
   return store.spans_workers() && !store.servers && setup.coordinator.workers() > 1;
 }
 
@@ -113,8 +113,8 @@ bool leaves_out_steps(const job::JobFlags& flags) {
 }
 
 kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
-  return {.update_at = update_place(job::store_of(setup.spec.flags), setup.spec.flags.num_workers),
-          .rule = update_rule(setup.spec),
+  return {.update_at = update_place(setup.plan.store, setup.spec.flags.num_workers),
+          .rule = update_rule(setup.spec.flags, setup.plan),
           .bucket_begin = setup.bucket_begin,
           .threads = plan_threads(setup.flags).device,
           .wait_limit_s = kWaitLimitSeconds,
@@ -130,7 +130,7 @@ std::vector<exec::Executor*> all_of(exec::DeviceGroup& executors) {
 // dist_device_*: the devices sum their gradients first, so that only the sum leaves them. CPU devices do the sum in the
 // host's memory instead.
 bool sums_on_devices(const StoreSetup& setup, const Devices& devices) {
-  const job::Store store = job::store_of(setup.spec.flags);
+  const job::Store& store = setup.plan.store;
   return devices.module() != nullptr && store.servers && store.sum == job::Sum::kDevice;
 }
 

@@ -10,6 +10,7 @@
 #include "base/waits.h"
 #include "exec/device_group.h"
 #include "job/process/coordinator.h"
+#include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "kvstore/store.h"
 #include "kvstore/worker/device_store.h"
@@ -25,8 +26,9 @@ kvstore::UpdateAt update_place(const job::Store& store, int64_t workers);
 std::string update_text(const job::Flags& flags);
 
 struct StoreSetup {
-  const job::Flags& flags;   // of this process
+  const job::Flags& flags;   // of this process; its part `job` is that of the spec
   const job::JobSpec& spec;  // complete
+  const job::JobPlan& plan;  // of the spec
   const std::vector<size_t>& bucket_begin;
   job::Coordinator& coordinator;  // of all workers
   Waits& waits;                   // outlives the store

@@ -1,7 +1,5 @@
 #include "role/worker/training.h"
 
-#include <algorithm>
-
 #include "role/setup/memory_need.h"
 
 namespace dtrain::role {
@@ -19,33 +17,20 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   return options;
 }
 
-train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank) {
-  const sync::Policy policy = policy_of(spec);
-  const std::vector<sync::Group>& groups = policy.group_of;
-  const auto in_update = std::count(groups.begin(), groups.end(), groups[rank]) - ptrdiff_t{policy.backup};
-  const bool is_bsp = has_same_weights(spec);
-  const auto batch = static_cast<uint64_t>(spec.flags.batch_size);
-  return {.ends_after_fixed_steps = is_bsp || policy.lead_max,
-          .same_weights = is_bsp,
-          .samples = samples_per_epoch(spec),
-          .samples_per_step = batch * groups.size(),
-          .samples_per_update = batch * static_cast<uint64_t>(std::max<ptrdiff_t>(in_update, 1))};
-}
-
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
   DT_TRY_VOID(check_memory(setup.flags, setup.network, host_memory_bytes()));
   std::unique_ptr<Training> training(new Training(std::move(setup)));
   DT_TRY_VOID(training->compile());
   DT_TRY(training->store_, make_store(*training->devices_, *training->training_));
   training->open_loaders();
-  const job::JobFlags& job = training->setup_.flags.job;
+  const job::JobFlags& job = training->setup_.spec.flags;
   DT_TRY(const InitializerSpec initializer, initializer_spec(job), "reading --initializer");
   DT_TRY(const train::LossScale loss_scale, train::LossScale::parse(job.loss_scale));
   TrainingSetup& parts = training->setup_;
   training->trainer_ = std::make_unique<train::Trainer>(
       training->train_spec(initializer, loss_scale),
       train::TrainParts{.graph = parts.network.graph,
-                        .image = parts.flags.job.network.image_shape,
+                        .image = parts.spec.flags.network.image_shape,
                         .normalisation = normalisation_of_batches(parts.flags, *parts.data.train),
                         .training = *training->training_,
                         .bucket_begin = parts.bucket_begin,
@@ -61,16 +46,16 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
 }
 
 Result<> Training::compile() {
-  if (setup_.data.train->image() != setup_.flags.job.network.image_shape) {
+  if (setup_.data.train->image() != setup_.spec.flags.network.image_shape) {
     return fail(Code::kUsage, "the data set has images of {}, --image-shape says {}",
-                to_string(setup_.data.train->image()), to_string(setup_.flags.job.network.image_shape));
+                to_string(setup_.data.train->image()), to_string(setup_.spec.flags.network.image_shape));
   }
   DT_TRY(devices_, Devices::open(setup_.flags, setup_.log));
   DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining, *setup_.data.train), "compiling '{}'",
-         setup_.flags.job.network.network);
+         setup_.spec.flags.network.network);
   if (setup_.data.validation == nullptr) return {};
   DT_TRY(inference_, compile_for(exec::Options::Purpose::kInference, *setup_.data.validation),
-         "compiling '{}' for validation", setup_.flags.job.network.network);
+         "compiling '{}' for validation", setup_.spec.flags.network.network);
   return {};
 }
 
@@ -91,17 +76,18 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
 
 void Training::open_loaders() {
   const job::Flags& flags = setup_.flags;
+  const job::JobFlags& job = setup_.spec.flags;
   const uint32_t rank = setup_.coordinator.rank();
   data::LoaderOptions options;
   options.share = share_of(setup_.spec, rank, 0);
-  if (setup_.spec.flags.scheme.resplit_every > 0) {
+  if (job.scheme.resplit_every > 0) {
     options.share_in = [spec = setup_.spec, rank](int64_t pass) { return share_of(spec, rank, pass); };
   }
-  options.batch_size = flags.job.batch_size;
+  options.batch_size = job.batch_size;
   options.batches = setup_.spec.batches[rank];
-  options.classes = flags.job.network.num_classes;
-  options.shuffle = flags.job.augment.shuffle && !flags.job.augment.benchmark;
-  options.seed = setup_.spec.flags.seed.value();
+  options.classes = job.network.num_classes;
+  options.shuffle = job.augment.shuffle && !job.augment.benchmark;
+  options.seed = job.seed.value();
   options.threads = plan_threads(flags).decode;
   options.pixels = normalisation_of_batches(flags, *setup_.data.train) != nullptr;
   options.allocate = devices_->backend(0).batch_memory();
@@ -111,7 +97,7 @@ void Training::open_loaders() {
   training_data_ = std::make_unique<data::Loader>(setup_.data.train, options, setup_.log);
   if (setup_.data.validation == nullptr) return;
   options.mode = data::LoaderOptions::Mode::kValidation;
-  options.share = data::equal_share(setup_.data.validation->size(), rank, flags.job.num_workers);
+  options.share = data::equal_share(setup_.data.validation->size(), rank, job.num_workers);
   options.share_in = nullptr;
   options.batches = 0;
   options.shuffle = false;
@@ -121,21 +107,21 @@ void Training::open_loaders() {
 
 train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const train::LossScale& loss_scale) const {
   const job::Flags& flags = setup_.flags;
+  const job::JobFlags& job = setup_.spec.flags;
   train::TrainSpec spec;
-  spec.num_epochs = flags.job.num_epochs;
-  spec.batch_size = flags.job.batch_size;
-  spec.epoch = epoch_rule(setup_.spec, setup_.coordinator.rank());
-  const sync::Policy policy = policy_of(setup_.spec);
-  spec.regroup = {.every = setup_.spec.flags.scheme.regroup_every,
-                  .group_of = policy.group_of,
-                  .is_bounded = policy.lead_max.has_value()};
-  spec.metrics = {.top_k = flags.job.top_k, .losses = flags.job.loss};
-  spec.on_nan = flags.job.optimizer.on_nan;
+  spec.num_epochs = job.num_epochs;
+  spec.batch_size = job.batch_size;
+  spec.epoch = setup_.plan.epoch_of[setup_.coordinator.rank()];
+  const sync::Policy& policy = setup_.plan.policy;
+  spec.regroup = {
+      .every = job.scheme.regroup_every, .group_of = policy.group_of, .is_bounded = policy.lead_max.has_value()};
+  spec.metrics = {.top_k = job.top_k, .losses = job.loss};
+  spec.on_nan = job.optimizer.on_nan;
   spec.loss_scale = loss_scale;
-  spec.optimizer = optimizer_spec(flags.job);
-  spec.schedule = schedule_spec(flags.job);
+  spec.optimizer = optimizer_spec(job);
+  spec.schedule = schedule_spec(job);
   spec.initializer = initializer;
-  spec.seed = setup_.spec.flags.seed.value();
+  spec.seed = job.seed.value();
   spec.job_text = job::text(setup_.spec);
   spec.job_hash = fmt::format("{:016x}", job::hash(setup_.spec));
   if (flags.loop.load_epoch || setup_.resumed) {
@@ -148,7 +134,7 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;
   spec.metrics_path = setup_.run_dir + "/" + kMetricsFile;
-  spec.data_can_be_learned = !flags.job.augment.benchmark;
+  spec.data_can_be_learned = !job.augment.benchmark;
   spec.log_time_to = flags.loop.log_time_to;
   return spec;
 }

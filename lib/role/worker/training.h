@@ -14,6 +14,7 @@
 #include "data/open.h"
 #include "exec/device_group.h"
 #include "job/process/coordinator.h"
+#include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "kvstore/store.h"
 #include "role/process/run_dir.h"
@@ -25,8 +26,9 @@
 namespace dtrain::role {
 
 struct TrainingSetup {
-  const job::Flags& flags;   // of this process
+  const job::Flags& flags;   // of this process; its part `job` is that of the spec
   const job::JobSpec& spec;  // complete
+  const job::JobPlan& plan;  // of the spec
   const Network& network;
   const data::DataSets& data;
   std::vector<size_t> bucket_begin;
@@ -66,9 +68,6 @@ class Training {
   std::unique_ptr<data::Loader> training_data_, validation_data_;
   std::unique_ptr<train::Trainer> trainer_;
 };
-
-// When an epoch ends for a worker of this job, by its rank.
-train::EpochRule epoch_rule(const job::JobSpec& spec, uint32_t rank);
 
 // How the executor of one device is compiled. The caller sets the device's part of the batch and what depends on the
 // data (normalisation_of_batches).

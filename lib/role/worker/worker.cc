@@ -26,20 +26,21 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
 }
 
 // The store over the servers; nullptr if the job has none.
-Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const job::JobSpec& spec,
-                                                            const std::vector<size_t>& bucket_begin, uint32_t rank,
-                                                            int update_threads, Connection& connection) {
+Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joined,
+                                                            const std::vector<size_t>& bucket_begin, int update_threads,
+                                                            Connection& connection) {
+  const auto& [reply, spec, plan, data] = joined;
   if (spec.flags.num_servers == 0) return nullptr;
   kvstore::DistStoreOptions options;
-  options.rank = rank;
+  options.rank = reply.rank;
   options.incarnation = connection.incarnation;
   DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
   options.bucket_begin = bucket_begin;
-  options.rule = update_rule(spec);
-  options.sums_only = servers_only_sum(spec.flags);
+  options.rule = update_rule(spec.flags, plan);
+  options.sums_only = plan.servers_only_sum;
   options.update_threads = update_threads;
-  options.skips_steps = policy_of(spec).backup > 0;
-  options.workers_differ = !has_same_weights(spec);
+  options.skips_steps = plan.policy.backup > 0;
+  options.workers_differ = !plan.same_weights;
   return kvstore::DistStore::create(std::move(options), connection.waits);
 }
 
@@ -50,11 +51,10 @@ struct Lines {
 };
 
 // By server: the faults of the messages between it and this worker, as --inject asks for either end.
-std::vector<kvstore::Faults> message_faults(const job::Flags& flags, uint32_t rank) {
-  const job::Inject& inject = flags.wire.inject;
+std::vector<kvstore::Faults> message_faults(const job::Inject& inject, uint32_t rank, int64_t servers) {
   const job::Faults own = inject.of({job::Role::kWorker, rank});
   std::vector<kvstore::Faults> by_server;
-  for (int64_t server = 0; server < flags.job.num_servers; server++) {
+  for (int64_t server = 0; server < servers; server++) {
     const job::Faults its = inject.of({job::Role::kServer, server});
     by_server.push_back({.drop = std::max(own.drop, its.drop),
                          .dup = std::max(own.dup, its.dup),
@@ -65,15 +65,17 @@ std::vector<kvstore::Faults> message_faults(const job::Flags& flags, uint32_t ra
   return by_server;
 }
 
-Result<Lines> connect_to_servers(Process& process, Connection& connection, const rpc::JoinReply& reply,
+Result<Lines> connect_to_servers(Process& process, Connection& connection, const JoinedJob& joined,
                                  kvstore::DistStore* store) {
+  const rpc::JoinReply& reply = joined.reply;
+  const job::Inject& inject = process.flags.wire.inject;
   Lines lines;
   if (store == nullptr) return lines;
   const auto fail_store = [store](const Error& error) { store->cancel(error); };
   kvstore::ClientEvents* events = store;
-  if (process.flags.wire.inject.touches_messages()) {
-    lines.faults = std::make_unique<kvstore::FaultyTransport>(reply.rank, message_faults(process.flags, reply.rank),
-                                                              *store, fail_store);
+  if (inject.touches_messages()) {
+    lines.faults = std::make_unique<kvstore::FaultyTransport>(
+        reply.rank, message_faults(inject, reply.rank, joined.spec.flags.num_servers), *store, fail_store);
     events = lines.faults.get();
   }
   DT_TRY(lines.pipes, rpc::DataClient::create({.servers = server_addresses(reply),
@@ -112,14 +114,15 @@ Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, co
 // to the store, which `training` owns, and the store refers to the executors' memory.
 Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
   const Clock::time_point started = Clock::now();
-  const auto& [reply, spec, data] = joined;
+  const auto& [reply, spec, plan, data] = joined;
   DT_TRY(const Network network, build_network(spec.flags));
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
-         make_dist_store(spec, bucket_begin, reply.rank, plan_threads(process.flags).compute, connection));
+         make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection));
   kvstore::DistStore* const servers = dist_store.get();
   const StoreSetup store_setup{.flags = process.flags,
                                .spec = spec,
+                               .plan = plan,
                                .bucket_begin = bucket_begin,
                                .coordinator = *connection.control,
                                .waits = connection.waits};
@@ -128,6 +131,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   DT_TRY(const std::unique_ptr<Training> training,
          Training::build({.flags = process.flags,
                           .spec = spec,
+                          .plan = plan,
                           .network = network,
                           .data = data,
                           .bucket_begin = bucket_begin,
@@ -144,7 +148,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
     store.cancel(error);
     pacer.cancel(error);
   });
-  DT_TRY(const Lines lines, connect_to_servers(process, connection, reply, servers));
+  DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
   if (lines.pipes) lines.pipes->close();
   log_faults(lines, process.log);

@@ -1,0 +1,79 @@
+#include "job/spec/job_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+namespace dtrain::job {
+
+namespace {
+
+sync::Policy policy_of(const JobSpec& spec, Scheme scheme) {
+  const SchemeFlags& flags = spec.flags.scheme;
+  const auto workers = static_cast<uint32_t>(spec.flags.num_workers);
+  switch (scheme) {
+    case Scheme::kBsp: return sync::bsp(workers, static_cast<uint32_t>(flags.backup));
+    case Scheme::kAsp: return sync::asp(workers);
+    case Scheme::kSsp: return sync::ssp(workers, static_cast<sync::Step>(flags.staleness));
+    case Scheme::kGsp: break;
+  }
+  DT_CHECK(spec.groups.size() == workers, "{} workers in groups, the job has {}", spec.groups.size(), workers);
+  std::optional<sync::Step> lead_max;
+  if (flags.group_staleness) lead_max = static_cast<sync::Step>(*flags.group_staleness);
+  return sync::gsp(std::vector<sync::Group>(spec.groups.begin(), spec.groups.end()), lead_max);
+}
+
+bool has_same_weights(const sync::Policy& policy, const SchemeFlags& flags) {
+  const auto& groups = policy.group_of;
+  const bool one_group = std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
+  return one_group && policy.backup == 0 && flags.regroup_every == 0;
+}
+
+// `plan` has all but the result.
+std::vector<EpochRule> epoch_rules(const JobPlan& plan, uint64_t batch_size) {
+  const sync::Policy& policy = plan.policy;
+  std::map<sync::Group, uint64_t> sizes;
+  for (const sync::Group group : policy.group_of) sizes[group]++;
+  std::vector<EpochRule> rules;
+  for (const sync::Group group : policy.group_of) {
+    const uint64_t in_update = sizes[group] > policy.backup ? sizes[group] - policy.backup : 1;
+    rules.push_back({.ends_after_fixed_steps = plan.same_weights || policy.lead_max,
+                     .same_weights = plan.same_weights,
+                     .samples = plan.samples_per_epoch,
+                     .samples_per_step = batch_size * policy.group_of.size(),
+                     .samples_per_update = batch_size * in_update});
+  }
+  return rules;
+}
+
+}  // namespace
+
+JobPlan plan_of(const JobSpec& spec) {
+  JobPlan plan;
+  plan.store = store_of(spec.flags);
+  plan.policy = policy_of(spec, plan.store.scheme);
+  plan.same_weights = has_same_weights(plan.policy, spec.flags.scheme);
+  plan.stop_set_of = stop_sets(plan.policy);
+  plan.servers_only_sum = plan.store.servers && plan.store.update == Update::kWorker;
+  if (!spec.is_complete()) return plan;
+  const int64_t batches = std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0});
+  plan.samples_per_epoch = static_cast<uint64_t>(batches * spec.flags.batch_size);
+  plan.epoch_of = epoch_rules(plan, static_cast<uint64_t>(spec.flags.batch_size));
+  return plan;
+}
+
+std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
+  return policy.lead_max ? std::vector<uint32_t>{} : policy.group_of;
+}
+
+Result<> check_groups(const JobFlags& flags, const std::vector<int64_t>& groups) {
+  const auto largest = std::max_element(groups.begin(), groups.end());
+  if (!flags.scheme.deterministic || largest == groups.end() || *largest == 0) return {};
+  return fail(Code::kUsage,
+              "--deterministic: the updates of {} groups are applied in order of arrival; put all workers into one "
+              "group, or use dist_sync",
+              *largest + 1);
+}
+
+}  // namespace dtrain::job

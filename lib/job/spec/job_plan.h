@@ -1,0 +1,65 @@
+// What follows from a JobSpec: who waits for whom, who has the same weights, who stops together, when an epoch ends. It
+// is derived here and nowhere else: each process makes one JobPlan from its JobSpec and passes it to all its parts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "job/flags/store.h"
+#include "job/spec/job_spec.h"
+#include "sync/machine.h"
+
+namespace dtrain::job {
+
+// Decides when an epoch ends for a worker. An epoch is `samples` applied samples, whichever workers computed them.
+// Meanwhile each worker cycles through its own share of the data, in passes of as many batches as its loader has. See
+// docs/architecture.md, "One training step".
+struct EpochRule {
+  // true: after a fixed number of its own steps, chosen so that all workers together reach the samples. Used by BSP and
+  // whenever the lead of a worker is bounded. false: as soon as the store reports that the samples have been applied.
+  bool ends_after_fixed_steps = true;
+  // Whether all workers begin a step with the same weights (BSP). Otherwise they meet at the end of an epoch.
+  bool same_weights = true;
+  uint64_t samples = 0;             // in an epoch, of all workers; this and the next two must be set
+  uint64_t samples_per_step = 0;    // of all workers, one step each
+  uint64_t samples_per_update = 0;  // of the workers whose gradients are summed with this worker's
+
+  // A worker's steps in the first `epochs` epochs; an average if not ends_after_fixed_steps.
+  [[nodiscard]] int64_t steps_until(int64_t epochs) const {
+    return static_cast<int64_t>((static_cast<uint64_t>(epochs) * samples + samples_per_step - 1) / samples_per_step);
+  }
+  bool operator==(const EpochRule&) const = default;
+};
+
+struct JobPlan {
+  Store store;          // --kv-store
+  sync::Policy policy;  // which workers wait for each other
+  // True if all workers begin every step with the same weights: they form one group (BSP, or GSP with a single one),
+  // without backup workers or regrouping.
+  bool same_weights = true;
+  // By worker, the number of its stop set (Ready in sync/membership.h). Empty: all workers are in one set.
+  std::vector<uint32_t> stop_set_of;
+  // True if the servers only sum gradients and leave the update of the weights to the workers.
+  bool servers_only_sum = false;
+
+  // Known once the JobSpec is complete; until then 0 and empty.
+  //
+  // The number of samples that all workers together process in an epoch, in which each makes one pass over its share.
+  // Learning-rate schedules count in this unit.
+  uint64_t samples_per_epoch = 0;
+  std::vector<EpochRule> epoch_of;  // by worker
+};
+
+// The groups of a GSP job must be filled in already. Needs neither shares nor batches: without them only the members
+// that depend on them are missing.
+JobPlan plan_of(const JobSpec& spec);
+
+// The stop sets under this policy, as in JobPlan. Workers that wait for each other are in one set and stop after the
+// same step. Empty if the policy bounds the lead of the fastest worker: all workers are then in one set.
+std::vector<uint32_t> stop_sets(const sync::Policy& policy);
+
+// Code::kUsage if these groups, by worker, do not permit what the flags of their GSP job ask for: --deterministic with
+// several groups, whose updates are applied in order of arrival.
+Result<> check_groups(const JobFlags& flags, const std::vector<int64_t>& groups);
+
+}  // namespace dtrain::job
