@@ -14,7 +14,9 @@
 #include "role/process/membership.h"
 #include "role/setup/devices.h"
 #include "role/setup/memory_need.h"
-#include "role/setup/setup.h"
+#include "role/setup/network.h"
+#include "role/setup/shares.h"
+#include "role/setup/update.h"
 #include "role/worker/stores.h"
 #include "role/worker/training.h"
 

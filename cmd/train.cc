@@ -20,7 +20,8 @@
 #include "role/process/run_dir.h"
 #include "role/role.h"
 #include "role/setup/memory_need.h"
-#include "role/setup/setup.h"
+#include "role/setup/network.h"
+#include "role/setup/shares.h"
 #include "signal_thread.h"
 #include "start_job.h"
 

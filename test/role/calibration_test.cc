@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "job/flags/store.h"
-#include "role/setup/setup.h"
+#include "role/setup/threads.h"
 #include "support/must.h"
 
 using namespace dtrain;

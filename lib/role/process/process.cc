@@ -31,4 +31,9 @@ uint64_t choose_seed(const Process& process) {
   return std::random_device{}();
 }
 
+job::Faults own_faults(const job::Flags& flags, uint32_t rank) {
+  const job::Role role = flags.launch.role == job::Role::kNone ? job::Role::kWorker : flags.launch.role;
+  return flags.wire.inject.of({role, rank});
+}
+
 }  // namespace dtrain::role

@@ -38,4 +38,7 @@ class Process {
 // The seed of the job: --seed, else that of the resumed run, else a random one.
 uint64_t choose_seed(const Process& process);
 
+// The faults that --inject asks this process to simulate; `rank` is that of this worker, server or scheduler.
+job::Faults own_faults(const job::Flags& flags, uint32_t rank);
+
 }  // namespace dtrain::role

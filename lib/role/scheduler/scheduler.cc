@@ -13,7 +13,8 @@
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
-#include "role/setup/setup.h"
+#include "role/setup/network.h"
+#include "role/setup/shares.h"
 #include "rpc/scheduler.h"
 
 namespace dtrain::role {

@@ -12,7 +12,9 @@
 #include "role/process/process.h"
 #include "role/process/signal_watcher.h"
 #include "role/server/overdue_log.h"
-#include "role/setup/setup.h"
+#include "role/setup/network.h"
+#include "role/setup/threads.h"
+#include "role/setup/update.h"
 #include "rpc/control_client.h"
 #include "rpc/data_server.h"
 #include "train/metrics_file.h"
@@ -89,7 +91,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   options.rule = update_rule(spec.flags, plan);
   options.sums_only = plan.servers_only_sum;
   options.policy = std::move(plan.policy);
-  options.weight = staleness_weight(spec.flags);
+  options.weight = staleness_weight(spec.flags, plan);
   if (plan.store.scheme == job::Scheme::kGsp) {
     options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
   }

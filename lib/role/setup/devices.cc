@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "exec/device_group.h"
 #include "role/setup/device_loader.h"
+#include "role/setup/threads.h"
 
 namespace dtrain::role {
 namespace {
@@ -43,6 +45,39 @@ std::vector<std::string> device_names(const job::DeviceFlags& flags) {
   for (int64_t cpu = 0; cpu < flags.cpus && flags.gpus.empty(); cpu++) names.push_back(fmt::format("cpu({})", cpu));
   for (const int64_t gpu : flags.gpus) names.push_back(fmt::format("gpu({})", gpu));
   return names;
+}
+
+size_t device_count(const job::Flags& flags) {
+  return static_cast<size_t>(flags.device.count());
+}
+
+Result<std::vector<int64_t>> device_batches(const job::Flags& flags) {
+  std::vector<double> weights = flags.device.work_load_list;
+  if (weights.empty()) weights.assign(device_count(flags), 1.0);
+  return exec::split_batch(flags.job.batch_size, weights);
+}
+
+Type type_of(const job::JobFlags& flags) {
+  if (flags.dtype == type_name(Type::kFloat16)) return Type::kFloat16;
+  return flags.dtype == type_name(Type::kBfloat16) ? Type::kBfloat16 : Type::kFloat32;
+}
+
+bool parameters_on_device(const job::Flags& flags) {
+  if (flags.device.gpus.empty()) return false;
+  return !flags.distributed() || job::store_of(flags.job).sum == job::Sum::kNccl;
+}
+
+exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose) {
+  exec::Options options;
+  options.purpose = purpose;
+  options.batch_size = flags.job.batch_size;
+  options.image = flags.job.network.image_shape;
+  options.threads = plan_threads(flags).device;
+  options.winograd = flags.device.winograd;
+  options.dtype = type_of(flags.job);
+  options.tf32 = flags.device.tf32;
+  options.parameters_on_device = parameters_on_device(flags);
+  return options;
 }
 
 }  // namespace dtrain::role

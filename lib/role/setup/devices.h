@@ -1,6 +1,8 @@
 // The devices of this process, as the flags name them: one backend for each, which compiles for it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "exec/device_module.h"
 #include "exec/executor.h"
 #include "job/flags/flags.h"
+#include "tensor/type.h"
 
 namespace dtrain::role {
 
@@ -31,5 +34,20 @@ class Devices {
 
 // "cpu(0)", "cpu(1)" or "gpu(3)", ...: the names of the devices in logs and summaries.
 std::vector<std::string> device_names(const job::DeviceFlags& flags);
+
+// The number of this process's devices, and how its batch is split among them. Code::kUsage: more devices than images.
+size_t device_count(const job::Flags& flags);
+Result<std::vector<int64_t>> device_batches(const job::Flags& flags);
+
+// --dtype.
+Type type_of(const job::JobFlags& flags);
+
+// Whether weights stay in the devices' memory and are summed and updated there. True on GPUs, but in a distributed
+// store only if NCCL sums the gradients.
+bool parameters_on_device(const job::Flags& flags);
+
+// How the executor of one device is compiled. The caller sets the device's part of the batch and what depends on the
+// data (normalisation_of_batches).
+exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

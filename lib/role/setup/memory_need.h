@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "exec/executor.h"
 #include "job/flags/flags.h"
-#include "role/setup/setup.h"
+#include "role/setup/network.h"
 
 namespace dtrain::role {
 

@@ -8,8 +8,11 @@
 
 #include "base/median.h"
 #include "job/process/exit_code.h"
+#include "role/process/process.h"
 #include "role/scheduler/scheduler.h"
-#include "role/setup/setup.h"
+#include "role/setup/devices.h"
+#include "role/setup/network.h"
+#include "role/setup/threads.h"
 #include "role/worker/joining.h"
 #include "role/worker/training.h"
 #include "train/log_lines.h"

@@ -7,8 +7,9 @@
 #include "job/resolve/data_set.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
+#include "role/process/process.h"
 #include "role/process/signal_watcher.h"
-#include "role/setup/setup.h"
+#include "role/setup/data.h"
 #include "role/worker/indexing.h"
 
 namespace dtrain::role {

@@ -6,7 +6,9 @@
 #include "comm/hierarchy.h"
 #include "comm/shared_memory.h"
 #include "role/process/addresses.h"
-#include "role/setup/setup.h"
+#include "role/setup/devices.h"
+#include "role/setup/threads.h"
+#include "role/setup/update.h"
 #include "role/worker/meeting.h"
 #include "train/loss_scale.h"
 

@@ -1,21 +1,15 @@
 #include "role/worker/training.h"
 
+#include "role/process/process.h"
+#include "role/setup/data.h"
+#include "role/setup/devices.h"
 #include "role/setup/memory_need.h"
+#include "role/setup/network.h"
+#include "role/setup/shares.h"
+#include "role/setup/threads.h"
+#include "role/setup/update.h"
 
 namespace dtrain::role {
-
-exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose) {
-  exec::Options options;
-  options.purpose = purpose;
-  options.batch_size = flags.job.batch_size;
-  options.image = flags.job.network.image_shape;
-  options.threads = plan_threads(flags).device;
-  options.winograd = flags.device.winograd;
-  options.dtype = type_of(flags.job);
-  options.tf32 = flags.device.tf32;
-  options.parameters_on_device = parameters_on_device(flags);
-  return options;
-}
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
   DT_TRY_VOID(check_memory(setup.flags, setup.network, host_memory_bytes()));

@@ -19,7 +19,7 @@
 #include "kvstore/store.h"
 #include "role/process/run_dir.h"
 #include "role/setup/devices.h"
-#include "role/setup/setup.h"
+#include "role/setup/network.h"
 #include "role/worker/stores.h"
 #include "train/trainer.h"
 
@@ -68,9 +68,5 @@ class Training {
   std::unique_ptr<data::Loader> training_data_, validation_data_;
   std::unique_ptr<train::Trainer> trainer_;
 };
-
-// How the executor of one device is compiled. The caller sets the device's part of the batch and what depends on the
-// data (normalisation_of_batches).
-exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

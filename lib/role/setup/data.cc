@@ -1,0 +1,115 @@
+#include "role/setup/data.h"
+
+#include <algorithm>
+
+#include "data/synthetic.h"
+#include "job/resolve/augmentation.h"
+#include "job/resolve/data_set.h"
+#include "role/setup/threads.h"
+
+namespace dtrain::role {
+
+namespace {
+
+data::ColorDistortion color_distortion_of(const job::AugmentFlags& augment) {
+  return {.brightness = augment.brightness,
+          .contrast = augment.contrast,
+          .saturation = augment.saturation,
+          .h_max = static_cast<int>(augment.max_random_h),
+          .s_max = static_cast<int>(augment.max_random_s),
+          .l_max = static_cast<int>(augment.max_random_l),
+          .pca_noise = augment.pca_noise};
+}
+
+}  // namespace
+
+data::Distortion distortion_of(const job::AugmentFlags& augment) {
+  const job::AspectRange aspect = job::aspect_range(augment);
+  return {.interpolation = static_cast<data::Interpolation>(augment.inter_method),
+          .resize = static_cast<int>(augment.resize),
+          .rotate_max = static_cast<int>(augment.max_random_rotate_angle),
+          .rotate = static_cast<int>(augment.rotate),
+          .rotate_list = {augment.rotate_list.begin(), augment.rotate_list.end()},
+          .shear_max = augment.max_random_shear_ratio,
+          .scale = {augment.min_random_scale, augment.max_random_scale},
+          .aspect = {aspect.min, aspect.max},
+          .img_size_min = augment.min_img_size,
+          .img_size_max = augment.max_img_size,
+          .pad = static_cast<int>(augment.pad_size),
+          .fill_value = static_cast<int>(augment.fill_value),
+          .random_crop = augment.random_crop,
+          .random_resized_crop = augment.random_resized_crop,
+          .area = {augment.min_random_area, augment.max_random_area},
+          .crop_size_min = static_cast<int>(augment.min_crop_size),
+          .crop_size_max = static_cast<int>(augment.max_crop_size),
+          .color = color_distortion_of(augment),
+          .random_mirror = augment.random_mirror,
+          .random_contrast = augment.max_random_contrast,
+          .random_illumination = augment.max_random_illumination};
+}
+
+namespace {
+
+data::DataOptions data_options(const job::Flags& flags) {
+  const job::AugmentFlags& augment = flags.job.augment;
+  const auto floats = [](const std::vector<double>& values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  data::DataOptions options;
+  options.data_dir = flags.data.data_dir;
+  options.data_type = augment.data_type;
+  options.data_train = flags.data.data_train;
+  options.data_val = flags.data.data_val;
+  options.data_train_idx = flags.data.data_train_idx;
+  options.data_val_idx = flags.data.data_val_idx;
+  options.image_shape = flags.job.network.image_shape;
+  options.rgb_mean = floats(augment.rgb_mean);
+  options.rgb_std = floats(augment.rgb_std);
+  options.mean_img = flags.data.mean_img;
+  if (augment.scale) options.scale = static_cast<float>(*augment.scale);
+  options.mirror = augment.mirror;
+  options.training = distortion_of(augment);
+  options.val_resize = static_cast<int>(augment.val_resize);
+  options.threads = plan_threads(flags).decode;
+  return options;
+}
+
+// Batches per epoch and worker: --num-batches, else as many as the real data set would fill.
+int64_t synthetic_batches(const job::JobFlags& flags) {
+  if (flags.augment.num_batches > 0) return flags.augment.num_batches;
+  const job::DataSet* set = job::find_data_set(flags.augment.data_type);
+  const int64_t examples = flags.augment.num_examples > 0 ? flags.augment.num_examples
+                           : set != nullptr               ? set->records_train
+                                                          : 0;
+  return std::max<int64_t>(1, examples / flags.batch_size / flags.num_workers);
+}
+
+}  // namespace
+
+Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags) {
+  if (flags.job.augment.benchmark) return std::vector<data::IndexedFile>{};
+  return data::record_files(data_options(flags));
+}
+
+Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known) {
+  if (!flags.job.augment.benchmark) {
+    data::DataOptions options = data_options(flags);
+    options.known = std::move(known);
+    return data::open_dataset(options, log);
+  }
+  // One data set for all workers, so that shares work as usual. Each worker draws its own data into its share.
+  const data::SyntheticOptions options{.image = flags.job.network.image_shape,
+                                       .classes = flags.job.network.num_classes,
+                                       .batch_size = flags.job.batch_size,
+                                       .batches = synthetic_batches(flags.job) * flags.job.num_workers,
+                                       .seed = flags.job.seed.value_or(0),
+                                       .rank = rank};
+  return data::DataSets{
+      .train = data::synthetic(options), .validation = nullptr, .type = {}, .classes = flags.job.network.num_classes};
+}
+
+std::shared_ptr<const Normalisation> normalisation_of_batches(const job::Flags& flags, const data::Dataset& data) {
+  return flags.device.gpus.empty() ? nullptr : data.normalisation();
+}
+
+}  // namespace dtrain::role

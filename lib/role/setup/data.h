@@ -1,0 +1,30 @@
+// The data that a process trains and validates with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/open.h"
+#include "job/flags/flags.h"
+#include "tensor/pixels.h"
+
+namespace dtrain::role {
+
+// How training pictures are distorted.
+data::Distortion distortion_of(const job::AugmentFlags& augment);
+
+// The record files that --data-dir and the related flags name; none with --benchmark 1 or for data sets of other kinds.
+Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
+// Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.
+// `known` has the offsets of record files without an index, by path.
+Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known = {});
+
+// How the devices turn pixels into numbers. Null if batches already contain numbers. GPUs receive pixels whenever the
+// data set has any: a quarter of the bytes to transfer, and of the memory that the decoders need. On the CPU the
+// decoder threads have the time to normalize, and the compute threads do not.
+std::shared_ptr<const Normalisation> normalisation_of_batches(const job::Flags& flags, const data::Dataset& data);
+
+}  // namespace dtrain::role

@@ -1,0 +1,35 @@
+// The network of a job, its initial values, and how it is cut for the stores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/graph.h"
+#include "job/flags/flags.h"
+#include "optim/initializer.h"
+#include "tensor/parameters.h"
+
+namespace dtrain::role {
+
+// The network that the flags name, with the shapes of its tensors.
+struct Network {
+  graph::Graph graph;
+  graph::Shapes shapes;
+};
+Result<Network> build_network(const job::JobFlags& flags);
+
+// --initializer. "default" is the initializer that MXNet 1.x chooses for the network.
+Result<InitializerSpec> initializer_spec(const job::JobFlags& flags);
+
+// Fills weights and statistics with initial values. Every process of the job draws the same ones from the job's seed.
+Result<> initialize(const job::JobFlags& flags, const ParameterView& view);
+
+// The number of elements of each key of the stores: parameters, then statistics.
+std::vector<uint64_t> key_sizes(const graph::Shapes& shapes);
+
+// Which parameters are sent together (exec's bucket_begin); one bucket if none are sent.
+std::vector<size_t> plan_buckets(const job::Flags& flags, const Network& network);
+
+}  // namespace dtrain::role

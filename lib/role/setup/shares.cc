@@ -1,0 +1,165 @@
+#include "role/setup/shares.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/file.h"
+#include "sync/grouping.h"
+
+namespace dtrain::role {
+
+Result<std::vector<data::Fraction>> read_sharding(const job::Flags& flags) {
+  if (!flags.job.scheme.data_allocator) return std::vector<data::Fraction>{};
+  const std::string& name = flags.launch.data_sharding_file;
+  const Result<std::string> text = read_file(name);
+  if (!text) return fail(Code::kUsage, "--data-allocator 1: --data-sharding-file: {}", text.error().message);
+  DT_TRY(std::vector<data::Fraction> shares,
+         data::parse_sharding_file(
+             *text, {.name = name, .workers = flags.job.num_workers, .allow_gaps = flags.job.scheme.allow_gaps}),
+         "reading the shares of {} workers (`dtrain plan` with the flags of this job writes them)",
+         flags.job.num_workers);
+  return shares;
+}
+
+Result<std::optional<job::GroupsFile>> read_groups(const job::Flags& flags) {
+  if (job::store_of(flags.job).scheme != job::Scheme::kGsp) return std::nullopt;
+  const std::string& name = flags.launch.groups_file;
+  Result<std::string> text = read_file(name);
+  if (text) return job::GroupsFile{name, *std::move(text)};
+  const bool needed = flags.given("groups-file") || flags.job.scheme.ungrouped == job::Ungrouped::kError;
+  if (!needed && text.error().code == Code::kNotFound) return job::GroupsFile{name, ""};
+  return fail(Code::kUsage,
+              "{} needs the groups of its workers: {}. --groups-file names the file; --ungrouped own without one makes "
+              "each worker a group",
+              flags.job.scheme.kv_store, text.error().message);
+}
+
+namespace {
+
+// The largest share in each worker's group, by rank.
+std::vector<int64_t> largest_in_group(const std::vector<data::Share>& shares,
+                                      const std::vector<sync::Group>& group_of) {
+  std::map<sync::Group, int64_t> largest;
+  for (size_t rank = 0; rank < shares.size(); rank++) {
+    int64_t& size = largest[group_of[rank]];
+    size = std::max(size, shares[rank].size());
+  }
+  std::vector<int64_t> by_rank;
+  by_rank.reserve(group_of.size());
+  for (const sync::Group group : group_of) by_rank.push_back(largest.at(group));
+  return by_rank;
+}
+
+constexpr int64_t kRecordsMax = 1'000'000'000'000;  // --num-examples has the same limit
+
+// ceil(share * examples / records). The product of two numbers of up to 10^12 does not fit into 64 bits.
+int64_t scaled_up(int64_t share, int64_t examples, int64_t records) {
+  return static_cast<int64_t>((static_cast<__int128>(share) * examples + records - 1) / records);
+}
+
+// A worker may report any number.
+Result<> check_records(int64_t records, const char* kind) {
+  if (records >= 0 && records <= kRecordsMax) return {};
+  return fail(Code::kUsage, "worker 0 reports {} {} records; a job has {} at most", static_cast<uint64_t>(records),
+              kind, kRecordsMax);
+}
+
+}  // namespace
+
+Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding) {
+  const job::JobFlags& flags = spec.flags;
+  const std::vector<data::Share> shares =
+      sharding.empty() ? data::equal_shares(records, flags.num_workers) : data::shares_of(sharding, records);
+  PassPlan plan;
+  for (size_t rank = 0; rank < shares.size(); rank++) {
+    if (shares[rank].size() == 0) {
+      return fail(Code::kUsage, "worker {} of {} would get none of the {} training records: {}", rank,
+                  flags.num_workers, records, sharding.empty() ? "use fewer workers" : "give it a larger share");
+    }
+    plan.shares.push_back({shares[rank].begin, shares[rank].end});
+  }
+  // --num-examples replaces the number of records here, in the length of a pass, and nowhere else.
+  const int64_t examples = flags.augment.num_examples;
+  for (int64_t share : largest_in_group(shares, job::plan_of(spec).policy.group_of)) {
+    if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));
+    plan.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
+  }
+  return plan;
+}
+
+Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
+                                   const std::vector<data::Fraction>& sharding, job::JobSpec& spec) {
+  if (spec.flags.scheme.regroup_every > 0 && spec.flags.num_workers > sync::kGroupingWorkersMax) {
+    return fail(Code::kUsage, "--regroup-every: at most {} workers can be grouped by their speeds, the job has {}",
+                sync::kGroupingWorkersMax, spec.flags.num_workers);
+  }
+  DT_TRY_VOID(check_records(records_train, "training"));
+  DT_TRY_VOID(check_records(records_val, "validation"));
+  spec.records_train = records_train;
+  spec.records_val = records_val;
+  DT_TRY(PassPlan plan, plan_passes(spec, records_train, sharding));
+  spec.shares = std::move(plan.shares);
+  spec.batches = std::move(plan.batches);
+  return job::plan_of(spec);
+}
+
+data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {
+  const int64_t every = spec.flags.scheme.resplit_every;
+  if (every == 0) return {spec.shares[rank].begin, spec.shares[rank].end};
+  std::vector<data::Share> shares;
+  for (const job::Interval& share : spec.shares) shares.push_back({share.begin, share.end});
+  return data::rotated(shares, epoch / every)[rank];
+}
+
+std::string unequal_shares(const job::JobSpec& spec, const job::JobPlan& plan) {
+  const std::vector<sync::Group>& group_of = plan.policy.group_of;
+  const auto size_of = [&](size_t rank) { return spec.shares[rank].end - spec.shares[rank].begin; };
+  std::map<sync::Group, std::pair<size_t, size_t>> range_of;  // the workers with the smallest and the largest share
+  for (size_t rank = 0; rank < group_of.size(); rank++) {
+    auto& [smallest, largest] = range_of.try_emplace(group_of[rank], rank, rank).first->second;
+    if (size_of(rank) < size_of(smallest)) smallest = rank;
+    if (size_of(rank) > size_of(largest)) largest = rank;
+  }
+  std::string text;
+  for (const auto& [group, ranks] : range_of) {
+    const auto& [smallest, largest] = ranks;
+    if (size_of(largest) - size_of(smallest) <= 1) continue;
+    text += fmt::format("{}workers {} ({} records) and {} ({} records)", text.empty() ? "" : ", ", smallest,
+                        size_of(smallest), largest, size_of(largest));
+  }
+  if (text.empty()) return {};
+  return text +
+         " wait for each other and have unequal shares, of which the smaller ones come round again before the "
+         "larger ones are through. Line r of the file is the share of rank r; files made for MXNet-G are in "
+         "descending order of IP strings";
+}
+
+namespace {
+
+// A warning if the smallest share does not fill a batch.
+std::string small_share(const job::JobSpec& spec) {
+  const auto size_of = [](const job::Interval& share) { return share.end - share.begin; };
+  const auto smallest = std::ranges::min_element(spec.shares, {}, size_of);
+  const int64_t batch = spec.flags.batch_size;
+  if (smallest == spec.shares.end() || size_of(*smallest) >= batch) return {};
+  return fmt::format(
+      "a batch of {} is larger than the {} records of worker {}: a step takes records more than once, and an epoch is "
+      "one step or few; --batch-size {} fits",
+      batch, size_of(*smallest), smallest - spec.shares.begin(), size_of(*smallest));
+}
+
+std::string no_validation(const job::JobSpec& spec) {
+  if (spec.records_val > 0 || spec.flags.augment.benchmark) return {};
+  return "no validation data: the accuracy in the log is that of the training data; --data-val names records to "
+         "validate with";
+}
+
+}  // namespace
+
+std::vector<std::string> data_hints(const job::JobSpec& spec, const job::JobPlan& plan) {
+  std::vector<std::string> hints = {unequal_shares(spec, plan), small_share(spec), no_validation(spec)};
+  std::erase(hints, "");
+  return hints;
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,28 @@
+#include "role/setup/threads.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "role/setup/devices.h"
+
+namespace dtrain::role {
+
+ThreadPlan plan_threads(const job::Flags& flags) {
+  int64_t threads = flags.launch.threads;
+  if (threads == 0) {
+    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    // The processes of a job on one host share its cores. The scheduler is not counted: it needs next to nothing.
+    const int64_t roles = flags.launch.role == job::Role::kNone ? 1
+                          : flags.launch.host_roles > 0         ? flags.launch.host_roles
+                                                                : flags.job.num_workers + flags.job.num_servers;
+    threads = std::max<int64_t>(1, cores / roles);
+  }
+  ThreadPlan plan;
+  plan.compute = static_cast<int>(threads);
+  plan.device = std::max(1, plan.compute / static_cast<int>(device_count(flags)));
+  plan.decode =
+      static_cast<int>(flags.data.data_threads > 0 ? flags.data.data_threads : std::max<int64_t>(1, threads / 2));
+  return plan;
+}
+
+}  // namespace dtrain::role

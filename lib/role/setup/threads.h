@@ -1,0 +1,16 @@
+// How the threads of a process are shared out.
+#pragma once
+
+#include "job/flags/flags.h"
+
+namespace dtrain::role {
+
+// How the threads of one process are used. The total is --threads, else the host's cores divided by the number of
+// processes of the job on it.
+struct ThreadPlan {
+  int compute = 1, decode = 1;
+  int device = 1;  // of `compute`, per device
+};
+ThreadPlan plan_threads(const job::Flags& flags);
+
+}  // namespace dtrain::role

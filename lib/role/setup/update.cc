@@ -1,0 +1,38 @@
+#include "role/setup/update.h"
+
+namespace dtrain::role {
+
+optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags) {
+  return {.name = flags.optimizer.optimizer,
+          .momentum = flags.optimizer.momentum,
+          .weight_decay = flags.optimizer.weight_decay,
+          .clip_gradient = flags.optimizer.clip_gradient};
+}
+
+optim::ScheduleSpec schedule_spec(const job::JobFlags& flags) {
+  return {.base = flags.optimizer.lr,
+          .factor = flags.optimizer.lr_factor.value_or(1),
+          .step_epochs = flags.optimizer.lr_step_epochs,
+          .every_epochs = flags.optimizer.lr_factor_epoch};
+}
+
+kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan) {
+  return {.optimizer = optimizer_spec(flags),
+          .schedule = schedule_spec(flags),
+          .samples_per_epoch = plan.samples_per_epoch};
+}
+
+kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags, const job::JobPlan& plan) {
+  using Rule = kvstore::StalenessWeight::Rule;
+  if (plan.store.scheme != job::Scheme::kGsp) return {};
+  const job::GspWeight& weight = flags.scheme.gsp_weight;
+  switch (weight.rule) {
+    case job::GspWeight::Rule::kNone: return {};
+    case job::GspWeight::Rule::kInverse: return {Rule::kPower, 1};
+    case job::GspWeight::Rule::kPower: return {Rule::kPower, weight.parameter};
+    case job::GspWeight::Rule::kFloor: return {Rule::kFloor, weight.parameter};
+  }
+  return {};
+}
+
+}  // namespace dtrain::role

@@ -1,0 +1,19 @@
+// How weights are updated: optimizer, learning-rate schedule, weights by staleness.
+#pragma once
+
+#include "job/flags/flags.h"
+#include "job/spec/job_plan.h"
+#include "kvstore/update_rule.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace dtrain::role {
+
+optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags);
+optim::ScheduleSpec schedule_spec(const job::JobFlags& flags);
+// `plan`: of the complete JobSpec with these flags.
+kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan);
+// --gsp-weight; no weighting for schemes other than GSP.
+kvstore::StalenessWeight staleness_weight(const job::JobFlags& flags, const job::JobPlan& plan);
+
+}  // namespace dtrain::role
