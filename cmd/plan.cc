@@ -1,23 +1,15 @@
 // `dtrain plan`: measures the workers of a job, or reads their speeds, and writes its groups and shares.
 #include "tools/plan.h"
 
-#include <chrono>
-#include <filesystem>
-
 #include "base/console.h"
 #include "base/nearest.h"
-#include "data/open.h"
-#include "job/resolve/data_set.h"
 #include "launch/foreground.h"
 #include "launch/supervisor.h"
-#include "role/process/membership.h"
-#include "role/setup/data.h"
-#include "role/setup/network.h"
 #include "role/worker/calibration.h"
 #include "signal_thread.h"
 #include "start_job.h"
 #include "tool.h"
-#include "tools/speed_log.h"
+#include "tools/planned_job.h"
 
 namespace dtrain::sync {
 
@@ -146,14 +138,6 @@ Result<Asked> read_arguments(const job::FlagTable<Options>& table, const std::ve
   return asked;
 }
 
-// A directory next to the run directories, or in the --run-dir of the job.
-std::string calibration_dir(const job::Flags& flags) {
-  const std::filesystem::path usual = job::default_run_dir(flags, std::chrono::system_clock::now());
-  const std::filesystem::path parent =
-      flags.launch.run_dir.empty() ? usual.parent_path() : std::filesystem::path(flags.launch.run_dir);
-  return (parent / ("plan-" + usual.filename().string())).string();
-}
-
 Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const Options& options,
                                         Missing missing = nullptr) {
   std::vector<std::string> arguments = call.arguments;
@@ -164,13 +148,13 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
                                                      .flags = role::calibration_flags(flags, options.calibration),
                                                      .hosts = std::move(hosts),
-                                                     .run_dir = calibration_dir(flags),
+                                                     .run_dir = tools::calibration_dir(flags),
                                                      .missing = missing}));
   calibration.processes.stopped_hint = "stopped; no plan was written";
   return calibration;
 }
 
-// The exit code of the calibration run.
+// Runs the calibration job. Returns its exit code; if that is 0, `job` is set.
 Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& options, tools::PlannedJob& job) {
   DT_TRY(const JobToStart calibration, calibration_to_start(call, flags, options));
   Console console = Console::to_stderr(flags.launch.terminal);
@@ -179,74 +163,27 @@ Result<int> calibrate(const Call& call, const job::Flags& flags, const Options& 
            return end.exit_code;
          }));
   if (code != 0) return code;
-  const std::string& run_dir = calibration.run_dir;
-  DT_TRY(job.speeds, tools::read_speeds(run_dir, flags.job.num_workers), "reading what the workers measured");
-  job.speeds_from = fmt::format("measured: the median of {} batches of {}; logs are in {}", options.calibration.batches,
-                                flags.job.batch_size, run_dir);
-  DT_TRY(const job::JobSpec spec, job::read_job_spec(run_dir));
-  job.records = spec.records_train;
+  DT_TRY(job, tools::job_of_calibration(flags, calibration.run_dir, options.calibration.batches));
   return 0;
 }
 
-Result<> read_log(const job::Flags& flags, const std::string& path, tools::PlannedJob& job) {
-  DT_TRY(job.speeds, tools::read_speeds(path, flags.given("num-workers") ? flags.job.num_workers : 0));
-  job.speeds_from = fmt::format(
-      "from {}: the median of each worker's log lines except the first, including the time that it waited", path);
-  const Result<job::JobSpec> spec = job::read_job_spec(path);
-  if (spec && spec->flags.num_servers > 0 && job::store_of(spec->flags).scheme == job::Scheme::kBsp) {
-    fmt::print(stderr, "note: {} is a run of {}, in which all workers run at the speed of the slowest one\n", path,
-               spec->flags.scheme.kv_store);
-  }
-  return {};
-}
-
-// Fills in what is known about the job without running its workers.
-Result<> describe_job(job::Flags flags, tools::PlannedJob& job) {
-  const auto workers = std::ssize(job.speeds);
-  flags.job.num_workers = workers;
-  DT_TRY(const role::Network network, role::build_network(flags.job));
-  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
-    job.bytes += element_count(parameter.shape) * static_cast<int64_t>(sizeof(float));
-  }
-  if (job.records == 0 || flags.job.augment.benchmark) {
-    DT_TRY(const data::DataSets data, role::open_data(flags, 0, Log::silent()), "counting the records of the job");
-    job.records = data.train->size();
-  }
-  DT_TRY(const auto places, role::places_to_be(flags));
-  job.places = places.value_or(std::vector<job::WorkerPlace>(job.speeds.size(), {role::host_name(), ""}));
-  job.epoch_samples = flags.job.augment.num_examples;
-  job.batch_size = flags.job.batch_size;
-  job.servers = flags.job.num_servers > 0 ? flags.job.num_servers : workers;
-  job.staleness = flags.job.scheme.staleness;
-  job.backup = flags.job.scheme.backup;
-  return {};
-}
-
-Result<> write_plan(const tools::Plan& plan, const tools::PlanFiles& files, bool json) {
-  DT_TRY(const std::string written, tools::write_plan_files(plan, files));
-  if (json) {
-    fmt::print("{}\n", plan.json());
-    return {};
-  }
-  fmt::print("{}{}use them with --kv-store dist_gsync --data-allocator 1\n", plan.text(), written);
-  return {};
-}
-
 Result<int> plan_job(const Call& call, const Options& options, job::Flags flags) {
-  const tools::PlanFiles files{flags.launch.groups_file, flags.launch.data_sharding_file};
-  DT_TRY_VOID(tools::check_plan_files(files));
-  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
-  DT_TRY_VOID(role::build_network(flags.job));
+  DT_TRY_VOID(tools::prepare_plan(flags));
   tools::PlannedJob job;
   if (!options.from_log.empty()) {
-    DT_TRY_VOID(read_log(flags, options.from_log, job));
+    DT_TRY(job, tools::job_of_log(flags, options.from_log));
   } else {
     DT_TRY(const int code, calibrate(call, flags, options, job));
     if (code != 0) return code;
   }
-  DT_TRY_VOID(describe_job(flags, job));
+  if (!job.hint.empty()) fmt::print(stderr, "note: {}\n", job.hint);
   DT_TRY(const tools::Plan plan, tools::make_plan(job, options.plan));
-  DT_TRY_VOID(write_plan(plan, files, options.json));
+  DT_TRY(const std::string written, tools::write_plan_files(plan, tools::plan_files(flags.launch)));
+  if (options.json) {
+    fmt::print("{}\n", plan.json());
+  } else {
+    fmt::print("{}{}use them with --kv-store dist_gsync --data-allocator 1\n", plan.text(), written);
+  }
   return 0;
 }
 

@@ -6,11 +6,11 @@
 #include "base/console.h"
 #include "command.h"
 #include "data/open.h"
-#include "dry_run.h"
 #include "job/flags/rows.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/resolve/data_set.h"
+#include "job/spec/job_plan.h"
 #include "launch/foreground.h"
 #include "launch/make_job.h"
 #include "launch/supervisor.h"
@@ -24,6 +24,7 @@
 #include "role/setup/shares.h"
 #include "signal_thread.h"
 #include "start_job.h"
+#include "tools/dry_run.h"
 
 namespace dtrain::cmd {
 
@@ -47,9 +48,12 @@ Result<> check_early(job::Flags flags) {
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
   DT_TRY(const auto places, role::places_to_be(flags));
-  const bool here =
-      flags.launch.launcher == "local";  // on other hosts the file may use addresses that are not known yet
-  if (groups && places && here) DT_TRY_VOID(job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
+  // On other hosts the file may use addresses that are not known yet.
+  const bool here = flags.launch.launcher == "local";
+  if (groups && places && here) {
+    DT_TRY(const std::vector<int64_t> group_of, job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
+    DT_TRY_VOID(job::check_groups(flags.job, group_of));
+  }
   return {};
 }
 
@@ -93,7 +97,7 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
     DT_TRY(const JobToStart job, job_to_start(call, flags, role::choose_run_dir(flags, resumed), &missing));
     table = launch::dry_run_text(job.processes);
   }
-  DT_TRY(const std::string text, dry_run_text(flags, table, std::move(missing)));
+  DT_TRY(const std::string text, tools::dry_run_text(flags, table, std::move(missing)));
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -24,6 +24,7 @@ struct PlanOptions {
 struct PlannedJob {
   std::vector<double> speeds;            // samples/s by rank
   std::string speeds_from;               // where the speeds come from, as text
+  std::string hint = {};                 // for the user, about the speeds; empty: none
   std::vector<job::WorkerPlace> places;  // by rank
   int64_t records = 0;                   // of the training set
   int64_t epoch_samples = 0;             // samples per epoch; 0: records

@@ -1,4 +1,4 @@
-#include "dry_run.h"
+#include "tools/dry_run.h"
 
 #include <filesystem>
 #include <map>
@@ -10,6 +10,7 @@
 #include "job/resolve/data_set.h"
 #include "job/resolve/scheme.h"
 #include "job/spec/groups.h"
+#include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "role/process/membership.h"
 #include "role/setup/devices.h"
@@ -20,7 +21,7 @@
 #include "role/worker/stores.h"
 #include "role/worker/training.h"
 
-namespace dtrain::cmd {
+namespace dtrain::tools {
 
 namespace {
 
@@ -177,6 +178,7 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   if (!parsed && flags.launch.launcher != "local")
     return fmt::format("{} (so far: {})\n", later, parsed.error().message);
   DT_TRY(const std::vector<int64_t> groups, parsed);
+  DT_TRY_VOID(job::check_groups(flags.job, groups));
   std::map<int64_t, std::vector<std::string>> members;
   for (size_t rank = 0; rank < groups.size(); rank++) {
     members[groups[rank]].push_back(fmt::format("{} ({})", rank, (*places)[rank].host));
@@ -230,4 +232,4 @@ Result<std::string> dry_run_text(job::Flags flags, const std::string& process_ta
                             role::update_text(flags));
 }
 
-}  // namespace dtrain::cmd
+}  // namespace dtrain::tools

@@ -1,0 +1,91 @@
+#include "tools/planned_job.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/file.h"
+#include "job/spec/job_spec.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::tools;
+using Catch::Matchers::Contains;
+using dtrain::test::must;
+using dtrain::test::TempDir;
+
+namespace {
+
+job::Flags flags_of(std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"--network",    "lenet", "--benchmark",   "1",
+                                        "--batch-size", "50",    "--num-batches", "7"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  job::Flags flags =
+      must(job::parse_flags(arguments, [](const std::string&) { return std::optional<std::string>(); })).flags;
+  must(prepare_plan(flags));
+  return flags;
+}
+
+// Writes the logs of two workers into the directory: 100 and 40 samples/s.
+void write_logs(const TempDir& dir) {
+  for (const auto& [rank, speed] : {std::pair(0, 100), {1, 40}}) {
+    std::string log;
+    for (const int batch : {20, 40}) {
+      log += fmt::format("Node[{}] Epoch[0] Batch [{}]\tSpeed: {} samples/sec\n", rank, batch, speed);
+    }
+    must(write_file_atomic(dir.path(fmt::format("worker-{}.log", rank)), log));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a log says how many workers the planned job has, and its flags the rest", "[tools][plan]") {
+  const TempDir dir;
+  write_logs(dir);
+  const PlannedJob job = must(job_of_log(flags_of(), dir.path()));
+  CHECK(job.speeds == std::vector<double>{100, 40});
+  CHECK(job.places.size() == 2);
+  CHECK(job.batch_size == 50);
+  CHECK(job.servers == 2);  // as many as workers
+  CHECK(job.records == 2 * 7 * 50);
+  CHECK(job.bytes == 4 * 431080);  // the parameters of lenet
+  CHECK(job.hint.empty());
+  CHECK_THAT(job_of_log(flags_of({"-n", "3", "-s", "1"}), dir.path()).error().text(), Contains("worker 2 of 3"));
+}
+
+TEST_CASE("the log of a BSP run gives a hint, for all its workers were as slow as the slowest", "[tools][plan]") {
+  const TempDir dir;
+  write_logs(dir);
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = "dist_sync";
+  spec.flags.num_workers = 2;
+  spec.flags.num_servers = 1;
+  must(job::write_job_spec(dir.path(), spec));
+  CHECK_THAT(must(job_of_log(flags_of(), dir.path())).hint, Contains("a run of dist_sync"));
+  spec.flags.scheme.kv_store = "dist_async";
+  must(job::write_job_spec(dir.path(), spec));
+  CHECK(must(job_of_log(flags_of(), dir.path())).hint.empty());
+}
+
+TEST_CASE("a calibration gives the speeds and the number of records", "[tools][plan]") {
+  const TempDir dir;
+  write_logs(dir);
+  CHECK_FALSE(job_of_calibration(flags_of({"-n", "2"}), dir.path(), 50));  // there is no JobSpec
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = "allreduce";
+  must(job::write_job_spec(dir.path(), spec));
+  const PlannedJob job = must(job_of_calibration(flags_of({"-n", "2", "-s", "1"}), dir.path(), 50));
+  CHECK(job.speeds == std::vector<double>{100, 40});
+  CHECK(job.servers == 1);
+  CHECK_THAT(job.speeds_from, Contains("the median of 50 batches of 50") && Contains(dir.path()));
+}
+
+TEST_CASE("what a plan cannot write or build is refused before anything is measured", "[tools][plan]") {
+  const TempDir dir;
+  must(write_file_atomic(dir.path("notes"), "not a groups file!\n"));
+  job::Flags flags = flags_of();
+  flags.launch.groups_file = dir.path("notes");
+  CHECK_THAT(prepare_plan(flags).error().text(), Contains("--groups-file"));
+  flags = flags_of();
+  flags.job.network.network = "lennet";
+  CHECK_THAT(prepare_plan(flags).error().text(), Contains("did you mean 'lenet'"));
+}
