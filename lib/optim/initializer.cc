@@ -107,7 +107,7 @@ Result<InitializerSpec> parse_initializer(std::string_view text) {
   InitializerSpec spec;
   if (parts[0] == "uniform") {
     spec = {.kind = InitializerSpec::Kind::kUniform, .magnitude = 0.07};
-  } else if (parts[0] == "normal" || parts[0] == "gaussian") {
+  } else if (parts[0] == "normal") {
     spec = {.kind = InitializerSpec::Kind::kNormal, .magnitude = 0.01};
   } else {
     return refused(text);

@@ -441,6 +441,7 @@ TEST_CASE("networks that do not exist are refused, with the nearest name and the
   CHECK(message("lenet@v0.7") == "network 'lenet@v0.7' does not exist in this version; 'lenet' exists in 1.x");
   CHECK(message("resnet-20@v0.7") ==
         "network 'resnet-20@v0.7' does not exist in this version; 'resnet' exists in 1.x, mxnet-g");
+  CHECK(message("lenet@1.x") == "network 'lenet@1.x': unknown version '1.x'; use v0.7 or mxnet-g");
   CHECK(message("lenet@v2") == "network 'lenet@v2': unknown version 'v2'; use v0.7 or mxnet-g");
   CHECK(message("resnet-28-small@mxnet-g", 20) == "built");
 }

@@ -165,7 +165,8 @@ Result<Graph> build_model(const ModelOptions& options) {
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
   if (newest == nullptr || !spelled) return unknown(options.network, parts);
   const NetworkVersion* family = find_version(parts.family, parts.era);
-  if (family == nullptr) return no_such_era(options.network, parts, newest->name);
+  // A network has one name: the bare one is that of MXNet 1.x's function.
+  if (family == nullptr || parts.era == kV1) return no_such_era(options.network, parts, newest->name);
   DT_TRY_VOID(check_options(options));
   const int64_t depth = options.num_layers != 0 ? options.num_layers : parts.depth;
   DT_TRY_VOID(check_choices(options, *family, depth));
