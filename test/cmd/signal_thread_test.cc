@@ -25,6 +25,7 @@ bool soon(const std::function<bool()>& holds) {
 }  // namespace
 
 TEST_CASE("TERM, USR1, INT and HUP ask to stop, USR2 for the waits", "[cmd]") {
+  ::signal(SIGHUP, SIG_DFL);  // the tests themselves may run under nohup
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP}) {
     const SignalThread thread;
     CHECK_FALSE(thread.signals().stop);

@@ -128,7 +128,7 @@ class Terminal {
     ::setpgid(0, 0);
     ::tcsetpgrp(0, ::getpid());
     ::signal(SIGTTOU, SIG_DFL);
-    if (setting.ignore_hangup) ::signal(SIGHUP, SIG_IGN);
+    ::signal(SIGHUP, setting.ignore_hangup ? SIG_IGN : SIG_DFL);  // the tests themselves may run under nohup
     int code = 97;
     {
       Console console = Console::to_stderr(setting.kind);
