@@ -8,6 +8,7 @@ Result<std::vector<std::string>> exchange_addresses(job::Coordinator& coordinato
                                                     std::string mine) {
   DT_TRY(std::vector<job::Address> all, coordinator.all_gather(name, job::Address{std::move(mine)}));
   std::vector<std::string> addresses;
+  addresses.reserve(all.size());
   for (job::Address& address : all) addresses.push_back(std::move(address.bytes));
   return addresses;
 }
