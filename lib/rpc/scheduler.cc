@@ -402,8 +402,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
     barrier_calls_.erase(it);
   }
 
-  // Sums are added in the order of ranks, so that they do not depend on the order of arrival.
-  proto::BarrierReply reply_to(std::map<uint32_t, proto::BarrierRequest> requests) const {
+  // Takes the contributions out of `requests`. Sums are added in the order of ranks, so that they do not depend on the order
+  // of arrival.
+  proto::BarrierReply reply_to(std::map<uint32_t, proto::BarrierRequest>&& requests) const {
     proto::BarrierReply reply;
     for (auto& [rank, request] : requests) {
       if (request.has_contribution()) {
