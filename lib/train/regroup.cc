@@ -56,6 +56,7 @@ int64_t Regrouper::members() const {
 Result<bool> Regrouper::run(double samples_per_s) {
   DT_TRY(const std::vector<job::Speed> all, coordinator_.all_gather("the workers' speeds", job::Speed{samples_per_s}));
   std::vector<double> speeds;
+  speeds.reserve(all.size());
   for (const job::Speed& speed : all) speeds.push_back(speed.samples_per_s);
   const bool logs = coordinator_.rank() == 0;
   const auto idle = std::ranges::find_if(speeds, [](double speed) { return !(speed > 0); });
