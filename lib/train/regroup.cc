@@ -78,7 +78,7 @@ Result<bool> Regrouper::run(double samples_per_s) {
 Result<> Regrouper::hand_out(const Groups& group_of) {
   job::NewGroups told;
   if (coordinator_.rank() == 0) {
-    DT_TRY(told.next_step, store_.regroup(group_of), "telling the servers who goes with whom");
+    DT_TRY(told.next_step, store_.regroup(group_of), "sending the new groups to the servers");
   }
   const std::span<const sync::Group> stop_set_of = spec_.is_bounded ? std::span<const sync::Group>{} : group_of;
   DT_TRY(const std::vector<job::NewGroups> all, coordinator_.all_gather("the new groups", told, stop_set_of));
