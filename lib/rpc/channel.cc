@@ -24,6 +24,7 @@ constexpr const char* kBuildKey = "dtrain-build";
 constexpr const char* kProtocolKey = "dtrain-protocol";
 
 constexpr int kControlMessageMax = 64 << 20;
+constexpr int kDataMessageMax = 4 << 20;  // a payload has at most 1 MiB, what comes before it about as much
 
 // Pings detect a connection whose other end has vanished, for instance because its host lost power. Heartbeats detect
 // it sooner, but only once the job runs.
@@ -57,7 +58,7 @@ grpc::ChannelArguments client_arguments(Traffic traffic, bool this_host) {
   keep_alive(set);
   if (traffic == Traffic::kData) tune_for_data(set);
   if (traffic == Traffic::kData && this_host) arguments.SetSocketMutator(loopback_mutator());
-  set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, traffic == Traffic::kData ? -1 : kControlMessageMax);
+  set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, traffic == Traffic::kData ? kDataMessageMax : kControlMessageMax);
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
@@ -121,7 +122,7 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kSilenceMs);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kSilenceMs);
   if (traffic == Traffic::kData) tune_for_data(set);
-  builder.SetMaxReceiveMessageSize(traffic == Traffic::kData ? -1 : kControlMessageMax);
+  builder.SetMaxReceiveMessageSize(traffic == Traffic::kData ? kDataMessageMax : kControlMessageMax);
   Handler handler = builder.experimental().AddExternalConnectionAcceptor(Builder::ExternalConnectionType::FROM_FD,
                                                                          server_credentials(security));
   add_services(builder);

@@ -121,7 +121,8 @@ class Link final : public kvstore::Pipe {
 
   // A slice keeps its lane, so its messages keep their order. A new one takes the lane that had least to carry.
   Lane& lane_of(const kvstore::Message& message) DT_REQUIRES(mutex_) {
-    const uint64_t slice = uint64_t{message.header.key} << 32 | message.header.slice;
+    const kvstore::SliceId id = slice_of(message.head);
+    const uint64_t slice = uint64_t{id.key} << 32 | id.slice;
     const auto least = std::ranges::min_element(lanes_, {}, &Lane::bytes);
     const auto [place, is_new] = lane_index_.try_emplace(slice, static_cast<size_t>(least - lanes_.begin()));
     Lane& lane = lanes_[place->second];
@@ -159,8 +160,8 @@ class Link final : public kvstore::Pipe {
 
   void on_message(MessageReader& reader, const grpc::ByteBuffer& buffer) {
     guarded([&] {
-      const std::optional<kvstore::Header> header = reader.read(buffer);
-      if (header) return events_.on_message(server_, *header, reader.payload());
+      const std::optional<kvstore::Head> head = reader.read(buffer);
+      if (head) return events_.on_message(server_, *head, reader.payload());
       break_off();  // not of ours: what was asked is asked again on new streams
     });
   }

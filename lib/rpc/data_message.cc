@@ -48,29 +48,55 @@ bool Outstanding::wait_none(std::chrono::milliseconds limit) {
 }
 
 grpc::ByteBuffer to_buffer(kvstore::Message message, const std::shared_ptr<Outstanding>& outstanding) {
-  grpc::Slice slices[2] = {grpc::Slice(&message.header, sizeof(message.header)), grpc::Slice()};
+  grpc::Slice slices[2];
+  if (const auto* header = std::get_if<kvstore::Header>(&message.head)) {
+    slices[0] = grpc::Slice(header, sizeof(*header));
+  } else {
+    slices[0] = grpc::Slice(to_control_bytes(message.head));
+  }
   if (message.payload.empty()) return {slices, 1};
   slices[1] = payload_slice(message, outstanding);
   return {slices, 2};
 }
 
-std::optional<kvstore::Header> MessageReader::read(const grpc::ByteBuffer& buffer) {
+bool MessageReader::take(std::span<std::byte> out) {
+  size_t filled = 0;
+  while (filled < out.size() && first_ < pieces_.size()) {
+    std::span<const std::byte>& piece = pieces_[first_];
+    const size_t count = std::min(piece.size(), out.size() - filled);
+    if (count > 0) std::memcpy(out.data() + filled, piece.data(), count);
+    filled += count;
+    piece = piece.subspan(count);
+    if (piece.empty()) first_++;
+  }
+  return filled == out.size();
+}
+
+std::optional<kvstore::Head> MessageReader::read(const grpc::ByteBuffer& buffer) {
   slices_.clear();
   pieces_.clear();
+  first_ = 0;
   if (!buffer.Dump(&slices_).ok()) return std::nullopt;
-  std::byte header[sizeof(kvstore::Header)];
-  size_t filled = 0;
-  size_t payload_bytes = 0;
   for (const grpc::Slice& slice : slices_) {
-    std::span<const std::byte> piece(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
-    const size_t take = std::min(piece.size(), sizeof(header) - filled);
-    std::memcpy(header + filled, piece.data(), take);
-    filled += take;
-    piece = piece.subspan(take);
-    payload_bytes += piece.size();
-    if (!piece.empty()) pieces_.push_back(piece);
+    pieces_.emplace_back(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
   }
-  return kvstore::parse_header(std::span(header, filled), payload_bytes);
+  ControlPrefix prefix;
+  if (!take(std::as_writable_bytes(std::span(&prefix, 1)))) return std::nullopt;
+  return prefix.magic == kControlMagic ? read_control(prefix.size) : read_header(prefix);
+}
+
+std::optional<kvstore::Head> MessageReader::read_header(const ControlPrefix& first_bytes) {
+  std::byte bytes[sizeof(kvstore::Header)];
+  std::memcpy(bytes, &first_bytes, sizeof(first_bytes));
+  if (!take(std::span(bytes).subspan(sizeof(first_bytes)))) return std::nullopt;
+  return kvstore::parse_header(bytes, kvstore::byte_count(payload()));
+}
+
+std::optional<kvstore::Head> MessageReader::read_control(uint32_t size) {
+  if (size > kControlBytesMax) return std::nullopt;
+  control_.resize(size);
+  if (!take(control_) || kvstore::byte_count(payload()) > kvstore::kPayloadBytesMax) return std::nullopt;
+  return parse_control(control_);
 }
 
 }  // namespace dtrain::rpc

@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "kvstore/wire/message.h"
+#include "rpc/control_format.h"
 
 namespace dtrain::rpc {
 
@@ -39,12 +40,19 @@ grpc::ByteBuffer to_buffer(kvstore::Message message, const std::shared_ptr<Outst
 class MessageReader {
  public:
   // nullopt: not a message of ours. The pieces are valid until the next call.
-  std::optional<kvstore::Header> read(const grpc::ByteBuffer& buffer);
-  [[nodiscard]] kvstore::Pieces payload() const { return pieces_; }
+  std::optional<kvstore::Head> read(const grpc::ByteBuffer& buffer);
+  [[nodiscard]] kvstore::Pieces payload() const { return std::span(pieces_).subspan(first_); }
 
  private:
+  // Copies the next bytes of the message; false if it has fewer.
+  bool take(std::span<std::byte> out);
+  std::optional<kvstore::Head> read_header(const ControlPrefix& first_bytes);
+  std::optional<kvstore::Head> read_control(uint32_t size);
+
   std::vector<grpc::Slice> slices_;
   std::vector<std::span<const std::byte>> pieces_;
+  size_t first_ = 0;  // the first piece that has not been taken
+  std::vector<std::byte> control_;
 };
 
 }  // namespace dtrain::rpc

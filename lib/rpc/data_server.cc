@@ -140,13 +140,13 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
    private:
     void react(Stream& stream, grpc::ByteBuffer& buffer) {
       if (pipe_ == nullptr) pipe_ = std::make_shared<StreamPipe>(stream.shared(), server_.outstanding_);
-      const std::optional<kvstore::Header> header = reader_.read(buffer);
-      if (!header || header->rank != rank_ || header->incarnation != incarnation_) {
+      const std::optional<kvstore::Head> head = reader_.read(buffer);
+      if (!head || sender_of(*head) != kvstore::Sender{rank_, incarnation_}) {
         server_.log_.warn("worker {} sent what is no message of its own: its stream is closed", rank_);
         return stream.close({grpc::StatusCode::INTERNAL, "not a message, or another worker's"});
       }
       const MutexLock lock(lane_->reaction);
-      lane_->events->on_message(pipe_, *header, reader_.payload());
+      lane_->events->on_message(pipe_, *head, reader_.payload());
     }
 
     Tracker::Token token_;

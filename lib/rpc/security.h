@@ -10,8 +10,8 @@
 
 namespace dtrain::rpc {
 
-// Changes when a message or its meaning does (proto/, kvstore/wire/message.h).
-inline constexpr uint32_t kProtocolVersion = 3;
+// Changes when a message or its meaning does (proto/, kvstore/wire).
+inline constexpr uint32_t kProtocolVersion = 4;
 
 // PEM texts. Both sides show a certificate, and accept one that the authority has signed.
 struct Tls {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kvstore/server/shard.h"
-#include "kvstore/wire/chunks.h"
 
 namespace dtrain::test {
 
@@ -15,14 +14,25 @@ namespace dtrain::test {
 class Peer : public kvstore::Pipe {
  public:
   struct Received {
-    kvstore::Header header;
+    kvstore::Header header;                         // of a data message
+    kvstore::ControlAnswer control;                 // of a control message
+    kvstore::Status status = kvstore::Status::kOk;  // of either
     std::vector<float> values;
   };
   void send(kvstore::Message message) override {
-    Received received{message.header, std::vector<float>(message.payload.size() / sizeof(float))};
+    Received received;
+    received.values.resize(message.payload.size() / sizeof(float));
     const std::span<const std::byte> pieces[] = {message.payload};
     kvstore::copy_floats(pieces, received.values);
-    REQUIRE(payload_intact(message.header, pieces));
+    if (const auto* control = std::get_if<kvstore::ControlAnswer>(&message.head)) {
+      received.control = *control;
+      received.status = control->status;
+      REQUIRE(kvstore::payload_intact(control->payload_crc, pieces));
+    } else {
+      received.header = std::get<kvstore::Header>(message.head);
+      received.status = received.header.status;
+      REQUIRE(kvstore::payload_intact(received.header.payload_crc, pieces));
+    }
     inbox.push_back(std::move(received));
   }
   Received take() {
@@ -40,7 +50,7 @@ class Loopback : public kvstore::Pipe {
   Loopback(kvstore::Shard& shard, std::shared_ptr<Peer> peer) : shard_(shard), peer_(std::move(peer)) {}
   void send(kvstore::Message message) override {
     const std::span<const std::byte> pieces[] = {message.payload};
-    shard_.on_message(peer_, message.header, pieces);
+    shard_.on_message(peer_, message.head, pieces);
   }
 
  private:
@@ -48,8 +58,8 @@ class Loopback : public kvstore::Pipe {
   std::shared_ptr<Peer> peer_;
 };
 
-// Key 0: four elements. Key 1: one chunk and a half. Key 2: a statistic of four elements.
-constexpr uint64_t kBig = kvstore::kChunkElements + kvstore::kChunkElements / 2;
+// Key 0: four elements. Key 1: the largest slice. Key 2: a statistic of four elements. Key 3: another server's.
+constexpr uint64_t kBig = kvstore::kSliceElementsMax;
 
 inline kvstore::ShardOptions options_for(const sync::Policy& policy) {
   kvstore::ShardOptions options;
@@ -68,31 +78,35 @@ struct Conversation {
   }
   explicit Conversation(uint32_t workers) : Conversation(options_for(sync::bsp(workers))) {}
 
-  static kvstore::Header header(kvstore::Kind kind, uint32_t rank, uint32_t key, uint64_t step, uint64_t version,
-                                uint32_t samples) {
+  static kvstore::Header header(kvstore::Kind kind, uint32_t rank, uint32_t key, uint64_t step, uint32_t samples = 0) {
     kvstore::Header header;
     header.kind = kind;
-    header.rank = static_cast<uint16_t>(rank);
+    header.rank = rank;
     header.incarnation = 100 + rank;
+    header.request = 1000 + step;
     header.key = key;
     header.step = step;
-    header.version = version;
     header.samples = samples;
     return header;
   }
   void send(const kvstore::Header& header, const std::vector<float>& values = {}) {
-    Loopback pipe(*shard, peers.at(header.rank));
-    if (values.empty()) return pipe.send({header, {}, nullptr});
-    kvstore::send_values(pipe, header, values, nullptr, true);
+    Loopback(*shard, peers.at(header.rank)).send(make_message(header, values, nullptr, true));
   }
-  void assign(uint32_t key, const std::vector<float>& values, uint64_t version = 0, uint64_t count = 1) {
-    send(header(kvstore::Kind::kAssign, 0, key, count, version, 0), values);
-    CHECK(peers[0]->take().header.status == kvstore::Status::kOk);
+  template <class What>
+  void control(uint32_t rank, uint32_t key, uint64_t request, const What& what, const std::vector<float>& values = {}) {
+    const kvstore::ControlRequest head{
+        .id = {key, 0}, .rank = rank, .incarnation = 100 + rank, .request = request, .what = what};
+    Loopback(*shard, peers.at(rank)).send(make_message(head, values, nullptr, true));
+  }
+  void assign(uint32_t key, const std::vector<float>& values, kvstore::Counters counters = {}) {
+    control(0, key, 1, kvstore::AssignValues{counters}, values);
+    CHECK(status_of(0) == kvstore::Status::kOk);
   }
   void push(uint32_t rank, uint32_t key, uint64_t step, const std::vector<float>& values, uint32_t samples = 1) {
-    send(header(kvstore::Kind::kPushPull, rank, key, step, step + 1, samples), values);
+    send(header(kvstore::Kind::kPush, rank, key, step, samples), values);
   }
-  kvstore::Status status_of(uint32_t rank) { return peers[rank]->take().header.status; }
+  void pull(uint32_t rank, uint32_t key, uint64_t step) { send(header(kvstore::Kind::kPull, rank, key, step)); }
+  kvstore::Status status_of(uint32_t rank) { return peers[rank]->take().status; }
 
   std::unique_ptr<kvstore::Shard> shard;
   std::vector<std::shared_ptr<Peer>> peers;

@@ -121,9 +121,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
     if (!faults_.reorder) return 0;
     const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(queue.size())));
     for (size_t i = 0; i < at; i++) {
-      const kvstore::Header& a = queue[i].message.header;
-      const kvstore::Header& b = queue[at].message.header;
-      if (a.key == b.key && a.slice == b.slice) return i;
+      if (slice_of(queue[i].message.head) == slice_of(queue[at].message.head)) return i;
     }
     return at;
   }
@@ -136,22 +134,29 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
         item.is_copy ? std::span<const std::byte>(item.copy) : item.message.payload;
     if (!item.is_again && random_.below(100) < faults_.duplicate_percent) {
       duplicates_++;
-      Item again{{item.message.header, {}, nullptr}, {payload.begin(), payload.end()}, true, true};
-      // After all messages that wait now, including the later chunks of the same gradient.
+      Item again{{item.message.head}, {payload.begin(), payload.end()}, true, true};
+      // After all messages that wait now.
       queue.push_back(std::move(again));
     }
     const std::vector<std::span<const std::byte>> pieces = cut(payload);
     const std::shared_ptr<kvstore::Pipe> peer = server_end_;
     lock.unlock();
-    const auto header = kvstore::parse_header(std::as_bytes(std::span(&item.message.header, 1)), payload.size());
-    DT_CHECK(header.has_value(), "a message that its receiver would not take");
+    check_sizes(item.message.head, payload.size());
     if (is_up) {
-      server_.on_message(peer, *header, pieces);
+      server_.on_message(peer, item.message.head, pieces);
     } else {
-      client_->on_message(server_rank_, *header, pieces);
+      client_->on_message(server_rank_, item.message.head, pieces);
     }
     item = {};
     lock.lock();
+  }
+
+  static void check_sizes(const kvstore::Head& head, size_t payload_bytes) {
+    DT_CHECK(payload_bytes <= kvstore::kPayloadBytesMax, "{} bytes are too many for a message", payload_bytes);
+    const auto* header = std::get_if<kvstore::Header>(&head);
+    if (header == nullptr) return;
+    const auto parsed = kvstore::parse_header(std::as_bytes(std::span(header, 1)), payload_bytes);
+    DT_CHECK(parsed.has_value(), "a message that its receiver would not take");
   }
 
   // Cuts anywhere, even inside a number.

@@ -14,6 +14,7 @@ namespace dtrain::rpc {
 namespace {
 
 using namespace std::chrono_literals;
+using kvstore::Head;
 using kvstore::Header;
 using kvstore::Kind;
 using kvstore::Message;
@@ -26,23 +27,25 @@ Security security() {
 }
 
 std::vector<float> joined(Pieces pieces) {
-  size_t bytes = 0;
-  for (const auto piece : pieces) bytes += piece.size();
-  std::vector<float> floats(bytes / sizeof(float));
+  std::vector<float> floats(kvstore::byte_count(pieces) / sizeof(float));
   kvstore::copy_floats(pieces, floats);
   return floats;
 }
 
-// Sends the payload of every message back, from its own memory.
+// Sends the payload of every message back, from its own memory, as an answer of the same sort.
 class Echo final : public kvstore::ServerEvents {
  public:
-  void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Header& header, Pieces payload) override {
+  void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Head& head, Pieces payload) override {
     if (throws) throw std::runtime_error("this server is broken");
     if (lacks_memory) throw std::bad_alloc();
     auto copy = std::make_shared<const std::vector<float>>(joined(payload));
-    Header answer = header;
+    if (const auto* control = std::get_if<kvstore::ControlRequest>(&head)) {
+      const kvstore::ControlAnswer answer{.id = control->id, .request = control->request};
+      return peer->send(kvstore::make_message(answer, *copy, copy, true));
+    }
+    Header answer = std::get<Header>(head);
     answer.kind = Kind::kAnswer;
-    peer->send(kvstore::make_message(answer, std::as_bytes(std::span(*copy)), copy, true));
+    peer->send(kvstore::make_message(answer, *copy, copy, true));
   }
   std::atomic<bool> throws = false;
   std::atomic<bool> lacks_memory = false;
@@ -50,11 +53,13 @@ class Echo final : public kvstore::ServerEvents {
 
 class Collector final : public kvstore::ClientEvents {
  public:
-  void on_message(uint32_t, const Header& header, Pieces payload) override {
+  void on_message(uint32_t, const Head& head, Pieces payload) override {
     if (lacks_memory) throw std::bad_alloc();
     const std::lock_guard lock(mutex_);
-    intact = intact && kvstore::payload_intact(header, payload);
-    steps[header.key].push_back(header.step);
+    const auto* control = std::get_if<kvstore::ControlAnswer>(&head);
+    const uint32_t crc = control != nullptr ? control->payload_crc : std::get<Header>(head).payload_crc;
+    intact = intact && kvstore::payload_intact(crc, payload);
+    steps[slice_of(head).key].push_back(control != nullptr ? control->request : std::get<Header>(head).step);
     last = joined(payload);
     count++;
     changed_.notify_all();
@@ -101,8 +106,12 @@ struct Pair {
     header.incarnation = kIncarnation;
     header.key = key;
     header.step = step;
-    header.element_count = static_cast<uint32_t>(values.size());
-    return kvstore::make_message(header, std::as_bytes(values), nullptr, true);
+    return kvstore::make_message(header, values, nullptr, true);
+  }
+  static Message control(std::span<const float> values, uint32_t key, uint64_t request) {
+    const kvstore::ControlRequest head{
+        .id = {key, 0}, .rank = 0, .incarnation = kIncarnation, .request = request, .what = kvstore::AssignValues{}};
+    return kvstore::make_message(head, values, nullptr, true);
   }
 
   Waits waits;
@@ -125,16 +134,20 @@ std::vector<float> random_floats(size_t count) {
 TEST_CASE("payloads of every size come back as they went", "[rpc]") {
   Pair pair;
   pair.connect();
-  const std::vector<float> values = random_floats(3 << 20);
+  const std::vector<float> values = random_floats(kvstore::kSliceElementsMax);
   size_t sent = 0;
-  for (const size_t count :
-       {size_t{0}, size_t{1}, size_t{15}, size_t{1000}, size_t{1} << 18, (size_t{1} << 20) + 1, values.size()}) {
-    INFO(count << " floats");
-    pair.pipe->send(Pair::message({values.data(), count}, 0, sent++));
-    REQUIRE(pair.collector.wait([&] { return pair.collector.count == sent; }));
-    REQUIRE(pair.collector.intact);
-    REQUIRE(pair.collector.last.size() == count);
-    REQUIRE(std::equal(pair.collector.last.begin(), pair.collector.last.end(), values.begin()));
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{15}, size_t{1000}, size_t{1} << 17, values.size()}) {
+    for (const bool control : {false, true}) {
+      INFO(count << " floats, control " << control);
+      const std::span<const float> payload(values.data(), count);
+      pair.pipe->send(control ? Pair::control(payload, 0, sent) : Pair::message(payload, 0, sent));
+      sent++;
+      REQUIRE(pair.collector.wait([&] { return pair.collector.count == sent; }));
+      REQUIRE(pair.collector.intact);
+      REQUIRE(pair.collector.last.size() == count);
+      REQUIRE(std::equal(pair.collector.last.begin(), pair.collector.last.end(), values.begin()));
+      REQUIRE(pair.collector.steps[0].back() == sent - 1);
+    }
   }
 }
 
@@ -145,7 +158,9 @@ TEST_CASE("many messages queue and keep their order, sent by several threads", "
   std::vector<std::thread> threads;
   for (uint32_t key = 0; key < 3; key++) {
     threads.emplace_back([&pair, &values, key] {
-      for (uint64_t step = 0; step < 200; step++) pair.pipe->send(Pair::message(values, key, step));
+      for (uint64_t step = 0; step < 200; step++) {
+        pair.pipe->send(step % 10 == 0 ? Pair::control(values, key, step) : Pair::message(values, key, step));
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -224,15 +239,33 @@ TEST_CASE("an absent server is named when the time is over", "[rpc]") {
 TEST_CASE("messages that are none of the sender's end its stream, not the server", "[rpc]") {
   Pair pair;
   pair.connect();
+  const std::vector<float> large(kvstore::kSliceElementsMax + 1);
   Message stolen = Pair::message({}, 0, 0);
+  auto& header = std::get<Header>(stolen.head);
   SECTION("another worker's") {
-    stolen.header.incarnation++;
+    header.incarnation++;
   }
   SECTION("no message") {
-    stolen.header.magic = 0;
+    header.magic = 0;
   }
   SECTION("another size than it says") {
-    stolen.header.payload_bytes = 400;
+    header.element_count = 100;
+  }
+  SECTION("larger than the largest slice") {
+    stolen = Pair::message(large, 0, 0);
+  }
+  SECTION("an answer") {
+    header.kind = Kind::kAnswer;
+  }
+  SECTION("a control message of another worker") {
+    stolen = Pair::control({}, 0, 0);
+    std::get<kvstore::ControlRequest>(stolen.head).incarnation++;
+  }
+  SECTION("a control message with too large a payload") {
+    stolen = Pair::control(large, 0, 0);
+  }
+  SECTION("an answer to a control message") {
+    stolen.head = kvstore::ControlAnswer{};
   }
   pair.pipe->send(std::move(stolen));
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
@@ -277,7 +310,7 @@ TEST_CASE("a client that is closed with messages on their way lets go of their m
   for (int round = 0; round < 5; round++) {
     Pair pair;
     pair.connect();
-    auto values = std::make_unique<std::vector<float>>(random_floats(1 << 20));
+    auto values = std::make_unique<std::vector<float>>(random_floats(kvstore::kSliceElementsMax));
     for (uint64_t step = 0; step < 8; step++) pair.pipe->send(Pair::message(*values, 0, step));
     pair.client->close();
     CHECK(pair.client->queued_bytes() == 0);

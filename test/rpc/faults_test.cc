@@ -22,7 +22,7 @@ struct Trained {
 
 Trained train(const kvstore::Faults& faults) {
   test::ExchangeOptions options;
-  options.shapes = {{600'000}, {9}};  // 2 chunks and a part of one, sliced over both servers; a small array
+  options.shapes = {{600'000}, {9}};  // divided over both servers, two slices on each; a small array
   options.rule.schedule.base = 0.05;
   options.rule.samples_per_epoch = 100;
   options.bigarray_bound = 500'000;

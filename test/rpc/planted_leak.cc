@@ -10,6 +10,7 @@
 namespace {
 
 using namespace dtrain;
+using kvstore::Head;
 using kvstore::Header;
 using kvstore::Kind;
 using kvstore::Pieces;
@@ -26,9 +27,9 @@ __attribute__((noinline)) void planted_leak() {
 
 class LeakingServer final : public kvstore::ServerEvents {
  public:
-  void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Header& header, Pieces) override {
+  void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Head& head, Pieces) override {
     planted_leak();
-    Header answer = header;
+    Header answer = std::get<Header>(head);
     answer.kind = Kind::kAnswer;
     peer->send(kvstore::make_message(answer, {}, nullptr, true));
   }
@@ -36,7 +37,7 @@ class LeakingServer final : public kvstore::ServerEvents {
 
 class LeakingClient final : public kvstore::ClientEvents {
  public:
-  void on_message(uint32_t, const Header&, Pieces) override {
+  void on_message(uint32_t, const Head&, Pieces) override {
     planted_leak();
     answered.set_value();
   }

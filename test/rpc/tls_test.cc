@@ -33,8 +33,8 @@ Security with_tls(const std::string& at) {
 
 class Ignore final : public kvstore::ClientEvents, public kvstore::ServerEvents {
  public:
-  void on_message(uint32_t, const kvstore::Header&, kvstore::Pieces) override {}
-  void on_message(const std::shared_ptr<kvstore::Pipe>&, const kvstore::Header&, kvstore::Pieces) override {}
+  void on_message(uint32_t, const kvstore::Head&, kvstore::Pieces) override {}
+  void on_message(const std::shared_ptr<kvstore::Pipe>&, const kvstore::Head&, kvstore::Pieces) override {}
   void on_reconnected(uint32_t) override {}
 };
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "kvstore/wire/message.h"
+#include "kvstore/wire/payload.h"
 #include "tensor/buffer.h"
 
 namespace dtrain::kvstore {
@@ -19,37 +19,32 @@ class Accumulator {
   };
   Accumulator(size_t elements, Order order) : elements_(elements), order_(order) {}
 
-  // Takes elements [first, first + count) of the rank's gradient. The chunks of a gradient come in order, each of them
-  // once.
-  void take(uint32_t rank, size_t first, size_t count, Pieces payload);
-  // Marks the rank's gradient as complete, so that it counts. `samples` is its weight in a mean.
-  void complete(uint32_t rank, uint32_t samples);
-  // The rank sends nothing more in this round: removes an incomplete gradient. Returns false if that is impossible
-  // (kArrival, where part of it is already in the sum).
-  [[nodiscard]] bool drop_partial(uint32_t rank);
+  // Adds the rank's gradient of this round, which has `elements` values. `samples` is its weight in a mean. Each rank
+  // adds at most one gradient to a round.
+  void add(uint32_t rank, uint32_t samples, Pieces gradient);
 
-  // The sum of all complete gradients, of which there must be at least one. Valid until the next take().
+  // The sum of the round's gradients, of which there must be at least one. Valid until the next add().
   std::span<const float> total();
-  // Needs kRank. The mean of all complete contributions, weighted by their samples (equally if all have 0), computed in
-  // double precision. A single contribution is returned unchanged, bit for bit.
+  // Needs kRank. The mean of all contributions, weighted by their samples (equally if all have 0), computed in double
+  // precision. A single contribution is returned unchanged, bit for bit.
   void mean(std::span<float> out) const;  // allocates
-  // Of all complete gradients.
-  [[nodiscard]] uint64_t samples() const;
+  // Of all gradients of the round.
+  [[nodiscard]] uint64_t samples() const { return samples_; }
   // Starts the next round.
   void reset();
 
  private:
   struct Contribution {
     Buffer<float> values;
-    size_t received = 0;
     uint32_t samples = 0;
-    bool whole = false;
+    bool is_in_round = false;
   };
   size_t elements_;
   Order order_;
+  uint64_t samples_ = 0;
+  size_t gradients_ = 0;                            // in the round
   Buffer<float> sum_;                               // kArrival
-  size_t begun_ = 0;                                // kArrival: leading elements of sum_ that are valid
-  std::map<uint32_t, Contribution> contributions_;  // by rank; with kArrival, the values are empty
+  std::map<uint32_t, Contribution> contributions_;  // kRank: by rank. Their memory is used again in the next round
 };
 
 }  // namespace dtrain::kvstore

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <tuple>
 
 #include "base/thread.h"
 #include "kvstore/server/shard_slice.h"
@@ -11,9 +10,6 @@
 
 namespace dtrain::kvstore {
 namespace {
-
-// A smaller update takes less time than waking a thread.
-constexpr uint64_t kOwnThreadElements = 1 << 15;
 
 class BusyTimer {
  public:
@@ -30,14 +26,12 @@ class BusyTimer {
 
 Result<> check(const ShardOptions& options) {
   for (const Slice& slice : options.placement) {
-    if (slice.count == 0 || slice.count > UINT32_MAX) {
+    if (slice.count == 0 || slice.count > kSliceElementsMax) {
       return fail(Code::kUsage, "key {} slice {} has {} elements: 1 to {} can be sent", slice.key, slice.part,
-                  slice.count, UINT32_MAX);
+                  slice.count, kSliceElementsMax);
     }
   }
-  if (options.policy.group_of.empty() || options.policy.group_of.size() > UINT16_MAX) {
-    return fail(Code::kUsage, "{} workers: 1 to {} can take part", options.policy.group_of.size(), UINT16_MAX);
-  }
+  if (options.policy.group_of.empty()) return fail(Code::kUsage, "a shard needs at least one worker");
   return {};
 }
 
@@ -71,12 +65,10 @@ Shard::Shard(ShardOptions options, size_t slot_count)
 
 Shard::~Shard() = default;
 
-ShardSlice* Shard::find(uint32_t key, uint32_t part) const {
-  const auto at =
-      std::lower_bound(slices_.begin(), slices_.end(), std::pair(key, part),
-                       [](const auto& s, const auto& id) { return std::pair(s->slice().key, s->slice().part) < id; });
-  if (at == slices_.end() || (*at)->slice().key != key || (*at)->slice().part != part) return nullptr;
-  return at->get();
+ShardSlice* Shard::find(SliceId id) const {
+  const auto id_of = [](const std::unique_ptr<ShardSlice>& s) { return SliceId{s->slice().key, s->slice().part}; };
+  const auto at = std::ranges::lower_bound(slices_, id, {}, id_of);
+  return at == slices_.end() || id_of(*at) != id ? nullptr : at->get();
 }
 
 void Shard::admit(uint32_t rank, uint64_t incarnation) {
@@ -84,54 +76,52 @@ void Shard::admit(uint32_t rank, uint64_t incarnation) {
   state_->incarnations[rank].store(incarnation);
 }
 
-bool Shard::may_speak(uint32_t rank, uint64_t incarnation) {
+bool Shard::may_speak(const Sender& sender) {
   uint64_t known = 0;
-  return state_->incarnations[rank].compare_exchange_strong(known, incarnation) || known == incarnation;
+  return state_->incarnations[sender.rank].compare_exchange_strong(known, sender.incarnation) ||
+         known == sender.incarnation;
 }
 
-void Shard::on_message(const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload) {
+Status Shard::objection(const Sender& sender, SliceId id) {
+  if (sender.rank >= state_->incarnations.size()) return Status::kRejected;
+  if (!may_speak(sender)) return Status::kStaleIncarnation;
+  return find(id) == nullptr ? Status::kUnknownKey : Status::kOk;
+}
+
+void Shard::on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) {
   const BusyTimer timer(state_->busy_ns);
   flush_denormals();  // in a thread of the transport, whose results must have the same bits as all others
-  const auto refuse = [&](Status status) {
-    state_->refused++;
-    answer_without_values({peer, header}, options_.server, status);
-  };
-  if (header.rank >= state_->incarnations.size()) return refuse(Status::kRejected);
-  if (!may_speak(header.rank, header.incarnation)) return refuse(Status::kStaleIncarnation);
-  ShardSlice* const slice = find(header.key, header.slice);
-  if (slice == nullptr) return refuse(Status::kUnknownKey);
-  dispatch(*slice, peer, header, payload);
+  const std::optional<Sender> sender = sender_of(head);
+  if (!sender) return;  // an answer, for which nobody asked
+  const Status why = objection(*sender, slice_of(head));
+  if (why != Status::kOk) state_->refused++;
+  if (const auto* control = std::get_if<ControlRequest>(&head)) {
+    const ControlCall call{peer, *control};
+    return why == Status::kOk ? find(control->id)->control(call, payload) : refuse(call, why);
+  }
+  const Request request{peer, std::get<Header>(head)};
+  why == Status::kOk ? on_data(request, payload) : refuse(request, options_.server, why);
 }
 
-void Shard::dispatch(ShardSlice& slice, const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload) {
-  const Request request{peer, header};
-  switch (header.kind) {
-    case Kind::kPush:
-    case Kind::kPushPull: {
-      if (!slice.take_push(request, payload)) return;
-      if (slice.slice().count < kOwnThreadElements || options_.threads == 0) return slice.finish_push(request);
-      return tasks_->run([this, &slice, request] {
+void Shard::on_data(const Request& request, Pieces payload) {
+  ShardSlice& slice = *find({request.header.key, request.header.slice});
+  switch (request.header.kind) {
+    case Kind::kPush: {
+      if (!slice.push(request, payload)) return;
+      return tasks_->run([this, &slice] {
         const BusyTimer timer(state_->busy_ns);
-        slice.finish_push(request);
+        slice.settle();
       });
     }
     case Kind::kPull: return slice.pull(request);
-    case Kind::kAssign: return slice.assign(request, payload);
-    case Kind::kPullState: return slice.pull_state(request);
     case Kind::kRefresh: return slice.refresh(request);
-    case Kind::kRegroup: return slice.regroup(request, payload);
-    case Kind::kAnswer: return;  // nobody asked for it
+    case Kind::kAnswer: return;  // has no sender
   }
 }
 
-Result<> Shard::leave(uint32_t rank) {
+void Shard::leave(uint32_t rank) {
   DT_CHECK(rank < state_->incarnations.size(), "rank {} of {}", rank, state_->incarnations.size());
-  Result<> result;
-  for (const auto& slice : slices_) {
-    Result<> of_slice = slice->leave(rank);
-    if (result && !of_slice) result = std::move(of_slice);
-  }
-  return result;
+  for (const auto& slice : slices_) slice->leave(rank);
 }
 
 void Shard::join(uint32_t rank, uint64_t step) {

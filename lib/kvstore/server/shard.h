@@ -1,6 +1,6 @@
 // A server's share of the model: its slices of all keys. Each slice has a sync::Machine (which decides who waits for
-// whom), the weights, the sum of the round, and the optimizer state. wire/message.h says what each
-// message does.
+// whom), the weights, the sums of the open rounds, and the optimizer state. wire/header.h and wire/control.h say what
+// each message does.
 //
 // Slices are independent. Each has its own lock, which is held while its sum or update runs. The transport's threads
 // sum different slices in parallel; large slices are updated by the shard's own threads. Answers are sent straight from
@@ -60,21 +60,21 @@ struct ShardCounts {
 
 class ShardSlice;
 class TaskQueue;
+struct Request;
 
 class Shard final : public ServerEvents {
  public:
-  // Code::kUsage: an unknown optimizer, more workers than a header can name, or a slice whose size cannot be sent.
+  // Code::kUsage: an unknown optimizer, no workers, or a slice that is empty or too large for one message.
   static Result<std::unique_ptr<Shard>> create(ShardOptions options);
   ~Shard() override;
 
-  void on_message(const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload) override;
+  void on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) override;
 
   // From now on only this incarnation is accepted for the rank. If admit() is not called, the first one that sends a
   // message is.
   void admit(uint32_t rank, uint64_t incarnation);
-  // The rank takes no part any more, so rounds do not wait for it. Code::kPeerLost: half of its gradient is already in
-  // a sum (a deterministic shard can remove it).
-  Result<> leave(uint32_t rank);
+  // The rank takes no part any more, so rounds do not wait for it. A gradient that it has pushed still counts.
+  void leave(uint32_t rank);
   // The rank takes part from `step` on.
   void join(uint32_t rank, uint64_t step);
 
@@ -87,9 +87,11 @@ class Shard final : public ServerEvents {
 
  private:
   Shard(ShardOptions options, size_t slot_count);
-  [[nodiscard]] ShardSlice* find(uint32_t key, uint32_t part) const;
-  [[nodiscard]] bool may_speak(uint32_t rank, uint64_t incarnation);
-  void dispatch(ShardSlice& slice, const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload);
+  [[nodiscard]] ShardSlice* find(SliceId id) const;  // nullptr: not a slice of this server
+  [[nodiscard]] bool may_speak(const Sender& sender);
+  // Why a request from this sender reaches no slice. kOk: it does, find(id) is not null.
+  [[nodiscard]] Status objection(const Sender& sender, SliceId id);
+  void on_data(const Request& request, Pieces payload);
 
   const ShardOptions options_;
   struct State;

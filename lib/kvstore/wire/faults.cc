@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "base/mutex.h"
@@ -32,16 +31,16 @@ Clock::duration to_clock(FaultDelay delay) {
 }
 
 // A copy with memory of its own, which nobody else changes.
-Message copy_of(const Header& header, Pieces pieces) {
+Message copy_of(const Head& head, Pieces pieces) {
   auto bytes = std::make_shared<std::vector<std::byte>>();
-  bytes->reserve(header.payload_bytes);
+  bytes->reserve(byte_count(pieces));
   for (const auto piece : pieces) bytes->insert(bytes->end(), piece.begin(), piece.end());
-  return {header, *bytes, bytes};
+  return {head, *bytes, bytes};
 }
 
 Message owned(Message message) {
   if (message.owner != nullptr || message.payload.empty()) return message;
-  return copy_of(message.header, {&message.payload, 1});
+  return copy_of(message.head, {&message.payload, 1});
 }
 
 }  // namespace
@@ -103,7 +102,7 @@ class FaultyTransport::FaultQueue {
     const MutexLock lock(mutex_);
     if (closed_) return;
     Link& link = links_[server];
-    Track& track = link.tracks[{direction, message.header.key, message.header.slice}];
+    Track& track = link.tracks[{direction, slice_of(message.head)}];
     const Fate fate =
         fate_of(faults_[server], {worker_, server}, direction, link.count[static_cast<size_t>(direction)]++);
     const Time now = Clock::now();
@@ -152,7 +151,7 @@ class FaultyTransport::FaultQueue {
     Time due = {};  // of its last message
     bool is_lost = false;
   };
-  using TrackId = std::tuple<Direction, uint32_t, uint32_t>;  // direction, key, slice
+  using TrackId = std::pair<Direction, SliceId>;
   struct Link {
     std::shared_ptr<Pipe> pipe = nullptr;
     std::array<uint64_t, 2> count = {};  // messages, by direction
@@ -189,7 +188,7 @@ class FaultyTransport::FaultQueue {
     if (item.direction == Direction::kToServer) {
       pipe->send(std::move(item.message));
     } else {
-      store_.on_message(item.server, item.message.header, {&item.message.payload, 1});
+      store_.on_message(item.server, item.message.head, {&item.message.payload, 1});
     }
     return true;
   }
@@ -265,9 +264,9 @@ std::vector<std::shared_ptr<Pipe>> FaultyTransport::wrap(std::span<const std::sh
   return wrapped;
 }
 
-void FaultyTransport::on_message(uint32_t server, const Header& header, Pieces payload) {
-  if (!queue_->has_faults(server)) return queue_->store().on_message(server, header, payload);
-  queue_->take(server, Direction::kToWorker, copy_of(header, payload));
+void FaultyTransport::on_message(uint32_t server, const Head& head, Pieces payload) {
+  if (!queue_->has_faults(server)) return queue_->store().on_message(server, head, payload);
+  queue_->take(server, Direction::kToWorker, copy_of(head, payload));
 }
 
 void FaultyTransport::on_reconnected(uint32_t server) {

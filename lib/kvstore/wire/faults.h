@@ -73,7 +73,7 @@ class FaultyTransport final : public ClientEvents {
   // returned pipes may outlive this object; their messages are then discarded.
   [[nodiscard]] std::vector<std::shared_ptr<Pipe>> wrap(std::span<const std::shared_ptr<Pipe>> pipes);
 
-  void on_message(uint32_t server, const Header& header, Pieces payload) override;
+  void on_message(uint32_t server, const Head& head, Pieces payload) override;
   void on_reconnected(uint32_t server) override;
 
   [[nodiscard]] FaultCounts counts() const;

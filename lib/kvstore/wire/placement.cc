@@ -7,32 +7,58 @@
 #include <cmath>
 #include <numeric>
 
+#include "kvstore/wire/payload.h"
+
 namespace dtrain::kvstore {
 namespace {
 
-// Appends the parts of one key, placed by kHash. Empty parts are left out: no process would send them or wait for them.
-void cut(uint32_t key, uint64_t elements, uint32_t servers, bool big, std::vector<Slice>& out) {
-  const uint32_t parts = big ? servers : 1;
+// What one server holds of a key.
+struct Portion {
+  uint32_t key = 0;
+  uint64_t begin = 0, count = 0;  // elements
+  uint32_t server = 0;
+};
+
+// Appends the portions of one key, placed by kHash. Empty portions are left out: no process would send them or wait for
+// them.
+void divide(uint32_t key, uint64_t elements, uint32_t servers, bool big, std::vector<Portion>& out) {
+  const uint32_t portions = big ? servers : 1;
   uint64_t begin = 0;
-  for (uint32_t i = 0; i < parts; i++) {
-    const double share = static_cast<double>(elements) / parts;
-    const auto end = i + 1 == parts ? elements : static_cast<uint64_t>(std::round(share * (i + 1)));
+  for (uint32_t i = 0; i < portions; i++) {
+    const double share = static_cast<double>(elements) / portions;
+    const auto end = i + 1 == portions ? elements : static_cast<uint64_t>(std::round(share * (i + 1)));
     const uint32_t server = big ? i : static_cast<uint32_t>(uint64_t{key} * 9973 % servers);
-    if (end > begin) out.push_back({.key = key, .part = i, .begin = begin, .count = end - begin, .server = server});
+    if (end > begin) out.push_back({.key = key, .begin = begin, .count = end - begin, .server = server});
     begin = end;
   }
 }
 
-void place_balanced(std::vector<Slice>& slices, uint32_t servers) {
-  std::vector<size_t> order(slices.size());
+void place_balanced(std::vector<Portion>& portions, uint32_t servers) {
+  std::vector<size_t> order(portions.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return slices[a].count > slices[b].count; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return portions[a].count > portions[b].count; });
   std::vector<uint64_t> load(servers, 0);
   for (const size_t i : order) {
     const auto least = std::min_element(load.begin(), load.end());
-    slices[i].server = static_cast<uint32_t>(least - load.begin());
-    *least += slices[i].count;
+    portions[i].server = static_cast<uint32_t>(least - load.begin());
+    *least += portions[i].count;
   }
+}
+
+std::vector<Slice> cut(const std::vector<Portion>& portions) {
+  std::vector<Slice> slices;
+  for (const Portion& portion : portions) {
+    for (uint64_t done = 0; done < portion.count; done += kSliceElementsMax) {
+      const bool same_key = !slices.empty() && slices.back().key == portion.key;
+      slices.push_back({.key = portion.key,
+                        .part = same_key ? slices.back().part + 1 : 0,
+                        .begin = portion.begin + done,
+                        .count = std::min<uint64_t>(portion.count - done, kSliceElementsMax),
+                        .server = portion.server});
+    }
+  }
+  return slices;
 }
 
 // The five numbers of "key:part:begin:count:server".
@@ -62,12 +88,12 @@ Result<Slice> parse_slice(std::string_view text) {
 std::vector<Slice> place(std::span<const uint64_t> elements_of_key, uint32_t servers, PlacementRule rule,
                          uint64_t bigarray_bound) {
   DT_CHECK(servers > 0, "no servers");
-  std::vector<Slice> slices;
+  std::vector<Portion> portions;
   for (uint32_t key = 0; key < elements_of_key.size(); key++) {
-    cut(key, elements_of_key[key], servers, elements_of_key[key] >= bigarray_bound, slices);
+    divide(key, elements_of_key[key], servers, elements_of_key[key] >= bigarray_bound, portions);
   }
-  if (rule == PlacementRule::kBalanced) place_balanced(slices, servers);
-  return slices;
+  if (rule == PlacementRule::kBalanced) place_balanced(portions, servers);
+  return cut(portions);
 }
 
 std::string to_text(std::span<const Slice> table) {

@@ -1,4 +1,4 @@
-// Assigns keys to slices and slices to servers. The scheduler computes the table once and puts it into the JobSpec, so
+// Cuts keys into slices and assigns slices to servers. The scheduler computes the table once and puts it into the JobSpec, so
 // all processes use the same one. See docs/protocol.md, "Slices and placement".
 #pragma once
 
@@ -12,10 +12,11 @@
 
 namespace dtrain::kvstore {
 
-// A contiguous part of a key, held by one server.
+// A contiguous part of a key, held by one server, and small enough for one message: at most kSliceElementsMax elements
+// (payload.h).
 struct Slice {
   uint32_t key = 0;
-  uint32_t part = 0;
+  uint32_t part = 0;   // number of the slice within the key, in order of `begin`
   uint64_t begin = 0;  // first element within the key
   uint64_t count = 0;  // elements
   uint32_t server = 0;
@@ -24,12 +25,14 @@ struct Slice {
 
 enum class PlacementRule { kHash, kBalanced };
 
-// With S servers, an array of at least `bigarray_bound` elements is cut into S parts: part i has round(n/S (i+1)) -
-// round(n/S i) elements, halves rounded away from zero. Empty parts are left out. Smaller arrays stay whole. The slices
-// are returned in order of (key, part).
-//   kHash      key k on server (k * 9973) mod S; part i of a cut key on server i
-//   kBalanced  slices by size, largest first, each onto the least loaded server; ties by (key, part), then by server
-//   rank
+// First each array is divided among the servers. With S servers, an array of n >= `bigarray_bound` elements is divided
+// into S portions: portion i has round(n/S (i+1)) - round(n/S i) elements, halves rounded away from zero. Empty portions are
+// left out. A smaller array is one portion.
+//   kHash      the portion of key k is on server (k * 9973) mod S; portion i of a divided key on server i
+//   kBalanced  portions by size, largest first, each onto the least loaded server; ties by key and position, then by
+//              server rank
+// Then each portion is cut into slices of kSliceElementsMax elements, with the remainder in the last one. So the largest
+// message does not decide which server holds an element. The slices are returned in order of (key, part).
 std::vector<Slice> place(std::span<const uint64_t> elements_of_key, uint32_t servers, PlacementRule rule,
                          uint64_t bigarray_bound);
 

@@ -26,7 +26,8 @@ class Pipe {
 class ClientEvents {
  public:
   virtual ~ClientEvents() = default;
-  virtual void on_message(uint32_t server, const Header& header, Pieces payload) = 0;
+  // An answer. Its payload is valid during the call.
+  virtual void on_message(uint32_t server, const Head& head, Pieces payload) = 0;
   // The pipe broke and works again: every unanswered request must be sent again. The server recognizes repeated pushes
   // by their step.
   virtual void on_reconnected(uint32_t server) = 0;
@@ -37,7 +38,7 @@ class ClientEvents {
 class ServerEvents {
  public:
   virtual ~ServerEvents() = default;
-  virtual void on_message(const std::shared_ptr<Pipe>& peer, const Header& header, Pieces payload) = 0;
+  virtual void on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) = 0;
 };
 
 }  // namespace dtrain::kvstore

@@ -1,18 +1,29 @@
 #include "kvstore/worker/dist_store.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <chrono>
 
-#include "kvstore/wire/chunks.h"
 #include "kvstore/worker/training_state.h"
 
 namespace dtrain::kvstore {
 namespace {
 
-uint64_t id_of(uint32_t key, uint32_t part) {
-  return uint64_t{key} << 32 | part;
+uint64_t number_of(const Head& request) {
+  if (const auto* header = std::get_if<Header>(&request)) return header->request;
+  const auto* control = std::get_if<ControlRequest>(&request);
+  return control == nullptr ? 0 : control->request;
+}
+
+// The step that the weights begin for which the request waits.
+uint64_t wanted_version(const Head& request) {
+  if (const auto* header = std::get_if<Header>(&request)) return header->step + (header->kind == Kind::kPush ? 1 : 0);
+  const auto* values = std::get_if<AssignValues>(&std::get<ControlRequest>(request).what);
+  return values == nullptr ? 0 : values->counters.updates;
+}
+
+bool is_push(const Head& request) {
+  const auto* header = std::get_if<Header>(&request);
+  return header != nullptr && header->kind == Kind::kPush;
 }
 
 }  // namespace
@@ -53,7 +64,7 @@ size_t DistStore::bucket_of(uint32_t key) const {
 
 Result<> DistStore::bind(const ParameterView& view) {
   view_ = view;
-  parts_.clear();
+  slices_.clear();
   if (updater_) {
     sums_.clear();
     for (const ParameterSpan& parameter : view.parameters) sums_.emplace_back(parameter.weight.size());
@@ -70,20 +81,22 @@ Result<> DistStore::bind(const ParameterView& view) {
       return fail(Code::kUsage, "the placement has {} elements of '{}', the network has {}", slice.begin + slice.count,
                   array.name, array.weight.size());
     }
-    Part part;
-    part.slice = slice;
-    part.value = array.weight.subspan(slice.begin, slice.count);
-    part.answer = part.value;
-    part.bucket = bucket_of(slice.key);
-    if (!is_statistic(part)) {
-      part.gradient = array.gradient.subspan(slice.begin, slice.count);
-      if (updater_) part.answer = sums_[slice.key].part(slice.begin, slice.count);
+    WorkerSlice own;
+    own.slice = slice;
+    own.value = array.weight.subspan(slice.begin, slice.count);
+    own.push_answer = own.value;
+    own.bucket = bucket_of(slice.key);
+    if (!is_statistic(own)) {
+      own.gradient = array.gradient.subspan(slice.begin, slice.count);
+      if (updater_) own.push_answer = sums_[slice.key].part(slice.begin, slice.count);
     }
-    part_index_[id_of(slice.key, slice.part)] = parts_.size();
-    parts_.push_back(std::move(part));
+    slices_.push_back(std::move(own));
   }
-  parts_of_.assign(open_.size(), {});
-  for (Part& part : parts_) parts_of_[part.bucket].push_back(&part);
+  slices_of_.assign(open_.size(), {});
+  for (WorkerSlice& own : slices_) {
+    slices_of_[own.bucket].push_back(&own);
+    slice_by_id_[{own.slice.key, own.slice.part}] = &own;
+  }
   return {};
 }
 
@@ -91,10 +104,10 @@ Result<> DistStore::bind_state(const TrainingState& state) {
   counters_ = {.samples = state.samples, .updates = state.updates};
   DT_TRY(const SlotSpans slots, match_state(state, view_, slots_));
   if (slots.empty()) return {};
-  for (Part& part : parts_) {
-    if (is_statistic(part)) continue;
-    for (const std::span<const float> values : slots[part.slice.key]) {
-      part.state.push_back(values.subspan(part.slice.begin, part.slice.count));
+  for (WorkerSlice& own : slices_) {
+    if (is_statistic(own)) continue;
+    for (const std::span<const float> values : slots[own.slice.key]) {
+      own.state.push_back(values.subspan(own.slice.begin, own.slice.count));
     }
   }
   return {};
@@ -115,7 +128,7 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
   }
   DT_TRY_VOID(bind_state(state));
   DT_TRY_VOID(assign());
-  for (Part& part : parts_) part.state.clear();
+  for (WorkerSlice& own : slices_) own.state.clear();
   return updater_ ? begin_updates(state) : Result<>{};
 }
 
@@ -127,15 +140,15 @@ Result<> DistStore::begin_updates(const TrainingState& state) {
 }
 
 template <class Begin>
-Result<> DistStore::ask(const char* what, Wanted wanted, const Begin& begin_part) {
-  std::vector<Part*> parts;
-  for (Part& part : parts_) {
-    if (!(this->*wanted)(part)) continue;
+Result<> DistStore::ask(const char* what, Wanted wanted, const Begin& begin_one) {
+  std::vector<WorkerSlice*> asked;
+  for (WorkerSlice& own : slices_) {
+    if (!(this->*wanted)(own)) continue;
     const std::lock_guard lock(mutex_);
-    begin_part(part);
-    parts.push_back(&part);
+    begin_one(own);
+    asked.push_back(&own);
   }
-  return exchange(what, parts);
+  return send_and_wait(what, asked);
 }
 
 // One round of all workers, whatever the scheme.
@@ -143,7 +156,7 @@ Result<> DistStore::share_statistics(uint64_t samples) {
   const uint64_t round = share_count_++;
   const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));
   return ask("mean of the statistics", &DistStore::is_statistic,
-             [&](Part& part) { begin(part, request_of(part, Kind::kPushPull, round, round + 1, weight), part.value); });
+             [&](WorkerSlice& own) { begin(own, data_request(own, Kind::kPush, round, weight), own.value); });
 }
 
 Result<> DistStore::refresh() {
@@ -152,19 +165,19 @@ Result<> DistStore::refresh() {
 }
 
 Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
-  group_of_.assign(group_of.begin(), group_of.end());
-  const uint64_t request = next_request();
+  const Regroup groups{{group_of.begin(), group_of.end()}};
   DT_TRY_VOID(ask("new groups", &DistStore::is_parameter,
-                  [&](Part& part) { begin(part, request_of(part, Kind::kRegroup, request, 0, 0), {}); }));
+                  [&](WorkerSlice& own) { begin(own, control_request(own, groups), {}); }));
   const std::lock_guard lock(mutex_);
   std::optional<uint64_t> step;
-  for (const Part& part : parts_) {
-    if (!is_parameter(part)) continue;
-    if (part.version != step.value_or(part.version)) {
-      return fail(Code::kInternal, "new groups: key {} slice {} has {} updates, others have {}", part.slice.key,
-                  part.slice.part, part.version, *step);
+  for (const WorkerSlice& own : slices_) {
+    if (!is_parameter(own)) continue;
+    const uint64_t updates = own.counters.updates;
+    if (updates != step.value_or(updates)) {
+      return fail(Code::kInternal, "new groups: key {} slice {} has {} updates, others have {}", own.slice.key,
+                  own.slice.part, updates, *step);
     }
-    step = part.version;
+    step = updates;
   }
   return step.value_or(next_step_);
 }
@@ -177,8 +190,8 @@ Result<uint64_t> DistStore::next_step() {
   // A slice may be a round ahead of another one; the worker's gradient of the earlier round is then late for it.
   const std::lock_guard lock(mutex_);
   std::optional<uint64_t> open;
-  for (const Part& part : parts_) {
-    if (is_parameter(part)) open = std::min(open.value_or(part.version), part.version);
+  for (const WorkerSlice& own : slices_) {
+    if (is_parameter(own)) open = std::min(open.value_or(own.step), own.step);
   }
   return std::max(next_step_, open.value_or(0));
 }
@@ -194,13 +207,13 @@ Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samp
   {
     const std::lock_guard lock(mutex_);
     if (error_) return tl::unexpected(*error_);
-    for (Part* part : parts_of_[bucket]) {
-      begin(*part, request_of(*part, Kind::kPushPull, step, step + 1, samples), part->answer);
+    for (WorkerSlice* own : slices_of_[bucket]) {
+      begin(*own, data_request(*own, Kind::kPush, step, samples), own->push_answer);
     }
     sum_is_new_[bucket] = updater_ != nullptr;
     next_step_ = step + 1;
   }
-  for (const Part* part : parts_of_[bucket]) send(*part);
+  for (const WorkerSlice* own : slices_of_[bucket]) send(*own);
   return {};
 }
 
@@ -212,9 +225,9 @@ Result<> DistStore::wait_for_weights(DeviceBucket at) {
 
 Result<> DistStore::update_from_sum(size_t bucket) {
   sum_is_new_[bucket] = false;
-  if (parts_of_[bucket].empty()) return {};
-  const Part& any_part = *parts_of_[bucket].front();  // all sums of a round include the same workers
-  updater_->update(bucket, any_part.samples);
+  if (slices_of_[bucket].empty()) return {};
+  const WorkerSlice& any_slice = *slices_of_[bucket].front();  // all sums of a round include the same workers
+  updater_->update(bucket, any_slice.samples_in_sum);
   return {};
 }
 
@@ -253,171 +266,179 @@ Result<TrainingState> DistStore::fetch_state() {
 }
 
 Result<> DistStore::fetch_slot(size_t slot, std::span<NamedArray> arrays) {
-  const uint64_t request = next_request();
-  return ask("optimizer state", &DistStore::is_parameter, [&](Part& part) {
-    const std::span<float> array = arrays[part.slice.key].values;
-    begin(part, request_of(part, Kind::kPullState, request, 0, static_cast<uint32_t>(slot + 1)),
-          array.subspan(part.slice.begin, part.slice.count));
+  const PullState pull{.slot = static_cast<uint32_t>(slot)};
+  return ask("optimizer state", &DistStore::is_parameter, [&](WorkerSlice& own) {
+    const std::span<float> array = arrays[own.slice.key].values;
+    begin(own, control_request(own, pull), array.subspan(own.slice.begin, own.slice.count));
   });
 }
 
 Result<Counters> DistStore::fetch_counters() {
-  const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return !is_statistic(p); });
-  if (part == parts_.end()) return Counters{};
-  // Numbers only for copy_floats; their bits are a Counters.
-  std::array<float, sizeof(Counters) / sizeof(float)> words{};
+  const auto own = std::ranges::find_if(slices_, [&](const WorkerSlice& s) { return is_parameter(s); });
+  if (own == slices_.end()) return Counters{};
   {
     const std::lock_guard lock(mutex_);
-    begin(*part, request_of(*part, Kind::kPullState, next_request(), 0, kCountersSlot), words);
+    begin(*own, control_request(*own, PullCounters{}), {});
   }
-  DT_TRY_VOID(exchange("counters", {&*part}));
-  return std::bit_cast<Counters>(words);
+  DT_TRY_VOID(send_and_wait("counters", {&*own}));
+  const std::lock_guard lock(mutex_);
+  return own->counters;
 }
 
 Result<> DistStore::assign() {
-  assign_count_++;
-  return ask("acknowledgement", &DistStore::any, [&](Part& part) {
-    const uint64_t version = is_statistic(part) ? 0 : counters_.updates;
-    begin(part, request_of(part, Kind::kAssign, assign_count_, version, 0), {});
+  return ask("acknowledgement", &DistStore::any, [&](WorkerSlice& own) {
+    const AssignValues values{is_statistic(own) ? Counters{} : counters_};
+    begin(own, control_request(own, values), {});
   });
 }
 
-Result<> DistStore::pull(Kind kind, Wanted wanted, uint64_t version) {
-  const uint64_t request = next_request();
-  return ask("value", wanted,
-             [&](Part& part) { begin(part, request_of(part, kind, request, version, 0), part.value); });
+Result<> DistStore::pull(Kind kind, Wanted wanted, uint64_t step) {
+  return ask("value", wanted, [&](WorkerSlice& own) { begin(own, data_request(own, kind, step), own.value); });
 }
 
-Result<> DistStore::exchange(const char* what, const std::vector<Part*>& parts) {
-  for (const Part* part : parts) send(*part);
+Result<> DistStore::send_and_wait(const char* what, const std::vector<WorkerSlice*>& slices) {
+  for (const WorkerSlice* own : slices) send(*own);
   return wait_until_answered(what, 0, open_.size());
 }
 
 // Requests.
 
-Header DistStore::request_of(const Part& part, Kind kind, uint64_t step, uint64_t version, uint32_t samples) const {
+Header DistStore::data_request(const WorkerSlice& slice, Kind kind, uint64_t step, uint32_t samples) {
   Header header;
   header.kind = kind;
-  header.rank = static_cast<uint16_t>(options_.rank);
+  header.rank = options_.rank;
   header.incarnation = options_.incarnation;
+  header.request = ++request_count_;
   header.step = step;
-  header.version = version;
-  header.key = part.slice.key;
-  header.slice = part.slice.part;
+  header.key = slice.slice.key;
+  header.slice = slice.slice.part;
   header.samples = samples;
   return header;
 }
 
-void DistStore::begin(Part& part, const Header& request, std::span<float> into) {
-  DT_CHECK(!part.waits, "key {} slice {} still waits for an answer", part.slice.key, part.slice.part);
-  part.request = request;
-  part.into = into;
-  part.received = 0;
-  part.waits = true;
-  open_[part.bucket]++;
+template <class What>
+ControlRequest DistStore::control_request(const WorkerSlice& slice, const What& what) {
+  return {.id = {slice.slice.key, slice.slice.part},
+          .rank = options_.rank,
+          .incarnation = options_.incarnation,
+          .request = ++request_count_,
+          .what = what};
 }
 
-void DistStore::send(const Part& part) {
-  Pipe& pipe = *pipes_[part.slice.server];
-  switch (part.request.kind) {
-    case Kind::kPushPull:
-      // No owner: the values do not change before the answer, which the server sends only after it has received all of
-      // them.
-      return send_values(pipe, part.request, is_statistic(part) ? part.value : part.gradient, nullptr,
-                         options_.checksums);
-    case Kind::kAssign: return send_assignment(part, pipe);
-    case Kind::kRegroup: {
-      Header header = part.request;
-      header.element_count = static_cast<uint32_t>(group_of_.size());
-      return pipe.send(make_message(header, std::as_bytes(std::span(group_of_)), nullptr, options_.checksums));
+void DistStore::begin(WorkerSlice& slice, Head request, std::span<float> into) {
+  DT_CHECK(!slice.waits, "key {} slice {} still waits for an answer", slice.slice.key, slice.slice.part);
+  slice.request = std::move(request);
+  slice.into = into;
+  slice.waits = true;
+  open_[slice.bucket]++;
+}
+
+// No message has an owner: its values do not change before the answer, which the server sends only after it has
+// received them.
+template <class Send>
+void DistStore::each_message(const WorkerSlice& slice, const Send& send) const {
+  const auto* control = std::get_if<ControlRequest>(&slice.request);
+  if (is_push(slice.request)) {
+    const std::span<const float> values = is_statistic(slice) ? slice.value : slice.gradient;
+    send(make_message(slice.request, values, nullptr, options_.checksums));
+  } else if (control != nullptr && std::holds_alternative<AssignValues>(control->what)) {
+    for (uint32_t slot = 0; slot < slice.state.size(); slot++) {
+      ControlRequest of_slot = *control;
+      of_slot.what = AssignState{slot};
+      send(make_message(of_slot, slice.state[slot], nullptr, options_.checksums));
     }
-    default: return pipe.send({part.request, {}, nullptr});
+    send(make_message(*control, slice.value, nullptr, options_.checksums));
+  } else {
+    send(Message{slice.request});
   }
 }
 
-void DistStore::send_assignment(const Part& part, Pipe& pipe) {
-  if (!is_statistic(part)) {
-    Header header = part.request;
-    header.samples = kCountersSlot;
-    header.element_count = sizeof(Counters) / sizeof(float);
-    pipe.send(make_message(header, std::as_bytes(std::span(&counters_, 1)), nullptr, options_.checksums));
-  }
-  for (size_t slot = 0; slot < part.state.size(); slot++) {
-    Header header = part.request;
-    header.samples = static_cast<uint32_t>(slot + 1);
-    send_values(pipe, header, part.state[slot], nullptr, options_.checksums);
-  }
-  send_values(pipe, part.request, part.value, nullptr, options_.checksums);
+void DistStore::send(const WorkerSlice& slice) {
+  each_message(slice, [&](Message message) { pipes_[slice.slice.server]->send(std::move(message)); });
 }
 
 // Answers.
 
-bool DistStore::is_expected(const Part& part, const Header& header) const {
-  // A sum carries the number of samples of all workers.
-  const bool is_sum = options_.sums_only && part.request.kind == Kind::kPushPull;
-  return part.waits && !error_ && header.kind == Kind::kAnswer && header.step == part.request.step &&
-         (is_sum || header.samples == part.request.samples);
-}
-
-void DistStore::on_message(uint32_t server, const Header& header, Pieces payload) {
-  const auto found = part_index_.find(id_of(header.key, header.slice));
-  if (found == part_index_.end()) return;
-  Part& part = parts_[found->second];
-  std::span<float> to;
-  uint64_t attempt = 0;
+void DistStore::on_message(uint32_t server, const Head& head, Pieces payload) {
+  const std::optional<Answer> answer = answer_of(head);
+  const auto found = slice_by_id_.find(slice_of(head));
+  if (!answer || found == slice_by_id_.end()) return;
+  WorkerSlice& slice = *found->second;
+  std::span<float> into;
   {
     const std::lock_guard lock(mutex_);
-    attempt = part.attempt;
-    if (!is_expected(part, header)) return;  // an answer that came before
-    if (header.status != Status::kOk && header.status != Status::kDuplicate) return fail_all(refusal(server, header));
-    const bool fits = part.into.empty() ? header.payload_bytes == 0
-                                        : header.encoding == Encoding::kFloat32 && header.element_count > 0 &&
-                                              header.first_element == part.received &&
-                                              header.element_count <= part.into.size() - part.received;
-    if (!fits) return;
-    if (!part.into.empty()) to = part.into.subspan(header.first_element, header.element_count);
+    const bool is_expected = slice.waits && !error_ && answer->request == number_of(slice.request) &&
+                             std::holds_alternative<Header>(head) == std::holds_alternative<Header>(slice.request);
+    if (!is_expected) return;  // its request was answered before
+    if (std::optional<Error> why = objection(slice, *answer, payload)) return fail_all(std::move(*why));
+    into = slice.into;
   }
-  // Without the lock, so that answers for other slices are written at the same time. Nobody else touches this part's
+  // Without the lock, so that answers for other slices are written at the same time. Nobody else touches this slice's
   // values: it has an open request, and messages of one slice come one at a time.
-  const bool is_intact = payload_intact(header, payload);
-  if (is_intact && !to.empty()) copy_floats(payload, to);
+  const bool is_intact = payload_intact(answer->payload_crc, payload);
+  if (is_intact && !into.empty()) copy_floats(payload, into);
   const std::lock_guard lock(mutex_);
   if (!is_intact) {
-    return fail_all(
-        {Code::kPeerLost,
-         fmt::format("server {}: key {} slice {} came with a broken checksum", server, header.key, header.slice),
-         {}});
+    return fail_all({Code::kPeerLost,
+                     fmt::format("server {}: key {} slice {} came with a broken checksum", server, slice.slice.key,
+                                 slice.slice.part),
+                     {}});
   }
-  if (part.attempt != attempt) return;  // sent again in the meantime: the answer will come again from its beginning
-  part.received += to.size();
-  if (part.received < part.into.size()) return;
-  part.waits = false;
-  part.samples = header.samples;
-  part.version = header.version;
-  const bool tells_progress = part.request.kind == Kind::kPushPull || part.request.kind == Kind::kRefresh;
-  if (&part == &parts_.front() && tells_progress) samples_applied_ = header.samples_applied;
-  if (--open_[part.bucket] == 0) changed_.notify_all();
+  close_request(slice, head);
+}
+
+std::optional<DistStore::Answer> DistStore::answer_of(const Head& head) {
+  if (const auto* header = std::get_if<Header>(&head)) {
+    if (header->kind != Kind::kAnswer) return std::nullopt;
+    return Answer{header->request, header->status, header->payload_crc, header->encoding};
+  }
+  const auto* control = std::get_if<ControlAnswer>(&head);
+  if (control == nullptr) return std::nullopt;
+  return Answer{control->request, control->status, control->payload_crc};
+}
+
+std::optional<Error> DistStore::objection(const WorkerSlice& slice, const Answer& answer, Pieces payload) const {
+  if (answer.status != Status::kOk && answer.status != Status::kDuplicate) return refusal(slice, answer.status);
+  if (answer.encoding == Encoding::kFloat32 && byte_count(payload) == slice.into.size_bytes()) return std::nullopt;
+  return Error{Code::kInternal,
+               fmt::format("server {} sends {} bytes for key {} slice {}, which has {}", slice.slice.server,
+                           byte_count(payload), slice.slice.key, slice.slice.part, slice.into.size_bytes()),
+               {}};
+}
+
+void DistStore::close_request(WorkerSlice& slice, const Head& answer) {
+  slice.waits = false;
+  if (const auto* control = std::get_if<ControlAnswer>(&answer)) {
+    slice.counters = control->counters;
+  } else {
+    const auto& header = std::get<Header>(answer);
+    const bool is_pull = std::get<Header>(slice.request).kind == Kind::kPull;
+    slice.samples_in_sum = header.samples;
+    slice.step = header.step;
+    if (&slice == &slices_.front() && !is_pull) samples_applied_ = header.samples_applied;
+  }
+  if (--open_[slice.bucket] == 0) changed_.notify_all();
 }
 
 void DistStore::on_reconnected(uint32_t server) {
-  std::vector<const Part*> unanswered;
+  std::vector<Message> unanswered;
   {
     const std::lock_guard lock(mutex_);
     if (error_) return;
-    for (Part& part : parts_) {
-      if (part.slice.server != server || !part.waits) continue;
-      part.received = 0;
-      part.attempt++;
-      unanswered.push_back(&part);
+    for (const WorkerSlice& own : slices_) {
+      if (own.slice.server != server || !own.waits) continue;
+      each_message(own, [&](Message message) { unanswered.push_back(std::move(message)); });
     }
   }
-  for (const Part* part : unanswered) send(*part);
+  for (Message& message : unanswered) pipes_[server]->send(std::move(message));
 }
 
-Error DistStore::refusal(uint32_t server, const Header& header) const {
-  const std::string what = fmt::format("server {} refuses key {} slice {} step {} of worker {}", server, header.key,
-                                       header.slice, header.step & ~kRequestBit, options_.rank);
-  switch (header.status) {
+Error DistStore::refusal(const WorkerSlice& slice, Status status) const {
+  const auto* header = std::get_if<Header>(&slice.request);
+  const std::string step = header == nullptr ? "" : fmt::format(" step {}", header->step);
+  const std::string what = fmt::format("server {} refuses key {} slice {}{} of worker {}", slice.slice.server,
+                                       slice.slice.key, slice.slice.part, step, options_.rank);
+  switch (status) {
     case Status::kStaleIncarnation: return {Code::kUsage, what + ": another process has taken over this rank", {}};
     case Status::kUnknownKey: return {Code::kUsage, what + ": the key was never initialised", {}};
     case Status::kBadSize: return {Code::kUsage, what + ": its size is another one there", {}};
@@ -440,16 +461,16 @@ void DistStore::cancel(Error error) {
 
 std::string DistStore::describe_open() const {
   const std::lock_guard lock(mutex_);
-  const Part* first = nullptr;
+  const WorkerSlice* first = nullptr;
   size_t count = 0;
-  for (const Part& part : parts_) {
-    if (!part.waits) continue;
-    if (count++ == 0) first = &part;
+  for (const WorkerSlice& own : slices_) {
+    if (!own.waits) continue;
+    if (count++ == 0) first = &own;
   }
   if (first == nullptr) return "nothing";
   const std::string others = count > 1 ? fmt::format(" and {} more", count - 1) : "";
   return fmt::format("key {} slice {} version {} on server {}{}", first->slice.key, first->slice.part,
-                     first->request.version, first->slice.server, others);
+                     wanted_version(first->request), first->slice.server, others);
 }
 
 Result<> DistStore::wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket) {

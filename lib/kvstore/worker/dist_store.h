@@ -8,15 +8,16 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/waits.h"
+#include "kvstore/counters.h"
 #include "kvstore/store.h"
 #include "kvstore/update_rule.h"
 #include "kvstore/wire/placement.h"
@@ -62,89 +63,98 @@ class DistStore final : public Store, public ClientEvents {
   void cancel(Error error) override;
   [[nodiscard]] StoreTimes times() const override;
 
-  void on_message(uint32_t server, const Header& header, Pieces payload) override;
+  void on_message(uint32_t server, const Head& head, Pieces payload) override;
   void on_reconnected(uint32_t server) override;
 
  private:
-  // A slice as the worker sees it. It has at most one open request: the answer to a push must come before the next
-  // push.
-  struct Part {
+  // A slice as the worker sees it, and its request. It has at most one open request: the answer to a push must come
+  // before the next push.
+  struct WorkerSlice {
     Slice slice;
-    std::span<float> value;  // its part of the weight or statistic
+    std::span<float> value;  // the slice of the weight or statistic
     std::span<const float> gradient;
-    std::span<float> answer;                    // where the answer to a push is written: `value`, or the sum
+    std::span<float> push_answer;               // where the answer to a push is written: `value`, or the sum
     std::vector<std::span<const float>> state;  // by slot; set during an assignment
     size_t bucket = 0;                          // of a statistic: one past the last bucket
 
     bool waits = false;     // for an answer
-    Header request;         // the last one
-    uint32_t samples = 0;   // in the sum that the last answer brought
-    uint64_t version = 0;   // of the last answer
+    Head request;           // the last one
     std::span<float> into;  // where the answer's values are written; empty: it has none
-    uint64_t received = 0;  // elements of the answer
-    uint64_t attempt = 0;   // how often the request was sent again
+
+    // Of the last answer.
+    uint32_t samples_in_sum = 0;
+    uint64_t step = 0;  // that its weights begin
+    Counters counters;  // to a control request
   };
+  // What an answer says besides its values.
+  struct Answer {
+    uint64_t request = 0;
+    Status status = Status::kOk;
+    uint32_t payload_crc = 0;
+    Encoding encoding = Encoding::kFloat32;
+  };
+  static std::optional<Answer> answer_of(const Head& head);  // nullopt: a request, which no server sends
 
   DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
   Result<> bind(const ParameterView& view);
   Result<> begin_updates(const TrainingState& state);
   Result<> bind_state(const TrainingState& state);
   [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }
-  [[nodiscard]] bool is_statistic(const Part& part) const { return part.bucket == bucket_count(); }
+  [[nodiscard]] bool is_statistic(const WorkerSlice& slice) const { return slice.bucket == bucket_count(); }
   [[nodiscard]] size_t bucket_of(uint32_t key) const;
 
-  // Makes `request` the part's open request. The caller sends it afterwards, without holding the lock.
-  void begin(Part& part, const Header& request, std::span<float> into);
-  void send(const Part& part);
-  void send_assignment(const Part& part, Pipe& pipe);
-  [[nodiscard]] Header request_of(const Part& part, Kind kind, uint64_t step, uint64_t version, uint32_t samples) const;
-  [[nodiscard]] uint64_t next_request() { return kRequestBit | ++request_count_; }
+  // Makes `request` the slice's open request. The caller sends it afterwards, without holding the lock.
+  void begin(WorkerSlice& slice, Head request, std::span<float> into);
+  // Calls send(message) for each message of the slice's open request, in order. Computes their checksums.
+  template <class Send>
+  void each_message(const WorkerSlice& slice, const Send& send) const;
+  void send(const WorkerSlice& slice);
+  [[nodiscard]] Header data_request(const WorkerSlice& slice, Kind kind, uint64_t step, uint32_t samples = 0);
+  template <class What>
+  [[nodiscard]] ControlRequest control_request(const WorkerSlice& slice, const What& what);
 
-  // Begins a request for each part that is `wanted`, sends all of them, and returns when all are answered.
-  using Wanted = bool (DistStore::*)(const Part&) const;
-  template <class Begin>  // begin_part(part) begins its request, under the lock
-  Result<> ask(const char* what, Wanted wanted, const Begin& begin_part);
+  // Begins a request for each slice that is `wanted`, sends all of them, and returns when all are answered.
+  using Wanted = bool (DistStore::*)(const WorkerSlice&) const;
+  template <class Begin>  // begin_one(slice) begins its request, under the lock
+  Result<> ask(const char* what, Wanted wanted, const Begin& begin_one);
   Result<> assign();
-  Result<> pull(Kind kind, Wanted wanted, uint64_t version);
+  Result<> pull(Kind kind, Wanted wanted, uint64_t step);
   Result<TrainingState> fetch_state();
   Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
   Result<Counters> fetch_counters();
-  Result<> exchange(const char* what, const std::vector<Part*>& parts);
-  [[nodiscard]] bool any(const Part&) const { return true; }
-  [[nodiscard]] bool is_parameter(const Part& part) const { return !is_statistic(part); }
+  Result<> send_and_wait(const char* what, const std::vector<WorkerSlice*>& slices);
+  [[nodiscard]] bool any(const WorkerSlice&) const { return true; }
+  [[nodiscard]] bool is_parameter(const WorkerSlice& slice) const { return !is_statistic(slice); }
 
   Result<> update_from_sum(size_t bucket);
   Result<> wait_for_weights();
   Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket);
   [[nodiscard]] std::string describe_open() const;
-  [[nodiscard]] bool is_expected(const Part& part, const Header& header) const;
-  [[nodiscard]] Error refusal(uint32_t server, const Header& header) const;
+  // Why the values of an answer cannot be used; nullopt if they can.
+  [[nodiscard]] std::optional<Error> objection(const WorkerSlice& slice, const Answer& answer, Pieces payload) const;
+  [[nodiscard]] Error refusal(const WorkerSlice& slice, Status status) const;
+  void close_request(WorkerSlice& slice, const Head& answer);
   void fail_all(Error error);
-
-  // Set in the step of every request that is not a push, so that a late answer to one kind is not taken for the other.
-  static constexpr uint64_t kRequestBit = uint64_t{1} << 63;
 
   const DistStoreOptions options_;
   const std::vector<std::string> slots_;
   Waits& waits_;
   std::vector<std::shared_ptr<Pipe>> pipes_;
   ParameterView view_;
-  std::vector<Part> parts_;                          // in order of (key, part)
-  std::vector<std::vector<Part*>> parts_of_;         // by bucket; the last entry: statistics
-  std::unordered_map<uint64_t, size_t> part_index_;  // by key << 32 | part
-  Counters counters_;                                // sent with an assignment
-  std::vector<uint32_t> group_of_;                   // sent with a regrouping
-  std::unique_ptr<Updater> updater_;                 // null unless this worker updates
-  std::vector<Buffer<float>> sums_;                  // by parameter; empty unless this worker updates
-  std::vector<bool> sum_is_new_;                     // by bucket: the sum was asked for but not yet applied
-  uint64_t assign_count_ = 0;
+  std::vector<WorkerSlice> slices_;                   // in order of (key, part)
+  std::vector<std::vector<WorkerSlice*>> slices_of_;  // by bucket; the last entry: statistics
+  std::map<SliceId, WorkerSlice*> slice_by_id_;
+  Counters counters_;                 // sent with an assignment
+  std::unique_ptr<Updater> updater_;  // null unless this worker updates
+  std::vector<Buffer<float>> sums_;   // by parameter; empty unless this worker updates
+  std::vector<bool> sum_is_new_;      // by bucket: the sum was asked for but not yet applied
   uint64_t share_count_ = 0;
   uint64_t request_count_ = 0;
   uint64_t next_step_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<size_t> open_;    // by bucket: number of parts with an open request; the last entry: statistics
+  std::vector<size_t> open_;    // by bucket: number of slices with an open request; the last entry: statistics
   std::optional<Error> error_;  // the first one
   double wait_s_ = 0;
   uint64_t samples_applied_ = 0;  // to the first slice, as of its last answer

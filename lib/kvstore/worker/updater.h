@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "kvstore/counters.h"
 #include "kvstore/store.h"
 #include "kvstore/update_rule.h"
-#include "kvstore/wire/message.h"
 #include "optim/array_optimizer.h"
 
 namespace dtrain::kvstore {

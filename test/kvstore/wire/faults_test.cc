@@ -28,8 +28,9 @@ struct Seen {
 
 class Log {
  public:
-  void add(const Header& header, Pieces payload) {
-    std::vector<float> values(header.payload_bytes / sizeof(float));
+  void add(const Head& head, Pieces payload) {
+    const auto& header = std::get<Header>(head);
+    std::vector<float> values(byte_count(payload) / sizeof(float));
     copy_floats(payload, values);
     const std::lock_guard lock(mutex_);
     seen_.push_back({header.key, header.step, values.empty() ? 0 : values[0]});
@@ -52,7 +53,7 @@ class FakePipe final : public Pipe {
  public:
   void send(Message message) override {
     const std::lock_guard lock(gate);
-    log.add(message.header, {&message.payload, 1});
+    log.add(message.head, {&message.payload, 1});
   }
   Log log;
   std::mutex gate;
@@ -60,10 +61,10 @@ class FakePipe final : public Pipe {
 
 class FakeStore final : public ClientEvents {
  public:
-  void on_message(uint32_t, const Header& header, Pieces payload) override {
+  void on_message(uint32_t, const Head& head, Pieces payload) override {
     if (throws) throw std::runtime_error("this store is broken");
     thread = std::this_thread::get_id();
-    log.add(header, payload);
+    log.add(head, payload);
   }
   void on_reconnected(uint32_t server) override {
     Header header;
@@ -92,15 +93,14 @@ struct Between {
   }
   void answer(uint32_t server, uint32_t key, uint64_t step, float value) {
     const Message m = message(key, step, value);
-    faulty->on_message(server, m.header, {&m.payload, 1});
+    faulty->on_message(server, m.head, {&m.payload, 1});
   }
   Message message(uint32_t key, uint64_t step, float value) {
     value_ = value;
     Header header;
     header.step = step;
     header.key = key;
-    header.element_count = 1;
-    return make_message(header, std::as_bytes(std::span(&value_, 1)), nullptr, true);
+    return make_message(header, std::span(&value_, 1), nullptr, true);
   }
 
   FakeStore store;
@@ -379,7 +379,7 @@ TEST_CASE("a job resumes, shares statistics and hands out its state under faults
   }
 }
 
-// As with --inject worker:1 and server:0. Slices have several chunks.
+// As with --inject worker:1 and server:0. The first array has three slices.
 TEST_CASE("faults of one worker or one server touch its connections alone", "[kvstore][faults]") {
   const Faults faults{.drop = 0.1, .delay_max = milliseconds(1), .seed = 4};
   Cluster cluster({.workers = 3,

@@ -1,6 +1,7 @@
 #include "kvstore/wire/message.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <vector>
 
 #include "base/error.h"
@@ -18,13 +19,11 @@ std::vector<std::byte> bytes_of(const Header& header) {
 
 Header push_of(uint32_t elements) {
   Header header;
-  header.kind = Kind::kPushPull;
+  header.kind = Kind::kPush;
   header.rank = 3;
   header.key = 12;
   header.step = 417;
-  header.version = 418;
   header.element_count = elements;
-  header.payload_bytes = elements * 4;
   return header;
 }
 
@@ -32,30 +31,29 @@ Header push_of(uint32_t elements) {
 
 TEST_CASE("a header has the documented bytes", "[kvstore]") {
   Header header = push_of(5);
+  header.encoding = Encoding::kBfloat16;
   header.status = Status::kBadSize;
-  header.membership_epoch = 0x1122;
-  header.first_element = 0x33445566;
   header.incarnation = 0x0102030405060708;
+  header.request = 0x1112131415161718;
+  header.samples_applied = 0x2122232425262728;
   header.slice = 9;
   header.samples = 64;
   header.payload_crc = 0xe3069283;
   const std::vector<std::byte> bytes = bytes_of(header);
   const auto at = [&](size_t offset) { return std::to_integer<int>(bytes[offset]); };
-  CHECK(std::memcmp(bytes.data(), "DTW1", 4) == 0);
-  CHECK(at(4) == 3);
-  CHECK(at(5) == 0);
+  CHECK(std::memcmp(bytes.data(), "DTW2", 4) == 0);
+  CHECK(at(4) == 1);
+  CHECK(at(5) == 2);
   CHECK(at(6) == 4);
   CHECK(at(8) == 3);
-  CHECK(at(10) == 0x22);
-  CHECK(at(12) == 0x66);
-  CHECK(at(16) == 8);
-  CHECK(at(24) == 417 % 256);
-  CHECK(at(32) == 418 % 256);
-  CHECK(at(40) == 12);
-  CHECK(at(44) == 9);
-  CHECK(at(48) == 5);
-  CHECK(at(52) == 64);
-  CHECK(at(56) == 20);
+  CHECK(at(12) == 5);
+  CHECK(at(16) == 0x08);
+  CHECK(at(24) == 0x18);
+  CHECK(at(32) == 417 % 256);
+  CHECK(at(40) == 0x28);
+  CHECK(at(48) == 12);
+  CHECK(at(52) == 9);
+  CHECK(at(56) == 64);
   CHECK(at(60) == 0x83);
 }
 
@@ -72,11 +70,11 @@ TEST_CASE("a header is parsed as hostile", "[kvstore]") {
       refused++;
       continue;
     }
-    const bool has_values = parsed->payload_bytes == 20 && parsed->element_count == 5;
-    CHECK((has_values && uint64_t{parsed->first_element} + parsed->element_count <= UINT32_MAX));
+    CHECK(parsed->element_count == 5);
+    CHECK(parsed->encoding == Encoding::kFloat32);
   }
-  // the magic number, most of the kind and the encoding, the status except for its small values, both sizes
-  CHECK(refused >= 32 + 5 + 7 + 14 + 32 + 32);
+  // the magic number, most of the kind, the encoding, the status except for its small values, the count
+  CHECK(refused >= 32 + 6 + 8 + 13 + 32);
   for (size_t size = 0; size < 200; size++) {
     std::vector<std::byte> other(size);
     std::copy_n(good.begin(), std::min(size, good.size()), other.begin());
@@ -85,18 +83,32 @@ TEST_CASE("a header is parsed as hostile", "[kvstore]") {
   for (const size_t received : {0u, 16u, 19u, 21u, 24u}) CHECK_FALSE(parse_header(good, received).has_value());
 }
 
-TEST_CASE("a pull has no payload, and a payload no end beyond 32 bits", "[kvstore]") {
-  Header pull;
-  pull.kind = Kind::kPull;
-  CHECK(parse_header(bytes_of(pull), 0).has_value());
-  pull.payload_bytes = 4;
-  pull.element_count = 1;
-  CHECK_FALSE(parse_header(bytes_of(pull), 4).has_value());
-  Header far = push_of(5);
-  far.first_element = UINT32_MAX - 4;
-  CHECK_FALSE(parse_header(bytes_of(far), 20).has_value());
-  far.first_element = UINT32_MAX - 5;
-  CHECK(parse_header(bytes_of(far), 20).has_value());
+TEST_CASE("a pull has no payload, and no payload is larger than the largest slice", "[kvstore]") {
+  for (const Kind kind : {Kind::kPull, Kind::kRefresh}) {
+    Header pull;
+    pull.kind = kind;
+    CHECK(parse_header(bytes_of(pull), 0).has_value());
+    pull.element_count = 1;
+    CHECK_FALSE(parse_header(bytes_of(pull), 4).has_value());
+  }
+  CHECK(parse_header(bytes_of(push_of(kSliceElementsMax)), kPayloadBytesMax).has_value());
+  CHECK_FALSE(parse_header(bytes_of(push_of(kSliceElementsMax + 1)), kPayloadBytesMax + 4).has_value());
+}
+
+TEST_CASE("every message says which slice it is about, and a request whom it comes from", "[kvstore]") {
+  Header header = push_of(5);
+  header.slice = 2;
+  header.incarnation = 77;
+  CHECK(slice_of(header) == SliceId{12, 2});
+  CHECK(sender_of(header) == Sender{3, 77});
+  header.kind = Kind::kAnswer;
+  CHECK_FALSE(sender_of(header));
+  const ControlRequest request{.id = {4, 5}, .rank = 6, .incarnation = 7, .what = PullCounters{}};
+  CHECK(slice_of(request) == SliceId{4, 5});
+  CHECK(sender_of(request) == Sender{6, 7});
+  const ControlAnswer answer{.id = {8, 9}};
+  CHECK(slice_of(answer) == SliceId{8, 9});
+  CHECK_FALSE(sender_of(answer));
 }
 
 // 37 numbers cut at two places: all pairs of places, between numbers and inside them.
@@ -132,12 +144,15 @@ TEST_CASE("pieces of another length are a bug of the caller", "[kvstore]") {
 }
 
 TEST_CASE("a payload that was changed on its way is not intact", "[kvstore]") {
-  std::vector<std::byte> bytes(20, std::byte{7});
-  const Message message = make_message(push_of(5), bytes, nullptr, true);
-  CHECK(message.header.payload_bytes == 20);
-  const std::span<const std::byte> pieces[] = {std::span(bytes).first(3), std::span(bytes).subspan(3)};
-  CHECK(payload_intact(message.header, pieces));
+  std::vector<float> values(5, 7);
+  const auto crc_of = [](const Message& message) { return std::get<Header>(message.head).payload_crc; };
+  const Message message = make_message(push_of(0), values, nullptr, true);
+  CHECK(std::get<Header>(message.head).element_count == 5);
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(values));
+  const std::span<const std::byte> pieces[] = {bytes.first(3), bytes.subspan(3)};
+  CHECK(byte_count(pieces) == 20);
+  CHECK(payload_intact(crc_of(message), pieces));
   bytes[11] ^= std::byte{1};
-  CHECK_FALSE(payload_intact(message.header, pieces));
-  CHECK(payload_intact(make_message(push_of(5), bytes, nullptr, false).header, pieces));  // no checksum to compare with
+  CHECK_FALSE(payload_intact(crc_of(message), pieces));
+  CHECK(payload_intact(crc_of(make_message(push_of(0), values, nullptr, false)), pieces));  // nothing to compare with
 }

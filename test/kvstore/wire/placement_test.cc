@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "kvstore/wire/payload.h"
 #include "kvstore/worker/buckets.h"
 
 using namespace dtrain;
@@ -35,9 +36,34 @@ TEST_CASE("keys and parts lie where the vectors say", "[kvstore]") {
   CHECK(servers_of(hash(std::vector<uint64_t>(8, 10), 5)) == std::vector<uint32_t>{0, 3, 1, 4, 2, 0, 3, 1});
   CHECK(servers_of(hash(std::vector<uint64_t>(10, 10), 7)) == std::vector<uint32_t>{0, 5, 3, 1, 6, 4, 2, 0, 5, 3});
   CHECK(counts_of(hash({1440000}, 7)) == std::vector<uint64_t>{205714, 205715, 205714, 205714, 205714, 205715, 205714});
-  CHECK(counts_of(hash({1466521}, 4)) == std::vector<uint64_t>{366630, 366631, 366630, 366630});
-  CHECK(servers_of(hash({1440000}, 3)) == std::vector<uint32_t>{0, 1, 2});
-  CHECK(hash({999999, 1000000}, 2).size() == 3);  // an array of exactly the bound is cut
+  CHECK(servers_of(place(std::vector<uint64_t>{600000}, 3, PlacementRule::kHash, 600000)) ==
+        std::vector<uint32_t>{0, 1, 2});
+  // An array of exactly the bound is divided.
+  CHECK(servers_of(hash({999999, 1000000}, 2)) == std::vector<uint32_t>{0, 0, 0, 0, 0, 0, 1, 1});
+}
+
+// Shares of 366630, 366631, 366630 and 366630 elements, each cut at 262144.
+TEST_CASE("what a server holds of a key is cut into slices of one message", "[kvstore]") {
+  const std::vector<Slice> slices = hash({1466521}, 4);
+  CHECK(counts_of(slices) == std::vector<uint64_t>{262144, 104486, 262144, 104487, 262144, 104486, 262144, 104486});
+  CHECK(servers_of(slices) == std::vector<uint32_t>{0, 0, 1, 1, 2, 2, 3, 3});
+  for (uint32_t i = 0; i < slices.size(); i++) CHECK(slices[i].part == i);
+  CHECK(hash({kSliceElementsMax}, 1).size() == 1);
+  CHECK(counts_of(hash({kSliceElementsMax + 1}, 1)) == std::vector<uint64_t>{kSliceElementsMax, 1});
+}
+
+// The servers are chosen for what each holds of a key, before that is cut: a slice's size does not matter.
+TEST_CASE("a whole key stays on one server however many slices it has", "[kvstore]") {
+  for (const PlacementRule rule : {PlacementRule::kHash, PlacementRule::kBalanced}) {
+    std::map<uint32_t, std::vector<uint32_t>> servers;
+    const std::vector<uint64_t> sizes = {900000, 10, 700000, 700000};
+    for (const Slice& slice : place(sizes, 2, rule, 1000000)) servers[slice.key].push_back(slice.server);
+    for (const auto& [key, of_key] : servers) CHECK(std::ranges::count(of_key, of_key[0]) == std::ssize(of_key));
+    CHECK(servers[0].size() == 4);
+    if (rule == PlacementRule::kHash) continue;
+    CHECK(servers[2][0] != servers[0][0]);
+    CHECK(servers[3][0] != servers[0][0]);
+  }
 }
 
 // The parts of a key follow each other without gaps, for any sizes, any number of servers and both rules.
@@ -45,13 +71,14 @@ TEST_CASE("parts add up to their key", "[kvstore]") {
   for (uint64_t seed = 1; seed <= 200; seed++) {
     RandomStream random(seed, Use::kTest);
     std::vector<uint64_t> sizes;
-    for (int i = 0; i < 10; i++) sizes.push_back(static_cast<uint64_t>(random.below(5000)));
+    for (int i = 0; i < 10; i++) sizes.push_back(static_cast<uint64_t>(random.below(seed % 4 < 2 ? 5000 : 2000000)));
     const auto servers = static_cast<uint32_t>(1 + random.below(12));
     const PlacementRule rule = seed % 2 == 0 ? PlacementRule::kHash : PlacementRule::kBalanced;
     std::vector<uint64_t> end(sizes.size(), 0);
     for (const Slice& slice : place(sizes, servers, rule, static_cast<uint64_t>(random.below(3000)))) {
       CHECK(slice.begin == end[slice.key]);
       CHECK(slice.count > 0);
+      CHECK(slice.count <= kSliceElementsMax);
       CHECK(slice.server < servers);
       end[slice.key] += slice.count;
     }
@@ -72,7 +99,8 @@ TEST_CASE("balanced placement puts the largest slice on the least loaded server"
 TEST_CASE("a placement is read back from its text, and nothing else is", "[kvstore]") {
   const std::vector<Slice> slices = hash({10, 2000001, 3}, 3);
   CHECK(parse_placement(to_text(slices)).value() == slices);
-  CHECK(to_text(hash({10, 2000001}, 2)) == "0:0:0:10:0 1:0:0:1000001:0 1:1:1000001:1000000:1");
+  CHECK(to_text(place(std::vector<uint64_t>{10, 300001}, 2, PlacementRule::kHash, 1000)) ==
+        "0:0:0:10:0 1:0:0:150001:0 1:1:150001:150000:1");
   CHECK(parse_placement("").value().empty());
   for (const char* text : {"x", "0:0:0:10", "0:0:0:10:0:0", "0:0:0:10:-1", "4294967296:0:0:10:0", "0:0:0:10:0  ",
                            "0:0:0:99999999999999999999:0", ":::::"}) {

@@ -176,7 +176,7 @@ TEST_CASE("a job in arrival order is exact whatever the network does", "[kvstore
     INFO("seed " << seed);
     Cluster cluster({.workers = 3,
                      .servers = 2,
-                     .parameters = {{270000}, {9}},  // two chunks, the second one partly filled
+                     .parameters = {{270000}, {9}},  // two slices, the second one small
                      .rule = plain_rule(1),
                      .network_faults = {.seed = seed, .duplicate_percent = 20, .reorder = true, .breaks = 1},
                      .wait_limit_s = 20});

@@ -1,0 +1,71 @@
+// The numbers of one slice on its server: the weights (or a statistic), the optimizer's state, and for each group the sum
+// of its open round and the snapshot that its answers are sent from. It knows nothing of messages, of who waits, or of
+// schemes; ShardSlice tells it what to do. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kvstore/server/accumulator.h"
+#include "kvstore/server/shard.h"
+#include "kvstore/server/versioned_array.h"
+
+namespace dtrain::kvstore {
+
+class SliceValues {
+ public:
+  // What an answer carries.
+  struct Snapshot {
+    LentValues values;
+    uint64_t samples_applied = 0;  // to these values
+  };
+
+  // `options` must outlive the object.
+  SliceValues(const ShardOptions& options, const Slice& slice, size_t slot_count);
+
+  [[nodiscard]] bool is_statistic() const { return is_statistic_; }
+  [[nodiscard]] size_t elements() const { return elements_; }
+  [[nodiscard]] size_t slot_count() const { return state_.size(); }
+  [[nodiscard]] uint64_t samples() const { return samples_; }  // applied since the start of the job
+  // With sums_only: samples in the sum of the last round. Otherwise 0.
+  [[nodiscard]] uint32_t samples_in_sum() const { return samples_in_sum_; }
+
+  // The payload must hold exactly elements() floats, and the slot must be below slot_count().
+  void set_state(size_t slot, Pieces payload);
+  void set_weights(Pieces payload, uint64_t samples);
+  [[nodiscard]] std::span<const float> state(size_t slot) const { return state_[slot].span(); }
+
+  // Rounds of `groups` groups begin; sums of unfinished rounds are discarded.
+  void begin_rounds(size_t groups);
+  // Adds a gradient of exactly elements() floats to the group's round.
+  void add(uint32_t group, uint32_t rank, uint32_t samples, Pieces gradient);
+  // Applies the round's sum to the weights, and begins the group's next round.
+  void update(uint32_t group, uint64_t staleness);
+
+  void keep(uint32_t group);  // takes the group's snapshot
+  [[nodiscard]] const Snapshot& kept(uint32_t group) const { return groups_[group].kept; }
+  void release_snapshots();  // a snapshot that is held makes the next update copy the weights
+
+ private:
+  struct Group {
+    Accumulator sum;
+    Snapshot kept;
+  };
+  void apply_rule(Accumulator& sum, uint64_t staleness);
+
+  const ShardOptions& options_;
+  const size_t elements_;
+  const bool is_statistic_;
+  const optim::Multipliers multipliers_;
+  const Accumulator::Order order_;
+  VersionedArray weights_;  // with sums_only, after the first round: the sum of the last round
+  uint64_t samples_ = 0;
+  uint32_t samples_in_sum_ = 0;
+  std::vector<Buffer<float>> state_;           // by slot
+  std::vector<std::span<float>> state_spans_;  // views of state_
+  std::vector<Group> groups_;
+};
+
+}  // namespace dtrain::kvstore

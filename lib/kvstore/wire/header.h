@@ -1,0 +1,86 @@
+// The fixed header of a data message: a gradient on its way to a server, weights on their way to a worker, or the
+// request for them. One message carries one whole slice. The payload follows the header as raw bytes. Neither is
+// protobuf, and all numbers are little-endian. Everything that is not a step's traffic is a control message
+// (control.h).
+//
+//   field            push                    pull, refresh            answer
+//   kind             kPush                   kPull, kRefresh          kAnswer
+//   encoding         of the payload          kFloat32                 of the payload
+//   status           kOk                     kOk                      kOk or kDuplicate; else why there are no weights
+//   rank             the worker's            the worker's             the server's
+//   element_count    of the slice            0                        of the slice; 0 if the request was refused
+//   incarnation      of the worker           of the worker            0
+//   request          its number              its number               the request's number
+//   step             of the gradient         of the wanted weights    of the weights; refused: as in the request
+//   samples_applied  0                       0                        before these weights
+//   key, slice       which slice             which slice              which slice
+//   samples          in the gradient         0                        in the sum of gradients; weights: 0
+//   payload_crc      of the payload          0                        of the payload
+//
+// See docs/protocol.md, "Messages".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace dtrain::kvstore {
+
+enum class Kind : uint8_t {
+  // A worker's gradient of `step`. The answer carries the weights of step + 1 or, where workers update, the sum of the
+  // gradients. For a moving statistic: the worker's share, answered with the mean.
+  kPush = 1,
+  // Asks for the weights of `step`, which may be newer ones where workers skip steps.
+  kPull = 2,
+  // When all workers stand still: asks for the newest weights, even if the worker's group has older ones.
+  kRefresh = 3,
+  kAnswer = 4,
+};
+
+enum class Encoding : uint8_t { kFloat32 = 0, kFloat16 = 1, kBfloat16 = 2, kTwoBit = 3 };
+
+// Of an answer, to a data message or a control message.
+enum class Status : uint16_t {
+  kOk = 0,
+  kDuplicate = 1,         // was applied before; nothing was done
+  kStaleIncarnation = 2,  // another process has taken over this rank; the sender must end
+  kUnknownKey = 3,        // never initialized, or not a slice of this server
+  kBadSize = 4,
+  kNonFinite = 5,
+  kRejected = 6,  // a violation of the protocol: a step out of order, a rank that does not exist, a wrong checksum
+};
+
+// Which slice a message is about: a key, and the number of the slice within it.
+struct SliceId {
+  uint32_t key = 0;
+  uint32_t slice = 0;
+  auto operator<=>(const SliceId&) const = default;
+};
+
+inline constexpr uint32_t kDataMagic = 0x32575444;  // "DTW2"
+
+struct Header {
+  uint32_t magic = kDataMagic;
+  Kind kind = Kind::kPush;
+  Encoding encoding = Encoding::kFloat32;
+  Status status = Status::kOk;
+  uint32_t rank = 0;             // of the sender
+  uint32_t element_count = 0;    // in the payload
+  uint64_t incarnation = 0;      // 64 random bits that tell processes of one rank apart
+  uint64_t request = 0;          // a worker numbers its requests from 1
+  uint64_t step = 0;             // that the payload belongs to. The weights of a step are those that it begins with
+  uint64_t samples_applied = 0;  // to the slice, since the start of the job
+  uint32_t key = 0;
+  uint32_t slice = 0;
+  uint32_t samples = 0;      // that the payload is a sum over
+  uint32_t payload_crc = 0;  // CRC-32C; 0: the sender computed none, as between processes on one host
+};
+static_assert(sizeof(Header) == 64);
+
+// Checks the magic number, the kind, the encoding, the status, and that the sizes match each other and the received
+// bytes. No other field may be used before this check. Returns nullopt if this is not a valid message; the stream must
+// then be closed.
+std::optional<Header> parse_header(std::span<const std::byte> bytes, size_t payload_bytes);
+
+}  // namespace dtrain::kvstore

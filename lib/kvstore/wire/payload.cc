@@ -1,0 +1,64 @@
+#include "kvstore/wire/payload.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/simd.h"
+
+namespace dtrain::kvstore {
+namespace {
+
+// The bytes may be unaligned; the memcpy of an element compiles to a load.
+void copy_run(const std::byte* from, float* __restrict to, size_t count) {
+  std::memcpy(static_cast<void*>(to), from, count * sizeof(float));
+}
+DT_MULTI_ISA void add_run(const std::byte* from, float* __restrict to, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    float value = 0;
+    std::memcpy(&value, from + i * sizeof(float), sizeof(float));
+    to[i] += value;
+  }
+}
+
+// Calls run(bytes, to, count) for each run of whole numbers. A number that is split between pieces is put together
+// first.
+template <class Run>
+void for_each_run(Pieces pieces, std::span<float> out, Run run) {
+  std::byte cut[sizeof(float)];
+  size_t cut_bytes = 0;
+  size_t done = 0;
+  for (std::span<const std::byte> piece : pieces) {
+    while (!piece.empty() && (cut_bytes != 0 || piece.size() < sizeof(float))) {
+      cut[cut_bytes++] = piece.front();
+      piece = piece.subspan(1);
+      if (cut_bytes < sizeof(float)) continue;
+      DT_CHECK(done < out.size(), "{} numbers are fewer than the payload holds", out.size());
+      run(cut, out.data() + done, 1);
+      cut_bytes = 0;
+      done++;
+    }
+    const size_t whole = piece.size() / sizeof(float);
+    DT_CHECK(whole <= out.size() - done, "{} numbers are fewer than the payload holds", out.size());
+    if (whole > 0) run(piece.data(), out.data() + done, whole);  // the pointer of an empty piece may be null
+    done += whole;
+    for (const std::byte byte : piece.subspan(whole * sizeof(float))) cut[cut_bytes++] = byte;
+  }
+  DT_CHECK(done == out.size() && cut_bytes == 0, "{} numbers are more than the payload holds", out.size());
+}
+
+}  // namespace
+
+size_t byte_count(Pieces pieces) {
+  size_t bytes = 0;
+  for (const std::span<const std::byte> piece : pieces) bytes += piece.size();
+  return bytes;
+}
+
+void copy_floats(Pieces pieces, std::span<float> out) {
+  for_each_run(pieces, out, copy_run);
+}
+void add_floats(Pieces pieces, std::span<float> sum) {
+  for_each_run(pieces, sum, add_run);
+}
+
+}  // namespace dtrain::kvstore

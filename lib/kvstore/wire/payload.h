@@ -1,0 +1,25 @@
+// The payloads of messages between workers and servers: raw little-endian float32 values, as they lie in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dtrain::kvstore {
+
+// The largest slice, in elements (placement.h), and the largest payload of any message: 1 MiB. Messages of this size
+// gave the highest throughput over gRPC.
+inline constexpr uint32_t kSliceElementsMax = 1 << 18;
+inline constexpr size_t kPayloadBytesMax = kSliceElementsMax * sizeof(float);
+
+// The parts of a received payload, in order. They may be split anywhere, even inside a number.
+using Pieces = std::span<const std::span<const std::byte>>;
+
+size_t byte_count(Pieces pieces);
+
+// Copies the values, or adds them element by element. The pieces must hold exactly out.size() float32 values: compare
+// byte_count() first, because a payload comes from a peer.
+void copy_floats(Pieces pieces, std::span<float> out);
+void add_floats(Pieces pieces, std::span<float> sum);
+
+}  // namespace dtrain::kvstore

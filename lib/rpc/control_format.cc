@@ -1,0 +1,103 @@
+#include "rpc/control_format.h"
+
+#include "data.pb.h"
+
+namespace dtrain::rpc {
+namespace {
+
+using kvstore::AssignState;
+using kvstore::AssignValues;
+using kvstore::ControlAnswer;
+using kvstore::ControlRequest;
+using kvstore::PullCounters;
+using kvstore::PullState;
+using kvstore::Regroup;
+
+struct SetWhat {
+  void operator()(const AssignState& assign) const { to.mutable_assign_state()->set_slot(assign.slot); }
+  void operator()(const AssignValues& assign) const {
+    to.mutable_assign_values()->set_updates(assign.counters.updates);
+    to.mutable_assign_values()->set_samples(assign.counters.samples);
+  }
+  void operator()(const Regroup& regroup) const {
+    to.mutable_regroup()->mutable_group_of()->Assign(regroup.group_of.begin(), regroup.group_of.end());
+  }
+  void operator()(const PullState& pull) const { to.mutable_pull_state()->set_slot(pull.slot); }
+  void operator()(const PullCounters&) const { to.mutable_pull_counters(); }
+  proto::Control& to;
+};
+
+void set(const ControlRequest& request, proto::Control& to) {
+  to.set_request(request.request);
+  to.set_payload_crc(request.payload_crc);
+  to.mutable_origin()->set_rank(request.rank);
+  to.mutable_origin()->set_incarnation(request.incarnation);
+  std::visit(SetWhat{to}, request.what);
+}
+
+void set(const ControlAnswer& answer, proto::Control& to) {
+  to.set_request(answer.request);
+  to.set_payload_crc(answer.payload_crc);
+  to.mutable_answer()->set_status(static_cast<uint32_t>(answer.status));
+  to.mutable_answer()->set_updates(answer.counters.updates);
+  to.mutable_answer()->set_samples(answer.counters.samples);
+}
+
+std::optional<kvstore::Head> answer_of(const proto::Control& from) {
+  const proto::ControlAnswer& answer = from.answer();
+  if (answer.status() > static_cast<uint32_t>(kvstore::Status::kRejected)) return std::nullopt;
+  return ControlAnswer{.id = {from.key(), from.slice()},
+                       .request = from.request(),
+                       .status = static_cast<kvstore::Status>(answer.status()),
+                       .counters = {.samples = answer.samples(), .updates = answer.updates()},
+                       .payload_crc = from.payload_crc()};
+}
+
+std::optional<kvstore::Head> request_of(const proto::Control& from) {
+  ControlRequest request{.id = {from.key(), from.slice()},
+                         .rank = from.origin().rank(),
+                         .incarnation = from.origin().incarnation(),
+                         .request = from.request(),
+                         .what = {},
+                         .payload_crc = from.payload_crc()};
+  switch (from.what_case()) {
+    case proto::Control::kAssignState: request.what = AssignState{from.assign_state().slot()}; break;
+    case proto::Control::kAssignValues:
+      request.what =
+          AssignValues{{.samples = from.assign_values().samples(), .updates = from.assign_values().updates()}};
+      break;
+    case proto::Control::kRegroup:
+      request.what = Regroup{{from.regroup().group_of().begin(), from.regroup().group_of().end()}};
+      break;
+    case proto::Control::kPullState: request.what = PullState{from.pull_state().slot()}; break;
+    case proto::Control::kPullCounters: request.what = PullCounters{}; break;
+    default: return std::nullopt;
+  }
+  return request;
+}
+
+}  // namespace
+
+std::string to_control_bytes(const kvstore::Head& head) {
+  proto::Control control;
+  const kvstore::SliceId id = slice_of(head);
+  control.set_key(id.key);
+  control.set_slice(id.slice);
+  if (const auto* request = std::get_if<ControlRequest>(&head)) {
+    set(*request, control);
+  } else {
+    set(std::get<ControlAnswer>(head), control);
+  }
+  const ControlPrefix prefix{.size = static_cast<uint32_t>(control.ByteSizeLong())};
+  std::string bytes(reinterpret_cast<const char*>(&prefix), sizeof(prefix));
+  control.AppendToString(&bytes);
+  return bytes;
+}
+
+std::optional<kvstore::Head> parse_control(std::span<const std::byte> protobuf) {
+  proto::Control control;
+  if (!control.ParseFromArray(protobuf.data(), static_cast<int>(protobuf.size()))) return std::nullopt;
+  return control.has_answer() ? answer_of(control) : request_of(control);
+}
+
+}  // namespace dtrain::rpc

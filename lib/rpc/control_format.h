@@ -1,0 +1,28 @@
+// The form on the network of the control messages between workers and servers (kvstore/wire/control.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kvstore/wire/message.h"
+
+namespace dtrain::rpc {
+
+inline constexpr uint32_t kControlMagic = 0x31435444;  // "DTC1"
+// The magic number and the size of the protobuf that follows.
+struct ControlPrefix {
+  uint32_t magic = kControlMagic;
+  uint32_t size = 0;
+};
+// Larger ones are refused before they are read. Enough for the groups of 100,000 workers.
+inline constexpr uint32_t kControlBytesMax = 1 << 20;
+
+// The prefix and the protobuf. `head` is not a Header.
+std::string to_control_bytes(const kvstore::Head& head);
+// Reads the protobuf. nullopt: not a valid control message.
+std::optional<kvstore::Head> parse_control(std::span<const std::byte> protobuf);
+
+}  // namespace dtrain::rpc
