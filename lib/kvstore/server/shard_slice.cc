@@ -74,7 +74,7 @@ Status ShardSlice::take_gradient(const Header& header, Pieces payload, bool is_i
 bool ShardSlice::push(const Request& request, Pieces payload) {
   const Header& header = request.header;
   const bool is_intact = payload_intact(header.payload_crc, payload);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   carry_out_effects();
   const Status status = take_gradient(header, payload, is_intact);
   if (status != Status::kOk && status != Status::kDuplicate) {
@@ -89,7 +89,7 @@ bool ShardSlice::push(const Request& request, Pieces payload) {
 }
 
 void ShardSlice::settle() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   carry_out_effects();
 }
 
@@ -99,7 +99,7 @@ void ShardSlice::request_weights(const Request& request, uint64_t step, Status s
 }
 
 void ShardSlice::pull(const Request& request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!machine_) {
     waiters_.forget(request.header.rank);
     return waiters_.add(request, request.header.step, Status::kOk);
@@ -110,7 +110,7 @@ void ShardSlice::pull(const Request& request) {
 }
 
 void ShardSlice::refresh(const Request& request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!machine_) return refuse(request, Status::kUnknownKey);
   carry_out_effects();
   waiters_.add(request, request.header.step, Status::kOk);
@@ -191,7 +191,7 @@ void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {
 
 void ShardSlice::control(const ControlCall& call, Pieces payload) {
   const bool is_intact = payload_intact(call.request.payload_crc, payload);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto& what = call.request.what;
   const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
   if (!asks_only && (call.request.rank != 0 || !is_intact)) return refuse(call, Status::kRejected);
@@ -259,7 +259,7 @@ void ShardSlice::pull_state(const ControlCall& call, const PullState& pull) {
 // Membership and waits.
 
 void ShardSlice::leave(uint32_t rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiters_.forget(rank);
   if (!absent_.insert(rank).second || !machine_) return;
   carry_out_effects();
@@ -268,7 +268,7 @@ void ShardSlice::leave(uint32_t rank) {
 }
 
 void ShardSlice::join(uint32_t rank, uint64_t step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (absent_.erase(rank) == 0 || !machine_) return;
   carry_out_effects();
   feed(sync::Join{rank, step});
@@ -291,7 +291,7 @@ std::string ShardSlice::describe(const Waiters::Waiter& waiter) const {
 
 void ShardSlice::overdue(double seconds, std::vector<std::string>& out) const {
   using Clock = Waiters::Clock;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto limit = Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (const Waiters::Waiter& waiter : waiters_.all()) {
     if (waiter.since <= limit) out.push_back(describe(waiter));
@@ -299,7 +299,7 @@ void ShardSlice::overdue(double seconds, std::vector<std::string>& out) const {
 }
 
 ShardCounts ShardSlice::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ShardCounts counts = counts_;
   if (record_) counts.staleness = record_->histogram();
   return counts;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kvstore/server/request.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/server/slice_values.h"
@@ -29,58 +29,61 @@ class ShardSlice {
   [[nodiscard]] const Slice& slice() const { return slice_; }
 
   // Returns true if settle() must be called.
-  [[nodiscard]] bool push(const Request& request, Pieces payload);
-  void settle();
-  void pull(const Request& request);
-  void refresh(const Request& request);
-  void control(const ControlCall& call, Pieces payload);
+  [[nodiscard]] bool push(const Request& request, Pieces payload) DT_EXCLUDES(mutex_);
+  void settle() DT_EXCLUDES(mutex_);
+  void pull(const Request& request) DT_EXCLUDES(mutex_);
+  void refresh(const Request& request) DT_EXCLUDES(mutex_);
+  void control(const ControlCall& call, Pieces payload) DT_EXCLUDES(mutex_);
 
-  void leave(uint32_t rank);
-  void join(uint32_t rank, uint64_t step);
-  void overdue(double seconds, std::vector<std::string>& out) const;
-  [[nodiscard]] ShardCounts counts() const;
+  void leave(uint32_t rank) DT_EXCLUDES(mutex_);
+  void join(uint32_t rank, uint64_t step) DT_EXCLUDES(mutex_);
+  void overdue(double seconds, std::vector<std::string>& out) const DT_EXCLUDES(mutex_);
+  [[nodiscard]] ShardCounts counts() const DT_EXCLUDES(mutex_);
 
  private:
-  [[nodiscard]] uint64_t version() const { return machine_ ? machine_->version() : 0; }
-  [[nodiscard]] Counters counters() const { return {.samples = values_.samples(), .updates = version()}; }
+  [[nodiscard]] uint64_t version() const DT_REQUIRES(mutex_) { return machine_ ? machine_->version() : 0; }
+  [[nodiscard]] Counters counters() const DT_REQUIRES(mutex_) {
+    return {.samples = values_.samples(), .updates = version()};
+  }
   [[nodiscard]] bool holds_slice(Pieces payload) const;  // exactly its values
 
-  Status take_gradient(const Header& header, Pieces payload, bool is_intact);
-  void assign_state(const ControlCall& call, const AssignState& assign, Pieces payload);
-  void assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload);
-  void regroup(const ControlCall& call, const Regroup& regroup);
-  void pull_state(const ControlCall& call, const PullState& pull);
-  void begin_rounds(uint64_t version);
+  Status take_gradient(const Header& header, Pieces payload, bool is_intact) DT_REQUIRES(mutex_);
+  void assign_state(const ControlCall& call, const AssignState& assign, Pieces payload) DT_REQUIRES(mutex_);
+  void assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) DT_REQUIRES(mutex_);
+  void regroup(const ControlCall& call, const Regroup& regroup) DT_REQUIRES(mutex_);
+  void pull_state(const ControlCall& call, const PullState& pull) DT_REQUIRES(mutex_);
+  void begin_rounds(uint64_t version) DT_REQUIRES(mutex_);
 
-  void feed(const sync::Event& event);
-  void request_weights(const Request& request, uint64_t step, Status status);
-  void carry_out_effects();
-  void carry_out(const sync::Effect& effect);
-  void report_update(sync::Group group, uint64_t staleness);
-  void answer_waiter(const sync::Answer& effect);
-  void refuse_waiter(uint32_t rank, uint64_t step);
+  void feed(const sync::Event& event) DT_REQUIRES(mutex_);
+  void request_weights(const Request& request, uint64_t step, Status status) DT_REQUIRES(mutex_);
+  void carry_out_effects() DT_REQUIRES(mutex_);
+  void carry_out(const sync::Effect& effect) DT_REQUIRES(mutex_);
+  void report_update(sync::Group group, uint64_t staleness) DT_REQUIRES(mutex_);
+  void answer_waiter(const sync::Answer& effect) DT_REQUIRES(mutex_);
+  void refuse_waiter(uint32_t rank, uint64_t step) DT_REQUIRES(mutex_);
 
-  void refuse(const Request& request, Status why);
-  void refuse(const ControlCall& call, Status why);
-  void acknowledge(const ControlCall& call, Status status);
-  [[nodiscard]] std::string describe(const Waiters::Waiter& waiter) const;
+  void refuse(const Request& request, Status why) DT_REQUIRES(mutex_);
+  void refuse(const ControlCall& call, Status why) DT_REQUIRES(mutex_);
+  void acknowledge(const ControlCall& call, Status status) DT_REQUIRES(mutex_);
+  [[nodiscard]] std::string describe(const Waiters::Waiter& waiter) const DT_REQUIRES(mutex_);
 
   const ShardOptions& options_;
   const Slice slice_;
   const bool leaves_updates_;  // to settle()
-  sync::Policy policy_;        // the scheme's; for statistics BSP, because their rounds include all workers
 
-  mutable std::mutex mutex_;
-  std::optional<sync::Machine> machine_;  // set once the slice has been assigned
-  std::vector<sync::Effect> effects_;     // decided, not carried out yet
-  std::vector<sync::Effect> decided_;     // of one event; kept for its memory
-  SliceValues values_;
-  Waiters waiters_;
-  std::set<uint32_t> absent_;              // ranks that left
-  uint64_t assigned_by_ = 0;               // number of the request that completed the last assignment
-  uint64_t regrouped_by_ = 0;              // number of the last request that set the groups
-  std::optional<StalenessRecord> record_;  // only in the slice that reports
-  ShardCounts counts_;
+  mutable Mutex mutex_;
+  sync::Policy policy_
+      DT_GUARDED_BY(mutex_);  // the scheme's; for statistics BSP, because their rounds include all workers
+  std::optional<sync::Machine> machine_ DT_GUARDED_BY(mutex_);  // set once the slice has been assigned
+  std::vector<sync::Effect> effects_ DT_GUARDED_BY(mutex_);     // decided, not carried out yet
+  std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);     // of one event; kept for its memory
+  SliceValues values_ DT_GUARDED_BY(mutex_);
+  Waiters waiters_ DT_GUARDED_BY(mutex_);
+  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);  // ranks that left
+  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the request that completed the last assignment
+  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;  // number of the last request that set the groups
+  std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);  // only in the slice that reports
+  ShardCounts counts_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace dtrain::kvstore

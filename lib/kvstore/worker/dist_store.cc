@@ -92,7 +92,7 @@ Result<> DistStore::bind(const ParameterView& view) {
     }
     slices_.push_back(std::move(own));
   }
-  slices_of_.assign(open_.size(), {});
+  slices_of_.assign(bucket_count() + 1, {});
   for (WorkerSlice& own : slices_) {
     slices_of_[own.bucket].push_back(&own);
     slice_by_id_[{own.slice.key, own.slice.part}] = &own;
@@ -118,7 +118,10 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
   DT_CHECK(devices.size() == 1, "{} devices push and pull apart", devices.size());
   DT_TRY_VOID(bind(devices.front()));
   next_step_ = state.updates;
-  samples_applied_ = state.samples;
+  {
+    const MutexLock lock(mutex_);
+    samples_applied_ = state.samples;
+  }
   if (options_.rank != 0) {
     DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
     if (!updater_) return {};
@@ -144,7 +147,7 @@ Result<> DistStore::ask(const char* what, Wanted wanted, const Begin& begin_one)
   std::vector<WorkerSlice*> asked;
   for (WorkerSlice& own : slices_) {
     if (!(this->*wanted)(own)) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     begin_one(own);
     asked.push_back(&own);
   }
@@ -155,8 +158,9 @@ Result<> DistStore::ask(const char* what, Wanted wanted, const Begin& begin_one)
 Result<> DistStore::share_statistics(uint64_t samples) {
   const uint64_t round = share_count_++;
   const auto weight = static_cast<uint32_t>(std::min<uint64_t>(samples, UINT32_MAX));
-  return ask("mean of the statistics", &DistStore::is_statistic,
-             [&](WorkerSlice& own) { begin(own, data_request(own, Kind::kPush, round, weight), own.value); });
+  return ask("mean of the statistics", &DistStore::is_statistic, [&](WorkerSlice& own) DT_REQUIRES(mutex_) {
+    begin(own, data_request(own, Kind::kPush, round, weight), own.value);
+  });
 }
 
 Result<> DistStore::refresh() {
@@ -167,8 +171,8 @@ Result<> DistStore::refresh() {
 Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
   const Regroup groups{{group_of.begin(), group_of.end()}};
   DT_TRY_VOID(ask("new groups", &DistStore::is_parameter,
-                  [&](WorkerSlice& own) { begin(own, control_request(own, groups), {}); }));
-  const std::lock_guard lock(mutex_);
+                  [&](WorkerSlice& own) DT_REQUIRES(mutex_) { begin(own, control_request(own, groups), {}); }));
+  const MutexLock lock(mutex_);
   std::optional<uint64_t> step;
   for (const WorkerSlice& own : slices_) {
     if (!is_parameter(own)) continue;
@@ -188,7 +192,7 @@ Result<uint64_t> DistStore::next_step() {
   if (!options_.skips_steps) return next_step_;
   DT_TRY_VOID(wait_for_weights());
   // A slice may be a round ahead of another one; the worker's gradient of the earlier round is then late for it.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::optional<uint64_t> open;
   for (const WorkerSlice& own : slices_) {
     if (is_parameter(own)) open = std::min(open.value_or(own.step), own.step);
@@ -198,14 +202,14 @@ Result<uint64_t> DistStore::next_step() {
 
 Result<uint64_t> DistStore::samples_applied() {
   DT_TRY_VOID(wait_for_weights(0));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return samples_applied_;
 }
 
 Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) {
   const size_t bucket = at.bucket;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     for (WorkerSlice* own : slices_of_[bucket]) {
       begin(*own, data_request(*own, Kind::kPush, step, samples), own->push_answer);
@@ -267,7 +271,7 @@ Result<TrainingState> DistStore::fetch_state() {
 
 Result<> DistStore::fetch_slot(size_t slot, std::span<NamedArray> arrays) {
   const PullState pull{.slot = static_cast<uint32_t>(slot)};
-  return ask("optimizer state", &DistStore::is_parameter, [&](WorkerSlice& own) {
+  return ask("optimizer state", &DistStore::is_parameter, [&](WorkerSlice& own) DT_REQUIRES(mutex_) {
     const std::span<float> array = arrays[own.slice.key].values;
     begin(own, control_request(own, pull), array.subspan(own.slice.begin, own.slice.count));
   });
@@ -277,28 +281,29 @@ Result<Counters> DistStore::fetch_counters() {
   const auto own = std::ranges::find_if(slices_, [&](const WorkerSlice& s) { return is_parameter(s); });
   if (own == slices_.end()) return Counters{};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     begin(*own, control_request(*own, PullCounters{}), {});
   }
   DT_TRY_VOID(send_and_wait("counters", {&*own}));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return own->counters;
 }
 
 Result<> DistStore::assign() {
-  return ask("acknowledgement", &DistStore::any, [&](WorkerSlice& own) {
+  return ask("acknowledgement", &DistStore::any, [&](WorkerSlice& own) DT_REQUIRES(mutex_) {
     const AssignValues values{is_statistic(own) ? Counters{} : counters_};
     begin(own, control_request(own, values), {});
   });
 }
 
 Result<> DistStore::pull(Kind kind, Wanted wanted, uint64_t step) {
-  return ask("value", wanted, [&](WorkerSlice& own) { begin(own, data_request(own, kind, step), own.value); });
+  return ask("value", wanted,
+             [&](WorkerSlice& own) DT_REQUIRES(mutex_) { begin(own, data_request(own, kind, step), own.value); });
 }
 
 Result<> DistStore::send_and_wait(const char* what, const std::vector<WorkerSlice*>& slices) {
   for (const WorkerSlice* own : slices) send(*own);
-  return wait_until_answered(what, 0, open_.size());
+  return wait_until_answered(what, 0, bucket_count() + 1);
 }
 
 // Requests.
@@ -366,7 +371,7 @@ void DistStore::on_message(uint32_t server, const Head& head, Pieces payload) {
   WorkerSlice& slice = *found->second;
   std::span<float> into;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool is_expected = slice.waits && !error_ && answer->request == number_of(slice.request) &&
                              std::holds_alternative<Header>(head) == std::holds_alternative<Header>(slice.request);
     if (!is_expected) return;  // its request was answered before
@@ -377,7 +382,7 @@ void DistStore::on_message(uint32_t server, const Head& head, Pieces payload) {
   // values: it has an open request, and messages of one slice come one at a time.
   const bool is_intact = payload_intact(answer->payload_crc, payload);
   if (is_intact && !into.empty()) copy_floats(payload, into);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!is_intact) {
     return fail_all({Code::kPeerLost,
                      fmt::format("server {}: key {} slice {} came with a broken checksum", server, slice.slice.key,
@@ -423,7 +428,7 @@ void DistStore::close_request(WorkerSlice& slice, const Head& answer) {
 void DistStore::on_reconnected(uint32_t server) {
   std::vector<Message> unanswered;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return;
     for (const WorkerSlice& own : slices_) {
       if (own.slice.server != server || !own.waits) continue;
@@ -453,14 +458,14 @@ void DistStore::fail_all(Error error) {
 }
 
 void DistStore::cancel(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fail_all(std::move(error));
 }
 
 // Waits.
 
 std::string DistStore::describe_open() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const WorkerSlice* first = nullptr;
   size_t count = 0;
   for (const WorkerSlice& own : slices_) {
@@ -474,30 +479,32 @@ std::string DistStore::describe_open() const {
 }
 
 Result<> DistStore::wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket) {
-  const auto is_answered = [&] {
+  const auto is_answered = [&]() DT_REQUIRES(mutex_) {
     return std::all_of(open_.begin() + static_cast<ptrdiff_t>(first_bucket),
                        open_.begin() + static_cast<ptrdiff_t>(end_bucket), [](size_t open) { return open == 0; });
   };
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
     if (is_answered()) return {};
   }
   // Created before the lock is taken: a thread that lists the open waits calls describe_open, which takes the lock.
   const auto describe = [this, what] { return fmt::format("{}: {}", what, describe_open()); };
   const Waits::Wait wait(waits_, describe);
-  std::unique_lock lock(mutex_);
-  const auto limit = std::chrono::duration<double>(options_.wait_limit_s);
-  const bool in_time = changed_.wait_for(lock, limit, [&] { return error_ || is_answered(); });
-  wait_s_ += wait.seconds();
-  if (error_) return tl::unexpected(*error_);
-  if (in_time) return {};
-  lock.unlock();
+  {
+    const MutexLock lock(mutex_);
+    const auto limit = std::chrono::duration<double>(options_.wait_limit_s);
+    const bool in_time =
+        changed_.wait_for(mutex_, limit, [&]() DT_REQUIRES(mutex_) { return error_ || is_answered(); });
+    wait_s_ += wait.seconds();
+    if (error_) return tl::unexpected(*error_);
+    if (in_time) return {};
+  }
   return fail(Code::kPeerLost, "waited {:.0f} s for {}", wait.seconds(), describe());
 }
 
 StoreTimes DistStore::times() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.wait_s = wait_s_};
 }
 

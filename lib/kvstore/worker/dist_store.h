@@ -6,16 +6,15 @@
 // threads and the view's memory must therefore be destroyed in this order: pipes, store, executor.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/waits.h"
 #include "kvstore/counters.h"
 #include "kvstore/store.h"
@@ -60,7 +59,7 @@ class DistStore final : public Store, public ClientEvents {
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
   void set_next_step(uint64_t step) override { next_step_ = step; }
   Result<TrainingState> state() override;
-  void cancel(Error error) override;
+  void cancel(Error error) override DT_EXCLUDES(mutex_);
   [[nodiscard]] StoreTimes times() const override;
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override;
@@ -104,14 +103,15 @@ class DistStore final : public Store, public ClientEvents {
   [[nodiscard]] size_t bucket_of(uint32_t key) const;
 
   // Makes `request` the slice's open request. The caller sends it afterwards, without holding the lock.
-  void begin(WorkerSlice& slice, Head request, std::span<float> into);
+  void begin(WorkerSlice& slice, Head request, std::span<float> into) DT_REQUIRES(mutex_);
   // Calls send(message) for each message of the slice's open request, in order. Computes their checksums.
   template <class Send>
   void each_message(const WorkerSlice& slice, const Send& send) const;
   void send(const WorkerSlice& slice);
-  [[nodiscard]] Header data_request(const WorkerSlice& slice, Kind kind, uint64_t step, uint32_t samples = 0);
+  [[nodiscard]] Header data_request(const WorkerSlice& slice, Kind kind, uint64_t step, uint32_t samples = 0)
+      DT_REQUIRES(mutex_);
   template <class What>
-  [[nodiscard]] ControlRequest control_request(const WorkerSlice& slice, const What& what);
+  [[nodiscard]] ControlRequest control_request(const WorkerSlice& slice, const What& what) DT_REQUIRES(mutex_);
 
   // Begins a request for each slice that is `wanted`, sends all of them, and returns when all are answered.
   using Wanted = bool (DistStore::*)(const WorkerSlice&) const;
@@ -122,19 +122,19 @@ class DistStore final : public Store, public ClientEvents {
   Result<TrainingState> fetch_state();
   Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
   Result<Counters> fetch_counters();
-  Result<> send_and_wait(const char* what, const std::vector<WorkerSlice*>& slices);
+  Result<> send_and_wait(const char* what, const std::vector<WorkerSlice*>& slices) DT_EXCLUDES(mutex_);
   [[nodiscard]] bool any(const WorkerSlice&) const { return true; }
   [[nodiscard]] bool is_parameter(const WorkerSlice& slice) const { return !is_statistic(slice); }
 
   Result<> update_from_sum(size_t bucket);
   Result<> wait_for_weights();
-  Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket);
-  [[nodiscard]] std::string describe_open() const;
+  Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket) DT_EXCLUDES(mutex_);
+  [[nodiscard]] std::string describe_open() const DT_EXCLUDES(mutex_);
   // Why the values of an answer cannot be used; nullopt if they can.
   [[nodiscard]] std::optional<Error> objection(const WorkerSlice& slice, const Answer& answer, Pieces payload) const;
   [[nodiscard]] Error refusal(const WorkerSlice& slice, Status status) const;
-  void close_request(WorkerSlice& slice, const Head& answer);
-  void fail_all(Error error);
+  void close_request(WorkerSlice& slice, const Head& answer) DT_REQUIRES(mutex_);
+  void fail_all(Error error) DT_REQUIRES(mutex_);
 
   const DistStoreOptions options_;
   const std::vector<std::string> slots_;
@@ -149,15 +149,16 @@ class DistStore final : public Store, public ClientEvents {
   std::vector<Buffer<float>> sums_;   // by parameter; empty unless this worker updates
   std::vector<bool> sum_is_new_;      // by bucket: the sum was asked for but not yet applied
   uint64_t share_count_ = 0;
-  uint64_t request_count_ = 0;
   uint64_t next_step_ = 0;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<size_t> open_;    // by bucket: number of slices with an open request; the last entry: statistics
-  std::optional<Error> error_;  // the first one
-  double wait_s_ = 0;
-  uint64_t samples_applied_ = 0;  // to the first slice, as of its last answer
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  uint64_t request_count_ DT_GUARDED_BY(mutex_) = 0;
+  std::vector<size_t> open_
+      DT_GUARDED_BY(mutex_);  // by bucket: number of slices with an open request; the last entry: statistics
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first one
+  double wait_s_ DT_GUARDED_BY(mutex_) = 0;
+  uint64_t samples_applied_ DT_GUARDED_BY(mutex_) = 0;  // to the first slice, as of its last answer
 };
 
 }  // namespace dtrain::kvstore
