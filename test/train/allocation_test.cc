@@ -12,7 +12,7 @@ using namespace dtrain;
 using namespace dtrain::train;
 using namespace dtrain::train::test;
 
-TEST_CASE("a step between two lines of the log allocates nothing", "[train]") {
+TEST_CASE("a training step between two log lines allocates no memory", "[train]") {
   exec::DeviceGroup devices(std::make_unique<FakeExecutor>(), 1);
   SilentStore store;
   const graph::Graph graph;
@@ -46,7 +46,7 @@ TEST_CASE("a step between two lines of the log allocates nothing", "[train]") {
   }
 }
 
-TEST_CASE("the counter of allocations counts", "[train]") {
+TEST_CASE("the allocation counter counts an allocation", "[train]") {
   dtrain::test::allocations = 0;
   dtrain::test::counts_allocations = true;
   const auto number = std::make_unique<int>(1);

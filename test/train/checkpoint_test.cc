@@ -71,7 +71,7 @@ void check_is(const Result<Checkpoint>& checkpoint, float value) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint comes back as it was written", "[train]") {
+TEST_CASE("a checkpoint is read back as it was written", "[train]") {
   const test::TempDir dir;
   const CheckpointName name{dir.path("net"), 3};
   REQUIRE(write(name, 1.5F));
@@ -101,7 +101,7 @@ TEST_CASE("a checkpoint comes back as it was written", "[train]") {
   CHECK(header.loss_scales == expected.loss_scales);
 }
 
-TEST_CASE("the files have the documented names", "[train]") {
+TEST_CASE("the arrays in a checkpoint's files have the documented names", "[train]") {
   const test::TempDir dir;
   REQUIRE(write({dir.path("net"), 12}, 1));
   const auto params = read_stored_arrays(dir.path("net-0012.params"));
@@ -123,7 +123,7 @@ TEST_CASE("the files have the documented names", "[train]") {
 }
 
 // Whichever call fails, the files on disk are the old checkpoint or the new one, with matching weights and states.
-TEST_CASE("a failed write leaves the checkpoint before it", "[train]") {
+TEST_CASE("a failed write leaves the previous checkpoint intact", "[train]") {
   constexpr int kCalls = 19;  // three files with six calls each, and the rename of the new states
   for (const std::optional<int64_t> epoch : {std::optional<int64_t>(3), std::optional<int64_t>()}) {
     for (int failing = 0; failing <= kCalls; failing++) {
@@ -195,7 +195,7 @@ void check_loads(const CheckpointName& name) {
 }
 
 // Fails every pair of system calls in two consecutive saves, after a checkpoint that was saved before them.
-TEST_CASE("two saves that fail in a row leave a complete checkpoint", "[train]") {
+TEST_CASE("two consecutive failed saves leave a complete checkpoint", "[train]") {
   const Failure how = GENERATE(Failure::kOneCall, Failure::kAllCallsFrom, Failure::kProcessEnds);
   INFO("how: " << static_cast<int>(how));
   bool first_ended = false;
@@ -219,7 +219,7 @@ TEST_CASE("two saves that fail in a row leave a complete checkpoint", "[train]")
 }
 
 // Either the states match the weights, or there are no states.
-TEST_CASE("a failed save without states leaves a checkpoint that loads", "[train]") {
+TEST_CASE("a failed save without optimizer states leaves a checkpoint that loads", "[train]") {
   const Failure how = GENERATE(Failure::kOneCall, Failure::kAllCallsFrom, Failure::kProcessEnds);
   bool ended = false;
   for (int call = 0; !ended; call++) {
@@ -239,7 +239,7 @@ TEST_CASE("a failed save without states leaves a checkpoint that loads", "[train
   }
 }
 
-TEST_CASE("weights and states of different checkpoints are refused", "[train]") {
+TEST_CASE("weights and optimizer states of different checkpoints are refused", "[train]") {
   const test::TempDir dir;
   REQUIRE(write({dir.path("net"), 1}, 1));
   REQUIRE(write({dir.path("net"), 2}, 2));
@@ -251,7 +251,7 @@ TEST_CASE("weights and states of different checkpoints are refused", "[train]") 
   CHECK_THAT(checkpoint.error().message, Catch::Contains("net-0002.params") && Catch::Contains("net-0002.states"));
 }
 
-TEST_CASE("weights without states are a foreign checkpoint", "[train]") {
+TEST_CASE("weights without optimizer states load as another program's checkpoint", "[train]") {
   const test::TempDir dir;
   const std::vector<NamedArray> arrays = {
       {"arg:fc_weight", {2, 3}, std::vector<float>(6, 1)},
@@ -269,7 +269,7 @@ TEST_CASE("weights without states are a foreign checkpoint", "[train]") {
   CHECK(checkpoint->statistics[0].name == "bn_moving_mean");
 }
 
-TEST_CASE("without states none of an earlier run stays", "[train]") {
+TEST_CASE("a save without optimizer states removes the states of an earlier save", "[train]") {
   const test::TempDir dir;
   const CheckpointName name{dir.path("net"), 1};
   REQUIRE(write(name, 1));
@@ -281,7 +281,7 @@ TEST_CASE("without states none of an earlier run stays", "[train]") {
 }
 
 // For both files, every truncation and every flipped bit gives an Error that names the file, never wrong numbers.
-TEST_CASE("damaged files are refused", "[train]") {
+TEST_CASE("damaged checkpoint files are refused", "[train]") {
   const test::TempDir dir;
   const CheckpointName name{dir.path("net"), 1};
   REQUIRE(write(name, 1));

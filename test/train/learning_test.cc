@@ -82,7 +82,7 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
 
 }  // namespace
 
-TEST_CASE("lenet learns the synthetic set and a line does not", "[train][slow]") {
+TEST_CASE("lenet learns the synthetic data set and a linear classifier does not", "[train][slow]") {
   const dtrain::test::TempDir dir;
   must(tools::synthesize({.out = dir.path()}, Log::silent()));
   data::DataOptions files;

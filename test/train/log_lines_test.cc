@@ -15,7 +15,7 @@ SteadyTime at(double seconds) {
 }  // namespace
 
 // The first batch starts the clock; lines come at multiples of `frequent`.
-TEST_CASE("the speed is that of the batches since the last line", "[train]") {
+TEST_CASE("a log line shows the speed of the batches since the previous line", "[train]") {
   Speedometer speedometer(20, 128);
   std::vector<std::pair<int64_t, double>> lines;
   for (int64_t count = 0; count <= 60; count++) {
@@ -28,7 +28,7 @@ TEST_CASE("the speed is that of the batches since the last line", "[train]") {
   for (const auto& [count, speed] : lines) CHECK(speed == Approx(1280));
 }
 
-TEST_CASE("a lower count starts the clock anew", "[train]") {
+TEST_CASE("a lower batch count restarts the clock", "[train]") {
   Speedometer speedometer(2, 1);
   CHECK_FALSE(speedometer.tick(0, at(0)));
   CHECK(speedometer.tick(2, at(2)));
@@ -36,7 +36,7 @@ TEST_CASE("a lower count starts the clock anew", "[train]") {
   CHECK(speedometer.tick(2, at(101))->samples_per_s == Approx(2));
 }
 
-TEST_CASE("the first line of an epoch resumed in its middle counts the batches since then", "[train]") {
+TEST_CASE("the first log line after a resume in mid-epoch counts only the batches since the resume", "[train]") {
   Speedometer speedometer(20, 10);
   CHECK_FALSE(speedometer.tick(13, at(1)));
   CHECK_FALSE(speedometer.tick(19, at(7)));
@@ -47,7 +47,7 @@ TEST_CASE("the first line of an epoch resumed in its middle counts the batches s
   CHECK(speedometer.tick(40, at(28))->batches == 20);
 }
 
-TEST_CASE("lines have the forms of MXNet", "[train]") {
+TEST_CASE("log lines have MXNet's format", "[train]") {
   const std::vector<MetricValue> values = {{"accuracy", 0.1015625}, {"top_k_accuracy_5", 0.498}};
   const SpeedLine line{.epoch = 0, .count = 20, .batches = 20, .samples_per_s = 1234.567, .values = values};
   CHECK(speed_line(line, job::LogFormat::kNew) ==

@@ -23,7 +23,7 @@ double value_of(const std::vector<MetricValue>& values, const std::string& name)
 
 }  // namespace
 
-TEST_CASE("the example gives the documented numbers", "[train]") {
+TEST_CASE("the example in the documentation gives the documented metrics", "[train]") {
   Metrics metrics = *Metrics::create({.top_k = {2}, .losses = {"ce", "nll"}});
   REQUIRE(metrics.add(kProbabilities, kLabels, 4));
   const std::vector<MetricValue> values = metrics.epoch();
@@ -38,7 +38,7 @@ TEST_CASE("the example gives the documented numbers", "[train]") {
   CHECK(values[3].value == values[2].value);
 }
 
-TEST_CASE("among equal probabilities the lower class ranks first", "[train]") {
+TEST_CASE("the lower class ranks first among equal probabilities", "[train]") {
   Metrics metrics = *Metrics::create({.top_k = {2}});
   const std::vector<float> flat = {.25F, .25F, .25F, .25F};
   for (const auto& [label, accuracy, top_2] : {std::tuple{0.0F, 1.0, 1.0}, {1.0F, 0.0, 1.0}, {2.0F, 0.0, 0.0}}) {
@@ -49,20 +49,20 @@ TEST_CASE("among equal probabilities the lower class ranks first", "[train]") {
   }
 }
 
-TEST_CASE("more than there are classes means all of them", "[train]") {
+TEST_CASE("a top-k metric with k above the number of classes counts all classes", "[train]") {
   Metrics metrics = *Metrics::create({.top_k = {5}});
   REQUIRE(metrics.add(kProbabilities, kLabels, 4));
   CHECK(value_of(metrics.epoch(), "top_k_accuracy_5") == 1);
 }
 
-TEST_CASE("padding rows do not count", "[train]") {
+TEST_CASE("padding rows are not counted", "[train]") {
   Metrics metrics;
   REQUIRE(metrics.add(kProbabilities, kLabels, 1));
   CHECK(metrics.sums()[0] == 1);
   CHECK(metrics.epoch_accuracy() == 1);
 }
 
-TEST_CASE("what is not a number is a miss", "[train]") {
+TEST_CASE("a NaN probability counts as a wrong prediction", "[train]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Metrics metrics;
   REQUIRE(metrics.add(std::vector{nan, nan, nan}, std::vector{0.0F}, 1));
@@ -82,7 +82,7 @@ TEST_CASE("a label out of range is an error and adds nothing", "[train]") {
   }
 }
 
-TEST_CASE("a new window forgets the window and not the epoch", "[train]") {
+TEST_CASE("a new window resets the metrics of the window but not of the epoch", "[train]") {
   Metrics metrics;
   REQUIRE(metrics.add(kProbabilities, kLabels, 4));
   metrics.start_window();
@@ -94,7 +94,7 @@ TEST_CASE("a new window forgets the window and not the epoch", "[train]") {
   CHECK(std::isnan(metrics.epoch_accuracy()));
 }
 
-TEST_CASE("sums of workers add up", "[train]") {
+TEST_CASE("the sums of several workers are added", "[train]") {
   Metrics whole;
   Metrics first;
   Metrics second;
@@ -110,7 +110,7 @@ TEST_CASE("sums of workers add up", "[train]") {
   CHECK(total.set_sums(std::vector<double>(2)).error().code == Code::kData);
 }
 
-TEST_CASE("metrics that do not exist are refused", "[train]") {
+TEST_CASE("unknown metrics are refused", "[train]") {
   CHECK(Metrics::create({.top_k = {1}}).error().code == Code::kUsage);
   CHECK_THAT(Metrics::create({.losses = {"mse"}}).error().message,
              Catch::Contains("mse") && Catch::Contains("ce and nll"));

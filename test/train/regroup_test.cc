@@ -67,7 +67,7 @@ class Workers {
 
 }  // namespace
 
-TEST_CASE("workers that were about as fast become a group, and all hear of it", "[train]") {
+TEST_CASE("workers of similar speed become a group, and every worker is told", "[train]") {
   Workers workers({0, 0, 1, 1});
   CHECK(workers.group_sizes() == std::vector<int64_t>{2, 2, 2, 2});
   REQUIRE(workers.run({30, 31, 10, 30.5}));
@@ -83,8 +83,7 @@ TEST_CASE("workers that were about as fast become a group, and all hear of it", 
   CHECK(workers.stores[3].steps == std::vector<uint64_t>{7, 14});
 }
 
-TEST_CASE("groups that would be the same stay, whatever their numbers, and so they do while a worker rests",
-          "[train]") {
+TEST_CASE("groups stay if regrouping would only renumber them, or if a worker has no speed", "[train]") {
   Workers workers({1, 1, 0});
   CHECK_FALSE(workers.run({30, 31, 10}));
   CHECK_FALSE(workers.run({10, 0, 10}));
@@ -93,14 +92,14 @@ TEST_CASE("groups that would be the same stay, whatever their numbers, and so th
   CHECK(workers.members[0]->stop_set_of.empty());
 }
 
-TEST_CASE("with a bound on how far groups are apart all workers stop together", "[train]") {
+TEST_CASE("all workers stop together if the lead between groups is bounded", "[train]") {
   Workers workers({0, 0, 0}, true);
   REQUIRE(workers.run({30, 31, 10}));
   CHECK(workers.stores[0].groups == std::vector<Groups>{{0, 0, 1}});
   CHECK(workers.members[0]->stop_set_of.empty());
 }
 
-TEST_CASE("groups are looked at after every so many epochs", "[train]") {
+TEST_CASE("regrouping is due every N epochs", "[train]") {
   const Workers workers({0, 0});
   CHECK_FALSE(workers.regroupers[0].is_due(1));
   CHECK(workers.regroupers[0].is_due(2));

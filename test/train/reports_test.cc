@@ -72,7 +72,7 @@ TEST_CASE("summary.json has the documented keys", "[train]") {
 }
 
 // A level counts once. If a measurement reaches several levels, all of them have its time.
-TEST_CASE("each further step of accuracy has the time when it was first reached", "[train]") {
+TEST_CASE("each accuracy level has the time at which it was first reached", "[train]") {
   AccuracyTimes times(0.1);
   CHECK(times.note(0.05, 1, 64).empty());
   CHECK(times.note(std::numeric_limits<double>::quiet_NaN(), 2, 128).empty());
@@ -110,7 +110,7 @@ TEST_CASE("several processes may append to one metrics file", "[train]") {
   CHECK(MetricsFile().append({}));
 }
 
-TEST_CASE("the steps to the next look at the clock fit the pace, once it is known", "[train]") {
+TEST_CASE("the number of steps until the next clock check follows from the pace", "[train]") {
   CHECK(steps_within(60, 0.1, 0) == 1);
   CHECK(steps_within(60, 0.1, 8) == 8);
   CHECK(steps_within(60, 0.1, 1'000'000) == 600);
@@ -119,7 +119,7 @@ TEST_CASE("the steps to the next look at the clock fit the pace, once it is know
   CHECK(steps_within(60, 0, 100) == 100);
 }
 
-TEST_CASE("the pace tells waiting from working", "[train]") {
+TEST_CASE("the pace separates waiting from working", "[train]") {
   Pace pace(10);
   CHECK_FALSE(pace.report(0, at(0)));
   double network = 0;

@@ -43,7 +43,7 @@ TrainSpec resuming(const TempDir& dir, int64_t epochs) {
 
 }  // namespace
 
-TEST_CASE("two and two epochs give the bits of four", "[train]") {
+TEST_CASE("two epochs and two resumed epochs give the bits of four epochs", "[train]") {
   for (const bool on_cpu_backend : {false, true}) {
     const TempDir whole;
     const TempDir parts;
@@ -60,7 +60,7 @@ TEST_CASE("two and two epochs give the bits of four", "[train]") {
   }
 }
 
-TEST_CASE("a stop in mid-epoch and a resume give the bits of a whole run", "[train]") {
+TEST_CASE("a stop in mid-epoch and a resume give the bits of an uninterrupted run", "[train]") {
   const TempDir whole;
   ToyRun three(toy_spec(whole.path("net"), 3));
   REQUIRE(three.run());
@@ -92,7 +92,7 @@ TEST_CASE("the stop flag ends a run with a checkpoint", "[train]") {
 }
 
 // With --save-every, a killed run continues from the last checkpoint.
-TEST_CASE("a run that was killed continues from its last mid-epoch checkpoint", "[train]") {
+TEST_CASE("a killed run continues from its last mid-epoch checkpoint", "[train]") {
   const TempDir whole;
   const TempDir parts;
   REQUIRE(ToyRun(toy_spec(whole.path("net"), 2)).run());
@@ -107,7 +107,7 @@ TEST_CASE("a run that was killed continues from its last mid-epoch checkpoint", 
 }
 
 // For float16: a resumed run must not start with the initial scale again, because its overflows cost steps.
-TEST_CASE("a resumed run goes on with its loss scale", "[train]") {
+TEST_CASE("a resumed run keeps its loss scale", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec(dir.path("net"), 2);
   spec.loss_scale = *LossScale::parse("dynamic");
@@ -140,7 +140,7 @@ TEST_CASE("a finished run has nothing left to do", "[train]") {
   CHECK_FALSE(outcome->stopped);
 }
 
-TEST_CASE("a damaged checkpoint is refused with its file and the reason", "[train]") {
+TEST_CASE("a damaged checkpoint is refused with an error that names the file and the cause", "[train]") {
   const TempDir dir;
   REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
   const std::string path = dir.path("net-0001.params");
@@ -152,7 +152,7 @@ TEST_CASE("a damaged checkpoint is refused with its file and the reason", "[trai
   CHECK_THAT(outcome.error().message, Catch::Contains(path) && Catch::Contains("ends at byte"));
 }
 
-TEST_CASE("a checkpoint of a foreign program starts with empty slots and says so", "[train]") {
+TEST_CASE("a resume from another program's checkpoint starts with empty optimizer slots and logs this", "[train]") {
   const TempDir dir;
   REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
   std::filesystem::remove(dir.path("net-0001.states"));
@@ -175,7 +175,7 @@ TEST_CASE("a checkpoint of a foreign program starts with empty slots and says so
   CHECK(view.parameters[4].weight[0] != 1);
 }
 
-TEST_CASE("another network and another optimizer are refused", "[train]") {
+TEST_CASE("a checkpoint of another network or another optimizer is refused", "[train]") {
   const TempDir dir;
   REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
 
@@ -201,7 +201,7 @@ TEST_CASE("another network and another optimizer are refused", "[train]") {
   CHECK_THAT(no_slots.error().message, Catch::Contains("'conv1_weight:mom'"));
 }
 
-TEST_CASE("a checkpoint of another job warns with the keys that differ", "[train]") {
+TEST_CASE("a checkpoint of another job gives a warning that lists the keys that differ", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec(dir.path("net"), 1);
   spec.job_hash = "aa";

@@ -153,7 +153,7 @@ class Job {
 
 }  // namespace
 
-TEST_CASE("every scheme ends its epochs with one model for all", "[train][schemes]") {
+TEST_CASE("all workers have the same model at the end of each epoch under every scheme", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
     INFO(scheme.name);
     const TempDir dir;
@@ -178,7 +178,7 @@ TEST_CASE("every scheme ends its epochs with one model for all", "[train][scheme
 }
 
 // No worker pushes anything between the end of an epoch and the moment at which rank 0 has collected the checkpoint.
-TEST_CASE("an epoch's checkpoint has the weights and the state of one moment", "[train][schemes]") {
+TEST_CASE("an epoch's checkpoint has weights and states from the same moment", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
     if (scheme.epoch.same_weights) continue;  // a round of BSP waits for rank 0
     for (const bool validates : {true, false}) {
@@ -209,7 +209,7 @@ TEST_CASE("an epoch's checkpoint has the weights and the state of one moment", "
 }
 
 // Only rank 0 has a clock for this and writes. The checkpoint also holds what only the other workers know.
-TEST_CASE("a checkpoint within an epoch has all workers' sums and statistics", "[train][schemes]") {
+TEST_CASE("a mid-epoch checkpoint has the metric sums and statistics of all workers", "[train][schemes]") {
   const Scheme bsp = schemes()[0];
   const TempDir whole, parts;
   TrainSpec spec = toy_spec("", 3);
@@ -245,7 +245,7 @@ TEST_CASE("a checkpoint within an epoch has all workers' sums and statistics", "
 
 // Some images of one worker are not finite. Its step then counts for no sample, and the other workers' steps count.
 // Shares have 9 or 10 records in two batches, so the bad record spoils one of the worker's two steps in an epoch.
-TEST_CASE("with skip, a worker's left-out steps are counted by all as the store counts them", "[train][schemes]") {
+TEST_CASE("all workers count the skipped steps of one worker as the store does", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
     if (!scheme.epoch.ends_after_fixed_steps) continue;
     INFO(scheme.name);
@@ -270,7 +270,7 @@ TEST_CASE("with skip, a worker's left-out steps are counted by all as the store 
 }
 
 // Which groups are formed depends on timing here (regroup_test.cc tests that); the checks hold for any groups.
-TEST_CASE("a job whose groups change after each epoch ends all of them with one model", "[train][schemes]") {
+TEST_CASE("all workers have the same model at the end of each epoch if groups change", "[train][schemes]") {
   for (const Scheme& scheme : schemes()) {
     if (scheme.name.rfind("gsp", 0) != 0) continue;
     INFO(scheme.name);
@@ -292,7 +292,7 @@ TEST_CASE("a job whose groups change after each epoch ends all of them with one 
 }
 
 // Each worker is asked to stop at another time, possibly while it waits for the end of an epoch.
-TEST_CASE("a job whose workers do not go in step stops and goes on", "[train][schemes]") {
+TEST_CASE("a job of asynchronous workers can be stopped and resumed", "[train][schemes]") {
   const Scheme asp = schemes()[1];
   const TempDir dir;
   uint64_t samples = 0;

@@ -53,7 +53,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
-TEST_CASE("gradients go to the store bucket by bucket", "[train]") {
+TEST_CASE("gradients are pushed to the store bucket by bucket", "[train]") {
   for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
     Setting s;
     const auto applied = s.run(on_nan, 2);
@@ -64,7 +64,7 @@ TEST_CASE("gradients go to the store bucket by bucket", "[train]") {
   }
 }
 
-TEST_CASE("a gradient that is not finite is named and not sent", "[train]") {
+TEST_CASE("a non-finite gradient is named in the error and not pushed", "[train]") {
   Setting s;
   s.executor.g1_[1] = std::numeric_limits<float>::infinity();
   const auto applied = s.run(job::OnNan::kFail, 2);
@@ -76,7 +76,7 @@ TEST_CASE("a gradient that is not finite is named and not sent", "[train]") {
 }
 
 // In a job the other workers' round waits for this one, so it sends zeros that count for no sample.
-TEST_CASE("a skipped step gives the job zeros of no sample", "[train]") {
+TEST_CASE("a skipped step pushes zeros that count for no sample", "[train]") {
   for (const bool in_loss : {false, true}) {
     Setting s;
     (in_loss ? s.executor.probabilities_[0] : s.executor.g2_[0]) = kNan;
@@ -90,14 +90,14 @@ TEST_CASE("a skipped step gives the job zeros of no sample", "[train]") {
   }
 }
 
-TEST_CASE("a skipped step of a lone worker has not been", "[train]") {
+TEST_CASE("a single worker pushes nothing for a skipped step", "[train]") {
   Setting s;
   s.executor.g2_[0] = kNan;
   CHECK_FALSE(*s.run(job::OnNan::kSkip, 1));
   CHECK(s.store.told == std::vector<std::string>{"wait 0", "wait 1"});
 }
 
-TEST_CASE("weights that are not finite are named", "[train]") {
+TEST_CASE("non-finite weights are named in the error", "[train]") {
   Setting s;
   s.executor.w2_[0] = kNan;
   s.executor.probabilities_[0] = kNan;
@@ -106,7 +106,7 @@ TEST_CASE("weights that are not finite are named", "[train]") {
 
 // A step that overflows is left out like one that --on-nan skip leaves out, but without a warning. A gradient that is
 // not finite at a scale of 1 is the network's own fault. See docs/arithmetic.md, "Loss scaling".
-TEST_CASE("a step whose float16 gradients overflow is left out and the loss scale halved", "[train]") {
+TEST_CASE("a step with overflowing float16 gradients is skipped and halves the loss scale", "[train]") {
   Setting s;
   s.executor.overflows_above_ = 1 << 13;
   s.executor.g2_[0] = kNan;
@@ -138,7 +138,7 @@ TEST_CASE("a step whose float16 gradients overflow is left out and the loss scal
   CHECK_THAT(step().error().message, Catch::Contains("gradient") && Catch::Contains("not finite"));
 }
 
-TEST_CASE("the loss scale doubles after 2000 good steps, between 1 and 2^24", "[train]") {
+TEST_CASE("the loss scale doubles after 2000 good steps and stays between 1 and 2^24", "[train]") {
   LossScale scale = *LossScale::parse("dynamic");
   CHECK(scale.value() == 1 << 15);
   for (int step = 0; step < 1999; step++) scale.good_step();
@@ -155,7 +155,7 @@ TEST_CASE("the loss scale doubles after 2000 good steps, between 1 and 2^24", "[
   CHECK_FALSE(LossScale::parse("128")->is_dynamic());
 }
 
-TEST_CASE("a loss scale goes on from its state", "[train]") {
+TEST_CASE("a loss scale continues from a saved state", "[train]") {
   LossScale before = *LossScale::parse("dynamic");
   for (int step = 0; step < 3; step++) CHECK(before.lower());
   for (int step = 0; step < 1500; step++) before.good_step();
@@ -180,7 +180,7 @@ TEST_CASE("a loss scale goes on from its state", "[train]") {
   CHECK(unknown.value() == 1 << 24);
 }
 
-TEST_CASE("a peer lost while waiting ends the step", "[train]") {
+TEST_CASE("a step fails if a peer is lost while it waits", "[train]") {
   Setting s;
   s.store.lost = true;
   CHECK(s.run(job::OnNan::kFail, 2).error().message == "server 1 is lost");

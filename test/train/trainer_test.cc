@@ -74,7 +74,7 @@ class ThreadJob {
 
 }  // namespace
 
-TEST_CASE("an epoch's lines come in the documented order", "[train]") {
+TEST_CASE("the log lines of an epoch have the documented order", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec(dir.path("net"), 2);
   spec.metrics = {.top_k = {2}, .losses = {"ce"}};
@@ -124,7 +124,7 @@ TEST_CASE("checkpoints are written every save_period epochs", "[train]") {
   CHECK(files == std::vector<std::string>{"net-0002.params", "net-0004.params", "net-symbol.json"});
 }
 
-TEST_CASE("metrics.jsonl holds an object a line", "[train]") {
+TEST_CASE("metrics.jsonl has one JSON object per line", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec("", 1);
   spec.metrics_path = dir.path("metrics.jsonl");
@@ -156,7 +156,7 @@ TEST_CASE("metrics.jsonl holds an object a line", "[train]") {
 }
 
 // The log, metrics.jsonl and the outcome must agree.
-TEST_CASE("the time to each further step of accuracy is logged, of training and of validation", "[train]") {
+TEST_CASE("the time to each level of training and validation accuracy is logged", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec("", 3);
   spec.metrics_path = dir.path("metrics.jsonl");
@@ -190,7 +190,7 @@ TEST_CASE("the time to each further step of accuracy is logged, of training and 
              Catch::Contains("Reached train-accuracy ") && Catch::Contains("Reached validation-accuracy "));
 }
 
-TEST_CASE("nobody logs the time to an accuracy unasked", "[train]") {
+TEST_CASE("the time to an accuracy is not logged by default", "[train]") {
   const TempDir dir;
   TrainSpec spec = toy_spec("", 1);
   spec.metrics_path = dir.path("metrics.jsonl");
@@ -201,7 +201,7 @@ TEST_CASE("nobody logs the time to an accuracy unasked", "[train]") {
 }
 
 // Weights are finite but an image is not: the message names step, rank and the first layer.
-TEST_CASE("a loss that is not finite ends the run by name", "[train]") {
+TEST_CASE("a non-finite loss ends the run with an error that names step and rank and layer", "[train]") {
   const auto spoil = [](int64_t index, std::span<float> image) {
     if (index == 11) image[7] = kInf;
   };
@@ -214,7 +214,7 @@ TEST_CASE("a loss that is not finite ends the run by name", "[train]") {
   CHECK(run.outcome().position.epoch == 0);
 }
 
-TEST_CASE("with skip, a loss that is not finite counts for nothing", "[train]") {
+TEST_CASE("a non-finite loss is ignored with --on-nan skip", "[train]") {
   const auto spoil = [](int64_t index, std::span<float> image) {
     if (index == 11) image[7] = kInf;
   };
@@ -226,7 +226,7 @@ TEST_CASE("with skip, a loss that is not finite counts for nothing", "[train]") 
   CHECK(*run.outcome().train_accuracy > 0);
 }
 
-TEST_CASE("with skip, steps that are not finite count for nothing", "[train]") {
+TEST_CASE("non-finite steps are ignored with --on-nan skip", "[train]") {
   const auto spoil = [](int64_t index, std::span<float> image) {
     if (index == 11) image[7] = kInf;
   };
@@ -245,7 +245,7 @@ TEST_CASE("with skip, steps that are not finite count for nothing", "[train]") {
 }
 
 // With skip, gradients go to the store after backward instead of during it. The results must be the same.
-TEST_CASE("skip changes nothing where all is finite", "[train]") {
+TEST_CASE("the option --on-nan skip changes nothing if all numbers are finite", "[train]") {
   const TempDir a;
   const TempDir b;
   REQUIRE(ToyRun(toy_spec(a.path("net"), 1)).run());
@@ -256,7 +256,7 @@ TEST_CASE("skip changes nothing where all is finite", "[train]") {
 }
 
 // A loss at chance level gives a warning with the learning rate, because the exit code 0 does not show it.
-TEST_CASE("an epoch whose training loss is no better than a guess is named with the rate", "[train]") {
+TEST_CASE("an epoch with a training loss at chance level gives a warning with the learning rate", "[train]") {
   TrainSpec spec = toy_spec("", 2);
   spec.schedule = {.base = 1e-9};
   ToyRun idle(spec);
@@ -278,7 +278,7 @@ TEST_CASE("an epoch whose training loss is no better than a guess is named with 
 
 // Two workers with two shares. Each logs its own training results; only rank 0 logs the validation results of both.
 // After a stop and a resume, both continue at rank 0's position with their own sums.
-TEST_CASE("workers agree on the start and add up what they validate", "[train]") {
+TEST_CASE("workers agree on the start position and add up their validation results", "[train]") {
   const TempDir dir;
   const auto run_both = [&](TrainSpec spec, uint64_t stop_at) {
     ThreadJob job(2);
