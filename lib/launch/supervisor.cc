@@ -12,18 +12,17 @@
 #include <optional>
 #include <utility>
 
-#include "base/file.h"
 #include "base/overloaded.h"
 #include "base/poll_until.h"
-#include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/process/progress.h"
-#include "launch/local_host.h"
+#include "launch/end_report.h"
+#include "launch/host.h"
+#include "launch/hosts.h"
 #include "launch/outcome.h"
 #include "launch/output.h"
-#include "launch/remote_host.h"
-#include "launch/run_all.h"
 #include "launch/signal_queue.h"
+#include "launch/step_times.h"
 
 namespace dtrain::launch {
 namespace {
@@ -36,26 +35,6 @@ struct Member {
   FirstError first_error;
   bool running = true;
   std::ofstream log;  // what the process prints, if it cannot write a log on this host itself
-};
-
-// Measures how long the job's steps take, from the scheduler's reports.
-class StepTimes {
- public:
-  void at(int64_t step, Clock::time_point now) {
-    if (since_ && step == step_) return;
-    longest_ = longest(now);
-    step_ = step;
-    since_ = now;
-  }
-  // The longest step so far, including the one in progress.
-  [[nodiscard]] Clock::duration longest(Clock::time_point now) const {
-    return since_ ? std::max(longest_, now - *since_) : longest_;
-  }
-
- private:
-  int64_t step_ = 0;
-  std::optional<Clock::time_point> since_;
-  Clock::duration longest_{0};
 };
 
 enum class Phase {
@@ -96,9 +75,6 @@ class Supervisor {
   void kill();
   void start_failed(Error error);
   JobEnd report();
-  void say_log_hint();
-  std::string report_failure(const Ended& ended, const Member& member);
-  std::string report_killed(const Ended& ended, const std::string& what);
 
   void say(std::string_view text) { screen_.line(fmt::format("dtrain: {}", text)); }
   [[nodiscard]] int count_running() const {
@@ -113,7 +89,6 @@ class Supervisor {
   std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine
   std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
   std::vector<Ended> ended_;    // in the order of time
-  std::vector<const Member*> ended_members_;  // parallel to ended_
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::optional<Error> start_error_;  // an error of the launcher itself
   Phase phase_ = Phase::kStarting;
@@ -284,7 +259,6 @@ Ended Supervisor::ended_by(const Member& member, int status) const {
 void Supervisor::on_end(Member& member, const Ended& how) {
   member.running = false;
   ended_.push_back(how);
-  ended_members_.push_back(&member);
   const Ended& ended = ended_.back();
   if (code_of(ended) != job::kExitOk) {
     say(fmt::format("{} {}", ended.name, describe(ended)));
@@ -364,134 +338,16 @@ bool Supervisor::workers_done() const {
                       [](const Member& m) { return m.command.role == "worker" && m.running; });
 }
 
-void Supervisor::say_log_hint() {
-  const std::string hint = job_.log_hint ? job_.log_hint() : "";
-  if (!hint.empty()) say(hint);
-}
-
-// Prints the cause last, where the user looks first.
 JobEnd Supervisor::report() {
-  const std::optional<size_t> root = root_cause(ended_);
-  if (!root && !start_error_ && progress_) screen_.live(job::format_progress(job::completed(*progress_)));
+  if (!start_error_ && progress_ && job_code(ended_) == job::kExitOk) {
+    screen_.live(job::format_progress(job::completed(*progress_)));
+  }
   screen_.finish();
-  if (start_error_ && (!root || ended_[*root].stopped)) {
-    say_log_hint();
-    screen_.line(start_error_->text());
-    return {job::exit_code(start_error_->code), start_error_->text(), peak_rss_bytes_};
-  }
-  if (!root) return {job::kExitOk, "", peak_rss_bytes_};
-  const int code = code_of(ended_[*root]);
-  if (code != job::kExitPreempted)
-    return {code, report_failure(ended_[*root], *ended_members_[*root]), peak_rss_bytes_};
-  if (!job_.stopped_hint.empty()) say(job_.stopped_hint);
-  return {code, "", peak_rss_bytes_};
-}
-
-// Returns the error that it printed.
-std::string Supervisor::report_failure(const Ended& ended, const Member& member) {
-  say_log_hint();
-  std::string what = fmt::format("{} on {} {}", ended.name, member.command.host, describe(ended));
-  const bool reported = !member.first_error.error().empty();
-  if (!reported && was_killed(ended)) return report_killed(ended, what);
-  std::string words =
-      fmt::format("{}", fmt::join(reported ? member.first_error.error() : member.first_error.last_lines(), "\n"));
-  if (words.empty()) {
-    say(what + " without printing anything");
-    return what;
-  }
-  say(fmt::format("{}; its {}:", what, reported ? "first error" : "last lines"));
-  screen_.line(words);
-  return words;
-}
-
-// A process that was killed could not report an error, so this shows what the other processes noticed.
-std::string Supervisor::report_killed(const Ended& ended, const std::string& what) {
-  constexpr size_t kShown = 8;
-  std::vector<std::string> seen;
-  for (const Member& member : members_) {
-    if (member.command.name() == ended.name || member.first_error.error().empty()) continue;
-    seen.push_back(fmt::format("  {}: {}", member.command.name(), member.first_error.error().front()));
-  }
-  const size_t more = seen.size() > kShown ? seen.size() - kShown : 0;
-  seen.resize(seen.size() - more);
-  if (more > 0) seen.push_back(fmt::format("  and {} more processes; see their logs", more));
-  const std::string cause = ended.signal == SIGKILL && !ended.stopped
-                                ? ": by kill -9, or by the kernel because memory ran out (see dmesg)"
-                                : "";
-  say(fmt::format("{}{}{}", what, cause, seen.empty() ? "" : "; the other processes report:"));
-  for (const std::string& line : seen) screen_.line(line);
-  return what;
-}
-
-}  // namespace
-
-namespace {
-
-// A file in the run directory, by which agents on other hosts detect whether they share that directory.
-class Mark {
- public:
-  static Result<Mark> create(const Job& job) {
-    Mark mark(job.run_dir + "/.launcher-" + job.name);
-    DT_TRY_VOID(make_directories(job.run_dir), "creating the run directory");
-    DT_TRY_VOID(write_file_atomic(mark.path_, ""));
-    return mark;
-  }
-  Mark(Mark&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  Mark& operator=(Mark&&) = delete;
-  ~Mark() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  explicit Mark(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-// Why a copy failed: what it printed, or else how it ended.
-std::string complaint(const Finished& copy) {
-  if (!copy.errors.empty()) return fmt::format("{}", fmt::join(copy.errors, "; "));
-  if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));
-  return fmt::format("it ended with code {}", WEXITSTATUS(copy.status));
-}
-
-// --sync-dst-dir: copies to several hosts at a time. The first failure ends the other copies.
-Result<> copy_directory(const Job& job, Screen& screen, SignalQueue& signals) {
-  std::vector<Command> commands;
-  std::vector<std::string> hosts;
-  for (const Machine& machine : job.machines) {
-    if (machine.copy.empty()) continue;
-    commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = machine.copy});
-    hosts.push_back(machine.name);
-  }
-  if (commands.empty()) return {};
-  screen.line(fmt::format("dtrain: copying the current directory to {} hosts", commands.size()));
-  std::optional<size_t> failed;
-  const auto goes_on = [&failed](size_t i, const Finished& copy) {
-    if (!failed && !copy.ended_with(0)) failed = i;
-    return !failed;
-  };
-  const RunAllOptions options{.host = {job.name, job.record_root, job.limits.kill_after}, .goes_on = goes_on};
-  DT_TRY(const std::vector<Finished> copies, run_all(commands, options, signals), "copying the current directory");
-  if (!failed) return {};
-  return fail(Code::kStartup, "--sync-dst-dir: copying to {} failed: {}", hosts[*failed], complaint(copies[*failed]));
-}
-
-Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark) {
-  std::vector<std::unique_ptr<Host>> hosts;
-  DT_TRY(auto here, LocalHost::create({job.name, job.record_root, job.limits.stop}));
-  hosts.push_back(std::move(here));
-  for (const Machine& machine : job.machines) {
-    DT_TRY(auto there, RemoteHost::create({.machine = machine,
-                                           .job = job.name,
-                                           .kill_after = job.limits.stop,
-                                           .greet = job.limits.greet,
-                                           .mark = mark,
-                                           .build_id = std::string(job::build_id()),
-                                           .allow_mixed_builds = job.allow_mixed_builds}));
-    hosts.push_back(std::move(there));
-  }
-  return hosts;
+  JobHistory history{.start_error = start_error_, .ended = ended_, .processes = {}};
+  for (const Member& member : members_) history.processes.push_back({&member.command, &member.first_error});
+  JobEnd end = report_end(job_, history, screen_);
+  end.peak_rss_bytes = peak_rss_bytes_;
+  return end;
 }
 
 }  // namespace
@@ -499,9 +355,9 @@ Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std:
 Result<JobEnd> supervise(const Job& job, Screen& screen) {
   SignalQueue signals;
   DT_TRY_VOID(copy_directory(job, screen, signals));
-  std::optional<Mark> mark;  // made after the copying, which could copy it to every host
+  std::optional<RunDirMark> mark;  // made after the copying, which could copy it to every host
   if (!job.machines.empty()) {
-    DT_TRY(Mark made, Mark::create(job));
+    DT_TRY(RunDirMark made, RunDirMark::create(job));
     mark.emplace(std::move(made));
   }
   DT_TRY(auto hosts, make_hosts(job, mark ? mark->path() : ""));

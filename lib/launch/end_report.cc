@@ -1,0 +1,85 @@
+#include "launch/end_report.h"
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "job/process/exit_code.h"
+
+namespace dtrain::launch {
+namespace {
+
+using Process = JobHistory::Process;
+
+void say(Screen& screen, std::string_view text) {
+  screen.line(fmt::format("dtrain: {}", text));
+}
+
+void say_log_hint(const Job& job, Screen& screen) {
+  const std::string hint = job.log_hint ? job.log_hint() : "";
+  if (!hint.empty()) say(screen, hint);
+}
+
+// A process that was killed could not report an error, so this shows what the other processes noticed.
+void report_killed(const Ended& ended, const std::string& what, const JobHistory& history, Screen& screen) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> seen;
+  for (const Process& process : history.processes) {
+    if (process.command->name() == ended.name || process.printed->error().empty()) continue;
+    seen.push_back(fmt::format("  {}: {}", process.command->name(), process.printed->error().front()));
+  }
+  const size_t more = seen.size() > kShown ? seen.size() - kShown : 0;
+  seen.resize(seen.size() - more);
+  if (more > 0) seen.push_back(fmt::format("  and {} more processes; see their logs", more));
+  const std::string cause = ended.signal == SIGKILL && !ended.stopped
+                                ? ": by kill -9, or by the kernel because memory ran out (see dmesg)"
+                                : "";
+  say(screen, fmt::format("{}{}{}", what, cause, seen.empty() ? "" : "; the other processes report:"));
+  for (const std::string& line : seen) screen.line(line);
+}
+
+// Returns the error that it printed.
+std::string report_failure(const Ended& ended, const JobHistory& history, Screen& screen) {
+  const auto process =
+      std::ranges::find(history.processes, ended.name, [](const Process& p) { return p.command->name(); });
+  DT_CHECK(process != history.processes.end(), "{} is not a process of the job", ended.name);
+  std::string what = fmt::format("{} on {} {}", ended.name, process->command->host, describe(ended));
+  const bool reported = !process->printed->error().empty();
+  if (!reported && was_killed(ended)) {
+    report_killed(ended, what, history, screen);
+    return what;
+  }
+  std::string words =
+      fmt::format("{}", fmt::join(reported ? process->printed->error() : process->printed->last_lines(), "\n"));
+  if (words.empty()) {
+    say(screen, what + " without printing anything");
+    return what;
+  }
+  say(screen, fmt::format("{}; its {}:", what, reported ? "first error" : "last lines"));
+  screen.line(words);
+  return words;
+}
+
+}  // namespace
+
+JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen) {
+  const std::optional<size_t> root = root_cause(history.ended);
+  if (history.start_error && (!root || history.ended[*root].stopped)) {
+    say_log_hint(job, screen);
+    std::string error = history.start_error->text();
+    screen.line(error);
+    return {job::exit_code(history.start_error->code), std::move(error), {}};
+  }
+  if (!root) return {};
+  const Ended& cause = history.ended[*root];
+  if (code_of(cause) == job::kExitPreempted) {
+    if (!job.stopped_hint.empty()) say(screen, job.stopped_hint);
+    return {job::kExitPreempted, "", {}};
+  }
+  say_log_hint(job, screen);
+  return {code_of(cause), report_failure(cause, history, screen), {}};
+}
+
+}  // namespace dtrain::launch

@@ -1,0 +1,30 @@
+// Tells the user how a job ended. The cause is printed last, where the user looks first.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "launch/command.h"
+#include "launch/job.h"
+#include "launch/outcome.h"
+#include "launch/output.h"
+#include "launch/screen.h"
+
+namespace dtrain::launch {
+
+// What the launcher knows about a job whose processes have all ended.
+struct JobHistory {
+  struct Process {
+    const Command* command = nullptr;
+    const FirstError* printed = nullptr;
+  };
+  std::optional<Error> start_error;  // an error of the launcher itself
+  std::vector<Ended> ended;          // in the order of time
+  std::vector<Process> processes;    // in the order in which they were started
+};
+
+// Prints nothing if the job succeeded. Returns the job's exit code and the error that it printed.
+JobEnd report_end(const Job& job, const JobHistory& history, Screen& screen);
+
+}  // namespace dtrain::launch

@@ -1,0 +1,39 @@
+// Prepares the hosts of a job before its first process starts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "launch/host.h"
+#include "launch/job.h"
+#include "launch/screen.h"
+#include "launch/signal_queue.h"
+
+namespace dtrain::launch {
+
+// --sync-dst-dir: copies the current directory to several hosts at a time. The first failure ends the other copies.
+Result<> copy_directory(const Job& job, Screen& screen, SignalQueue& signals);
+
+// A file in the run directory, by which agents on other hosts detect whether they share that directory. Removed by the
+// destructor.
+class RunDirMark {
+ public:
+  static Result<RunDirMark> create(const Job& job);
+  RunDirMark(RunDirMark&& other) noexcept;
+  RunDirMark& operator=(RunDirMark&&) = delete;
+  ~RunDirMark();
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  explicit RunDirMark(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// Returns this host and then those of Job::machines: the index is Command::machine. `mark`: path of the job's
+// RunDirMark; not used if there are no other hosts.
+Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark);
+
+}  // namespace dtrain::launch

@@ -1,0 +1,53 @@
+// What the supervisor runs (supervisor.h): the commands of a job, its hosts and its time limits, and how the job ended.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launch/command.h"
+#include "launch/ssh.h"
+
+namespace dtrain::launch {
+
+// Time from TERM to KILL for the processes of a running job: enough for a step of a large network, and for a checkpoint
+// on a slow disk.
+inline constexpr std::chrono::seconds kStopTime{120};
+
+struct Limits {
+  using Duration = std::chrono::milliseconds;
+  Duration start = std::chrono::seconds(300);            // until the scheduler reports its address (--start-timeout)
+  Duration greet = std::chrono::seconds(60);             // for a host to answer; ssh itself connects within 10 s
+  Duration settle = std::chrono::seconds(15);            // for the others to end after one has failed
+  Duration settle_scheduler = std::chrono::seconds(45);  // the same if the scheduler failed: they try to reconnect
+  Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers to end after the last worker
+  Duration stop = kStopTime;                       // between TERM and KILL of a running job, in addition to three steps
+  Duration remind = std::chrono::seconds(10);      // between reminders of what a stopped job waits for
+  Duration kill_after = std::chrono::seconds(10);  // between TERM and KILL after a failure, or before the job runs
+};
+
+struct Job {
+  std::string name;   // in the record of processes; used as a file name
+  Command scheduler;  // runs on this machine
+  std::function<std::vector<Command>(const std::string& scheduler_address)> others;
+  Limits limits;
+  std::string record_root;                // see job_record.h
+  std::function<std::string()> log_hint;  // printed before the error of a failed job: where to look; may be ""
+  std::string stopped_hint;               // printed if a job was stopped with code 75: how to resume it
+  std::vector<Machine> machines = {};     // other hosts on which commands run
+  std::string run_dir = {};  // created if there are machines; output of processes on hosts that do not share it is
+                             // written to ROLE-RANK.log in it
+  bool allow_mixed_builds = false;
+  std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"
+};
+
+struct JobEnd {
+  int exit_code = 0;                               // of the job (job_code in outcome.h)
+  std::string error;                               // the first error of the process that failed first; empty: none
+  std::map<std::string, uint64_t> peak_rss_bytes;  // by process: "worker 3"
+};
+
+}  // namespace dtrain::launch
