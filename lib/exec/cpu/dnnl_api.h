@@ -1,7 +1,6 @@
-// The only place that depends on the version of oneDNN. The functions follow the v3 interface, which has no operation
-// descriptors; for v2, the version in Debian 12, they build those descriptors. All primitives use a scratchpad that we
-// provide, so one arena serves all of them. If oneDNN has no implementation of a convolution algorithm, the primitive
-// descriptor is empty; all other functions throw dnnl::error.
+// The primitives of oneDNN v2 (the version in Debian 12) that this backend uses, each created by one function. All of
+// them use a scratchpad that we provide, so one arena serves all of them. If oneDNN has no implementation of a
+// convolution algorithm, the primitive descriptor is empty; all other functions throw dnnl::error.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -30,81 +29,6 @@ inline dnnl::primitive_attr user_scratchpad() {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
 }
-
-#if DNNL_VERSION_MAJOR >= 3
-
-inline Dims dims_of(const Md& md) {
-  return md.get_dims();
-}
-
-inline auto convolution_forward(const dnnl::engine& engine, const ConvolutionSpec& s) {
-  return dnnl::convolution_forward::primitive_desc(engine, dnnl::prop_kind::forward_training, s.algorithm, s.src,
-                                                   s.weights, s.bias, s.dst, s.strides, s.pad_left, s.pad_right,
-                                                   user_scratchpad(), true);
-}
-inline auto convolution_backward_data(const dnnl::engine& engine, const ConvolutionSpec& s,
-                                      const dnnl::convolution_forward::primitive_desc& forward) {
-  return dnnl::convolution_backward_data::primitive_desc(engine, s.algorithm, s.src, s.weights, s.dst, s.strides,
-                                                         s.pad_left, s.pad_right, forward, user_scratchpad(), true);
-}
-inline auto convolution_backward_weights(const dnnl::engine& engine, const ConvolutionSpec& s,
-                                         const dnnl::convolution_forward::primitive_desc& forward) {
-  return dnnl::convolution_backward_weights::primitive_desc(engine, s.algorithm, s.src, s.weights, s.bias, s.dst,
-                                                            s.strides, s.pad_left, s.pad_right, forward,
-                                                            user_scratchpad(), true);
-}
-inline auto pooling_forward(const dnnl::engine& engine, const PoolingSpec& s) {
-  return dnnl::pooling_forward::primitive_desc(engine, dnnl::prop_kind::forward_training, s.algorithm, s.src, s.dst,
-                                               s.strides, s.kernel, Dims(s.kernel.size(), 0), s.pad_left, s.pad_right,
-                                               user_scratchpad());
-}
-inline auto pooling_backward(const dnnl::engine& engine, const PoolingSpec& s,
-                             const dnnl::pooling_forward::primitive_desc& forward) {
-  return dnnl::pooling_backward::primitive_desc(engine, s.algorithm, s.src, s.dst, s.strides, s.kernel,
-                                                Dims(s.kernel.size(), 0), s.pad_left, s.pad_right, forward,
-                                                user_scratchpad());
-}
-inline auto batch_norm_forward(const dnnl::engine& engine, dnnl::prop_kind kind, const Md& data, float epsilon,
-                               dnnl::normalization_flags flags) {
-  return dnnl::batch_normalization_forward::primitive_desc(engine, kind, data, data, epsilon, flags, user_scratchpad());
-}
-inline auto batch_norm_backward(const dnnl::engine& engine, const Md& data, float epsilon,
-                                dnnl::normalization_flags flags,
-                                const dnnl::batch_normalization_forward::primitive_desc& forward) {
-  return dnnl::batch_normalization_backward::primitive_desc(engine, dnnl::prop_kind::backward, data, data, data,
-                                                            epsilon, flags, forward, user_scratchpad());
-}
-inline auto eltwise_forward(const dnnl::engine& engine, dnnl::algorithm algorithm, const Md& data) {
-  return dnnl::eltwise_forward::primitive_desc(engine, dnnl::prop_kind::forward_training, algorithm, data, data, 0.0f,
-                                               0.0f, user_scratchpad());
-}
-inline auto eltwise_backward(const dnnl::engine& engine, dnnl::algorithm algorithm, const Md& data,
-                             const dnnl::eltwise_forward::primitive_desc& forward) {
-  return dnnl::eltwise_backward::primitive_desc(engine, algorithm, data, data, data, 0.0f, 0.0f, forward,
-                                                user_scratchpad());
-}
-inline auto inner_product_forward(const dnnl::engine& engine, const Md& src, const Md& weights, const Md& bias,
-                                  const Md& dst) {
-  return dnnl::inner_product_forward::primitive_desc(engine, dnnl::prop_kind::forward_training, src, weights, bias, dst,
-                                                     user_scratchpad());
-}
-inline auto inner_product_backward_data(const dnnl::engine& engine, const Md& src, const Md& weights, const Md& dst,
-                                        const dnnl::inner_product_forward::primitive_desc& forward) {
-  return dnnl::inner_product_backward_data::primitive_desc(engine, src, weights, dst, forward, user_scratchpad());
-}
-inline auto inner_product_backward_weights(const dnnl::engine& engine, const Md& src, const Md& weights, const Md& bias,
-                                           const Md& dst, const dnnl::inner_product_forward::primitive_desc& forward) {
-  return dnnl::inner_product_backward_weights::primitive_desc(engine, src, weights, bias, dst, forward,
-                                                              user_scratchpad());
-}
-inline auto sum_of(const dnnl::engine& engine, const Md& dst, const std::vector<Md>& sources) {
-  return dnnl::sum::primitive_desc(engine, dst, std::vector<float>(sources.size(), 1.0f), sources, user_scratchpad());
-}
-inline auto concat_of(const dnnl::engine& engine, const Md& dst, int axis, const std::vector<Md>& sources) {
-  return dnnl::concat::primitive_desc(engine, dst, axis, sources, user_scratchpad());
-}
-
-#else
 
 inline Dims dims_of(const Md& md) {
   return md.dims();
@@ -178,8 +102,6 @@ inline auto sum_of(const dnnl::engine& engine, const Md& dst, const std::vector<
 inline auto concat_of(const dnnl::engine& engine, const Md& dst, int axis, const std::vector<Md>& sources) {
   return dnnl::concat::primitive_desc(dst, axis, sources, engine, user_scratchpad());
 }
-
-#endif
 
 // oneDNN's name of the implementation that a primitive runs: "jit_wino_4x3:avx512_core".
 inline std::string implementation_of(const dnnl::primitive& primitive) {
