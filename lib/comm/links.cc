@@ -3,40 +3,27 @@
 #include <arpa/inet.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
-#include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <optional>
-#include <random>
-#include <thread>
 #include <utility>
 
 #include "base/mutex.h"
-#include "base/thread.h"
+#include "comm/gloo_message.h"
+#include "comm/invitation.h"
+#include "comm/link_watch.h"
 #include "comm/missing.h"
 
 namespace dtrain::comm {
 namespace {
 
-using GlooBuffer = gloo::transport::UnboundBuffer;
 using Milliseconds = std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
-constexpr uint64_t kWatchSlot = 0;  // no message is ever sent on it
 constexpr Links::Channel kGreeting = {"the exchange of greetings", 1};
-
-// Strips the position in gloo's source code from a message such as "[../gloo/transport/tcp/pair.cc:598] Connection
-// closed by peer [127.0.0.1]:4711".
-std::string reason(const std::exception& e) {
-  const std::string text = e.what();
-  const size_t end = text.find("] ");
-  return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
-}
 
 // Needed because gloo 0.5 crashes on a name that it cannot resolve.
 bool is_address(const std::string& text) {
@@ -44,62 +31,11 @@ bool is_address(const std::string& text) {
   return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
 }
 
-using Secret = std::array<uint32_t, 4>;
-
-// What a rank passes to the exchange: this struct, followed by the address of its socket for each other rank, in order
-// of ranks.
-struct Invitation {
-  std::array<char, 4> magic = {'D', 'T', 'G', '1'};
-  uint32_t rank = 0;
-  uint32_t size = 0;
-  Secret secret = {};  // its connections start by sending it
-};
-
-struct Message {
-  const Links::Round* round = nullptr;
-  uint32_t peer = 0;
-  bool is_send = false;
-  std::unique_ptr<GlooBuffer> buffer;
-  bool is_done = false;
-
-  // Returns false if woken by abort. Throws what gloo throws; after a timeout gloo has closed all connections.
-  [[nodiscard]] bool wait(Milliseconds limit) const {
-    return is_send ? buffer->waitSend(limit) : buffer->waitRecv(limit);
-  }
-  void abort() const { is_send ? buffer->abortWaitSend() : buffer->abortWaitRecv(); }
-};
-
-// Whether the message has been sent or received. No other thread may abort the wait at this time, but an earlier abort
-// may still be pending, hence the second attempt. If the message is not done, gloo closes all connections.
-bool is_complete(const Message& message) {
-  constexpr Milliseconds kNow{1};
-  try {
-    return message.wait(kNow) || message.wait(kNow);
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-// Why the connection of a sentinel buffer has ended; nullopt if it has not. Waiting with an abort pending returns at
-// once, so this polls.
-std::optional<std::string> end_of(GlooBuffer& sentinel) {
-  try {
-    sentinel.abortWaitRecv();
-    sentinel.waitRecv(kForever);
-    return std::nullopt;
-  } catch (const std::exception& e) {
-    return reason(e);
-  }
-}
-
 class GlooLinks final : public Links {
  public:
   explicit GlooLinks(const GlooOptions& options) : rank_(options.rank), size_(options.size), is_lost_(options.size) {
     set_wait_limit(options.connect_limit_s);
   }
-  ~GlooLinks() override;
-  GlooLinks(const GlooLinks&) = delete;
-  GlooLinks& operator=(const GlooLinks&) = delete;
 
   Result<> open(const GlooOptions& options, const Exchange& exchange);
   std::unique_ptr<Round> round(Channel channel) override;
@@ -113,17 +49,14 @@ class GlooLinks final : public Links {
   void forget(const Message& message) { std::erase(open_, &message); }
 
  private:
-  std::unique_ptr<GlooBuffer> make_buffer(void* data, size_t bytes) {
-    return context_->createUnboundBuffer(data, bytes);
-  }
   void set_wait_limit(double seconds) {
     wait_limit_s_ = seconds;
     wait_limit_ = Milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
   }
   Result<> listen(const std::string& ip);
   [[nodiscard]] std::string invitation() const;
-  Result<> connect(const std::vector<std::string>& invitations);
-  Result<> greet(const std::vector<std::string>& invitations);
+  Result<std::vector<Secret>> connect(const std::vector<std::string>& invitations);
+  Result<> greet(const std::vector<Secret>& secrets);
 
   // Why the wait for a message ended.
   enum class End { kDone, kLate, kOther };
@@ -136,8 +69,6 @@ class GlooLinks final : public Links {
 
   void close_connections();
   void lose(uint32_t peer, const std::string& why) DT_EXCLUDES(mutex_);
-  void post_sentinels();
-  void watch() DT_EXCLUDES(mutex_);
 
   const uint32_t rank_;
   const uint32_t size_;
@@ -156,14 +87,8 @@ class GlooLinks final : public Links {
   std::vector<uint32_t> lost_ DT_GUARDED_BY(mutex_);          // in the order in which they were lost
   std::string first_loss_ DT_GUARDED_BY(mutex_);              // why the first of them was lost
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
-  bool stop_ DT_GUARDED_BY(mutex_) = false;
-  ConditionVariable stopped_;
 
-  // Used by the watcher thread.
-  std::byte nothing_{};
-  std::unique_ptr<GlooBuffer> any_;                     // notified when any connection ends
-  std::vector<std::unique_ptr<GlooBuffer>> sentinels_;  // by rank: notified when that rank's connection ends
-  std::thread watcher_;
+  std::optional<LinkWatch> watch_;  // the last member, because its thread uses the others
 };
 
 // A round of messages.
@@ -219,17 +144,11 @@ Result<> GlooLinks::open(const GlooOptions& options, const Exchange& exchange) {
     return fail(Code::kStartup, "the exchange returned the addresses of {} ranks instead of {}", invitations.size(),
                 size_);
   }
-  DT_TRY_VOID(connect(invitations));
-  post_sentinels();
-  watcher_ = std::thread([this] {
-    name_thread("gloo-watch");
-    const Result<> watched = catching([this]() -> Result<> {
-      watch();
-      return {};
-    });
-    if (!watched) cancel(watched.error());
-  });
-  DT_TRY_VOID(greet(invitations));
+  DT_TRY(const std::vector<Secret> secrets, connect(invitations));
+  watch_.emplace(*context_, rank_, size_,
+                 LinkWatch::Callbacks{.lost = [this](uint32_t peer, const std::string& why) { lose(peer, why); },
+                                      .failed = [this](Error error) { cancel(std::move(error)); }});
+  DT_TRY_VOID(greet(secrets));
   set_wait_limit(options.wait_limit_s);
   return {};
 }
@@ -247,58 +166,38 @@ Result<> GlooLinks::listen(const std::string& ip) {
   } catch (const std::exception& e) {
     return fail(Code::kStartup, "cannot listen on {}: {}", ip, reason(e));
   }
-  std::random_device random;
-  for (uint32_t& word : secret_) word = random();
+  secret_ = draw_secret();
   return {};
 }
 
 std::string GlooLinks::invitation() const {
-  const Invitation mine{.rank = rank_, .size = size_, .secret = secret_};
-  std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
+  std::vector<std::vector<char>> addresses;
   for (uint32_t peer = 0; peer < size_; peer++) {
-    if (peer == rank_) continue;
-    const std::vector<char> address = context_->getPair(static_cast<int>(peer))->address().bytes();
-    bytes.append(address.begin(), address.end());
+    if (peer != rank_) addresses.push_back(context_->getPair(static_cast<int>(peer))->address().bytes());
   }
-  return bytes;
+  return Invitation::serialize(rank_, size_, secret_, addresses);
 }
 
-// Parses what a peer passed to the exchange. All addresses have the same length if all processes use the same build of
-// gloo.
-Result<Invitation> parse(const std::string& bytes, uint32_t rank, uint32_t size, size_t expected_bytes) {
-  Invitation invitation;
-  if (bytes.size() != expected_bytes) {
-    return fail(Code::kStartup,
-                "the address message of rank {} has {} bytes instead of {}; use the same build of dtrain on all hosts",
-                rank, bytes.size(), expected_bytes);
-  }
-  std::memcpy(&invitation, bytes.data(), sizeof invitation);
-  if (invitation.magic != Invitation{}.magic || invitation.rank != rank || invitation.size != size) {
-    return fail(Code::kStartup, "the address message of rank {} of {} is invalid", rank, size);
-  }
-  return invitation;
-}
-
-Result<> GlooLinks::connect(const std::vector<std::string>& invitations) {
-  const size_t bytes = invitation().size();
+// Returns the secrets of all ranks.
+Result<std::vector<Secret>> GlooLinks::connect(const std::vector<std::string>& invitations) {
+  const int other = rank_ == 0 ? 1 : 0;
+  const size_t address_bytes = context_->getPair(other)->address().bytes().size();
+  std::vector<Secret> secrets;
   for (uint32_t peer = 0; peer < size_; peer++) {
-    DT_TRY_VOID(parse(invitations[peer], peer, size_, bytes));
+    DT_TRY(const Invitation invitation, Invitation::parse(invitations[peer], peer, size_, address_bytes));
+    secrets.push_back(invitation.secret());
     if (peer == rank_) continue;
-    gloo::transport::Pair& pair = *context_->getPair(static_cast<int>(peer));
-    const size_t address_bytes = pair.address().bytes().size();
-    const size_t nth = rank_ < peer ? rank_ : rank_ - 1;  // a rank has no address for itself
-    const char* address = invitations[peer].data() + sizeof(Invitation) + nth * address_bytes;
     try {
-      pair.connect({address, address + address_bytes});
+      context_->getPair(static_cast<int>(peer))->connect(invitation.address_for(rank_));
     } catch (const std::exception& e) {
       return fail(Code::kPeerLost, "cannot connect to rank {} within {:g} s: {}", peer, wait_limit_s_, reason(e));
     }
   }
-  return {};
+  return secrets;
 }
 
 // Exchanges secrets with every peer: only the process that took part in the exchange as that rank knows the right one.
-Result<> GlooLinks::greet(const std::vector<std::string>& invitations) {
+Result<> GlooLinks::greet(const std::vector<Secret>& secrets) {
   std::vector<Secret> received(size_);
   const std::unique_ptr<Round> greetings = round(kGreeting);
   for (uint32_t peer = 0; peer < size_; peer++) {
@@ -308,22 +207,10 @@ Result<> GlooLinks::greet(const std::vector<std::string>& invitations) {
   }
   DT_TRY_VOID(greetings->finish());
   for (uint32_t peer = 0; peer < size_; peer++) {
-    Invitation invitation;
-    std::memcpy(&invitation, invitations[peer].data(), sizeof invitation);
-    if (peer == rank_ || received[peer] == invitation.secret) continue;
+    if (peer == rank_ || received[peer] == secrets[peer]) continue;
     return fail(Code::kStartup, "a process that does not belong to the group has connected as rank {}", peer);
   }
   return {};
-}
-
-GlooLinks::~GlooLinks() {
-  {
-    const MutexLock lock(mutex_);
-    stop_ = true;
-    if (any_) any_->abortWaitRecv();
-  }
-  stopped_.notify_all();
-  if (watcher_.joinable()) watcher_.join();
 }
 
 // Messages.
@@ -331,8 +218,8 @@ GlooLinks::~GlooLinks() {
 Result<std::unique_ptr<Message>> GlooLinks::post(const Round& round, bool is_send, uint32_t peer,
                                                  std::span<std::byte> bytes, Channel channel) {
   DT_TRY_VOID(check());
-  auto message =
-      std::make_unique<Message>(Message{&round, peer, is_send, make_buffer(bytes.data(), bytes.size()), false});
+  auto message = std::make_unique<Message>(
+      Message{&round, peer, is_send, context_->createUnboundBuffer(bytes.data(), bytes.size()), false});
   try {
     const int to = static_cast<int>(peer);
     if (is_send) {
@@ -469,43 +356,6 @@ void GlooLinks::lose(uint32_t peer, const std::string& why) {
   if (lost_.empty()) first_loss_ = why;
   lost_.push_back(peer);
   if (waits_for_ != nullptr) waits_for_->abort();
-}
-
-// Posts receives, from every rank, for a message that never comes. gloo notifies their buffers when the connection
-// ends, whatever else is in flight. They are posted only once: anything sent later could reach a peer that is done and
-// closing. That would reset the connection instead of ending it, and the data that others have yet to read from it
-// would be lost.
-void GlooLinks::post_sentinels() {
-  any_ = make_buffer(&nothing_, sizeof nothing_);
-  for (uint32_t peer = 0; peer < size_; peer++) {
-    sentinels_.push_back(make_buffer(&nothing_, sizeof nothing_));
-    if (peer == rank_) continue;
-    try {
-      any_->recv(static_cast<int>(peer), kWatchSlot, 0, sizeof nothing_);
-      sentinels_[peer]->recv(static_cast<int>(peer), kWatchSlot, 0, sizeof nothing_);
-    } catch (const std::exception& e) {
-      lose(peer, reason(e));
-    }
-  }
-}
-
-// Sleeps until the first connection ends, then polls all connections, since others are ending too or soon will.
-void GlooLinks::watch() {
-  try {
-    any_->waitRecv(kForever);
-  } catch (const std::exception&) {  // a connection has ended; the sentinels know which one
-  }
-  const MutexLock lock(mutex_);
-  while (!stop_) {
-    {
-      const MutexUnlock unlocked(mutex_);
-      for (uint32_t peer = 0; peer < size_; peer++) {
-        const std::optional<std::string> why = end_of(*sentinels_[peer]);
-        if (why) lose(peer, *why);
-      }
-    }
-    stopped_.wait_for(mutex_, Milliseconds(20), [this]() DT_REQUIRES(mutex_) { return stop_; });
-  }
 }
 
 }  // namespace

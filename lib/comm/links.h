@@ -1,5 +1,6 @@
-// Messages between the processes of a group. links.cc is the only file that includes gloo. It implements the contract
-// of gloo.h for errors, time limits and cancel.
+// Messages between the processes of a group. links.cc implements the contract of gloo.h for errors, time limits and
+// cancel. This interface is free of gloo: only links.cc and the files that it is made of (gloo_message, link_watch)
+// include gloo.
 #pragma once
 
 #include <cstddef>
