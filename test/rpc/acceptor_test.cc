@@ -63,7 +63,7 @@ int next_descriptor() {
 
 }  // namespace
 
-TEST_CASE("a connection is handed over once its peer has spoken, with what it said", "[rpc]") {
+TEST_CASE("a connection is handed over with its first bytes once its peer has sent some", "[rpc]") {
   Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
   const UniqueFd first = fixture.speaker("hello");
   CHECK(fixture.taker.hears("hello"));
@@ -74,12 +74,12 @@ TEST_CASE("a connection is handed over once its peer has spoken, with what it sa
   CHECK(fixture.taker.hears("good day"));
 }
 
-TEST_CASE("a connection that says nothing is closed after its time", "[rpc]") {
+TEST_CASE("a silent connection is closed after the time limit", "[rpc]") {
   Fixture fixture({.silence = 50ms, .silent_max = 8, .descriptors_max = 10'000});
   CHECK(is_closed_within(connect_to(fixture.port), 10s));
 }
 
-TEST_CASE("of more silent connections than are allowed, the oldest are closed", "[rpc]") {
+TEST_CASE("the oldest silent connections are closed if there are too many", "[rpc]") {
   Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 100; i++) silent.push_back(connect_to(fixture.port));
@@ -90,7 +90,7 @@ TEST_CASE("of more silent connections than are allowed, the oldest are closed", 
   }
 }
 
-TEST_CASE("with few descriptors left connections are refused, until some are given back", "[rpc]") {
+TEST_CASE("connections are refused while too few file descriptors are free", "[rpc]") {
   Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 0});
   CHECK(is_closed_within(fixture.speaker("hello"), 10s));
   CHECK(is_closed_within(connect_to(fixture.port), 10s));
@@ -104,7 +104,7 @@ TEST_CASE("with few descriptors left connections are refused, until some are giv
   CHECK(roomy.taker.hears("good evening"));
 }
 
-TEST_CASE("the end of an acceptor closes its port and the silent connections", "[rpc]") {
+TEST_CASE("an acceptor's destructor closes its port and the silent connections", "[rpc]") {
   Fixture fixture({.silence = 60s, .silent_max = 8, .descriptors_max = 10'000});
   const UniqueFd silent = connect_to(fixture.port);
   const UniqueFd speaker = fixture.speaker("hello");
@@ -115,7 +115,7 @@ TEST_CASE("the end of an acceptor closes its port and the silent connections", "
   CHECK_THROWS(connect_to(fixture.port));
 }
 
-TEST_CASE("a port in use is an error, and 0.0.0.0 listens on both families", "[rpc]") {
+TEST_CASE("a port in use is an error, and 0.0.0.0 listens on IPv4 and IPv6", "[rpc]") {
   const ListeningSockets first = open_listening_sockets({"127.0.0.1", 0}, 20'000).value();
   CHECK(open_listening_sockets({"127.0.0.1", first.port}, 20'000).error() == EADDRINUSE);
   CHECK(open_listening_sockets({"192.0.2.1", 0}, 20'000).error() == EADDRNOTAVAIL);

@@ -55,7 +55,7 @@ std::vector<Reply> call_all(const std::vector<Request>& requests, const Start& s
 
 }  // namespace
 
-TEST_CASE("every kind of message arrives as it was sent", "[rpc]") {
+TEST_CASE("every kind of message is decoded as it was encoded", "[rpc]") {
   const job::WorkerState worker{.steps = 7, .loss_scale = 1024.5, .good_steps = 1999, .metric_sums = {1, 0.1, -3}};
   const std::vector<job::Contribution> messages = {
       job::Chunk{.size = 5, .bytes = std::string("a\0b", 3)},
@@ -83,7 +83,7 @@ TEST_CASE("every kind of message arrives as it was sent", "[rpc]") {
   CHECK(kind_of(proto::Contribution()).empty());
 }
 
-TEST_CASE("workers get the messages of all, by rank, barrier after barrier", "[rpc]") {
+TEST_CASE("each barrier gives every worker the messages of all workers in rank order", "[rpc]") {
   Job job(settings(3, 0));
   job.start(3, 0);
   const auto results = on_each(job, [](uint32_t rank, ControlClient& client) -> Result<std::vector<job::EpochEnd>> {
@@ -105,7 +105,7 @@ TEST_CASE("workers get the messages of all, by rank, barrier after barrier", "[r
 }
 
 // In allreduce each worker's address has about 136 bytes for each other worker.
-TEST_CASE("14 workers of allreduce exchange their addresses", "[rpc]") {
+TEST_CASE("14 allreduce workers exchange their addresses", "[rpc]") {
   constexpr uint32_t kWorkers = 14;
   Job job(settings(kWorkers, 0));
   job.start(kWorkers, 0);
@@ -119,7 +119,7 @@ TEST_CASE("14 workers of allreduce exchange their addresses", "[rpc]") {
   }
 }
 
-TEST_CASE("1,000 workers start and gather", "[rpc]") {
+TEST_CASE("1,000 workers join and exchange messages at a barrier", "[rpc]") {
 // The replies hold a million addresses of processes. ThreadSanitizer knows nothing of the locks inside gRPC and looks each
 // access to them up in its suppressions: with 1,000 workers that takes longer than the deadlines of the calls.
 #ifdef __SANITIZE_THREAD__
@@ -189,7 +189,7 @@ TEST_CASE("a message that is too large is refused by its sender and by the sched
   CHECK(job[0].client->all_gather("speeds", job::Speed{2}).value().at(0).samples_per_s == 2);
 }
 
-TEST_CASE("messages that are too large together end the job and say so", "[rpc]") {
+TEST_CASE("messages that are too large in total end the job with an error", "[rpc]") {
   auto limited = settings(2, 0);
   limited.barrier_bytes_max = 1000;
   Job job(limited);
@@ -204,7 +204,7 @@ TEST_CASE("messages that are too large together end the job and say so", "[rpc]"
   }
 }
 
-TEST_CASE("a worker that has ended and sends no message is named", "[rpc]") {
+TEST_CASE("a barrier names a worker that has finished and sends no message", "[rpc]") {
   Job job(settings(2, 0));
   job.start(2, 0);
   job[1].client->done({});
@@ -213,7 +213,7 @@ TEST_CASE("a worker that has ended and sends no message is named", "[rpc]") {
   CHECK_THAT(all.error().message, Contains("worker 1 sent no message"));
 }
 
-TEST_CASE("a barrier to which a worker never comes ends as the loss of a peer", "[rpc]") {
+TEST_CASE("a barrier that a worker never reaches fails as a lost peer", "[rpc]") {
   Job job(settings(2, 0));
   Process& impatient = job.add(Role::kWorker);
   impatient.options.barrier_timeout = 300ms;

@@ -68,11 +68,11 @@ void run_job_beside_strangers(std::string_view words) {
 
 }  // namespace
 
-TEST_CASE("a job starts and ends beside more silent connections than the scheduler has descriptors", "[rpc][cluster]") {
+TEST_CASE("a job runs despite more silent connections than the scheduler has file descriptors", "[rpc][cluster]") {
   run_job_beside_strangers("");
 }
 
-TEST_CASE("a job starts and ends beside more idle HTTP/2 connections than there are descriptors", "[rpc][cluster]") {
+TEST_CASE("a job runs despite more idle HTTP/2 connections than the scheduler has file descriptors", "[rpc][cluster]") {
   run_job_beside_strangers(kHttp2Greeting);
 }
 

@@ -131,7 +131,7 @@ std::vector<float> random_floats(size_t count) {
 
 }  // namespace
 
-TEST_CASE("payloads of every size come back as they went", "[rpc]") {
+TEST_CASE("payloads of every size are echoed unchanged", "[rpc]") {
   Pair pair;
   pair.connect();
   const std::vector<float> values = random_floats(kvstore::kSliceElementsMax);
@@ -151,7 +151,7 @@ TEST_CASE("payloads of every size come back as they went", "[rpc]") {
   }
 }
 
-TEST_CASE("many messages queue and keep their order, sent by several threads", "[rpc]") {
+TEST_CASE("queued messages of several threads keep their order", "[rpc]") {
   Pair pair;
   pair.connect();
   const std::vector<float> values = random_floats(20'000);
@@ -171,7 +171,7 @@ TEST_CASE("many messages queue and keep their order, sent by several threads", "
   CHECK(pair.client->queued_bytes() == 0);
 }
 
-TEST_CASE("a worker that is early is let in once the server knows its workers", "[rpc]") {
+TEST_CASE("a worker that connects early is admitted once the server knows its workers", "[rpc]") {
   Pair pair;
   auto connected = std::async(std::launch::async, [&] { return pair.client->connect(5s); });
   while (pair.waits.open().empty() || !pair.waits.open()[0].name.ends_with("does not know its workers yet)")) {
@@ -181,7 +181,7 @@ TEST_CASE("a worker that is early is let in once the server knows its workers", 
   CHECK(connected.get().has_value());
 }
 
-TEST_CASE("a cut stream is opened again, the worker is told, and messages flow", "[rpc]") {
+TEST_CASE("a broken stream is reopened, the worker is told, and messages arrive again", "[rpc]") {
   Pair pair;
   pair.connect();
   const std::vector<float> values = random_floats(1000);
@@ -195,7 +195,7 @@ TEST_CASE("a cut stream is opened again, the worker is told, and messages flow",
   }
 }
 
-TEST_CASE("a server that is started again is found again", "[rpc]") {
+TEST_CASE("a client reconnects to a restarted server", "[rpc]") {
   Pair pair;
   pair.connect();
   const uint16_t port = pair.server->port();
@@ -206,7 +206,7 @@ TEST_CASE("a server that is started again is found again", "[rpc]") {
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
 }
 
-TEST_CASE("a worker with a wrong token or of another start is refused for good", "[rpc]") {
+TEST_CASE("a worker with a wrong token or incarnation is refused permanently", "[rpc]") {
   Security wrong = security();
   uint64_t incarnation = kIncarnation;
   SECTION("token") {
@@ -223,7 +223,7 @@ TEST_CASE("a worker with a wrong token or of another start is refused for good",
   CHECK_THAT(connected.error().text(), Catch::Contains("server 0 at 127.0.0.1:"));
 }
 
-TEST_CASE("an absent server is named when the time is over", "[rpc]") {
+TEST_CASE("an absent server is named after the time limit", "[rpc]") {
   DataClientOptions options;
   options.servers = {"127.0.0.1:1"};
   options.security = security();
@@ -236,35 +236,35 @@ TEST_CASE("an absent server is named when the time is over", "[rpc]") {
   CHECK_THAT(connected.error().message, Catch::Contains("server 0 at 127.0.0.1:1"));
 }
 
-TEST_CASE("messages that are none of the sender's end its stream, not the server", "[rpc]") {
+TEST_CASE("invalid messages end the sender's stream but not the server", "[rpc]") {
   Pair pair;
   pair.connect();
   const std::vector<float> large(kvstore::kSliceElementsMax + 1);
   Message stolen = Pair::message({}, 0, 0);
   auto& header = std::get<Header>(stolen.head);
-  SECTION("another worker's") {
+  SECTION("incarnation of another worker") {
     header.incarnation++;
   }
-  SECTION("no message") {
+  SECTION("wrong magic number") {
     header.magic = 0;
   }
-  SECTION("another size than it says") {
+  SECTION("payload of another size than announced") {
     header.element_count = 100;
   }
-  SECTION("larger than the largest slice") {
+  SECTION("payload larger than the largest slice") {
     stolen = Pair::message(large, 0, 0);
   }
-  SECTION("an answer") {
+  SECTION("answer instead of a request") {
     header.kind = Kind::kAnswer;
   }
-  SECTION("a control message of another worker") {
+  SECTION("control message with the incarnation of another worker") {
     stolen = Pair::control({}, 0, 0);
     std::get<kvstore::ControlRequest>(stolen.head).incarnation++;
   }
-  SECTION("a control message with too large a payload") {
+  SECTION("control message with a payload that is too large") {
     stolen = Pair::control(large, 0, 0);
   }
-  SECTION("an answer to a control message") {
+  SECTION("control answer instead of a request") {
     stolen.head = kvstore::ControlAnswer{};
   }
   pair.pipe->send(std::move(stolen));
@@ -275,7 +275,7 @@ TEST_CASE("messages that are none of the sender's end its stream, not the server
   CHECK(pair.server->state().has_value());
 }
 
-TEST_CASE("an exception in a server's reaction is kept for its owner", "[rpc]") {
+TEST_CASE("an exception in a server's handler is reported to its owner", "[rpc]") {
   Pair pair;
   pair.connect();
   pair.echo.throws = true;
@@ -285,7 +285,7 @@ TEST_CASE("an exception in a server's reaction is kept for its owner", "[rpc]") 
   CHECK(pair.server->state().error().message == "this server is broken");
 }
 
-TEST_CASE("reactions that lack memory end a server, or a worker, with an error that says so", "[rpc]") {
+TEST_CASE("a handler that runs out of memory ends its server or worker with an error that says so", "[rpc]") {
   const std::vector<float> values = random_floats(10);
   Pair pair;
   std::promise<Error> failed;
@@ -306,7 +306,7 @@ TEST_CASE("reactions that lack memory end a server, or a worker, with an error t
 
 // The memory of messages without an owner may be freed once the client is closed. If gRPC still read it, the sanitizers
 // would report it.
-TEST_CASE("a client that is closed with messages on their way lets go of their memory", "[rpc]") {
+TEST_CASE("a closed client no longer uses the memory of messages in flight", "[rpc]") {
   for (int round = 0; round < 5; round++) {
     Pair pair;
     pair.connect();

@@ -6,7 +6,7 @@
 
 namespace dtrain::rpc {
 
-TEST_CASE("addresses are read and written, also IPv6, and refused if they are none", "[rpc]") {
+TEST_CASE("addresses are parsed and formatted, including IPv6, and invalid ones are refused", "[rpc]") {
   CHECK(parse_endpoint("10.0.0.1:9091").value() == Endpoint{"10.0.0.1", 9091});
   CHECK(parse_endpoint("[fe80::1]:80").value() == Endpoint{"fe80::1", 80});
   CHECK(parse_endpoint("node-3:65535").value() == Endpoint{"node-3", 65535});
@@ -21,7 +21,7 @@ TEST_CASE("addresses are read and written, also IPv6, and refused if they are no
   }
 }
 
-TEST_CASE("addresses of this machine are recognised", "[rpc]") {
+TEST_CASE("addresses of this machine are recognized", "[rpc]") {
   CHECK(is_this_host("127.0.0.1"));
   CHECK(is_this_host("127.3.2.1"));
   CHECK(is_this_host("::1"));
@@ -31,11 +31,11 @@ TEST_CASE("addresses of this machine are recognised", "[rpc]") {
   CHECK_FALSE(source_address({"no-such-host.invalid", 1}).has_value());
 }
 
-TEST_CASE("incarnations differ", "[rpc]") {
+TEST_CASE("two incarnations differ", "[rpc]") {
   CHECK(make_incarnation() != make_incarnation());
 }
 
-TEST_CASE("TLS wants all three files", "[rpc]") {
+TEST_CASE("TLS needs all three files", "[rpc]") {
   CHECK(read_tls("a", "", "c").error().code == Code::kUsage);
   CHECK(read_tls("/no/such/file", "b", "c").error().code == Code::kNotFound);
 }

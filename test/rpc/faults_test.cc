@@ -57,7 +57,7 @@ Trained train(const kvstore::Faults& faults) {
 
 }  // namespace
 
-TEST_CASE("weights are the same to the bit with faults and without", "[rpc]") {
+TEST_CASE("weights have the same bits with and without network faults", "[rpc]") {
   const Trained calm = train({});
   CHECK(calm.faults.messages == 0);
   const Trained disturbed = train({.drop = 0.1, .dup = 0.1, .delay_max = 5ms, .seed = 1});

@@ -73,7 +73,7 @@ void pause_at_random(uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("survivors of a killed worker or server end in time and name it", "[rpc][cluster]") {
+TEST_CASE("the other processes end in time and name a killed worker or server", "[rpc][cluster]") {
   for (uint64_t seed = 1; seed <= 6; seed++) {
     const size_t victim = seed % 3;
     INFO("seed " << seed);
@@ -92,7 +92,7 @@ TEST_CASE("survivors of a killed worker or server end in time and name it", "[rp
   }
 }
 
-TEST_CASE("everybody ends in time when the scheduler is killed, and names it", "[rpc][cluster]") {
+TEST_CASE("all processes end in time and name a killed scheduler", "[rpc][cluster]") {
   for (uint64_t seed = 1; seed <= 4; seed++) {
     INFO("seed " << seed);
     Cluster cluster;

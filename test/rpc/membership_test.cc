@@ -19,7 +19,7 @@ Error refusal(Process& process) {
 
 }  // namespace
 
-TEST_CASE("everybody gets the same table, its own rank and the complete job", "[rpc]") {
+TEST_CASE("every process gets the same table, its own rank and the complete job", "[rpc]") {
   Job job(settings(2, 1));
   Process& second = job.add(Role::kWorker);
   second.request.want_rank = 1;
@@ -45,7 +45,7 @@ TEST_CASE("everybody gets the same table, its own rank and the complete job", "[
   }
 }
 
-TEST_CASE("a caller with another token, build or none is refused and the job does not notice", "[rpc]") {
+TEST_CASE("a caller with another token or build or without a token is refused, and the job goes on", "[rpc]") {
   Job job(settings(1, 0));
   Process intruder(job.scheduler->port(), Role::kWorker, {.token = "secre!", .build_id = "build-1", .tls = {}});
   Process stranger(job.scheduler->port(), Role::kWorker, {.token = "", .build_id = "build-1", .tls = {}});
@@ -61,7 +61,7 @@ TEST_CASE("a caller with another token, build or none is refused and the job doe
   job.start(1, 0);
 }
 
-TEST_CASE("connections that say nothing are closed, and the job starts beside them", "[rpc]") {
+TEST_CASE("silent connections are closed and do not keep the job from starting", "[rpc]") {
   Job job(settings(1, 0));
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 100; i++) silent.push_back(connect_to(job.scheduler->port()));
@@ -69,7 +69,7 @@ TEST_CASE("connections that say nothing are closed, and the job starts beside th
   for (const UniqueFd& connection : silent) CHECK(is_closed_within(connection, 15s));
 }
 
-TEST_CASE("a connection that speaks HTTP/2 and makes no call is closed, a member's is not", "[rpc]") {
+TEST_CASE("an HTTP/2 connection without a call is closed, and a member's is not", "[rpc]") {
   Job job(settings(1, 0));
   job.start(1, 0);
   const UniqueFd idle = connect_to(job.scheduler->port());
@@ -93,7 +93,7 @@ TEST_CASE("a caller that is refused cannot write lines or escape codes into the 
   CHECK_THAT(text, !Contains("\n2016"));
 }
 
-TEST_CASE("another build may join where mixed builds are allowed", "[rpc]") {
+TEST_CASE("a process of another build may join if mixed builds are allowed", "[rpc]") {
   Security lenient = security();
   lenient.allow_mixed_builds = true;
   Job job(settings(1, 0), lenient);
@@ -119,7 +119,7 @@ struct Preparing {
   std::vector<std::future<Result<JoinReply>>> joins;
 };
 
-TEST_CASE("workers prepare their data together before the job is complete", "[rpc]") {
+TEST_CASE("workers prepare their data together before the job starts", "[rpc]") {
   Preparing all(settings(2, 1), [](ControlClient& control) -> Result<Records> {
     CHECK(control.workers() == 2);
     const std::vector<double> mine = {control.rank() == 0 ? 60'000.0 : 0.0};
@@ -137,7 +137,7 @@ TEST_CASE("workers prepare their data together before the job is complete", "[rp
   }
 }
 
-TEST_CASE("a worker that cannot prepare its data ends the start for all, by name", "[rpc]") {
+TEST_CASE("the start fails for all and names a worker that cannot prepare its data", "[rpc]") {
   Preparing all(settings(2, 1), [](ControlClient& control) -> Result<Records> {
     if (control.rank() == 0) return fail(Code::kData, "train.rec: no record");
     DT_TRY_VOID(control.sum("the index", {}));
@@ -159,7 +159,7 @@ TEST_CASE("a worker that cannot prepare its data ends the start for all, by name
   CHECK(outcome->error().code == Code::kData);
 }
 
-TEST_CASE("workers that find different numbers of records are told whose", "[rpc]") {
+TEST_CASE("workers with different numbers of records are told which numbers differ", "[rpc]") {
   Preparing all(settings(2, 1), [](ControlClient& control) { return Records{.train = 50 + control.rank(), .val = 0}; });
   for (auto& join : all.joins) {
     const Result<JoinReply> reply = within(std::move(join));
@@ -168,7 +168,7 @@ TEST_CASE("workers that find different numbers of records are told whose", "[rpc
   }
 }
 
-TEST_CASE("a stop while workers prepare their data ends the start", "[rpc]") {
+TEST_CASE("a stop request ends the start of a job whose workers prepare their data", "[rpc]") {
   Preparing all(settings(2, 1), [&](ControlClient& control) -> Result<Records> {
     if (control.rank() == 0) {
       control.request_stop();
@@ -213,7 +213,7 @@ TEST_CASE("a taken rank, other flags and other records are usage errors that say
   CHECK(within(std::move(first_join)).value().rank == 0);
 }
 
-TEST_CASE("who is missing at the start-up limit is named to all who wait", "[rpc]") {
+TEST_CASE("at the startup limit all waiting processes are told which ones are missing", "[rpc]") {
   auto short_limit = settings(2, 1);
   short_limit.start_timeout_ms = 300;
   Job job(short_limit);
@@ -225,7 +225,7 @@ TEST_CASE("who is missing at the start-up limit is named to all who wait", "[rpc
   CHECK(outcome->error().code == Code::kStartup);
 }
 
-TEST_CASE("an absent scheduler is an error after the limit, with its address", "[rpc]") {
+TEST_CASE("an absent scheduler is an error with its address after the limit", "[rpc]") {
   Process process(1, Role::kWorker);  // nothing listens on port 1
   process.options.start_timeout = 300ms;
   process.create();
@@ -234,7 +234,7 @@ TEST_CASE("an absent scheduler is an error after the limit, with its address", "
   CHECK_THAT(error.message, Contains("127.0.0.1:1") && Contains("0.3 s"));
 }
 
-TEST_CASE("a signal ends the wait for the others to join", "[rpc]") {
+TEST_CASE("a signal ends the wait for other processes to join", "[rpc]") {
   Job job(settings(2, 0));
   Process& process = job.add(Role::kWorker);
   auto join = process.join();
@@ -244,7 +244,7 @@ TEST_CASE("a signal ends the wait for the others to join", "[rpc]") {
   CHECK(reply.error().code == Code::kPreempted);
 }
 
-TEST_CASE("an error of the job's owner ends the start for all", "[rpc]") {
+TEST_CASE("an error of finish_job ends the start for all processes", "[rpc]") {
   SchedulerOptions options;
   options.security = security();
   options.membership = settings(1, 0);
@@ -254,7 +254,7 @@ TEST_CASE("an error of the job's owner ends the start for all", "[rpc]") {
   CHECK(refusal(process).message == "no placement fits");
 }
 
-TEST_CASE("sums are added in the order of ranks, barrier after barrier", "[rpc]") {
+TEST_CASE("each barrier adds the workers' numbers in rank order", "[rpc]") {
   Job job(settings(3, 1));
   job.start(3, 1);
   // Added in the order of ranks, (1e16 + 1) - 1e16 gives another sum than in other orders.
@@ -271,7 +271,7 @@ TEST_CASE("sums are added in the order of ranks, barrier after barrier", "[rpc]"
   for (auto& sum : sums) CHECK(within(std::move(sum)) == std::vector<double>{(1e16 + 1) - 1e16, 6});
 }
 
-TEST_CASE("the end: workers are done, servers hear it, the scheduler ends well", "[rpc]") {
+TEST_CASE("servers and the scheduler end without an error once all workers are done", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
   auto finished = std::async(std::launch::async, [&] { return job[2].client->wait_finish(); });
@@ -284,7 +284,7 @@ TEST_CASE("the end: workers are done, servers hear it, the scheduler ends well",
   CHECK(outcome->has_value());
 }
 
-TEST_CASE("a worker's failure reaches everybody with its code, and ends open barriers", "[rpc]") {
+TEST_CASE("a worker's failure reaches every process with its code and ends open barriers", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
   auto sum = std::async(std::launch::async, [&] { return job[0].client->sum("epoch", {}); });
@@ -306,7 +306,7 @@ TEST_CASE("a worker's failure reaches everybody with its code, and ends open bar
 }
 
 // The process vanishes without a Done call: its connection closes, and it does not reconnect.
-TEST_CASE("a process that vanishes is named to all within the bound", "[rpc]") {
+TEST_CASE("all processes are told in time which process vanished", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);
   job.processes[1]->client.reset();
@@ -317,7 +317,7 @@ TEST_CASE("a process that vanishes is named to all within the bound", "[rpc]") {
   CHECK(job.scheduler->wait(5s)->error().code == Code::kPeerLost);
 }
 
-TEST_CASE("a process whose heart stands still is named to all", "[rpc]") {
+TEST_CASE("all processes are told which process sends no heartbeats", "[rpc]") {
   auto impatient = settings(2, 0);
   impatient.heartbeat_timeout_ms = 1'000;
   Job job(impatient);
@@ -334,7 +334,7 @@ TEST_CASE("a process whose heart stands still is named to all", "[rpc]") {
   CHECK_THAT(error.message, Contains("was lost: silent for"));
 }
 
-TEST_CASE("a scheduler that is gone is an error after the grace", "[rpc]") {
+TEST_CASE("a lost scheduler is an error after the grace period", "[rpc]") {
   Job job(settings(1, 1));
   job.start(1, 1);
   const auto begin = std::chrono::steady_clock::now();
@@ -347,7 +347,7 @@ TEST_CASE("a scheduler that is gone is an error after the grace", "[rpc]") {
 }
 
 // Workers whose steps are one barrier each. One of them asks to stop.
-TEST_CASE("a stop lets all workers end before the same step, and the servers with them", "[rpc]") {
+TEST_CASE("after a stop request all workers end before the same step, and then the servers", "[rpc]") {
   Job job(settings(3, 1));
   job.start(3, 1);
   std::vector<std::future<uint64_t>> steps;
@@ -376,7 +376,7 @@ TEST_CASE("a stop lets all workers end before the same step, and the servers wit
 
 // Three workers that do not wait for each other: one is at the barrier of an epoch's end, and another is far ahead of
 // the one that asks to stop. All meet at one barrier, whose sums say that a worker stops.
-TEST_CASE("a stop ends workers that do not go in step each after its own number of steps", "[rpc]") {
+TEST_CASE("after a stop request each asynchronous worker ends after its own number of steps", "[rpc]") {
   Job job(settings(3, 0), security(), {0, 1, 2});
   job.start(3, 0);
   const auto begin_steps = [&job](size_t rank, uint64_t steps) {
@@ -409,7 +409,7 @@ TEST_CASE("a stop ends workers that do not go in step each after its own number 
   CHECK(outcome->error().code == Code::kPreempted);
 }
 
-TEST_CASE("heartbeats carry progress and the oldest wait to the scheduler", "[rpc]") {
+TEST_CASE("heartbeats report progress and the oldest wait to the scheduler", "[rpc]") {
   Job job(settings(1, 0));
   job.start(1, 0);
   const Waits::Wait wait(job[0].waits, [] { return std::string("key 12 on server 1"); });
@@ -424,7 +424,7 @@ TEST_CASE("heartbeats carry progress and the oldest wait to the scheduler", "[rp
   CHECK(pulse.wait == "key 12 on server 1");
 }
 
-TEST_CASE("a port in use is a start-up error that names the port and what to do", "[rpc]") {
+TEST_CASE("a port in use is a startup error that names the port and a remedy", "[rpc]") {
   Job job(settings(1, 0));
   SchedulerOptions options;
   options.listen = {"127.0.0.1", job.scheduler->port(), 0};

@@ -65,7 +65,7 @@ void check_lack(const Error& error, const std::string& purpose) {
 
 }  // namespace
 
-TEST_CASE("a call for which the scheduler lacks memory is refused with that error", "[rpc]") {
+TEST_CASE("a call that makes the scheduler run out of memory is refused with that error", "[rpc]") {
   Exhausted scheduler(Lacks::kJoin);
   Process process(scheduler.port(), Role::kWorker);
   const auto reply = within(process.join());
@@ -73,7 +73,7 @@ TEST_CASE("a call for which the scheduler lacks memory is refused with that erro
   check_lack(reply.error(), "a call to the scheduler");
 }
 
-TEST_CASE("a barrier for which the scheduler lacks memory is refused with that error", "[rpc]") {
+TEST_CASE("a barrier that makes the scheduler run out of memory is refused with that error", "[rpc]") {
   Exhausted scheduler(Lacks::kBarrier);
   Process process(scheduler.port(), Role::kWorker);
   REQUIRE(within(process.join()).has_value());
@@ -82,7 +82,7 @@ TEST_CASE("a barrier for which the scheduler lacks memory is refused with that e
   check_lack(sums.error(), "a call to the scheduler");
 }
 
-TEST_CASE("a message for which the scheduler lacks memory ends the sender with that error", "[rpc]") {
+TEST_CASE("a message that makes the scheduler run out of memory ends the sender with that error", "[rpc]") {
   for (const Lacks lacks : {Lacks::kStream, Lacks::kMessage}) {
     Exhausted scheduler(lacks);
     Process process(scheduler.port(), Role::kWorker);

@@ -5,7 +5,7 @@
 
 namespace dtrain::rpc {
 
-TEST_CASE("a held gate lets no step begin until it is known where to stop", "[rpc]") {
+TEST_CASE("a held gate lets no step begin until the last step is known", "[rpc]") {
   Waits waits;
   StepGate gate(waits);
   CHECK(gate.may_begin(0).value());
@@ -14,13 +14,13 @@ TEST_CASE("a held gate lets no step begin until it is known where to stop", "[rp
   auto next = std::async(std::launch::async, [&] { return gate.may_begin(2); });
   while (waits.open().empty()) std::this_thread::yield();
   CHECK(waits.open()[0].name == "the step to stop after, before step 2");
-  SECTION("another worker has begun it") {
+  SECTION("another worker has begun the step") {
     gate.stop_after(3);
     CHECK(next.get().value());
     CHECK_FALSE(gate.may_begin(3).value());
     CHECK(gate.steps_begun() == 3);
   }
-  SECTION("nobody has") {
+  SECTION("no worker has begun the step") {
     gate.stop_after(2);
     CHECK_FALSE(next.get().value());
     CHECK(gate.steps_begun() == 2);

@@ -44,7 +44,7 @@ void check_sums(const test::ExchangeOptions& options, uint64_t repeats) {
 
 // After repeat i, every value on every device is exactly rate/2 (W + 1) W D (i + 1) + 1, for W workers of D devices and
 // rate 2. All cases together take about 5 s on an idle machine.
-TEST_CASE("servers add up the gradients of all devices of all workers exactly, over gRPC", "[rpc]") {
+TEST_CASE("servers sum the gradients of all devices of all workers exactly over gRPC", "[rpc]") {
   for (const uint32_t devices : {1U, 2U}) {
     for (const uint32_t workers : {1U, 2U, 4U, 7U}) {
       for (const uint32_t servers : {1U, 2U, 3U}) {

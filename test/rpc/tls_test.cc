@@ -40,7 +40,7 @@ class Ignore final : public kvstore::ClientEvents, public kvstore::ServerEvents 
 
 }  // namespace
 
-TEST_CASE("with TLS only who has a certificate of the authority is heard", "[rpc]") {
+TEST_CASE("TLS admits only clients with a certificate of the authority", "[rpc]") {
   if (std::system("openssl version > /dev/null 2>&1") != 0) {
     WARN("skipped: no openssl");
     return;
@@ -77,7 +77,7 @@ TEST_CASE("with TLS only who has a certificate of the authority is heard", "[rpc
   CHECK(connect(security(), 300ms).error().code == Code::kStartup);
 }
 
-TEST_CASE("a certificate that is none stops the start", "[rpc]") {
+TEST_CASE("an invalid certificate is a startup error", "[rpc]") {
   DataServerOptions options;
   options.security.tls = Tls{"no certificate", "no key", "no authority"};
   const auto server = DataServer::start(std::move(options), Log::silent());
