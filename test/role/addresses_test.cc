@@ -5,7 +5,7 @@
 using namespace dtrain;
 using namespace dtrain::role;
 
-TEST_CASE("a scheduler listens where the others are told to look for it", "[role]") {
+TEST_CASE("a scheduler listens at the address that --scheduler gives to the other processes", "[role]") {
   job::LaunchFlags flags;
   CHECK(scheduler_listen(flags, "")->host == "127.0.0.1");
   CHECK(scheduler_listen(flags, "")->port_first == 0);
@@ -23,7 +23,7 @@ TEST_CASE("a scheduler listens where the others are told to look for it", "[role
 }
 
 // Without a token a process listens on loopback only, and the message names the ways out.
-TEST_CASE("nobody listens beyond loopback without a token", "[role]") {
+TEST_CASE("no process listens beyond loopback without a token", "[role]") {
   job::LaunchFlags flags;
   flags.scheduler = "10.0.0.1:9091";
   const auto refused = scheduler_listen(flags, "");
@@ -39,7 +39,7 @@ TEST_CASE("nobody listens beyond loopback without a token", "[role]") {
   CHECK(server_address(flags, "").error().code == Code::kDenied);
 }
 
-TEST_CASE("a server beside its scheduler stays on loopback", "[role]") {
+TEST_CASE("a server on its scheduler's host listens on loopback", "[role]") {
   job::LaunchFlags flags;
   flags.scheduler = "127.0.0.1:9091";
   const ServerAddress address = *server_address(flags, "");
@@ -47,7 +47,7 @@ TEST_CASE("a server beside its scheduler stays on loopback", "[role]") {
   CHECK(address.listen.host == "127.0.0.1");
 }
 
-TEST_CASE("a launcher tells hosts the address of its route to them, loopback only if they are this machine", "[role]") {
+TEST_CASE("a launcher advertises the address of its route, and loopback only to this machine", "[role]") {
   job::LaunchFlags flags;
   CHECK(launcher_address(flags, {"127.0.0.1", "localhost"}).value() == "127.0.0.1");
   const auto unknown = launcher_address(flags, {"127.0.0.1", "no-such-host.invalid"});
@@ -58,7 +58,7 @@ TEST_CASE("a launcher tells hosts the address of its route to them, loopback onl
   CHECK(launcher_address(flags, {"no-such-host.invalid"}).value() == "node7");
 }
 
-TEST_CASE("an interface by its exact name gives the own address", "[role]") {
+TEST_CASE("the exact name of an interface selects the process's own address", "[role]") {
   job::LaunchFlags flags;
   flags.scheduler = "10.0.0.1:9091";
   flags.interfaces = {"eth-none", "lo"};

@@ -10,7 +10,7 @@ using namespace dtrain;
 using namespace dtrain::role;
 using dtrain::test::must;
 
-TEST_CASE("a calibration has the job's workers, input and threads, and none of its servers and checkpoints", "[role]") {
+TEST_CASE("a calibration keeps the job's workers, input and threads but no servers and checkpoints", "[role]") {
   const std::vector<std::string> arguments = {"-n",
                                               "3",
                                               "-s",

@@ -20,7 +20,7 @@ void check_refused(const Result<std::shared_ptr<exec::DeviceModule>>& loaded, co
 
 }  // namespace
 
-TEST_CASE("without the part for GPUs, or with another file in its place, --cpus is offered", "[role]") {
+TEST_CASE("a missing or wrong CUDA module is an error that suggests --cpus", "[role]") {
   check_refused(role::load_devices("/nowhere/dtrain_cuda.so"), "this build has no part for GPUs");
   const std::string path = dtrain::test::must(role::device_module_path());
   CHECK_THAT(path, Catch::EndsWith("/dtrain_cuda.so"));
@@ -28,7 +28,7 @@ TEST_CASE("without the part for GPUs, or with another file in its place, --cpus 
 }
 
 // With a driver and a device it describes the device. Without them it still loads, and says what is missing.
-TEST_CASE("the part for GPUs loads with or without a driver", "[role]") {
+TEST_CASE("the CUDA module loads with or without a driver", "[role]") {
   const char* path = std::getenv("DTRAIN_TEST_DEVICE_MODULE");
   if (path == nullptr) {
     std::cout << "skipped: no CUDA\n";

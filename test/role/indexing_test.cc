@@ -93,7 +93,7 @@ class Scripted final : public job::Coordinator {
 
 }  // namespace
 
-TEST_CASE("worker 0 alone indexes, and workers with copies of their own are sent the offsets", "[role]") {
+TEST_CASE("only worker 0 indexes, and workers with their own copies receive the offsets", "[role]") {
   const test::TempDir dir;
   const auto files = own_files(dir, {"train.rec", "val.rec"});
   const std::vector<int64_t> train = write_copies(files, 0, 40), val = write_copies(files, 1, 7);
@@ -110,7 +110,7 @@ TEST_CASE("worker 0 alone indexes, and workers with copies of their own are sent
   }
 }
 
-TEST_CASE("workers that see the index which worker 0 has written read it", "[role]") {
+TEST_CASE("workers that share worker 0's files read the index that it has written", "[role]") {
   const test::TempDir dir;
   const std::vector<data::IndexedFile> shared = {{dir.path("train.rec"), ""}};
   const std::vector<int64_t> offsets = test::write_record_file(shared[0].path, 40, 6, 6, 3, 2);
@@ -122,7 +122,7 @@ TEST_CASE("workers that see the index which worker 0 has written read it", "[rol
   CHECK(must(data::read_index(dir.path("train.idx"), 1'000'000)) == offsets);
 }
 
-TEST_CASE("the index of worker 0 is used where others have none, and own indexes stay", "[role]") {
+TEST_CASE("workers without an index use that of worker 0, and the others keep theirs", "[role]") {
   const test::TempDir dir;
   const auto files = own_files(dir, {"train.rec"});
   const std::vector<int64_t> offsets = write_copies(files, 0, 10);
@@ -134,7 +134,7 @@ TEST_CASE("the index of worker 0 is used where others have none, and own indexes
   CHECK(all[2]->at(files[2][0].path) == std::vector<int64_t>{offsets[2], offsets[5]});
 }
 
-TEST_CASE("nothing is read where all have their indexes", "[role]") {
+TEST_CASE("no record file is read if all workers have an index", "[role]") {
   const test::TempDir dir;
   const auto files = own_files(dir, {"absent.rec"});
   for (uint32_t rank = 0; rank < kWorkers; rank++) test::write_text(index_of(files[rank][0]), "0\t0\n");
@@ -144,7 +144,7 @@ TEST_CASE("nothing is read where all have their indexes", "[role]") {
   }
 }
 
-TEST_CASE("a worker whose file differs is named with the file and what differs", "[role]") {
+TEST_CASE("the error of a different file names the worker, the file and the difference", "[role]") {
   const test::TempDir dir;
   const auto files = own_files(dir, {"train.rec"});
   write_copies(files, 0, 10);
@@ -159,7 +159,7 @@ TEST_CASE("a worker whose file differs is named with the file and what differs",
   CHECK_FALSE(std::filesystem::exists(index_of(files[2][0])));  // worker 2 does not scan its file
 }
 
-TEST_CASE("workers with different numbers of files are told so", "[role]") {
+TEST_CASE("workers with different numbers of files are an error", "[role]") {
   const test::TempDir dir;
   auto files = own_files(dir, {"train.rec"});
   files.resize(2);
@@ -175,7 +175,7 @@ TEST_CASE("workers with different numbers of files are told so", "[role]") {
 }
 
 // Worker 0 dies while it indexes. The other workers' error says what they were waiting for.
-TEST_CASE("a worker that waits says for whom, for which file and how far it is", "[role]") {
+TEST_CASE("a waiting worker names the worker, the file and the progress it waits for", "[role]") {
   const test::TempDir dir;
   const std::vector<data::IndexedFile> files = {{dir.path("train.rec"), ""}};
   (void)test::write_record_file(files[0].path, 20, 6, 6, 3, 2);
@@ -201,7 +201,7 @@ TEST_CASE("a worker that waits says for whom, for which file and how far it is",
   CHECK(waits.open().empty());
 }
 
-TEST_CASE("worker 0 reports while it indexes", "[role]") {
+TEST_CASE("worker 0 reports its progress while it indexes", "[role]") {
   const test::TempDir dir;
   const std::vector<data::IndexedFile> files = {{dir.path("train.rec"), ""}};
   (void)test::write_record_file(files[0].path, 800, 24, 24, 3, 2);
@@ -236,7 +236,7 @@ std::string random_bytes(size_t size, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("bytes of any number go from worker 0 to all", "[role]") {
+TEST_CASE("worker 0 broadcasts strings of any length", "[role]") {
   for (const size_t size : {size_t{0}, size_t{1}, kChunkBytes - 1, kChunkBytes, kChunkBytes + 1, 3 * kChunkBytes + 5}) {
     INFO(size);
     const std::string bytes = random_bytes(size, size);
@@ -247,7 +247,7 @@ TEST_CASE("bytes of any number go from worker 0 to all", "[role]") {
   }
 }
 
-TEST_CASE("a chunk that does not fit is an error, not a wrong string", "[role]") {
+TEST_CASE("a chunk that does not fit the announced size is an error", "[role]") {
   const std::vector<job::Chunk> wrong = {{.size = 3, .bytes = "four"}, {.size = 3, .bytes = ""}};
   for (const job::Chunk& chunk : wrong) {
     Scripted scheduler([&](const std::string&) { return chunk; });
@@ -258,7 +258,7 @@ TEST_CASE("a chunk that does not fit is an error, not a wrong string", "[role]")
 }
 
 // An address of gloo has about 136 bytes for each other worker.
-TEST_CASE("workers exchange addresses as long as those of 14 and 64 workers of allreduce", "[role]") {
+TEST_CASE("workers exchange addresses as long as those of 14 and 64 allreduce workers", "[role]") {
   for (const uint32_t workers : {14U, 64U}) {
     const auto address = [&](uint32_t rank) { return random_bytes((workers - 1) * size_t{136} + 24, rank); };
     const auto received = on_each(workers, [&](train::test::Member& member) {
@@ -272,7 +272,7 @@ TEST_CASE("workers exchange addresses as long as those of 14 and 64 workers of a
   }
 }
 
-TEST_CASE("a message of another kind than one's own is an error that names its worker", "[role]") {
+TEST_CASE("a message of an unexpected kind is an error that names its sender", "[role]") {
   Scripted scheduler([](const std::string&) { return job::Speed{1}; });
   const auto all = exchange_addresses(scheduler, "addresses", "here");
   REQUIRE_FALSE(all);

@@ -19,7 +19,7 @@ job::Flags lenet(int64_t batch_size) {
 
 }  // namespace
 
-TEST_CASE("a network that cannot fit is refused with what it would take", "[role]") {
+TEST_CASE("a network that does not fit into memory is refused with the memory that it needs", "[role]") {
   const Result<Network> network = build_network(lenet(1).job);
   REQUIRE(network);
   const MemoryNeed need = memory_need(*network);
@@ -33,7 +33,7 @@ TEST_CASE("a network that cannot fit is refused with what it would take", "[role
   CHECK_THAT(refused.error().message, Contains("--batch-size 1048576 needs at least") && Contains("has 1.0 GiB"));
 }
 
-TEST_CASE("sizes whose product is beyond 64 bits are refused too", "[role]") {
+TEST_CASE("a memory need beyond 64 bits is refused", "[role]") {
   job::Flags flags = lenet(1 << 20);
   flags.job.network.image_shape = {16384, 16384, 16384};
   flags.job.network.num_classes = 10'000'000;

@@ -9,7 +9,7 @@
 using namespace dtrain;
 using namespace dtrain::role;
 
-TEST_CASE("the job's progress is the mean of its workers', its rate the sum", "[role]") {
+TEST_CASE("a job's progress is the mean of the workers' progress, and its rate is their sum", "[role]") {
   job::JobSpec spec;
   spec.flags.num_workers = 2;
   spec.flags.batch_size = 10;
@@ -42,7 +42,7 @@ TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
 }
 
 // A job whose workers failed before they wrote a summary still leaves one, with the reason.
-TEST_CASE("the launcher completes the summary, and makes it where there is none", "[role]") {
+TEST_CASE("the launcher completes the summary, or writes it if there is none", "[role]") {
   const test::TempDir dir;
   job::Flags flags;
   flags.job.network.network = "lenet";

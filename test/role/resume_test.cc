@@ -13,7 +13,7 @@ using namespace dtrain::role;
 using Catch::Matchers::Contains;
 using dtrain::test::must;
 
-TEST_CASE("auto resumes the newest run of the same job, however long it was meant to be", "[role]") {
+TEST_CASE("the option --resume auto resumes the newest run of the same job with any number of epochs", "[role]") {
   const test::InTempDir here;
   test::leave_run("runs/a", test::lenet({"--seed", "5"}), 1);
   test::leave_run("runs/b", test::lenet({"--seed", "6"}), 2);
@@ -36,7 +36,7 @@ TEST_CASE("auto resumes the newest run of the same job, however long it was mean
   CHECK(must(find_resumed(test::lenet({"--retrain"}))).run->directory == "runs/b");
 }
 
-TEST_CASE("auto says which runs it has looked at and what differs", "[role]") {
+TEST_CASE("the option --resume auto lists the runs that it has examined and how they differ", "[role]") {
   const test::InTempDir here;
   const job::Flags flags = test::lenet({"--resume", "auto"});
   CHECK(must(find_resumed(flags)).notes ==
@@ -56,7 +56,7 @@ TEST_CASE("auto says which runs it has looked at and what differs", "[role]") {
   CHECK_THAT(retrain.error().text(), Contains("runs/a is another job") && Contains("--resume DIR"));
 }
 
-TEST_CASE("with --run-dir auto looks there alone", "[role]") {
+TEST_CASE("the option --resume auto examines only the directory of --run-dir", "[role]") {
   const test::InTempDir here;
   test::leave_run("runs/a", test::lenet({}), 1);
   CHECK_FALSE(must(find_resumed(test::lenet({"--resume", "auto", "--run-dir", "mine"}))).run);
@@ -64,7 +64,7 @@ TEST_CASE("with --run-dir auto looks there alone", "[role]") {
   CHECK(must(find_resumed(test::lenet({"--resume", "auto", "--run-dir", "mine"}))).run->directory == "mine");
 }
 
-TEST_CASE("a run is resumed where it saved, whatever prefix it loaded from", "[role]") {
+TEST_CASE("a run resumes from its save prefix, not from the prefix that it loaded from", "[role]") {
   const test::InTempDir here;
   const std::vector<std::string> prefixes = {"--model-prefix", "models/m", "--save-model-prefix", "saved/s"};
   test::leave_run("runs/a", test::lenet(prefixes), std::nullopt);
@@ -88,7 +88,7 @@ TEST_CASE("a run is resumed where it saved, whatever prefix it loaded from", "[r
   CHECK(load_prefix(other, "runs/a", must(find_resumed(other)).run) == "models/n");
 }
 
-TEST_CASE("a finished run has nothing to resume, and says how it goes on", "[role]") {
+TEST_CASE("a finished run is not resumed, and a note says how to continue it", "[role]") {
   const test::InTempDir here;
   test::leave_run("runs/a", test::lenet({"--num-epochs", "3"}), 3);
   const ResumeSearch finished = must(find_resumed(test::lenet({"--num-epochs", "3", "--resume", "auto"})));
@@ -97,7 +97,7 @@ TEST_CASE("a finished run has nothing to resume, and says how it goes on", "[rol
   CHECK_FALSE(must(find_resumed(test::lenet({"--num-epochs", "4", "--resume", "auto"}))).is_finished);
 }
 
-TEST_CASE("a directory that holds no run or no checkpoint is refused by name", "[role]") {
+TEST_CASE("a directory without a run or a checkpoint is refused by name", "[role]") {
   const test::InTempDir here;
   job::Flags flags = test::lenet({});
   flags.loop.resume = "absent";
@@ -112,7 +112,7 @@ TEST_CASE("a directory that holds no run or no checkpoint is refused by name", "
   CHECK_THAT(empty.error().text(), Contains("no checkpoint") && Contains("runs/a/lenet-NNNN.params"));
 }
 
-TEST_CASE("prefixes follow the flags, then the run directory", "[role]") {
+TEST_CASE("checkpoint prefixes come from the flags, or else from the run directory", "[role]") {
   const test::InTempDir here;
   job::Flags flags = test::lenet({});
   CHECK(save_prefix(flags, "runs/x") == "runs/x/lenet");

@@ -36,7 +36,7 @@ std::string refused(const job::Flags& flags) {
 
 }  // namespace
 
-TEST_CASE("runs that start in one second get a directory each", "[role]") {
+TEST_CASE("runs that start in the same second get different directories", "[role]") {
   const test::InTempDir here;
   const job::Flags flags = test::lenet({});
   std::vector<std::string> paths;
@@ -50,7 +50,7 @@ TEST_CASE("runs that start in one second get a directory each", "[role]") {
   CHECK_THAT(paths[0], Catch::StartsWith("runs/lenet-"));
 }
 
-TEST_CASE("a start that fails leaves nothing behind", "[role]") {
+TEST_CASE("a failed start removes everything that it has created", "[role]") {
   const test::InTempDir here;
   {
     const RunDir dir = must(RunDir::claim(test::lenet({"--save-model-prefix", "models/deep/m"}), std::nullopt));
@@ -65,7 +65,7 @@ TEST_CASE("a start that fails leaves nothing behind", "[role]") {
   CHECK_FALSE(fs::exists("a"));
 }
 
-TEST_CASE("a start that fails leaves what it did not make", "[role]") {
+TEST_CASE("a failed start keeps files that it has not created", "[role]") {
   const test::InTempDir here;
   fs::create_directories("mine");
   write("mine/notes.txt");
@@ -79,7 +79,7 @@ TEST_CASE("a start that fails leaves what it did not make", "[role]") {
   CHECK(fs::exists("new/notes.txt"));
 }
 
-TEST_CASE("a run that has begun keeps its directory", "[role]") {
+TEST_CASE("the directory of a run that has begun is kept", "[role]") {
   const test::InTempDir here;
   {
     const RunDir dir = must(RunDir::claim(test::lenet({"--run-dir", "a"}), std::nullopt));
@@ -90,7 +90,7 @@ TEST_CASE("a run that has begun keeps its directory", "[role]") {
   CHECK(fs::exists("a/jobspec"));
 }
 
-TEST_CASE("a directory with another run is refused, or emptied of that run", "[role]") {
+TEST_CASE("a directory with another run is refused, or cleared of that run with --overwrite", "[role]") {
   const test::InTempDir here;
   test::leave_run("a", test::lenet({}), 7);
   for (const char* file : {"a/worker-0.log", "a/metrics.jsonl", "a/lenet-symbol.json", "a/lenet-0008.states.new",
@@ -130,7 +130,7 @@ TEST_CASE("a resumed run keeps its JobSpec if the start fails", "[role]") {
   CHECK(must(job::read_job_spec("a")).is_complete());
 }
 
-TEST_CASE("what cannot be written is said before the first step", "[role]") {
+TEST_CASE("a path that cannot be written is an error before the first step", "[role]") {
   const test::InTempDir here;
   write("file");
   CHECK_THAT(refused(test::lenet({"--run-dir", "file/run"})), Contains("file/run"));
@@ -138,7 +138,7 @@ TEST_CASE("what cannot be written is said before the first step", "[role]") {
   CHECK_FALSE(fs::exists("runs"));
 }
 
-TEST_CASE("processes of one job share a directory that their launcher has claimed", "[role]") {
+TEST_CASE("the processes of a job share the directory that their launcher has claimed", "[role]") {
   const test::InTempDir here;
   const RunDir launcher = must(RunDir::claim(test::lenet({"--run-dir", "a", "-n", "2"}), std::nullopt));
   {
@@ -156,7 +156,7 @@ TEST_CASE("processes of one job share a directory that their launcher has claime
   CHECK_FALSE(spec.remembered.values.contains("save-period"));  // only the launcher's flags are remembered
 }
 
-TEST_CASE("a worker does not take another run's directory on its host", "[role]") {
+TEST_CASE("a worker refuses a directory of another run on its host", "[role]") {
   const test::InTempDir here;
   test::leave_run("a", test::lenet({"--wd", "0.3"}), 1);
   const job::Flags flags = test::lenet({"--run-dir", "a"});

@@ -16,7 +16,7 @@ using namespace dtrain;
 using namespace dtrain::role;
 
 // Each flag has a different value, so that swapped flags are noticed.
-TEST_CASE("every flag of augmentation reaches its place", "[role]") {
+TEST_CASE("every augmentation flag sets its own field", "[role]") {
   const data::Distortion none = distortion_of({});
   CHECK_FALSE((none.is_affine() || none.color.any() || none.changes_numbers() || none.random_resized_crop));
   job::AugmentFlags flags;
@@ -60,7 +60,7 @@ TEST_CASE("every flag of augmentation reaches its place", "[role]") {
   CHECK((all.random_contrast == 0.32 && all.random_illumination == 33));
 }
 
-TEST_CASE("a relative --data-dir stands once before the names of data sets", "[role]") {
+TEST_CASE("a relative --data-dir is prepended once to the names of data sets", "[role]") {
   const test::TempDir dir;
   test::write_record_file(dir.path("x.rec"), 3, 8, 8, 3, 2);
   test::write_record_file(dir.path("y.rec"), 2, 8, 8, 3, 2);
@@ -81,7 +81,7 @@ TEST_CASE("a relative --data-dir stands once before the names of data sets", "[r
   }
 }
 
-TEST_CASE("keys are the parameters, then the statistics", "[role]") {
+TEST_CASE("keys are numbered parameters first and statistics second", "[role]") {
   job::JobFlags flags;
   flags.network.network = "3conv";
   flags.network.num_classes = 10;
@@ -93,7 +93,7 @@ TEST_CASE("keys are the parameters, then the statistics", "[role]") {
   CHECK(sizes[16] == 32);  // batchnorm0_moving_mean
 }
 
-TEST_CASE("a network that brings its initial values takes no other rule", "[role]") {
+TEST_CASE("a network with its own initial values refuses another initializer", "[role]") {
   job::JobFlags flags;
   flags.network.network = "resnet-zscore";
   flags.network.num_classes = 10;
@@ -106,7 +106,7 @@ TEST_CASE("a network that brings its initial values takes no other rule", "[role
   CHECK_THAT(refused.error().message, Catch::Contains("brings the initial values of 'level2_block1_proj_weight'"));
 }
 
-TEST_CASE("flags choose the width of cross and the stages of MXNet-G's resnet", "[role]") {
+TEST_CASE("flags select the width of cross and the stages of MXNet-G's resnet", "[role]") {
   job::JobFlags flags;
   flags.network.num_classes = 100;
   flags.network.image_shape = {3, 28, 28};
@@ -123,14 +123,14 @@ TEST_CASE("flags choose the width of cross and the stages of MXNet-G's resnet", 
 }
 
 // Only rank 0 writes checkpoints, so it must have the whole optimizer state when the store joins several workers.
-TEST_CASE("nccl shares out the update in one process, and has it everywhere among several", "[role]") {
+TEST_CASE("the nccl store shards the update in one process and replicates it among several", "[role]") {
   const job::Store nccl = job::store_by_name("nccl");
   CHECK(update_place(nccl, 1) == kvstore::UpdateAt::kShards);
   CHECK(update_place(nccl, 2) == kvstore::UpdateAt::kReplicas);
 }
 
 // Every process draws the initial values for itself: the same seed gives the same values, another seed gives others.
-TEST_CASE("initial values depend on the seed alone", "[role]") {
+TEST_CASE("initial values depend only on the seed", "[role]") {
   job::JobFlags flags;
   const auto draw = [&](uint64_t seed) {
     flags.seed = seed;
@@ -145,7 +145,7 @@ TEST_CASE("initial values depend on the seed alone", "[role]") {
   CHECK(draw(1) != draw(2));
 }
 
-TEST_CASE("roles of one host share its threads, and --threads wins", "[role]") {
+TEST_CASE("the processes of a host share its threads, and --threads overrides this", "[role]") {
   job::Flags flags;
   flags.launch.threads = 6;
   CHECK(plan_threads(flags).compute == 6);
@@ -157,7 +157,7 @@ TEST_CASE("roles of one host share its threads, and --threads wins", "[role]") {
   CHECK(plan_threads(flags).compute == 1);
 }
 
-TEST_CASE("GPUs are given pixels where there are any, CPUs numbers", "[role]") {
+TEST_CASE("GPUs receive pixels if the data set has any, and CPUs receive floats", "[role]") {
   const data::SyntheticOptions drawn{.image = {1, 28, 28}};
   const auto numbers = data::synthetic(drawn);
   const auto pictures = data::augmented(nullptr, {.image = {1, 28, 28}, .mean = {0}, .std = {1}});
@@ -168,7 +168,7 @@ TEST_CASE("GPUs are given pixels where there are any, CPUs numbers", "[role]") {
   CHECK(normalisation_of_batches(flags, *pictures) == pictures->normalisation());
 }
 
-TEST_CASE("--tf32 is off unless asked for, and reaches the executors", "[role]") {
+TEST_CASE("TF32 is off by default, and --tf32 is passed on to the executors", "[role]") {
   job::Flags flags;
   CHECK_FALSE(executor_options(flags, exec::Options::Purpose::kTraining).tf32);
   flags.device.tf32 = true;

@@ -24,14 +24,14 @@ job::JobSpec spec_of(const char* store, int64_t workers, int64_t batch_size) {
 }  // namespace
 
 // 13 records, 3 workers and batches of 4 give the shares [0,4) [4,9) [9,13) and 2 batches each.
-TEST_CASE("shares are disjoint and complete, and all workers of BSP do the same number of batches", "[role]") {
+TEST_CASE("shares are disjoint and complete, and all BSP workers process the same number of batches", "[role]") {
   const PassPlan plan = *plan_passes(spec_of("dist_sync", 3, 4), 13, {});
   CHECK(plan.shares == std::vector<job::Interval>{{0, 4}, {4, 9}, {9, 13}});
   CHECK(plan.batches == std::vector<int64_t>{2, 2, 2});
 }
 
 // The largest share among the workers that wait for each other decides; if nobody waits, a worker's own share.
-TEST_CASE("a worker's batches are those of the largest share that it waits for", "[role]") {
+TEST_CASE("a worker's number of batches follows from the largest share that it waits for", "[role]") {
   CHECK(plan_passes(spec_of("dist_async", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
   CHECK(plan_passes(spec_of("dist_ssync", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
   job::JobSpec gsp = spec_of("dist_gsync", 4, 5);
@@ -46,7 +46,7 @@ TEST_CASE("a worker's batches are those of the largest share that it waits for",
 }
 
 // Whatever the shares are, each worker goes through all its records, and members of a group do equally many batches.
-TEST_CASE("every record comes at least once in a pass, and groups have equal batches", "[role]") {
+TEST_CASE("every record occurs in a pass, and the members of a group have equally many batches", "[role]") {
   std::mt19937_64 random(3);
   const auto draw = [&random](int64_t least, int64_t most) {
     return std::uniform_int_distribution<int64_t>(least, most)(random);
@@ -85,7 +85,7 @@ TEST_CASE("every record comes at least once in a pass, and groups have equal bat
 }
 
 // 391 and 98 are also MXNet 1.x's numbers. MXNet 0.7 has 468 and 117 and MXNet-G has 92: they leave records out.
-TEST_CASE("the documented jobs go round their records in as many batches as they fill", "[role]") {
+TEST_CASE("a pass of the documented jobs has as many batches as their records fill", "[role]") {
   CHECK(plan_passes(spec_of("device", 1, 128), 50000, {})->batches == std::vector<int64_t>{391});
   CHECK(plan_passes(spec_of("dist_sync", 4, 128), 50000, {})->batches == std::vector<int64_t>(4, 98));
   CHECK(plan_passes(spec_of("dist_sync", 4, 128), 60000, {})->batches == std::vector<int64_t>(4, 118));
@@ -94,7 +94,7 @@ TEST_CASE("the documented jobs go round their records in as many batches as they
   CHECK(plan_passes(gsp, 50000, {})->batches == std::vector<int64_t>(12, 93));
 }
 
-TEST_CASE("--num-examples changes the length of a pass and no share", "[role]") {
+TEST_CASE("the option --num-examples changes the length of a pass but no share", "[role]") {
   job::JobSpec spec = spec_of("device", 1, 128);
   spec.flags.augment.num_examples = 60000;
   const PassPlan plan = *plan_passes(spec, 50000, {});
@@ -113,7 +113,7 @@ TEST_CASE("the largest numbers of records and examples give a plan without overf
   CHECK(plan_passes(spec, kMost, {})->batches == std::vector<int64_t>{1, 1, 1});
 }
 
-TEST_CASE("more records than there can be are refused", "[role]") {
+TEST_CASE("impossible numbers of records are refused", "[role]") {
   for (const int64_t records : {int64_t{1'000'000'000'001}, std::numeric_limits<int64_t>::max(), int64_t{-1},
                                 std::numeric_limits<int64_t>::min()}) {
     INFO(records);
@@ -128,7 +128,7 @@ TEST_CASE("more records than there can be are refused", "[role]") {
   }
 }
 
-TEST_CASE("a worker without a record is refused by rank", "[role]") {
+TEST_CASE("a worker without records is refused by rank", "[role]") {
   const Result<PassPlan> plan = plan_passes(spec_of("dist_sync", 3, 4), 2, {});
   REQUIRE(!plan);
   CHECK(plan.error().code == Code::kUsage);
@@ -136,7 +136,7 @@ TEST_CASE("a worker without a record is refused by rank", "[role]") {
 }
 
 // The samples that all workers apply in one epoch, including those that fill the last batch.
-TEST_CASE("the schedule's epoch is what all workers apply in one", "[role]") {
+TEST_CASE("the schedule's epoch has the samples that all workers apply in an epoch", "[role]") {
   job::JobSpec spec = spec_of("dist_sync", 3, 4);
   const Result<job::JobPlan> plan = complete_spec(13, 5, {}, spec);
   REQUIRE(plan);
@@ -146,7 +146,7 @@ TEST_CASE("the schedule's epoch is what all workers apply in one", "[role]") {
   CHECK(complete_spec(13, 5, {}, asp)->samples_per_epoch == 16);
 }
 
-TEST_CASE("with --resplit-every shares go on to the next rank", "[role]") {
+TEST_CASE("shares move to the next rank with --resplit-every", "[role]") {
   job::JobSpec spec = spec_of("dist_sync", 4, 5);
   REQUIRE(complete_spec(400, 0, {}, spec));
   CHECK(share_of(spec, 1, 7) == data::Share{100, 200});
@@ -158,7 +158,7 @@ TEST_CASE("with --resplit-every shares go on to the next rank", "[role]") {
 }
 
 // MXNet-G's files groups and data_sharding are in different orders, so workers of one group get unequal shares.
-TEST_CASE("unequal shares of workers that wait for each other are named", "[role]") {
+TEST_CASE("a hint names unequal shares of workers that wait for each other", "[role]") {
   job::JobSpec spec = spec_of("dist_gsync", 12, 45);
   spec.groups = {0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
   const auto sharding = *data::parse_sharding_file(
@@ -179,7 +179,7 @@ TEST_CASE("unequal shares of workers that wait for each other are named", "[role
   CHECK(unequal_shares(equal, job::plan_of(equal)).empty());
 }
 
-TEST_CASE("a batch larger than a share and missing validation data are said, with what helps", "[role]") {
+TEST_CASE("hints for large batches and missing validation data name a remedy", "[role]") {
   job::JobSpec spec = spec_of("dist_sync", 3, 4);
   REQUIRE(complete_spec(40, 10, {}, spec));
   CHECK(data_hints(spec, job::plan_of(spec)).empty());
@@ -193,7 +193,7 @@ TEST_CASE("a batch larger than a share and missing validation data are said, wit
   CHECK(data_hints(spec, job::plan_of(spec)).size() == 1);
 }
 
-TEST_CASE("the files of groups and shares are read where the job needs them", "[role]") {
+TEST_CASE("files of groups and shares are read if the job needs them", "[role]") {
   const test::TempDir dir;
   job::Flags flags;
   flags.job = spec_of("dist_gsync", 2, 4).flags;
