@@ -19,7 +19,7 @@ AugmentFlags augment(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-TEST_CASE("a level of augmentation is a bundle of flags, each level with those below it", "[job]") {
+TEST_CASE("an augmentation level is a bundle of flags and includes the lower levels", "[job]") {
   const AugmentFlags one = augment({"--aug-level", "1"});
   CHECK((one.random_crop && one.random_mirror));
   CHECK(one.max_random_h == 0);
@@ -36,7 +36,7 @@ TEST_CASE("a level of augmentation is a bundle of flags, each level with those b
   CHECK_THAT(refused({"--aug-level", "4"}), Contains("--aug-level"));
 }
 
-TEST_CASE("ImageNet's augmentation is a bundle too", "[job]") {
+TEST_CASE("the option for ImageNet's augmentation is a bundle of flags", "[job]") {
   const AugmentFlags all = augment({"--use-imagenet-data-augmentation", "1"});
   CHECK(all.rgb_mean == std::vector<double>{123.68, 116.779, 103.939});
   CHECK(all.rgb_std == std::vector<double>{58.393, 57.12, 57.375});
@@ -49,7 +49,7 @@ TEST_CASE("ImageNet's augmentation is a bundle too", "[job]") {
   CHECK_THAT(refused({"--use-imagenet-data-augmentation", "1", "--aug-level", "1"}), Contains("set the same flags"));
 }
 
-TEST_CASE("a flag beside a bundle wins, one of a weaker place does not", "[job]") {
+TEST_CASE("a flag overrides a bundle unless its source has a lower precedence", "[job]") {
   CHECK_FALSE(augment({"--aug-level", "2", "--random-crop", "0"}).random_crop);
   CHECK(augment({"--max-random-s", "7", "--aug-level", "2"}).max_random_s == 7);
   CHECK(augment({"--use-imagenet-data-augmentation", "--rgb-std", "2,2,2"}).rgb_std == std::vector<double>{2, 2, 2});
@@ -65,7 +65,7 @@ TEST_CASE("a flag beside a bundle wins, one of a weaker place does not", "[job]"
   CHECK(in_config.max_random_s == 50);
 }
 
-TEST_CASE("a resumed job has its augmentation as it was, whatever its bundle would say", "[job]") {
+TEST_CASE("a resumed job keeps its augmentation even if its bundle would set other values", "[job]") {
   const dtrain::test::TempDir dir;
   const Flags first = parsed({"--aug-level", "2", "--random-crop", "0", "--seed", "5"});
   REQUIRE(write_file_atomic(dir.path(kJobSpecFile), text(requested(first))));
@@ -76,7 +76,7 @@ TEST_CASE("a resumed job has its augmentation as it was, whatever its bundle wou
   CHECK(hash(requested(again)) == hash(requested(first)));
 }
 
-TEST_CASE("the stretch is a range, or a distance from 1", "[job]") {
+TEST_CASE("the aspect ratio is given as a range or as a distance from 1", "[job]") {
   CHECK(aspect_range(augment({"--max-random-aspect-ratio", ".25"})).min == 0.75);
   CHECK(aspect_range(augment({"--max-random-aspect-ratio", ".25"})).max == 1.25);
   CHECK(aspect_range(augment({"--min-random-aspect-ratio", ".5", "--max-random-aspect-ratio", "2"})).min == 0.5);
@@ -86,7 +86,7 @@ TEST_CASE("the stretch is a range, or a distance from 1", "[job]") {
   CHECK_THAT(refused({"--min-random-aspect-ratio", ".5"}), Contains("must be above 0 and not above the maximum"));
 }
 
-TEST_CASE("augmentations that make no sense are usage errors", "[job]") {
+TEST_CASE("contradictory augmentation flags are usage errors", "[job]") {
   CHECK_THAT(refused({"--random-resized-crop", "1", "--random-crop", "1"}), Contains("leave out --random-crop"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--aug-level", "1"}), Contains("leave out --random-crop"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--min-random-scale", ".5"}), Contains("--min-random-scale"));
@@ -108,7 +108,7 @@ TEST_CASE("augmentations that make no sense are usage errors", "[job]") {
   CHECK(augment({"--min-crop-size", "20", "--max-crop-size", "20"}).max_crop_size == 20);
 }
 
-TEST_CASE("augmentation is of the job", "[job]") {
+TEST_CASE("augmentation flags are part of the JobSpec", "[job]") {
   const std::vector<std::vector<std::string>> flags = {{"--resize", "9"},
                                                        {"--val-resize", "9"},
                                                        {"--inter-method", "2"},

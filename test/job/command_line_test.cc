@@ -10,7 +10,7 @@ namespace dtrain::job {
 
 using Catch::Matchers::Contains;
 
-TEST_CASE("a flag without a value is named, and what follows is not taken for it", "[job]") {
+TEST_CASE("a flag without a value is an error, and the next flag is not taken as its value", "[job]") {
   CHECK_THAT(refused({"--batch-size"}), Contains("--batch-size: the value is missing"));
   CHECK_THAT(refused({"--lr", "--mom", "0.5"}),
              Contains("--lr: the value is missing; the next word, '--mom', is a flag"));
@@ -18,13 +18,13 @@ TEST_CASE("a flag without a value is named, and what follows is not taken for it
   CHECK(parsed({"--min-crop-size", "-1"}).job.augment.min_crop_size == -1);
 }
 
-TEST_CASE("a long flag with one dash is no short flag", "[job]") {
+TEST_CASE("a long flag with a single dash is not parsed as a short flag", "[job]") {
   for (const char* word : {"-network", "-network=lenet", "-num-workers"}) {
     CHECK_THAT(refused({word, "lenet"}), Contains("unknown flag '-n") && Contains("did you mean '--n"));
   }
 }
 
-TEST_CASE("an empty value is an empty value", "[job]") {
+TEST_CASE("an empty value is not the same as a missing value", "[job]") {
   CHECK_THAT(refused({"--lr="}), Contains("--lr: '' is not a number"));
   CHECK_THAT(refused({"--lr=", "0.5"}), Contains("'0.5' is neither a flag nor a sub-command"));
   CHECK_THAT(refused({"--lr", ""}), Contains("--lr: '' is not a number"));
@@ -35,7 +35,7 @@ TEST_CASE("an empty value is an empty value", "[job]") {
 }
 
 // An empty list names no epoch, so the rate stays constant although a factor is given.
-TEST_CASE("no step epochs mean a constant rate", "[job]") {
+TEST_CASE("an empty list of step epochs gives a constant learning rate", "[job]") {
   const std::vector<std::vector<std::string>> lines = {{"--lr-step-epochs="},
                                                        {"--lr-step-epochs", ""},
                                                        {"--lr-step-epochs", "none", "--lr-factor", "0.1"},
@@ -51,7 +51,7 @@ TEST_CASE("no step epochs mean a constant rate", "[job]") {
   CHECK(parsed({"--lr-factor", "0.1"}).job.optimizer.lr_factor_epoch == 1);
 }
 
-TEST_CASE("help is asked for in two ways", "[job]") {
+TEST_CASE("help is requested with --help or -h", "[job]") {
   for (const char* word : {"--help", "-h"}) {
     const Result<Parsed> result = parse_flags({"--lr", word}, variables({}));
     REQUIRE(result);
@@ -60,7 +60,7 @@ TEST_CASE("help is asked for in two ways", "[job]") {
 }
 
 // The flags of MXNet's common/fit.py and common/data.py, each with its default, as scripts pass them on.
-TEST_CASE("flags of MXNet's scripts are accepted at their defaults", "[job]") {
+TEST_CASE("flags of MXNet's scripts are accepted with their default values", "[job]") {
   const std::vector<std::string> defaults = {"--kv-store=device",
                                              "--num-epochs=100",
                                              "--lr=0.1",
@@ -130,7 +130,7 @@ TEST_CASE("flags of MXNet's scripts are accepted at their defaults", "[job]") {
   parsed({"--gc-threshold", ".50", "--monitor", "0.0"});
 }
 
-TEST_CASE("and refused by name at any other value", "[job]") {
+TEST_CASE("flags of MXNet's scripts are refused by name with other values", "[job]") {
   CHECK_THAT(refused({"--gc-type", "2bit"}),
              Contains("--gc-type: '2bit' is not in this version of dtrain; accepted: 'none'"));
   CHECK_THAT(refused({"--monitor", "5"}), Contains("--monitor: '5' is not in this version"));

@@ -15,7 +15,7 @@ namespace dtrain::job {
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
 
-TEST_CASE("without flags the documented defaults hold", "[job]") {
+TEST_CASE("the defaults are the documented ones", "[job]") {
   const Flags flags = parsed({});
   CHECK(flags.job.num_workers == 1);
   CHECK(flags.job.num_servers == 0);
@@ -36,7 +36,7 @@ TEST_CASE("without flags the documented defaults hold", "[job]") {
   CHECK_FALSE(flags.distributed());
 }
 
-TEST_CASE("the command line wins over the config, that over the preset, that over the environment", "[job]") {
+TEST_CASE("the command line overrides the config, then the preset, then the environment", "[job]") {
   const test::TempDir dir;
   REQUIRE(write_file_atomic(dir.path("job.toml"), "preset = \"mnist\"\nlr = 0.3\nnum-workers = 3\nbatch-size = 32\n"));
   const Variables environment = {{"DMLC_NUM_WORKER", "7"}, {"DMLC_NUM_SERVER", "4"}};
@@ -55,7 +55,7 @@ TEST_CASE("the command line wins over the config, that over the preset, that ove
   CHECK_FALSE(flags.given("mom"));
 }
 
-TEST_CASE("a run that is resumed by name brings its job's flags, under the command line's", "[job]") {
+TEST_CASE("the command line overrides the flags of a run that is resumed by name", "[job]") {
   const test::TempDir dir;
   const Flags first = parsed({"--preset", "mnist", "-n", "2", "--lr", "0.07", "--seed", "5"});
   REQUIRE(write_file_atomic(dir.path("jobspec"), text(requested(first))));
@@ -68,7 +68,7 @@ TEST_CASE("a run that is resumed by name brings its job's flags, under the comma
   CHECK_THAT(refused({"--resume", dir.path("none")}, Code::kNotFound), Contains("none: there is no such directory"));
 }
 
-TEST_CASE("a config resumes and overwrites as the command line does", "[job]") {
+TEST_CASE("a config file can resume and overwrite as the command line can", "[job]") {
   const test::TempDir dir;
   REQUIRE(write_file_atomic(dir.path("jobspec"), text(requested(parsed({"-n", "2", "--lr", "0.07", "--seed", "5"})))));
   const auto config = [&](const std::string& lines) {
@@ -95,13 +95,13 @@ TEST_CASE("a config resumes and overwrites as the command line does", "[job]") {
              Contains("give one of them"));
 }
 
-TEST_CASE("of a flag given twice the last one counts, under whatever name", "[job]") {
+TEST_CASE("the last occurrence of a flag counts under any of its names", "[job]") {
   CHECK(parsed({"--num-epochs", "3", "--num-epoch", "4"}).job.num_epochs == 4);
   CHECK(parsed({"--num-epoch=4", "--num-epochs=3"}).job.num_epochs == 3);
   CHECK(parsed({"-n", "2", "--num-workers", "3", "-n2"}).job.num_workers == 2);
 }
 
-TEST_CASE("booleans stand alone or with 0 or 1", "[job]") {
+TEST_CASE("a boolean flag has no value or the value 0 or 1", "[job]") {
   CHECK(parsed({"--random-crop", "--random-mirror", "1", "--shuffle", "0"}).job.augment.random_crop);
   CHECK(parsed({"--random-crop", "--random-mirror", "1", "--shuffle", "0"}).job.augment.random_mirror);
   CHECK_FALSE(parsed({"--random-crop", "--random-mirror", "1", "--shuffle", "0"}).job.augment.shuffle);
@@ -109,7 +109,7 @@ TEST_CASE("booleans stand alone or with 0 or 1", "[job]") {
   CHECK_THAT(refused({"--deterministic=yes"}), Contains("--deterministic: 'yes' is neither 0 nor 1"));
 }
 
-TEST_CASE("times and sizes have units", "[job]") {
+TEST_CASE("times and sizes are parsed with units", "[job]") {
   CHECK(parsed({"--save-every", "90"}).loop.save_every == milliseconds(90000));
   CHECK(parsed({"--save-every", "500ms"}).loop.save_every == milliseconds(500));
   CHECK(parsed({"--save-every", "2m"}).loop.save_every == milliseconds(120000));
@@ -121,7 +121,7 @@ TEST_CASE("times and sizes have units", "[job]") {
   CHECK_THAT(refused({"--bigarray-bound", "99999999999G"}), Contains("not a whole number"));
 }
 
-TEST_CASE("values of the wrong form are refused with the flag's name", "[job]") {
+TEST_CASE("malformed values are refused with the name of the flag", "[job]") {
   CHECK_THAT(refused({"--lr", "fast"}), Contains("--lr: 'fast' is not a number"));
   CHECK_THAT(refused({"--lr", "nan"}), Contains("--lr: 'nan' is not a number"));
   CHECK_THAT(refused({"--lr", "-0.1"}), Contains("--lr: -0.1 is less than 0"));
@@ -137,7 +137,7 @@ TEST_CASE("values of the wrong form are refused with the flag's name", "[job]") 
   CHECK_THAT(refused({"--model-prefix", "a\nb"}), Contains("more than one line"));
 }
 
-TEST_CASE("aliases that take another value are rewritten", "[job]") {
+TEST_CASE("aliases with values of their own are translated", "[job]") {
   CHECK(parsed({"--data-shape", "32"}).job.network.image_shape == std::vector<int64_t>{3, 32, 32});
   CHECK(parsed({"--image_shape", "1, 28, 28"}).job.network.image_shape == std::vector<int64_t>{1, 28, 28});
   // Both paths are relative to --data-dir, which is prepended when the data is opened.
@@ -150,7 +150,7 @@ TEST_CASE("aliases that take another value are rewritten", "[job]") {
   CHECK(parsed({"--savemodel=0"}).loop.save_period == 0);
 }
 
-TEST_CASE("unknown flags and abbreviations name the nearest one", "[job]") {
+TEST_CASE("unknown and abbreviated flags are refused with the nearest name", "[job]") {
   CHECK_THAT(refused({"--num-epoc", "3"}), Contains("unknown flag '--num-epoc', did you mean '--num-epoch'?"));
   CHECK_THAT(refused({"--kvstore=local"}), Contains("unknown flag '--kvstore', did you mean '--kv-store'?"));
   CHECK_THAT(refused({"--batch", "3"}), Contains("unknown flag '--batch'"));  // a prefix is not enough
@@ -158,7 +158,7 @@ TEST_CASE("unknown flags and abbreviations name the nearest one", "[job]") {
   CHECK_THAT(refused({"-x", "3"}), Contains("unknown flag '-x'"));
 }
 
-TEST_CASE("flags of the originals are refused with what replaces them", "[job]") {
+TEST_CASE("flags of MXNet and MXNet-G without an equivalent are refused with their replacement", "[job]") {
   CHECK_THAT(refused({"-p", "2"}), Contains("--placement"));
   CHECK_THAT(refused({"--parameter-partition-num=2"}), Contains("--placement"));
   CHECK_THAT(refused({"--hostname", "a"}), Contains("--advertise"));
@@ -168,7 +168,7 @@ TEST_CASE("flags of the originals are refused with what replaces them", "[job]")
   CHECK_THAT(refused({"--cluster", "local"}), Contains("--launcher"));
 }
 
-TEST_CASE("flags and values of later versions are refused by name", "[job]") {
+TEST_CASE("flags and values that are not in this version are refused by name", "[job]") {
   CHECK_THAT(refused({"--queue", "q"}), Contains("--queue is not in this version of dtrain"));
   CHECK_THAT(refused({"--rejoin-timeout", "3"}), Contains("--rejoin-timeout is not in this version"));
   CHECK_THAT(refused({"--launcher", "mpi"}),
@@ -185,16 +185,16 @@ TEST_CASE("flags and values of later versions are refused by name", "[job]") {
   CHECK_THAT(refused({"--preset", "minst"}), Contains("--preset: there is no 'minst', did you mean 'mnist'?"));
 }
 
-TEST_CASE("GPUs are named by their numbers", "[job]") {
+TEST_CASE("GPUs are selected by number", "[job]") {
   CHECK_THAT(refused({"--gpus", "0,x"}), Contains("--gpus"));
 }
 
-TEST_CASE("another program behind the flags is refused with the table of the README", "[job]") {
+TEST_CASE("a program after the flags is refused with a pointer to the README", "[job]") {
   CHECK_THAT(refused({"-n", "2", "python", "train_mnist.py", "--network", "lenet"}),
              Contains("'python'") && Contains("README"));
 }
 
-TEST_CASE("a config file is read strictly", "[job]") {
+TEST_CASE("unknown and malformed entries of a config file are errors", "[job]") {
   const test::TempDir dir;
   const auto with = [&dir](const std::string& text) {
     REQUIRE(write_file_atomic(dir.path("c.toml"), text));
@@ -216,7 +216,7 @@ TEST_CASE("a config file is read strictly", "[job]") {
   CHECK_THAT(refused({"--config", dir.path("none.toml")}, Code::kNotFound), Contains("none.toml"));
 }
 
-TEST_CASE("help lists every flag of this version with its default", "[job]") {
+TEST_CASE("help lists every flag with its default", "[job]") {
   const std::string help = help_text();
   for (const Row& row : training_flags().rows()) {
     INFO(row.name);
@@ -227,7 +227,7 @@ TEST_CASE("help lists every flag of this version with its default", "[job]") {
   CHECK_THAT(help, Contains("Optimizer and schedule:"));
 }
 
-TEST_CASE("help says the range of every number, in lines that a narrow terminal shows", "[job]") {
+TEST_CASE("help shows the range of every number and fits a narrow terminal", "[job]") {
   const std::string help = help_text();
   const std::string in_one_line = std::regex_replace(help, std::regex("\\s+"), " ");
   CHECK_THAT(in_one_line, Contains("[1 to 1048576; default: 128]") && Contains("[0.1 to 1e7 s; default: 2s]") &&
@@ -245,7 +245,7 @@ TEST_CASE("help says the range of every number, in lines that a narrow terminal 
 }
 
 // Shell completion offers them.
-TEST_CASE("values that are suggested for a flag are valid", "[job]") {
+TEST_CASE("the values suggested for a flag are valid", "[job]") {
   std::map<std::string, std::vector<std::string>> values;
   for (const FlagHelp& flag : training_flags().flag_helps()) {
     values[flag.names.front()] = flag.values;
@@ -264,7 +264,7 @@ TEST_CASE("values that are suggested for a flag are valid", "[job]") {
 }
 
 // The expected text is help.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
-TEST_CASE("help reads as it did", "[job]") {
+TEST_CASE("the help text is the recorded one", "[job]") {
   const std::string path = std::string(DTRAIN_JOB_TEST_DIR) + "/help.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, help_text()));
   const Result<std::string> golden = read_file(path);
@@ -272,7 +272,7 @@ TEST_CASE("help reads as it did", "[job]") {
   CHECK(help_text() == *golden);
 }
 
-TEST_CASE("no name belongs to two flags, and none is refused as well", "[job]") {
+TEST_CASE("no two flags share a name, and no accepted name is refused", "[job]") {
   std::map<std::string, int> uses;
   for (const Row& row : training_flags().rows()) {
     uses[row.spelling()]++;
@@ -288,7 +288,7 @@ TEST_CASE("no name belongs to two flags, and none is refused as well", "[job]") 
   }
 }
 
-TEST_CASE("every default reads back as itself", "[job]") {
+TEST_CASE("every default is parsed back as itself", "[job]") {
   const Flags defaults;
   for (const Row& row : training_flags().rows()) {
     const std::string text = row.bind.get(defaults);
@@ -300,7 +300,7 @@ TEST_CASE("every default reads back as itself", "[job]") {
   }
 }
 
-TEST_CASE("the start line of the log names the flags that differ from their defaults", "[job]") {
+TEST_CASE("the first log line lists the flags that differ from their defaults", "[job]") {
   const std::string line = describe(parsed({"--lr", ".25", "--batch-size", "128", "--network", "lenet"}));
   CHECK_THAT(line, Contains("network=lenet, ") && Contains("lr=0.25") && !Contains("batch-size"));
   CHECK(line.size() < 200);

@@ -35,7 +35,7 @@ using Groups = std::vector<int64_t>;
 }  // namespace
 
 // The example of MXNet-G's documentation, and the file in its repository.
-TEST_CASE("the documented groups files are groups as they stand", "[job]") {
+TEST_CASE("the documented groups files are read without changes", "[job]") {
   const std::string example = "10.10.10.21\n10.10.10.22 10.10.10.23\n10.10.10.24 10.10.10.25 10.10.10.26\n";
   CHECK(groups_in(example, on({"10.10.10.21", "10.10.10.22", "10.10.10.23", "10.10.10.24", "10.10.10.25",
                                "10.10.10.26"})) == Groups{0, 1, 1, 2, 2, 2});
@@ -52,7 +52,7 @@ TEST_CASE("the documented groups files are groups as they stand", "[job]") {
   CHECK(groups_in(repository, hosts) == Groups{0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2});
 }
 
-TEST_CASE("a worker is named by host, address, place on the host, or rank", "[job]") {
+TEST_CASE("a groups file names workers by host, address, index on the host or rank", "[job]") {
   const std::vector<WorkerPlace> workers = {
       {"a", "10.0.0.1"}, {"b", "10.0.0.2"}, {"a", "10.0.0.1"}, {"c", "fe80::3"}, {"c", "fe80::3"}};
   CHECK(groups_in("a 10.0.0.1\nb\nc c\n", workers) == Groups{0, 1, 0, 2, 2});
@@ -64,12 +64,12 @@ TEST_CASE("a worker is named by host, address, place on the host, or rank", "[jo
   CHECK(groups_in("a c c\na:0 #1\n", workers) == Groups{1, 1, 0, 0, 0});
 }
 
-TEST_CASE("one host of several workers may be in several groups", "[job]") {
+TEST_CASE("the workers of one host may be in several groups", "[job]") {
   CHECK(groups_in("h h\nh\n", on({"h", "h", "h"})) == Groups{0, 0, 1});
   CHECK(groups_in("#0 #1 #2", on({"h", "h", "h"})) == Groups{0, 0, 0});
 }
 
-TEST_CASE("workers that are not there, twice there or nowhere are refused by name", "[job]") {
+TEST_CASE("unknown, repeated and missing workers are refused by name", "[job]") {
   const std::vector<WorkerPlace> workers = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}, {"node2", "10.0.0.2"}};
   CHECK_THAT(refused_groups("node1\nnode2 node3\n", workers),
              Contains("groups:2: no worker runs on 'node3'; workers run on node1, node2"));
@@ -89,21 +89,21 @@ TEST_CASE("workers that are not there, twice there or nowhere are refused by nam
   CHECK_THAT(refused_groups("[node2", workers), Contains("no worker runs on '[node2'"));
 }
 
-TEST_CASE("under --ungrouped own each worker in no group is one of its own", "[job]") {
+TEST_CASE("each ungrouped worker gets its own group with --ungrouped own", "[job]") {
   const std::vector<WorkerPlace> workers = on({"a", "b", "c", "d"});
   CHECK(groups_in("b d\n", workers, Ungrouped::kOwn) == Groups{1, 0, 2, 0});
   CHECK(groups_in("", workers, Ungrouped::kOwn) == Groups{0, 1, 2, 3});
   CHECK_THAT(refused_groups("e", workers, Ungrouped::kOwn), Contains("no worker runs on 'e'"));
 }
 
-TEST_CASE("ten thousand workers of one host find their groups", "[job]") {
+TEST_CASE("groups are assigned to ten thousand workers of one host", "[job]") {
   std::string text;
   for (int i = 0; i < 10000; i++) text += i % 100 == 99 ? "h\n" : "h ";
   const std::vector<int64_t> groups = groups_in(text, std::vector<WorkerPlace>(10000, {"h", "127.0.0.1"}));
   for (int64_t rank = 0; rank < 10000; rank++) REQUIRE(groups[static_cast<size_t>(rank)] == rank / 100);
 }
 
-TEST_CASE("a groups file that was cut or changed never crashes", "[job]") {
+TEST_CASE("a truncated or modified groups file is read or refused", "[job]") {
   const std::vector<WorkerPlace> workers = {{"a", "10.0.0.1"}, {"b", "fe80::1"}, {"b", "fe80::1"}};
   const std::string good = "a #1\n[fe80::1]:1\n";
   for (size_t size = 0; size < good.size(); size++) {
@@ -120,7 +120,7 @@ TEST_CASE("a groups file that was cut or changed never crashes", "[job]") {
   }
 }
 
-TEST_CASE("written groups are read back, by rank on one host and by host on several", "[job]") {
+TEST_CASE("written groups are read back, by rank on one host and by host on several hosts", "[job]") {
   const Groups groups = {1, 0, 0, 1, 2};
   const auto round_trip = [&](const std::vector<std::string>& hosts) {
     std::string text = format_groups(groups, on(hosts));
@@ -133,7 +133,7 @@ TEST_CASE("written groups are read back, by rank on one host and by host on seve
   CHECK(round_trip({"a", "b", "a", "fe80::1", "fe80::1"}) == "b a:1\na:0 [fe80::1]:0\n[fe80::1]:1\n");
 }
 
-TEST_CASE("texts of another kind do not look like groups", "[job]") {
+TEST_CASE("other kinds of files are not recognized as groups files", "[job]") {
   CHECK(looks_like_groups(""));
   CHECK(looks_like_groups("10.10.10.22 node-4:0\n#3 [fe80::1]:1\n"));
   for (const char* text : {"import os, sys\n", "{\"groups\": 3}", "# Notes\n", "#x", ":1", "a=b"}) {

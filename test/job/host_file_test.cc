@@ -81,7 +81,7 @@ TEST_CASE("a host file says how to reach each host and what runs there", "[job]"
   CHECK(file.lines[4].host == "172.30.0.172");
 }
 
-TEST_CASE("servers, then workers, go over the hosts in turns", "[job]") {
+TEST_CASE("servers and then workers are assigned to the hosts in turn", "[job]") {
   const HostAssignment mixed = assigned(kMixed, 3, 6);
   CHECK(names(mixed.servers) == "node1 node2 2001:db8::7");
   CHECK(names(mixed.workers) == "172.30.0.172 node2 node1 node2 fe80::1%eth0 172.30.0.172");
@@ -94,7 +94,7 @@ TEST_CASE("servers, then workers, go over the hosts in turns", "[job]") {
 }
 
 // The host file of MXNet-G's repository has twelve lines. With twelve servers, worker r is on line r.
-TEST_CASE("a repeated host has as many turns", "[job]") {
+TEST_CASE("a repeated host gets one turn for each of its lines", "[job]") {
   const std::string text =
       "10.10.10.25\n10.10.10.26\n10.10.10.29\n10.10.10.29\n10.10.10.30\n10.10.10.30\n"
       "10.10.10.31\n10.10.10.31\n10.10.10.31\n10.10.10.33\n10.10.10.33\n10.10.10.33\n";
@@ -104,7 +104,7 @@ TEST_CASE("a repeated host has as many turns", "[job]") {
   CHECK(names(assigned("a\na\nb\n", 0, 4).workers) == "a a b a");
 }
 
-TEST_CASE("slots are a limit, and packing fills them host by host", "[job]") {
+TEST_CASE("slots limit the processes of a host, and packing fills them host by host", "[job]") {
   CHECK(names(assigned("a slots=1\nb\n", 0, 4).workers) == "a b b b");
   CHECK(names(assigned("a slots=1\nb slots=3\nc slots=2\n", 1, 5).workers) == "b c b c b");
   const HostAssignment packed = assigned("a slots=2\nb slots=3\nc slots=2\n", 1, 5, HostOrder::kPack);
@@ -135,7 +135,7 @@ TEST_CASE("a host's GPUs are divided among its workers", "[job]") {
   CHECK_THAT(refused_seats("a gpus=0\n", 0, 2), Contains("hosts: a has 1 GPUs for 2 workers"));
 }
 
-TEST_CASE("a host file with mistakes is refused by line", "[job]") {
+TEST_CASE("mistakes in a host file are refused with the number of the line", "[job]") {
   CHECK_THAT(refused_hosts("# nothing\n\n"), Contains("hosts: the file lists no host"));
   CHECK_THAT(refused_hosts("a\n-oProxyCommand=x\n"), Contains("hosts:2: '-oProxyCommand=x' is not the name"));
   CHECK_THAT(refused_hosts("slots=2\n"), Contains("hosts:1: 'slots=2' is not the name"));
@@ -160,7 +160,7 @@ TEST_CASE("a host file with mistakes is refused by line", "[job]") {
   CHECK(hosts_in("a role=any\r\n").lines[0].role == Role::kNone);
 }
 
-TEST_CASE("a host file that was cut or changed never crashes", "[job]") {
+TEST_CASE("a truncated or modified host file is read or refused", "[job]") {
   const std::string good = kMixed;
   for (size_t size = 0; size < good.size(); size++) {
     const Result<HostFile> file = parse_host_file(good.substr(0, size), "hosts");
@@ -178,7 +178,7 @@ TEST_CASE("a host file that was cut or changed never crashes", "[job]") {
   }
 }
 
-TEST_CASE("the host file of the flags slots the job", "[job]") {
+TEST_CASE("the host file that the flags name assigns the job's processes to hosts", "[job]") {
   const test::TempDir dir;
   REQUIRE(write_file_atomic(dir.path("hosts"), "a\nb\n"));
   const Flags flags = parsed({"-n", "3", "-s", "1", "-H", dir.path("hosts"), "--dry-run"});

@@ -33,7 +33,7 @@ constexpr ProcessName worker(int64_t rank) {
 
 }  // namespace
 
-TEST_CASE("faults are read for each process", "[job]") {
+TEST_CASE("faults are parsed for each process", "[job]") {
   const Inject inject = inject_of("drop=0.1,dup=0.1,delay=0..50ms,step-ms=100@worker:3,kill=worker:1@step:40");
   CHECK(inject.of(worker(0)) == Faults{.drop = 0.1, .dup = 0.1, .delay = {0, 50}});
   CHECK(inject.of(worker(1)) == Faults{.drop = 0.1, .dup = 0.1, .delay = {0, 50}, .kill_at = 40});
@@ -44,7 +44,7 @@ TEST_CASE("faults are read for each process", "[job]") {
   CHECK(inject_of("index-ms=7000@worker:0").of(worker(1)) == Faults{});
 }
 
-TEST_CASE("a rule for one process stands in for the rule for all", "[job]") {
+TEST_CASE("a rule for one process replaces the rule for all processes", "[job]") {
   const Inject inject = inject_of(
       "drop=0.5@server:1, drop=0.1, delay=1..2ms@worker:0, step-ms=20, seed=7, "
       "drop=0@worker:2, step-ms=2.5@worker:2, kill=server:0@step:3, kill=worker:2@step:0");
@@ -56,7 +56,7 @@ TEST_CASE("a rule for one process stands in for the rule for all", "[job]") {
   CHECK(inject.seed == 7);
 }
 
-TEST_CASE("faults read back from their text", "[job]") {
+TEST_CASE("faults are parsed back from their text", "[job]") {
   const std::string text =
       "drop=0.1,drop=0.5@server:1,dup=1,delay=0.5..50ms,step-ms=100@worker:3,index-ms=5@worker:0,kill=worker:1@step:40,"
       "seed=9";
@@ -66,7 +66,7 @@ TEST_CASE("faults read back from their text", "[job]") {
   CHECK(parsed({"-n", "2", "--inject", "none"}).wire.inject.empty());
 }
 
-TEST_CASE("faults of the wrong form are refused with their rule", "[job]") {
+TEST_CASE("malformed faults are refused with their rule", "[job]") {
   CHECK_THAT(refused_inject("drop=1.5"), Contains("drop: '1.5' is not a probability from 0 to 1"));
   CHECK_THAT(refused_inject("drop"), Contains("drop: '' is not a number"));
   CHECK_THAT(refused_inject("dupe=0.1"), Contains("did you mean 'dup'?"));
@@ -87,7 +87,7 @@ TEST_CASE("faults of the wrong form are refused with their rule", "[job]") {
   CHECK_THAT(refused_inject("seed=1,seed=2"), Contains("seed: it is given twice"));
 }
 
-TEST_CASE("faults are for processes that the job has", "[job]") {
+TEST_CASE("faults for processes that the job does not have are refused", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--inject", "drop=0.1@worker:2"}), Contains("there is no worker:2: the job has 2"));
   CHECK_THAT(refused({"-n", "2", "-s", "1", "--inject", "kill=server:1@step:0"}), Contains("there is no server:1"));
   CHECK_THAT(refused({"--inject", "step-ms=10"}), Contains("a job of several processes"));
@@ -98,7 +98,7 @@ TEST_CASE("faults are for processes that the job has", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--inject", "drop=x"}), Contains("--inject: drop: 'x' is not a number"));
 }
 
-TEST_CASE("ps-lite's percentage of dropped messages is a fault", "[job]") {
+TEST_CASE("PS_DROP_MSG of ps-lite sets the probability of dropped messages", "[job]") {
   CHECK(parsed({"-n", "2"}, {{"PS_DROP_MSG", "10"}}).wire.inject == inject_of("drop=0.1"));
   CHECK(parsed({"-n", "2"}, {{"PS_DROP_MSG", "0"}}).wire.inject.empty());
   CHECK(parsed({"-n", "2", "--inject", "none"}, {{"PS_DROP_MSG", "10"}}).wire.inject.empty());

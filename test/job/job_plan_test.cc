@@ -33,7 +33,7 @@ using Sets = std::vector<uint32_t>;
 
 }  // namespace
 
-TEST_CASE("the policy of each scheme is a row of the description", "[job]") {
+TEST_CASE("each scheme has its documented policy", "[job]") {
   JobSpec spec = spec_of("dist_sync");
   CHECK(same(plan_of(spec).policy, sync::bsp(3)));
   spec.flags.scheme.backup = 1;
@@ -51,7 +51,7 @@ TEST_CASE("the policy of each scheme is a row of the description", "[job]") {
   CHECK_THROWS_AS(plan_of(spec), CheckFailed);
 }
 
-TEST_CASE("workers have the same weights if they form one group that waits for all and stays", "[job]") {
+TEST_CASE("workers have the same weights if they form one fixed group that waits for all members", "[job]") {
   for (const char* store :
        {"local", "device", "nccl", "allreduce", "nccl_allreduce", "dist_sync", "dist_device_sync"}) {
     INFO(store);
@@ -76,7 +76,7 @@ TEST_CASE("workers have the same weights if they form one group that waits for a
   CHECK_FALSE(plan_of(one_group).same_weights);
 }
 
-TEST_CASE("workers that wait for each other stop together, and all of them if a lead is bounded", "[job]") {
+TEST_CASE("workers that wait for each other stop together, and all workers do if the lead is bounded", "[job]") {
   CHECK(plan_of(spec_of("dist_sync")).stop_set_of == Sets{0, 0, 0});
   CHECK(plan_of(spec_of("dist_async")).stop_set_of == Sets{0, 1, 2});
   CHECK(plan_of(spec_of("dist_ssync")).stop_set_of.empty());
@@ -95,7 +95,7 @@ TEST_CASE("servers leave the update to the workers with --update-on worker only"
 }
 
 // 7 batches of 4. A step of all three workers has 12 samples.
-TEST_CASE("an epoch ends by the worker's own steps, or by the samples that were applied", "[job]") {
+TEST_CASE("an epoch ends after a worker's own steps or after a number of applied samples", "[job]") {
   const EpochRule counted{.ends_after_fixed_steps = true,
                           .same_weights = false,
                           .samples = 28,
@@ -119,7 +119,7 @@ TEST_CASE("an epoch ends by the worker's own steps, or by the samples that were 
   CHECK(plan_of(gsp).epoch_of[0].steps_until(3) == 7);
 }
 
-TEST_CASE("backup workers do not count in an update, of which one worker is left at least", "[job]") {
+TEST_CASE("backup workers are not counted in an update, which has at least one worker", "[job]") {
   JobSpec spec = spec_of("dist_sync");
   spec.flags.scheme.backup = 2;
   const EpochRule rule = plan_of(spec).epoch_of[0];
@@ -129,7 +129,7 @@ TEST_CASE("backup workers do not count in an update, of which one worker is left
   CHECK(plan_of(spec).epoch_of[0].samples_per_update == 4);
 }
 
-TEST_CASE("a plan without shares lacks the epochs alone", "[job]") {
+TEST_CASE("a plan without shares lacks only the epochs", "[job]") {
   JobSpec spec = spec_of("dist_async");
   CHECK(plan_of(spec).samples_per_epoch == 28);
   spec.shares.clear();

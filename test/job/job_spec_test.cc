@@ -29,7 +29,7 @@ JobSpec filled() {
 
 }  // namespace
 
-TEST_CASE("a JobSpec reads back from its text, bit for bit", "[job]") {
+TEST_CASE("a JobSpec is parsed back from its text bit by bit", "[job]") {
   const JobSpec spec = filled();
   const Result<JobSpec> again = parse_job_spec(text(spec));
   INFO((again ? "" : again.error().text()));
@@ -52,7 +52,7 @@ TEST_CASE("a JobSpec reads back from its text, bit for bit", "[job]") {
   CHECK(open_again->records_train == -1);
 }
 
-TEST_CASE("a JobSpec of groups reads back from its text", "[job]") {
+TEST_CASE("a JobSpec with groups is parsed back from its text", "[job]") {
   JobSpec spec = requested(
       parsed({"-n", "3", "--kv-store", "dist_gsync", "--gsp-weight", "power:0.5", "--ssp-warn", "5s",
               "--group-staleness", "0", "--ungrouped", "own", "--data-allocator", "1", "--resplit-every", "2"}));
@@ -73,7 +73,7 @@ TEST_CASE("a JobSpec of groups reads back from its text", "[job]") {
   CHECK(again->flags.scheme.resplit_every == 2);
 }
 
-TEST_CASE("a JobSpec has its lists of all workers or leaves them open", "[job]") {
+TEST_CASE("the lists of a JobSpec have an entry for each worker or are absent", "[job]") {
   const auto error_with = [](auto change) {
     JobSpec spec = filled();
     change(spec);
@@ -91,7 +91,7 @@ TEST_CASE("a JobSpec has its lists of all workers or leaves them open", "[job]")
   CHECK_THAT(error_with([](JobSpec& spec) { spec.shares.clear(); }), Contains("batches: there are 3 values"));
 }
 
-TEST_CASE("the text is sorted, and the scheduler's part is open at first", "[job]") {
+TEST_CASE("the text of a JobSpec is sorted and at first lacks the scheduler's entries", "[job]") {
   const std::string lines = text(requested(parsed({"-n", "2"})));
   CHECK(lines.starts_with("allow-gaps = 0\naug-level = off\nbackup = 0\nbatch-size = 128\n"));
   CHECK_THAT(lines, Contains("seed = auto\n") && Contains("shares = auto\n") && Contains("records-train = auto\n") &&
@@ -106,7 +106,7 @@ TEST_CASE("the text is sorted, and the scheduler's part is open at first", "[job
   }
 }
 
-TEST_CASE("what is of the process is not in the JobSpec", "[job]") {
+TEST_CASE("flags of a single process are not in the JobSpec", "[job]") {
   const JobSpec a = requested(parsed({"-n", "2", "--threads", "1", "--run-dir", "a", "--heartbeat-interval", "1s"}));
   const JobSpec b = requested(
       parsed({"-n", "2", "--threads", "4", "--run-dir", "b", "--verbose", "1", "--port", "0", "--role", "scheduler"}));
@@ -114,7 +114,7 @@ TEST_CASE("what is of the process is not in the JobSpec", "[job]") {
   CHECK(differences(a, b).empty());
 }
 
-TEST_CASE("jobs that differ say in which keys", "[job]") {
+TEST_CASE("differences between jobs are listed by key", "[job]") {
   const JobSpec a = requested(parsed({"-n", "2", "--lr", "0.1"}));
   const JobSpec b = requested(parsed({"-n", "2", "--lr", "0.05", "--batch-size", "64"}));
   CHECK(hash(a) != hash(b));
@@ -122,14 +122,14 @@ TEST_CASE("jobs that differ say in which keys", "[job]") {
   CHECK(describe_differences(a, b) == "batch-size (run 128, here 64), lr (run 0.1, here 0.05)");
 }
 
-TEST_CASE("different ways to ask for one job make one JobSpec", "[job]") {
+TEST_CASE("equivalent flags give the same JobSpec", "[job]") {
   const JobSpec a = requested(parsed({"-n", "2", "--lr-factor", "0.94"}));
   const JobSpec b = requested(parsed({"-n", "2", "-s", "2", "--kv-store", "dist", "--lr-factor", ".94",
                                       "--lr-factor-epoch", "1.0", "--num-epoch", "100"}));
   CHECK(text(a) == text(b));
 }
 
-TEST_CASE("a text that is no JobSpec is refused, wherever it is cut or changed", "[job]") {
+TEST_CASE("a truncated or modified JobSpec is refused", "[job]") {
   const std::string good = text(filled());
   for (size_t size = 0; size + 1 < good.size(); size++) {
     INFO("cut to " << size << " bytes");
@@ -180,7 +180,7 @@ TEST_CASE("an error of a JobSpec names the file and the line", "[job]") {
         last + "col\\x1bour: this version of dtrain does not know this key");
 }
 
-TEST_CASE("the numbers of a JobSpec have the ranges of flags", "[job]") {
+TEST_CASE("the numbers of a JobSpec have the ranges of the flags", "[job]") {
   const std::string good = text(filled());
   const auto with = [&good](const std::string& key, const std::string& value) {
     const size_t begin = good.find("\n" + key + " = ") + 1;
@@ -196,7 +196,7 @@ TEST_CASE("the numbers of a JobSpec have the ranges of flags", "[job]") {
   CHECK_THAT(with("batches", "1,1,9223372036854775807"), Contains("batches: 9223372036854775807 is more than"));
 }
 
-TEST_CASE("data sets fill in what the flags left to them", "[job]") {
+TEST_CASE("the data set determines values that the flags leave open", "[job]") {
   Flags flags = parsed({"--num-classes", "7"});
   REQUIRE(apply_data_set("mnist", flags.job));
   CHECK(flags.job.augment.data_type == "mnist");

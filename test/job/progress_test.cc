@@ -4,7 +4,7 @@
 
 using namespace dtrain::job;
 
-TEST_CASE("the scheduler's line of progress is read and shown in words", "[job]") {
+TEST_CASE("the scheduler's progress line is parsed and formatted for users", "[job]") {
   const auto progress = parse_progress(
       "live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 colour=7");
   REQUIRE(progress);
@@ -16,7 +16,7 @@ TEST_CASE("the scheduler's line of progress is read and shown in words", "[job]"
   CHECK_FALSE(parse_progress("dtrain scheduler 127.0.0.1:9091"));
 }
 
-TEST_CASE("the progress of a job that has ended well is complete", "[job]") {
+TEST_CASE("the progress of a successful job is complete", "[job]") {
   const auto last =
       parse_progress("live step=4600 steps=4690 samples_per_s=5400 wait_data=0 eta_s=3 epoch=9 epochs=10");
   REQUIRE(last);
@@ -25,7 +25,7 @@ TEST_CASE("the progress of a job that has ended well is complete", "[job]") {
 }
 
 // The launcher must not rely on the scheduler's output: lines may be cut, doubled or nonsense.
-TEST_CASE("a broken line of progress does no harm", "[job]") {
+TEST_CASE("a malformed progress line is parsed without a failure", "[job]") {
   for (const char* line : {"live ", "live step", "live step= =5 =", "live step=nan eta_s=inf", "live step=1e300"}) {
     INFO(line);
     const auto progress = parse_progress(line);
@@ -35,7 +35,7 @@ TEST_CASE("a broken line of progress does no harm", "[job]") {
   }
 }
 
-TEST_CASE("the machine's line of progress is read back as it was", "[job]") {
+TEST_CASE("the machine-readable progress line is parsed back unchanged", "[job]") {
   const Progress progress{.step = 7,
                           .steps = 90,
                           .epoch = 2,

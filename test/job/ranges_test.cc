@@ -11,7 +11,7 @@ namespace dtrain::job {
 using Catch::Matchers::Contains;
 
 // For every flag of training, the result is an error that names the flag, or a value that is in range.
-TEST_CASE("each flag refuses what it cannot mean", "[job]") {
+TEST_CASE("each flag refuses values out of its range", "[job]") {
   const std::vector<std::string> values = {"-1",          "0",     "2147483648", "4294967296", "9223372036854775807",
                                            "-2147483649", "1e300", "nan",        "inf",        ""};
   for (size_t i = 0; i < training_flags().rows().size(); i++) {
@@ -34,7 +34,7 @@ TEST_CASE("each flag refuses what it cannot mean", "[job]") {
 }
 
 // parse_flags returns at once, with an error or with flags that can be written as a JobSpec.
-TEST_CASE("flags at the ends of their ranges are refused or make a JobSpec", "[job]") {
+TEST_CASE("flags at the ends of their ranges are refused or give a valid JobSpec", "[job]") {
   for (const Row& row : training_flags().rows()) {
     if (!row.bind.numeric) continue;
     for (const double number : {*row.min, *row.max}) {
@@ -48,7 +48,7 @@ TEST_CASE("flags at the ends of their ranges are refused or make a JobSpec", "[j
   }
 }
 
-TEST_CASE("an error of a range names both", "[job]") {
+TEST_CASE("a range error names the value and the limit", "[job]") {
   CHECK_THAT(refused({"--batch-size", "4294967296"}), Contains("--batch-size: 4294967296 is more than 1048576"));
   CHECK_THAT(refused({"-n", "200000"}), Contains("-n: 200000 is more than 65536"));
   CHECK_THAT(refused({"--threads", "1000000"}), Contains("--threads: 1000000 is more than 1024"));

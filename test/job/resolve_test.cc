@@ -9,7 +9,7 @@ namespace dtrain::job {
 
 using Catch::Matchers::Contains;
 
-TEST_CASE("with -n the store is dist_sync and there are as many servers as workers", "[job]") {
+TEST_CASE("the option -n selects dist_sync with as many servers as workers", "[job]") {
   const Flags flags = parsed({"-n", "3"});
   CHECK(flags.job.scheme.kv_store == "dist_sync");
   CHECK(flags.job.num_servers == 3);
@@ -36,7 +36,7 @@ TEST_CASE("with a host file the launcher is ssh", "[job]") {
   CHECK_THAT(refused({"-n", "3", "--host-order", "pack"}), Contains("the host file is missing (-H FILE)"));
 }
 
-TEST_CASE("what is for started processes needs a launcher", "[job]") {
+TEST_CASE("flags for launched processes need a launcher", "[job]") {
   for (const char* flag : {"--env", "--env-server", "--env-worker", "--env-file"}) {
     CHECK_THAT(refused({flag, "A"}), Contains("is for processes that a launcher starts"));
     CHECK_THAT(refused({flag, "A", "--role", "scheduler", "-n", "2"}), Contains("that a launcher starts"));
@@ -50,7 +50,7 @@ TEST_CASE("what is for started processes needs a launcher", "[job]") {
   CHECK_THAT(describe(named), Contains("env=KEY B") && !Contains("hush"));
 }
 
-TEST_CASE("the current directory is copied to other hosts, by its whole path", "[job]") {
+TEST_CASE("the current directory is copied to an absolute path on other hosts", "[job]") {
   const LaunchFlags launch =
       parsed({"-n", "2", "-H", "hosts", "--sync-dst-dir", "/tmp/x", "--exclude", "a,b", "--exclude", "c"}).launch;
   CHECK(launch.sync_dst_dir == "/tmp/x");
@@ -60,7 +60,7 @@ TEST_CASE("the current directory is copied to other hosts, by its whole path", "
   CHECK_THAT(refused({"-n", "2", "-H", "hosts", "--exclude", "x"}), Contains("has no effect without"));
 }
 
-TEST_CASE("the own address is an interface's or one's own choice, the more direct one of the two", "[job]") {
+TEST_CASE("a process's address comes from --interface or --advertise, by precedence", "[job]") {
   CHECK(parsed({"-n", "2", "-i", "eth1,ib0"}).launch.interfaces == std::vector<std::string>{"eth1", "ib0"});
   const Variables both = {{"DMLC_INTERFACE", "eth1"}, {"DMLC_NODE_HOST", "10.0.0.1"}};
   CHECK(parsed({"-n", "2"}, {{"DMLC_INTERFACE", "eth1"}}).launch.interfaces == std::vector<std::string>{"eth1"});
@@ -72,7 +72,7 @@ TEST_CASE("the own address is an interface's or one's own choice, the more direc
   CHECK_THAT(refused({"-i", "eth1"}), Contains("--interface is for a single process of a job"));
 }
 
-TEST_CASE("flags are taken out of a command line with their values", "[job]") {
+TEST_CASE("flags are removed from a command line with their values", "[job]") {
   const std::vector<std::string> line = {
       "-n", "2", "--env",     "A", "--env=B=1", "--dry-run", "0", "--lr=1", "--network=--env",
       "-i", "x", "--shuffle", "1", "--shuffle", "-ix"};
@@ -81,7 +81,7 @@ TEST_CASE("flags are taken out of a command line with their values", "[job]") {
   CHECK(without_flags(line, {}) == line);
 }
 
-TEST_CASE("stores are taken by their exact names", "[job]") {
+TEST_CASE("stores are selected by their exact names", "[job]") {
   CHECK(parsed({"--kv-store", "local_allreduce_cpu"}).job.scheme.kv_store == "local");
   CHECK(parsed({"--kv-store", "local_allreduce_device"}).job.scheme.kv_store == "device");
   CHECK_THAT(refused({"--kv-store", "lcoal"}),
@@ -91,7 +91,7 @@ TEST_CASE("stores are taken by their exact names", "[job]") {
   CHECK(parsed({"-n", "2", "--kv-store", "dist_sync_device"}).job.scheme.kv_store == "dist_device_sync");
 }
 
-TEST_CASE("every store of the four schemes is one row of values", "[job]") {
+TEST_CASE("every store of the four schemes has its documented properties", "[job]") {
   const auto store = [](const char* name) {
     return store_of(parsed({"-n", "2", "--kv-store", name, "--ungrouped", "own"}).job);
   };
@@ -108,7 +108,7 @@ TEST_CASE("every store of the four schemes is one row of values", "[job]") {
   }
 }
 
-TEST_CASE("numbers of workers and servers that make no job are usage errors", "[job]") {
+TEST_CASE("impossible numbers of workers and servers are usage errors", "[job]") {
   CHECK_THAT(refused({"-n", "0"}), Contains("-n: 0 is less than 1"));
   CHECK_THAT(refused({"-n", "-2"}), Contains("less than 1"));
   CHECK_THAT(refused({"-n", "2", "-s", "0"}), Contains("at least one server"));
@@ -121,7 +121,7 @@ TEST_CASE("numbers of workers and servers that make no job are usage errors", "[
   CHECK_FALSE(parsed({"-n", "1", "--kv-store", "local"}).distributed());
 }
 
-TEST_CASE("stores that leave no choice of who updates refuse one", "[job]") {
+TEST_CASE("stores with a fixed place of the update refuse --update-on", "[job]") {
   CHECK_THAT(refused({"--kv-store", "nccl", "--update-on", "worker"}), Contains("use nccl_allreduce"));
   CHECK_THAT(refused({"--kv-store", "nccl_allreduce", "--update-on", "store"}), Contains("other than the workers"));
   CHECK_THAT(refused({"-n", "2", "--kv-store", "allreduce", "--update-on", "store"}),
@@ -131,7 +131,7 @@ TEST_CASE("stores that leave no choice of who updates refuse one", "[job]") {
   CHECK(store_of(parsed({"--kv-store", "local", "--update-on", "worker"}).job).update == Update::kWorker);
 }
 
-TEST_CASE("stores over all workers have no servers", "[job]") {
+TEST_CASE("allreduce stores have no servers", "[job]") {
   for (const char* name : {"allreduce", "nccl", "nccl_allreduce"}) {
     const Flags flags = parsed({"-n", "3", "--kv-store", name});
     CHECK(flags.distributed());
@@ -144,7 +144,7 @@ TEST_CASE("stores over all workers have no servers", "[job]") {
   }
 }
 
-TEST_CASE("devices and their parts of the batch fit each other", "[job]") {
+TEST_CASE("the work load list has one positive number for each device", "[job]") {
   CHECK(parsed({}).device.cpus == 1);
   CHECK(parsed({"--cpus", "3", "--work-load-list", "3,1,2"}).device.work_load_list == std::vector<double>{3, 1, 2});
   CHECK_THAT(refused({"--cpus", "0"}), Contains("--cpus"));
@@ -152,7 +152,7 @@ TEST_CASE("devices and their parts of the batch fit each other", "[job]") {
   CHECK_THAT(refused({"--cpus", "2", "--work-load-list", "1,0"}), Contains("above 0"));
 }
 
-TEST_CASE("GPUs bring their types and the loss scale", "[job]") {
+TEST_CASE("GPUs allow half precision and a loss scale", "[job]") {
   const Flags flags = parsed({"--gpu", "1,0", "--dtype", "float16", "--work-load-list", "2,1"});
   CHECK(flags.device.gpus == std::vector<int64_t>{1, 0});
   CHECK(flags.device.count() == 2);
@@ -167,7 +167,7 @@ TEST_CASE("GPUs bring their types and the loss scale", "[job]") {
   CHECK_THAT(refused({"--gpus", "-1"}), Contains("--gpus"));
 }
 
-TEST_CASE("a process by hand says who it is and where the scheduler is", "[job]") {
+TEST_CASE("a process started by hand needs its role and the scheduler's address", "[job]") {
   const Flags flags = parsed({"--role", "server", "--scheduler", "10.0.0.1:9091", "-n", "2", "-s", "3", "--rank", "2"});
   CHECK(flags.launch.role == Role::kServer);
   CHECK(flags.launch.rank == 2);
@@ -187,7 +187,7 @@ TEST_CASE("a process by hand says who it is and where the scheduler is", "[job]"
   CHECK(parsed({"--role", "scheduler", "-n", "1", "--port-range", "9100-9200"}).launch.port_last == 9200);
 }
 
-TEST_CASE("the variables of a tracker describe the process", "[job]") {
+TEST_CASE("a tracker's environment variables describe the process", "[job]") {
   const Variables tracker = {
       {"DMLC_ROLE", "worker"},          {"DMLC_NUM_WORKER", "2"},      {"DMLC_NUM_SERVER", "1"},
       {"DMLC_PS_ROOT_URI", "10.0.0.1"}, {"DMLC_PS_ROOT_PORT", "9091"}, {"DMLC_NODE_HOST", "10.0.0.7"},
@@ -216,7 +216,7 @@ TEST_CASE("the local tracker's task numbers count workers first", "[job]") {
   CHECK_FALSE(parsed({}, tracker).launch.rank);
 }
 
-TEST_CASE("variables that stand for other values are translated", "[job]") {
+TEST_CASE("environment variables with other values are translated", "[job]") {
   CHECK(parsed({"-n", "2"}, {{"MXNET_UPDATE_ON_KVSTORE", "0"}}).job.scheme.update_on == UpdateOn::kWorker);
   CHECK(parsed({"-n", "2"}, {{"MXNET_UPDATE_ON_KVSTORE", "1"}}).job.scheme.update_on == UpdateOn::kAuto);
   CHECK(parsed({"-n", "2"}, {{"MXNET_KVSTORE_BIGARRAY_BOUND", "500"}}).job.scheme.bigarray_bound == 500);
@@ -227,7 +227,7 @@ TEST_CASE("variables that stand for other values are translated", "[job]") {
   CHECK_THAT(noted->notes[0], Contains("DMLC_LOCAL"));
 }
 
-TEST_CASE("the schedule has one form whichever flags made it", "[job]") {
+TEST_CASE("equivalent flags give the same learning-rate schedule", "[job]") {
   const auto schedule = [](std::vector<std::string> arguments) { return parsed(std::move(arguments)).job.optimizer; };
   // gsp_cifar10_inception_small: lr .1, .094, .08836 for epochs 0, 1, 2
   const OptimizerFlags golden = schedule({"--lr", "0.1", "--lr-factor", "0.94"});
@@ -248,7 +248,7 @@ TEST_CASE("the schedule has one form whichever flags made it", "[job]") {
   CHECK_THAT(refused({"--lr-step-epochs", "60,30"}), Contains("ascending order"));
 }
 
-TEST_CASE("the companion of --lr-factor that was given more directly counts", "[job]") {
+TEST_CASE("the step epochs or the factor epoch are taken from the source of higher precedence", "[job]") {
   const std::string both = refused({"--lr-factor", ".5", "--lr-step-epochs", "3", "--lr-factor-epoch", "2"});
   CHECK_THAT(both, Contains("--lr-step-epochs") && Contains("--lr-factor-epoch"));
   // The preset has a step at epoch 10. The command line's --lr-factor-epoch replaces it and keeps the preset's factor.
@@ -261,7 +261,7 @@ TEST_CASE("the companion of --lr-factor that was given more directly counts", "[
 }
 
 // With one default rate for all networks, lenet did not learn from one seed in seven.
-TEST_CASE("the default rate is that of the network's script", "[job]") {
+TEST_CASE("the default learning rate is that of the network's script", "[job]") {
   const auto rate = [](std::vector<std::string> words) {
     words.insert(words.end(), {"--data-dir", "."});
     return parsed(std::move(words)).job.optimizer.lr;
@@ -279,7 +279,7 @@ TEST_CASE("the default rate is that of the network's script", "[job]") {
   CHECK(rate({"--preset", "mxnet-g-mnist", "--network", "lenet"}) == 0.1);  // a preset keeps its own rate
 }
 
-TEST_CASE("the presets have the values of their scripts", "[job]") {
+TEST_CASE("presets have the values of their scripts", "[job]") {
   const Result<Parsed> mnist = parse_flags({"--preset", "mnist"}, variables({}));
   REQUIRE(mnist);
   const Flags& flags = mnist->flags;
@@ -315,14 +315,14 @@ TEST_CASE("the presets have the values of their scripts", "[job]") {
   CHECK(imagenet.job.augment.resize == 0);
 }
 
-TEST_CASE("the step of the time-to-accuracy log is a share", "[job]") {
+TEST_CASE("the step of the time-to-accuracy log is between 0 and 1", "[job]") {
   CHECK(parsed({"--log-time-to", ".05"}).loop.log_time_to == 0.05);
   CHECK(parsed({}).loop.log_time_to == 0);
   CHECK_THAT(refused({"--log-time-to", "5"}), Contains("--log-time-to: 5 is more than 1"));
   CHECK_THAT(refused({"--log-time-to", "-.1"}), Contains("--log-time-to"));
 }
 
-TEST_CASE("every preset has the network, length, rate and schedule that its script had", "[job]") {
+TEST_CASE("every preset has the network, length, learning rate and schedule of its script", "[job]") {
   struct Row {
     const char* name;
     const char* network;
@@ -358,7 +358,7 @@ TEST_CASE("every preset has the network, length, rate and schedule that its scri
   }
 }
 
-TEST_CASE("MXNet-G's retrain is load-epoch or resume", "[job]") {
+TEST_CASE("the option --retrain of MXNet-G means --load-epoch or --resume", "[job]") {
   CHECK(parsed({"--retrain", "--model-load-epoch", "3"}).loop.load_epoch == 3);
   CHECK(parsed({"--retrain"}).loop.resume == "auto");
   CHECK_THAT(refused({"--model-load-epoch", "3"}), Contains("--retrain"));
@@ -366,14 +366,14 @@ TEST_CASE("MXNet-G's retrain is load-epoch or resume", "[job]") {
   CHECK_THAT(refused({"--load-epoch", "3", "--num-epochs", "3"}), Contains("--num-epochs"));
 }
 
-TEST_CASE("heartbeats keep to their limits", "[job]") {
+TEST_CASE("heartbeat intervals and timeouts out of range are refused", "[job]") {
   CHECK_THAT(refused({"--heartbeat-interval", "50ms"}), Contains("--heartbeat-interval"));
   CHECK_THAT(refused({"--heartbeat-interval", "4s"}), Contains("at least 3 times the --heartbeat-interval"));
   CHECK(parsed({"--heartbeat-interval", "100ms", "--heartbeat-timeout", "300ms"}).wire.heartbeat_timeout.count() ==
         300);
 }
 
-TEST_CASE("some data must be named", "[job]") {
+TEST_CASE("training data or --benchmark is required", "[job]") {
   const Result<Parsed> nothing = parse_flags({"--network", "lenet"}, variables({}));
   REQUIRE_FALSE(nothing);
   CHECK_THAT(nothing.error().text(), Contains("--data-dir") && Contains("--benchmark"));

@@ -43,7 +43,7 @@ Result<Flags> resumed(const std::string& directory, std::vector<std::string> arg
 
 }  // namespace
 
-TEST_CASE("a flag of the process is remembered unless it belongs to one start or one process", "[job]") {
+TEST_CASE("a run remembers process flags except those of a single start or process", "[job]") {
   std::set<std::string> others;
   for (const Row& row : training_flags().rows()) {
     if (row.scope == Scope::kProcess && !is_remembered(row.name)) others.insert(row.name);
@@ -74,7 +74,7 @@ TEST_CASE("a flag of the process is remembered unless it belongs to one start or
                                         "verbose"});
 }
 
-TEST_CASE("what a run remembers reads back from its file, whatever the paths", "[job]") {
+TEST_CASE("the remembered flags are read back from their file for any paths", "[job]") {
   JobSpec spec = run_of({"--cpus", "2", "--save-period", "3"}, "/work/a b");
   spec.remembered.values["data-dir"] = " a b = back\\slash ";
   const JobSpec again = must(parse_job_spec(file_text(spec)));
@@ -87,7 +87,7 @@ TEST_CASE("what a run remembers reads back from its file, whatever the paths", "
   CHECK_THAT(parse_job_spec(file_text(spec) + "prefetch-buffer = some\n").error().text(), Contains("prefetch-buffer"));
 }
 
-TEST_CASE("a resumed run needs no flag but its directory", "[job]") {
+TEST_CASE("a resumed run needs only its directory", "[job]") {
   const test::TempDir dir;
   must(write_job_spec(dir.path(), run_of({"-n", "1", "-s", "1", "--network", "lenet", "--cpus", "2"}, here())));
   const Flags flags = must(resumed(dir.path()));
@@ -103,7 +103,7 @@ TEST_CASE("a resumed run needs no flag but its directory", "[job]") {
   CHECK(other.job.num_epochs == 7);
 }
 
-TEST_CASE("a run that is resumed from another directory finds its files", "[job]") {
+TEST_CASE("a run that is resumed from another working directory finds its files", "[job]") {
   const test::TempDir dir;
   must(write_job_spec(dir.path(), run_of({"--model-prefix", "models/m", "--mean-img", "{data-dir}/mean.bin",
                                           "--data-train", "/elsewhere/train.rec", "--tls-ca", "../ca.pem"},
@@ -130,7 +130,7 @@ TEST_CASE("a resumed run reads the same record files", "[job]") {
   CHECK(names("/d", "/d/a.rec", "/d/a.idx") == "a.rec a.idx");   // moves with --data-dir
 }
 
-TEST_CASE("the devices of the command line replace those of the run", "[job]") {
+TEST_CASE("devices on the command line replace those of the run", "[job]") {
   const test::TempDir dir;
   must(write_job_spec(dir.path(), run_of({"--gpus", "0,1", "--work-load-list", "1,3"}, here())));
   CHECK(must(resumed(dir.path())).device.gpus == std::vector<int64_t>{0, 1});
@@ -139,7 +139,7 @@ TEST_CASE("the devices of the command line replace those of the run", "[job]") {
   CHECK(flags.device.count() == 3);
 }
 
-TEST_CASE("a process with a role takes the job alone from the run, its own flags from its command line", "[job]") {
+TEST_CASE("a process with a role takes only the job from the run and its own flags from its command line", "[job]") {
   const test::TempDir dir;
   must(write_job_spec(dir.path(), run_of({"-n", "1", "-s", "1", "--cpus", "2", "--port", "7000"}, here())));
   const Flags flags =
@@ -166,7 +166,7 @@ TEST_CASE("flags that a run cannot change are refused by name", "[job]") {
   CHECK(error({"--lr", "0.01", "--num-epochs", "200", "--batch-size", "32"}).empty());
 }
 
-TEST_CASE("a run is of the job that flags ask for, whatever the data set filled in", "[job]") {
+TEST_CASE("values that the data set has determined do not make a run differ from the flags' job", "[job]") {
   const JobSpec run = run_of({"--network", "lenet"}, here());
   const auto differences = [&](const std::vector<std::string>& arguments) {
     Flags flags = parsed(arguments);
@@ -182,7 +182,7 @@ TEST_CASE("a run is of the job that flags ask for, whatever the data set filled 
              Contains("data-dir (run " + here() + "/data/some, here " + here() + "/data/fashion)"));
 }
 
-TEST_CASE("a directory that is no run says what to give instead", "[job]") {
+TEST_CASE("the error for a directory without a run says what to give instead", "[job]") {
   const test::TempDir dir;
   const auto error = [](const std::string& directory) { return resumed(directory).error().text(); };
   CHECK_THAT(error(dir.path("absent")), Contains("absent: there is no such directory"));
@@ -195,7 +195,7 @@ TEST_CASE("a directory that is no run says what to give instead", "[job]") {
              Contains("this is a file; give the run directory, '" + dir.path("runs/lenet-1") + "'"));
 }
 
-TEST_CASE("what --overwrite removes is named, and not what a run goes on from", "[job]") {
+TEST_CASE("the option --overwrite needs --run-dir and cannot be combined with a resume", "[job]") {
   CHECK_THAT(refused({"--overwrite"}), Contains("--run-dir is missing"));
   CHECK_THAT(refused({"--overwrite", "--run-dir", "x", "--resume", "auto"}), Contains("give one of them"));
   CHECK_THAT(refused({"--overwrite", "--run-dir", "x", "--load-epoch", "2"}), Contains("--load-epoch 2"));

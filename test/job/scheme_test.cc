@@ -22,7 +22,7 @@ SchemeFlags scheme_of(const char* store, std::vector<std::string> more) {
 
 }  // namespace
 
-TEST_CASE("without flags the schemes have their documented defaults", "[job]") {
+TEST_CASE("the schemes have their documented defaults", "[job]") {
   const Flags flags = parsed({"-n", "2"});
   const SchemeFlags& scheme = flags.job.scheme;
   CHECK(scheme.staleness == 0);
@@ -38,7 +38,7 @@ TEST_CASE("without flags the schemes have their documented defaults", "[job]") {
   CHECK(flags.launch.trace_events.empty());
 }
 
-TEST_CASE("a scheme reads its own flags", "[job]") {
+TEST_CASE("each scheme accepts its own flags", "[job]") {
   CHECK(scheme_of("dist_ssync", {"--staleness", "3", "--ssp-warn", "500ms"}).staleness == 3);
   CHECK(scheme_of("dist_device_ssync", {"--staleness", "10"}).staleness == 10);
   CHECK(scheme_of("dist_gsync", {"--ungrouped", "own"}).ungrouped == Ungrouped::kOwn);
@@ -70,7 +70,7 @@ TEST_CASE("the weight of a group's update has four forms", "[job]") {
   CHECK_THAT(refused(with_store("dist_gsync", {"--gsp-weight", "invers"})), Contains("did you mean 'inverse'?"));
 }
 
-TEST_CASE("a flag that the store does not read is refused with both", "[job]") {
+TEST_CASE("a flag that the store does not use is refused with the names of the flag and the store", "[job]") {
   CHECK_THAT(
       refused({"-n", "2", "--staleness", "3"}),
       Contains("--staleness 3: the store dist_sync does not use this flag; dist_ssync and dist_device_ssync do"));
@@ -91,7 +91,7 @@ TEST_CASE("a flag that the store does not read is refused with both", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--allow-gaps"}), Contains("jobs with --data-allocator 1 do"));
 }
 
-TEST_CASE("what a scheme cannot keep is refused", "[job]") {
+TEST_CASE("flags that a scheme cannot honor are refused", "[job]") {
   CHECK_THAT(refused({"-n", "2", "--backup", "2"}),
              Contains("--backup 2: a round must wait for at least one of the 2 workers"));
   CHECK_THAT(refused({"-n", "2", "--backup", "-1"}), Contains("--backup: -1 is less than 0"));
@@ -114,7 +114,7 @@ TEST_CASE("what a scheme cannot keep is refused", "[job]") {
 }
 
 // Schemes that update the weights once per worker need lr/W (docs/schemes.md).
-TEST_CASE("the learning rate that fits the scheme is named", "[job]") {
+TEST_CASE("a hint names a learning rate that suits the scheme", "[job]") {
   const auto hint = [](const char* store, std::vector<std::string> more) {
     return learning_rate_hint(parsed(with_store(store, std::move(more))).job);
   };

@@ -25,7 +25,7 @@ TEST_CASE("a token has 128 random bits", "[job]") {
   CHECK(same_token("", ""));
 }
 
-TEST_CASE("the token comes from its file, else from the environment", "[job]") {
+TEST_CASE("the token comes from its file or else from the environment", "[job]") {
   const test::TempDir dir;
   REQUIRE(write_file_atomic(dir.path("token"), "abc123\n"));
   const Variables environment = {{"DTRAIN_TOKEN", "fromenv"}};
@@ -43,7 +43,7 @@ TEST_CASE("the token comes from its file, else from the environment", "[job]") {
 }
 
 // gRPC would fail an assertion, which prints the token and ends the process.
-TEST_CASE("a token that no header can carry is refused by its source, and not shown", "[job]") {
+TEST_CASE("an invalid token is refused with its source but not shown", "[job]") {
   const test::TempDir dir;
   for (const std::string& bad : {std::string("secr\x01t"), std::string("sécret"), std::string("secr\nt"),
                                  std::string("secr\0t", 6), std::string("\x7fsecr"), std::string(1025, 's')}) {
@@ -60,7 +60,7 @@ TEST_CASE("a token that no header can carry is refused by its source, and not sh
   CHECK(token_of(parsed({}, {{"DTRAIN_TOKEN", "with blanks ~!"}}).launch) == "with blanks ~!");
 }
 
-TEST_CASE("which is not a loopback address, needs a token", "[job]") {
+TEST_CASE("every address except loopback needs a token", "[job]") {
   for (const char* address :
        {"127.0.0.1", "127.0.0.1:9091", "localhost", "localhost:1", "::1", "[::1]:9091", "unix:/a"}) {
     INFO(address);
@@ -104,7 +104,7 @@ std::optional<std::string> knows_nothing(const std::string&) {
 }
 }  // namespace
 
-TEST_CASE("synthetic data are of the kind that the network is made for", "[job]") {
+TEST_CASE("synthetic data have the shape that the network is made for", "[job]") {
   for (const char* network : {"cross-56", "dfnmr", "resnet-zscore", "inception-bn-28-small@v0.7", "small"}) {
     Flags flags = parsed({"--benchmark", "1", "--network", network});
     REQUIRE(apply_own_data_set(flags, knows_nothing));
@@ -139,7 +139,7 @@ TEST_CASE("synthetic data are of the kind that the network is made for", "[job]"
   CHECK(image({"lenet", "--image-shape", "1,32,32"}) == std::vector<int64_t>{1, 32, 32});
 }
 
-TEST_CASE("a directory without a known data set is refused, with what packs a folder of pictures", "[job]") {
+TEST_CASE("a directory without a known data set is refused with a command that packs pictures", "[job]") {
   Flags flags = parsed({"--data-dir", "/nowhere/at/all"});
   CHECK(apply_own_data_set(flags, knows_nothing).error().code == Code::kNotFound);
   const test::TempDir dir;

@@ -6,7 +6,7 @@ namespace dtrain::job {
 
 using Catch::Matchers::Contains;
 
-TEST_CASE("TOML that nests too deep is refused with its line", "[job]") {
+TEST_CASE("TOML that is nested too deeply is refused with its line", "[job]") {
   const std::string brackets(100'000, '['), braces(100'000, '{');
   std::string dots = "a";
   for (int i = 0; i < 100'000; i++) dots += ".a";
@@ -21,7 +21,7 @@ TEST_CASE("TOML that nests too deep is refused with its line", "[job]") {
   }
 }
 
-TEST_CASE("brackets and dots in strings and comments do not nest", "[job]") {
+TEST_CASE("brackets and dots in strings and comments do not count as nesting", "[job]") {
   const std::string many(100, '['), dots(100, '.');
   const auto result = parse_toml("a = [5, 10] # " + many + dots + "\nb = \"" + many + "\\\"" + dots + "\"\nc = '" +
                                      dots + "'\nd = \"\"\"" + many + "\n\"\"\"\ne = [0.1,0.2,0.3]\n",
@@ -31,7 +31,7 @@ TEST_CASE("brackets and dots in strings and comments do not nest", "[job]") {
   CHECK(result->size() == 5);
 }
 
-TEST_CASE("a key of a megabyte is an error of a few lines", "[job]") {
+TEST_CASE("the error for a key of one megabyte is short", "[job]") {
   const auto result = parse_toml("[" + std::string(1 << 20, 'a') + "]\n", "c.toml");
   REQUIRE_FALSE(result);
   CHECK(result.error().text().size() < 5000);
