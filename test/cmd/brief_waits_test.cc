@@ -26,7 +26,7 @@ const std::vector<std::string> kUnset = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
 
 }  // namespace
 
-TEST_CASE("what computes waits briefly, unless the user says how", "[cmd]") {
+TEST_CASE("computing commands limit OpenMP's spinning unless the user has set it", "[cmd]") {
   CHECK(spin_count(kBench, kUnset) == "5000");
   CHECK(spin_count({"ps"}, kUnset) == "300000");  // the library's default: the program did not start itself anew
   CHECK(spin_count(kBench, {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT=70"}) == "70");
@@ -34,7 +34,7 @@ TEST_CASE("what computes waits briefly, unless the user says how", "[cmd]") {
 }
 
 // Starting anew would cost a quarter of a second.
-TEST_CASE("what only prints is not started anew", "[cmd]") {
+TEST_CASE("commands that only print do not restart themselves", "[cmd]") {
   const std::vector<std::vector<std::string>> lines = {{"--version"},
                                                        {"--help"},
                                                        {"train", "-h"},

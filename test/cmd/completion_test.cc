@@ -45,7 +45,7 @@ class Bash {
 
 }  // namespace
 
-TEST_CASE("bash completes sub-commands, flags, values and files", "[cmd]") {
+TEST_CASE("bash completes subcommands, flags, values and files", "[cmd]") {
   const Bash bash;
   CHECK_THAT(bash.offers("dtrain ''"), Contains("train\n") && Contains("bench\n") && Contains("man\n"));
   CHECK(bash.offers("dtrain si") == "simulate\n");

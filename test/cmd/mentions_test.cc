@@ -73,7 +73,7 @@ std::vector<std::filesystem::path> sources() {
 
 }  // namespace
 
-TEST_CASE("each sub-command and each group of them has a help, and the first one lists them all", "[cmd]") {
+TEST_CASE("every subcommand and subcommand group has a help text, and the main one lists all", "[cmd]") {
   const std::string all = help_of({});
   for (const std::vector<std::string>& tool : kTools) {
     const std::string name = tool.size() == 1 ? tool[0] : tool[0] + " " + tool[1];
@@ -85,7 +85,7 @@ TEST_CASE("each sub-command and each group of them has a help, and the first one
   CHECK(help_of({"bench"}).find("dtrain bench kv") != std::string::npos);
 }
 
-TEST_CASE("messages name no flag, value or sub-command that does not exist", "[cmd]") {
+TEST_CASE("messages name only flags, values and subcommands that exist", "[cmd]") {
   constexpr const char* kFlag = "(--[a-z][a-z0-9-]*)";
   std::set<std::string> known = matches(help_of({}), kFlag);
   for (const std::vector<std::string>& tool : kTools) known.merge(matches(help_of(tool), kFlag));

@@ -44,7 +44,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd]") {
+TEST_CASE("wrong flags are refused with the documented exit code and a helpful message", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"--num-epoc", "3", "--benchmark", "1"}, 2, {"unknown flag '--num-epoc'", "did you mean '--num-epoch'?"}},
       {{"train", "--kvstore", "local"}, 2, {"did you mean '--kv-store'?"}},
@@ -101,7 +101,7 @@ TEST_CASE("wrong flags are refused with the code and the words that help", "[cmd
 
 // Numbers that once made the program hang, divide by zero or use up the host's memory. Each has a process of its own,
 // which it may end.
-TEST_CASE("numbers that nothing can mean are refused at once", "[cmd]") {
+TEST_CASE("absurd numbers are refused at once", "[cmd]") {
   const test::TempDir dir;
   const std::vector<std::vector<std::string>> lines = {{"--batch-size", "4294967296"},
                                                        {"--batch-size", "1M"},
@@ -128,7 +128,7 @@ TEST_CASE("numbers that nothing can mean are refused at once", "[cmd]") {
 }
 
 // The tools' own flags that take numbers, as their --help lists them.
-TEST_CASE("the tools' flags have ranges too", "[cmd]") {
+TEST_CASE("the flags of the tools have ranges", "[cmd]") {
   const test::TempDir dir;
   const std::vector<std::vector<std::string>> tools = {{"im2rec"},      {"data", "synth"}, {"bench", "train"},
                                                        {"bench", "kv"}, {"plan"},          {"simulate"}};
@@ -150,7 +150,7 @@ TEST_CASE("the tools' flags have ranges too", "[cmd]") {
   CHECK(flags > 25);
 }
 
-TEST_CASE("what is not there is named before any process is started", "[cmd]") {
+TEST_CASE("missing files and hosts are named before any process is started", "[cmd]") {
   const test::TempDir dir;
   REQUIRE(make_directories(dir.path("empty")));
   REQUIRE(write_file_atomic(dir.path("groups"), "127.0.0.1 127.0.0.1\nnode9\n"));
@@ -190,7 +190,7 @@ TEST_CASE("what is not there is named before any process is started", "[cmd]") {
   CHECK_FALSE(std::filesystem::exists(dir.path("runs")));
 }
 
-TEST_CASE("sub-commands that do not exist are refused by name", "[cmd]") {
+TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
   const std::vector<Refusal> refusals = {
       {{"parse-lgo", "x"}, 2, {"no sub-command 'parse-lgo'", "did you mean 'parse-log'?"}},
       {{"plan"}, 2, {"no training data"}},
@@ -238,7 +238,7 @@ TEST_CASE("parse-log reads the workers' logs of a run directory", "[cmd]") {
 }
 
 // An error message with such a path was once lost when it was written to a file.
-TEST_CASE("a path that is not UTF-8 is shown, and the code is that of its failure", "[cmd]") {
+TEST_CASE("an error with a path that is not UTF-8 shows the path and keeps its exit code", "[cmd]") {
   const test::TempDir dir;
   for (const char* workers : {"1", "2"}) {
     const Ended ended =
@@ -250,7 +250,7 @@ TEST_CASE("a path that is not UTF-8 is shown, and the code is that of its failur
 }
 
 // Training refuses such a batch before it starts, and `dtrain bench train` does too.
-TEST_CASE("a batch that this machine cannot hold is refused at once", "[cmd]") {
+TEST_CASE("a batch that does not fit into memory is refused at once", "[cmd]") {
   const std::vector<std::vector<std::string>> lines = {{"bench", "train"},
                                                        {"bench", "train", "--phase", "inference"},
                                                        {"--benchmark", "1"},
@@ -267,7 +267,7 @@ TEST_CASE("a batch that this machine cannot hold is refused at once", "[cmd]") {
 }
 
 // OpenBLAS tries for ever to get the buffer of a thread.
-TEST_CASE("a limit of the address space ends a run with an error", "[cmd]") {
+TEST_CASE("a run under an address space limit works or ends with an error", "[cmd]") {
   const test::TempDir dir;
   size_t refused = 0;
   for (const char* kib : {"700000", "800000", "900000", "1000000"}) {
@@ -285,7 +285,7 @@ TEST_CASE("a limit of the address space ends a run with an error", "[cmd]") {
   CHECK(refused > 0);
 }
 
-TEST_CASE("more threads than cores are noted once", "[cmd]") {
+TEST_CASE("a note about more threads than cores is printed once", "[cmd]") {
   const auto notes = [](std::vector<std::string> arguments) {
     const std::string output = dtrain(std::move(arguments)).output, note = "note: --threads 1024: this machine has ";
     size_t count = 0;
@@ -303,7 +303,7 @@ TEST_CASE("more threads than cores are noted once", "[cmd]") {
   CHECK(notes({"bench", "train", "--network", "lennet", "--threads", "1024"}) == 1);
 }
 
-TEST_CASE("help, version and a dry run print and start nothing", "[cmd]") {
+TEST_CASE("help, version and a dry run print text and start no process", "[cmd]") {
   const test::TempDir dir;
   CHECK(dtrain({"--help"}).code == 0);
   CHECK(dtrain({"train", "--help"}).output.find("--kv-store NAME") != std::string::npos);

@@ -102,7 +102,7 @@ std::string golden_lines(const std::string& script, const std::string& output) {
 }  // namespace
 
 // The expected table is scripts.txt; DTRAIN_REWRITE_GOLDEN=1 writes it anew, and the change is then read as a diff.
-TEST_CASE("each script runs the network, numbers and rates that it documents", "[scripts]") {
+TEST_CASE("each script uses the network, sizes and learning rates that it documents", "[scripts]") {
   const Folder folder;
   std::string table;
   for (const std::string& script : run_scripts()) table += golden_lines(script, folder.dry(script));
@@ -145,14 +145,14 @@ TEST_CASE("the scripts' networks have the published numbers of parameters", "[sc
   CHECK(lines == run_scripts().size() + kPublishedRuns);  // no script has a network outside the list
 }
 
-TEST_CASE("the first row's rates are 0.1, 0.094 and 0.08836", "[scripts]") {
+TEST_CASE("the learning rates of the first script are 0.1, 0.094 and 0.08836", "[scripts]") {
   const std::string output = Folder().dry("gsp_cifar10_inception_small.sh", {"--num-epochs", "3"});
   CHECK(line_after(output, "learning rate by epoch: ") == "0.1, 0.094 from 1, 0.08836 from 2; 3 epochs");
   CHECK_THAT(output, Contains("1     worker     10.0.0.14"));  // comes after the 12 servers
   CHECK_THAT(output, Contains("-i eth1") && Contains("share of worker 11: 0.916666667 to 1"));
 }
 
-TEST_CASE("flags given to a script win, and its hosts stay out of a local job", "[scripts]") {
+TEST_CASE("flags given to a script override its own, and a local job ignores its hosts", "[scripts]") {
   const Folder folder;
   REQUIRE(std::filesystem::remove(folder.path("hosts")));
   const std::string one = folder.dry("bsp_cifar10_3conv.sh", {"--launcher", "local", "-n", "2", "--batch-size=7"});
@@ -167,7 +167,7 @@ TEST_CASE("flags given to a script win, and its hosts stay out of a local job", 
 }
 
 // A user may try a script on another machine before taking it to the cluster.
-TEST_CASE("--dry-run in an empty folder says what is missing and goes on", "[scripts]") {
+TEST_CASE("a dry run in an empty folder lists the missing files and continues", "[scripts]") {
   const test::TempDir empty;
   const auto dry = [&](const std::string& script, std::vector<std::string> flags = {}) {
     flags.insert(flags.begin(), std::string(DTRAIN_SCRIPTS) + "/" + script);
@@ -197,7 +197,7 @@ TEST_CASE("--dry-run in an empty folder says what is missing and goes on", "[scr
 }
 
 // The number of workers is that of the plan's files.
-TEST_CASE("gsp_mnist_lenet.sh takes the workers for which a plan was written", "[scripts]") {
+TEST_CASE("gsp_mnist_lenet.sh uses the number of workers of the written plan", "[scripts]") {
   const Folder folder;
   const std::string three[] = {"#0 #2\n#1\n", "# shares\n0 0.3\n0.3 0.5\n\n0.5 1\n"};
   REQUIRE(write_file_atomic(folder.path("groups"), three[0]));
@@ -210,7 +210,7 @@ TEST_CASE("gsp_mnist_lenet.sh takes the workers for which a plan was written", "
   CHECK_THAT(two.output, Contains("there is no worker #2: the job has 2") && Contains("`dtrain plan`"));
 }
 
-TEST_CASE("the first line says which devices are used, and GPUs given by hand must be there", "[scripts]") {
+TEST_CASE("the first line shows the devices, and requested GPUs must exist", "[scripts]") {
   const Folder folder;
   const Ended chosen = folder.run("train_mnist.sh", {"--dry-run"});
   INFO(chosen.output);
@@ -223,7 +223,7 @@ TEST_CASE("the first line says which devices are used, and GPUs given by hand mu
   CHECK_THAT(absent.output, Contains("--cpus N"));
 }
 
-TEST_CASE("a script without its hosts or its program says what to do", "[scripts]") {
+TEST_CASE("a script without its host file or its program says what to do", "[scripts]") {
   const Folder folder;
   REQUIRE(std::filesystem::remove(folder.path("hosts")));
   const Ended hosts = folder.run("bsp_cifar10_3conv.sh", {});
@@ -235,7 +235,7 @@ TEST_CASE("a script without its hosts or its program says what to do", "[scripts
   CHECK_THAT(program.output, Contains("/nowhere/dtrain is not there") && Contains("scripts/quickstart"));
 }
 
-TEST_CASE("a published run without its data or GPU is told what is missing", "[scripts]") {
+TEST_CASE("the error for a published run without its data or GPU says what is missing", "[scripts]") {
   const Folder folder;
   const Ended list = folder.run("reproduce", {});
   CHECK(list.code == 0);
@@ -250,7 +250,7 @@ TEST_CASE("a published run without its data or GPU is told what is missing", "[s
   CHECK_THAT(row.output, Contains("no row '14'"));
 }
 
-TEST_CASE("a published run that has run is printed beside the figures", "[scripts]") {
+TEST_CASE("the results of a finished run are printed next to the published figures", "[scripts]") {
   const Folder folder;
   REQUIRE(make_directories(folder.path("runs/published-1")));
   const auto write = [&](const char* name, const std::string& text) {

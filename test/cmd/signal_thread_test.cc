@@ -24,7 +24,7 @@ bool soon(const std::function<bool()>& holds) {
 
 }  // namespace
 
-TEST_CASE("TERM, USR1, INT and HUP ask to stop, USR2 for the waits", "[cmd]") {
+TEST_CASE("TERM, USR1, INT and HUP request a stop, and USR2 requests the open waits", "[cmd]") {
   ::signal(SIGHUP, SIG_DFL);  // the tests themselves may run under nohup
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP}) {
     const SignalThread thread;
@@ -41,7 +41,7 @@ TEST_CASE("TERM, USR1, INT and HUP ask to stop, USR2 for the waits", "[cmd]") {
 }
 
 // nohup ignores SIGHUP so that a process outlives its terminal.
-TEST_CASE("a hangup that is ignored stays so", "[cmd]") {
+TEST_CASE("a hangup signal that was ignored stays ignored", "[cmd]") {
   std::signal(SIGHUP, SIG_IGN);
   {
     const SignalThread thread;
@@ -54,7 +54,7 @@ TEST_CASE("a hangup that is ignored stays so", "[cmd]") {
 }
 
 // Runs in a child process, because it is killed. SIGINT is ignored at first, as in a shell's background jobs.
-TEST_CASE("a second INT ends the process at once", "[cmd]") {
+TEST_CASE("a second SIGINT ends the process at once", "[cmd]") {
   const pid_t child = fork();
   if (child == 0) {
     std::signal(SIGINT, SIG_IGN);

@@ -75,7 +75,7 @@ std::vector<std::string> start_message(const TempDir& dir, const std::string& sc
 
 }  // namespace
 
-TEST_CASE("an agent greets, starts what it is asked to, and tells how it ended", "[launch][remote]") {
+TEST_CASE("an agent greets, starts the requested process and reports how it ended", "[launch][remote]") {
   const TempDir dir;
   StartedAgent agent(dir, kPatience);
   CHECK(agent.hear() == Message{"dtrain-agent", "1", "build 1"});
@@ -88,7 +88,7 @@ TEST_CASE("an agent greets, starts what it is asked to, and tells how it ended",
   CHECK(end[2] == std::to_string(3 << 8));
 }
 
-TEST_CASE("an agent whose launcher says nothing any more ends what it has started", "[launch][remote]") {
+TEST_CASE("an agent ends its processes if its launcher falls silent", "[launch][remote]") {
   const TempDir dir;
   StartedAgent agent(dir, 1s);
   CHECK(agent.hear().size() == 3);
@@ -99,7 +99,7 @@ TEST_CASE("an agent whose launcher says nothing any more ends what it has starte
   CHECK(all_gone(dir));
 }
 
-TEST_CASE("an agent refuses what is no request and ends", "[launch][remote]") {
+TEST_CASE("an agent refuses an invalid request and exits", "[launch][remote]") {
   const TempDir dir;
   StartedAgent agent(dir, kPatience);
   CHECK(agent.hear().size() == 3);

@@ -169,9 +169,9 @@ constexpr const char* kCtrlQ = "\x11";
 
 }  // namespace
 
-TEST_CASE("what a launcher says is shown, and its exit code is the work's", "[launch]") {
+TEST_CASE("the background process's output is shown, and its exit code is returned", "[launch]") {
   Marks marks;
-  SECTION("the work ends") {
+  SECTION("the background process exits") {
     Terminal terminal({marks, [](Screen& screen) -> Result<int> {
                          screen.line("hello");
                          screen.live("step 1 of a text that is wider than the terminal");
@@ -181,24 +181,24 @@ TEST_CASE("what a launcher says is shown, and its exit code is the work's", "[la
     CHECK(contains(terminal.output(), "hello\r\n\r\x1b[Kstep 1 of a text that is wider than the\r"));
     CHECK(terminal.output().ends_with("wider than the terminal\r\n"));
   }
-  SECTION("it fails") {
+  SECTION("the background process returns an error") {
     Terminal terminal({marks, [](Screen&) -> Result<int> { return fail(Code::kData, "a.rec: broken"); }});
     CHECK(terminal.wait() == 7);
     CHECK(contains(terminal.output(), "error [data] a.rec: broken"));
   }
-  SECTION("a check fails") {
+  SECTION("a check fails in the background process") {
     Terminal terminal({marks, [](Screen&) -> Result<int> { DT_CHECK(false, "never"); }});
     CHECK(terminal.wait() == 1);
     CHECK(contains(terminal.output(), "never"));
   }
-  SECTION("it is killed") {
+  SECTION("the background process is killed") {
     Terminal terminal({marks, [](Screen&) -> Result<int> { return ::raise(SIGKILL); }});
     CHECK(terminal.wait() == 98);
     CHECK(contains(terminal.output(), "killed by signal 9"));
   }
 }
 
-TEST_CASE("Ctrl-S holds up what is shown and not the job", "[launch]") {
+TEST_CASE("Ctrl-S suspends the output but not the job", "[launch]") {
   Marks marks;
   Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
                        screen.line("begun");
@@ -218,7 +218,7 @@ TEST_CASE("Ctrl-S holds up what is shown and not the job", "[launch]") {
   CHECK(terminal.output().ends_with("line 199999\r\n"));
 }
 
-TEST_CASE("Ctrl-Z gives the shell back and the job goes on", "[launch]") {
+TEST_CASE("Ctrl-Z returns to the shell, and the job continues", "[launch]") {
   Marks marks;
   Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
                        screen.line("begun");
@@ -238,7 +238,7 @@ TEST_CASE("Ctrl-Z gives the shell back and the job goes on", "[launch]") {
   CHECK(contains(terminal.output(), "while stopped"));
 }
 
-TEST_CASE("Ctrl-C reaches the launcher's work once, even while the terminal is held up", "[launch]") {
+TEST_CASE("Ctrl-C reaches the background process once even while the output is suspended", "[launch]") {
   Marks marks;
   Terminal terminal({marks, [&](Screen& screen) -> Result<int> {
                        SignalQueue signals;
@@ -252,7 +252,7 @@ TEST_CASE("Ctrl-C reaches the launcher's work once, even while the terminal is h
   CHECK(terminal.wait() == SIGINT);
 }
 
-TEST_CASE("a hangup stops the job, but not under nohup", "[launch]") {
+TEST_CASE("a hangup stops the job unless it runs under nohup", "[launch]") {
   Marks marks;
   const Work work = [&](Screen& screen) -> Result<int> {
     SignalQueue signals;
@@ -271,7 +271,7 @@ TEST_CASE("a hangup stops the job, but not under nohup", "[launch]") {
   CHECK(terminal.wait() == (nohup ? SIGTERM : SIGHUP));
 }
 
-TEST_CASE("a launcher that is killed leaves its work with a hangup", "[launch]") {
+TEST_CASE("the background process receives SIGHUP if the foreground process is killed", "[launch]") {
   Marks marks;
   Terminal terminal({marks, [&](Screen&) -> Result<int> {
                        SignalQueue signals;
@@ -283,7 +283,7 @@ TEST_CASE("a launcher that is killed leaves its work with a hangup", "[launch]")
   CHECK(marks.wait("hung up"));
 }
 
-TEST_CASE("a dumb terminal is sent plain text", "[launch]") {
+TEST_CASE("a dumb terminal gets plain text", "[launch]") {
   Marks marks;
   Terminal terminal({.marks = marks,
                      .work = [](Screen& screen) -> Result<int> {

@@ -13,7 +13,7 @@
 using namespace dtrain;
 using namespace dtrain::launch;
 
-TEST_CASE("the processes of a job are on record while it runs, for its user alone", "[launch]") {
+TEST_CASE("a running job's processes are recorded in a directory of its user alone", "[launch]") {
   const test::TempDir dir;
   const std::string root = dir.path("a/b/dtrain");  // its parent directories are created
   {
@@ -28,7 +28,7 @@ TEST_CASE("the processes of a job are on record while it runs, for its user alon
   CHECK_FALSE(std::filesystem::exists(root + "/lenet-1"));
 }
 
-TEST_CASE("a place that others may write to is refused for the record", "[launch]") {
+TEST_CASE("a job record is not written to a directory that others can write to", "[launch]") {
   const test::TempDir dir;
   REQUIRE(std::filesystem::create_directory(dir.path("open")));
   REQUIRE(::chmod(dir.path("open").c_str(), 0777) == 0);
@@ -43,7 +43,7 @@ TEST_CASE("a place that others may write to is refused for the record", "[launch
 }
 
 // Not in the runtime directory, which is removed when the user logs out while the job runs on.
-TEST_CASE("the record lies in the user's state directory", "[launch]") {
+TEST_CASE("job records are in the user's state directory", "[launch]") {
   using Variables = std::map<std::string, std::string>;
   const auto root = [](const Variables& variables) {
     return record_root([&](const std::string& name) -> std::optional<std::string> {
@@ -61,7 +61,7 @@ TEST_CASE("the record lies in the user's state directory", "[launch]") {
 }
 
 // Covers hosts that share a home directory, and a host that went down while a job ran on it.
-TEST_CASE("records of other hosts are left alone, those of ended processes of this one are removed", "[launch]") {
+TEST_CASE("records of ended processes are removed, but records of other hosts are kept", "[launch]") {
   const test::TempDir dir;
   const std::string root = dir.path("dtrain");
   std::string own;
@@ -84,7 +84,7 @@ TEST_CASE("records of other hosts are left alone, those of ended processes of th
   CHECK(std::filesystem::exists(root + "/running/" + own));
 }
 
-TEST_CASE("the start time tells a process from a later one with its pid", "[launch]") {
+TEST_CASE("the start time distinguishes a process from a later one with the same pid", "[launch]") {
   CHECK(process_start_time(::getpid()).value() > 0);
   CHECK(process_start_time(::getpid()) == process_start_time(::getpid()));
   CHECK_FALSE(process_start_time(-1));

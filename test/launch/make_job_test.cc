@@ -35,7 +35,7 @@ bool has(const std::vector<std::string>& list, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("a local job is the user's own command line with a role behind it", "[launch]") {
+TEST_CASE("a local process gets the user's command line followed by its role", "[launch]") {
   const job::Flags flags = two_by_one();
   const Job job = job_with(flags);
   CHECK(shell_line(job.scheduler.arguments) ==
@@ -87,7 +87,7 @@ Job ssh_job(job::Flags flags, std::vector<std::string> arguments = {}) {
 
 }  // namespace
 
-TEST_CASE("by ssh servers and workers go to their hosts and the scheduler stays here", "[launch]") {
+TEST_CASE("an ssh job runs servers and workers on their hosts and the scheduler on this one", "[launch]") {
   const Job job = ssh_job(two_by_one());
   CHECK(shell_line(job.scheduler.arguments) ==
         "/work/build/dtrain -n 2 -s 1 --role scheduler --rank 0 --run-dir runs/x --advertise 10.0.0.9");
@@ -121,7 +121,7 @@ TEST_CASE("by ssh servers and workers go to their hosts and the scheduler stays 
         "cd /work || exit 125; [ -x /work/build/dtrain ] || exit 127; exec /work/build/dtrain launch-agent\n");
 }
 
-TEST_CASE("addresses, ports and the launcher's own flags are not passed on to other hosts", "[launch]") {
+TEST_CASE("other hosts do not receive addresses, ports and the launcher's own flags", "[launch]") {
   job::Flags flags = two_by_one();
   flags.launch.advertise = "10.0.0.9";
   flags.launch.port = 9091;
@@ -136,7 +136,7 @@ TEST_CASE("addresses, ports and the launcher's own flags are not passed on to ot
         "10.0.0.9:9091 --port 0");
 }
 
-TEST_CASE("what is copied to other hosts runs there", "[launch]") {
+TEST_CASE("copied executables run in their copies on other hosts", "[launch]") {
   job::Flags flags = two_by_one();
   flags.launch.sync_dst_dir = "/tmp/copy";
   flags.launch.exclude = {"runs", "*.o"};
@@ -154,7 +154,7 @@ TEST_CASE("what is copied to other hosts runs there", "[launch]") {
 }
 
 // The name is typed after `dtrain kill` and is part of command lines.
-TEST_CASE("a job's name is one plain word whatever its run directory is called", "[launch]") {
+TEST_CASE("a job's name is one plain word for any name of its run directory", "[launch]") {
   const job::Flags flags = two_by_one();
   const auto name = [&](const std::string& run_dir) {
     const std::string all = make_job({.executable = "/opt/dtrain",
@@ -175,7 +175,7 @@ TEST_CASE("a job's name is one plain word whatever its run directory is called",
 }
 
 // The expected text shows every command line that would be run; the values of variables may be secrets.
-TEST_CASE("--dry-run of a job by ssh is what would be run, and shows no secret", "[launch]") {
+TEST_CASE("a dry run of an ssh job shows its commands but no secret", "[launch]") {
   job::Flags flags = two_by_one();
   flags.launch.port = 9091;
   CHECK(dry_run_text(ssh_job(flags, {"--port", "9091", "--env", "A=1"})) ==
@@ -206,7 +206,7 @@ TEST_CASE("--dry-run of a job by ssh is what would be run, and shows no secret",
         "DMLC_WORKER_ID\n");
 }
 
-TEST_CASE("the children find in the environment what a tracker would have put there", "[launch]") {
+TEST_CASE("processes get the environment variables that a tracker would set", "[launch]") {
   const job::Flags flags = two_by_one();
   const std::vector<Command> others = job_with(flags).others("[::1]:4711");
   for (const char* entry : {"DMLC_ROLE=worker", "DMLC_NUM_WORKER=2", "DMLC_NUM_SERVER=1", "DMLC_PS_ROOT_URI=[::1]",
@@ -218,7 +218,7 @@ TEST_CASE("the children find in the environment what a tracker would have put th
   CHECK(has(others[0].environment, "DMLC_TASK_ID=2"));  // tasks count workers first
 }
 
-TEST_CASE("the token is in every environment, in no command line and not in the table", "[launch]") {
+TEST_CASE("the token is in every environment but in no command line or table", "[launch]") {
   const job::Flags flags = two_by_one();
   const Job given = job_with(flags);
   CHECK(has(given.scheduler.environment, "DTRAIN_TOKEN=secret"));
@@ -232,7 +232,7 @@ TEST_CASE("the token is in every environment, in no command line and not in the 
   CHECK(job_with(flags, "").scheduler.environment[0] != token);
 }
 
-TEST_CASE("addresses that the user gave are kept, and --port is the scheduler's alone", "[launch]") {
+TEST_CASE("addresses of the user are kept, and --port applies only to the scheduler", "[launch]") {
   job::Flags flags = two_by_one();
   flags.launch.port = 9091;
   flags.launch.advertise = "10.0.0.1";
@@ -244,7 +244,7 @@ TEST_CASE("addresses that the user gave are kept, and --port is the scheduler's 
   CHECK(std::vector<std::string>(worker.end() - 2, worker.end()) == std::vector<std::string>{"--port", "0"});
 }
 
-TEST_CASE("the limits of the launcher leave the roles the time that they take to notice", "[launch]") {
+TEST_CASE("the launcher's time limits exceed the failure detection times of the processes", "[launch]") {
   const job::Flags flags = two_by_one();
   const Limits limits = job_with(flags).limits;
   CHECK(limits.start == std::chrono::seconds(300));
@@ -253,7 +253,7 @@ TEST_CASE("the limits of the launcher leave the roles the time that they take to
   CHECK(limits.kill_after == std::chrono::seconds(10));
 }
 
-TEST_CASE("--dry-run shows a line a process, the address still open", "[launch]") {
+TEST_CASE("a dry run shows one line per process with a placeholder for the address", "[launch]") {
   const job::Flags flags = two_by_one();
   const std::string table = dry_run_text(job_with(flags));
   CHECK(std::count(table.begin(), table.end(), '\n') == 5);
@@ -261,7 +261,7 @@ TEST_CASE("--dry-run shows a line a process, the address still open", "[launch]"
         std::string::npos);
 }
 
-TEST_CASE("the running executable and host are known", "[launch]") {
+TEST_CASE("the path of the executable and the host name are known", "[launch]") {
   CHECK(this_executable().value().ends_with("launch_test"));
   CHECK_FALSE(this_host().empty());
   CHECK(this_host().find('.') == std::string::npos);

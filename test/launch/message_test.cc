@@ -5,7 +5,7 @@
 using namespace dtrain;
 using namespace dtrain::launch;
 
-TEST_CASE("messages carry any bytes", "[launch]") {
+TEST_CASE("messages can contain any bytes", "[launch]") {
   std::string all;
   for (int byte = 0; byte < 256; byte++) all += static_cast<char>(byte);
   const std::vector<std::string> words = {"start", "", all, "a b", "%", "%%41", "--env=X=1 2\n3"};
@@ -15,7 +15,7 @@ TEST_CASE("messages carry any bytes", "[launch]") {
   CHECK(parse_message("").value().empty());
 }
 
-TEST_CASE("what is no message is refused", "[launch]") {
+TEST_CASE("malformed messages are refused", "[launch]") {
   for (const char* line : {"out 1 a%4", "out %zz", "%1 out", "out %%"}) {
     INFO(line);
     const auto parsed = parse_message(line);

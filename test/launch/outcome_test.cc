@@ -14,14 +14,14 @@ Ended killed(const std::string& role, int signal, bool stopped = false) {
 }
 }  // namespace
 
-TEST_CASE("a job has ended well only if every process has", "[launch]") {
+TEST_CASE("a job succeeds only if every process succeeds", "[launch]") {
   CHECK(job_code({left("worker", 0), left("server", 0), left("scheduler", 0)}) == 0);
   CHECK(job_code({left("worker", 0), left("server", 1), left("scheduler", 0)}) == 1);
   CHECK_FALSE(root_cause({left("worker", 0)}));
 }
 
 // The processes are in the order of time. The cause decides, even if its end was noticed later.
-TEST_CASE("the exit code of a job is that of the cause, not of those who lost a peer by it", "[launch]") {
+TEST_CASE("the exit code of a job is that of the process that failed first", "[launch]") {
   CHECK(job_code({left("worker", 7), left("worker", 5), left("server", 5)}) == 7);
   CHECK(job_code({left("server", 5), left("worker", 7)}) == 7);
   CHECK(job_code({left("worker", 2), left("worker", 7)}) == 2);
@@ -32,7 +32,7 @@ TEST_CASE("the exit code of a job is that of the cause, not of those who lost a 
   CHECK(job_code({left("worker", 8), left("worker", 75, true)}) == 8);
 }
 
-TEST_CASE("a job that was asked to stop ends with 75 unless somebody had to be killed", "[launch]") {
+TEST_CASE("a stopped job has exit code 75 unless a process had to be killed", "[launch]") {
   CHECK(job_code({left("worker", 75, true), left("server", 75, true), left("scheduler", 0, true)}) == 75);
   CHECK(job_code({left("server", 5, true), left("worker", 75, true)}) == 75);
   CHECK(job_code({killed("worker", SIGTERM, true), left("server", 75, true)}) == 75);
@@ -40,7 +40,7 @@ TEST_CASE("a job that was asked to stop ends with 75 unless somebody had to be k
   CHECK(job_code({killed("scheduler", SIGKILL, true), left("worker", 75, true)}) == 5);
 }
 
-TEST_CASE("a process's end is described in words", "[launch]") {
+TEST_CASE("the end of a process is described in words", "[launch]") {
   CHECK(describe(left("worker", 7)) == "ended with code 7 (data)");
   CHECK(describe(killed("worker", SIGKILL)) == "was killed by signal 9 (Killed)");
   CHECK(describe(killed("worker", SIGSEGV)) == "crashed with signal 11 (Segmentation fault)");

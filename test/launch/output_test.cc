@@ -4,7 +4,7 @@
 
 using namespace dtrain::launch;
 
-TEST_CASE("output is cut into lines however the bytes arrive", "[launch]") {
+TEST_CASE("output is split into lines for any division of its bytes", "[launch]") {
   const std::string text = "first\n\nthird\nno newline";
   for (size_t piece = 1; piece <= text.size(); piece++) {
     std::vector<std::string> lines;
@@ -16,7 +16,7 @@ TEST_CASE("output is cut into lines however the bytes arrive", "[launch]") {
   }
 }
 
-TEST_CASE("a line without end comes in pieces instead of filling the memory", "[launch]") {
+TEST_CASE("an endless line is delivered in pieces of bounded size", "[launch]") {
   std::vector<size_t> sizes;
   LineSplitter splitter;
   splitter.add(std::string(2 * LineSplitter::kLineMax + 1, 'x'),
@@ -24,7 +24,7 @@ TEST_CASE("a line without end comes in pieces instead of filling the memory", "[
   CHECK(sizes == std::vector<size_t>{LineSplitter::kLineMax, LineSplitter::kLineMax});
 }
 
-TEST_CASE("a line of exactly the longest length is one line", "[launch]") {
+TEST_CASE("a line of exactly the maximum length is not split", "[launch]") {
   std::vector<std::string> lines;
   const auto keep = [&](const std::string& line) { lines.push_back(line); };
   LineSplitter splitter(4);
@@ -43,7 +43,7 @@ TEST_CASE("the first error of a process is kept with its context", "[launch]") {
         std::vector<std::string>{"error [data] a.rec: broken", "  while reading a.rec", "  while training"});
 }
 
-TEST_CASE("of a process that reports no error the last lines are kept", "[launch]") {
+TEST_CASE("the last lines of a process without an error message are kept", "[launch]") {
   FirstError first;
   CHECK(first.last_lines().empty());
   for (const char* line : {"1", "2", "3", "4"}) first.line(line);

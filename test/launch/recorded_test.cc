@@ -15,7 +15,7 @@ using namespace dtrain;
 using namespace dtrain::launch;
 using dtrain::test::TempDir;
 
-TEST_CASE("only processes that still are what the record says are listed", "[launch]") {
+TEST_CASE("only processes that match their record are listed", "[launch]") {
   const TempDir dir;
   const std::string root = dir.path("dtrain");
   CHECK(recorded_processes(root).value().empty());  // no job has ever run
@@ -38,14 +38,14 @@ TEST_CASE("only processes that still are what the record says are listed", "[lau
   CHECK(read_back[0].start == processes[0].start);
 }
 
-TEST_CASE("a record that others may write to is not believed", "[launch]") {
+TEST_CASE("a record that other users can write to is refused", "[launch]") {
   const TempDir dir;
   std::filesystem::create_directory(dir.path("open"));
   REQUIRE(::chmod(dir.path("open").c_str(), 0777) == 0);
   CHECK(recorded_processes(dir.path("open")).error().code == Code::kStartup);
 }
 
-TEST_CASE("processes are asked to end, and killed if they do not", "[launch]") {
+TEST_CASE("processes are asked to end and killed if they do not", "[launch]") {
   const TempDir dir;
   const JobRecord record = JobRecord::create(dir.path("dtrain"), "job").value();
   dtrain::test::Process obedient({"sh", "-c", "echo ready; exec sleep 1000"});
@@ -61,7 +61,7 @@ TEST_CASE("processes are asked to end, and killed if they do not", "[launch]") {
   CHECK(stubborn.wait(20).signal == SIGKILL);
 }
 
-TEST_CASE("what is no longer the recorded process is not touched", "[launch]") {
+TEST_CASE("a process that does not match its record is not signaled", "[launch]") {
   dtrain::test::Process process({"sleep", "1000"});
   CHECK(end_processes({{.job = "job", .role = "worker", .pid = process.pid(), .start = 1, .host = ""}},
                       std::chrono::milliseconds(100))

@@ -73,7 +73,8 @@ pid_t ssh_of(const TempDir& dir, const std::string& host) {
 
 }  // namespace
 
-TEST_CASE("processes run on other hosts, one connection a host, their output under their names", "[launch][remote]") {
+TEST_CASE("remote processes share one connection per host and prefix their output with their names",
+          "[launch][remote]") {
   const TempDir dir;
   const std::string words = "echo \"hello $SECRET\"; echo on stderr >&2; ";
   Launcher launcher(remote_job(dir,
@@ -97,7 +98,7 @@ TEST_CASE("processes run on other hosts, one connection a host, their output und
   CHECK(std::filesystem::is_empty(dir.path("run")));  // shared, so the processes write their own logs
 }
 
-TEST_CASE("a hundred hosts are a job like another", "[launch][remote]") {
+TEST_CASE("a job can run on a hundred hosts", "[launch][remote]") {
   const TempDir dir;
   constexpr size_t kHosts = 100;
   Job job = job_of(dir, {.workers = std::vector<std::string>(kHosts, "echo up; await done")}, kPatient);
@@ -114,7 +115,7 @@ TEST_CASE("a hundred hosts are a job like another", "[launch][remote]") {
   CHECK(launcher.wait() == 0);
 }
 
-TEST_CASE("what is printed on a host that lacks the run directory comes back into it", "[launch][remote]") {
+TEST_CASE("output of hosts that lack the run directory is written to it by the launcher", "[launch][remote]") {
   const TempDir dir;
   std::filesystem::create_directories(dir.path("there"));
   Job job = remote_job(dir, {.workers = {"echo one; echo two >&2; mark done"}, .servers = {"echo mine"}}, kPatient);
@@ -126,39 +127,39 @@ TEST_CASE("what is printed on a host that lacks the run directory comes back int
   CHECK_FALSE(std::filesystem::exists(dir.path("run/server-0.log")));
 }
 
-TEST_CASE("a host that cannot be used is a failed start that says why", "[launch][remote]") {
+TEST_CASE("an unusable host fails the start with the cause", "[launch][remote]") {
   const TempDir dir;
   Job job = remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}}, kPatient);
   int code = 3;
   std::string error;
-  SECTION("nobody answers there") {
+  SECTION("the host refuses the connection") {
     std::ofstream(dir.path("b.refuses")).put('\n');
     error = "b cannot be reached by ssh: ssh: connect to host b port 22: Connection refused";
   }
-  SECTION("it says nothing") {
+  SECTION("the host does not answer") {
     std::ofstream(dir.path("b.silent")).put('\n');
     job.limits.greet = 500ms;
     error = "b did not answer within 0.5 s";
   }
-  SECTION("dtrain is not there") {
+  SECTION("the executable is missing") {
     job.machines[1].executable = "/no/such/dtrain";
     error = "b has no executable '/no/such/dtrain'; --sync-dst-dir";
   }
-  SECTION("the directory is not there") {
+  SECTION("the working directory is missing") {
     job.machines[1].directory = "/no/such/directory";
     error = "b has no directory '/no/such/directory'";
   }
-  SECTION("another build is there") {
+  SECTION("the build differs") {
     job.machines[1].agent[0] = "AGENT_BUILD=0.0.1-old";
     error = "dtrain on b is of build 0.0.1-old";
     code = 6;
   }
-  SECTION("its processes cannot be recorded") {
+  SECTION("the job record cannot be written") {
     std::filesystem::create_directory(dir.path("there-b"));
     REQUIRE(::chmod(dir.path("there-b").c_str(), 0777) == 0);
     error = "on b: '" + dir.path("there-b") + "' is not a directory that only this user can use";
   }
-  SECTION("a process cannot be started there") {
+  SECTION("a process cannot be executed") {
     job.others = [](const std::string&) {
       return std::vector<Command>{{.role = "worker", .host = "b", .arguments = {"/no/such/program"}, .machine = 2}};
     };
@@ -172,7 +173,7 @@ TEST_CASE("a host that cannot be used is a failed start that says why", "[launch
   CHECK(none_left(dir));
 }
 
-TEST_CASE("other builds are let in on request", "[launch][remote]") {
+TEST_CASE("other builds are accepted with --allow-mixed-builds", "[launch][remote]") {
   const TempDir dir;
   Job job = remote_job(dir, {.workers = {"mark done"}}, kPatient);
   job.machines[0].agent[0] = "AGENT_BUILD=0.0.1-old";
@@ -181,16 +182,16 @@ TEST_CASE("other builds are let in on request", "[launch][remote]") {
   CHECK(launcher.wait() == 0);
 }
 
-TEST_CASE("an interrupted job leaves no process on any host", "[launch][remote]") {
+TEST_CASE("an interrupted remote job leaves no process on any host", "[launch][remote]") {
   const TempDir dir;
-  SECTION("everybody obeys") {
+  SECTION("all processes stop when asked") {
     Launcher launcher(remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}}, kPatient));
     launcher.await("] ready", 2);
     launcher.signal(SIGINT);
     CHECK(launcher.wait() == 75);
     CHECK(contains(launcher.output(), "[worker 1 b] stopped"));
   }
-  SECTION("one does not listen and is killed after a while") {
+  SECTION("a process that does not stop is killed after a time limit") {
     Launcher launcher(remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}}, kQuick));
     launcher.await("] ready");
     launcher.await("] stubborn");
@@ -198,7 +199,7 @@ TEST_CASE("an interrupted job leaves no process on any host", "[launch][remote]"
     CHECK(launcher.wait() == 5);
     CHECK(contains(launcher.output(), "killing processes that did not stop: worker 1"));
   }
-  SECTION("before the hosts have answered") {
+  SECTION("the hosts have not answered yet") {
     std::ofstream(dir.path("a.silent")).put('\n');
     Launcher launcher(remote_job(dir, {.workers = {"mark started"}}, kPatient));
     launcher.await("dtrain: job job");
@@ -209,7 +210,7 @@ TEST_CASE("an interrupted job leaves no process on any host", "[launch][remote]"
   CHECK(none_left(dir));
 }
 
-TEST_CASE("SIGUSR2 reaches every process on every host and the job goes on", "[launch][remote]") {
+TEST_CASE("SIGUSR2 reaches every process on every host, and the job continues", "[launch][remote]") {
   const TempDir dir;
   const std::string script =
       "trap 'echo waits: none' USR2; echo ready; while [ ! -e done ]; do sleep 0.02; done; exit 0";
@@ -222,7 +223,7 @@ TEST_CASE("SIGUSR2 reaches every process on every host and the job goes on", "[l
   CHECK(launcher.wait() == 0);
 }
 
-TEST_CASE("a launcher that is killed takes its processes on other hosts with it", "[launch][remote]") {
+TEST_CASE("remote processes end if their launcher is killed", "[launch][remote]") {
   const TempDir dir;
   Launcher launcher(remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}}, kQuick));
   launcher.await("] ready");
@@ -232,7 +233,7 @@ TEST_CASE("a launcher that is killed takes its processes on other hosts with it"
   CHECK(all_gone(dir));
 }
 
-TEST_CASE("a connection that breaks costs the job the processes of that host", "[launch][remote]") {
+TEST_CASE("the processes of a host are lost if its connection breaks", "[launch][remote]") {
   const TempDir dir;
   Launcher launcher(
       remote_job(dir,
@@ -250,19 +251,19 @@ TEST_CASE("a connection that breaks costs the job the processes of that host", "
   CHECK(all_gone(dir));
 }
 
-TEST_CASE("the current directory is copied once a host before anything starts", "[launch][remote]") {
+TEST_CASE("the current directory is copied once to each host before any process starts", "[launch][remote]") {
   const TempDir dir;
   write_script(dir.path("copy"),
                "#!/bin/sh\necho $1 >> \"${0%/*}/copied\"; (sleep 0.1; echo no space left >&2) & exit $2\n");
   Job job = remote_job(dir, {.workers = {"mark done"}}, kPatient);
-  SECTION("and then they run there") {
+  SECTION("all copies succeed") {
     for (Machine& machine : job.machines) machine.copy = {dir.path("copy"), machine.name, "0"};
     Launcher launcher(job);
     CHECK(launcher.wait() == 0);
     const std::string copied = read_file(dir.path("copied")).value();
     CHECK((copied == "a\nb\n" || copied == "b\na\n"));
   }
-  SECTION("and what goes wrong ends the start") {
+  SECTION("a failed copy fails the start") {
     job.machines[0].copy = {dir.path("copy"), "a", "0"};
     job.machines[1].copy = {dir.path("copy"), "b", "11"};
     Launcher launcher(job);
@@ -271,7 +272,7 @@ TEST_CASE("the current directory is copied once a host before anything starts", 
     CHECK_FALSE(std::filesystem::exists(dir.path("calls")));
   }
   // Like rsync, a copy that is ended because another one failed prints nothing and exits with a code of its own.
-  SECTION("and the first that went wrong is named, not those that it ended") {
+  SECTION("the copy that failed first is named") {
     const std::string both_run = "cd ${0%/*}; : > $1.runs; while [ ! -e a.runs -o ! -e b.runs ]; do sleep 0.01; done; ";
     write_script(dir.path("obey"), "#!/bin/sh\ntrap 'exit 20' TERM; " + both_run + "sleep 1000 & wait\n");
     write_script(dir.path("fail"), "#!/bin/sh\n" + both_run + "echo no space left >&2; exit 11\n");
@@ -281,7 +282,7 @@ TEST_CASE("the current directory is copied once a host before anything starts", 
     CHECK(launcher.wait() == 98);
     CHECK(contains(launcher.output(), "copying to b failed: no space left"));
   }
-  SECTION("and a copy that is killed is named, also where another host needs none") {
+  SECTION("a killed copy is named even if another host needs no copy") {
     write_script(dir.path("killed"), "#!/bin/sh\nkill -9 $$\n");
     job.machines[1].copy = {dir.path("killed")};
     Launcher launcher(job);

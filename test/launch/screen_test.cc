@@ -30,7 +30,7 @@ std::string shown(UniqueFd from) {
 
 }  // namespace
 
-TEST_CASE("what a launcher shows arrives as it was said", "[launch]") {
+TEST_CASE("lines of a launcher reach the screen unchanged", "[launch]") {
   Pipe pipe = must(make_pipe());
   {
     Screen screen(std::move(pipe.write));
@@ -44,7 +44,7 @@ TEST_CASE("what a launcher shows arrives as it was said", "[launch]") {
 }
 
 // Nothing is read at first. The pipe holds the first lines; of the other lines the last ones are kept.
-TEST_CASE("a reader that does not read holds nothing up, and is told how many lines it missed", "[launch]") {
+TEST_CASE("a slow reader does not block the launcher and is told how many lines are missing", "[launch]") {
   Pipe pipe = must(make_pipe());
   constexpr int kLines = 100'000;
   std::string bytes;
@@ -67,7 +67,7 @@ TEST_CASE("a reader that does not read holds nothing up, and is told how many li
   CHECK(bytes.ends_with(fmt::format("line {}\nstep 9\nthe end\n", kLines - 1)));
 }
 
-TEST_CASE("a reader that has gone holds nothing up", "[launch]") {
+TEST_CASE("a closed reader does not block the launcher", "[launch]") {
   struct sigaction ignore {
   }, before{};
   ignore.sa_handler = SIG_IGN;

@@ -8,7 +8,7 @@ using namespace dtrain;
 using namespace dtrain::launch;
 using namespace dtrain::launch::test;
 
-TEST_CASE("a job whose processes all end well ends with 0, their output under their names", "[launch]") {
+TEST_CASE("a successful job has exit code 0 and prefixes all output with process names", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(dir,
                            {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=3 steps=9; await done",
@@ -23,7 +23,7 @@ TEST_CASE("a job whose processes all end well ends with 0, their output under th
   CHECK_FALSE(std::filesystem::exists(dir.path("record/job")));
 }
 
-TEST_CASE("the first error of the process that failed first is the last thing a user reads", "[launch]") {
+TEST_CASE("the last lines of output show the first error of the process that failed first", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(
       dir,
@@ -43,7 +43,7 @@ TEST_CASE("the first error of the process that failed first is the last thing a 
   CHECK(contains(output, "[worker 1 here] error [peer lost] worker 0"));  // it had time to report this
 }
 
-TEST_CASE("a failed start stops the others at once", "[launch]") {
+TEST_CASE("a failed start stops the other processes at once", "[launch]") {
   const TempDir dir;
   Launcher launcher(
       job_of(dir, {.workers = {"await up; exit 2", "mark up; " + Scripts::kForever}, .servers = {Scripts::kForever}},
@@ -52,10 +52,10 @@ TEST_CASE("a failed start stops the others at once", "[launch]") {
   CHECK(all_gone(dir));
 }
 
-TEST_CASE("a process that cannot be executed is a failed start that names the program", "[launch]") {
+TEST_CASE("a process that cannot be executed fails the start with the program's name", "[launch]") {
   const TempDir dir;
   Job job = job_of(dir, {}, kPatient);
-  SECTION("a worker") {
+  SECTION("the process is a worker") {
     job.others = [&](const std::string&) {
       return std::vector<Command>{
           shell(dir, "server", 0, Scripts::kForever),
@@ -68,7 +68,7 @@ TEST_CASE("a process that cannot be executed is a failed start that names the pr
     CHECK(contains(launcher.output(), "while starting worker 0 of job 'job'"));
     CHECK(all_gone(dir));
   }
-  SECTION("the scheduler") {
+  SECTION("the process is the scheduler") {
     job.scheduler.arguments = {"/no/such/program"};
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);
@@ -76,20 +76,20 @@ TEST_CASE("a process that cannot be executed is a failed start that names the pr
   }
 }
 
-TEST_CASE("a scheduler that does not say where it listens is given up", "[launch]") {
+TEST_CASE("the start fails if the scheduler does not report its address", "[launch]") {
   const TempDir dir;
-  SECTION("because it stands still") {
+  SECTION("the scheduler hangs") {
     Launcher launcher(job_of(dir, {.scheduler = Scripts::kForever, .workers = {"mark started"}}, kQuick));
     CHECK(launcher.wait() == 3);
     CHECK(contains(launcher.output(), "did not report its address within 0.3 s (--start-timeout)"));
   }
-  SECTION("because it ended") {
+  SECTION("the scheduler ends without an error") {
     Launcher launcher(job_of(dir, {.scheduler = "echo something else", .workers = {"mark started"}}, kPatient));
     CHECK(launcher.wait() == 3);
     CHECK(contains(launcher.output(), "[scheduler here] something else"));
     CHECK(contains(launcher.output(), "ended before it reported its address"));
   }
-  SECTION("because it failed") {
+  SECTION("the scheduler fails") {
     Launcher launcher(job_of(dir, {.scheduler = "echo 'error [denied] no token' >&2; exit 6"}, kPatient));
     CHECK(launcher.wait() == 6);
     CHECK(contains(launcher.output(), "its first error:\nerror [denied] no token\nEND 23 of 1\n"));
@@ -99,9 +99,9 @@ TEST_CASE("a scheduler that does not say where it listens is given up", "[launch
 }
 
 // The scripts end when asked, must be killed, or leave a grandchild that the launcher does not know.
-TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
+TEST_CASE("an interrupted job leaves no process running", "[launch]") {
   const TempDir dir;
-  SECTION("everybody obeys") {
+  SECTION("all processes stop when asked") {
     Launcher launcher(
         job_of(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}, .servers = {Scripts::kObedient}}, kPatient));
     launcher.await("] ready", 3);
@@ -112,7 +112,7 @@ TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
     CHECK(contains(launcher.output(), "[worker 1 here] stopped"));
     CHECK(contains(launcher.output(), "dtrain: stopped; go on\nEND 0 of 4\n"));
   }
-  SECTION("one does not listen and is killed after a while") {
+  SECTION("a process that does not stop is killed after a time limit") {
     Launcher launcher(job_of(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}}, kQuick));
     launcher.await("] ready");
     launcher.await("] stubborn");
@@ -120,7 +120,7 @@ TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
     CHECK(launcher.wait() == 5);
     CHECK(contains(launcher.output(), "killing processes that did not stop: worker 1"));
   }
-  SECTION("a second interrupt kills at once") {
+  SECTION("a second interrupt kills all processes at once") {
     Launcher launcher(job_of(dir, {.workers = {Scripts::kStubborn, Scripts::kStubborn}}, kPatient));
     launcher.await("] stubborn", 2);
     launcher.signal(SIGINT);
@@ -129,7 +129,7 @@ TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
     CHECK(launcher.wait() == 5);
     CHECK(contains(launcher.output(), "second interrupt, killing the job"));
   }
-  SECTION("a worker's own child outlives it") {
+  SECTION("a worker leaves a child process") {
     Launcher launcher(
         job_of(dir, {.workers = {"sh -c 'echo $$ >> pids; mark; exec sleep 1000' & mark done"}}, kPatient));
     CHECK(launcher.wait() == 0);
@@ -138,7 +138,7 @@ TEST_CASE("an interrupted job leaves no process behind", "[launch]") {
   CHECK_FALSE(std::filesystem::exists(dir.path("record/job")));
 }
 
-TEST_CASE("a launcher that is killed takes its job with it", "[launch]") {
+TEST_CASE("all processes end if their launcher is killed", "[launch]") {
   const TempDir dir;
   Launcher launcher(
       job_of(dir, {.workers = {Scripts::kObedient, Scripts::kStubborn}, .servers = {Scripts::kStubborn}}, kQuick));
@@ -156,7 +156,7 @@ TEST_CASE("a launcher that is killed takes its job with it", "[launch]") {
   CHECK_FALSE(std::filesystem::exists(dir.path("record/job")));
 }
 
-TEST_CASE("after a failure those who do not end by themselves are stopped", "[launch]") {
+TEST_CASE("processes that do not end by themselves after a failure are stopped", "[launch]") {
   const TempDir dir;
   Launcher launcher(
       job_of(dir,
@@ -172,7 +172,7 @@ TEST_CASE("after a failure those who do not end by themselves are stopped", "[la
 }
 
 // The killed process's own log does not mention its death, so its last lines would mislead.
-TEST_CASE("the last lines say which process was killed and what the others saw", "[launch]") {
+TEST_CASE("the last lines of output name the killed process and the errors of the others", "[launch]") {
   const TempDir dir;
   const std::string saw = "await dead; echo 'error [peer lost] worker 0 is silent'; echo '  while training'; exit 5";
   Launcher launcher(
@@ -193,7 +193,7 @@ TEST_CASE("the last lines say which process was killed and what the others saw",
   CHECK_FALSE(contains(output, "its first error"));
 }
 
-TEST_CASE("a process that ends without an error of its own is shown with its last lines", "[launch]") {
+TEST_CASE("a process that fails without an error message is shown with its last lines", "[launch]") {
   const TempDir dir;
   Launcher launcher(job_of(dir, {.scheduler = "echo one; echo two; echo three; echo four; exit 1"}, kPatient));
   CHECK(launcher.wait() == 1);
@@ -203,7 +203,7 @@ TEST_CASE("a process that ends without an error of its own is shown with its las
 
 // A step and a checkpoint may take long. The launcher says what it waits for, and the time grows with the observed
 // steps.
-TEST_CASE("a job that is stopped has time for its step, and a second interrupt does not wait", "[launch]") {
+TEST_CASE("a stopped job has time to finish its step unless it is interrupted again", "[launch]") {
   const TempDir dir;
   Limits limits = kPatient;
   limits.kill_after = 0ms;
@@ -235,7 +235,7 @@ TEST_CASE("servers that do not end after the last worker are stopped and count a
   CHECK(all_gone(dir));
 }
 
-TEST_CASE("SIGUSR2 reaches every process and the job goes on", "[launch]") {
+TEST_CASE("SIGUSR2 reaches every process, and the job continues", "[launch]") {
   const TempDir dir;
   const std::string script =
       "trap 'echo waits: none' USR2; echo ready; while [ ! -e done ]; do sleep 0.02; done; exit 0";
