@@ -49,7 +49,7 @@ std::vector<float> gsp_sequence(Conversation& talk) {
 
 }  // namespace
 
-TEST_CASE("the weight of an update by its staleness", "[kvstore][schemes]") {
+TEST_CASE("the weight of an update depends on its staleness", "[kvstore][schemes]") {
   using Rule = StalenessWeight::Rule;
   CHECK(weight_of({}, 7) == 1);
   CHECK(weight_of({Rule::kPower, 1}, 3) == 1.0 / 3);
@@ -78,7 +78,7 @@ TEST_CASE("gsp divides a late group's gradient by its staleness", "[kvstore][sch
   }
 }
 
-TEST_CASE("a member gets its own group's version, whatever other groups do", "[kvstore][schemes]") {
+TEST_CASE("a member receives the version of its own group despite other groups' updates", "[kvstore][schemes]") {
   Conversation talk(gsp_options(0));
   talk.assign(0, kOnes);
   talk.push(0, 0, 0, kOnes);
@@ -93,7 +93,7 @@ TEST_CASE("a member gets its own group's version, whatever other groups do", "[k
   CHECK(talk.peers[2]->take().header.samples_applied == 3);
 }
 
-TEST_CASE("a refresh gives everybody the newest weights, and staleness counts from there", "[kvstore][schemes]") {
+TEST_CASE("a refresh gives all workers the newest weights and resets staleness", "[kvstore][schemes]") {
   Conversation talk(gsp_options(0));
   talk.assign(0, kOnes);
   talk.push(0, 0, 0, kOnes);
@@ -124,7 +124,7 @@ void regroup(Conversation& talk, uint32_t rank, uint64_t count, const std::vecto
 
 // Group A (two members) and group B (one) have made one update each. Then the groups become C with worker 0 and D with
 // workers 1 and 2.
-TEST_CASE("new groups begin with the newest weights, all at the same step", "[kvstore][schemes]") {
+TEST_CASE("new groups begin with the newest weights at the same step", "[kvstore][schemes]") {
   Conversation talk(gsp_options(0));
   talk.assign(0, kOnes);
   for (const uint32_t worker : {0, 1, 2}) talk.push(worker, 0, 0, kOnes);
@@ -145,7 +145,7 @@ TEST_CASE("new groups begin with the newest weights, all at the same step", "[kv
   CHECK(talk.shard->counts().updates == 4);
 }
 
-TEST_CASE("groups that cannot be are refused, and so are new ones while somebody waits", "[kvstore][schemes]") {
+TEST_CASE("invalid groups are refused, and so are new groups while a worker waits", "[kvstore][schemes]") {
   Conversation talk(gsp_options(0));
   regroup(talk, 0, 1, {0, 1, 1});
   CHECK(talk.status_of(0) == Status::kUnknownKey);
@@ -197,7 +197,7 @@ std::vector<float> answers(const sync::Policy& policy, const StalenessWeight& we
 
 }  // namespace
 
-TEST_CASE("schemes that mean the same have the same bits", "[kvstore][schemes]") {
+TEST_CASE("equivalent schemes give the same bits", "[kvstore][schemes]") {
   const StalenessWeight inverse{StalenessWeight::Rule::kPower, 1};
   const std::vector<uint32_t> alone(20, 0);
   const std::vector<float> bsp = answers(sync::bsp(1), {}, alone);
@@ -253,7 +253,8 @@ void check_rates(const sync::Policy& policy, uint64_t of_update, uint64_t before
 
 }  // namespace
 
-TEST_CASE("the rate drops at the same number of samples in every scheme, and after a resume", "[kvstore][schemes]") {
+TEST_CASE("the learning rate drops at the same number of samples in every scheme, also after a resume",
+          "[kvstore][schemes]") {
   for (const uint64_t before : {0, 8}) {  // samples of the run that is resumed
     check_rates(sync::bsp(2), 2, before);
     check_rates(sync::bsp(2, 1), 1, before);
@@ -293,7 +294,7 @@ TEST_CASE("asp loses no update", "[kvstore][schemes]") {
 
 // The bound is kept, and a parked pull is answered with everything that came in the meantime, not with what was there
 // when it was sent.
-TEST_CASE("a parked pull sees every update that its bound promises", "[kvstore][schemes]") {
+TEST_CASE("a parked pull is answered with all updates that its bound requires", "[kvstore][schemes]") {
   Conversation talk(options_for(sync::ssp(3, 2)));
   talk.assign(0, std::vector<float>(4, 0));
   for (uint64_t step = 0; step < 2; step++) {
@@ -311,7 +312,7 @@ TEST_CASE("a parked pull sees every update that its bound promises", "[kvstore][
 
 // Staleness counts from the weights that a gradient was computed with. These contain all updates that were made while
 // the worker's pull was parked.
-TEST_CASE("an update that waited for its weights is not stale by that", "[kvstore][schemes]") {
+TEST_CASE("the time for which a pull was parked does not count as staleness", "[kvstore][schemes]") {
   Conversation talk(options_for(sync::ssp(2, 0)));
   talk.assign(0, std::vector<float>(4, 0));
   talk.push(0, 0, 0, kOnes);
@@ -320,7 +321,7 @@ TEST_CASE("an update that waited for its weights is not stale by that", "[kvstor
   CHECK(talk.shard->counts().staleness == std::vector<uint64_t>{2, 1});
 }
 
-TEST_CASE("with a backup worker a round does not wait for the last", "[kvstore][schemes]") {
+TEST_CASE("a round with a backup worker does not wait for the last gradient", "[kvstore][schemes]") {
   Conversation talk(options_for(sync::bsp(3, 1)));
   talk.assign(0, std::vector<float>(4, 0));
   for (uint64_t step = 0; step < 2; step++) {
@@ -340,7 +341,7 @@ TEST_CASE("with a backup worker a round does not wait for the last", "[kvstore][
   CHECK(talk.peers[2]->take().values[0] == 3);
 }
 
-TEST_CASE("a late gradient is in no sum", "[kvstore][schemes]") {
+TEST_CASE("a late gradient is not added to any sum", "[kvstore][schemes]") {
   Conversation talk(options_for(sync::bsp(2, 1)));
   talk.assign(1, std::vector<float>(kBig, 0));
   talk.push(1, 1, 0, std::vector<float>(kBig, 1));
@@ -350,7 +351,7 @@ TEST_CASE("a late gradient is in no sum", "[kvstore][schemes]") {
   CHECK(talk.shard->counts().late == 1);
 }
 
-TEST_CASE("a record reports each hundred updates of a group", "[kvstore][schemes]") {
+TEST_CASE("a staleness record reports after every hundred updates of a group", "[kvstore][schemes]") {
   using std::chrono::milliseconds;
   const StalenessRecord::Clock::time_point begin{};
   StalenessRecord record(2, begin);
@@ -404,7 +405,7 @@ ClusterOptions apart(const sync::Policy& policy) {
 
 }  // namespace
 
-TEST_CASE("workers that do not go in step lose nothing and meet with one model", "[kvstore][schemes]") {
+TEST_CASE("asynchronous workers lose no update and end with the same model", "[kvstore][schemes]") {
   for (uint64_t seed = 1; seed <= 5; seed++) {
     INFO("seed " << seed);
     for (const sync::Policy& policy : {sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {
@@ -423,7 +424,7 @@ TEST_CASE("workers that do not go in step lose nothing and meet with one model",
 }
 
 // A trace (--trace-events) of a job on a lossy network is replayed with fresh machines and compared byte for byte.
-TEST_CASE("what a shard wrote down can be replayed", "[kvstore][schemes]") {
+TEST_CASE("the trace of a shard can be replayed", "[kvstore][schemes]") {
   const TempDir dir;
   for (const sync::Policy& policy : {sync::bsp(4), sync::asp(4), sync::ssp(4, 1), sync::gsp({0, 0, 1, 1})}) {
     std::vector<std::unique_ptr<sync::TraceWriter>> writers;
@@ -454,7 +455,7 @@ TEST_CASE("what a shard wrote down can be replayed", "[kvstore][schemes]") {
   }
 }
 
-TEST_CASE("with backup workers nobody waits for ever, and what is late is counted", "[kvstore][schemes]") {
+TEST_CASE("all workers finish with a backup worker under network faults", "[kvstore][schemes]") {
   for (uint64_t seed = 1; seed <= 5; seed++) {
     INFO("seed " << seed);
     ClusterOptions options = apart(sync::bsp(4, 1));

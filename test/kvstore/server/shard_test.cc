@@ -13,7 +13,7 @@ using namespace dtrain;
 using namespace dtrain::kvstore;
 using namespace dtrain::test;
 
-TEST_CASE("a push of a key that was never initialised is an error reply", "[kvstore]") {
+TEST_CASE("a push for an uninitialized key gets an error reply", "[kvstore]") {
   Conversation talk(1);
   talk.push(0, 0, 0, {1, 2, 3, 4});
   const Peer::Received answer = talk.peers[0]->take();
@@ -29,7 +29,7 @@ TEST_CASE("a push of a key that was never initialised is an error reply", "[kvst
   CHECK(talk.shard->counts().refused == 4);
 }
 
-TEST_CASE("messages that do not fit are refused and change nothing", "[kvstore]") {
+TEST_CASE("messages that do not fit the slice are refused and change nothing", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1});
   for (const std::vector<float>& wrong : {std::vector<float>{1, 2, 3}, std::vector<float>{1, 2, 3, 4, 5}}) {
@@ -67,7 +67,7 @@ TEST_CASE("messages that do not fit are refused and change nothing", "[kvstore]"
   CHECK(talk.peers[1]->take().values == std::vector<float>{1, 1, 1, 1});
 }
 
-TEST_CASE("control messages that do not fit are refused and change nothing", "[kvstore]") {
+TEST_CASE("control messages that do not fit the slice are refused and change nothing", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(2));
   options.rule.optimizer.momentum = 0.5;  // one slot
   Conversation talk(options);
@@ -94,7 +94,7 @@ TEST_CASE("control messages that do not fit are refused and change nothing", "[k
   CHECK(talk.peers[1]->take().values == std::vector<float>(4, 1));
 }
 
-TEST_CASE("a key learns as its multipliers say", "[kvstore]") {
+TEST_CASE("a key's multipliers scale its learning rate", "[kvstore]") {
   for (const double rate : {0.0, 0.5}) {
     kvstore::ShardOptions options = options_for(sync::bsp(1));
     options.parameters[0].learning_rate = rate;
@@ -105,7 +105,7 @@ TEST_CASE("a key learns as its multipliers say", "[kvstore]") {
   }
 }
 
-TEST_CASE("an answer says which request and which step it belongs to", "[kvstore]") {
+TEST_CASE("an answer names its request and step", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1}, {.samples = 30, .updates = 7});
   for (uint32_t rank = 0; rank < 2; rank++) talk.push(rank, 0, 7, {1, 1, 1, 1}, 3);
@@ -121,7 +121,7 @@ TEST_CASE("an answer says which request and which step it belongs to", "[kvstore
   }
 }
 
-TEST_CASE("three pushes and a pull", "[kvstore]") {
+TEST_CASE("three rounds of pushes and a pull give the expected weights", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1});
   for (uint64_t step = 0; step < 3; step++) {
@@ -140,7 +140,7 @@ TEST_CASE("three pushes and a pull", "[kvstore]") {
   CHECK(talk.peers[1]->take().values == std::vector<float>(4, 10));
 }
 
-TEST_CASE("a push that comes again is dropped and answered", "[kvstore]") {
+TEST_CASE("a repeated push is dropped and answered", "[kvstore]") {
   Conversation talk(2);
   talk.assign(1, std::vector<float>(kBig, 0));
   const std::vector<float> ones(kBig, 1);
@@ -162,7 +162,7 @@ TEST_CASE("a push that comes again is dropped and answered", "[kvstore]") {
 }
 
 // A large slice's update is left to the shard's own threads. Here nobody has come to it when the next messages arrive.
-TEST_CASE("an update that was left is made before the next event", "[kvstore]") {
+TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(2));
   options.threads = 1;
   ShardSlice slice(options, options.placement[1], 0, false);
@@ -193,7 +193,7 @@ TEST_CASE("an update that was left is made before the next event", "[kvstore]") 
   CHECK(peer->take().values == std::vector<float>(kBig, 5));
 }
 
-TEST_CASE("an older incarnation may not speak", "[kvstore]") {
+TEST_CASE("messages of an older incarnation are refused", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1});
   talk.push(1, 0, 0, {1, 1, 1, 1});
@@ -209,7 +209,7 @@ TEST_CASE("an older incarnation may not speak", "[kvstore]") {
   CHECK(answer.values == std::vector<float>{3, 3, 3, 3});
 }
 
-TEST_CASE("who waits too long is named, and for whom", "[kvstore]") {
+TEST_CASE("a warning names a worker that waits too long and the missing workers", "[kvstore]") {
   Conversation talk(3);
   talk.pull(1, 0, 0);
   const auto warning = [&] {
@@ -233,7 +233,7 @@ TEST_CASE("who waits too long is named, and for whom", "[kvstore]") {
 }
 
 // A gradient comes whole or not at all, so nothing of a round has to be taken out when a worker leaves.
-TEST_CASE("a worker can be taken out of a round, whether its gradient has come or not", "[kvstore]") {
+TEST_CASE("a worker can leave a round before and after its gradient arrives", "[kvstore]") {
   for (const bool has_pushed : {true, false}) {
     Conversation talk(2);
     talk.assign(0, {1, 1, 1, 1});
@@ -248,7 +248,7 @@ TEST_CASE("a worker can be taken out of a round, whether its gradient has come o
   }
 }
 
-TEST_CASE("an assignment is recognised when it comes again", "[kvstore]") {
+TEST_CASE("a repeated assignment is recognized", "[kvstore]") {
   Conversation talk(2);
   talk.assign(0, {1, 1, 1, 1});
   talk.push(0, 0, 0, {1, 1, 1, 1});
@@ -259,7 +259,7 @@ TEST_CASE("an assignment is recognised when it comes again", "[kvstore]") {
 }
 
 // The connection breaks after the state, and all of the assignment is sent again; the state then comes once more.
-TEST_CASE("an assignment is complete with its values, and a late copy of its state changes nothing", "[kvstore]") {
+TEST_CASE("an assignment ends with its values, and a late copy of its state changes nothing", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(1));
   options.rule.optimizer.momentum = 0.5;
   Conversation talk(options);
@@ -287,7 +287,7 @@ TEST_CASE("an assignment is complete with its values, and a late copy of its sta
 
 // The rate drops at epoch 1, after 10 samples. The update that ends the epoch still has the old rate. Each gradient is
 // divided by the samples that contributed.
-TEST_CASE("the rate follows the samples, whoever brought them", "[kvstore]") {
+TEST_CASE("the learning rate follows the number of samples of all workers", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(2));
   options.rule.schedule = {.base = 0.25, .factor = 0.5, .step_epochs = {1}, .every_epochs = 0};
   options.rule.samples_per_epoch = 10;
@@ -302,7 +302,7 @@ TEST_CASE("the rate follows the samples, whoever brought them", "[kvstore]") {
   CHECK(seen == std::vector<float>{3.75, 3.5, 3.375, 3.25});
 }
 
-TEST_CASE("a shard refuses what it cannot hold", "[kvstore]") {
+TEST_CASE("a shard refuses invalid options", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(1));
   options.rule.optimizer.name = "nonesuch";
   CHECK(Shard::create(options).error().code == Code::kUsage);
@@ -312,7 +312,7 @@ TEST_CASE("a shard refuses what it cannot hold", "[kvstore]") {
   CHECK(Shard::create(options_for(sync::bsp(0))).error().code == Code::kUsage);
 }
 
-TEST_CASE("what was lent stays as it was while the array moves on", "[kvstore]") {
+TEST_CASE("lent values stay unchanged while the array is written", "[kvstore]") {
   VersionedArray array(3);
   array.writable()[0] = 1;
   LentValues one = array.lend();
@@ -336,7 +336,7 @@ TEST_CASE("what was lent stays as it was while the array moves on", "[kvstore]")
   CHECK(last.values[1] == 5);
 }
 
-TEST_CASE("a sum in rank order does not depend on who comes first", "[kvstore]") {
+TEST_CASE("a sum in rank order does not depend on the order of arrival", "[kvstore]") {
   const std::vector<float> values[] = {{1e8f, 1}, {-1e8f, 2}, {1, 3}};
   const auto sum_of = [&](const std::vector<uint32_t>& order, Accumulator::Order how) {
     Accumulator sum(2, how);

@@ -151,7 +151,8 @@ const ClusterOptions kFourByTwo{.workers = 4,
 
 }  // namespace
 
-TEST_CASE("a message's fate is its seed's, its connection's and its number's", "[kvstore][faults]") {
+TEST_CASE("the fate of a message depends only on its seed and connection and direction and number",
+          "[kvstore][faults]") {
   const Faults faults{.drop = 0.1, .dup = 0.2, .delay_min = milliseconds(5), .delay_max = milliseconds(50), .seed = 7};
   constexpr uint64_t kMessages = 100'000;
   int lost = 0, doubled = 0;
@@ -184,7 +185,7 @@ TEST_CASE("a message's fate is its seed's, its connection's and its number's", "
   CHECK(one != delay(7, {1, 2}, Direction::kToServer, 1));
 }
 
-TEST_CASE("late and double messages keep the order within a slice, both ways", "[kvstore][faults]") {
+TEST_CASE("delayed and duplicated messages keep the order within a slice in both directions", "[kvstore][faults]") {
   Between between({{.dup = 0.5, .delay_max = milliseconds(3), .seed = 5}});
   constexpr uint32_t kKeys = 5;
   constexpr uint64_t kSteps = 40;
@@ -221,7 +222,7 @@ TEST_CASE("late and double messages keep the order within a slice, both ways", "
   CHECK(overtaken);
 }
 
-TEST_CASE("what follows a lost message of its slice is lost until the store was told", "[kvstore][faults]") {
+TEST_CASE("messages after a lost one of their slice are lost until the store is told", "[kvstore][faults]") {
   const Faults faults{.drop = 0.3, .seed = 2};
   Between between({Faults{}, faults});
   // Computes beforehand which messages are lost.
@@ -255,7 +256,7 @@ TEST_CASE("what follows a lost message of its slice is lost until the store was 
   CHECK(between.faulty->counts().breaks >= 1);
 }
 
-TEST_CASE("the same seed loses the same messages, another one others", "[kvstore][faults]") {
+TEST_CASE("the same seed loses the same messages, and another seed loses others", "[kvstore][faults]") {
   const auto arrived = [](uint64_t seed) {
     Between between({{.drop = 0.2, .dup = 0.2, .seed = seed}});
     for (uint32_t key = 0; key < 200; key++) between.send(0, key, 0, 1);  // one per slice: none is lost with another
@@ -268,7 +269,7 @@ TEST_CASE("the same seed loses the same messages, another one others", "[kvstore
   CHECK(arrived(1) != arrived(2));
 }
 
-TEST_CASE("servers without faults are not touched", "[kvstore][faults]") {
+TEST_CASE("connections to servers without faults are not wrapped", "[kvstore][faults]") {
   Between between({Faults{}, Faults{.dup = 1}});
   CHECK(between.wrapped[0] == between.pipes[0]);
   CHECK(between.wrapped[1] != between.pipes[1]);
@@ -281,7 +282,7 @@ TEST_CASE("servers without faults are not touched", "[kvstore][faults]") {
   CHECK(between.faulty->counts().messages == 1);
 }
 
-TEST_CASE("a break of the transport's own connection takes what was on its way with it", "[kvstore][faults]") {
+TEST_CASE("messages in flight are discarded if the transport's own connection breaks", "[kvstore][faults]") {
   const FaultDelay hour = std::chrono::hours(1);
   Between between({{.delay_min = hour, .delay_max = hour}, {.delay_max = milliseconds(1)}});
   between.send(0, 0, 1, 1);
@@ -297,7 +298,7 @@ TEST_CASE("a break of the transport's own connection takes what was on its way w
   CHECK(between.pipes[0]->log.seen().empty());
 }
 
-TEST_CASE("an exception in the store's reaction is its owner's error", "[kvstore][faults]") {
+TEST_CASE("an exception in the store's handler is reported to its owner", "[kvstore][faults]") {
   Between between({Faults{.dup = 1}});
   between.store.throws = true;
   between.answer(0, 0, 0, 1);
@@ -343,7 +344,7 @@ TEST_CASE("faults do not change a bit of a deterministic job", "[kvstore][faults
 }
 
 // The state is sent before the values and has no answer of its own, so that losing part of it could go unnoticed.
-TEST_CASE("a job resumes, shares statistics and hands out its state under faults", "[kvstore][faults]") {
+TEST_CASE("a job under faults resumes, shares statistics and returns its state", "[kvstore][faults]") {
   const bool sums_only = GENERATE(false, true);
   INFO("sums_only " << sums_only);
   ClusterOptions calm = kFourByTwo;
@@ -380,7 +381,7 @@ TEST_CASE("a job resumes, shares statistics and hands out its state under faults
 }
 
 // As with --inject worker:1 and server:0. The first array has three slices.
-TEST_CASE("faults of one worker or one server touch its connections alone", "[kvstore][faults]") {
+TEST_CASE("faults of one worker or server affect only its connections", "[kvstore][faults]") {
   const Faults faults{.drop = 0.1, .delay_max = milliseconds(1), .seed = 4};
   Cluster cluster({.workers = 3,
                    .servers = 2,
@@ -401,7 +402,7 @@ TEST_CASE("faults of one worker or one server touch its connections alone", "[kv
   CHECK(cluster.faults().lost > 10);
 }
 
-TEST_CASE("a store that is cancelled ends with messages on their way", "[kvstore][faults]") {
+TEST_CASE("a canceled store stops although messages are in flight", "[kvstore][faults]") {
   const FaultDelay hour = std::chrono::hours(1);
   ClusterOptions options{.workers = 2, .parameters = {{4}}, .rule = plain_rule(1)};
   options.faults = everywhere({.drop = 0.5, .delay_min = hour, .delay_max = hour});

@@ -58,7 +58,7 @@ TEST_CASE("a header has the documented bytes", "[kvstore]") {
 }
 
 // Flips every bit and tries every length. Whatever is accepted has sizes that match the received bytes.
-TEST_CASE("a header is parsed as hostile", "[kvstore]") {
+TEST_CASE("a header is validated like untrusted input", "[kvstore]") {
   const std::vector<std::byte> good = bytes_of(push_of(5));
   REQUIRE(parse_header(good, 20).has_value());
   int refused = 0;
@@ -95,7 +95,7 @@ TEST_CASE("a pull has no payload, and no payload is larger than the largest slic
   CHECK_FALSE(parse_header(bytes_of(push_of(kSliceElementsMax + 1)), kPayloadBytesMax + 4).has_value());
 }
 
-TEST_CASE("every message says which slice it is about, and a request whom it comes from", "[kvstore]") {
+TEST_CASE("every message names its slice, and every request names its sender", "[kvstore]") {
   Header header = push_of(5);
   header.slice = 2;
   header.incarnation = 77;
@@ -112,7 +112,7 @@ TEST_CASE("every message says which slice it is about, and a request whom it com
 }
 
 // 37 numbers cut at two places: all pairs of places, between numbers and inside them.
-TEST_CASE("pieces are numbers wherever they are cut", "[kvstore]") {
+TEST_CASE("floats are read from pieces that are cut anywhere", "[kvstore]") {
   RandomStream random(1, Use::kTest);
   std::vector<float> values(37), before(37);
   for (float& value : values) value = static_cast<float>(random.below(1000));
@@ -132,7 +132,7 @@ TEST_CASE("pieces are numbers wherever they are cut", "[kvstore]") {
   }
 }
 
-TEST_CASE("pieces of another length are a bug of the caller", "[kvstore]") {
+TEST_CASE("pieces of a wrong length fail a check", "[kvstore]") {
   const std::vector<std::byte> bytes(12);
   const std::span<const std::byte> pieces[] = {bytes};
   std::vector<float> two(2), four(4);
@@ -143,7 +143,7 @@ TEST_CASE("pieces of another length are a bug of the caller", "[kvstore]") {
   CHECK_THROWS_AS(copy_floats(cut, three), CheckFailed);
 }
 
-TEST_CASE("a payload that was changed on its way is not intact", "[kvstore]") {
+TEST_CASE("a modified payload is detected by its checksum", "[kvstore]") {
   std::vector<float> values(5, 7);
   const auto crc_of = [](const Message& message) { return std::get<Header>(message.head).payload_crc; };
   const Message message = make_message(push_of(0), values, nullptr, true);

@@ -32,7 +32,7 @@ std::vector<Slice> hash(std::vector<uint64_t> sizes, uint32_t servers) {
 }  // namespace
 
 // Expected values computed by hand.
-TEST_CASE("keys and parts lie where the vectors say", "[kvstore]") {
+TEST_CASE("keys and slices are placed on the expected servers", "[kvstore]") {
   CHECK(servers_of(hash(std::vector<uint64_t>(8, 10), 5)) == std::vector<uint32_t>{0, 3, 1, 4, 2, 0, 3, 1});
   CHECK(servers_of(hash(std::vector<uint64_t>(10, 10), 7)) == std::vector<uint32_t>{0, 5, 3, 1, 6, 4, 2, 0, 5, 3});
   CHECK(counts_of(hash({1440000}, 7)) == std::vector<uint64_t>{205714, 205715, 205714, 205714, 205714, 205715, 205714});
@@ -43,7 +43,7 @@ TEST_CASE("keys and parts lie where the vectors say", "[kvstore]") {
 }
 
 // Shares of 366630, 366631, 366630 and 366630 elements, each cut at 262144.
-TEST_CASE("what a server holds of a key is cut into slices of one message", "[kvstore]") {
+TEST_CASE("a server's part of a key is divided into slices of one message", "[kvstore]") {
   const std::vector<Slice> slices = hash({1466521}, 4);
   CHECK(counts_of(slices) == std::vector<uint64_t>{262144, 104486, 262144, 104487, 262144, 104486, 262144, 104486});
   CHECK(servers_of(slices) == std::vector<uint32_t>{0, 0, 1, 1, 2, 2, 3, 3});
@@ -67,7 +67,7 @@ TEST_CASE("a whole key stays on one server however many slices it has", "[kvstor
 }
 
 // The parts of a key follow each other without gaps, for any sizes, any number of servers and both rules.
-TEST_CASE("parts add up to their key", "[kvstore]") {
+TEST_CASE("the slices of a key cover the key", "[kvstore]") {
   for (uint64_t seed = 1; seed <= 200; seed++) {
     RandomStream random(seed, Use::kTest);
     std::vector<uint64_t> sizes;
@@ -96,7 +96,7 @@ TEST_CASE("balanced placement puts the largest slice on the least loaded server"
   CHECK(load[0] - load[2] <= 640);
 }
 
-TEST_CASE("a placement is read back from its text, and nothing else is", "[kvstore]") {
+TEST_CASE("a placement is parsed back from its text, and other texts are refused", "[kvstore]") {
   const std::vector<Slice> slices = hash({10, 2000001, 3}, 3);
   CHECK(parse_placement(to_text(slices)).value() == slices);
   CHECK(to_text(place(std::vector<uint64_t>{10, 300001}, 2, PlacementRule::kHash, 1000)) ==

@@ -125,7 +125,7 @@ TEST_CASE("two devices' gradients of 60000 are summed without overflow", "[kvsto
 }
 
 // Shards and owners hold only parts of the state: a state saved from one store must start any other.
-TEST_CASE("a training goes on in another store with the same bits", "[kvstore][devices]") {
+TEST_CASE("a run continues in another store with the same bits", "[kvstore][devices]") {
   Devices through(UpdateAt::kFirstDevice, 3);
   require(through.initialize());
   require(through.train(0, kSteps));
@@ -145,7 +145,7 @@ TEST_CASE("a training goes on in another store with the same bits", "[kvstore][d
   }
 }
 
-TEST_CASE("the first device's weights and statistics become everybody's", "[kvstore][devices]") {
+TEST_CASE("all devices get the first device's weights and statistics", "[kvstore][devices]") {
   Devices devices(UpdateAt::kShards, 3);
   for (size_t k = 0; k < kPlainShapes.size(); k++) fill(devices.arrays(0).weight(k), 3);
   for (size_t i = 0; i < kStatistics.size(); i++) fill(devices.arrays(0).statistic(i), 5);
@@ -165,7 +165,7 @@ TEST_CASE("shared statistics are the mean of the devices'", "[kvstore][devices]"
 }
 
 // Two workers with two devices each, and servers behind them.
-TEST_CASE("the devices of a worker are one to its servers", "[kvstore][devices]") {
+TEST_CASE("the servers see the devices of a worker as one", "[kvstore][devices]") {
   constexpr uint32_t kWorkers = 2;
   Cluster cluster({.workers = kWorkers,
                    .servers = 2,
@@ -208,7 +208,7 @@ TEST_CASE("the devices of a worker are one to its servers", "[kvstore][devices]"
   cluster.network().stop();
 }
 
-TEST_CASE("a device that does not come is named within the limit", "[kvstore][devices]") {
+TEST_CASE("a device that does not arrive is an error after the time limit", "[kvstore][devices]") {
   Devices devices(UpdateAt::kReplicas, 3, nullptr, 0.2);
   require(devices.initialize());
   devices.compute(0);
@@ -220,7 +220,7 @@ TEST_CASE("a device that does not come is named within the limit", "[kvstore][de
   CHECK(result.error().code == Code::kPeerLost);
 }
 
-TEST_CASE("cancelling a store of devices ends every wait", "[kvstore][devices]") {
+TEST_CASE("canceling a store of devices ends every wait", "[kvstore][devices]") {
   Devices devices(UpdateAt::kOwner, 2);
   require(devices.initialize());
   devices.compute(0);

@@ -53,7 +53,7 @@ UpdateRule momentum_rule() {
 
 // For w += rate * (sum of gradients), the value after repeat i is exactly (W+1) W rate/2 (i+1) + 1. The update rule
 // divides by the contributed samples, so only worker 0 reports one.
-TEST_CASE("bsp adds up all workers' gradients exactly", "[kvstore]") {
+TEST_CASE("bsp sums the gradients of all workers exactly", "[kvstore]") {
   for (const uint32_t workers : {1u, 2u, 4u, 7u}) {
     for (const uint32_t servers : {1u, 2u, 3u}) {
       INFO("workers " << workers << " servers " << servers);
@@ -102,7 +102,7 @@ TEST_CASE("two workers' gradients of 60000 are summed without overflow", "[kvsto
 }
 
 // Each of the 400 keys has its own value.
-TEST_CASE("rank 0's values become everybody's, the others' are ignored", "[kvstore]") {
+TEST_CASE("all workers get the initial values of rank 0", "[kvstore]") {
   const std::vector<Shape> shapes(400, Shape{2, 3});
   Cluster cluster({.workers = 4, .servers = 3, .parameters = shapes, .statistics = {{5}}, .rule = plain_rule(1)});
   for (uint32_t w = 0; w < 4; w++) {
@@ -116,7 +116,7 @@ TEST_CASE("rank 0's values become everybody's, the others' are ignored", "[kvsto
   }
 }
 
-TEST_CASE("statistics are the workers' mean after each sharing, weighted by what they have seen", "[kvstore]") {
+TEST_CASE("shared statistics are the workers' mean weighted by their samples", "[kvstore]") {
   Cluster cluster({.workers = 3, .servers = 2, .parameters = {{4}}, .statistics = {{5}, {6}}, .rule = plain_rule(1)});
   cluster.initialize();
   for (uint64_t epoch = 0; epoch < 4; epoch++) {
@@ -137,7 +137,7 @@ TEST_CASE("statistics are the workers' mean after each sharing, weighted by what
 // Sums of random floats depend on their order. Sums in rank order do not depend on the order of arrival. A bad network
 // changes the order of arrival, duplicates messages and breaks links, but the bits stay the same. This also holds if
 // the servers only sum and each worker updates by the same rule.
-TEST_CASE("a deterministic job has the same bits whatever the network does", "[kvstore]") {
+TEST_CASE("a deterministic job has the same bits under network faults", "[kvstore]") {
   const ClusterOptions calm{.workers = 4,
                             .servers = 2,
                             .parameters = {{7}, {40, 30}, {5, 200}},
@@ -171,7 +171,7 @@ TEST_CASE("a deterministic job has the same bits whatever the network does", "[k
 
 // In order of arrival, too, nothing is lost or added twice. Only the rounding differs, and small integers are not
 // rounded.
-TEST_CASE("a job in arrival order is exact whatever the network does", "[kvstore]") {
+TEST_CASE("a job in order of arrival is exact under network faults", "[kvstore]") {
   for (uint64_t seed = 1; seed <= 20; seed++) {
     INFO("seed " << seed);
     Cluster cluster({.workers = 3,
@@ -194,7 +194,7 @@ TEST_CASE("a job in arrival order is exact whatever the network does", "[kvstore
 
 // One of several connections to a server breaks while the others work. All unanswered requests are sent again, even
 // those that had arrived, by another thread than the one that delivers the answers.
-TEST_CASE("requests sent again at any moment change nothing", "[kvstore]") {
+TEST_CASE("requests that are sent again at any moment change nothing", "[kvstore]") {
   constexpr uint64_t kSteps = 10;
   constexpr int kTimes = 10;  // per step; without a limit nothing else would get through
   Cluster cluster({.workers = 2,
@@ -224,7 +224,7 @@ TEST_CASE("requests sent again at any moment change nothing", "[kvstore]") {
 }
 
 // Momentum, samples and updates of 10 steps in one run, and of 6 and 4 steps with a stop in between.
-TEST_CASE("a job resumes from the state that was handed out", "[kvstore]") {
+TEST_CASE("a job resumes from the state that the store returned", "[kvstore]") {
   const bool sums_only = GENERATE(false, true);
   INFO("sums_only " << sums_only);
   const ClusterOptions options{.workers = 2,
@@ -287,7 +287,7 @@ TEST_CASE("a state that does not fit is refused by name", "[kvstore]") {
   CHECK(result.error().message == "'p1_weight:mom' of the optimizer's state has 4 elements, not 5");
 }
 
-TEST_CASE("a wait has a name, a limit, and ends when it is cancelled", "[kvstore]") {
+TEST_CASE("a wait has a name and a time limit and ends when it is canceled", "[kvstore]") {
   Cluster cluster({.workers = 2, .parameters = {{4}, {5}}, .rule = plain_rule(1), .wait_limit_s = 0.05});
   cluster.initialize();
   REQUIRE(cluster.store(0).gradient_ready(0, 0, 1).has_value());
@@ -313,7 +313,7 @@ TEST_CASE("a wait has a name, a limit, and ends when it is cancelled", "[kvstore
   CHECK(patient.store(0).gradient_ready(0, 1, 1).error().message == "worker 1 was lost");
 }
 
-TEST_CASE("a refusal is the worker's error, with what and why", "[kvstore]") {
+TEST_CASE("a refused request is an error of the worker with the request and the cause", "[kvstore]") {
   Cluster cluster({.workers = 2, .parameters = {{4}}, .rule = plain_rule(1)});
   cluster.initialize();
   cluster.shard(0).admit(1, 77);  // another process has taken over rank 1
@@ -327,7 +327,7 @@ TEST_CASE("a refusal is the worker's error, with what and why", "[kvstore]") {
 
 // Many slices, several workers, and several servers with their own threads: for ThreadSanitizer, and to let answers
 // overtake each other.
-TEST_CASE("pushes from many threads at once are all summed", "[kvstore]") {
+TEST_CASE("concurrent pushes of many threads are all summed", "[kvstore]") {
   const std::vector<Shape> shapes(60, Shape{1000});
   Cluster cluster({.workers = 4,
                    .servers = 2,

@@ -34,7 +34,7 @@ std::vector<float> train_together(uint32_t workers, TrainingState* state = nullp
 }  // namespace
 
 // With momentum, weight decay and a schedule that drops in the middle of the run: weights and state have the same bits.
-TEST_CASE("bsp with one worker has the bits of a lone process", "[kvstore]") {
+TEST_CASE("bsp with one worker has the bits of a single process", "[kvstore]") {
   TrainingState alone, together;
   const std::vector<float> expected = train_alone(1, &alone);
   CHECK(train_together(1, &together) == expected);
@@ -51,7 +51,7 @@ TEST_CASE("bsp with one worker has the bits of a lone process", "[kvstore]") {
 }
 
 // W workers of batch B and one worker of batch W B, with the same samples in each step.
-TEST_CASE("workers together train as one with their batches joined", "[kvstore]") {
+TEST_CASE("several workers train like one worker with their combined batch", "[kvstore]") {
   const std::vector<float> expected = train_alone(1);
   for (const uint32_t workers : {2u, 3u}) {
     const std::vector<float> weights = train_together(workers);
@@ -61,7 +61,7 @@ TEST_CASE("workers together train as one with their batches joined", "[kvstore]"
   }
 }
 
-TEST_CASE("a lone process resumes with the same bits", "[kvstore]") {
+TEST_CASE("a single process resumes with the same bits", "[kvstore]") {
   Arrays arrays(kPlainShapes, {}), later(kPlainShapes, {});
   Waits waits;
   const DeviceStoreOptions options{.rule = momentum_rule()};
@@ -87,7 +87,7 @@ TEST_CASE("a lone process resumes with the same bits", "[kvstore]") {
   CHECK(second->state().value().slots[2].values == first->state().value().slots[2].values);
 }
 
-TEST_CASE("a store beside the devices updates each array as its network says", "[kvstore]") {
+TEST_CASE("a store of one process applies each array's own learning rate", "[kvstore]") {
   Waits waits;
   Arrays arrays(kPlainShapes, {});
   ParameterView view = arrays.view();
@@ -105,7 +105,7 @@ TEST_CASE("a store beside the devices updates each array as its network says", "
   CHECK(copy_of(1) != other);
 }
 
-TEST_CASE("a cancelled store says why", "[kvstore]") {
+TEST_CASE("a canceled store returns the cause", "[kvstore]") {
   Waits waits;
   const auto store = lone_store({.rule = momentum_rule()}, waits);
   Arrays arrays(kPlainShapes, {});
