@@ -114,7 +114,7 @@ TEST_CASE("a worker on another host is sent the offsets for its own copy", "[ind
   CHECK_FALSE(std::filesystem::exists(copy + "/train.idx"));
 }
 
-TEST_CASE("a copy that differs ends the job for all, with its worker, path and sizes", "[index]") {
+TEST_CASE("a different copy ends the job with an error that names worker, path and sizes", "[index]") {
   const Pictures pictures;
   const std::string copy = pictures.copy();
   std::filesystem::resize_file(copy + "/train.rec", std::filesystem::file_size(copy + "/train.rec") - 400);
@@ -130,7 +130,7 @@ TEST_CASE("a copy that differs ends the job for all, with its worker, path and s
   CHECK_FALSE(contains(job.codes("worker"), "0"));
 }
 
-TEST_CASE("if worker 0 dies while it indexes, the others say what they waited for", "[index]") {
+TEST_CASE("other workers say what they waited for if worker 0 dies while it indexes", "[index]") {
   const Pictures pictures;
   LoopbackJob job(setting_of(training(pictures.directory(), "index-ms=600000@worker:0")));
   start_all(job);

@@ -116,7 +116,7 @@ TEST_CASE("Ctrl-C ends a whole job with a checkpoint and leaves nothing running"
   CHECK(contains(read_file(job.run_dir() + "/metrics.jsonl").value_or(""), R"("role":"server","rank":0,"epoch":null)"));
 }
 
-TEST_CASE("a launcher that is killed takes its job with it", "[launcher]") {
+TEST_CASE("all processes of a job end if its launcher is killed", "[launcher]") {
   LaunchedJob job(endless_training());
   const bool started = job.launcher().wait_for_output("samples/s", kStartSeconds);
   INFO(job.launcher().output());

@@ -39,8 +39,7 @@ void make_data(const TempDir& dir) {
 
 }  // namespace
 
-TEST_CASE("a worker that is three times slower is measured and gets a group of its own, with which the job runs",
-          "[plan]") {
+TEST_CASE("a slow worker is measured and gets its own group, and a job runs with the plan's files", "[plan]") {
   const TempDir dir;
   make_data(dir);
   // The tolerance is wide because the machine may be busy. Only worker 2 must be separated.

@@ -123,7 +123,7 @@ TEST_CASE("with one worker all schemes end with the weights of a single process"
 }
 
 // Worker 1, which is four times slower, begins in a group with worker 0.
-TEST_CASE("groups change to workers of similar speed, and a job stops by its current groups", "[schemes]") {
+TEST_CASE("regrouping joins workers of similar speed, and a job stops by its current groups", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));
   must(write_file_atomic(dir.path("groups"), "#0 #1\n#2\n"));
@@ -178,8 +178,7 @@ TEST_CASE("groups change to workers of similar speed, and a job stops by its cur
 
 // Worker 1 needs three times as long per step, so the others reach the bound and wait for it. The trace has pulls that
 // were parked for it, the server's warning names it, and SIGUSR2 makes the workers print their open waits.
-TEST_CASE("ssp with a slow worker: the lead reaches its bound and the log names the worker that is waited for",
-          "[schemes]") {
+TEST_CASE("the lead of an ssp job reaches its bound, and the log names the slow worker", "[schemes]") {
   const TempDir dir;
   write_mnist(dir.path("data"), numbers(240));
   Process job({dtrain_program(),

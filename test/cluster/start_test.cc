@@ -49,7 +49,7 @@ TEST_CASE("processes that are started by hand find each other and train to the e
 }
 
 // Sets only the variables that dmlc's tracker sets: role, addresses and numbers of processes come from them.
-TEST_CASE("processes take role, scheduler and numbers from DMLC variables", "[start]") {
+TEST_CASE("processes read role, scheduler and counts from DMLC variables", "[start]") {
   const TempDir dir;
   const uint16_t port = free_port();
   std::vector<std::string> command = {dtrain_program(), "--run-dir", dir.path("run")};
@@ -84,7 +84,7 @@ TEST_CASE("a process with a wrong token is refused and the job goes on", "[start
   CHECK(job.codes("worker") == "6 0 0");
 }
 
-TEST_CASE("of two workers with one rank the second is refused", "[start]") {
+TEST_CASE("the second of two workers with the same rank is refused", "[start]") {
   LoopbackJob job({.workers = 2, .servers = 1, .flags = short_training(), .start_all = false});
   job.start("server", 0);
   LoopbackJob::Member& first = job.start("worker", 0, {"--verbose", "1"});
@@ -129,7 +129,7 @@ TEST_CASE("groups and shares come from the scheduler's files", "[start]") {
   CHECK(spec->batches[1] < spec->batches[0]);
 }
 
-TEST_CASE("a group member that does not exist ends the start for all", "[start]") {
+TEST_CASE("an unknown group member ends the start of all processes", "[start]") {
   const TempDir dir;
   REQUIRE(write_file_atomic(dir.path("groups"), "#0\nnode9\n"));
   std::vector<std::string> flags = short_training();
@@ -142,7 +142,7 @@ TEST_CASE("a group member that does not exist ends the start for all", "[start]"
   CHECK(contains(job.output(), "groups:2: no worker runs on 'node9'"));
 }
 
-TEST_CASE("a worker with other flags than the job is refused and told which", "[start]") {
+TEST_CASE("a worker with other flags than the job is refused with the flags that differ", "[start]") {
   LoopbackJob job({.workers = 1, .servers = 1, .flags = short_training(), .start_all = false});
   const Ended end = refused(job.start("worker", 0, {"--batch-size", "16", "--lr", "0.5"}));
   INFO(end.output);
@@ -152,7 +152,7 @@ TEST_CASE("a worker with other flags than the job is refused and told which", "[
   CHECK_FALSE(contains(end.output, "num-epochs ("));
 }
 
-TEST_CASE("a worker whose scheduler is absent gives up at the limit and says where it looked", "[start]") {
+TEST_CASE("a worker gives up on an absent scheduler at the time limit and names its address", "[start]") {
   const TempDir dir;
   const std::string address = "127.0.0.1:" + std::to_string(free_port());
   std::vector<std::string> command = {dtrain_program(), "--role",       "worker", "-n", "1", "-s", "1",
@@ -168,7 +168,7 @@ TEST_CASE("a worker whose scheduler is absent gives up at the limit and says whe
   CHECK(contains(end.output, address));
 }
 
-TEST_CASE("a job whose processes do not all join ends at the limit and names the missing ones", "[start]") {
+TEST_CASE("a job ends at the startup limit and names the processes that have not joined", "[start]") {
   std::vector<std::string> flags = short_training();
   for (const char* word : {"--start-timeout", "3"}) flags.emplace_back(word);
   LoopbackJob job({.workers = 2, .servers = 1, .flags = flags, .start_all = false});
@@ -184,7 +184,7 @@ TEST_CASE("a job whose processes do not all join ends at the limit and names the
   CHECK(contains(job.member("worker").process->output(), "worker 1"));
 }
 
-TEST_CASE("a scheduler whose port is in use says so and ends", "[start]") {
+TEST_CASE("a scheduler ends with an error if its port is in use", "[start]") {
   LoopbackJob job({.workers = 1, .servers = 1, .flags = short_training(), .start_all = false});
   const std::string port = std::to_string(port_of(job.address()));
   const Ended end = refused(job.start("scheduler", 0, {"--port", port}));
@@ -194,7 +194,7 @@ TEST_CASE("a scheduler whose port is in use says so and ends", "[start]") {
   CHECK(contains(end.output, "in use"));
 }
 
-TEST_CASE("beyond loopback a scheduler without a token refuses to start and names the ways", "[start]") {
+TEST_CASE("a scheduler without a token refuses to listen beyond loopback and names the remedies", "[start]") {
   const TempDir dir;
   std::vector<std::string> command = {dtrain_program(), "--role",        "scheduler", "-n",     "1", "-s", "1",
                                       "--run-dir",      dir.path("run"), "--bind",    "0.0.0.0"};

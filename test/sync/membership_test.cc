@@ -242,7 +242,7 @@ TEST_CASE("a silent process is lost after the timeout, one with a closed stream 
   }
 }
 
-TEST_CASE("a stop takes the largest number of steps begun, and is repeated to a reconnected worker",
+TEST_CASE("workers stop after the largest number of begun steps, and a reconnected worker is told again",
           "[sync][membership]") {
   Conversation c(settings(3, 1));
   c.start(3, 1);
@@ -267,7 +267,7 @@ TEST_CASE("a stop takes the largest number of steps begun, and is repeated to a 
   CHECK(end[0].failure->code == Code::kPreempted);
 }
 
-TEST_CASE("each set of workers stops after the largest number of steps begun in it", "[sync][membership]") {
+TEST_CASE("each stop set stops after the largest number of steps that its workers have begun", "[sync][membership]") {
   Conversation c(settings(4, 0));
   c.start(4, 0, {0, 1, 0, 2});
   (void)c.say(10, StopRequested{"worker 1"});
@@ -293,7 +293,7 @@ TEST_CASE("each set of workers stops after the largest number of steps begun in 
   }
 }
 
-TEST_CASE("a worker that is done counts in its stop set", "[sync][membership]") {
+TEST_CASE("a finished worker counts in its stop set", "[sync][membership]") {
   Conversation c(settings(3, 0));
   c.start(3, 0, {0, 0, 1});
   (void)c.say(1, Done{Conversation::worker(1), {}, "", 9});
@@ -806,7 +806,7 @@ bool workers_differ(const Outcome& run) {
 }  // namespace
 
 // Streams break and are reopened now and then, and nothing else happens: every worker does every step and leaves.
-TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership][sim]") {
+TEST_CASE("an undisturbed job succeeds under any delays", "[sync][membership][sim]") {
   uint64_t reconnects = 0;
   for (uint64_t seed = 1; seed <= 500; seed++) {
     INFO("seed " << seed);
@@ -824,7 +824,7 @@ TEST_CASE("an undisturbed job ends well whatever the delays", "[sync][membership
 
 // One process dies: its connection closes, or its host goes silent. Every survivor learns which process it was within
 // the timeout (3 s here) + 2 s, and the scheduler ends.
-TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][membership][sim]") {
+TEST_CASE("all processes end in time and name a lost process", "[sync][membership][sim]") {
   uint64_t detected = 0;
   for (const Disturbance disturbance : {Disturbance::kCrash, Disturbance::kSilence}) {
     for (uint64_t seed = 1; seed <= 500; seed++) {
@@ -845,7 +845,7 @@ TEST_CASE("a lost process ends the job for all, in time and by name", "[sync][me
 
 // Whenever the signal comes, the workers of each set stop before the same step. No worker waits for one that never
 // begins the step, nor at the end of an epoch for one that never arrives.
-TEST_CASE("a stop finds the workers of each set before the same step", "[sync][membership][sim]") {
+TEST_CASE("the workers of each stop set stop before the same step", "[sync][membership][sim]") {
   uint64_t stopped = 0, differed = 0, at_epochs_end = 0, regrouped = 0;
   for (uint64_t seed = 1; seed <= 2'000; seed++) {
     INFO("seed " << seed);

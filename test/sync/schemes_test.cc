@@ -203,7 +203,7 @@ TEST_CASE("a bound that is never reached changes nothing", "[sync][sim]") {
 
 // With the same gradients in each round, the weights after round k have the same bits. Lost, duplicated and delayed
 // messages change when a round ends, but not what it contains.
-TEST_CASE("bsp applies the same rounds whatever the network does", "[sync][sim]") {
+TEST_CASE("bsp applies the same rounds under network faults", "[sync][sim]") {
   Setting setting = {.policy = bsp(4), .steps = 20, .step_ms = {1, 2, 3, 4}, .jitter = 0.4};
   const auto rounds_of = [&](uint64_t seed) {
     Rounds rounds;

@@ -146,22 +146,22 @@ void simulate_seeds(const Policy& policy) {
 
 }  // namespace
 
-TEST_CASE("bsp keeps its promises whatever the network does", "[sync][sim]") {
+TEST_CASE("bsp keeps its guarantees under network faults", "[sync][sim]") {
   simulate_seeds(bsp(5));
 }
-TEST_CASE("bsp with a backup worker keeps its promises whatever the network does", "[sync][sim]") {
+TEST_CASE("bsp with a backup worker keeps its guarantees under network faults", "[sync][sim]") {
   simulate_seeds(bsp(5, 1));
 }
-TEST_CASE("asp keeps its promises whatever the network does", "[sync][sim]") {
+TEST_CASE("asp keeps its guarantees under network faults", "[sync][sim]") {
   simulate_seeds(asp(5));
 }
-TEST_CASE("ssp keeps its promises whatever the network does", "[sync][sim]") {
+TEST_CASE("ssp keeps its guarantees under network faults", "[sync][sim]") {
   for (const Step lead : {0, 1, 3}) simulate_seeds(ssp(5, lead));
 }
-TEST_CASE("gsp keeps its promises whatever the network does", "[sync][sim]") {
+TEST_CASE("gsp keeps its guarantees under network faults", "[sync][sim]") {
   simulate_seeds(gsp({0, 0, 1, 1, 2}));
 }
-TEST_CASE("gsp with a bound keeps its promises whatever the network does", "[sync][sim]") {
+TEST_CASE("gsp with a bound keeps its guarantees under network faults", "[sync][sim]") {
   simulate_seeds(gsp({0, 0, 1, 1, 2}, 1));
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("ten thousand workers are simulated", "[sync][sim]") {
   }
 }
 
-TEST_CASE("the others wait for a killed worker until its death is known", "[sync][sim]") {
+TEST_CASE("other workers wait for a killed worker until its death is detected", "[sync][sim]") {
   const NetworkSetting network = {.latency_ms = 0, .gbit_per_s = 0};
   const Setting setting = {.policy = bsp(2),
                            .steps = 10,

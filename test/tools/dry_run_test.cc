@@ -32,7 +32,7 @@ TEST_CASE("a dry run names the network, the rates, the memory and where weights 
   CHECK_FALSE(Contains("scheme:").match(text));
 }
 
-TEST_CASE("a dry run says who waits for whom", "[tools][dry_run]") {
+TEST_CASE("a dry run says which workers wait for each other", "[tools][dry_run]") {
   const auto text = [](std::vector<std::string> flags) { return must(dry_run(std::move(flags))); };
   CHECK_THAT(text({"-n", "3", "-s", "1"}), Contains("scheme: BSP, all workers wait for each other"));
   CHECK_THAT(text({"-n", "3", "-s", "1", "--backup", "1"}), Contains("waits for all workers except the last 1"));
@@ -41,7 +41,7 @@ TEST_CASE("a dry run says who waits for whom", "[tools][dry_run]") {
              Contains("more than 4 steps"));
 }
 
-TEST_CASE("a dry run shows the groups, and what does not go with them", "[tools][dry_run]") {
+TEST_CASE("a dry run shows the groups and reports flags that contradict them", "[tools][dry_run]") {
   const TempDir dir;
   must(write_file_atomic(dir.path("groups"), "#0 #2\n#1\n"));
   std::vector<std::string> flags = {

@@ -99,7 +99,7 @@ TEST_CASE("one worker learns the same as plain loops, under every scheme", "[too
   }
 }
 
-TEST_CASE("parts of the weights on several servers change nothing", "[tools]") {
+TEST_CASE("splitting the weights over several servers changes nothing", "[tools]") {
   const LearningData data = small_data();
   for (const sync::Policy& policy : {sync::bsp(3), sync::asp(3), sync::gsp({0, 0, 1})}) {
     const LearningSetting setting = {.batch_size = 8, .learning_rate = 0.5};

@@ -52,7 +52,7 @@ TEST_CASE("a log says how many workers the planned job has, and its flags the re
   CHECK_THAT(job_of_log(flags_of({"-n", "3", "-s", "1"}), dir.path()).error().text(), Contains("worker 2 of 3"));
 }
 
-TEST_CASE("the log of a BSP run gives a hint, for all its workers were as slow as the slowest", "[tools][plan]") {
+TEST_CASE("the log of a BSP run gives a hint that its workers waited for the slowest", "[tools][plan]") {
   const TempDir dir;
   write_logs(dir);
   job::JobSpec spec;
@@ -79,7 +79,7 @@ TEST_CASE("a calibration gives the speeds and the number of records", "[tools][p
   CHECK_THAT(job.speeds_from, Contains("the median of 50 batches of 50") && Contains(dir.path()));
 }
 
-TEST_CASE("what a plan cannot write or build is refused before anything is measured", "[tools][plan]") {
+TEST_CASE("an invalid network or output path is refused before anything is measured", "[tools][plan]") {
   const TempDir dir;
   must(write_file_atomic(dir.path("notes"), "not a groups file!\n"));
   job::Flags flags = flags_of();
