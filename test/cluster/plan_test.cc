@@ -70,7 +70,7 @@ TEST_CASE("a slow worker is measured and gets its own group, and a job runs with
   CHECK_THAT(again.output, Contains("groups: it says so already\ndata_sharding: it says so already\n"));
 }
 
-TEST_CASE("a calibration run that fails or is stopped writes nothing", "[plan]") {
+TEST_CASE("a calibration run that fails or is stopped writes no files", "[plan]") {
   const TempDir dir;
   make_data(dir);
   const Ended killed = run_dtrain(dir, {"plan", "--probe-batches", "1000"}, {"--inject", "kill=worker:1@step:12"});

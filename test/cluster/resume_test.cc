@@ -122,7 +122,7 @@ TEST_CASE("a job of 2+2 stopped in mid-epoch and resumed ends with the bytes of 
   check_both_ways(Runs({"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"}));
 }
 
-TEST_CASE("resuming with a mistake says what is wrong and leaves the run as it was", "[resume]") {
+TEST_CASE("a mistaken resume is an error that says what is wrong and leaves the run unchanged", "[resume]") {
   const Runs runs({});
   const Ended first = runs.stopped({"--run-dir", "a"});
   REQUIRE(first.code == 75);

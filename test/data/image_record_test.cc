@@ -35,7 +35,7 @@ TEST_CASE("image records have MXNet's bytes", "[data]") {
   CHECK(hex(several) == "020000000000803f070000000000000000000000000000000000803f0000a040ffd8ff");
 }
 
-TEST_CASE("image records are read back, also ids beyond 2^32 and labels behind the header", "[data]") {
+TEST_CASE("image records are read back with ids beyond 2^32 and with labels after the header", "[data]") {
   const uint64_t id = (uint64_t{1} << 32) + 5;
   const auto payload = test::image_payload(id, 3.0f, kImage);
   const ImageRecord one = must(parse_image_record(payload));

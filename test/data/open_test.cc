@@ -216,7 +216,7 @@ TEST_CASE("a data set is recognized by its files, and CIFAR-10 and CIFAR-100 by 
   CHECK(!recognise_data_set("/nowhere/at/all"));
 }
 
-TEST_CASE("a file that is not a record file is named as what it is, and im2rec is recommended", "[data]") {
+TEST_CASE("the error for a file of another kind names the kind and recommends im2rec", "[data]") {
   const test::TempDir dir;
   const auto refusal = [&](const std::string& content) {
     test::write_text(dir.path("a.rec"), content);

@@ -99,7 +99,7 @@ class CapturedStderr {
 };
 
 // The reader of the records says which one it was and why; OpenCV's own line would name neither.
-TEST_CASE("nothing is printed about a damaged picture, and other output on stderr is kept", "[data]") {
+TEST_CASE("no decoder message is printed for a damaged picture, and other output on stderr is kept", "[data]") {
   ImageDecoder decoder;
   Image image;
   for (const char* extension : {".bmp", ".ppm"}) {
@@ -140,7 +140,7 @@ TEST_CASE("a picture with too many pixels is refused after its header is read, w
   }
 }
 
-TEST_CASE("a picture whose size cannot be told without decoding it is refused by the name of its format", "[data]") {
+TEST_CASE("a picture is refused by the name of its format if only decoding could tell its size", "[data]") {
   CHECK_THAT(refusal(bytes_of({"II*\0\x08\0\0\0", 8})),
              Contains("TIFF images cannot be read; convert the image to JPEG, PNG"));
   CHECK_THAT(refusal(bytes_of({"\0\0\0\x0cjP  \r\n\x87\n", 12})), Contains("JPEG 2000 images cannot be read"));

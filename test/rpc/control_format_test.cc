@@ -60,7 +60,7 @@ TEST_CASE("a control message is read as it was written", "[rpc]") {
 }
 
 // Flips every bit and cuts at every length: the answer is a message or nothing, never a crash, and a status is known.
-TEST_CASE("a control message is parsed as hostile", "[rpc]") {
+TEST_CASE("a control message is validated like untrusted input", "[rpc]") {
   for (const Head& head :
        {Head(ControlRequest{.id = {1, 2}, .rank = 3, .incarnation = 4, .request = 5, .what = Regroup{{0, 1, 1}}}),
         Head(ControlAnswer{.id = {1, 2}, .request = 5, .status = Status::kRejected})}) {

@@ -70,7 +70,7 @@ TEST_CASE("a NaN probability counts as a wrong prediction", "[train]") {
   CHECK(std::isnan(metrics.epoch_cross_entropy()));
 }
 
-TEST_CASE("a label out of range is an error and adds nothing", "[train]") {
+TEST_CASE("a label out of range is an error and leaves the metrics unchanged", "[train]") {
   for (const float label : {3.0F, -1.0F, std::numeric_limits<float>::quiet_NaN()}) {
     Metrics metrics;
     std::vector<float> labels = kLabels;

@@ -131,7 +131,7 @@ TEST_CASE("a resumed run without a checkpoint is an error and trains nothing", "
   CHECK(std::filesystem::is_empty(empty.path()));
 }
 
-TEST_CASE("a finished run has nothing left to do", "[train]") {
+TEST_CASE("a resumed run that has finished trains no further step", "[train]") {
   const TempDir dir;
   REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
   const auto outcome = ToyRun(resuming(dir, 1)).run();
