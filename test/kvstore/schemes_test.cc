@@ -1,5 +1,5 @@
 // What the schemes do to weights, tested with a shard message by message and with whole jobs in this process. test/sync
-// tests who waits for whom.
+// tests which workers wait for each other.
 #include <catch2/catch.hpp>
 #include <set>
 #include <thread>

@@ -1,4 +1,4 @@
-// A reaction that runs out of memory ends its call or stream with an error that says so, and nobody waits for ever.
+// A reaction that runs out of memory ends its call or stream with an error that says so, and no process waits forever.
 #include <catch2/catch.hpp>
 #include <new>
 
