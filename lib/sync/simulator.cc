@@ -4,57 +4,16 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <queue>
-#include <tuple>
 #include <utility>
 
 #include "base/error.h"
-#include "base/overloaded.h"
+#include "sync/agenda.h"
+#include "sync/sim_servers.h"
 
 namespace dtrain::sync {
 namespace {
 
 using Incident = Observer::Incident;
-
-struct Request {
-  enum class Kind : uint8_t { kPull, kPushPull, kRefresh } kind = Kind::kPull;
-  Step wanted = 0;        // the step to begin; a push carries the gradient of the step before it
-  uint32_t exchange = 0;  // number of this exchange of the worker; the answer repeats it
-};
-
-struct Reply {
-  Step step = 0;         // the step that the worker may begin
-  uint64_t applied = 0;  // gradients applied to these weights
-  uint32_t exchange = 0;
-  uint64_t number = 0;  // of the Answer, see Observer::on_take
-};
-
-// An action at a point in virtual time.
-struct Action {
-  enum class Kind : uint8_t {
-    kRequestComes,  // its first byte arrives
-    kRequest,
-    kReplyComes,
-    kReply,
-    kComputed,
-    kResend,
-    kCrash,
-    kCrashKnown,
-    kJoin,
-  } kind = Kind::kComputed;
-  Worker worker = 0;
-  uint32_t incarnation = 0;
-  uint32_t server = 0;
-  Request request = {};
-  Reply reply = {};
-  Time time = 0;
-  uint64_t order = 0;
-};
-struct IsLater {
-  bool operator()(const Action& a, const Action& b) const {
-    return std::tie(a.time, a.order) > std::tie(b.time, b.order);
-  }
-};
 
 struct SimWorker {
   enum class State : uint8_t { kAway, kWaiting, kComputing, kStopped, kDone } state = State::kAway;
@@ -74,21 +33,6 @@ struct SimWorker {
   Step join_at = 0;  // the step to join at; later if the servers are past it
 };
 
-// The exchange between one worker and one server: `is_answered` is the worker's knowledge, the rest is the server's.
-struct ServerExchange {
-  bool is_answered = false;
-  bool is_parked = false;
-  Time parked_since = 0;
-  uint32_t parked_exchange = 0;
-};
-
-struct Server {
-  Machine machine;
-  uint64_t applied = 0;                // gradients that were applied
-  std::vector<uint32_t> in_round;      // by group: gradients in its accumulator
-  std::vector<uint64_t> kept_applied;  // by group: `applied` at its last Keep
-};
-
 class Simulation {
  public:
   Simulation(const Setting& setting, uint64_t seed, std::span<Observer* const> observers);
@@ -97,7 +41,7 @@ class Simulation {
  private:
   using State = SimWorker::State;
 
-  void at(Time time, Action action);
+  void at(Time time, const Action& action) { agenda_.add(time, action); }
   void act(const Action& action);
   void note(Incident incident, Worker worker);
   void plan_crashes();
@@ -106,7 +50,7 @@ class Simulation {
   [[nodiscard]] double now_ms() const { return static_cast<double>(now_) / 1e6; }
   [[nodiscard]] uint64_t share_of_bytes() const { return setting_.network.bytes / setting_.servers; }
   [[nodiscard]] VirtualNetwork::Host host_of_server(uint32_t server) const { return workers_.size() + server; }
-  ServerExchange& exchange_of(Worker w, uint32_t server) { return exchanges_[size_t{w} * setting_.servers + server]; }
+  uint8_t& is_answered(Worker w, uint32_t server) { return is_answered_[size_t{w} * setting_.servers + server]; }
 
   // Workers.
   void ask(Worker w, Request::Kind kind, Step wanted);
@@ -127,36 +71,29 @@ class Simulation {
   void let_join(Step step);
   void join(const Action& action);
 
-  // Servers: they do what the shard in kvstore does, but count gradients instead of summing them.
+  // Messages to and from the servers.
   void on_request(const Action& action);
-  void feed_all(const Event& event);
-  void feed(uint32_t server, const Event& event, uint32_t exchange);
-  void on_apply(uint32_t server, const Apply& apply);
-  void on_park(uint32_t server, const Park& park, uint32_t exchange);
-  void on_answer(uint32_t server, const Answer& answer, std::optional<uint32_t> exchange);
+  void send_reply(uint32_t server, Worker w, const Reply& reply, Time parked);
 
   const Setting& setting_;
   const uint64_t seed_;
   const std::span<Observer* const> observers_;
   const bool ends_by_progress_;
   VirtualNetwork network_;
-  std::priority_queue<Action, std::vector<Action>, IsLater> agenda_;
-  uint64_t order_ = 0;
+  Agenda agenda_;
   Time now_ = 0;
   Time last_progress_ = 0;
 
   std::vector<SimWorker> workers_;
-  std::vector<ServerExchange> exchanges_;  // by worker, then server
-  std::vector<Server> servers_;
-  std::vector<Effect> effects_;
-  uint32_t first_late_;  // rank of the first worker that joins later
+  std::vector<uint8_t> is_answered_;  // by worker, then server: in the exchange in progress
+  uint32_t first_late_;               // rank of the first worker that joins later
   size_t joins_done_ = 0;
   Worker late_joined_ = 0;  // one past the last worker that has joined later
-  uint64_t answers_ = 0;
-  uint32_t busy_ = 0;  // workers with is_busy
+  uint32_t busy_ = 0;       // workers with is_busy
   Step epoch_ = 1;
   Time epoch_began_ = 0;
   Outcome outcome_;
+  SimServers servers_;
 };
 
 // Workers whose lead is not bounded stop at a total number of gradients; otherwise each stops after its own steps.
@@ -173,13 +110,13 @@ Simulation::Simulation(const Setting& setting, uint64_t seed, std::span<Observer
       ends_by_progress_(ends_by_progress(setting.policy)),
       network_(setting.network, setting.network_faults, setting.policy.group_of.size() + setting.servers, seed),
       workers_(setting.policy.group_of.size()),
-      exchanges_(workers_.size() * setting.servers),
-      first_late_(static_cast<uint32_t>(workers_.size())) {
+      is_answered_(workers_.size() * setting.servers),
+      first_late_(static_cast<uint32_t>(workers_.size())),
+      servers_(setting, observers, outcome_, [this](uint32_t server, Worker w, const Reply& reply, Time parked) {
+        send_reply(server, w, reply, parked);
+      }) {
   DT_CHECK(setting.step_ms.size() == workers_.size(), "{} speeds for {} workers", setting.step_ms.size(),
            workers_.size());
-  const Group groups = group_count(setting.policy);
-  servers_.assign(setting.servers,
-                  {Machine(setting.policy), 0, std::vector<uint32_t>(groups, 0), std::vector<uint64_t>(groups, 0)});
   outcome_.workers.resize(workers_.size());
   for (const Setting::Join& join : setting.joins) first_late_ -= std::min(join.count, first_late_);
   late_joined_ = first_late_;
@@ -206,16 +143,15 @@ void Simulation::plan_crashes() {
 Outcome Simulation::run() {
   for (Worker w = first_late_; w < workers_.size(); w++) {
     workers_[w].is_live = false;
-    feed_all(Leave{w});
+    servers_.feed_all(now_, Leave{w});
   }
   for (Worker w = 0; w < first_late_; w++) {
     set_busy(w, true);
     ask(w, Request::Kind::kPull, 0);
   }
   const Time patience = this->patience();
-  while (!agenda_.empty() && agenda_.top().time <= last_progress_ + patience) {
-    const Action next = agenda_.top();
-    agenda_.pop();
+  while (!agenda_.empty() && agenda_.next_time() <= last_progress_ + patience) {
+    const Action next = agenda_.take();
     now_ = next.time;
     act(next);
   }
@@ -244,12 +180,6 @@ Time Simulation::patience() const {
     delay_ms = std::max(delay_ms, faults.delay_max_ms);
   return time_of_ms(100 * (slowest_ms + setting_.network_faults.resend_max_ms + delay_ms) +
                     10 * (setting_.detect_ms + exchange_ms + setting_.network.latency_ms));
-}
-
-void Simulation::at(Time time, Action action) {
-  action.time = time;
-  action.order = order_++;
-  agenda_.push(action);
 }
 
 void Simulation::note(Incident incident, Worker worker) {
@@ -297,7 +227,7 @@ void Simulation::ask(Worker w, Request::Kind kind, Step wanted) {
   worker.parked = 0;
   worker.resend_after = time_of_ms(setting_.network_faults.resend_ms);
   for (uint32_t s = 0; s < setting_.servers; s++) {
-    exchange_of(w, s).is_answered = false;
+    is_answered(w, s) = 0;
     send_request(w, s);
   }
   if (network_.loses_messages()) {
@@ -326,7 +256,7 @@ void Simulation::resend(const Action& action) {
   if (worker.state != State::kWaiting || worker.request.exchange != action.request.exchange) return;
   note(Incident::kRequestAgain, w);
   for (uint32_t s = 0; s < setting_.servers; s++) {
-    if (!exchange_of(w, s).is_answered) send_request(w, s);
+    if (is_answered(w, s) == 0) send_request(w, s);
   }
   worker.resend_after = std::min(2 * worker.resend_after, time_of_ms(setting_.network_faults.resend_max_ms));
   at(now_ + worker.resend_after, action);
@@ -334,11 +264,11 @@ void Simulation::resend(const Action& action) {
 
 void Simulation::on_reply(const Action& action) {
   SimWorker& worker = workers_[action.worker];
-  ServerExchange& state = exchange_of(action.worker, action.server);
-  if (worker.state != State::kWaiting || action.reply.exchange != worker.request.exchange || state.is_answered) {
+  uint8_t& is_answered = this->is_answered(action.worker, action.server);
+  if (worker.state != State::kWaiting || action.reply.exchange != worker.request.exchange || is_answered != 0) {
     return note(Incident::kAnswerAgain, action.worker);
   }
-  state.is_answered = true;
+  is_answered = 1;
   for (Observer* observer : observers_) observer->on_take(action.server, action.worker, action.reply.number);
   worker.next = std::min(worker.next, action.reply.step);
   worker.applied = std::min(worker.applied, action.reply.applied);
@@ -388,7 +318,7 @@ void Simulation::stop(Worker w) {
   enter(is_last ? State::kDone : State::kStopped, workers_[w]);
   if (is_last) {
     workers_[w].is_live = false;
-    feed_all(Leave{w});
+    servers_.feed_all(now_, Leave{w});
   }
   set_busy(w, false);
 }
@@ -436,8 +366,8 @@ void Simulation::on_crash_known(Worker w) {
   SimWorker& worker = workers_[w];
   worker.is_live = false;
   last_progress_ = now_;
-  for (uint32_t s = 0; s < setting_.servers; s++) exchange_of(w, s).is_parked = false;
-  feed_all(Leave{w});
+  servers_.forget_parked(w);
+  servers_.feed_all(now_, Leave{w});
   set_busy(w, false);
   if (!worker.returns) return;
   RandomStream random(seed_, Use::kSimulation, w, std::numeric_limits<uint64_t>::max() - 1);
@@ -462,86 +392,34 @@ void Simulation::join(const Action& action) {
   });
   last_progress_ = now_;
   if (others_refresh) return at(now_ + time_of_ms(setting_.step_ms[w]), action);
-  Step step = worker.join_at;
-  for (const Server& server : servers_) step = std::max(step, server.machine.clock(w));
+  const Step step = std::max(worker.join_at, servers_.clock(w));
   worker.is_live = true;
   worker.incarnation++;
   note(Incident::kJoin, w);
   set_busy(w, true);
-  feed_all(Join{w, step});
+  servers_.feed_all(now_, Join{w, step});
   ask(w, Request::Kind::kPull, step);
 }
 
-// Servers.
+// Messages to and from the servers.
 
 void Simulation::on_request(const Action& action) {
   const Worker w = action.worker;
   // Answered with STALE_INCARNATION.
   if (workers_[w].incarnation != action.incarnation) return note(Incident::kOldProcess, w);
   const Request& request = action.request;
-  if (request.kind == Request::Kind::kPushPull) feed(action.server, Push{w, request.wanted - 1}, request.exchange);
+  if (request.kind == Request::Kind::kPushPull)
+    servers_.feed(now_, action.server, Push{w, request.wanted - 1}, request.exchange);
   if (request.kind == Request::Kind::kRefresh) {
-    feed(action.server, Refresh{w, request.wanted}, request.exchange);
+    servers_.feed(now_, action.server, Refresh{w, request.wanted}, request.exchange);
   } else {
-    feed(action.server, Pull{w, request.wanted}, request.exchange);
+    servers_.feed(now_, action.server, Pull{w, request.wanted}, request.exchange);
   }
 }
 
-void Simulation::feed_all(const Event& event) {
-  for (uint32_t s = 0; s < setting_.servers; s++) feed(s, event, 0);
-}
-
-void Simulation::feed(uint32_t server, const Event& event, uint32_t exchange) {
-  std::vector<Effect> effects = std::move(effects_);  // reuses the memory
-  effects.clear();
-  servers_[server].machine.on(event, effects);
-  outcome_.events++;
-  for (Observer* observer : observers_) observer->on_event(now_ms(), server, servers_[server].machine, event, effects);
-  std::optional<Worker> asker;
-  if (const auto* pull = std::get_if<Pull>(&event)) asker = pull->worker;
-  if (const auto* refresh = std::get_if<Refresh>(&event)) asker = refresh->worker;
-  for (const Effect& effect : effects) {
-    std::visit(
-        Overloaded{[&](const Add& add) { servers_[server].in_round[add.group]++; },
-                   [&](const Late&) { outcome_.late += server == 0 ? 1 : 0; },
-                   [&](const Apply& apply) { on_apply(server, apply); },
-                   [&](const Keep& keep) { servers_[server].kept_applied[keep.group] = servers_[server].applied; },
-                   [&](const Park& park) { on_park(server, park, exchange); },
-                   [&](const Answer& answer) {
-                     on_answer(server, answer, asker == answer.worker ? std::optional(exchange) : std::nullopt);
-                   },
-                   [](const Drop&) {}, [](const Reject&) {}},
-        effect);
-  }
-  effects_ = std::move(effects);
-}
-
-void Simulation::on_apply(uint32_t server, const Apply& apply) {
-  Server& state = servers_[server];
-  state.applied += std::exchange(state.in_round[apply.group], 0);
-  if (server != 0) return;
-  outcome_.applied = state.applied;
-  outcome_.updates++;
-  outcome_.staleness[apply.staleness]++;
-}
-
-void Simulation::on_park(uint32_t server, const Park& park, uint32_t exchange) {
-  ServerExchange& state = exchange_of(park.worker, server);
-  state.parked_exchange = exchange;
-  if (!std::exchange(state.is_parked, true)) state.parked_since = now_;
-}
-
-// `exchange`: the exchange of a request that is answered at once. Null if the answer is to a parked request.
-void Simulation::on_answer(uint32_t server, const Answer& answer, std::optional<uint32_t> exchange) {
-  const Worker w = answer.worker;
+void Simulation::send_reply(uint32_t server, Worker w, const Reply& reply, Time parked) {
   SimWorker& worker = workers_[w];
-  ServerExchange& state = exchange_of(w, server);
-  if (!exchange && std::exchange(state.is_parked, false))
-    worker.parked = std::max(worker.parked, now_ - state.parked_since);
-  const Reply reply = {.step = answer.step,
-                       .applied = servers_[server].kept_applied[answer.group],
-                       .exchange = exchange.value_or(state.parked_exchange),
-                       .number = answers_++};
+  worker.parked = std::max(worker.parked, parked);
   const VirtualNetwork::Arrivals arrivals = network_.send(now_, host_of_server(server), share_of_bytes());
   if (arrivals.count == 0) note(Incident::kAnswerLost, w);
   for (int i = 0; i < arrivals.count; i++) {

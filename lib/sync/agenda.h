@@ -1,0 +1,78 @@
+// What happens in a simulation (simulator.h), in the order of virtual time.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <tuple>
+#include <vector>
+
+#include "sync/machine.h"
+#include "sync/virtual_network.h"
+
+namespace dtrain::sync {
+
+// What a worker sends to a server.
+struct Request {
+  enum class Kind : uint8_t { kPull, kPushPull, kRefresh } kind = Kind::kPull;
+  Step wanted = 0;        // the step to begin; a push carries the gradient of the step before it
+  uint32_t exchange = 0;  // number of this exchange of the worker; the answer repeats it
+};
+
+// What a server sends to a worker.
+struct Reply {
+  Step step = 0;         // the step that the worker may begin
+  uint64_t applied = 0;  // gradients applied to these weights
+  uint32_t exchange = 0;
+  uint64_t number = 0;  // of the Answer, see Observer::on_take
+};
+
+// An action at a point in virtual time.
+struct Action {
+  enum class Kind : uint8_t {
+    kRequestComes,  // its first byte arrives
+    kRequest,
+    kReplyComes,
+    kReply,
+    kComputed,
+    kResend,
+    kCrash,
+    kCrashKnown,
+    kJoin,
+  } kind = Kind::kComputed;
+  Worker worker = 0;
+  uint32_t incarnation = 0;
+  uint32_t server = 0;
+  Request request = {};
+  Reply reply = {};
+  Time time = 0;
+  uint64_t order = 0;
+};
+
+// Actions of equal time come in the order in which they were added, so that a simulation is deterministic.
+class Agenda {
+ public:
+  void add(Time time, Action action) {
+    action.time = time;
+    action.order = order_++;
+    actions_.push(action);
+  }
+  [[nodiscard]] bool empty() const { return actions_.empty(); }
+  [[nodiscard]] Time next_time() const { return actions_.top().time; }
+  Action take() {
+    const Action next = actions_.top();
+    actions_.pop();
+    return next;
+  }
+
+ private:
+  struct IsLater {
+    bool operator()(const Action& a, const Action& b) const {
+      return std::tie(a.time, a.order) > std::tie(b.time, b.order);
+    }
+  };
+
+  std::priority_queue<Action, std::vector<Action>, IsLater> actions_;
+  uint64_t order_ = 0;
+};
+
+}  // namespace dtrain::sync
