@@ -1,0 +1,36 @@
+// What the forward and the backward pass of batch norm share.
+#pragma once
+
+#include "cuda/kernels/reduction.cuh"
+
+namespace dtrain::cuda {
+
+// A thread's parameters of its channels: y = (x - mean) * scale + beta.
+template <int N>
+struct Affine {
+  float mean[N], scale[N], beta[N];
+};
+
+// One function for both passes, so that the backward pass computes exactly the sign that the forward pass stored.
+template <int N>
+__device__ __forceinline__ void normalize(const Affine<N>& affine, float (&x)[N]) {
+#pragma unroll
+  for (int k = 0; k < N; k++) x[k] = (x[k] - affine.mean[k]) * affine.scale[k] + affine.beta[k];
+}
+
+template <int N>
+__device__ __forceinline__ void load_scale(const float* gamma, const float* inv_std, int64_t channel,
+                                           float (&scale)[N]) {
+  load_parameters<N>(inv_std + channel, scale);
+  if (gamma == nullptr) return;
+  float g[N];
+  load_parameters<N>(gamma + channel, g);
+#pragma unroll
+  for (int k = 0; k < N; k++) scale[k] = g[k] * scale[k];
+}
+
+inline int64_t bytes_of_partials(const Chunks& chunks, int64_t channels) {
+  return chunks.count * 2 * channels * int64_t{sizeof(float)};
+}
+
+}  // namespace dtrain::cuda
