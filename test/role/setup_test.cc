@@ -5,6 +5,7 @@
 #include "data/image_dataset.h"
 #include "data/make_images.h"
 #include "data/synthetic.h"
+#include "role/process/membership.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
@@ -166,6 +167,14 @@ TEST_CASE("GPUs receive pixels if the data set has any, and CPUs receive floats"
   flags.device.gpus = {0, 1};
   CHECK(normalisation_of_batches(flags, *numbers) == nullptr);
   CHECK(normalisation_of_batches(flags, *pictures) == pictures->normalisation());
+}
+
+TEST_CASE("a worker that joins names its devices, a server none", "[role]") {
+  job::Flags flags;
+  flags.job.scheme.kv_store = "dist_sync";
+  flags.device.cpus = 2;
+  CHECK(join_request(flags, rpc::Role::kWorker).devices == std::vector<std::string>{"cpu(0)", "cpu(1)"});
+  CHECK(join_request(flags, rpc::Role::kServer).devices.empty());
 }
 
 TEST_CASE("TF32 is off by default, and --tf32 is passed on to the executors", "[role]") {

@@ -21,7 +21,8 @@ std::string host_name();
 // job::read_host_assignment.
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags);
 
-// A request with rank, host and flags; the caller adds its address or its record counts.
+// A request with rank, host, flags and, for a worker, the names of its devices; the caller adds its address or its
+// record counts.
 rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role);
 
 }  // namespace dtrain::role
