@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "job/spec/job_plan.h"
 #include "sync/grouping.h"
 
 namespace dtrain::train {
@@ -45,11 +47,12 @@ std::string text(const Groups& group_of, const std::vector<double>& speeds) {
 
 Regrouper::Regrouper(RegroupSpec spec, kvstore::Store& store, job::Coordinator& coordinator, Log log)
     : spec_(std::move(spec)), store_(store), coordinator_(coordinator), log_(std::move(log)) {
-  spec_.group_of = in_order(spec_.group_of);
+  spec_.policy.group_of = in_order(spec_.policy.group_of);
 }
 
 int64_t Regrouper::members() const {
-  return std::ranges::count(spec_.group_of, spec_.group_of[coordinator_.rank()]);
+  const Groups& group_of = spec_.policy.group_of;
+  return std::ranges::count(group_of, group_of[coordinator_.rank()]);
 }
 
 // Every worker gets all speeds, so all compute the same groups independently.
@@ -65,23 +68,24 @@ Result<bool> Regrouper::run(double samples_per_s) {
     return false;
   }
   DT_TRY(const sync::Grouping grouping, sync::group_by_speed(speeds, {}), "grouping the workers anew");
-  const Groups group_of = in_order(grouping.group_of);
-  const bool stay = group_of == spec_.group_of;
-  if (logs) log_.info("{}: {}", stay ? "Groups stay" : "New groups", text(group_of, speeds));
+  sync::Policy policy = spec_.policy;
+  policy.group_of = in_order(grouping.group_of);
+  const bool stay = policy.group_of == spec_.policy.group_of;
+  if (logs) log_.info("{}: {}", stay ? "Groups stay" : "New groups", text(policy.group_of, speeds));
   if (stay) return false;
-  DT_TRY_VOID(hand_out(group_of));
-  spec_.group_of = group_of;
+  DT_TRY_VOID(hand_out(policy));
+  spec_.policy = std::move(policy);
   return true;
 }
 
 // Rank 0 enters the meeting only after the servers know the groups, so no worker begins a step before that.
-Result<> Regrouper::hand_out(const Groups& group_of) {
+Result<> Regrouper::hand_out(const sync::Policy& policy) {
   job::NewGroups told;
   if (coordinator_.rank() == 0) {
-    DT_TRY(told.next_step, store_.regroup(group_of), "sending the new groups to the servers");
+    DT_TRY(told.next_step, store_.regroup(policy.group_of), "sending the new groups to the servers");
   }
-  const std::span<const sync::Group> stop_set_of = spec_.is_bounded ? std::span<const sync::Group>{} : group_of;
-  DT_TRY(const std::vector<job::NewGroups> all, coordinator_.all_gather("the new groups", told, stop_set_of));
+  DT_TRY(const std::vector<job::NewGroups> all,
+         coordinator_.all_gather("the new groups", told, job::stop_sets(policy)));
   store_.set_next_step(all.front().next_step);
   return {};
 }

@@ -14,9 +14,8 @@
 namespace dtrain::train {
 
 struct RegroupSpec {
-  int64_t every = 0;                       // in epochs; 0: never
-  std::vector<sync::Group> group_of = {};  // by rank, the groups at the start
-  bool is_bounded = false;                 // whether the lead of a group is bounded; if so, all workers stop together
+  int64_t every = 0;         // in epochs; 0: never
+  sync::Policy policy = {};  // of the job, with the groups at the start
 };
 
 // The store and the coordinator are borrowed and must outlive this object.
@@ -36,9 +35,9 @@ class Regrouper {
   [[nodiscard]] int64_t members() const;
 
  private:
-  Result<> hand_out(const std::vector<sync::Group>& group_of);
+  Result<> hand_out(const sync::Policy& policy);
 
-  RegroupSpec spec_;  // spec_.group_of is kept up to date
+  RegroupSpec spec_;  // spec_.policy.group_of is kept up to date
   kvstore::Store& store_;
   job::Coordinator& coordinator_;
   Log log_;

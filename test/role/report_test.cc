@@ -11,13 +11,16 @@ using namespace dtrain::role;
 
 TEST_CASE("a job's progress is the mean of the workers' progress, and its rate is their sum", "[role]") {
   job::JobSpec spec;
+  spec.flags.scheme.kv_store = "dist_sync";
   spec.flags.num_workers = 2;
   spec.flags.batch_size = 10;
   spec.flags.num_epochs = 4;
+  spec.shares = {{0, 1000}, {1000, 2000}};
   spec.batches = {100, 100};
   const job::Progress progress =
-      job_progress(spec, {{.step = 150, .samples_per_s = 30, .wait_data_share = 0.5, .wait_network_share = 0.25},
-                          {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75}});
+      job_progress(spec.flags, job::plan_of(spec),
+                   {{.step = 150, .samples_per_s = 30, .wait_data_share = 0.5, .wait_network_share = 0.25},
+                    {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75}});
   CHECK(progress.step == 150);
   CHECK(progress.steps == 400);
   CHECK(progress.epoch == 1);
@@ -30,15 +33,31 @@ TEST_CASE("a job's progress is the mean of the workers' progress, and its rate i
 // As under ASP, where no worker waits: the fast worker has done most of the steps.
 TEST_CASE("a job's progress counts the steps of all workers", "[role]") {
   job::JobSpec spec;
+  spec.flags.scheme.kv_store = "dist_async";
   spec.flags.num_workers = 2;
   spec.flags.batch_size = 10;
   spec.flags.num_epochs = 2;
+  spec.shares = {{0, 300}, {300, 400}};
   spec.batches = {30, 10};
-  const job::Progress progress = job_progress(spec, {{.step = 70, .samples_per_s = 30}, {.step = 8}});
+  const job::Progress progress =
+      job_progress(spec.flags, job::plan_of(spec), {{.step = 70, .samples_per_s = 30}, {.step = 8}});
   CHECK(progress.steps == 40);
   CHECK(progress.step == 39);
   CHECK(progress.epoch == 1);
   CHECK(progress.eta_s == Approx(2 * 10 / 30.0));
+}
+
+// A run that ends before its first report shows this at its end.
+TEST_CASE("a job's progress has its totals before the first report", "[role]") {
+  job::JobSpec spec;
+  spec.flags.scheme.kv_store = "local";
+  spec.flags.batch_size = 10;
+  spec.flags.num_epochs = 2;
+  spec.shares = {{0, 30}};
+  spec.batches = {3};
+  const job::Progress progress = job_progress(spec.flags, job::plan_of(spec), {});
+  CHECK(job::format_progress(progress) == "epoch 0  step 0/6");
+  CHECK(job::format_progress(job::completed(progress)) == "epoch 2  step 6/6");
 }
 
 // A job whose workers failed before they wrote a summary still leaves one, with the reason.

@@ -21,28 +21,32 @@ job::JobSpec spec_of(const char* store, int64_t workers, int64_t batch_size) {
   return spec;
 }
 
+Result<PassPlan> passes_of(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding) {
+  return plan_passes(spec, job::plan_of(spec), records, sharding);
+}
+
 }  // namespace
 
 // 13 records, 3 workers and batches of 4 give the shares [0,4) [4,9) [9,13) and 2 batches each.
 TEST_CASE("shares are disjoint and complete, and all BSP workers process the same number of batches", "[role]") {
-  const PassPlan plan = *plan_passes(spec_of("dist_sync", 3, 4), 13, {});
+  const PassPlan plan = *passes_of(spec_of("dist_sync", 3, 4), 13, {});
   CHECK(plan.shares == std::vector<job::Interval>{{0, 4}, {4, 9}, {9, 13}});
   CHECK(plan.batches == std::vector<int64_t>{2, 2, 2});
 }
 
 // The largest share among the workers that wait for each other decides; if nobody waits, a worker's own share.
 TEST_CASE("a worker's number of batches follows from the largest share that it waits for", "[role]") {
-  CHECK(plan_passes(spec_of("dist_async", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
-  CHECK(plan_passes(spec_of("dist_ssync", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
+  CHECK(passes_of(spec_of("dist_async", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
+  CHECK(passes_of(spec_of("dist_ssync", 3, 4), 13, {})->batches == std::vector<int64_t>{1, 2, 1});
   job::JobSpec gsp = spec_of("dist_gsync", 4, 5);
   gsp.groups = {1, 0, 1, 0};
   const auto sharding = *data::parse_sharding_file("0 .1\n.1 .2\n.2 .6\n.6 1\n", {"data_sharding", 4, false});
-  const PassPlan plan = *plan_passes(gsp, 100, sharding);
+  const PassPlan plan = *passes_of(gsp, 100, sharding);
   CHECK(plan.shares == std::vector<job::Interval>{{0, 10}, {10, 20}, {20, 60}, {60, 100}});
   CHECK(plan.batches == std::vector<int64_t>{8, 8, 8, 8});
   gsp.groups = {0, 0, 1, 1};
-  CHECK(plan_passes(gsp, 100, sharding)->batches == std::vector<int64_t>{2, 2, 8, 8});
-  CHECK(plan_passes(spec_of("dist_sync", 4, 5), 100, sharding)->batches == std::vector<int64_t>{8, 8, 8, 8});
+  CHECK(passes_of(gsp, 100, sharding)->batches == std::vector<int64_t>{2, 2, 8, 8});
+  CHECK(passes_of(spec_of("dist_sync", 4, 5), 100, sharding)->batches == std::vector<int64_t>{8, 8, 8, 8});
 }
 
 // Whatever the shares are, each worker goes through all its records, and members of a group do equally many batches.
@@ -68,7 +72,7 @@ TEST_CASE("every record occurs in a pass, and the members of a group have equall
     }
     const auto sharding = data::parse_sharding_file(file, {"data_sharding", workers, false});
     REQUIRE(sharding);
-    const Result<PassPlan> plan = plan_passes(spec, records, *sharding);
+    const Result<PassPlan> plan = passes_of(spec, records, *sharding);
     REQUIRE(plan);
     int64_t next = 0;
     for (size_t rank = 0; rank < plan->shares.size(); rank++) {
@@ -86,18 +90,18 @@ TEST_CASE("every record occurs in a pass, and the members of a group have equall
 
 // 391 and 98 are also MXNet 1.x's numbers. MXNet 0.7 has 468 and 117 and MXNet-G has 92: they leave records out.
 TEST_CASE("a pass of the documented jobs has as many batches as their records fill", "[role]") {
-  CHECK(plan_passes(spec_of("device", 1, 128), 50000, {})->batches == std::vector<int64_t>{391});
-  CHECK(plan_passes(spec_of("dist_sync", 4, 128), 50000, {})->batches == std::vector<int64_t>(4, 98));
-  CHECK(plan_passes(spec_of("dist_sync", 4, 128), 60000, {})->batches == std::vector<int64_t>(4, 118));
+  CHECK(passes_of(spec_of("device", 1, 128), 50000, {})->batches == std::vector<int64_t>{391});
+  CHECK(passes_of(spec_of("dist_sync", 4, 128), 50000, {})->batches == std::vector<int64_t>(4, 98));
+  CHECK(passes_of(spec_of("dist_sync", 4, 128), 60000, {})->batches == std::vector<int64_t>(4, 118));
   job::JobSpec gsp = spec_of("dist_gsync", 12, 45);
   gsp.groups = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
-  CHECK(plan_passes(gsp, 50000, {})->batches == std::vector<int64_t>(12, 93));
+  CHECK(passes_of(gsp, 50000, {})->batches == std::vector<int64_t>(12, 93));
 }
 
 TEST_CASE("the option --num-examples changes the length of a pass but no share", "[role]") {
   job::JobSpec spec = spec_of("device", 1, 128);
   spec.flags.augment.num_examples = 60000;
-  const PassPlan plan = *plan_passes(spec, 50000, {});
+  const PassPlan plan = *passes_of(spec, 50000, {});
   CHECK(plan.shares == std::vector<job::Interval>{{0, 50000}});
   CHECK(plan.batches == std::vector<int64_t>{469});
 }
@@ -107,10 +111,10 @@ TEST_CASE("the largest numbers of records and examples give a plan without overf
   constexpr int64_t kMost = 1'000'000'000'000;
   job::JobSpec spec = spec_of("dist_sync", 3, 1);
   spec.flags.augment.num_examples = kMost;
-  CHECK(plan_passes(spec, kMost, {})->batches == std::vector<int64_t>(3, 333'333'333'334));
-  CHECK(plan_passes(spec, 7, {})->batches == std::vector<int64_t>(3, 428'571'428'572));  // ceil(3/7 of 10^12)
+  CHECK(passes_of(spec, kMost, {})->batches == std::vector<int64_t>(3, 333'333'333'334));
+  CHECK(passes_of(spec, 7, {})->batches == std::vector<int64_t>(3, 428'571'428'572));  // ceil(3/7 of 10^12)
   spec.flags.augment.num_examples = 1;
-  CHECK(plan_passes(spec, kMost, {})->batches == std::vector<int64_t>{1, 1, 1});
+  CHECK(passes_of(spec, kMost, {})->batches == std::vector<int64_t>{1, 1, 1});
 }
 
 TEST_CASE("impossible numbers of records are refused", "[role]") {
@@ -129,7 +133,7 @@ TEST_CASE("impossible numbers of records are refused", "[role]") {
 }
 
 TEST_CASE("a worker without records is refused by rank", "[role]") {
-  const Result<PassPlan> plan = plan_passes(spec_of("dist_sync", 3, 4), 2, {});
+  const Result<PassPlan> plan = passes_of(spec_of("dist_sync", 3, 4), 2, {});
   REQUIRE(!plan);
   CHECK(plan.error().code == Code::kUsage);
   CHECK_THAT(plan.error().message, Catch::Contains("worker 1 of 3") && Catch::Contains("2 training records"));

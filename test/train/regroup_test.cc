@@ -34,10 +34,10 @@ class Workers {
  public:
   explicit Workers(const Groups& group_of, bool is_bounded = false)
       : stores(group_of.size()), meetings_(static_cast<uint32_t>(group_of.size())) {
+    const sync::Policy policy = sync::gsp(group_of, is_bounded ? std::optional<sync::Step>(1) : std::nullopt);
     for (uint32_t rank = 0; rank < group_of.size(); rank++) {
       members.push_back(std::make_unique<Member>(meetings_, rank));
-      regroupers.emplace_back(RegroupSpec{.every = 2, .group_of = group_of, .is_bounded = is_bounded}, stores[rank],
-                              *members[rank], Log::silent());
+      regroupers.emplace_back(RegroupSpec{.every = 2, .policy = policy}, stores[rank], *members[rank], Log::silent());
     }
   }
   // Returns whether there are new groups; all workers must agree.

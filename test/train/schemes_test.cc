@@ -276,7 +276,7 @@ TEST_CASE("all workers have the same model at the end of each epoch if groups ch
     INFO(scheme.name);
     const TempDir dir;
     TrainSpec spec = toy_spec("", 6);
-    spec.regroup = {.every = 1, .group_of = scheme.policy.group_of, .is_bounded = scheme.epoch.ends_after_fixed_steps};
+    spec.regroup = {.every = 1, .policy = scheme.policy};
     Job job(scheme, dir, spec);
     const std::vector<Result<TrainOutcome>> outcomes = job.run();
     for (uint32_t w = 0; w < kWorkers; w++) {

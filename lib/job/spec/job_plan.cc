@@ -56,11 +56,14 @@ JobPlan plan_of(const JobSpec& spec) {
   plan.same_weights = has_same_weights(plan.policy, spec.flags.scheme);
   plan.stop_set_of = stop_sets(plan.policy);
   plan.servers_only_sum = plan.store.servers && plan.store.update == Update::kWorker;
-  if (!spec.is_complete()) return plan;
+  if (spec.is_complete()) add_epochs(spec, plan);
+  return plan;
+}
+
+void add_epochs(const JobSpec& spec, JobPlan& plan) {
   const int64_t batches = std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0});
   plan.samples_per_epoch = static_cast<uint64_t>(batches * spec.flags.batch_size);
   plan.epoch_of = epoch_rules(plan, static_cast<uint64_t>(spec.flags.batch_size));
-  return plan;
 }
 
 std::vector<uint32_t> stop_sets(const sync::Policy& policy) {

@@ -53,6 +53,8 @@ struct JobPlan {
 // The groups of a GSP job must be filled in already. Needs neither shares nor batches: without them only the members
 // that depend on them are missing.
 JobPlan plan_of(const JobSpec& spec);
+// Sets the members of a plan that are known once its JobSpec is complete.
+void add_epochs(const JobSpec& spec, JobPlan& plan);
 
 // The stop sets under this policy, as in JobPlan. Workers that wait for each other are in one set and stop after the
 // same step. Empty if the policy bounds the lead of the fastest worker: all workers are then in one set.

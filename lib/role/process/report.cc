@@ -1,7 +1,6 @@
 #include "role/process/report.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -55,13 +54,15 @@ std::string summary_path(const std::string& run_dir) {
 
 }  // namespace
 
-job::Progress job_progress(const job::JobSpec& spec, const std::vector<job::WorkerProgress>& workers) {
+job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
+                           const std::vector<job::WorkerProgress>& workers) {
   // Sums over all workers: where nobody waits for the slowest one, it makes fewer steps than the others.
-  const int64_t of_epoch = std::accumulate(spec.batches.begin(), spec.batches.end(), int64_t{0});
-  const int64_t of_job = of_epoch * spec.flags.num_epochs;
+  const int64_t of_epoch = static_cast<int64_t>(plan.samples_per_epoch) / flags.batch_size;
+  const int64_t of_job = of_epoch * flags.num_epochs;
   job::Progress progress;
-  progress.steps = of_job / spec.flags.num_workers;
-  progress.epochs = spec.flags.num_epochs;
+  progress.steps = of_job / flags.num_workers;
+  progress.epochs = flags.num_epochs;
+  progress.eta_s = -1;
   if (workers.empty()) return progress;
   int64_t done = 0;
   for (const job::WorkerProgress& worker : workers) {
@@ -70,10 +71,10 @@ job::Progress job_progress(const job::JobSpec& spec, const std::vector<job::Work
     progress.wait_data += worker.wait_data_share / static_cast<double>(workers.size());
     progress.wait_network += worker.wait_network_share / static_cast<double>(workers.size());
   }
-  progress.step = std::min(done / spec.flags.num_workers, progress.steps);
-  progress.epoch = std::min(done / std::max<int64_t>(1, of_epoch), spec.flags.num_epochs);
-  const auto left = static_cast<double>((of_job - done) * spec.flags.batch_size);
-  progress.eta_s = progress.samples_per_s > 0 ? std::max(0.0, left) / progress.samples_per_s : -1;
+  progress.step = std::min(done / flags.num_workers, progress.steps);
+  progress.epoch = std::min(done / std::max<int64_t>(1, of_epoch), flags.num_epochs);
+  const auto left = static_cast<double>((of_job - done) * flags.batch_size);
+  if (progress.samples_per_s > 0) progress.eta_s = std::max(0.0, left) / progress.samples_per_s;
   return progress;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "job/process/coordinator.h"
 #include "job/process/progress.h"
+#include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "role/process/process.h"
 #include "train/trainer.h"
@@ -17,7 +18,8 @@ namespace dtrain::role {
 using Clock = std::chrono::steady_clock;
 
 // The progress of the whole job, from one report of each worker. `step` and `steps` are averages over the workers.
-job::Progress job_progress(const job::JobSpec& spec, const std::vector<job::WorkerProgress>& workers);
+job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
+                           const std::vector<job::WorkerProgress>& workers);
 
 // Writes summary.json, complete but for what only the launcher knows, and logs how the run ended. Returns the exit code
 // of a run that finished (0) or was stopped (75), and the Error of `result` if the run failed.

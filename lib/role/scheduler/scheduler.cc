@@ -90,7 +90,7 @@ void warn(const Log& log, const std::string& text) {
 }
 
 // Waits for the end of the job and prints its progress every kProgressInterval.
-Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec, KillSwitch kill) {
+Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job::JobPlan& plan, KillSwitch kill) {
   while (true) {
     if (std::optional<Result<>> end = scheduler.wait(kProgressInterval)) return *end;
     std::vector<job::WorkerProgress> workers;
@@ -98,7 +98,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobSpec& spec, KillSwitch k
       if (member.member.role == rpc::Role::kWorker) workers.push_back(member.pulse.progress);
     }
     if (workers.empty()) continue;
-    const job::Progress progress = job_progress(spec, workers);
+    const job::Progress progress = job_progress(flags, plan, workers);
     print_line(job::machine_line(progress));
     kill.reached(static_cast<uint64_t>(progress.step));
   }
@@ -118,23 +118,24 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const rpc::Listen listen, scheduler_listen(process.flags.launch, security.token));
 
   job::JobSpec spec = job::requested(process.flags);
+  job::JobPlan plan;  // once all have joined
   rpc::SchedulerOptions options{.listen = listen,
                                 .security = security,
                                 .membership = membership_settings(process.flags, spec),
                                 .finish_job = nullptr};
   options.finish_job = [&](const rpc::Joined& joined) -> Result<rpc::CompleteJob> {
-    DT_TRY(job::JobPlan plan, complete(joined, files, spec));
+    DT_TRY(plan, complete(joined, files, spec));
     for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
     DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
     process.log.verbose(1, "table {}", spec.placement);
-    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = std::move(plan.stop_set_of)};
+    return rpc::CompleteJob{.text = job::text(spec), .stop_set_of = plan.stop_set_of};
   };
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);
   print_line("dtrain scheduler " + rpc::to_text({host, scheduler->port()}));
   Waits waits;
   const SignalWatcher watcher(signals, waits, process.log, [&] { scheduler->request_stop(); });
-  DT_TRY_VOID(watch(*scheduler, spec, KillSwitch(own_faults(process.flags, 0).kill_at)));
+  DT_TRY_VOID(watch(*scheduler, spec.flags, plan, KillSwitch(own_faults(process.flags, 0).kill_at)));
   return job::kExitOk;
 }
 

@@ -66,25 +66,26 @@ Result<> check_records(int64_t records, const char* kind) {
 
 }  // namespace
 
-Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding) {
+Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan, int64_t records,
+                             const std::vector<data::Fraction>& sharding) {
   const job::JobFlags& flags = spec.flags;
   const std::vector<data::Share> shares =
       sharding.empty() ? data::equal_shares(records, flags.num_workers) : data::shares_of(sharding, records);
-  PassPlan plan;
+  PassPlan passes;
   for (size_t rank = 0; rank < shares.size(); rank++) {
     if (shares[rank].size() == 0) {
       return fail(Code::kUsage, "worker {} of {} would get none of the {} training records: {}", rank,
                   flags.num_workers, records, sharding.empty() ? "use fewer workers" : "give it a larger share");
     }
-    plan.shares.push_back({shares[rank].begin, shares[rank].end});
+    passes.shares.push_back({shares[rank].begin, shares[rank].end});
   }
   // --num-examples replaces the number of records here, in the length of a pass, and nowhere else.
   const int64_t examples = flags.augment.num_examples;
-  for (int64_t share : largest_in_group(shares, job::plan_of(spec).policy.group_of)) {
+  for (int64_t share : largest_in_group(shares, plan.policy.group_of)) {
     if (examples > 0) share = std::max<int64_t>(1, scaled_up(share, examples, records));
-    plan.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
+    passes.batches.push_back(data::batches_per_epoch(share, flags.batch_size));
   }
-  return plan;
+  return passes;
 }
 
 Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
@@ -97,10 +98,12 @@ Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,
   DT_TRY_VOID(check_records(records_val, "validation"));
   spec.records_train = records_train;
   spec.records_val = records_val;
-  DT_TRY(PassPlan plan, plan_passes(spec, records_train, sharding));
-  spec.shares = std::move(plan.shares);
-  spec.batches = std::move(plan.batches);
-  return job::plan_of(spec);
+  job::JobPlan plan = job::plan_of(spec);
+  DT_TRY(PassPlan passes, plan_passes(spec, plan, records_train, sharding));
+  spec.shares = std::move(passes.shares);
+  spec.batches = std::move(passes.batches);
+  job::add_epochs(spec, plan);
+  return plan;
 }
 
 data::Share share_of(const job::JobSpec& spec, uint32_t rank, int64_t epoch) {

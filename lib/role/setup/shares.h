@@ -29,7 +29,8 @@ struct PassPlan {
   std::vector<job::Interval> shares;  // by rank
   std::vector<int64_t> batches;       // by rank
 };
-Result<PassPlan> plan_passes(const job::JobSpec& spec, int64_t records, const std::vector<data::Fraction>& sharding);
+Result<PassPlan> plan_passes(const job::JobSpec& spec, const job::JobPlan& plan, int64_t records,
+                             const std::vector<data::Fraction>& sharding);
 // Fills in what was not known before the data was opened: numbers of records, shares, batches. The groups of GSP must
 // be filled in already. Returns what follows from the complete spec.
 Result<job::JobPlan> complete_spec(int64_t records_train, int64_t records_val,

@@ -46,36 +46,27 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                         const job::JobPlan& plan) {
   const Clock::time_point started = Clock::now();
   Waits waits;
-  job::Progress progress;
+  job::Progress progress = job_progress(spec.flags, plan, {});
   const auto show = [&] { process.log.live(job::format_progress(progress)); };
   train::LocalCoordinator coordinator(process.signals.stop, [&](const job::WorkerProgress& report) {
-    progress = job_progress(spec, {report});
+    progress = job_progress(spec.flags, plan, {report});
     show();
   });
   const SignalWatcher watcher(process.signals, waits, process.log, [] {});
-  const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
-  const StoreSetup store_setup{.flags = process.flags,
-                               .spec = spec,
-                               .plan = plan,
-                               .bucket_begin = bucket_begin,
-                               .coordinator = coordinator,
-                               .waits = waits};
   process.log.info("weights are updated {}", update_text(process.flags));
   DT_TRY(const std::unique_ptr<Training> training,
-         Training::build({.flags = process.flags,
+         Training::build({.process = process,
                           .spec = spec,
                           .plan = plan,
                           .network = network,
                           .data = data,
-                          .bucket_begin = bucket_begin,
+                          .bucket_begin = plan_buckets(process.flags, network),
                           .coordinator = coordinator,
-                          .run_dir = process.run_dir.path(),
-                          .resumed = process.resumed,
-                          .log = process.log,
+                          .waits = waits,
                           .pacer = &pacer},
-                         [&](const Devices& devices, exec::DeviceGroup& executors) {
-                           return join_devices(store_setup, devices, executors);
+                         [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
+                           return join_devices(setup, devices, executors);
                          }));
   const Result<train::TrainOutcome> outcome = training->run();
   if (outcome && !outcome->stopped) {

@@ -138,19 +138,17 @@ Result<int> measure(Process& process, Connection& connection, const JoinedJob& j
               connection.waits);
   const Listening listening(connection.failure, [&](const Error& error) { pacer.cancel(error); });
   DT_TRY(const std::unique_ptr<Training> training,
-         Training::build({.flags = process.flags,
+         Training::build({.process = process,
                           .spec = spec,
                           .plan = plan,
                           .network = network,
                           .data = data,
                           .bucket_begin = plan_buckets(process.flags, network),
                           .coordinator = probe,
-                          .run_dir = process.run_dir.path(),
-                          .resumed = std::nullopt,
-                          .log = process.log,
+                          .waits = connection.waits,
                           .pacer = &pacer,
-                          .saves = false},
-                         [&](const Devices&, exec::DeviceGroup&) -> Result<std::unique_ptr<kvstore::Store>> {
+                          .keeps_weights = false},
+                         [&](const auto&...) -> Result<std::unique_ptr<kvstore::Store>> {
                            return std::make_unique<NoStore>(spec.flags);
                          }));
   DT_TRY_VOID(training->run(), "measuring the speed of worker {}", joined.reply.rank);

@@ -1,7 +1,6 @@
 // Builds a worker's store from the job's description: what connects its devices, and what is behind them.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,10 +32,6 @@ struct StoreSetup {
   job::Coordinator& coordinator;  // of all workers
   Waits& waits;                   // outlives the store
 };
-
-// Makes the store for executors that were compiled on `devices`.
-using MakeStore =
-    std::function<Result<std::unique_ptr<kvstore::Store>>(const Devices& devices, exec::DeviceGroup& executors)>;
 
 // Builds the store that connects the devices, in the devices' memory if the parameters are there. `servers`: the store
 // over the job's servers; nullptr if it has none. If the store itself connects the devices of several workers, all

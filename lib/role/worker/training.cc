@@ -1,6 +1,5 @@
 #include "role/worker/training.h"
 
-#include "role/process/process.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/memory_need.h"
@@ -12,10 +11,10 @@
 namespace dtrain::role {
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
-  DT_TRY_VOID(check_memory(setup.flags, setup.network, host_memory_bytes()));
+  DT_TRY_VOID(check_memory(setup.process.flags, setup.network, host_memory_bytes()));
   std::unique_ptr<Training> training(new Training(std::move(setup)));
   DT_TRY_VOID(training->compile());
-  DT_TRY(training->store_, make_store(*training->devices_, *training->training_));
+  DT_TRY_VOID(training->make_store(make_store));
   training->open_loaders();
   const job::JobFlags& job = training->setup_.spec.flags;
   DT_TRY(const InitializerSpec initializer, initializer_spec(job), "reading --initializer");
@@ -25,7 +24,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
       training->train_spec(initializer, loss_scale),
       train::TrainParts{.graph = parts.network.graph,
                         .image = parts.spec.flags.network.image_shape,
-                        .normalisation = normalisation_of_batches(parts.flags, *parts.data.train),
+                        .normalisation = normalisation_of_batches(parts.process.flags, *parts.data.train),
                         .training = *training->training_,
                         .bucket_begin = parts.bucket_begin,
                         .training_data = *training->training_data_,
@@ -34,8 +33,8 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .store = *training->store_,
                         .coordinator = parts.coordinator,
                         .pacer = parts.pacer,
-                        .kill = KillSwitch(own_faults(parts.flags, parts.coordinator.rank()).kill_at),
-                        .log = parts.log});
+                        .kill = KillSwitch(own_faults(parts.process.flags, parts.coordinator.rank()).kill_at),
+                        .log = parts.process.log});
   return training;
 }
 
@@ -44,7 +43,7 @@ Result<> Training::compile() {
     return fail(Code::kUsage, "the data set has images of {}, --image-shape says {}",
                 to_string(setup_.data.train->image()), to_string(setup_.spec.flags.network.image_shape));
   }
-  DT_TRY(devices_, Devices::open(setup_.flags, setup_.log));
+  DT_TRY(devices_, Devices::open(setup_.process.flags, setup_.process.log));
   DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining, *setup_.data.train), "compiling '{}'",
          setup_.spec.flags.network.network);
   if (setup_.data.validation == nullptr) return {};
@@ -53,12 +52,23 @@ Result<> Training::compile() {
   return {};
 }
 
+Result<> Training::make_store(const MakeStore& make_store) {
+  const StoreSetup setup{.flags = setup_.process.flags,
+                         .spec = setup_.spec,
+                         .plan = setup_.plan,
+                         .bucket_begin = setup_.bucket_begin,
+                         .coordinator = setup_.coordinator,
+                         .waits = setup_.waits};
+  DT_TRY(store_, make_store(setup, *devices_, *training_));
+  return {};
+}
+
 Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::Purpose purpose,
                                                                  const data::Dataset& data) {
-  exec::Options options = executor_options(setup_.flags, purpose);
-  options.normalisation = normalisation_of_batches(setup_.flags, data);
+  exec::Options options = executor_options(setup_.process.flags, purpose);
+  options.normalisation = normalisation_of_batches(setup_.process.flags, data);
   options.bucket_begin = setup_.bucket_begin;
-  DT_TRY(std::vector<int64_t> batches, device_batches(setup_.flags));
+  DT_TRY(std::vector<int64_t> batches, device_batches(setup_.process.flags));
   std::vector<std::unique_ptr<exec::Executor>> executors;
   for (size_t device = 0; device < batches.size(); device++) {
     options.batch_size = batches[device];
@@ -69,7 +79,7 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
 }
 
 void Training::open_loaders() {
-  const job::Flags& flags = setup_.flags;
+  const job::Flags& flags = setup_.process.flags;
   const job::JobFlags& job = setup_.spec.flags;
   const uint32_t rank = setup_.coordinator.rank();
   data::LoaderOptions options;
@@ -85,10 +95,10 @@ void Training::open_loaders() {
   options.threads = plan_threads(flags).decode;
   options.pixels = normalisation_of_batches(flags, *setup_.data.train) != nullptr;
   options.allocate = devices_->backend(0).batch_memory();
-  setup_.log.info("images go to the devices as {}", options.pixels ? "pixels, uint8" : "numbers, float32");
+  setup_.process.log.info("images go to the devices as {}", options.pixels ? "pixels, uint8" : "numbers, float32");
   options.prefetch = flags.data.prefetch_buffer;
   options.max_bad_records = flags.data.max_bad_records;
-  training_data_ = std::make_unique<data::Loader>(setup_.data.train, options, setup_.log);
+  training_data_ = std::make_unique<data::Loader>(setup_.data.train, options, setup_.process.log);
   if (setup_.data.validation == nullptr) return;
   options.mode = data::LoaderOptions::Mode::kValidation;
   options.share = data::equal_share(setup_.data.validation->size(), rank, job.num_workers);
@@ -96,19 +106,17 @@ void Training::open_loaders() {
   options.batches = 0;
   options.shuffle = false;
   options.pixels = normalisation_of_batches(flags, *setup_.data.validation) != nullptr;
-  validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, options, setup_.log);
+  validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, options, setup_.process.log);
 }
 
 train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const train::LossScale& loss_scale) const {
-  const job::Flags& flags = setup_.flags;
+  const job::Flags& flags = setup_.process.flags;
   const job::JobFlags& job = setup_.spec.flags;
   train::TrainSpec spec;
   spec.num_epochs = job.num_epochs;
   spec.batch_size = job.batch_size;
   spec.epoch = setup_.plan.epoch_of[setup_.coordinator.rank()];
-  const sync::Policy& policy = setup_.plan.policy;
-  spec.regroup = {
-      .every = job.scheme.regroup_every, .group_of = policy.group_of, .is_bounded = policy.lead_max.has_value()};
+  spec.regroup = {.every = job.scheme.regroup_every, .policy = setup_.plan.policy};
   spec.metrics = {.top_k = job.top_k, .losses = job.loss};
   spec.on_nan = job.optimizer.on_nan;
   spec.loss_scale = loss_scale;
@@ -118,16 +126,18 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.seed = job.seed.value();
   spec.job_text = job::text(setup_.spec);
   spec.job_hash = fmt::format("{:016x}", job::hash(setup_.spec));
-  if (flags.loop.load_epoch || setup_.resumed) {
-    spec.start_from = train::StartFrom{load_prefix(flags, setup_.run_dir, setup_.resumed), flags.loop.load_epoch};
+  const std::string& run_dir = setup_.process.run_dir.path();
+  const std::optional<Resumed>& resumed = setup_.process.resumed;
+  if (setup_.keeps_weights && (flags.loop.load_epoch || resumed)) {
+    spec.start_from = train::StartFrom{load_prefix(flags, run_dir, resumed), flags.loop.load_epoch};
   }
-  if (setup_.saves) spec.save_prefix = save_prefix(flags, setup_.run_dir);
+  if (setup_.keeps_weights) spec.save_prefix = save_prefix(flags, run_dir);
   spec.save_period = flags.loop.save_period;
   spec.save_every_s = static_cast<double>(flags.loop.save_every.count()) / 1000;
   spec.save_optimizer_states = flags.loop.save_optimizer_states;
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;
-  spec.metrics_path = setup_.run_dir + "/" + kMetricsFile;
+  spec.metrics_path = run_dir + "/" + kMetricsFile;
   spec.data_can_be_learned = !job.augment.benchmark;
   spec.log_time_to = flags.loop.log_time_to;
   return spec;

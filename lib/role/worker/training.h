@@ -2,14 +2,14 @@
 // brings its own store and coordinator.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/step_faults.h"
+#include "base/waits.h"
 #include "data/loader.h"
 #include "data/open.h"
 #include "exec/device_group.h"
@@ -17,7 +17,7 @@
 #include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "kvstore/store.h"
-#include "role/process/run_dir.h"
+#include "role/process/process.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "role/worker/stores.h"
@@ -26,19 +26,21 @@
 namespace dtrain::role {
 
 struct TrainingSetup {
-  const job::Flags& flags;   // of this process; its part `job` is that of the spec
+  const Process& process;    // the part `job` of its flags is that of the spec
   const job::JobSpec& spec;  // complete
   const job::JobPlan& plan;  // of the spec
   const Network& network;
   const data::DataSets& data;
   std::vector<size_t> bucket_begin;
-  job::Coordinator& coordinator;
-  std::string run_dir;
-  std::optional<Resumed> resumed;
-  Log log;
-  Pacer* pacer = nullptr;  // as in TrainParts
-  bool saves = true;       // false: no checkpoint is written
+  job::Coordinator& coordinator;  // of all workers
+  Waits& waits;
+  Pacer* pacer = nullptr;     // as in TrainParts
+  bool keeps_weights = true;  // false: starts from the initial weights even if a run is resumed, and saves none
 };
+
+// Makes the store for executors that were compiled on `devices`. `setup` is valid during the call.
+using MakeStore = std::function<Result<std::unique_ptr<kvstore::Store>>(const StoreSetup& setup, const Devices& devices,
+                                                                        exec::DeviceGroup& executors)>;
 
 // Borrows what the setup borrows, all of which must outlive it.
 class Training {
@@ -56,6 +58,7 @@ class Training {
  private:
   explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
   Result<> compile();
+  Result<> make_store(const MakeStore& make_store);
   Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);
   void open_loaders();
   [[nodiscard]] train::TrainSpec train_spec(const InitializerSpec& initializer,

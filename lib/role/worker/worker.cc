@@ -125,28 +125,20 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
          make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection));
   kvstore::DistStore* const servers = dist_store.get();
-  const StoreSetup store_setup{.flags = process.flags,
-                               .spec = spec,
-                               .plan = plan,
-                               .bucket_begin = bucket_begin,
-                               .coordinator = *connection.control,
-                               .waits = connection.waits};
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, reply.rank).step_ms),
               connection.waits);
   DT_TRY(const std::unique_ptr<Training> training,
-         Training::build({.flags = process.flags,
+         Training::build({.process = process,
                           .spec = spec,
                           .plan = plan,
                           .network = network,
                           .data = data,
                           .bucket_begin = bucket_begin,
                           .coordinator = *connection.control,
-                          .run_dir = process.run_dir.path(),
-                          .resumed = process.resumed,
-                          .log = process.log,
+                          .waits = connection.waits,
                           .pacer = &pacer},
-                         [&](const Devices& devices, exec::DeviceGroup& executors) {
-                           return join_devices(store_setup, devices, executors, std::move(dist_store));
+                         [&](const StoreSetup& setup, const Devices& devices, exec::DeviceGroup& executors) {
+                           return join_devices(setup, devices, executors, std::move(dist_store));
                          }));
   kvstore::Store& store = training->store();
   const Listening listening(connection.failure, [&](const Error& error) {
