@@ -438,11 +438,13 @@ TEST_CASE("networks that do not exist are refused, with the nearest name and the
                            "resnext-50", "lenet-stn", "alexnet@v0.7"}) {
     CHECK(message(name) == fmt::format("network '{}' is not implemented; known networks are {}", name, list));
   }
-  CHECK(message("lenet@v0.7") == "network 'lenet@v0.7' does not exist in this version; 'lenet' exists in 1.x");
+  CHECK(message("lenet@v0.7") ==
+        "network 'lenet@v0.7': dtrain does not have 'lenet' in version 'v0.7'; use lenet (MXNet 1.x)");
   CHECK(message("resnet-20@v0.7") ==
-        "network 'resnet-20@v0.7' does not exist in this version; 'resnet' exists in 1.x, mxnet-g");
-  CHECK(message("lenet@1.x") == "network 'lenet@1.x': unknown version '1.x'; use v0.7 or mxnet-g");
-  CHECK(message("lenet@v2") == "network 'lenet@v2': unknown version 'v2'; use v0.7 or mxnet-g");
+        "network 'resnet-20@v0.7': dtrain does not have 'resnet-20' in version 'v0.7'; use resnet-20 (MXNet 1.x) or "
+        "resnet-20@mxnet-g");
+  CHECK(message("lenet@1.x") == "network 'lenet@1.x': unknown version '1.x'; use lenet (MXNet 1.x)");
+  CHECK(message("3conv@v2") == "network '3conv@v2': unknown version 'v2'; use 3conv@mxnet-g");
   CHECK(message("resnet-28-small@mxnet-g", 20) == "built");
 }
 

@@ -14,10 +14,11 @@ namespace dtrain::graph {
 
 namespace {
 
-// A network as one era defines it. If several entries have the same name, the first is what the bare name means.
+// A network as one version of MXNet defines it. If several entries have the same name, the first is what the bare name
+// means.
 struct NetworkVersion {
   std::string_view name;
-  std::string_view era;
+  std::string_view version;
   bool has_depths;
   BuildModel* build;
 };
@@ -49,14 +50,14 @@ constexpr Alias kAliases[] = {
 constexpr std::string_view kNotBuilt[] = {"alexnet",   "googlenet",   "inception-bn-full", "inception-v3",
                                           "lenet-stn", "resnet-v1.5", "resnext",           "vgg"};
 
-// If `era` is empty, returns the newest era's entry.
-const NetworkVersion* find_version(std::string_view name, std::string_view era = {}) {
+// If `version` is empty, returns the newest version's entry.
+const NetworkVersion* find_version(std::string_view name, std::string_view version = {}) {
   for (const Alias& alias : kAliases) {
     if (alias.name == name) name = alias.of;
   }
-  const auto* found =
-      std::find_if(std::begin(kNetworkVersions), std::end(kNetworkVersions),
-                   [&](const NetworkVersion& f) { return f.name == name && (era.empty() || f.era == era); });
+  const auto* found = std::find_if(
+      std::begin(kNetworkVersions), std::end(kNetworkVersions),
+      [&](const NetworkVersion& f) { return f.name == name && (version.empty() || f.version == version); });
   return found == std::end(kNetworkVersions) ? nullptr : found;
 }
 
@@ -68,17 +69,17 @@ bool is_known(std::string_view name) {
   return find_version(name) != nullptr || is_not_built(name);
 }
 
-// The parts of a name such as "resnet-50@mxnet-g": family, depth (0 if none), era (empty if none).
+// The parts of a name such as "resnet-50@mxnet-g": family, depth (0 if none), version (empty if none).
 struct Parts {
   std::string family;
   int64_t depth = 0;
-  std::string era;
+  std::string version;
 };
 
 Parts split(std::string_view network) {
   Parts parts;
   const size_t at = network.find('@');
-  if (at != std::string_view::npos) parts.era = network.substr(at + 1);
+  if (at != std::string_view::npos) parts.version = network.substr(at + 1);
   parts.family = network.substr(0, at);
   if (is_known(parts.family)) return parts;  // the 3 of "inception-v3" is not a depth
   const size_t digits = parts.family.find_last_not_of("0123456789") + 1;
@@ -104,16 +105,18 @@ tl::unexpected<Error> unknown(const std::string& network, const Parts& parts) {
   return fail(Code::kUsage, "unknown network '{}': {}known networks are {}", network, hint, list_of_names());
 }
 
-tl::unexpected<Error> no_such_era(const std::string& network, const Parts& parts, std::string_view family) {
-  if (parts.era != kV07 && parts.era != kMxnetG) {
-    return fail(Code::kUsage, "network '{}': unknown version '{}'; use {} or {}", network, parts.era, kV07, kMxnetG);
-  }
-  std::vector<std::string_view> eras;
+// Lists what the network's name may be: the bare name is that of MXNet 1.x's definition.
+tl::unexpected<Error> no_such_version(const std::string& network, const Parts& parts, const NetworkVersion& newest) {
+  const std::string name = network.substr(0, network.find('@'));
+  std::vector<std::string> choices;
   for (const NetworkVersion& f : kNetworkVersions) {
-    if (f.name == family) eras.push_back(f.era);
+    if (f.name != newest.name) continue;
+    choices.push_back(f.version == kV1 ? fmt::format("{} (MXNet 1.x)", name) : fmt::format("{}@{}", name, f.version));
   }
-  return fail(Code::kUsage, "network '{}' does not exist in this version; '{}' exists in {}", network, family,
-              fmt::join(eras, ", "));
+  const bool known = parts.version == kV07 || parts.version == kMxnetG;
+  return fail(Code::kUsage, "network '{}': {} '{}'; use {}", network,
+              known ? fmt::format("dtrain does not have '{}' in version", name) : "unknown version", parts.version,
+              fmt::join(choices, " or "));
 }
 
 Result<> check_options(const ModelOptions& options) {
@@ -164,9 +167,9 @@ Result<Graph> build_model(const ModelOptions& options) {
   const NetworkVersion* newest = find_version(parts.family);
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
   if (newest == nullptr || !spelled) return unknown(options.network, parts);
-  const NetworkVersion* family = find_version(parts.family, parts.era);
+  const NetworkVersion* family = find_version(parts.family, parts.version);
   // A network has one name: the bare one is that of MXNet 1.x's function.
-  if (family == nullptr || parts.era == kV1) return no_such_era(options.network, parts, newest->name);
+  if (family == nullptr || parts.version == kV1) return no_such_version(options.network, parts, *newest);
   DT_TRY_VOID(check_options(options));
   const int64_t depth = options.num_layers != 0 ? options.num_layers : parts.depth;
   DT_TRY_VOID(check_choices(options, *family, depth));

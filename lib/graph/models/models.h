@@ -20,8 +20,8 @@ struct ModelOptions {
   int64_t widen_factor = 1;    // only for cross; 1 to 64
 };
 
-// network: NAME[-DEPTH][@ERA] or an alias of it. ERA is the version of MXNet whose definition to build; without it, the
-// newest definition is built. Code::kUsage for a depth, a width or an era that the network does not have, and for an
+// network: NAME[-DEPTH][@VERSION] or an alias of it. VERSION is the version of MXNet whose definition to build; without it, the
+// newest definition is built. Code::kUsage for a depth, a width or a version that the network does not have, and for an
 // unknown network; the message then suggests the nearest name and lists all.
 Result<Graph> build_model(const ModelOptions& options);
 

@@ -57,7 +57,7 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
   if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
   for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
-    if (network.starts_with(family)) return "cifar10";  // for all depths and eras
+    if (network.starts_with(family)) return "cifar10";  // for all depths and versions
   }
   const int64_t depth = num_layers > 0 ? num_layers : depth_in_name(network);
   return network.starts_with("resnet") && depth > 0 && !is_depth_for_large_images(depth) ? "cifar10" : "imagenet";
