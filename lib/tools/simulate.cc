@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/words.h"
 #include "job/flags/value.h"
+#include "job/resolve/resolve.h"
 #include "job/spec/groups.h"
 #include "tools/learning_model.h"
 
@@ -119,7 +120,10 @@ Result<> apply_inject(const job::Inject& inject, sync::Setting& setting) {
     if (rule.where->role != job::Role::kWorker)
       return fail(Code::kUsage, "--inject: a simulation can only kill workers");
   }
+  if (!inject.index_ms.empty())
+    return fail(Code::kUsage, "--inject: index-ms has no meaning here, because a simulation reads no record files");
   const auto workers = static_cast<int64_t>(setting.step_ms.size());
+  DT_TRY_VOID(job::check_processes(inject, {.workers = workers, .servers = setting.servers, .schedulers = 0}));
   const auto hosts = workers + setting.servers;
   for (int64_t host = 0; host < hosts; host++) {
     const bool is_worker = host < workers;

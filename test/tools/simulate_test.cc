@@ -133,6 +133,12 @@ TEST_CASE("simulate refuses flags that contradict each other", "[tools]") {
   job::Inject inject;
   must(job::parse_value("kill=server:0@step:3", inject));
   CHECK_THAT(error_of({.inject = inject}), Contains("a simulation can only kill workers"));
+  must(job::parse_value("step-ms=40@worker:4", inject));
+  CHECK_THAT(error_of({.workers = 4, .inject = inject}), Contains("there is no worker:4"));
+  must(job::parse_value("drop=0.1@server:1", inject));
+  CHECK_THAT(error_of({.inject = inject}), Contains("there is no server:1"));
+  must(job::parse_value("index-ms=40", inject));
+  CHECK_THAT(error_of({.inject = inject}), Contains("index-ms") && Contains("reads no record files"));
 }
 
 // A slow worker costs time under BSP and causes staleness under ASP. GSP has less of both.

@@ -240,16 +240,7 @@ Result<> check_inject(const Flags& flags) {
     return fail(Code::kUsage, "--inject {}: drop, dup and delay apply to messages to servers, but {} has no servers",
                 text, job.scheme.kv_store);
   }
-  for (const ProcessName& process : inject.processes()) {
-    const int64_t ranks = process.role == Role::kWorker   ? job.num_workers
-                          : process.role == Role::kServer ? job.num_servers
-                                                          : 1;
-    if (process.rank >= ranks) {
-      return fail(Code::kUsage, "--inject {}: there is no {}: the job has {} {}s, with ranks from 0", text,
-                  to_text(process), ranks, format_value(process.role));
-    }
-  }
-  return {};
+  return check_processes(inject, {.workers = job.num_workers, .servers = job.num_servers});
 }
 
 Result<> check_network(const JobFlags& job) {
@@ -410,6 +401,19 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(resolve_schedule(flags));
   DT_TRY_VOID(check_metrics(flags.job));
   return resolve_loop(flags);
+}
+
+Result<> check_processes(const Inject& inject, const ProcessCounts& counts) {
+  for (const ProcessName& process : inject.processes()) {
+    const int64_t ranks = process.role == Role::kWorker   ? counts.workers
+                          : process.role == Role::kServer ? counts.servers
+                                                          : counts.schedulers;
+    if (process.rank >= ranks) {
+      return fail(Code::kUsage, "--inject {}: there is no {}: the job has {} {}s, with ranks from 0",
+                  format_value(inject), to_text(process), ranks, format_value(process.role));
+    }
+  }
+  return {};
 }
 
 }  // namespace dtrain::job

@@ -2,15 +2,22 @@
 // refuses combinations that do not fit together.
 #pragma once
 
-#include <string>
-#include <vector>
+#include <cstdint>
 
 #include "base/error.h"
 #include "job/flags/flags.h"
+#include "job/process/inject.h"
 
 namespace dtrain::job {
 
 // Reads `flags.sources` to see which flags were given. Code::kUsage names the flags at fault. Idempotent.
 Result<> resolve(Flags& flags);
+
+// How many processes a job has.
+struct ProcessCounts {
+  int64_t workers = 0, servers = 0, schedulers = 1;
+};
+// Code::kUsage if a rule of --inject names a process that does not exist.
+Result<> check_processes(const Inject& inject, const ProcessCounts& counts);
 
 }  // namespace dtrain::job
