@@ -24,40 +24,38 @@ struct Options {
   bool json = false;
 };
 
-job::FlagTable<Options> flags() {
+std::vector<job::FlagRow<Options>> rows() {
   return {
-      {
-          training_row("network", DT_FIELD(Options, bench.network)),
-          training_row("batch-size", DT_FIELD(Options, bench.batch_size)),
-          training_row("image-shape", DT_FIELD(Options, bench.image, "auto"), "by network"),
-          training_row("num-classes", DT_FIELD(Options, bench.num_classes, "auto"), "by network"),
-          training_row("threads", DT_FIELD(Options, threads, "auto"), "cores of the host"),
-          training_row("dtype", DT_FIELD(Options, dtype)),
-          training_row("winograd", DT_FIELD(Options, bench.winograd)),
-          {.name = "phase",
-           .value = "training|inference",
-           .help = "training (forward, backward and update) or inference (forward)",
-           .bind = DT_FIELD(Options, bench.phase)},
-          {.name = "num-batches",
-           .value = "N",
-           .help = "number of batches to measure",
-           .bind = DT_FIELD(Options, bench.num_batches),
-           .min = 1,
-           .max = job::kStepsMax},
-          {.name = "num-warmup-batches",
-           .value = "N",
-           .help = "number of batches to run before the measurement",
-           .bind = DT_FIELD(Options, bench.num_warmup_batches),
-           .min = 0,
-           .max = job::kStepsMax},
-          {.name = "bound",
-           .help = "also measure the sum of the times of the oneDNN primitives, in turns with the batches",
-           .bind = DT_FIELD(Options, bench.bound)},
-          {.name = "json", .help = "print only the line of JSON, without the report", .bind = DT_FIELD(Options, json)},
-      },
-      {{{"--gpus", "--gpu"},
-        "is refused, because this version measures CPUs only; leave out the flag",
-        Code::kDevice}}};
+      training_row("network", DT_FIELD(Options, bench.network)),
+      training_row("batch-size", DT_FIELD(Options, bench.batch_size)),
+      training_row("image-shape", DT_FIELD(Options, bench.image, "auto"), "by network"),
+      training_row("num-classes", DT_FIELD(Options, bench.num_classes, "auto"), "by network"),
+      training_row("threads", DT_FIELD(Options, threads, "auto"), "cores of the host"),
+      training_row("dtype", DT_FIELD(Options, dtype)),
+      training_row("winograd", DT_FIELD(Options, bench.winograd)),
+      {.name = "phase",
+       .value = "training|inference",
+       .help = "training (forward, backward and update) or inference (forward)",
+       .bind = DT_FIELD(Options, bench.phase)},
+      num_batches_row(DT_FIELD(Options, bench.num_batches)),
+      {.name = "num-warmup-batches",
+       .value = "N",
+       .help = "number of batches to run before the measurement",
+       .bind = DT_FIELD(Options, bench.num_warmup_batches),
+       .min = 0,
+       .max = job::kStepsMax},
+      {.name = "bound",
+       .help = "also measure the sum of the times of the oneDNN primitives, in turns with the batches",
+       .bind = DT_FIELD(Options, bench.bound)},
+      json_row(DT_FIELD(Options, json)),
+  };
+}
+
+job::FlagTable<Options> flags() {
+  return {rows(),
+          {{{"--gpus", "--gpu"},
+            "is refused, because this version measures CPUs only; leave out the flag",
+            Code::kDevice}}};
 }
 
 }  // namespace

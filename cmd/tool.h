@@ -30,6 +30,21 @@ job::FlagRow<Options> training_row(const std::string& name, job::Binding<Options
           .max = row.max};
 }
 
+// Rows that several benchmarks have.
+template <class Options>
+job::FlagRow<Options> num_batches_row(job::Binding<Options> bind) {
+  return {.name = "num-batches",
+          .value = "N",
+          .help = "number of batches to measure",
+          .bind = std::move(bind),
+          .min = 1,
+          .max = job::kStepsMax};
+}
+template <class Options>
+job::FlagRow<Options> json_row(job::Binding<Options> bind) {
+  return {.name = "json", .help = "print only the line of JSON, without the report", .bind = std::move(bind)};
+}
+
 // Refuses flags that only a later version of a tool has.
 job::RefusedFlag later(std::vector<std::string> spellings);
 
