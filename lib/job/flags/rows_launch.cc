@@ -173,7 +173,7 @@ std::vector<Row> run_rows() {
        .max = kThreadsMax},
       {.name = "verbose",
        .value = "0|1|2",
-       .help = "log more: 1 adds connections, 2 adds every message",
+       .help = "log more: 1 adds connections, 2 adds every message between a worker and the servers",
        .bind = DT_FIELD(Flags, launch.verbose),
        .choices = {"0", "1", "2"},
        .min = 0,

@@ -14,6 +14,7 @@
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
 #include "role/worker/joining.h"
+#include "role/worker/message_log.h"
 #include "role/worker/stores.h"
 #include "role/worker/training.h"
 #include "rpc/data_client.h"
@@ -52,7 +53,8 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joi
 // The connections to the servers, with the message faults that --inject asks for. Empty if the job has no servers.
 struct Lines {
   std::unique_ptr<kvstore::FaultyTransport> faults;
-  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls `faults`
+  std::unique_ptr<MessageLog> messages;    // with --verbose 2
+  std::unique_ptr<rpc::DataClient> pipes;  // destroyed first, because it calls `messages` and `faults`
 };
 
 // By server: the faults of the messages between it and this worker, as --inject asks for either end.
@@ -83,6 +85,10 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
         reply.rank, message_faults(inject, reply.rank, joined.spec.flags.num_servers), *store, fail_store);
     events = lines.faults.get();
   }
+  if (process.log.verbosity() >= 2) {
+    lines.messages = std::make_unique<MessageLog>(*events, process.log);
+    events = lines.messages.get();
+  }
   DT_TRY(lines.pipes, rpc::DataClient::create({.servers = server_addresses(reply),
                                                .rank = reply.rank,
                                                .incarnation = connection.incarnation,
@@ -90,7 +96,8 @@ Result<Lines> connect_to_servers(Process& process, Connection& connection, const
                                               *events, connection.waits, process.log));
   lines.pipes->on_failure(fail_store);
   DT_TRY_VOID(lines.pipes->connect(process.flags.wire.start_timeout), "connecting to the servers");
-  const std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
+  std::vector<std::shared_ptr<kvstore::Pipe>> pipes = lines.pipes->pipes();
+  if (lines.messages) pipes = lines.messages->wrap(pipes);
   store->attach(lines.faults ? lines.faults->wrap(pipes) : pipes);
   return lines;
 }
