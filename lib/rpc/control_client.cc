@@ -134,7 +134,6 @@ class Client final : public ControlClient {
   }
 
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
-  void report_queue(uint64_t bytes) override { line_.report_queue(bytes); }
   Result<> wait_finish() override { return line_.wait_finish(); }
   Result<> state() const override {
     if (auto error = line_.error()) return tl::unexpected(std::move(*error));

@@ -63,8 +63,6 @@ class ControlClient : public job::Coordinator {
 
   // The job's error, if there is one.
   [[nodiscard]] virtual Result<> state() const = 0;
-  // Carried by the next heartbeat: bytes that wait to be sent.
-  virtual void report_queue(uint64_t bytes) = 0;
 };
 
 }  // namespace dtrain::rpc

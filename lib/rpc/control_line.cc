@@ -77,11 +77,6 @@ void ControlLine::report(const job::WorkerProgress& progress) {
   progress_ = progress;
 }
 
-void ControlLine::report_queue(uint64_t bytes) {
-  const MutexLock lock(mutex_);
-  queue_bytes_ = bytes;
-}
-
 Result<> ControlLine::wait_finish() {
   const Waits::Wait wait(waits_, [] { return std::string("the workers to be done"); });
   const MutexLock lock(mutex_);
@@ -179,7 +174,6 @@ void ControlLine::beat() {
     beat.set_samples_per_s(progress_.samples_per_s);
     beat.set_wait_data_share(progress_.wait_data_share);
     beat.set_wait_network_share(progress_.wait_network_share);
-    beat.set_queue_bytes(queue_bytes_);
     out = stream_;
   }
   if (out) out->send(std::move(up));

@@ -32,7 +32,6 @@ class ControlLine {
 
   void request_stop();
   void report(const job::WorkerProgress& progress);
-  void report_queue(uint64_t bytes);
   Result<> wait_finish();
   [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
 
@@ -80,7 +79,6 @@ class ControlLine {
   Clock::time_point heard_ DT_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> lost_since_ DT_GUARDED_BY(mutex_);
   job::WorkerProgress progress_ DT_GUARDED_BY(mutex_);
-  uint64_t queue_bytes_ DT_GUARDED_BY(mutex_) = 0;
   bool stop_requested_ DT_GUARDED_BY(mutex_) = false;
   bool stop_sent_ DT_GUARDED_BY(mutex_) = false;
   bool finished_ DT_GUARDED_BY(mutex_) = false;

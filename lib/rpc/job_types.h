@@ -60,7 +60,6 @@ struct JoinReply {
 // A heartbeat's content.
 struct Pulse {
   job::WorkerProgress progress;
-  uint64_t queue_bytes = 0;
   std::string wait;  // the oldest open wait, empty if none
   double wait_s = 0;
 };

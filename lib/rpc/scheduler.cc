@@ -36,7 +36,6 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
                        .samples_per_s = beat.samples_per_s(),
                        .wait_data_share = beat.wait_data_share(),
                        .wait_network_share = beat.wait_network_share()},
-          .queue_bytes = beat.queue_bytes(),
           .wait = beat.wait(),
           .wait_s = beat.wait_s()};
 }
