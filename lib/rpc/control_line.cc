@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/duration_text.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
 #include "rpc/status.h"
@@ -31,13 +30,8 @@ class ControlLine::Events final : public Stream::Events {
 };
 
 ControlLine::ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits,
-                         Log log, std::function<void(const Error&)> on_failure)
-    : options_(options),
-      stub_(stub),
-      gate_(gate),
-      waits_(waits),
-      log_(std::move(log)),
-      on_failure_(std::move(on_failure)) {}
+                         std::function<void(const Error&)> on_failure)
+    : options_(options), stub_(stub), gate_(gate), waits_(waits), on_failure_(std::move(on_failure)) {}
 
 ControlLine::~ControlLine() {
   end();
@@ -240,7 +234,6 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   if (down.has_hold()) return answer_hold();
   if (down.has_stop_after()) return gate_.stop_after(down.stop_after().steps());
   if (down.has_stop_job()) return fail(from_failure(down.stop_job()));
-  if (down.has_dump_waits()) return print_waits();
   if (!down.has_finish()) return;
   const MutexLock lock(mutex_);
   finished_ = true;
@@ -264,14 +257,6 @@ void ControlLine::answer_hold() {
   proto::Up up;
   up.mutable_held()->set_begun(gate_.hold());
   if (const auto out = stream()) out->send(std::move(up));
-}
-
-void ControlLine::print_waits() const {
-  const std::vector<OpenWait> open = waits_.open();
-  if (open.empty()) log_.info("no open waits");
-  for (const OpenWait& wait : open) {
-    log_.info("waits {} for {}", duration_text(std::chrono::duration<double>(wait.seconds)), wait.name);
-  }
 }
 
 void ControlLine::fail(Error error) {

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/mutex.h"
 #include "base/waits.h"
 #include "rpc/client_stream.h"
@@ -22,7 +21,7 @@ namespace dtrain::rpc {
 class ControlLine {
  public:
   // What it is given must outlive it. `on_failure`: as ControlClient's.
-  ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits, Log log,
+  ControlLine(const ControlOptions& options, proto::Scheduler::Stub& stub, StepGate& gate, Waits& waits,
               std::function<void(const Error&)> on_failure);
   ~ControlLine();
 
@@ -55,7 +54,6 @@ class ControlLine {
   void on_down(uint64_t id, const proto::Down& down);
   void on_end(uint64_t id, const grpc::Status& status);
   void answer_hold();
-  void print_waits() const;
   void fail(Error error) DT_EXCLUDES(mutex_);
   void fail_locked(Error error) DT_REQUIRES(mutex_);
 
@@ -63,7 +61,6 @@ class ControlLine {
   proto::Scheduler::Stub& stub_;
   StepGate& gate_;
   Waits& waits_;
-  Log log_;
   std::function<void(const Error&)> on_failure_;
   Incarnation scheduler_ = 0;  // set by start()
   std::thread thread_;

@@ -98,14 +98,6 @@ class Driver final : public Scheduler, private SchedulerCalls {
     post([this] { on(membership::StopRequested{"the scheduler"}); });
   }
 
-  void dump_waits() override {
-    post([this] {
-      proto::Down down;
-      down.mutable_dump_waits();
-      for (auto& [incarnation, stream] : streams_) stream->send(down);
-    });
-  }
-
   std::vector<MemberPulse> pulses() const override {
     const MutexLock lock(mutex_);
     std::vector<MemberPulse> all;

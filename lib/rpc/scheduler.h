@@ -55,8 +55,6 @@ class Scheduler {
   virtual std::optional<Result<>> wait(std::chrono::milliseconds limit) = 0;
   // A signal asked this process to stop: the job stops.
   virtual void request_stop() = 0;
-  // Makes every process log what it is waiting for.
-  virtual void dump_waits() = 0;
   // What workers reported last, by rank; empty before the start.
   [[nodiscard]] virtual std::vector<MemberPulse> pulses() const = 0;
 };
