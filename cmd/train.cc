@@ -41,7 +41,7 @@ Result<> check_early(job::Flags flags) {
                 "to load the run directory's own",
                 *loop.load_epoch, *loop.load_epoch);
   }
-  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
+  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognize_data_set));
   DT_TRY(const role::Network network, role::build_network(flags.job));
   if (flags.launch.launcher == "local") DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
   DT_TRY_VOID(role::initializer_spec(flags.job));

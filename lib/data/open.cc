@@ -104,8 +104,8 @@ Result<Located> locate_records(const DataOptions& options, const DataType& type)
 }
 
 // Locates the data set in a directory whose type was not given.
-Result<Located> locate_recognised(const DataOptions& options) {
-  const std::optional<std::string> name = recognise_data_set(options.data_dir);
+Result<Located> locate_recognized(const DataOptions& options) {
+  const std::optional<std::string> name = recognize_data_set(options.data_dir);
   if (!name) {
     return fail(Code::kNotFound,
                 "{}: the directory holds no data set with known file names; give its --data-type, or name its files "
@@ -143,7 +143,7 @@ Result<Located> locate(const DataOptions& options) {
     return located;
   }
   if (options.data_dir.empty()) return fail(Code::kUsage, "no training data: give --data-dir or --data-train");
-  Result<Located> located = !type                   ? locate_recognised(options)
+  Result<Located> located = !type                   ? locate_recognized(options)
                             : type->name == "mnist" ? locate_mnist(options.data_dir)
                                                     : locate_records(options, *type);
   if (!located) return located;
@@ -283,7 +283,7 @@ std::optional<std::string> which_cifar(const std::string& path) {
 
 }  // namespace
 
-std::optional<std::string> recognise_data_set(const std::string& directory) {
+std::optional<std::string> recognize_data_set(const std::string& directory) {
   if (!find_idx(directory, kTrainImages).empty()) return "mnist";
   if (!exists(join(directory, "train.rec"))) return std::nullopt;
   if (exists(join(directory, "val.rec"))) return "imagenet";

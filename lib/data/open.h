@@ -49,7 +49,7 @@ std::optional<DataType> find_data_type(const std::string& name);
 
 // Recognizes the data set in `directory`: mnist by its idx files (plain or .gz), imagenet by train.rec and val.rec,
 // cifar10 or cifar100 by train.rec and test.rec and the labels in them. nullopt if it is none of these.
-std::optional<std::string> recognise_data_set(const std::string& directory);
+std::optional<std::string> recognize_data_set(const std::string& directory);
 
 // The record files of both sets, the training set's first, each file once. Empty if the sets are idx files. Fails as
 // open_dataset does.

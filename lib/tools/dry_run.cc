@@ -221,7 +221,7 @@ Result<std::string> job_text(const job::Flags& flags, std::vector<std::string>& 
 }  // namespace
 
 Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table, std::vector<std::string> missing) {
-  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
+  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognize_data_set));
   DT_TRY(const std::string network, network_text(flags.job));
   DT_TRY(const std::string memory, memory_text(flags));
   DT_TRY(const std::string job, job_text(flags, missing));

@@ -52,7 +52,7 @@ PlanFiles plan_files(const job::LaunchFlags& flags) {
 
 Result<> prepare_plan(job::Flags& flags) {
   DT_TRY_VOID(check_plan_files(plan_files(flags.launch)));
-  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognise_data_set));
+  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognize_data_set));
   DT_TRY_VOID(role::build_network(flags.job));
   return {};
 }

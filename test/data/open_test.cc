@@ -200,20 +200,20 @@ TEST_CASE("files that the data directory lacks are named, and the message recomm
 }
 
 TEST_CASE("a data set is recognized by its files, and CIFAR-10 and CIFAR-100 by their labels", "[data]") {
-  const auto recognised = [](const std::vector<std::string>& files, int classes = 10) {
+  const auto recognized = [](const std::vector<std::string>& files, int classes = 10) {
     const test::TempDir dir;
     for (const std::string& file : files) test::write_record_file(dir.path(file), 2 * classes, 4, 4, 3, classes);
-    return recognise_data_set(dir.path()).value_or("none");
+    return recognize_data_set(dir.path()).value_or("none");
   };
-  CHECK(recognised({"train-images-idx3-ubyte"}) == "mnist");
-  CHECK(recognised({"train-images-idx3-ubyte.gz"}) == "mnist");
-  CHECK(recognised({"train.rec", "test.rec"}) == "cifar10");
-  CHECK(recognised({"train.rec", "test.rec"}, 100) == "cifar100");
-  CHECK(recognised({"train.rec", "test.rec"}, 200) == "none");
-  CHECK(recognised({"train.rec", "val.rec"}, 200) == "imagenet");
-  CHECK(recognised({"train.rec"}) == "none");
-  CHECK(recognised({"other.rec"}) == "none");
-  CHECK(!recognise_data_set("/nowhere/at/all"));
+  CHECK(recognized({"train-images-idx3-ubyte"}) == "mnist");
+  CHECK(recognized({"train-images-idx3-ubyte.gz"}) == "mnist");
+  CHECK(recognized({"train.rec", "test.rec"}) == "cifar10");
+  CHECK(recognized({"train.rec", "test.rec"}, 100) == "cifar100");
+  CHECK(recognized({"train.rec", "test.rec"}, 200) == "none");
+  CHECK(recognized({"train.rec", "val.rec"}, 200) == "imagenet");
+  CHECK(recognized({"train.rec"}) == "none");
+  CHECK(recognized({"other.rec"}) == "none");
+  CHECK(!recognize_data_set("/nowhere/at/all"));
 }
 
 TEST_CASE("the error for a file of another kind names the kind and recommends im2rec", "[data]") {

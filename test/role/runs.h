@@ -45,7 +45,7 @@ inline void leave_checkpoint(const std::string& prefix, int64_t epoch) {
 
 // Writes what a run with these flags leaves after it has begun; `epoch` is that of its checkpoint, if it has one.
 inline void leave_run(const std::string& directory, job::Flags flags, std::optional<int64_t> epoch) {
-  must(job::apply_own_data_set(flags, data::recognise_data_set));
+  must(job::apply_own_data_set(flags, data::recognize_data_set));
   job::JobSpec spec = job::requested(flags);
   if (!spec.flags.seed) spec.flags.seed = 99;
   spec.shares = {{0, 100}};

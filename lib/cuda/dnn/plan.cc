@@ -13,13 +13,13 @@ namespace {
 struct Traits {
   int64_t engine = 0;
   std::vector<cudnnBackendNumericalNote_t> numerics;
-  std::vector<cudnnBackendBehaviorNote_t> behaviours;
+  std::vector<cudnnBackendBehaviorNote_t> behaviors;
 
   [[nodiscard]] bool has(cudnnBackendNumericalNote_t note) const {
     return std::find(numerics.begin(), numerics.end(), note) != numerics.end();
   }
   [[nodiscard]] bool has(cudnnBackendBehaviorNote_t note) const {
-    return std::find(behaviours.begin(), behaviours.end(), note) != behaviours.end();
+    return std::find(behaviors.begin(), behaviors.end(), note) != behaviors.end();
   }
 };
 

@@ -91,7 +91,7 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
   return {};
 }
 
-Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise) {
+Result<> apply_own_data_set(Flags& flags, RecognizeDataSet recognize) {
   const DataFlags& data = flags.data;
   std::string name = flags.job.augment.data_type;
   if (name.empty() && flags.job.augment.benchmark) {
@@ -103,7 +103,7 @@ Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise) {
     if (!std::filesystem::is_directory(data.data_dir, ignored)) {
       return fail(Code::kNotFound, "--data-dir {}: {}", data.data_dir, why_no_directory(data.data_dir));
     }
-    name = recognise(data.data_dir).value_or("");
+    name = recognize(data.data_dir).value_or("");
     if (name.empty() && data.data_train.empty()) {
       return fail(Code::kNotFound,
                   "--data-dir {}: the directory has neither the idx files of MNIST nor train.rec with test.rec "

@@ -38,10 +38,10 @@ double default_learning_rate(std::string_view network, int64_t num_layers = 0);
 Result<> apply_data_set(std::string_view name, JobFlags& flags);
 
 // Returns the name of the data set whose files a directory holds; nullopt if it holds those of none.
-using RecogniseDataSet = std::optional<std::string> (*)(const std::string& directory);
+using RecognizeDataSet = std::optional<std::string> (*)(const std::string& directory);
 
 // Like apply_data_set, for a process that has the data files: the data set is that of --data-type. Without the flag it
 // is, for synthetic data, that of the network, and otherwise the one whose files --data-dir holds.
-Result<> apply_own_data_set(Flags& flags, RecogniseDataSet recognise);
+Result<> apply_own_data_set(Flags& flags, RecognizeDataSet recognize);
 
 }  // namespace dtrain::job

@@ -141,7 +141,7 @@ class Candidates {
 };
 
 Result<ResumeSearch> resume_newest(job::Flags flags) {
-  const Result<> data_is_here = job::apply_own_data_set(flags, data::recognise_data_set);
+  const Result<> data_is_here = job::apply_own_data_set(flags, data::recognize_data_set);
   if (!data_is_here && flags.launch.dry_run)
     return ResumeSearch{};  // the data may exist on the machine that will run the job
   DT_TRY_VOID(data_is_here);

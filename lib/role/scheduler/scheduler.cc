@@ -109,7 +109,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
 Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "scheduler"));
   DT_TRY_VOID(process.take_rank(0));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognize_data_set));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
   warn(process.log, job::learning_rate_hint(process.flags.job));

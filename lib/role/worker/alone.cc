@@ -81,7 +81,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
 Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "worker"));
   DT_TRY_VOID(process.take_rank(0));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognize_data_set));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
   DT_TRY(const Network network, build_network(process.flags.job));

@@ -133,7 +133,7 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
 
 Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work) {
   DT_TRY(Process process, Process::open(flags, signals, "worker"));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognise_data_set));
+  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognize_data_set));
   Connection connection;
   DT_TRY(connection.security, security_of(flags.launch));
   DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));
