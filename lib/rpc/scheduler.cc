@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kShutdown{500};
+// If its own tick is later than this share (one quarter) of the heartbeat timeout, the scheduler has slept.
+constexpr int kLateShare = 4;
 
 Role role_of(proto::Role role) {
   return role == proto::ROLE_WORKER ? Role::kWorker : Role::kServer;
@@ -137,12 +139,25 @@ class Driver final : public Scheduler, private SchedulerCalls {
       tasks.swap(tasks_);
     }
     for (auto& task : tasks) task();
-    on(membership::Tick{});
+    tick();
     return {};
   }
 
-  void on(const membership::Event& event) {
-    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_).count();
+  // If this thread did not run in time, the silence of the others is its own doing. It says so to the machine first.
+  void tick() {
+    const auto now = Clock::now();
+    const auto late = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticked_ - kTick);
+    ticked_ = now;
+    if (late > std::chrono::milliseconds(options_.membership.heartbeat_timeout_ms) / kLateShare) {
+      log_.warn("the scheduler did not run for {}: all processes get their time to be heard anew", duration_text(late));
+      on(membership::Slept{static_cast<membership::Millis>(late.count())}, now);
+    }
+    on(membership::Tick{}, now);
+  }
+
+  void on(const membership::Event& event) { on(event, Clock::now()); }
+  void on(const membership::Event& event, Clock::time_point when) {
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(when - since_).count();
     std::vector<membership::Effect> effects;
     machine_.on(static_cast<membership::Millis>(now), event, effects);
     for (const membership::Effect& effect : effects) {
@@ -448,6 +463,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   SchedulerOptions options_;
   Log log_;
   Clock::time_point since_ = Clock::now();
+  Clock::time_point ticked_ = since_;
 
   membership::Machine machine_;
   Incarnation incarnation_;

@@ -374,6 +374,14 @@ void Machine::handle(const Tick&, Out& out) {
   settle(out);
 }
 
+void Machine::handle(const Slept& event, Out&) {
+  phase_since_ms_ = std::min(now_ms_, phase_since_ms_ + event.ms);
+  for (auto& [incarnation, process] : processes_) {
+    process.heard_ms = now_ms_;
+    if (process.closed_ms) process.closed_ms = now_ms_;
+  }
+}
+
 // ---- Barriers.
 
 // Why the worker cannot enter the open barrier with this event; empty if it can.

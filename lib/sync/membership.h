@@ -121,8 +121,13 @@ struct Done {
 };
 // Time passes. To be sent several times per reconnect_ms.
 struct Tick {};
+// The scheduler itself did not run for `ms` milliseconds (SIGSTOP, a migrated virtual machine), so it could hear nobody.
+// To be sent before the late Tick. All time limits of processes start anew, and those of the current phase are extended.
+struct Slept {
+  Millis ms = 0;
+};
 using Event = std::variant<Join, Withdraw, Ready, StartFailed, StreamOpened, StreamClosed, Heartbeat, BarrierEnter,
-                           StopRequested, Held, Done, Tick>;
+                           StopRequested, Held, Done, Tick, Slept>;
 
 // ---- Effects.
 
@@ -262,6 +267,7 @@ class Machine {
   void handle(const Held& event, Out& out);
   void handle(const Done& event, Out& out);
   void handle(const Tick& event, Out& out);
+  void handle(const Slept& event, Out& out);
 
   [[nodiscard]] std::optional<Refuse> objection(const Join& join) const;
   [[nodiscard]] std::string objection(const Process& process, const BarrierEnter& event) const;

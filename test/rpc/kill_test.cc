@@ -28,12 +28,15 @@ Result<> run_scheduler(int out) {
   }
 }
 
-// Joins, prints that it has joined, and does steps of one barrier each until the job fails.
-Result<> run_member(int out, uint16_t port, Role role, uint32_t rank) {
+volatile std::sig_atomic_t asked_to_end = 0;  // set by SIGUSR1; the worker then ends the job with its next step
+
+// Joins, prints that it has joined, and does steps of one barrier each until the job fails or a worker is asked to end.
+Result<> run_member(int out, uint16_t port, Role role, uint32_t rank, std::chrono::milliseconds grace) {
+  std::signal(SIGUSR1, [](int) { asked_to_end = 1; });
   Process process(port, role);
   process.request.want_rank = rank;
   process.options.heartbeat_timeout = 2s;
-  process.options.scheduler_grace = 2s;
+  process.options.scheduler_grace = grace;
   process.create();
   DT_TRY_VOID(process.client->join(process.request));
   Result<> outcome;
@@ -43,21 +46,23 @@ Result<> run_member(int out, uint16_t port, Role role, uint32_t rank) {
   }
   for (uint64_t step = 0; role == Role::kWorker && outcome; step++) {
     if (step == 1) Child::say(out, "begun");
-    const auto sums = process.client->sum("step", {});
+    const double own = asked_to_end;
+    const auto sums = process.client->sum("step", {&own, 1});
     if (!sums) outcome = tl::unexpected(sums.error());
+    if (sums && sums->front() > 0) break;
   }
   process.client->done(outcome);
   return outcome;
 }
 
 struct Cluster {
-  Cluster() : scheduler(run_scheduler) {
+  explicit Cluster(std::chrono::milliseconds grace = 2s) : scheduler(run_scheduler) {
     const auto deadline = Clock::now() + 10s;
     const auto port = static_cast<uint16_t>(std::stoi(scheduler.line(deadline)));
     for (uint32_t i = 0; i < 3; i++) {
       const Role role = i < 2 ? Role::kWorker : Role::kServer;
-      members.push_back(
-          std::make_unique<Child>([=](int out) { return run_member(out, port, role, role == Role::kWorker ? i : 0); }));
+      members.push_back(std::make_unique<Child>(
+          [=](int out) { return run_member(out, port, role, role == Role::kWorker ? i : 0, grace); }));
     }
     for (auto& member : members) REQUIRE(member->line(deadline) == "begun");
   }
@@ -101,6 +106,18 @@ TEST_CASE("all processes end in time and name a killed scheduler", "[rpc][cluste
     const auto deadline = Clock::now() + kBound + 2s;
     for (auto& member : cluster.members) CHECK_THAT(member->line(deadline), Catch::Contains("scheduler lost"));
   }
+}
+
+TEST_CASE("a job ends well although its scheduler was stopped for longer than the heartbeat timeout",
+          "[rpc][cluster]") {
+  Cluster cluster(20s);
+  cluster.scheduler.kill(SIGSTOP);
+  poll(nullptr, 0, 3'000);  // the length of the stop is what the test is about
+  cluster.scheduler.kill(SIGCONT);
+  cluster.members[0]->kill(SIGUSR1);
+  const auto deadline = Clock::now() + 20s;
+  for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
+  CHECK(cluster.scheduler.line(deadline) == "well");
 }
 
 }  // namespace dtrain::rpc::test

@@ -242,6 +242,31 @@ TEST_CASE("a silent process is lost after the timeout, one with a closed stream 
   }
 }
 
+TEST_CASE("after the scheduler slept, every process has its full time to be heard again", "[sync][membership]") {
+  Conversation job({.workers = 2, .servers = 1, .job_text = "", .heartbeat_timeout_ms = 10'000, .reconnect_ms = 1'000});
+  job.start(2, 1);
+  (void)job.say(1'000, StreamClosed{Conversation::worker(1)});
+  CHECK(job.say(60'000, Slept{58'900}).empty());
+  CHECK(job.say(60'000, Tick{}).empty());
+  CHECK(job.say(60'900, Tick{}).empty());
+  (void)job.say(60'950, StreamOpened{Conversation::worker(1)});
+  (void)job.say(61'000, Heartbeat{Conversation::worker(0)});
+  CHECK(job.say(70'000, Tick{}).empty());
+  // The server stays silent: it is lost when its new time is over.
+  const std::vector<Effect> effects = job.say(70'001, Tick{});
+  REQUIRE(all<DeclareLost>(effects).size() == 1);
+  CHECK(all<DeclareLost>(effects)[0].member == Member{Role::kServer, 0});
+}
+
+TEST_CASE("the start timeout does not count while the scheduler sleeps", "[sync][membership]") {
+  Conversation job({.workers = 1, .job_text = "", .start_timeout_ms = 5'000});
+  (void)job.say(1'000, Tick{});
+  (void)job.say(20'000, Slept{18'900});
+  CHECK(all<End>(job.say(20'000, Tick{})).empty());
+  CHECK(all<End>(job.say(23'899, Tick{})).empty());
+  CHECK(all<End>(job.say(23'900, Tick{})).size() == 1);
+}
+
 TEST_CASE("workers stop after the largest number of begun steps, and a reconnected worker is told again",
           "[sync][membership]") {
   Conversation c(settings(3, 1));
