@@ -1,10 +1,13 @@
 #include "kvstore/task_queue.h"
 
+#include <utility>
+
 #include "base/thread.h"
 
 namespace dtrain::kvstore {
 
-TaskQueue::TaskQueue(int threads, const std::string& name) {
+TaskQueue::TaskQueue(int threads, const std::string& name, std::function<void(Error)> on_failure)
+    : on_failure_(std::move(on_failure)) {
   for (int i = 0; i < threads; i++) {
     threads_.emplace_back([this, name] {
       name_thread(name);
@@ -32,11 +35,6 @@ void TaskQueue::run(std::function<void()> task) {
   wake_.notify_one();
 }
 
-std::optional<Error> TaskQueue::failure() const {
-  const MutexLock lock(mutex_);
-  return failure_;
-}
-
 void TaskQueue::serve() {
   const MutexLock lock(mutex_);
   while (true) {
@@ -44,15 +42,12 @@ void TaskQueue::serve() {
     if (stop_) return;
     const std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
-    Result<> result;
-    {
-      const MutexUnlock unlocked(mutex_);
-      result = catching([&]() -> Result<> {
-        task();
-        return {};
-      });
-    }
-    if (!result && !failure_) failure_ = std::move(result.error());
+    const MutexUnlock unlocked(mutex_);
+    Result<> result = catching([&]() -> Result<> {
+      task();
+      return {};
+    });
+    if (!result && on_failure_) on_failure_(std::move(result.error()));
   }
 }
 

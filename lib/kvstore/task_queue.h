@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,22 +15,21 @@ namespace dtrain::kvstore {
 // Thread-safe. With 0 threads, run() executes the task in the caller's thread.
 class TaskQueue {
  public:
-  TaskQueue(int threads, const std::string& name);
+  // `on_failure` is called with each exception of a task, on the thread that ran it. Null: tasks throw none.
+  TaskQueue(int threads, const std::string& name, std::function<void(Error)> on_failure = nullptr);
   ~TaskQueue();  // waits for the running tasks; queued tasks are discarded
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
   void run(std::function<void()> task) DT_EXCLUDES(mutex_);
-  // The error of the first task that threw an exception.
-  [[nodiscard]] std::optional<Error> failure() const DT_EXCLUDES(mutex_);
 
  private:
   void serve() DT_EXCLUDES(mutex_);
 
-  mutable Mutex mutex_;
+  const std::function<void(Error)> on_failure_;
+  Mutex mutex_;
   ConditionVariable wake_;
   std::deque<std::function<void()>> tasks_ DT_GUARDED_BY(mutex_);
-  std::optional<Error> failure_ DT_GUARDED_BY(mutex_);
   bool stop_ DT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -134,6 +134,7 @@ class Client final : public ControlClient {
   }
 
   void report(const job::WorkerProgress& progress) override { line_.report(progress); }
+  void fail_with(const Error& error) override { line_.fail(error); }
   Result<> wait_finish() override { return line_.wait_finish(); }
   Result<> state() const override {
     if (auto error = line_.error()) return tl::unexpected(std::move(*error));

@@ -54,6 +54,10 @@ class ControlClient : public job::Coordinator {
   // as may_begin says, and the servers with them.
   virtual void request_stop() = 0;
 
+  // This process has failed, and must end: all waits here return the error, which is kept unless the job has failed
+  // before. Any thread may call it. done() then tells the scheduler why, and with it the other processes.
+  virtual void fail_with(const Error& error) = 0;
+
   // Servers: until all workers are done. kPreempted if the job was asked to stop; the job's error if it failed.
   virtual Result<> wait_finish() = 0;
 

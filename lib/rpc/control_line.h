@@ -32,6 +32,7 @@ class ControlLine {
   void request_stop();
   void report(const job::WorkerProgress& progress);
   Result<> wait_finish();
+  void fail(Error error) DT_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
 
  private:
@@ -54,7 +55,6 @@ class ControlLine {
   void on_down(uint64_t id, const proto::Down& down);
   void on_end(uint64_t id, const grpc::Status& status);
   void answer_hold();
-  void fail(Error error) DT_EXCLUDES(mutex_);
   void fail_locked(Error error) DT_REQUIRES(mutex_);
 
   const ControlOptions& options_;

@@ -3,6 +3,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 
 #include <charconv>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -86,9 +87,11 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
   uint16_t port() const override { return listener_.port; }
 
-  void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events) override {
+  void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events,
+             std::function<void(const Error&)> on_failure) override {
     const MutexLock lock(mutex_);
     events_ = &events;
+    on_failure_ = std::move(on_failure);
     for (uint32_t rank = 0; rank < incarnations.size(); rank++) {
       peers_.push_back({rank, incarnations[rank], {}});
     }
@@ -100,12 +103,6 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     tracker_.wait_idle();
     listener_.server.reset();
     (void)outstanding_->wait_none(kShutdown);  // answers own their memory
-  }
-
-  Result<> state() const override {
-    const MutexLock lock(mutex_);
-    if (error_) return tl::unexpected(*error_);
-    return {};
   }
 
   void cut(uint32_t worker) override {
@@ -127,13 +124,13 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
         : token_(server.tracker_), server_(server), rank_(rank), incarnation_(incarnation), lane_(std::move(lane)) {}
 
     void on_message(Stream& stream, grpc::ByteBuffer& buffer) override {
-      auto outcome = catching(
+      const Result<> outcome = catching(
           [&]() -> Result<> {
             react(stream, buffer);
             return {};
           },
           "a gradient or weights");
-      if (!outcome) server_.failed(stream, std::move(outcome.error()));
+      if (!outcome) server_.failed(stream, outcome.error());
     }
     void on_end() override {}
 
@@ -204,11 +201,15 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     return grpc::Status::OK;
   }
 
-  void failed(Stream& stream, Error error) {
+  void failed(Stream& stream, const Error& error) {
     log_.error("{}", error.line());
     stream.close({grpc::StatusCode::INTERNAL, error.message});
-    const MutexLock lock(mutex_);
-    if (!error_) error_ = std::move(error);
+    std::function<void(const Error&)> report;
+    {
+      const MutexLock lock(mutex_);
+      report = std::exchange(on_failure_, nullptr);
+    }
+    if (report) report(error);
   }
 
   DataServerOptions options_;
@@ -220,7 +221,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   mutable Mutex mutex_;
   kvstore::ServerEvents* events_ DT_GUARDED_BY(mutex_) = nullptr;
   std::vector<Peer> peers_ DT_GUARDED_BY(mutex_);
-  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  std::function<void(const Error&)> on_failure_ DT_GUARDED_BY(mutex_);  // null once it has been called
 };
 
 }  // namespace

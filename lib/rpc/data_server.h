@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -27,13 +28,13 @@ class DataServer {
   virtual ~DataServer() = default;  // closes
 
   [[nodiscard]] virtual uint16_t port() const = 0;
-  // `incarnations` by worker's rank. `events` must outlive the server; an exception out of it ends that worker's
-  // stream.
-  virtual void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events) = 0;
+  // `incarnations` by worker's rank. `events` must outlive the server. An exception while a message is handled ends
+  // that worker's stream, and the first one is passed to `on_failure`, at once and on the thread where it happened: the
+  // process must end, because a message is lost. on_failure must be short and must not close the server.
+  virtual void serve(std::vector<uint64_t> incarnations, kvstore::ServerEvents& events,
+                     std::function<void(const Error&)> on_failure) = 0;
   // Ends all streams and the listener; no event comes any more.
   virtual void close() = 0;
-  // The first exception that came out of `events`.
-  [[nodiscard]] virtual Result<> state() const = 0;
   // Cuts the worker's streams, as a network would: tests.
   virtual void cut(uint32_t worker) = 0;
 };

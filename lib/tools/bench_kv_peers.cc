@@ -13,9 +13,11 @@
 #include <cstring>
 #include <filesystem>
 #include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/worker/dist_store.h"
 #include "rpc/baseline.h"
@@ -173,6 +175,24 @@ class Worker final : public KvWorker {
   std::unique_ptr<rpc::DataClient> pipes_;
 };
 
+// Keeps the first error of several threads.
+class FirstFailure {
+ public:
+  void set(const Error& error) {
+    const MutexLock lock(mutex_);
+    if (!error_) error_ = error;
+  }
+  [[nodiscard]] Result<> result() const {
+    const MutexLock lock(mutex_);
+    if (error_) return tl::unexpected(*error_);
+    return {};
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 Result<KvStarted> start_peer(bool process, KvWork work) {
@@ -198,14 +218,17 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
     options.rule = plan.rule;
     options.policy = sync::bsp(static_cast<uint32_t>(plan.incarnations.size()));
     options.checksums = false;
+    FirstFailure failure;
+    const auto fail_with = [&failure](const Error& error) { failure.set(error); };
+    options.on_failure = fail_with;
     DT_TRY(const std::unique_ptr<kvstore::Shard> shard, kvstore::Shard::create(std::move(options)));
     DT_TRY(const std::unique_ptr<rpc::DataServer> listener,
            rpc::DataServer::start({{}, {.token = {}, .build_id = kBuild, .tls = {}}}, Log::silent()));
-    listener->serve(plan.incarnations, *shard);
+    listener->serve(plan.incarnations, *shard, fail_with);
     ready(listener->port());
     stopped();
     listener->close();
-    return listener->state();
+    return failure.result();
   };
 }
 

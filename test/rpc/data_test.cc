@@ -97,7 +97,7 @@ struct Pair {
     client = DataClient::create(std::move(options), collector, waits, Log::silent()).value();
   }
   void connect() {
-    server->serve({kIncarnation}, echo);
+    server->serve({kIncarnation}, echo, [this](const Error& error) { server_failed.set_value(error); });
     REQUIRE(client->connect(5s).has_value());
     pipe = client->pipes()[0];
   }
@@ -117,6 +117,7 @@ struct Pair {
   Waits waits;
   Echo echo;
   Collector collector;
+  std::promise<Error> server_failed;
   std::unique_ptr<DataServer> server;
   std::unique_ptr<DataClient> client;
   std::shared_ptr<kvstore::Pipe> pipe;
@@ -177,7 +178,7 @@ TEST_CASE("a worker that connects early is admitted once the server knows its wo
   while (pair.waits.open().empty() || !pair.waits.open()[0].name.ends_with("does not know its workers yet)")) {
     std::this_thread::yield();
   }
-  pair.server->serve({kIncarnation}, pair.echo);
+  pair.server->serve({kIncarnation}, pair.echo, nullptr);
   CHECK(connected.get().has_value());
 }
 
@@ -202,7 +203,7 @@ TEST_CASE("a client reconnects to a restarted server", "[rpc]") {
   pair.server.reset();
   DataServerOptions options{{"127.0.0.1", port, 0}, security()};
   pair.server = DataServer::start(std::move(options), Log::silent()).value();
-  pair.server->serve({kIncarnation}, pair.echo);
+  pair.server->serve({kIncarnation}, pair.echo, nullptr);
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
 }
 
@@ -216,7 +217,7 @@ TEST_CASE("a worker with a wrong token or incarnation is refused permanently", "
     incarnation = 1;
   }
   Pair pair(wrong, incarnation);
-  pair.server->serve({kIncarnation}, pair.echo);
+  pair.server->serve({kIncarnation}, pair.echo, nullptr);
   const auto connected = pair.client->connect(5s);
   REQUIRE_FALSE(connected.has_value());
   CHECK(connected.error().code == Code::kDenied);
@@ -272,7 +273,7 @@ TEST_CASE("invalid messages end the sender's stream but not the server", "[rpc]"
   const std::vector<float> values = random_floats(10);
   pair.pipe->send(Pair::message(values, 0, 7));
   REQUIRE(pair.collector.wait([&] { return pair.collector.count == 1; }));
-  CHECK(pair.server->state().has_value());
+  CHECK(pair.server_failed.get_future().wait_for(0s) == std::future_status::timeout);
 }
 
 TEST_CASE("an exception in a server's handler is reported to its owner", "[rpc]") {
@@ -281,8 +282,12 @@ TEST_CASE("an exception in a server's handler is reported to its owner", "[rpc]"
   pair.echo.throws = true;
   const std::vector<float> values = random_floats(10);
   pair.pipe->send(Pair::message(values, 0, 0));
+  std::future<Error> error = pair.server_failed.get_future();
+  REQUIRE(error.wait_for(8s) == std::future_status::ready);
+  CHECK(error.get().message == "this server is broken");
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
-  CHECK(pair.server->state().error().message == "this server is broken");
+  pair.pipe->send(Pair::message(values, 0, 1));  // a second failure is not reported
+  REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 2; }));
 }
 
 TEST_CASE("a handler that runs out of memory ends its server or worker with an error that says so", "[rpc]") {
@@ -294,8 +299,9 @@ TEST_CASE("a handler that runs out of memory ends its server or worker with an e
   pair.echo.lacks_memory = true;
   pair.pipe->send(Pair::message(values, 0, 0));
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
-  CHECK(pair.server->state().error().code == Code::kDevice);
-  CHECK_THAT(pair.server->state().error().message, Catch::Contains("not enough memory for a gradient or weights"));
+  const Error at_server = pair.server_failed.get_future().get();
+  CHECK(at_server.code == Code::kDevice);
+  CHECK_THAT(at_server.message, Catch::Contains("not enough memory for a gradient or weights"));
   pair.echo.lacks_memory = false;
   pair.collector.lacks_memory = true;
   pair.pipe->send(Pair::message(values, 0, 0));

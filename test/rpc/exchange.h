@@ -49,7 +49,7 @@ class ExchangeServer {
                                       .deterministic = true})
                   .value()),
         data(DataServer::start({{}, ExchangeOptions::security()}, Log::silent()).value()) {
-    data->serve(options.incarnations(), *shard);
+    data->serve(options.incarnations(), *shard, nullptr);
   }
   ~ExchangeServer() { data->close(); }
 

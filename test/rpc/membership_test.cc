@@ -284,6 +284,24 @@ TEST_CASE("servers and the scheduler end without an error once all workers are d
   CHECK(outcome->has_value());
 }
 
+TEST_CASE("a server that fails stops waiting, and every process learns why", "[rpc]") {
+  Job job(settings(2, 1));
+  job.start(2, 1);
+  auto finished = std::async(std::launch::async, [&] { return job[2].client->wait_finish(); });
+  const Error cause{Code::kDevice, "not enough memory for a gradient", {}};
+  job[2].client->fail_with(cause);
+  job[2].client->fail_with({Code::kInternal, "a later failure", {}});
+  const Result<> outcome = within(std::move(finished));
+  REQUIRE_FALSE(outcome.has_value());
+  CHECK(outcome.error().message == cause.message);
+  job[2].client->done(outcome);
+  for (const size_t worker : {0, 1}) {
+    const Error seen = within(job[worker].failed.get_future());
+    CHECK(seen.code == Code::kDevice);
+    CHECK(seen.message == "server 0 failed: not enough memory for a gradient");
+  }
+}
+
 TEST_CASE("a worker's failure reaches every process with its code and ends open barriers", "[rpc]") {
   Job job(settings(2, 1));
   job.start(2, 1);

@@ -60,7 +60,7 @@ bool exchange_one_message() {
   options.incarnation = kIncarnation;
   options.security = security();
   auto client = rpc::DataClient::create(std::move(options), client_events, waits, Log::silent()).value();
-  server->serve({kIncarnation}, server_events);
+  server->serve({kIncarnation}, server_events, nullptr);
   if (!client->connect(std::chrono::seconds(60))) return false;
   Header header;
   header.incarnation = kIncarnation;

@@ -64,7 +64,7 @@ TEST_CASE("TLS admits only clients with a certificate of the authority", "[rpc]"
 
   const auto server = DataServer::start({{}, secure}, Log::silent()).value();
   Ignore ignore;
-  server->serve({7}, ignore);
+  server->serve({7}, ignore, nullptr);
   Waits waits;
   const auto connect = [&](const Security& as, std::chrono::milliseconds limit) {
     DataClientOptions options;

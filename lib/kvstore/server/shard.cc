@@ -42,6 +42,8 @@ struct Shard::State {
   std::vector<std::atomic<uint64_t>> incarnations;  // by rank; 0: no message yet
   std::atomic<uint64_t> refused = 0;                // messages that reached no slice
   std::atomic<int64_t> busy_ns = 0;
+  std::atomic<bool> is_damaged = false;  // set by a slice that an exception leaves, under the slice's lock
+  std::atomic<bool> is_reported = false;
 };
 
 Result<std::unique_ptr<Shard>> Shard::create(ShardOptions options) {
@@ -55,12 +57,12 @@ Shard::Shard(ShardOptions options, size_t slot_count)
   for (const Slice& slice : options_.placement) {
     if (slice.server != options_.server) continue;
     const bool reports = slices_.empty() && slice.key < options_.parameters.size();
-    slices_.push_back(std::make_unique<ShardSlice>(options_, slice, slot_count, reports));
+    slices_.push_back(std::make_unique<ShardSlice>(options_, slice, slot_count, reports, state_->is_damaged));
   }
   std::sort(slices_.begin(), slices_.end(), [](const auto& a, const auto& b) {
     return std::pair(a->slice().key, a->slice().part) < std::pair(b->slice().key, b->slice().part);
   });
-  tasks_ = std::make_unique<TaskQueue>(options_.threads, "shard");
+  tasks_ = std::make_unique<TaskQueue>(options_.threads, "shard", [this](const Error& error) { stop_with(error); });
 }
 
 Shard::~Shard() = default;
@@ -88,8 +90,28 @@ Status Shard::objection(const Sender& sender, SliceId id) {
   return find(id) == nullptr ? Status::kUnknownKey : Status::kOk;
 }
 
+void Shard::stop_with(const Error& error) {
+  state_->is_damaged = true;
+  if (!state_->is_reported.exchange(true) && options_.on_failure) options_.on_failure(error);
+}
+
+template <class Work>
+void Shard::stop_on_exception(Work&& work) {
+  const Result<> outcome = catching(
+      [&]() -> Result<> {
+        work();
+        return {};
+      },
+      "a gradient or weights");
+  if (!outcome) stop_with(outcome.error());
+}
+
 void Shard::on_message(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) {
   const BusyTimer timer(state_->busy_ns);
+  if (!state_->is_damaged) stop_on_exception([&] { handle(peer, head, payload); });
+}
+
+void Shard::handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload) {
   flush_denormals();  // in a thread of the transport, whose results must have the same bits as all others
   const std::optional<Sender> sender = sender_of(head);
   if (!sender) return;  // an answer, for which nobody asked
@@ -121,22 +143,22 @@ void Shard::on_data(const Request& request, Pieces payload) {
 
 void Shard::leave(uint32_t rank) {
   DT_CHECK(rank < state_->incarnations.size(), "rank {} of {}", rank, state_->incarnations.size());
-  for (const auto& slice : slices_) slice->leave(rank);
+  stop_on_exception([&] {
+    for (const auto& slice : slices_) slice->leave(rank);
+  });
 }
 
 void Shard::join(uint32_t rank, uint64_t step) {
   DT_CHECK(rank < state_->incarnations.size(), "rank {} of {}", rank, state_->incarnations.size());
-  for (const auto& slice : slices_) slice->join(rank, step);
+  stop_on_exception([&] {
+    for (const auto& slice : slices_) slice->join(rank, step);
+  });
 }
 
 std::vector<std::string> Shard::overdue(double seconds) const {
   std::vector<std::string> lines;
   for (const auto& slice : slices_) slice->overdue(seconds, lines);
   return lines;
-}
-
-std::optional<Error> Shard::failure() const {
-  return tasks_->failure();
 }
 
 ShardCounts Shard::counts() const {

@@ -44,6 +44,9 @@ struct ShardOptions {
   std::function<void(const GroupReport&)> on_report = nullptr;
   // Called for the same slice with its version after each of its updates, while its lock is held.
   std::function<void(uint64_t)> on_update = nullptr;
+  // Called once, with the first exception in the shard, on the thread where it happened and without a lock. It must not
+  // destroy the shard.
+  std::function<void(const Error&)> on_failure = nullptr;
   sync::TraceWriter* trace = nullptr;  // the events of all slices' machines; must outlive the shard
   int threads = 0;                     // its own, for updates of large slices; 0: the transport's do everything
 };
@@ -62,6 +65,8 @@ class ShardSlice;
 class TaskQueue;
 struct Request;
 
+// Fail-stop: the first exception, whether std::bad_alloc or a failed check, may leave a slice half updated. From then on
+// the shard ignores every message, so that no worker receives wrong values, and its process must end.
 class Shard final : public ServerEvents {
  public:
   // Code::kUsage: an unknown optimizer, no workers, or a slice that is empty or too large for one message.
@@ -81,8 +86,6 @@ class Shard final : public ServerEvents {
   // One line for each worker that has waited longer than this, with the workers that it waits for:
   //   "key 12 slice 0 version 418: worker 3 waits 31 s; missing: worker 5"
   [[nodiscard]] std::vector<std::string> overdue(double seconds) const;
-  // An exception in one of the shard's own threads, which is a bug: the server must end.
-  [[nodiscard]] std::optional<Error> failure() const;
   [[nodiscard]] ShardCounts counts() const;
 
  private:
@@ -91,7 +94,11 @@ class Shard final : public ServerEvents {
   [[nodiscard]] bool may_speak(const Sender& sender);
   // Why a request from this sender reaches no slice. kOk: it does, find(id) is not null.
   [[nodiscard]] Status objection(const Sender& sender, SliceId id);
+  void handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload);
   void on_data(const Request& request, Pieces payload);
+  template <class Work>
+  void stop_on_exception(Work&& work);
+  void stop_with(const Error& error);
 
   const ShardOptions options_;
   struct State;

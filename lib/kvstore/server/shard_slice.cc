@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -20,16 +21,34 @@ sync::Policy policy_of_key(const ShardOptions& options, uint32_t key) {
   return key < options.parameters.size() ? options.policy : sync::bsp(workers);
 }
 
+// Reports an exception that leaves the scope. Made after the slice's lock, so that the flag is set before another thread
+// can take the lock.
+class DamageGuard {
+ public:
+  explicit DamageGuard(std::atomic<bool>& is_damaged) : is_damaged_(is_damaged) {}
+  ~DamageGuard() {
+    if (std::uncaught_exceptions() > exceptions_before_) is_damaged_ = true;
+  }
+  DamageGuard(const DamageGuard&) = delete;
+  DamageGuard& operator=(const DamageGuard&) = delete;
+
+ private:
+  std::atomic<bool>& is_damaged_;
+  const int exceptions_before_ = std::uncaught_exceptions();
+};
+
 bool is_apply(const sync::Effect& effect) {
   return std::holds_alternative<sync::Apply>(effect);
 }
 
 }  // namespace
 
-ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports)
+ShardSlice::ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,
+                       std::atomic<bool>& is_damaged)
     : options_(options),
       slice_(slice),
       leaves_updates_(options.threads > 0 && slice.count >= kOwnThreadElements),
+      is_damaged_(is_damaged),
       policy_(policy_of_key(options, slice.key)),
       values_(options, slice, slot_count) {
   if (reports) record_.emplace(sync::group_count(policy_), Waiters::Clock::now());
@@ -75,6 +94,8 @@ bool ShardSlice::push(const Request& request, Pieces payload) {
   const Header& header = request.header;
   const bool is_intact = payload_intact(header.payload_crc, payload);
   const MutexLock lock(mutex_);
+  if (is_damaged_) return false;
+  const DamageGuard guard(is_damaged_);
   carry_out_effects();
   const Status status = take_gradient(header, payload, is_intact);
   if (status != Status::kOk && status != Status::kDuplicate) {
@@ -90,6 +111,8 @@ bool ShardSlice::push(const Request& request, Pieces payload) {
 
 void ShardSlice::settle() {
   const MutexLock lock(mutex_);
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
   carry_out_effects();
 }
 
@@ -100,6 +123,8 @@ void ShardSlice::request_weights(const Request& request, uint64_t step, Status s
 
 void ShardSlice::pull(const Request& request) {
   const MutexLock lock(mutex_);
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
   if (!machine_) {
     waiters_.forget(request.header.rank);
     return waiters_.add(request, request.header.step, Status::kOk);
@@ -111,6 +136,8 @@ void ShardSlice::pull(const Request& request) {
 
 void ShardSlice::refresh(const Request& request) {
   const MutexLock lock(mutex_);
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
   if (!machine_) return refuse(request, Status::kUnknownKey);
   carry_out_effects();
   waiters_.add(request, request.header.step, Status::kOk);
@@ -192,6 +219,8 @@ void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {
 void ShardSlice::control(const ControlCall& call, Pieces payload) {
   const bool is_intact = payload_intact(call.request.payload_crc, payload);
   const MutexLock lock(mutex_);
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
   const auto& what = call.request.what;
   const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
   if (!asks_only && (call.request.rank != 0 || !is_intact)) return refuse(call, Status::kRejected);
@@ -260,6 +289,8 @@ void ShardSlice::pull_state(const ControlCall& call, const PullState& pull) {
 
 void ShardSlice::leave(uint32_t rank) {
   const MutexLock lock(mutex_);
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
   waiters_.forget(rank);
   if (!absent_.insert(rank).second || !machine_) return;
   carry_out_effects();
@@ -269,6 +300,8 @@ void ShardSlice::leave(uint32_t rank) {
 
 void ShardSlice::join(uint32_t rank, uint64_t step) {
   const MutexLock lock(mutex_);
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
   if (absent_.erase(rank) == 0 || !machine_) return;
   carry_out_effects();
   feed(sync::Join{rank, step});

@@ -2,6 +2,7 @@
 // on the slice's values and on the requests that wait. Used only by shard.cc.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -24,7 +25,10 @@ namespace dtrain::kvstore {
 class ShardSlice {
  public:
   // `reports`: this is the slice for options.on_report, options.on_update and ShardCounts::staleness.
-  ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports);
+  // `is_damaged`, one for all slices of the shard, is set if an exception leaves a call, which may have done half of its
+  // work. Every later call does nothing.
+  ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,
+             std::atomic<bool>& is_damaged);
 
   [[nodiscard]] const Slice& slice() const { return slice_; }
 
@@ -70,6 +74,7 @@ class ShardSlice {
   const ShardOptions& options_;
   const Slice slice_;
   const bool leaves_updates_;  // to settle()
+  std::atomic<bool>& is_damaged_;
 
   mutable Mutex mutex_;
   sync::Policy policy_

@@ -1,6 +1,7 @@
 #include "role/server/server.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "base/step_faults.h"
@@ -79,7 +80,8 @@ Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, c
 }
 
 Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const rpc::JoinReply& reply,
-                                                   const job::JobSpec& spec, sync::TraceWriter* trace) {
+                                                   const job::JobSpec& spec, sync::TraceWriter* trace,
+                                                   std::function<void(const Error&)> on_failure) {
   job::JobPlan plan = job::plan_of(spec);
   DT_TRY(const Network network, build_network(spec.flags));
   kvstore::ShardOptions options;
@@ -98,6 +100,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   if (const std::optional<uint64_t> step = own_faults(process.flags, reply.rank).kill_at) {
     options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
   }
+  options.on_failure = std::move(on_failure);
   options.trace = trace;
   options.deterministic = spec.flags.scheme.deterministic;
   options.threads = std::min(plan_threads(process.flags).compute, static_cast<int>(spec.flags.scheme.reduce_threads));
@@ -118,8 +121,9 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));
   DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
          "opening --trace-events");
-  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec, trace.get()));
-  data.serve(worker_incarnations(reply), *shard);
+  const auto on_failure = [&control](const Error& error) { control.fail_with(error); };  // ends wait_finish below
+  DT_TRY(const std::unique_ptr<kvstore::Shard> shard, make_shard(process, reply, spec, trace.get(), on_failure));
+  data.serve(worker_incarnations(reply), *shard, on_failure);
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
   Result<> finished;
   {
@@ -130,7 +134,6 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   Result<> reported = report(process, reply.rank, shard->counts());
   DT_TRY_VOID(std::move(finished));
   if (trace != nullptr) DT_TRY_VOID(trace->finish());
-  if (std::optional<Error> failure = shard->failure()) return tl::unexpected(*failure);
   return reported;
 }
 

@@ -1,7 +1,11 @@
 // Tests a shard message by message.
 #include "kvstore/server/shard.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
+#include <stdexcept>
 
 #include "kvstore/conversation.h"
 #include "kvstore/server/accumulator.h"
@@ -165,7 +169,8 @@ TEST_CASE("a repeated push is dropped and answered", "[kvstore]") {
 TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(2));
   options.threads = 1;
-  ShardSlice slice(options, options.placement[1], 0, false);
+  std::atomic<bool> is_damaged = false;
+  ShardSlice slice(options, options.placement[1], 0, false, is_damaged);
   const auto peer = std::make_shared<Peer>();
   const std::vector<float> ones(kBig, 1);
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(ones))};
@@ -377,4 +382,49 @@ TEST_CASE("the latest request that is due is answered, and a repeat replaces the
   waiters.forget(2);
   REQUIRE(waiters.take_all().size() == 1);
   CHECK(waiters.empty());
+}
+
+TEST_CASE("an allocation that fails in the middle of an update stops the shard and is reported once", "[kvstore]") {
+  ShardOptions options = options_for(sync::bsp(1));
+  options.threads = GENERATE(0, 1);  // of the slice that is updated, which is large: the caller's, the shard's own
+  std::promise<Error> failed;
+  std::atomic<int> failures = 0;
+  options.on_failure = [&](const Error& error) {
+    if (failures++ == 0) failed.set_value(error);
+  };
+  options.placement = {{0, 0, 0, kBig, 0}, {1, 0, 0, 4, 0}};
+  options.on_update = [](uint64_t) { throw std::bad_alloc(); };  // after the weights, before the answer
+  Conversation talk(options);
+  const std::vector<float> big(kBig, 1);
+  talk.assign(0, big);
+  talk.assign(1, {1, 2, 3, 4});
+  talk.push(0, 0, 0, big);
+  std::future<Error> error = failed.get_future();
+  REQUIRE(error.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  const Error cause = error.get();
+  CHECK(cause.code == Code::kDevice);
+  CHECK_THAT(cause.message, Catch::Contains("not enough memory"));
+  talk.pull(0, 0, 1);
+  talk.pull(0, 1, 0);
+  talk.push(0, 1, 0, {1, 2, 3, 4});
+  talk.control(0, 1, 2, PullCounters{});
+  CHECK(talk.peers[0]->inbox.empty());
+  CHECK(failures == 1);
+}
+
+TEST_CASE("what comes between a failure and its report finds a stopped shard", "[kvstore]") {
+  ShardOptions options = options_for(sync::bsp(1));
+  options.on_update = [](uint64_t) { throw std::runtime_error("broken"); };
+  Conversation* talk_to = nullptr;
+  options.on_failure = [&](const Error& error) {
+    CHECK(error.message == "broken");
+    talk_to->pull(0, 0, 1);
+    talk_to->push(0, 0, 1, {1, 2, 3, 4});
+  };
+  Conversation talk(options);
+  talk_to = &talk;
+  talk.assign(0, {1, 1, 1, 1});
+  talk.push(0, 0, 0, {1, 2, 3, 4});
+  CHECK(talk.peers[0]->inbox.empty());
+  CHECK(talk.shard->counts().updates == 1);
 }
