@@ -11,8 +11,6 @@
 namespace dtrain::launch {
 namespace {
 
-using Process = JobHistory::Process;
-
 void say(Screen& screen, std::string_view text) {
   screen.line(fmt::format("dtrain: {}", text));
 }
@@ -26,7 +24,7 @@ void say_log_hint(const Job& job, Screen& screen) {
 void report_killed(const Ended& ended, const std::string& what, const JobHistory& history, Screen& screen) {
   constexpr size_t kShown = 8;
   std::vector<std::string> seen;
-  for (const Process& process : history.processes) {
+  for (const JobHistory::Process& process : history.processes) {
     if (process.command->name() == ended.name || process.printed->error().empty()) continue;
     seen.push_back(fmt::format("  {}: {}", process.command->name(), process.printed->error().front()));
   }
@@ -43,7 +41,7 @@ void report_killed(const Ended& ended, const std::string& what, const JobHistory
 // Returns the error that it printed.
 std::string report_failure(const Ended& ended, const JobHistory& history, Screen& screen) {
   const auto process =
-      std::ranges::find(history.processes, ended.name, [](const Process& p) { return p.command->name(); });
+      std::ranges::find(history.processes, ended.name, [](const JobHistory::Process& p) { return p.command->name(); });
   DT_CHECK(process != history.processes.end(), "{} is not a process of the job", ended.name);
   std::string what = fmt::format("{} on {} {}", ended.name, process->command->host, describe(ended));
   const bool reported = !process->printed->error().empty();

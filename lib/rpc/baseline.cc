@@ -88,9 +88,9 @@ struct Call {
   std::span<std::byte> back;
 };
 
-class Client final : public BaselineClient {
+class UnaryClient final : public BaselineClient {
  public:
-  explicit Client(const Endpoint& server) {
+  explicit UnaryClient(const Endpoint& server) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     stub_ = proto::Baseline::NewStub(
@@ -176,7 +176,7 @@ Result<std::unique_ptr<BaselineServer>> BaselineServer::start(const Listen& list
 }
 
 std::unique_ptr<BaselineClient> BaselineClient::create(const Endpoint& server) {
-  return std::make_unique<Client>(server);
+  return std::make_unique<UnaryClient>(server);
 }
 
 }  // namespace dtrain::rpc

@@ -42,9 +42,9 @@ class Baseline {
   std::vector<std::span<std::byte>> back_;
 };
 
-class Bench {
+class KvBench {
  public:
-  Bench(const BenchKvOptions& options, const KvPlan& plan, const std::function<void(std::string_view)>& line)
+  KvBench(const BenchKvOptions& options, const KvPlan& plan, const std::function<void(std::string_view)>& line)
       : options_(options), plan_(plan), line_(line) {
     result_.options = options;
     result_.bytes = plan.bytes();
@@ -53,12 +53,12 @@ class Bench {
   }
 
   // Ends the last peer first: each forked process also has the pipes of the peers before it, and keeps them open.
-  ~Bench() {
+  ~KvBench() {
     worker_.reset();
     while (!peers_.empty()) peers_.pop_back();
   }
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
+  KvBench(const KvBench&) = delete;
+  KvBench& operator=(const KvBench&) = delete;
 
   Result<BenchKvResult> run() {
     DT_TRY_VOID(start_peers());
@@ -206,7 +206,7 @@ Result<BenchKvResult> bench_kv(const BenchKvOptions& options, const std::functio
   }
   DT_TRY(const KvPlan plan, make_kv_plan(options));
   if (options.devices > 1) return bench_devices(options, plan, line);
-  return Bench(options, plan, line).run();
+  return KvBench(options, plan, line).run();
 }
 
 }  // namespace dtrain::tools

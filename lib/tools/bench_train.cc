@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using exec::cpu::CpuExecutor;
 
-constexpr uint64_t kSeed = 1;
+constexpr uint64_t kWeightSeed = 1;
 constexpr int kRounds = 3;  // batches and bound take turns, so that both see the same noise of the machine
 
 // Random images and labels for one batch.
@@ -33,7 +33,7 @@ struct Data {
 };
 
 Data random_data(int64_t batch, const Shape& image, int64_t classes) {
-  RandomStream random(kSeed, Use::kSynthetic);
+  RandomStream random(kWeightSeed, Use::kSynthetic);
   Data data;
   data.images.resize(static_cast<size_t>(batch * element_count(image)));
   for (float& x : data.images) x = static_cast<float>(random.uniform(-1, 1));
@@ -42,10 +42,10 @@ Data random_data(int64_t batch, const Shape& image, int64_t classes) {
 }
 
 // A compiled network and its data, run batch by batch.
-class Bench {
+class TrainBench {
  public:
-  Bench(const BenchTrainOptions& options, graph::Graph graph, exec::Options compiled,
-        std::unique_ptr<CpuExecutor> executor, std::unique_ptr<kvstore::Store> store, int64_t classes)
+  TrainBench(const BenchTrainOptions& options, graph::Graph graph, exec::Options compiled,
+             std::unique_ptr<CpuExecutor> executor, std::unique_ptr<kvstore::Store> store, int64_t classes)
       : options_(options),
         graph_(std::move(graph)),
         compiled_(std::move(compiled)),
@@ -54,7 +54,7 @@ class Bench {
         data_(random_data(options.batch_size, compiled_.image, classes)) {}
 
   Result<BenchTrainResult> run() {
-    DT_TRY_VOID(optim::initialize({}, executor_->parameters(), kSeed));
+    DT_TRY_VOID(optim::initialize({}, executor_->parameters(), kWeightSeed));
     DT_TRY_VOID(store_->initialize({&executor_->parameters(), 1}, {}));
     DT_TRY_VOID(batches(options_.num_warmup_batches));
     seconds_.clear();
@@ -155,7 +155,7 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
   DT_TRY(std::unique_ptr<kvstore::Store> store,
          kvstore::DeviceStore::create(
              {.rule = {.optimizer = {}, .schedule = {.base = 0.01}}, .threads = options.threads}, {}, nullptr, waits));
-  return Bench(options, std::move(graph), compiled, std::move(executor), std::move(store), classes).run();
+  return TrainBench(options, std::move(graph), compiled, std::move(executor), std::move(store), classes).run();
 }
 
 std::string BenchTrainResult::json() const {

@@ -90,7 +90,7 @@ struct Mean {
   }
 };
 
-struct Row {
+struct EpochRow {
   int64_t epoch;
   std::vector<Mean> means;  // by column
 };
@@ -123,7 +123,7 @@ class Table {
       for (size_t i = 0; i < columns_.size(); i++) text += " | ---";
     }
     text += markdown ? " |\n" : "\n";
-    for (const Row& row : rows_) {
+    for (const EpochRow& row : rows_) {
       text += fmt::format("{}{:2}", markdown ? "| " : "", static_cast<uint64_t>(row.epoch) + 1);
       for (size_t i = 0; i < columns_.size(); i++) {
         const double mean = row.means[i].value();
@@ -135,14 +135,14 @@ class Table {
   }
 
  private:
-  Row& row(int64_t epoch) {
+  EpochRow& row(int64_t epoch) {
     const auto [found, is_new] = row_of_.try_emplace(epoch, rows_.size());
     if (is_new) rows_.push_back({epoch, std::vector<Mean>(columns_.size())});
     return rows_[found->second];
   }
 
   std::vector<Column> columns_;
-  std::vector<Row> rows_;
+  std::vector<EpochRow> rows_;
   std::map<int64_t, size_t> row_of_;
 };
 

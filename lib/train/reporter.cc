@@ -9,10 +9,6 @@ namespace {
 // guess. A network that learns at all is well below it, averaged over an epoch.
 constexpr double kNotLearned = 0.99;
 
-SteadyTime now() {
-  return std::chrono::steady_clock::now();
-}
-
 }  // namespace
 
 Reporter::Reporter(ReporterParts parts)
@@ -40,12 +36,12 @@ Result<> Reporter::begin() {
   if (!parts_.spec.metrics_path.empty()) {
     DT_TRY(metrics_file_, MetricsFile::open(parts_.spec.metrics_path, "worker", parts_.coordinator.rank()));
   }
-  began_ = now();
+  began_ = std::chrono::steady_clock::now();
   return {};
 }
 
 double Reporter::seconds() const {
-  return std::chrono::duration<double>(now() - began_).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
 }
 
 void Reporter::begin_epoch() {
@@ -62,18 +58,19 @@ void Reporter::note_rate() {
 }
 
 void Reporter::time_step(SteadyTime begin, SteadyTime data_ready) {
-  pace_.step(begin, data_ready, now(), parts_.store.times().wait_s);
+  pace_.step(begin, data_ready, std::chrono::steady_clock::now(), parts_.store.times().wait_s);
 }
 
 void Reporter::time_wait(SteadyTime begin) {
-  pace_.wait(begin, now(), parts_.store.times().wait_s);
+  pace_.wait(begin, std::chrono::steady_clock::now(), parts_.store.times().wait_s);
 }
 
 Result<> Reporter::end_step() {
-  const std::optional<job::WorkerProgress> progress = pace_.report(parts_.clock.own_steps(), now());
+  const std::optional<job::WorkerProgress> progress =
+      pace_.report(parts_.clock.own_steps(), std::chrono::steady_clock::now());
   if (progress) parts_.coordinator.report(*progress);
   const int64_t count = parts_.clock.position().step - 1;  // the index of the finished batch, from 0
-  const std::optional<Speed> speed = speedometer_.tick(count, now());
+  const std::optional<Speed> speed = speedometer_.tick(count, std::chrono::steady_clock::now());
   return speed ? report_window(count, *speed) : Result<>{};
 }
 

@@ -7,28 +7,21 @@
 #include "train/pace.h"
 
 namespace dtrain::train {
-namespace {
-
-SteadyTime now() {
-  return std::chrono::steady_clock::now();
-}
-
-}  // namespace
-
 void Saver::begin(bool meets) {
   if (meets) meeting_ = parts_.clock.own_steps() + 1;
-  last_save_ = last_meeting_ = now();
+  last_save_ = last_meeting_ = std::chrono::steady_clock::now();
 }
 
 double Saver::seconds_to_next_save() const {
-  return parts_.spec.save_every_s - std::chrono::duration<double>(now() - last_save_).count();
+  return parts_.spec.save_every_s -
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - last_save_).count();
 }
 
 // Called by rank 0. Estimates from the pace since the last meeting; while the pace is poorly known, the next meeting is
 // soon.
 uint64_t Saver::next_meeting() const {
   const uint64_t steps = parts_.clock.own_steps_in_this_process();
-  const double seconds = std::chrono::duration<double>(now() - last_meeting_).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - last_meeting_).count();
   const double left = seconds_to_next_save() > 0 ? seconds_to_next_save() : parts_.spec.save_every_s;
   return parts_.clock.own_steps() + steps_within(left, seconds / static_cast<double>(steps - steps_at_meeting_), steps);
 }
@@ -39,7 +32,7 @@ Result<std::optional<WorkerStates>> Saver::meet() {
   DT_TRY(SaveMeeting meeting, gather_states(parts_.coordinator, "a checkpoint within an epoch", own_state(), decision));
   meeting_ = meeting.decision.next_meeting;
   steps_at_meeting_ = parts_.clock.own_steps_in_this_process();
-  last_meeting_ = now();
+  last_meeting_ = std::chrono::steady_clock::now();
   if (!meeting.decision.is_due) return std::optional<WorkerStates>();
   return std::optional(std::move(meeting.states));
 }
@@ -90,7 +83,7 @@ Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates
                                       .with_states = with_states}));
   parts_.log.info("{}", saved_line(name.params_path()));
   if (with_states) parts_.log.info("Saved optimizer state to \"{}\"", name.states_path());
-  last_save_ = now();
+  last_save_ = std::chrono::steady_clock::now();
   return {};
 }
 

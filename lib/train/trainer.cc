@@ -11,14 +11,6 @@
 #include "train/validation.h"
 
 namespace dtrain::train {
-namespace {
-
-SteadyTime now() {
-  return std::chrono::steady_clock::now();
-}
-
-}  // namespace
-
 // The step loop. The clock knows where the run is, the reporter what is logged, the saver what is written.
 class Trainer::Impl {
  public:
@@ -161,7 +153,7 @@ Result<bool> Trainer::Impl::train_epoch() {
 }
 
 Result<bool> Trainer::Impl::epoch_is_over() {
-  const SteadyTime begin = now();
+  const SteadyTime begin = std::chrono::steady_clock::now();
   DT_TRY(const bool over, clock_.epoch_is_over());
   // This may have waited for the weights of the last step; that time belongs to the steps.
   if (!spec_.epoch.ends_after_fixed_steps) reporter_.time_wait(begin);
@@ -169,10 +161,10 @@ Result<bool> Trainer::Impl::epoch_is_over() {
 }
 
 Result<> Trainer::Impl::step() {
-  const SteadyTime begin = now();
+  const SteadyTime begin = std::chrono::steady_clock::now();
   DT_TRY_VOID(pace());
   DT_TRY(const data::LoadedBatch* batch, next_batch());
-  const SteadyTime data_ready = now();
+  const SteadyTime data_ready = std::chrono::steady_clock::now();
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", parts_.training_data.batches(),
            clock_.own_steps());
   reporter_.note_rate();
@@ -190,7 +182,7 @@ Result<> Trainer::Impl::step() {
 Result<> Trainer::Impl::pace() {
   parts_.kill.reached(clock_.own_steps());
   if (parts_.pacer != nullptr) DT_TRY_VOID(parts_.pacer->wait(step_began_));
-  step_began_ = now();
+  step_began_ = std::chrono::steady_clock::now();
   return {};
 }
 
@@ -233,7 +225,7 @@ Result<> Trainer::Impl::save_within_epoch() {
 
 Result<> Trainer::Impl::end_epoch() {
   const int64_t epoch = clock_.position().epoch;
-  const SteadyTime begin = now();
+  const SteadyTime begin = std::chrono::steady_clock::now();
   DT_TRY_VOID(step_runner_.wait_for_weights());
   reporter_.time_wait(begin);
   DT_TRY_VOID(reporter_.end_epoch());

@@ -11,8 +11,10 @@
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"
 #include "support/must.h"
+#include "support/text.h"
 
 using namespace dtrain;
+using dtrain::test::contains;
 using namespace dtrain::test;
 
 namespace {
@@ -27,10 +29,6 @@ std::unique_ptr<Hosts> hosts_or_skip(int count) {
   std::unique_ptr<Hosts> hosts = Hosts::make(count, why_not);
   if (hosts == nullptr) WARN("skipped: " << why_not);
   return hosts;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // "dtrain -n W -s S -H FILE ... MORE". The hosts also see the directory that it runs in.

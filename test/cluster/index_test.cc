@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "cluster/loopback_job.h"
+#include "support/text.h"
 
 using namespace dtrain;
+using dtrain::test::contains;
 using namespace dtrain::test;
 
 namespace {
@@ -71,10 +73,6 @@ size_t count(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) found++;
   return found;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return count(text, part) > 0;
 }
 
 constexpr const char* kIndexing = "; indexing ";

@@ -5,8 +5,10 @@
 
 #include "base/file.h"
 #include "cluster/loopback_job.h"
+#include "support/text.h"
 
 using namespace dtrain;
+using dtrain::test::contains;
 using namespace dtrain::test;
 
 namespace {
@@ -75,10 +77,6 @@ bool all_gone(const std::vector<pid_t>& pids, double seconds) {
     }
   }
   return true;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The last line that starts with "dtrain: " and `beginning`, and all lines after it.

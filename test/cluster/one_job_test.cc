@@ -4,17 +4,15 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "support/must.h"
+#include "support/text.h"
 
 using namespace dtrain;
+using dtrain::test::contains;
 using namespace dtrain::test;
 
 namespace {
 
 constexpr double kJobSeconds = 400;  // under ThreadSanitizer on a busy machine
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -4,8 +4,10 @@
 #include "base/file.h"
 #include "cluster/loopback_job.h"
 #include "job/spec/job_spec.h"
+#include "support/text.h"
 
 using namespace dtrain;
+using dtrain::test::contains;
 using namespace dtrain::test;
 
 namespace {
@@ -19,10 +21,6 @@ std::vector<std::string> short_training() {
   std::vector<std::string> flags = endless_training();
   for (const char* word : {"--num-epochs", "1", "--num-batches", "5", "--save-period", "1"}) flags.emplace_back(word);
   return flags;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 void check_finishes(LoopbackJob& job) {

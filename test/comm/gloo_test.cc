@@ -18,8 +18,6 @@ using dtrain::test::must;
 
 namespace {
 
-constexpr double kLong = 300;  // a test that waits this long hangs
-
 // An exchange in which this process receives, as rank 1's bytes, a forgery made from its own.
 Exchange forger(const std::function<std::string(std::string)>& forge) {
   return [forge](std::string mine) -> Result<std::vector<std::string>> {

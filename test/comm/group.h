@@ -13,6 +13,8 @@
 
 namespace dtrain::comm::test {
 
+constexpr double kLong = 300;  // seconds; a test that waits this long hangs
+
 using Group = std::vector<std::unique_ptr<Collective>>;
 using Arrays = std::vector<std::vector<float>>;  // by rank
 

@@ -10,12 +10,6 @@ using namespace dtrain;
 using namespace dtrain::comm;
 using namespace dtrain::comm::test;
 
-namespace {
-
-constexpr double kLong = 300;  // a test that waits this long hangs
-
-}  // namespace
-
 TEST_CASE("every operation between the devices of a process agrees with a plain loop", "[comm]") {
   for (const uint32_t size : {1U, 2U, 3U, 4U, 8U}) check_lengths(make_shared_memory_group(size, {kLong}));
 }

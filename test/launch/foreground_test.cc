@@ -14,10 +14,12 @@
 
 #include "launch/signal_queue.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 using namespace dtrain;
 using namespace dtrain::launch;
 using namespace std::chrono_literals;
+using dtrain::test::contains;
 using dtrain::test::TempDir;
 
 namespace {
@@ -25,10 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Work = std::function<Result<int>(Screen&)>;
 constexpr auto kPatience = 20s;  // far more than any case needs, because the machine may be busy
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 template <class Holds>
 bool soon(Holds&& holds) {

@@ -12,9 +12,10 @@
 
 using namespace dtrain;
 using namespace dtrain::launch;
+using dtrain::test::TempDir;
 
 TEST_CASE("a running job's processes are recorded in a directory of its user alone", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const std::string root = dir.path("a/b/dtrain");  // its parent directories are created
   {
     Result<JobRecord> record = JobRecord::create(root, "lenet-1");
@@ -29,7 +30,7 @@ TEST_CASE("a running job's processes are recorded in a directory of its user alo
 }
 
 TEST_CASE("a job record is not written to a directory that others can write to", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   REQUIRE(std::filesystem::create_directory(dir.path("open")));
   REQUIRE(::chmod(dir.path("open").c_str(), 0777) == 0);
   std::filesystem::create_directory(dir.path("elsewhere"));
@@ -51,7 +52,7 @@ TEST_CASE("job records are in the user's state directory", "[launch]") {
       return found == variables.end() ? std::nullopt : std::optional(found->second);
     });
   };
-  const test::TempDir home;
+  const TempDir home;
   CHECK(root({{"XDG_STATE_HOME", "/state"}, {"HOME", home.path()}}) == "/state/dtrain");
   CHECK(root({{"HOME", home.path()}, {"XDG_RUNTIME_DIR", "/run/user/1"}}) == home.path(".local/state/dtrain"));
   for (const char* none : {"", "relative", "/no/such/directory"}) {
@@ -62,7 +63,7 @@ TEST_CASE("job records are in the user's state directory", "[launch]") {
 
 // Covers hosts that share a home directory, and a host that went down while a job ran on it.
 TEST_CASE("records of ended processes are removed, but records of other hosts are kept", "[launch]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const std::string root = dir.path("dtrain");
   std::string own;
   {

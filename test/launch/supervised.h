@@ -18,10 +18,12 @@
 #include "launch/output.h"
 #include "launch/supervisor.h"
 #include "support/temp_dir.h"
+#include "support/text.h"
 
 namespace dtrain::launch::test {
 
 using namespace std::chrono_literals;
+using dtrain::test::contains;
 using dtrain::test::TempDir;
 
 using Clock = std::chrono::steady_clock;
@@ -194,10 +196,6 @@ inline bool none_left(const TempDir& dir, std::chrono::milliseconds within = kPa
 }
 inline bool all_gone(const TempDir& dir) {
   return count_begun(dir) > 0 && none_left(dir);
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Short limits, so that cases that reach one are quick. Cases that must not reach a limit use the long ones.

@@ -14,6 +14,7 @@
 
 using namespace dtrain;
 using namespace dtrain::train;
+using dtrain::test::TempDir;
 
 namespace {
 
@@ -56,7 +57,7 @@ Result<> write(const CheckpointName& name, float value, AtomicFile::Fault fault 
       std::move(fault));
 }
 
-size_t file_count(const test::TempDir& dir) {
+size_t file_count(const TempDir& dir) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(dir.path()), {}));
 }
 
@@ -72,7 +73,7 @@ void check_is(const Result<Checkpoint>& checkpoint, float value) {
 }  // namespace
 
 TEST_CASE("a checkpoint is read back as it was written", "[train]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const CheckpointName name{dir.path("net"), 3};
   REQUIRE(write(name, 1.5F));
   CHECK(std::filesystem::exists(dir.path("net-symbol.json")));
@@ -102,7 +103,7 @@ TEST_CASE("a checkpoint is read back as it was written", "[train]") {
 }
 
 TEST_CASE("the arrays in a checkpoint's files have the documented names", "[train]") {
-  const test::TempDir dir;
+  const TempDir dir;
   REQUIRE(write({dir.path("net"), 12}, 1));
   const auto params = read_stored_arrays(dir.path("net-0012.params"));
   REQUIRE(params);
@@ -128,7 +129,7 @@ TEST_CASE("a failed write leaves the previous checkpoint intact", "[train]") {
   for (const std::optional<int64_t> epoch : {std::optional<int64_t>(3), std::optional<int64_t>()}) {
     for (int failing = 0; failing <= kCalls; failing++) {
       INFO("failing call " << failing);
-      const test::TempDir dir;
+      const TempDir dir;
       const CheckpointName name{dir.path("net"), epoch};
       REQUIRE(write(name, 1));
       int call = 0;
@@ -144,7 +145,7 @@ TEST_CASE("a failed write leaves the previous checkpoint intact", "[train]") {
 TEST_CASE("a failed first write leaves no checkpoint", "[train]") {
   for (int failing = 0;; failing++) {
     INFO("failing call " << failing);
-    const test::TempDir dir;
+    const TempDir dir;
     const CheckpointName name{dir.path("net"), 1};
     std::string failed;
     int call = 0;
@@ -203,7 +204,7 @@ TEST_CASE("two consecutive failed saves leave a complete checkpoint", "[train]")
     bool second_ended = false;
     for (int second = 0; !second_ended; second++) {
       INFO("call " << first << " of the first save fails, call " << second << " of the second one");
-      const test::TempDir dir("/dev/shm");  // hundreds of saves with several fsyncs each
+      const TempDir dir("/dev/shm");  // hundreds of saves with several fsyncs each
       const CheckpointName name{dir.path("net"), std::nullopt};
       REQUIRE(write(name, 1));
       first_ended = save_with_failure(name, 2, true, how, first).has_value();
@@ -224,7 +225,7 @@ TEST_CASE("a failed save without optimizer states leaves a checkpoint that loads
   bool ended = false;
   for (int call = 0; !ended; call++) {
     INFO("how: " << static_cast<int>(how) << ", call " << call << " fails");
-    const test::TempDir dir("/dev/shm");
+    const TempDir dir("/dev/shm");
     const CheckpointName name{dir.path("net"), 3};
     REQUIRE(write(name, 1));
     for (int save = 0; save < 2; save++) {
@@ -240,7 +241,7 @@ TEST_CASE("a failed save without optimizer states leaves a checkpoint that loads
 }
 
 TEST_CASE("weights and optimizer states of different checkpoints are refused", "[train]") {
-  const test::TempDir dir;
+  const TempDir dir;
   REQUIRE(write({dir.path("net"), 1}, 1));
   REQUIRE(write({dir.path("net"), 2}, 2));
   std::filesystem::copy_file(dir.path("net-0001.states"), dir.path("net-0002.states"),
@@ -252,7 +253,7 @@ TEST_CASE("weights and optimizer states of different checkpoints are refused", "
 }
 
 TEST_CASE("weights without optimizer states load as another program's checkpoint", "[train]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const std::vector<NamedArray> arrays = {
       {"arg:fc_weight", {2, 3}, std::vector<float>(6, 1)},
       {"bn_moving_mean", {2}, {1, 1}},
@@ -270,7 +271,7 @@ TEST_CASE("weights without optimizer states load as another program's checkpoint
 }
 
 TEST_CASE("a save without optimizer states removes the states of an earlier save", "[train]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const CheckpointName name{dir.path("net"), 1};
   REQUIRE(write(name, 1));
   REQUIRE(write(name, 2, nullptr, false));
@@ -282,7 +283,7 @@ TEST_CASE("a save without optimizer states removes the states of an earlier save
 
 // For both files, every truncation and every flipped bit gives an Error that names the file, never wrong numbers.
 TEST_CASE("damaged checkpoint files are refused", "[train]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const CheckpointName name{dir.path("net"), 1};
   REQUIRE(write(name, 1));
   for (const std::string& path : {name.params_path(), name.states_path()}) {
@@ -311,7 +312,7 @@ TEST_CASE("damaged checkpoint files are refused", "[train]") {
 }
 
 TEST_CASE("the newest checkpoint is the one furthest in the run", "[train]") {
-  const test::TempDir dir;
+  const TempDir dir;
   const std::string prefix = dir.path("net");
   REQUIRE(newest_checkpoint(prefix));
   CHECK_FALSE(*newest_checkpoint(prefix));

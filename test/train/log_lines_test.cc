@@ -1,18 +1,12 @@
 #include "train/log_lines.h"
+#include "train/times.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
 
 using namespace dtrain;
 using namespace dtrain::train;
-
-namespace {
-
-SteadyTime at(double seconds) {
-  return SteadyTime(std::chrono::duration_cast<SteadyTime::duration>(std::chrono::duration<double>(seconds)));
-}
-
-}  // namespace
+using dtrain::train::test::at;
 
 // The first batch starts the clock; lines come at multiples of `frequent`.
 TEST_CASE("a log line shows the speed of the batches since the previous line", "[train]") {

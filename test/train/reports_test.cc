@@ -8,18 +8,12 @@
 #include "train/metrics_file.h"
 #include "train/pace.h"
 #include "train/summary.h"
+#include "train/times.h"
 
 using namespace dtrain;
 using namespace dtrain::train;
 using dtrain::test::must;
-
-namespace {
-
-SteadyTime at(double seconds) {
-  return SteadyTime(std::chrono::duration_cast<SteadyTime::duration>(std::chrono::duration<double>(seconds)));
-}
-
-}  // namespace
+using dtrain::train::test::at;
 
 TEST_CASE("summary.json has the documented keys", "[train]") {
   const dtrain::test::TempDir dir;

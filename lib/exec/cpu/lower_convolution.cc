@@ -11,7 +11,7 @@ using Forward = dnnl::convolution_forward::primitive_desc;
 
 namespace {
 
-struct Layer {
+struct ConvolutionLayer {
   NodeId id;
   ConvolutionSpec spec;  // all layouts are left to oneDNN
   ConvolutionChoice choice;
@@ -25,11 +25,11 @@ ValueId scratchpad(Lowering& l, const Pd& pd) {
   return l.program().scratchpad(pd.scratchpad_desc());
 }
 
-ValueId weights_as(Lowering& l, const Layer& layer, const Md& layout) {
+ValueId weights_as(Lowering& l, const ConvolutionLayer& layer, const Md& layout) {
   return l.program().converted(layer.id, l.weight(layer.id, Role::kWeight, layer.weight_dims), layout);
 }
 
-Forward emit_forward(Lowering& l, const Layer& layer) {
+Forward emit_forward(Lowering& l, const ConvolutionLayer& layer) {
   Program& program = l.program();
   Forward pd = with_algorithm(layer.spec, layer.choice,
                               [&](const ConvolutionSpec& spec) { return convolution_forward(l.engine(), spec); });
@@ -44,7 +44,7 @@ Forward emit_forward(Lowering& l, const Layer& layer) {
   return pd;
 }
 
-void emit_backward_weights(Lowering& l, const Layer& layer, const Forward& forward, ValueId dy) {
+void emit_backward_weights(Lowering& l, const ConvolutionLayer& layer, const Forward& forward, ValueId dy) {
   Program& program = l.program();
   const auto pd = with_algorithm(layer.spec, layer.choice, [&](const ConvolutionSpec& spec) {
     return convolution_backward_weights(l.engine(), spec, forward);
@@ -60,7 +60,7 @@ void emit_backward_weights(Lowering& l, const Layer& layer, const Forward& forwa
   program.finish_write(layer.id, staged, dw);
 }
 
-void emit_backward_data(Lowering& l, const Layer& layer, const Forward& forward, ValueId dy) {
+void emit_backward_data(Lowering& l, const ConvolutionLayer& layer, const Forward& forward, ValueId dy) {
   Program& program = l.program();
   const auto pd = with_algorithm(layer.spec, layer.choice, [&](const ConvolutionSpec& spec) {
     return convolution_backward_data(l.engine(), spec, forward);
@@ -78,14 +78,14 @@ void emit_backward_data(Lowering& l, const Layer& layer, const Forward& forward,
 
 Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id, const graph::Convolution& op) {
   const Dims x = l.dims(l.input_node(id));
-  const Layer layer{.id = id,
-                    .spec = open_convolution(op, x, l.dims(id)),
-                    .choice = {.winograd = l.options().winograd && winograd_fits(op, x[1]),
-                               .channels_last = channels_last_fits(op, x[1])},
-                    .bias = op.bias,
-                    .weight_dims = weight_dims(op, x[1]),
-                    .bias_dims = {op.filters},
-                    .x = l.input(id)};
+  const ConvolutionLayer layer{.id = id,
+                               .spec = open_convolution(op, x, l.dims(id)),
+                               .choice = {.winograd = l.options().winograd && winograd_fits(op, x[1]),
+                                          .channels_last = channels_last_fits(op, x[1])},
+                               .bias = op.bias,
+                               .weight_dims = weight_dims(op, x[1]),
+                               .bias_dims = {op.filters},
+                               .x = l.input(id)};
   const Forward forward = emit_forward(l, layer);
   return [&l, layer, forward] {
     const ValueId dy = l.gradient(layer.id, forward.dst_desc());

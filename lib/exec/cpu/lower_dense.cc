@@ -9,7 +9,7 @@ using Role = graph::ParameterInfo::Role;
 
 namespace {
 
-struct Layer {
+struct DenseLayer {
   NodeId id;
   DenseShape shape;
   ValueId x, w, b;  // b: kNoValue without bias
@@ -19,10 +19,10 @@ float* floats(void* pointer) {
   return static_cast<float*>(pointer);
 }
 
-ValueId weight_gradient(Lowering& l, const Layer& layer) {
+ValueId weight_gradient(Lowering& l, const DenseLayer& layer) {
   return l.gradient_of_weight(layer.id, Role::kWeight, {layer.shape.outputs, layer.shape.inputs});
 }
-ValueId bias_gradient(Lowering& l, const Layer& layer) {
+ValueId bias_gradient(Lowering& l, const DenseLayer& layer) {
   return l.gradient_of_weight(layer.id, Role::kBias, {layer.shape.outputs});
 }
 Md x_md(const DenseShape& s) {
@@ -35,7 +35,7 @@ Md y_md(const DenseShape& s) {
   return plain_md({s.rows, s.outputs});
 }
 
-void contribute(Lowering& l, const Layer& layer, ValueId dx) {
+void contribute(Lowering& l, const DenseLayer& layer, ValueId dx) {
   const NodeId input = l.input_node(layer.id);
   l.contribute(input, l.program().alias(dx, plain_md(l.dims(input))));
 }
@@ -43,7 +43,7 @@ void contribute(Lowering& l, const Layer& layer, ValueId dx) {
 // Small layers use OpenBLAS.
 namespace blas {
 
-ValueId emit_forward(Lowering& l, const Layer& layer) {
+ValueId emit_forward(Lowering& l, const DenseLayer& layer) {
   const ValueId y = l.program().tensor(y_md(layer.shape));
   const bool bias = layer.b != kNoValue;
   std::vector<Arg> args{out(y), in(layer.x), in(layer.w)};
@@ -57,7 +57,7 @@ ValueId emit_forward(Lowering& l, const Layer& layer) {
   return y;
 }
 
-void emit_backward_weights(Lowering& l, const Layer& layer, ValueId dy) {
+void emit_backward_weights(Lowering& l, const DenseLayer& layer, ValueId dy) {
   l.program().kernel(layer.id, "fully connected backward weights",
                      [shape = layer.shape](void* const* p) {
                        dense_backward_weights(shape, floats(p[0]), floats(p[1]), floats(p[2]));
@@ -69,7 +69,7 @@ void emit_backward_weights(Lowering& l, const Layer& layer, ValueId dy) {
                      {in(dy), out(bias_gradient(l, layer))});
 }
 
-void emit_backward_data(Lowering& l, const Layer& layer, ValueId dy) {
+void emit_backward_data(Lowering& l, const DenseLayer& layer, ValueId dy) {
   const ValueId dx = l.program().tensor(x_md(layer.shape));
   l.program().kernel(
       layer.id, "fully connected backward data",
@@ -86,15 +86,15 @@ namespace onednn {
 
 using Forward = dnnl::inner_product_forward::primitive_desc;
 
-Md bias_md(const Layer& layer) {
+Md bias_md(const DenseLayer& layer) {
   return layer.b == kNoValue ? Md() : plain_md({layer.shape.outputs});
 }
 
-ValueId weights_as(Lowering& l, const Layer& layer, const Md& layout) {
+ValueId weights_as(Lowering& l, const DenseLayer& layer, const Md& layout) {
   return l.program().converted(layer.id, layer.w, layout);
 }
 
-Forward emit_forward(Lowering& l, const Layer& layer, ValueId& y) {
+Forward emit_forward(Lowering& l, const DenseLayer& layer, ValueId& y) {
   const DenseShape& s = layer.shape;
   Forward pd = inner_product_forward(l.engine(), x_md(s), any_w_md(s), bias_md(layer), y_md(s));
   y = l.program().tensor(y_md(s));
@@ -105,7 +105,7 @@ Forward emit_forward(Lowering& l, const Layer& layer, ValueId& y) {
   return pd;
 }
 
-void emit_backward_weights(Lowering& l, const Layer& layer, const Forward& forward, ValueId dy) {
+void emit_backward_weights(Lowering& l, const DenseLayer& layer, const Forward& forward, ValueId dy) {
   const DenseShape& s = layer.shape;
   const auto pd = inner_product_backward_weights(l.engine(), x_md(s), any_w_md(s), bias_md(layer), y_md(s), forward);
   const ValueId dw = weight_gradient(l, layer);
@@ -118,7 +118,7 @@ void emit_backward_weights(Lowering& l, const Layer& layer, const Forward& forwa
   l.program().finish_write(layer.id, staged, dw);
 }
 
-void emit_backward_data(Lowering& l, const Layer& layer, const Forward& forward, ValueId dy) {
+void emit_backward_data(Lowering& l, const DenseLayer& layer, const Forward& forward, ValueId dy) {
   const DenseShape& s = layer.shape;
   const auto pd = inner_product_backward_data(l.engine(), x_md(s), any_w_md(s), y_md(s), forward);
   const ValueId dx = l.program().tensor(x_md(s));
@@ -131,7 +131,7 @@ void emit_backward_data(Lowering& l, const Layer& layer, const Forward& forward,
 
 }  // namespace onednn
 
-Lowering::EmitBackward lower_small(Lowering& l, const Layer& layer) {
+Lowering::EmitBackward lower_small(Lowering& l, const DenseLayer& layer) {
   reserve_product_memory();
   l.set_output(layer.id, blas::emit_forward(l, layer));
   return [&l, layer] {
@@ -142,7 +142,7 @@ Lowering::EmitBackward lower_small(Lowering& l, const Layer& layer) {
   };
 }
 
-Lowering::EmitBackward lower_large(Lowering& l, const Layer& layer) {
+Lowering::EmitBackward lower_large(Lowering& l, const DenseLayer& layer) {
   ValueId y = kNoValue;
   const onednn::Forward forward = onednn::emit_forward(l, layer, y);
   l.set_output(layer.id, y);
@@ -163,8 +163,8 @@ Lowering::EmitBackward lower_dense(Lowering& l, NodeId id, const graph::FullyCon
   const ValueId x = flattened(l, id, l.input(id));
   const Dims dims = dims_of(l.md(x));
   const DenseShape shape{.rows = dims[0], .inputs = dims[1], .outputs = op.outputs};
-  const Layer layer{id, shape, x, l.weight(id, Role::kWeight, {shape.outputs, shape.inputs}),
-                    l.weight(id, Role::kBias, {shape.outputs})};
+  const DenseLayer layer{id, shape, x, l.weight(id, Role::kWeight, {shape.outputs, shape.inputs}),
+                         l.weight(id, Role::kBias, {shape.outputs})};
   return shape.inputs * shape.outputs < kLargeWeight ? lower_small(l, layer) : lower_large(l, layer);
 }
 

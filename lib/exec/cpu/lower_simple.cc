@@ -13,14 +13,6 @@ namespace dtrain::exec::cpu {
 
 using graph::NodeId;
 
-namespace {
-
-const float* const* sources(void* const* pointers) {
-  return reinterpret_cast<const float* const*>(pointers);
-}
-
-}  // namespace
-
 // Copies the caller's data: it is only valid during the forward pass, but the first layer's gradient needs it again.
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const ValueId data = l.program().tensor(plain_md(l.dims(id)));

@@ -6,10 +6,6 @@ namespace dtrain::exec::cpu {
 
 namespace {
 
-const float* const* sources(void* const* pointers) {
-  return reinterpret_cast<const float* const*>(pointers);
-}
-
 int64_t elements(const Md& layout) {
   return static_cast<int64_t>(layout.get_size() / sizeof(float));
 }

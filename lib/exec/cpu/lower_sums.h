@@ -8,6 +8,11 @@
 
 namespace dtrain::exec::cpu {
 
+// What a kernel's arguments that begin with its sources are for the functions of kernels/.
+inline const float* const* sources(void* const* arguments) {
+  return reinterpret_cast<const float* const*>(arguments);
+}
+
 // The sum of the terms; a single term is its own sum. Here and below, terms in other layouts are converted first.
 ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout);
 

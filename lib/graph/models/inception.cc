@@ -25,9 +25,9 @@ constexpr Form kFormV07{1e-3, true, Pooling::Rounding::kV07, Pooling::Divisor::k
 
 // Builds units of convolution, batch norm and relu. If `named`, nodes are named after their unit; otherwise all names
 // are generated as MXNet does and the given ones are ignored.
-class Units {
+class InceptionUnits {
  public:
-  Units(Builder& b, const ModelOptions& options, const Form& form, bool named)
+  InceptionUnits(Builder& b, const ModelOptions& options, const Form& form, bool named)
       : b_(b),
         form_(form),
         named_(named),
@@ -63,19 +63,19 @@ class Units {
 
 // Modules and body for images of up to 28 pixels.
 
-NodeId simple(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, int64_t filters_3x3) {
+NodeId simple(InceptionUnits& u, const std::string& m, NodeId x, int64_t filters_1x1, int64_t filters_3x3) {
   const NodeId a = u.unit(m + "_1x1", convolution(filters_1x1, 1), x);
   const NodeId b = u.unit(m + "_3x3", convolution(filters_3x3, 3, 1, 1), x);
   return u.add(m + "_ch_concat", Concat{}, {a, b});
 }
 
-NodeId down(Units& u, const std::string& m, NodeId x, int64_t filters) {
+NodeId down(InceptionUnits& u, const std::string& m, NodeId x, int64_t filters) {
   const NodeId a = u.unit(m + "_conv", convolution(filters, 3, 2, 1), x);
   const NodeId b = u.halve(m + "_pool", x);
   return u.add(m + "_ch_concat", Concat{}, {a, b});
 }
 
-NodeId small_body(Units& u, NodeId x) {
+NodeId small_body(InceptionUnits& u, NodeId x) {
   x = u.unit("1", convolution(96, 3, 1, 1), x);
   x = simple(u, "in3a", x, 32, 32);
   x = simple(u, "in3b", x, 32, 48);
@@ -101,18 +101,19 @@ struct Pool {
   int64_t project;
 };
 
-NodeId double_branch(Units& u, const std::string& m, NodeId x, const Branches& f, int64_t stride) {
+NodeId double_branch(InceptionUnits& u, const std::string& m, NodeId x, const Branches& f, int64_t stride) {
   x = u.unit(m + "_double_3x3_reduce", convolution(f.double_reduce, 1), x);
   x = u.unit(m + "_double_3x3_0", convolution(f.double_out, 3, 1, 1), x);
   return u.unit(m + "_double_3x3_1", convolution(f.double_out, 3, stride, 1), x);
 }
 
-NodeId branch(Units& u, const std::string& m, NodeId x, const Branches& f, int64_t stride) {
+NodeId branch(InceptionUnits& u, const std::string& m, NodeId x, const Branches& f, int64_t stride) {
   x = u.unit(m + "_3x3_reduce", convolution(f.reduce, 1), x);
   return u.unit(m + "_3x3", convolution(f.out, 3, stride, 1), x);
 }
 
-NodeId module_a(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, const Branches& f, const Pool& pool) {
+NodeId module_a(InceptionUnits& u, const std::string& m, NodeId x, int64_t filters_1x1, const Branches& f,
+                const Pool& pool) {
   const NodeId a = u.unit(m + "_1x1", convolution(filters_1x1, 1), x);
   const NodeId b = branch(u, m, x, f, 1);
   const NodeId c = double_branch(u, m, x, f, 1);
@@ -122,7 +123,7 @@ NodeId module_a(Units& u, const std::string& m, NodeId x, int64_t filters_1x1, c
   return u.add("ch_concat_" + m + "_chconcat", Concat{}, {a, b, c, d});
 }
 
-NodeId module_b(Units& u, const std::string& m, NodeId x, const Branches& f) {
+NodeId module_b(InceptionUnits& u, const std::string& m, NodeId x, const Branches& f) {
   const NodeId a = branch(u, m, x, f, 2);
   const NodeId b = double_branch(u, m, x, f, 2);
   const NodeId c = u.halve("max_pool_" + m + "_pool", x);
@@ -135,7 +136,7 @@ struct StemNames {
 constexpr StemNames kStem1x{"1", "pool_1", "2_red", "2", "pool_2"};
 constexpr StemNames kStemOld{"conv1", "pool1", "conv2red", "conv2", "pool2"};
 
-NodeId large_body(Units& u, const StemNames& stem, NodeId x) {
+NodeId large_body(InceptionUnits& u, const StemNames& stem, NodeId x) {
   constexpr auto kAverage = Pooling::Kind::kAverage, kMax = Pooling::Kind::kMax;
   x = u.unit(stem.unit1, convolution(64, 7, 2, 3), x);
   x = u.pool(stem.pool1, kMax, 3, 2, 0, x);
@@ -156,7 +157,7 @@ NodeId large_body(Units& u, const StemNames& stem, NodeId x) {
 
 Graph small_graph(const ModelOptions& options, const Form& form) {
   Builder b;
-  Units units(b, options, form, false);
+  InceptionUnits units(b, options, form, false);
   NodeId x = small_body(units, b.data());
   x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
   x = b.add("flatten1", Flatten{}, {x});
@@ -168,7 +169,7 @@ Graph small_graph(const ModelOptions& options, const Form& form) {
 // Only for images of 224 pixels, as in the versions before 1.x.
 Graph large_graph(const ModelOptions& options, const Form& form) {
   Builder b;
-  Units units(b, options, form, true);
+  InceptionUnits units(b, options, form, true);
   NodeId x = large_body(units, kStemOld, b.data());
   x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
   x = b.add("flatten", Flatten{}, {x});
@@ -197,7 +198,7 @@ Result<Graph> inception_bn_of_v07(const ModelOptions& options, int64_t) {
 
 Result<Graph> inception_bn(const ModelOptions& options, int64_t) {
   Builder b;
-  Units units(b, options, kForm1x, true);
+  InceptionUnits units(b, options, kForm1x, true);
   NodeId x = options.image[1] <= 28 ? small_body(units, b.data()) : large_body(units, kStem1x, b.data());
   x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
   x = b.add(Flatten{}, {x});

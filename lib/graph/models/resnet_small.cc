@@ -7,9 +7,9 @@ namespace dtrain::graph {
 
 namespace {
 
-class Units {
+class BasicBlocks {
  public:
-  Units(Builder& b, const ModelOptions& options) : b_(b), batch_norm_{.momentum = options.bn_momentum} {}
+  BasicBlocks(Builder& b, const ModelOptions& options) : b_(b), batch_norm_{.momentum = options.bn_momentum} {}
 
   NodeId unit(const Convolution& op, NodeId x) {
     const NodeId y = b_.add(op, {x});
@@ -40,7 +40,7 @@ Result<Graph> resnet_28_small(const ModelOptions& options, int64_t depth) {
                 depth);
   }
   Builder b;
-  Units units(b, options);
+  BasicBlocks units(b, options);
   NodeId x = units.relu(units.unit(convolution(16, 3, 1, 1), b.data()));
   for (const int64_t filters : {16, 32, 64}) {
     for (int64_t i = 0; i < (depth - 2) / 6; i++) x = units.block(x, filters, filters > 16 && i == 0);

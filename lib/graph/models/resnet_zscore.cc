@@ -18,9 +18,9 @@ ParameterRule initially(const InitializerSpec& spec) {
   return {.learning_rate = {}, .weight_decay = {}, .initial = spec};
 }
 
-class Units {
+class ZscoreUnits {
  public:
-  Units(Builder& b, const ModelOptions& options) : b_(b), momentum_(options.bn_momentum) {}
+  ZscoreUnits(Builder& b, const ModelOptions& options) : b_(b), momentum_(options.bn_momentum) {}
 
   NodeId norm(const std::string& name, double epsilon, bool fix_gamma, NodeId x) {
     x = b_.add(name, BatchNorm{.epsilon = epsilon, .momentum = momentum_, .fix_gamma = fix_gamma}, {x});
@@ -64,7 +64,7 @@ Result<Graph> resnet_zscore(const ModelOptions& options, int64_t) {
                 options.network, to_string(options.image));
   }
   Builder b;
-  Units u(b, options);
+  ZscoreUnits u(b, options);
   NodeId x = u.norm("zscore", 1e-3, true, b.data());
   b.set_rule(x, Role::kGamma, kFixed);
   b.set_rule(x, Role::kBeta, kFixed);

@@ -42,7 +42,7 @@ std::vector<float> train_on_noise(Cluster& cluster, uint32_t workers, size_t key
   return weights;
 }
 
-UpdateRule momentum_rule() {
+UpdateRule sgd_rule() {
   UpdateRule rule;
   rule.schedule.base = 0.05;
   rule.samples_per_epoch = 100;
@@ -142,7 +142,7 @@ TEST_CASE("a deterministic job has the same bits under network faults", "[kvstor
                             .servers = 2,
                             .parameters = {{7}, {40, 30}, {5, 200}},
                             .bucket_begin = {0, 1},
-                            .rule = momentum_rule(),
+                            .rule = sgd_rule(),
                             .deterministic = true,
                             .bigarray_bound = 1000};
   Cluster undisturbed(calm);
@@ -230,7 +230,7 @@ TEST_CASE("a job resumes from the state that the store returned", "[kvstore]") {
   const ClusterOptions options{.workers = 2,
                                .servers = 2,
                                .parameters = {{300}, {20, 20}},
-                               .rule = momentum_rule(),
+                               .rule = sgd_rule(),
                                .sums_only = sums_only,
                                .deterministic = true,
                                .bigarray_bound = 350};
@@ -275,7 +275,7 @@ TEST_CASE("a job resumes from the state that the store returned", "[kvstore]") {
 }
 
 TEST_CASE("a state that does not fit is refused by name", "[kvstore]") {
-  Cluster cluster({.parameters = {{4}, {5}}, .rule = momentum_rule()});
+  Cluster cluster({.parameters = {{4}, {5}}, .rule = sgd_rule()});
   TrainingState state{.slots = {{"p0_weight:mom", {4}, std::vector<float>(4)}}, .samples = 1, .updates = 1};
   Result<> result = cluster.store(0).initialize({&cluster.arrays(0).view(), 1}, state);
   REQUIRE_FALSE(result.has_value());

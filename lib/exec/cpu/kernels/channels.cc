@@ -3,23 +3,20 @@
 #include <cstring>
 
 #include "base/simd.h"
+#include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/parallel.h"
 
 namespace dtrain::exec::cpu {
 
 namespace {
 
-DT_MULTI_ISA void add2(const float* a, const float* b, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
-}
-
 void copy_sum(const float* const* sources, int count, int64_t offset, float* y, int64_t n) {
   if (count == 1) {
     std::memcpy(y, sources[0] + offset, static_cast<size_t>(n) * sizeof(float));
     return;
   }
-  add2(sources[0] + offset, sources[1] + offset, y, n);
-  for (int s = 2; s < count; s++) add2(y, sources[s] + offset, y, n);
+  add_pair(sources[0] + offset, sources[1] + offset, y, n);
+  for (int s = 2; s < count; s++) add_pair(y, sources[s] + offset, y, n);
 }
 
 // Calls visit(part, offset in the part, offset in the whole, elements) for each part of each image in [begin, end).

@@ -18,10 +18,6 @@ using Sources = std::array<const float*, kSourcesMax>;
 // once.
 constexpr int64_t kPiece = 2048;
 
-DT_MULTI_ISA void add2(const float* a, const float* b, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
-}
-
 DT_MULTI_ISA void relu(const float* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0.0f : x[i];  // a NaN stays a NaN
 }
@@ -58,8 +54,8 @@ void derive(Kind kind, const float* y, const float* dy, float* dx, int64_t n) {
 // The sum of one piece: a single source itself, or the sum written to `room`.
 const float* sum_piece(const Sources& sources, int count, int64_t begin, int64_t n, float* room) {
   if (count == 1) return sources[0] + begin;
-  add2(sources[0] + begin, sources[1] + begin, room, n);
-  for (int s = 2; s < count; s++) add2(room, sources[static_cast<size_t>(s)] + begin, room, n);
+  add_pair(sources[0] + begin, sources[1] + begin, room, n);
+  for (int s = 2; s < count; s++) add_pair(room, sources[static_cast<size_t>(s)] + begin, room, n);
   return room;
 }
 
@@ -80,11 +76,15 @@ void for_sums(const float* const* sources, int count, int64_t n, const Consume& 
 
 }  // namespace
 
+DT_MULTI_ISA void add_pair(const float* a, const float* b, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+
 void sum_sources(const float* const* sources, int count, float* y, int64_t n) {
   if (count == 2) {
     const float *a = sources[0], *b = sources[1];
     return parallel_shares(n, n,
-                           [=](int64_t begin, int64_t end) { add2(a + begin, b + begin, y + begin, end - begin); });
+                           [=](int64_t begin, int64_t end) { add_pair(a + begin, b + begin, y + begin, end - begin); });
   }
   for_sums(sources, count, n, [y](int64_t begin, int64_t size, const float* sum) {
     std::memmove(y + begin, sum, static_cast<size_t>(size) * sizeof(float));

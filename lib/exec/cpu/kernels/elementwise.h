@@ -11,6 +11,9 @@ namespace dtrain::exec::cpu {
 
 constexpr int kSourcesMax = 8;
 
+// y = a + b, on the calling thread alone.
+void add_pair(const float* a, const float* b, float* y, int64_t n);
+
 // y = the sum of `count` sources, added in their order; 1 <= count <= kSourcesMax.
 void sum_sources(const float* const* sources, int count, float* y, int64_t n);
 
