@@ -45,7 +45,7 @@ void set(const ControlAnswer& answer, proto::Control& to) {
 
 std::optional<kvstore::Head> answer_of(const proto::Control& from) {
   const proto::ControlAnswer& answer = from.answer();
-  if (answer.status() > static_cast<uint32_t>(kvstore::Status::kRejected)) return std::nullopt;
+  if (answer.status() > static_cast<uint32_t>(kvstore::Status::kCorrupt)) return std::nullopt;
   return ControlAnswer{.id = {from.key(), from.slice()},
                        .request = from.request(),
                        .status = static_cast<kvstore::Status>(answer.status()),

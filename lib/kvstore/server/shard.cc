@@ -171,6 +171,7 @@ ShardCounts Shard::counts() const {
     sum.duplicates += counts.duplicates;
     sum.late += counts.late;
     sum.refused += counts.refused;
+    sum.corrupt += counts.corrupt;
     sum.updates += counts.updates;
     if (!counts.staleness.empty()) sum.staleness = counts.staleness;
   }

@@ -44,6 +44,9 @@ struct ShardOptions {
   std::function<void(const GroupReport&)> on_report = nullptr;
   // Called for the same slice with its version after each of its updates, while its lock is held.
   std::function<void(uint64_t)> on_update = nullptr;
+  // Called with the rank whose payload did not match its checksum, and the number of such payloads so far in its slice.
+  // The slice's lock is held.
+  std::function<void(uint32_t rank, uint64_t count)> on_corrupt = nullptr;
   // Called once, with the first exception in the shard, on the thread where it happened and without a lock. It must not
   // destroy the shard.
   std::function<void(const Error&)> on_failure = nullptr;
@@ -56,6 +59,7 @@ struct ShardCounts {
   uint64_t duplicates = 0;               // dropped
   uint64_t late = 0;                     // gradients that arrived after the end of their round and were lost (--backup)
   uint64_t refused = 0;                  // answered with an error status
+  uint64_t corrupt = 0;                  // of these, because the payload did not match its checksum
   uint64_t updates = 0;                  // of slices
   double busy_s = 0;                     // of all threads: receiving, summing, updating
   std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1

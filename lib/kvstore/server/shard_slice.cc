@@ -58,13 +58,20 @@ bool ShardSlice::holds_slice(Pieces payload) const {
   return byte_count(payload) == slice_.count * sizeof(float);
 }
 
-void ShardSlice::refuse(const Request& request, Status why) {
+void ShardSlice::count_refusal(uint32_t rank, Status why) {
   counts_.refused++;
+  if (why != Status::kCorrupt) return;
+  counts_.corrupt++;
+  if (options_.on_corrupt) options_.on_corrupt(rank, counts_.corrupt);
+}
+
+void ShardSlice::refuse(const Request& request, Status why) {
+  count_refusal(request.header.rank, why);
   kvstore::refuse(request, options_.server, why);
 }
 
 void ShardSlice::refuse(const ControlCall& call, Status why) {
-  counts_.refused++;
+  count_refusal(call.request.rank, why);
   kvstore::refuse(call, why);
 }
 
@@ -84,7 +91,7 @@ Status ShardSlice::take_gradient(const Header& header, Pieces payload, bool is_i
   if (std::holds_alternative<sync::Reject>(verdict)) return Status::kRejected;
   if (std::holds_alternative<sync::Drop>(verdict)) return Status::kDuplicate;
   if (const auto* add = std::get_if<sync::Add>(&verdict)) {
-    if (!is_intact) return Status::kRejected;
+    if (!is_intact) return Status::kCorrupt;
     values_.add(add->group, header.rank, header.samples, payload);
   }
   return Status::kOk;
@@ -223,7 +230,8 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   const DamageGuard guard(is_damaged_);
   const auto& what = call.request.what;
   const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
-  if (!asks_only && (call.request.rank != 0 || !is_intact)) return refuse(call, Status::kRejected);
+  if (!asks_only && call.request.rank != 0) return refuse(call, Status::kRejected);
+  if (!is_intact) return refuse(call, Status::kCorrupt);
   if (machine_) carry_out_effects();
   if (const auto* state = std::get_if<AssignState>(&what)) return assign_state(call, *state, payload);
   if (const auto* values = std::get_if<AssignValues>(&what)) return assign_values(call, *values, payload);

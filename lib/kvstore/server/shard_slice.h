@@ -66,6 +66,7 @@ class ShardSlice {
   void answer_waiter(const sync::Answer& effect) DT_REQUIRES(mutex_);
   void refuse_waiter(uint32_t rank, uint64_t step) DT_REQUIRES(mutex_);
 
+  void count_refusal(uint32_t rank, Status why) DT_REQUIRES(mutex_);
   void refuse(const Request& request, Status why) DT_REQUIRES(mutex_);
   void refuse(const ControlCall& call, Status why) DT_REQUIRES(mutex_);
   void acknowledge(const ControlCall& call, Status status) DT_REQUIRES(mutex_);

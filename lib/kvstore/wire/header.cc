@@ -32,7 +32,7 @@ std::optional<Header> parse_header(std::span<const std::byte> bytes, size_t payl
   Header header;
   std::memcpy(&header, bytes.data(), sizeof(Header));
   if (header.magic != kDataMagic || !is_known(header.kind)) return std::nullopt;
-  if (header.encoding > Encoding::kTwoBit || header.status > Status::kRejected) return std::nullopt;
+  if (header.encoding > Encoding::kTwoBit || header.status > Status::kCorrupt) return std::nullopt;
   const bool asks_only = header.kind == Kind::kPull || header.kind == Kind::kRefresh;
   if (asks_only && header.element_count != 0) return std::nullopt;
   if (encoded_bytes(header.encoding, header.element_count) != payload_bytes) return std::nullopt;

@@ -48,7 +48,8 @@ enum class Status : uint16_t {
   kUnknownKey = 3,        // never initialized, or not a slice of this server
   kBadSize = 4,
   kNonFinite = 5,
-  kRejected = 6,  // a violation of the protocol: a step out of order, a rank that does not exist, a wrong checksum
+  kRejected = 6,  // a violation of the protocol: a step out of order, a rank that does not exist
+  kCorrupt = 7,   // the payload does not match its checksum; nothing was done, the sender may send it again
 };
 
 // Which slice a message is about: a key, and the number of the slice within it.

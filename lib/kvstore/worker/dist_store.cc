@@ -447,6 +447,7 @@ Error DistStore::refusal(const WorkerSlice& slice, Status status) const {
     case Status::kStaleIncarnation: return {Code::kUsage, what + ": another process has taken over this rank", {}};
     case Status::kUnknownKey: return {Code::kUsage, what + ": the key was never initialised", {}};
     case Status::kBadSize: return {Code::kUsage, what + ": its size is another one there", {}};
+    case Status::kCorrupt: return {Code::kPeerLost, what + ": it came with a broken checksum", {}};
     case Status::kNonFinite: return {Code::kInternal, what + ": the gradient is not finite", {}};
     default: return {Code::kInternal, what + ": it is against the protocol", {}};
   }

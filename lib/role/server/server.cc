@@ -23,6 +23,8 @@
 namespace dtrain::role {
 namespace {
 
+constexpr uint64_t kCorruptPerLine = 100;  // messages of one slice with a broken checksum, for each line in the log
+
 // A log line about one GSP group.
 std::string line(const kvstore::GroupReport& report) {
   return fmt::format(
@@ -67,6 +69,7 @@ Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCount
       "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
       "messages refused",
       rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
+  if (counts.corrupt > 0) process.log.warn("{} messages came with a broken checksum", counts.corrupt);
   if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
   return write_metrics(process, rank, counts.staleness);
 }
@@ -101,6 +104,11 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
     options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
   }
   options.on_failure = std::move(on_failure);
+  options.on_corrupt = [log = process.log](uint32_t worker, uint64_t count) {
+    if (count % kCorruptPerLine != 1) return;
+    log.warn("a message of worker {} came with a broken checksum and was refused; {} of its slice so far", worker,
+             count);
+  };
   options.trace = trace;
   options.deterministic = spec.flags.scheme.deterministic;
   options.threads = std::min(plan_threads(process.flags).compute, static_cast<int>(spec.flags.scheme.reduce_threads));

@@ -52,7 +52,7 @@ TEST_CASE("messages that do not fit the slice are refused and change nothing", "
   Message message = make_message(broken, four, nullptr, true);
   std::get<Header>(message.head).payload_crc ^= 1;
   pipe.send(message);
-  CHECK(talk.status_of(1) == Status::kRejected);
+  CHECK(talk.status_of(1) == Status::kCorrupt);
   message = make_message(Conversation::header(Kind::kPush, 1, 0, 0, 1), std::span(four).first(2), nullptr, true);
   std::get<Header>(message.head).encoding = Encoding::kFloat16;
   std::get<Header>(message.head).element_count = 4;
@@ -91,7 +91,7 @@ TEST_CASE("control messages that do not fit the slice are refused and change not
                                 four, nullptr, true);
   std::get<ControlRequest>(broken.head).payload_crc ^= 1;
   Loopback(*talk.shard, talk.peers[0]).send(broken);
-  CHECK(talk.status_of(0) == Status::kRejected);
+  CHECK(talk.status_of(0) == Status::kCorrupt);
   talk.control(1, 0, 9, PullState{0});
   CHECK(talk.peers[1]->take().values == std::vector<float>(4, 0));
   talk.pull(1, 0, 0);
@@ -427,4 +427,29 @@ TEST_CASE("what comes between a failure and its report finds a stopped shard", "
   talk.push(0, 0, 0, {1, 2, 3, 4});
   CHECK(talk.peers[0]->inbox.empty());
   CHECK(talk.shard->counts().updates == 1);
+}
+
+TEST_CASE("a push with a broken checksum is refused, counted, and accepted when it is sent again", "[kvstore]") {
+  ShardOptions options = options_for(sync::bsp(1));
+  std::vector<uint64_t> reported;
+  options.on_corrupt = [&](uint32_t rank, uint64_t count) { reported.push_back(rank + count); };
+  Conversation talk(options);
+  talk.assign(0, {1, 1, 1, 1});
+  const std::vector<float> gradient = {1, 2, 3, 4};
+  Message message = make_message(Conversation::header(Kind::kPush, 0, 0, 0, 1), gradient, nullptr, true);
+  std::get<Header>(message.head).payload_crc ^= 1;
+  for (int i = 0; i < 2; i++) {
+    Loopback(*talk.shard, talk.peers[0]).send(message);
+    const Peer::Received answer = talk.peers[0]->take();
+    CHECK(answer.status == Status::kCorrupt);
+    CHECK(answer.header.request == std::get<Header>(message.head).request);
+  }
+  CHECK(reported == std::vector<uint64_t>{1, 2});
+  talk.push(0, 0, 0, gradient);
+  const Peer::Received answer = talk.peers[0]->take();
+  CHECK(answer.status == Status::kOk);
+  CHECK(answer.values == std::vector<float>{2, 3, 4, 5});
+  CHECK(talk.shard->counts().corrupt == 2);
+  CHECK(talk.shard->counts().refused == 2);
+  CHECK(talk.shard->counts().pushes == 1);
 }
