@@ -104,7 +104,7 @@ TEST_CASE("records with the magic anywhere inside round-trip", "[data]") {
       REQUIRE(must(read_at(path, offsets[i], end)) == payloads[i]);
       REQUIRE(must(read_at(path, offsets[i], 0)) == payloads[i]);
     }
-    for (int64_t p = 0; p < file.size(); p += 4) {
+    for (int64_t p = 0; p <= file.size(); p++) {
       const auto next = std::lower_bound(offsets.begin(), offsets.end(), p);
       REQUIRE(find_record_start(bytes, p) == (next == offsets.end() ? file.size() : *next));
     }
