@@ -307,6 +307,19 @@ TEST_CASE("the learning rate follows the number of samples of all workers", "[kv
   CHECK(seen == std::vector<float>{3.75, 3.5, 3.375, 3.25});
 }
 
+TEST_CASE("a statistic is the mean over the workers, weighted by their samples", "[kvstore]") {
+  Conversation talk(2);
+  talk.assign(2, {0, 0, 0, 0});
+  const auto mean = [&](uint64_t step, uint32_t samples_of_0, uint32_t samples_of_1) {
+    talk.push(0, 2, step, {1, 10, 0, -8}, samples_of_0);
+    talk.push(1, 2, step, {5, 20, 4, 0}, samples_of_1);
+    return talk.peers[1]->take().values;
+  };
+  CHECK(mean(0, 1, 3) == std::vector<float>{4, 17.5, 3, -2});
+  CHECK(mean(1, 3, 1) == std::vector<float>{2, 12.5, 1, -6});
+  CHECK(mean(2, 0, 0) == std::vector<float>{3, 15, 2, -4});  // without samples, all workers count alike
+}
+
 TEST_CASE("a shard refuses invalid options", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(1));
   options.rule.optimizer.name = "nonesuch";
