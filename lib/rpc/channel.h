@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "rpc/acceptor.h"
 #include "rpc/endpoint.h"
+#include "rpc/refusal_log.h"
 #include "rpc/security.h"
 
 namespace dtrain::rpc {
@@ -31,7 +32,7 @@ std::shared_ptr<grpc::Channel> make_channel(const Endpoint& peer, const Security
 void sign(grpc::ClientContext& context, const Security& security);
 
 // OK, or the refusal, which it has logged with the peer's address.
-grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, const Log& log);
+grpc::Status check_caller(const grpc::CallbackServerContext& context, const Security& security, RefusalLog& log);
 
 // The value of a metadata key, empty if absent.
 std::string metadata(const grpc::CallbackServerContext& context, const std::string& key);

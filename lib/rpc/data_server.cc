@@ -74,7 +74,7 @@ struct Peer {
 
 class Server final : public DataServer, private grpc::CallbackGenericService {
  public:
-  Server(DataServerOptions options, Log log) : options_(std::move(options)), log_(std::move(log)) {}
+  Server(DataServerOptions options, Log log) : options_(std::move(options)), log_(log), refusals_(std::move(log)) {}
   ~Server() override { close(); }
 
   Result<> begin() {
@@ -171,7 +171,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   }
 
   grpc::Status open_stream(grpc::GenericCallbackServerContext& context, std::shared_ptr<Stream>& stream) {
-    if (grpc::Status status = check_caller(context, options_.security, log_); !status.ok()) return status;
+    if (grpc::Status status = check_caller(context, options_.security, refusals_); !status.ok()) return status;
     if (context.method() != exchange_method()) return {grpc::StatusCode::UNIMPLEMENTED, "no such method"};
     return make_stream(context, stream);
   }
@@ -214,6 +214,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
   DataServerOptions options_;
   Log log_;
+  RefusalLog refusals_;
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
   Tracker tracker_;
   Listener listener_;

@@ -1,37 +1,87 @@
-// Calls that are answered later, by another thread.
+// Calls with one request and one reply that are answered later, by another thread.
 #pragma once
 
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
+#include "base/mutex.h"
+#include "rpc/status.h"
 #include "rpc/tracker.h"
 
 namespace dtrain::rpc {
 
+// gRPC reads the request of an ordinary call before it shows the call to the program, so anybody could fill the memory.
+// This one is created when only the metadata has arrived, and reads its request after the caller has been checked.
+//
 // The owner's thread calls either answer() or refuse(), once; after that the call may be destroyed. The owner
 // identifies calls by `id`, because it may handle a cancellation after the call has ended.
-template <class Reply>
-class PendingCall final : public grpc::ServerUnaryReactor {
+template <class Request, class Reply>
+class PendingCall final : public grpc::ServerGenericBidiReactor {
  public:
-  PendingCall(Tracker& tracker, uint64_t id, Reply* reply, std::function<void(uint64_t id)> on_cancel)
-      : token_(tracker), id_(id), reply_(reply), on_cancel_(std::move(on_cancel)) {}
+  // The request has arrived. Called at most once, from one of gRPC's threads. OK: the owner has the call and answers it.
+  // Any other status is the answer.
+  using Received = std::function<grpc::Status(PendingCall&, const Request&)>;
+  // The caller has cancelled a call that the owner has.
+  using Cancelled = std::function<void(const Request&, uint64_t id)>;
+
+  PendingCall(Tracker& tracker, uint64_t id, Received received, Cancelled on_cancel)
+      : token_(tracker), id_(id), received_(std::move(received)), on_cancel_(std::move(on_cancel)) {}
+  // Reads the request.
+  void start() { StartRead(&buffer_); }
 
   [[nodiscard]] uint64_t id() const { return id_; }
-  void answer(Reply reply) {
-    *reply_ = std::move(reply);
-    Finish(grpc::Status::OK);
+  void answer(const Reply& reply) {
+    bool own = false;
+    const grpc::Status status = grpc::SerializationTraits<Reply>::Serialize(reply, &answer_, &own);
+    if (!status.ok()) return Finish(status);
+    StartWriteAndFinish(&answer_, {}, grpc::Status::OK);
   }
   void refuse(const grpc::Status& status) { Finish(status); }
 
  private:
-  // If on_cancel_ throws, the call stays with its owner, which answers it later.
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::CANCELLED);
+    grpc::Status status;
+    const Result<> outcome = catching(
+        [&]() -> Result<> {
+          status = grpc::SerializationTraits<Request>::Deserialize(&buffer_, &request_);
+          if (status.ok()) status = receive();
+          return {};
+        },
+        "a call to the scheduler");
+    if (!outcome) status = to_status(outcome.error());
+    if (!status.ok()) Finish(status);
+  }
+  // The cancellation may come while the request is being read. The owner then hears of it after it has the call.
+  grpc::Status receive() {
+    const grpc::Status status = received_(*this, request_);
+    bool cancelled = false;
+    {
+      const MutexLock lock(mutex_);
+      has_owner_ = status.ok();
+      cancelled = has_owner_ && cancelled_;
+    }
+    if (cancelled) tell_cancelled();
+    return status;
+  }
   void OnCancel() override {
+    {
+      const MutexLock lock(mutex_);
+      cancelled_ = true;
+      if (!has_owner_) return;
+    }
+    tell_cancelled();
+  }
+  // If on_cancel_ throws, the call stays with its owner, which answers it later.
+  void tell_cancelled() {
     (void)catching([this]() -> Result<> {
-      on_cancel_(id_);
+      on_cancel_(request_, id_);
       return {};
     });
   }
@@ -39,8 +89,14 @@ class PendingCall final : public grpc::ServerUnaryReactor {
 
   Tracker::Token token_;
   uint64_t id_;
-  Reply* reply_;
-  std::function<void(uint64_t)> on_cancel_;
+  Received received_;
+  Cancelled on_cancel_;
+  grpc::ByteBuffer buffer_;
+  Request request_;
+  grpc::ByteBuffer answer_;
+  Mutex mutex_;
+  bool has_owner_ DT_GUARDED_BY(mutex_) = false;
+  bool cancelled_ DT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dtrain::rpc

@@ -82,7 +82,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   Result<> begin() {
     DT_TRY(listener_,
            listen(options_.listen, options_.security, Traffic::kControl, log_,
-                  [this](grpc::ServerBuilder& builder) { builder.RegisterService(&service_); }),
+                  [this](grpc::ServerBuilder& builder) { service_.add_to(builder); }),
            "starting the scheduler");
     thread_ = std::thread([this] { run(); });
     return {};

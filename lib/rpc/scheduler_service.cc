@@ -11,25 +11,6 @@ namespace {
 constexpr size_t kBarrierNameMax = 200;
 constexpr size_t kWorkersMax = 65'535;
 
-grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const grpc::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(status);
-  return reactor;
-}
-
-// Runs the reaction. If it throws, the call is refused with the exception as an Error.
-template <class Reaction>
-grpc::ServerUnaryReactor* guarded(grpc::CallbackServerContext* context, Reaction&& reaction) {
-  grpc::ServerUnaryReactor* reactor = nullptr;
-  const Result<> outcome = catching(
-      [&]() -> Result<> {
-        reactor = reaction();
-        return {};
-      },
-      "a call to the scheduler");
-  return outcome ? reactor : refuse(context, to_status(outcome.error()));
-}
-
 grpc::Status malformed(const char* what) {
   return {grpc::StatusCode::INVALID_ARGUMENT, what};
 }
@@ -80,61 +61,85 @@ class ControlEvents final : public ControlCall::Events {
   const ControlCall* stream_ = nullptr;
 };
 
-// A stream that is refused before anything is read from it.
-class RefusedStream final : public grpc::ServerBidiReactor<proto::Up, proto::Down> {
+// A call that is refused before anything is read from it.
+template <class In, class Out>
+class RefusedCall final : public grpc::ServerBidiReactor<In, Out> {
  public:
-  explicit RefusedStream(const grpc::Status& status) { Finish(status); }
+  explicit RefusedCall(const grpc::Status& status) { this->Finish(status); }
   void OnDone() override { delete this; }
 };
 
 }  // namespace
 
-grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context) const {
-  grpc::Status status = check_caller(context, security_, log_);
+void SchedulerService::add_to(grpc::ServerBuilder& builder) {
+  builder.RegisterService(static_cast<ControlService*>(this));
+  builder.RegisterCallbackGenericService(this);
+}
+
+grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context) {
+  grpc::Status status = check_caller(context, security_, refusals_);
   if (status.ok() && closed_) status = {grpc::StatusCode::UNAVAILABLE, "the scheduler is shutting down"};
   return status;
 }
 
-grpc::ServerUnaryReactor* SchedulerService::Join(grpc::CallbackServerContext* context,
-                                                 const proto::JoinRequest* request, proto::JoinReply* reply) {
-  return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
-    if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-    if (request->role() != proto::ROLE_WORKER && request->role() != proto::ROLE_SERVER) {
-      return refuse(context, malformed("the role is neither worker nor server"));
+// The calls belong to gRPC once it has them, and delete themselves.
+JoinCall* SchedulerService::make_join(const std::string& peer) {
+  const auto received = [this, peer](JoinCall& call, const proto::JoinRequest& request) -> grpc::Status {
+    if (request.role() != proto::ROLE_WORKER && request.role() != proto::ROLE_SERVER) {
+      return malformed("the role is neither worker nor server");
     }
-    const Incarnation incarnation = request->incarnation();
-    auto call = std::make_unique<JoinCall>(
-        tracker_, next_call_++, reply, [this, incarnation](uint64_t id) { calls_.on_join_cancelled(incarnation, id); });
-    calls_.on_join(call.get(), *request, context->peer());
-    return call.release();  // belongs to gRPC now and deletes itself
+    calls_.on_join(&call, request, peer);
+    return grpc::Status::OK;
+  };
+  return new JoinCall(tracker_, next_call_++, received, [this](const proto::JoinRequest& request, uint64_t id) {
+    calls_.on_join_cancelled(request.incarnation(), id);
   });
 }
 
-grpc::ServerUnaryReactor* SchedulerService::Barrier(grpc::CallbackServerContext* context,
-                                                    const proto::BarrierRequest* request, proto::BarrierReply* reply) {
-  return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
-    if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-    if (const std::string why = objection(*request); !why.empty()) {
-      return refuse(context, to_status({Code::kUsage, why, {}}));
-    }
-    const Incarnation incarnation = request->incarnation();
-    auto call = std::make_unique<BarrierCall>(tracker_, next_call_++, reply, [this, incarnation](uint64_t id) {
-      calls_.on_barrier_cancelled(incarnation, id);
-    });
-    calls_.on_barrier(call.get(), *request);
-    return call.release();
+BarrierCall* SchedulerService::make_barrier() {
+  const auto received = [this](BarrierCall& call, const proto::BarrierRequest& request) -> grpc::Status {
+    if (const std::string why = objection(request); !why.empty()) return to_status({Code::kUsage, why, {}});
+    calls_.on_barrier(&call, request);
+    return grpc::Status::OK;
+  };
+  return new BarrierCall(tracker_, next_call_++, received, [this](const proto::BarrierRequest& request, uint64_t id) {
+    calls_.on_barrier_cancelled(request.incarnation(), id);
   });
 }
 
-grpc::ServerUnaryReactor* SchedulerService::Done(grpc::CallbackServerContext* context,
-                                                 const proto::DoneRequest* request, proto::DoneReply* reply) {
-  return guarded(context, [&]() -> grpc::ServerUnaryReactor* {
-    if (const grpc::Status status = check(*context); !status.ok()) return refuse(context, status);
-    // The owner answers as soon as it has handled the call, so a cancellation changes nothing.
-    auto call = std::make_unique<DoneCall>(tracker_, next_call_++, reply, [](uint64_t) {});
-    calls_.on_done(call.get(), *request);
-    return call.release();
-  });
+DoneCall* SchedulerService::make_done() {
+  const auto received = [this](DoneCall& call, const proto::DoneRequest& request) -> grpc::Status {
+    calls_.on_done(&call, request);
+    return grpc::Status::OK;
+  };
+  // The owner answers as soon as it has handled the call, so a cancellation changes nothing.
+  return new DoneCall(tracker_, next_call_++, received, [](const proto::DoneRequest&, uint64_t) {});
+}
+
+grpc::ServerGenericBidiReactor* SchedulerService::open_call(const grpc::GenericCallbackServerContext& context) {
+  const auto begin = [](auto* call) {
+    call->start();
+    return call;
+  };
+  if (context.method() == "/dtrain.proto.Scheduler/Join") return begin(make_join(context.peer()));
+  if (context.method() == "/dtrain.proto.Scheduler/Barrier") return begin(make_barrier());
+  if (context.method() == "/dtrain.proto.Scheduler/Done") return begin(make_done());
+  return nullptr;
+}
+
+grpc::ServerGenericBidiReactor* SchedulerService::CreateReactor(grpc::GenericCallbackServerContext* context) {
+  grpc::ServerGenericBidiReactor* reactor = nullptr;
+  grpc::Status status;
+  const Result<> outcome = catching(
+      [&]() -> Result<> {
+        status = check(*context);
+        if (status.ok()) reactor = open_call(*context);
+        return {};
+      },
+      "a call to the scheduler");
+  if (!outcome) status = to_status(outcome.error());
+  if (status.ok() && reactor == nullptr) status = {grpc::StatusCode::UNIMPLEMENTED, "no such method"};
+  return status.ok() ? reactor : new RefusedCall<grpc::ByteBuffer, grpc::ByteBuffer>(status);
 }
 
 grpc::ServerBidiReactor<proto::Up, proto::Down>* SchedulerService::Control(grpc::CallbackServerContext* context) {
@@ -148,7 +153,7 @@ grpc::ServerBidiReactor<proto::Up, proto::Down>* SchedulerService::Control(grpc:
       },
       "a stream to the scheduler");
   if (!outcome) status = to_status(outcome.error());
-  if (!status.ok()) return new RefusedStream(status);
+  if (!status.ok()) return new RefusedCall<proto::Up, proto::Down>(status);
   stream->start();
   return stream.get();
 }

@@ -1,22 +1,27 @@
 // The scheduler's side of proto/scheduler.proto: checks callers and messages, and hands what is in order to one owner.
 #pragma once
 
+#include <grpcpp/server_builder.h>
+
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "base/log.h"
 #include "rpc/job_types.h"
 #include "rpc/pending_call.h"
+#include "rpc/refusal_log.h"
 #include "rpc/security.h"
 #include "rpc/server_stream.h"
 #include "scheduler.grpc.pb.h"
 
 namespace dtrain::rpc {
 
-using JoinCall = PendingCall<proto::JoinReply>;
-using BarrierCall = PendingCall<proto::BarrierReply>;
-using DoneCall = PendingCall<proto::DoneReply>;
+using JoinCall = PendingCall<proto::JoinRequest, proto::JoinReply>;
+using BarrierCall = PendingCall<proto::BarrierRequest, proto::BarrierReply>;
+using DoneCall = PendingCall<proto::DoneRequest, proto::DoneReply>;
 using ControlCall = ServerStream<proto::Down, proto::Up>;
 
 // What came in. All methods are called from gRPC's threads: the owner posts them to its own and returns. Each call gets
@@ -34,18 +39,18 @@ class SchedulerCalls {
   virtual void on_stream_end(Incarnation incarnation, const ControlCall* stream) = 0;
 };
 
-class SchedulerService final : public proto::Scheduler::CallbackService {
+// The generated service takes only the stream. The other methods are marked generic, because gRPC would read their
+// requests before it asks for a reaction.
+using ControlService = proto::Scheduler::WithGenericMethod_Join<proto::Scheduler::WithGenericMethod_Barrier<
+    proto::Scheduler::WithGenericMethod_Done<proto::Scheduler::WithCallbackMethod_Control<proto::Scheduler::Service>>>>;
+
+// Checks the metadata of every call before it reads anything else.
+class SchedulerService final : private ControlService, private grpc::CallbackGenericService {
  public:
   SchedulerService(SchedulerCalls& calls, Security security, Log log)
-      : calls_(calls), security_(std::move(security)), log_(std::move(log)) {}
+      : calls_(calls), security_(std::move(security)), refusals_(std::move(log)) {}
 
-  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const proto::JoinRequest* request,
-                                 proto::JoinReply* reply) override;
-  grpc::ServerUnaryReactor* Barrier(grpc::CallbackServerContext* context, const proto::BarrierRequest* request,
-                                    proto::BarrierReply* reply) override;
-  grpc::ServerUnaryReactor* Done(grpc::CallbackServerContext* context, const proto::DoneRequest* request,
-                                 proto::DoneReply* reply) override;
-  grpc::ServerBidiReactor<proto::Up, proto::Down>* Control(grpc::CallbackServerContext* context) override;
+  void add_to(grpc::ServerBuilder& builder);
 
   // From now on every new call is refused with UNAVAILABLE.
   void close() { closed_ = true; }
@@ -53,11 +58,17 @@ class SchedulerService final : public proto::Scheduler::CallbackService {
   void wait_idle() { tracker_.wait_idle(); }
 
  private:
-  grpc::Status check(const grpc::CallbackServerContext& context) const;
+  grpc::ServerBidiReactor<proto::Up, proto::Down>* Control(grpc::CallbackServerContext* context) override;
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
+  grpc::ServerGenericBidiReactor* open_call(const grpc::GenericCallbackServerContext& context);
+  JoinCall* make_join(const std::string& peer);
+  BarrierCall* make_barrier();
+  DoneCall* make_done();
+  grpc::Status check(const grpc::CallbackServerContext& context);
 
   SchedulerCalls& calls_;
   Security security_;
-  Log log_;
+  RefusalLog refusals_;
   Tracker tracker_;
   std::atomic<uint64_t> next_call_ = 1;
   std::atomic<bool> closed_ = false;

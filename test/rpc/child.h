@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -49,6 +50,15 @@ class Child {
     if (write(fd, text.data(), text.size()) < 0) _exit(1);
   }
   void kill(int signal) const { ::kill(pid_, signal); }
+
+  // The most resident memory that the child has had so far.
+  [[nodiscard]] size_t peak_mib() const {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmHWM:")) return std::stoul(line.substr(6)) / 1024;
+    }
+    throw std::runtime_error("no VmHWM in /proc");
+  }
 
   // The next line of the child's output; empty if none comes before the deadline.
   std::string line(Clock::time_point deadline) {

@@ -1,11 +1,13 @@
 // Kills real processes at moments drawn from a seed. Every survivor must end within the bound and name the lost
 // process. The test's own process has no threads and does not use gRPC, so that it can fork.
+#include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
 
 #include "base/random.h"
+#include "rpc/channel.h"
 #include "rpc/child.h"
 #include "rpc/job.h"
 
@@ -58,17 +60,49 @@ Result<> run_member(int out, uint16_t port, Role role, uint32_t rank, std::chron
 struct Cluster {
   explicit Cluster(std::chrono::milliseconds grace = 2s) : scheduler(run_scheduler) {
     const auto deadline = Clock::now() + 10s;
-    const auto port = static_cast<uint16_t>(std::stoi(scheduler.line(deadline)));
+    port = static_cast<uint16_t>(std::stoi(scheduler.line(deadline)));
     for (uint32_t i = 0; i < 3; i++) {
       const Role role = i < 2 ? Role::kWorker : Role::kServer;
       members.push_back(std::make_unique<Child>(
-          [=](int out) { return run_member(out, port, role, role == Role::kWorker ? i : 0, grace); }));
+          [=, port = port](int out) { return run_member(out, port, role, role == Role::kWorker ? i : 0, grace); }));
     }
     for (auto& member : members) REQUIRE(member->line(deadline) == "begun");
   }
   Child scheduler;
+  uint16_t port = 0;
   std::vector<std::unique_ptr<Child>> members;  // worker 0, worker 1, server 0
 };
+
+// Makes calls with large requests and no token, all at once, and waits until all are refused.
+Result<> run_stranger(uint16_t port) {
+  constexpr size_t kConnections = 10;
+  constexpr size_t kCallsEach = 16;
+  const std::string zeros(7 << 20, '\0');
+  const grpc::Slice slice(zeros.data(), zeros.size());
+  const grpc::ByteBuffer request(&slice, 1);  // shared by all calls
+  struct Call {
+    grpc::ClientContext context;
+    grpc::ByteBuffer reply;
+    std::promise<grpc::Status> ended;
+  };
+  std::vector<std::unique_ptr<Call>> calls;
+  std::vector<std::unique_ptr<grpc::GenericStub>> stubs;
+  for (size_t i = 0; i < kConnections; i++) {
+    stubs.push_back(std::make_unique<grpc::GenericStub>(
+        make_channel({"127.0.0.1", port}, {.token = "", .build_id = "", .tls = {}}, Traffic::kControl)));
+    for (size_t j = 0; j < kCallsEach; j++) {
+      Call& call = *calls.emplace_back(std::make_unique<Call>());
+      call.context.set_deadline(std::chrono::system_clock::now() + 30s);
+      call.context.set_wait_for_ready(true);
+      stubs.back()->UnaryCall(&call.context, "/dtrain.proto.Scheduler/Barrier", {}, &request, &call.reply,
+                              [&call](const grpc::Status& status) { call.ended.set_value(status); });
+    }
+  }
+  size_t refused = 0;
+  for (const auto& call : calls) refused += call->ended.get_future().get().error_code() == grpc::UNAUTHENTICATED;
+  if (refused < calls.size()) return fail(Code::kInternal, "{} of {} calls were refused", refused, calls.size());
+  return {};
+}
 
 void pause_at_random(uint64_t seed) {
   RandomStream random(seed, Use::kTest);
@@ -116,6 +150,24 @@ TEST_CASE("a job ends well although its scheduler was stopped for longer than th
   cluster.scheduler.kill(SIGCONT);
   cluster.members[0]->kill(SIGUSR1);
   const auto deadline = Clock::now() + 20s;
+  for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
+  CHECK(cluster.scheduler.line(deadline) == "well");
+}
+
+TEST_CASE("large calls without a token cost the scheduler no memory and the job no heartbeat", "[rpc][cluster]") {
+  Cluster cluster;
+  const size_t before = cluster.scheduler.peak_mib();
+  // 3 strangers with 160 calls of 7 MiB each.
+  std::vector<std::unique_ptr<Child>> strangers;
+  for (int i = 0; i < 3; i++) {
+    strangers.push_back(std::make_unique<Child>([&](int) { return run_stranger(cluster.port); }));
+  }
+  const auto deadline = Clock::now() + 40s;
+  for (auto& stranger : strangers) CHECK(stranger->line(deadline) == "well");
+  const size_t after = cluster.scheduler.peak_mib();
+  INFO(before << " MiB before, at most " << after << " MiB during the calls");
+  CHECK(after - before < 300);
+  cluster.members[0]->kill(SIGUSR1);
   for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
   CHECK(cluster.scheduler.line(deadline) == "well");
 }

@@ -18,7 +18,7 @@ class Exhausted final : public SchedulerCalls {
  public:
   explicit Exhausted(Lacks lacks) : lacks_(lacks), service_(*this, security(), Log::silent()) {
     listener_ = listen({}, security(), Traffic::kControl, Log::silent(), [this](grpc::ServerBuilder& builder) {
-                  builder.RegisterService(&service_);
+                  service_.add_to(builder);
                 }).value();
   }
   ~Exhausted() override {
