@@ -34,7 +34,7 @@ struct NcclRank {
   // Time limits for all ranks to join, and for an operation to complete; exceeding one gives an Error. (With
   // enqueue_only nothing waits for the stream, so operation_limit only bounds how long NCCL takes to enqueue.)
   std::chrono::milliseconds join_limit{120'000};
-  std::chrono::milliseconds operation_limit{300'000};
+  std::chrono::milliseconds operation_limit = std::chrono::hours(24);  // the scheduler finds out who was lost
   // false: an operation returns when its results are in the arrays, as Collective specifies. true: it returns when the
   // work is queued on the stream, and the array belongs to the group until the stream has completed it. This is for
   // work that continues on the stream, and for capture in a CUDA graph (run each operation once before, because the

@@ -53,8 +53,7 @@ class DeviceBench {
            kvstore::DeviceStore::create(
                {.update_at = role::update_place(job::store_by_name(options_.store), 1),
                 .rule = plan_.rule,
-                .bucket_begin = plan_.bucket_begin,
-                .wait_limit_s = kWaitLimitSeconds},
+                .bucket_begin = plan_.bucket_begin},
                comm::make_shared_memory_group(options_.devices, {.wait_limit_s = kWaitLimitSeconds}), nullptr, waits_));
     std::vector<ParameterView> views;
     for (const auto& arrays : arrays_) views.push_back(arrays->view());

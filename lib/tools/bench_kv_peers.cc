@@ -28,7 +28,6 @@ namespace dtrain::tools {
 namespace {
 
 constexpr std::chrono::seconds kConnectLimit{30};
-constexpr double kWaitLimitSeconds = 60;
 const char* const kBuild = "bench";
 
 class Fd {
@@ -140,7 +139,6 @@ class Worker final : public KvWorker {
     options.placement = plan_.placement;
     options.bucket_begin = plan_.bucket_begin;
     options.rule = plan_.rule;
-    options.wait_limit_s = kWaitLimitSeconds;
     options.checksums = false;  // as training does on one host
     DT_TRY(store_, kvstore::DistStore::create(std::move(options), waits_));
     rpc::DataClientOptions client;

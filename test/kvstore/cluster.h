@@ -58,7 +58,6 @@ struct ClusterOptions {
   uint64_t bigarray_bound = 1000000;
   NetworkFaults network_faults = {};
   std::function<kvstore::Faults(kvstore::Connection)> faults = nullptr;  // null: no faults
-  double wait_limit_s = 60;
 };
 
 // Plain gradient descent with a rate of -`rate`: w += rate * (sum of gradients / contributed samples).
@@ -168,7 +167,6 @@ class Cluster {
     of_store.bucket_begin = options_.bucket_begin;
     of_store.rule = options_.rule;
     of_store.sums_only = options_.sums_only;
-    of_store.wait_limit_s = options_.wait_limit_s;
     of_store.skips_steps = policy().backup > 0;
     of_store.workers_differ = !options_.policy.group_of.empty();
     stores_.push_back(kvstore::DistStore::create(of_store, waits_).value());

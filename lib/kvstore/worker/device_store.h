@@ -38,7 +38,6 @@ struct DeviceStoreOptions {
   UpdateRule rule = {};
   std::vector<size_t> bucket_begin = {0};  // same as the executors'
   int threads = 1;                         // of an update; includes the caller's thread
-  double wait_limit_s = 300;               // time limit of each wait; after it, Code::kPeerLost
   // True if workers of one group may contribute different numbers of samples in a step; a worker that skips its step
   // contributes none. The numbers are then summed in every step, before the gradients.
   bool samples_differ = true;

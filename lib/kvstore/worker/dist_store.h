@@ -34,7 +34,6 @@ struct DistStoreOptions {
   UpdateRule rule = {};                    // same as the servers'
   bool sums_only = false;                  // same as the servers' (ShardOptions): this worker updates, by `rule`
   int update_threads = 1;                  // with sums_only; includes the caller's thread
-  double wait_limit_s = 300;               // time limit of each wait; after it, Code::kPeerLost
   bool checksums = true;                   // of sent messages
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;

@@ -12,7 +12,7 @@
 #include "role/process/membership.h"
 #include "role/process/process.h"
 #include "role/process/signal_watcher.h"
-#include "role/server/overdue_log.h"
+#include "role/process/wait_log.h"
 #include "role/setup/network.h"
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
@@ -135,7 +135,8 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
   process.log.info("server {} of {} serves {} workers", reply.rank, spec.flags.num_servers, spec.flags.num_workers);
   Result<> finished;
   {
-    const OverdueLog overdue(*shard, spec.flags.scheme.ssp_warn, process.log);
+    const WaitLog wait_log([&](double seconds) { return shard->overdue(seconds); }, spec.flags.scheme.ssp_warn,
+                           process.log);
     finished = control.wait_finish();
   }
   data.close();  // however the job ended: workers may still be sending, and the shard ends with this function

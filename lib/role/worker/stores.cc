@@ -17,7 +17,9 @@ namespace {
 
 using Group = std::vector<std::unique_ptr<comm::Collective>>;
 
-constexpr double kWaitLimitSeconds = 300;  // same as DistStore
+// For members of a group that neither come nor are lost, which is a bug. A step may take as long as it likes: the
+// scheduler finds out which workers were lost, and their connections close.
+constexpr double kWaitLimitSeconds = 24 * 3600;
 
 // Ranks of the group are (worker, device) pairs, so that each worker must have the same number of devices.
 Result<> check_devices(const StoreSetup& setup) {
@@ -58,7 +60,7 @@ Result<Group> join_on_host(const StoreSetup& setup) {
     group.push_back(std::move(workers));
     return group;
   }
-  return comm::make_hierarchy({.devices = devices, .wait_limit_s = 2 * kWaitLimitSeconds}, std::move(workers));
+  return comm::make_hierarchy({.devices = devices, .wait_limit_s = kWaitLimitSeconds}, std::move(workers));
 }
 
 // The same over the memory of the devices that `executors` use.
@@ -119,7 +121,6 @@ kvstore::DeviceStoreOptions store_options(const StoreSetup& setup) {
           .rule = update_rule(setup.spec.flags, setup.plan),
           .bucket_begin = setup.bucket_begin,
           .threads = plan_threads(setup.flags).device,
-          .wait_limit_s = kWaitLimitSeconds,
           .samples_differ = leaves_out_steps(setup.spec.flags)};
 }
 

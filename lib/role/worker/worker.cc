@@ -9,6 +9,7 @@
 #include "kvstore/worker/dist_store.h"
 #include "role/process/process.h"
 #include "role/process/report.h"
+#include "role/process/wait_log.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "role/setup/threads.h"
@@ -24,6 +25,7 @@ namespace {
 
 // The scheduler reports a lost process at most this long after the heartbeat timeout.
 constexpr std::chrono::seconds kDetectionTime{2};
+constexpr std::chrono::minutes kLongWait{1};  // a longer one is logged
 
 std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
   std::vector<std::string> addresses;
@@ -153,6 +155,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
     pacer.cancel(error);
   });
   DT_TRY(const Lines lines, connect_to_servers(process, connection, joined, servers));
+  const WaitLog wait_log(own_waits(connection.waits), kLongWait, process.log);
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
   if (lines.pipes) lines.pipes->close();
   log_faults(lines, process.log);

@@ -20,18 +20,14 @@ constexpr std::array kOneHost = {UpdateAt::kFirstDevice, UpdateAt::kOwner, Updat
 // The devices of one process and their store.
 class Devices {
  public:
-  Devices(UpdateAt update_at, uint32_t count, std::unique_ptr<Store> servers = nullptr, double wait_limit_s = 60) {
+  Devices(UpdateAt update_at, uint32_t count, std::unique_ptr<Store> servers = nullptr, double group_limit_s = 60) {
     for (uint32_t d = 0; d < count; d++) {
       arrays_.push_back(std::make_unique<Arrays>(kPlainShapes, kStatistics));
       views_.push_back(arrays_.back()->view());
     }
-    store_ = DeviceStore::create({.update_at = update_at,
-                                  .rule = momentum_rule(),
-                                  .bucket_begin = kBuckets,
-                                  .threads = 2,
-                                  .wait_limit_s = wait_limit_s},
-                                 comm::make_shared_memory_group(count, {.wait_limit_s = wait_limit_s}),
-                                 std::move(servers), waits_)
+    store_ = DeviceStore::create(
+                 {.update_at = update_at, .rule = momentum_rule(), .bucket_begin = kBuckets, .threads = 2},
+                 comm::make_shared_memory_group(count, {.wait_limit_s = group_limit_s}), std::move(servers), waits_)
                  .value();
   }
   size_t count() const { return arrays_.size(); }
@@ -208,7 +204,7 @@ TEST_CASE("the servers see the devices of a worker as one", "[kvstore][devices]"
   cluster.network().stop();
 }
 
-TEST_CASE("a device that does not arrive is an error after the time limit", "[kvstore][devices]") {
+TEST_CASE("a device that does not arrive is an error after the time limit of the group", "[kvstore][devices]") {
   Devices devices(UpdateAt::kReplicas, 3, nullptr, 0.2);
   require(devices.initialize());
   devices.compute(0);
