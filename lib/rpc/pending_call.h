@@ -60,7 +60,7 @@ class PendingCall final : public grpc::ServerGenericBidiReactor {
   }
   // The cancellation may come while the request is being read. The owner then hears of it after it has the call.
   grpc::Status receive() {
-    const grpc::Status status = received_(*this, request_);
+    grpc::Status status = received_(*this, request_);
     bool cancelled = false;
     {
       const MutexLock lock(mutex_);

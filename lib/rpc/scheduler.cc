@@ -346,7 +346,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
       worker->set_role(proto::ROLE_WORKER);
       worker->set_rank(rank);
     }
-    call->answer(std::move(reply));
+    call->answer(reply);
   }
 
   void carry_out(const membership::Admit& admit) {
@@ -363,7 +363,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
       one->set_incarnation(node.incarnation);
       one->set_address(node.address);
     }
-    call->answer(std::move(reply));
+    call->answer(reply);
   }
 
   proto::JoinReply reply_to(const membership::Node& node) const {
@@ -398,13 +398,13 @@ class Driver final : public Scheduler, private SchedulerCalls {
     barrier_reply_ = reply_to(std::exchange(barrier_requests_, {}));
     barrier_seq_ = release.seq + 1;
     const std::map<Incarnation, BarrierCall*> calls = std::exchange(barrier_calls_, {});
-    for (const auto& [incarnation, call] : calls) call->answer(proto::BarrierReply(barrier_reply_));
+    for (const auto& [incarnation, call] : calls) call->answer(barrier_reply_);
   }
 
   void carry_out(const membership::RepeatBarrier& repeat) {
     const auto it = barrier_calls_.find(repeat.to);
     if (it == barrier_calls_.end()) return;
-    it->second->answer(proto::BarrierReply(barrier_reply_));
+    it->second->answer(barrier_reply_);
     barrier_calls_.erase(it);
   }
 
