@@ -20,6 +20,7 @@ struct NetworkFaults {
   uint64_t seed = 1;
   int duplicate_percent = 0;  // of messages: delivered a second time later
   bool reorder = false;       // across slices; messages of one slice keep their order
+  int corrupt_percent = 0;    // of messages with a payload: one bit is flipped
   int breaks = 0;             // of each link, at random times: messages under way are lost, then the link works again
 };
 
@@ -51,6 +52,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
   }
   uint64_t duplicates() const { return duplicates_; }
   uint64_t breaks() const { return generation_; }
+  uint64_t corrupted() const { return corrupted_; }
 
  private:
   struct Item {
@@ -138,7 +140,15 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
       // After all messages that wait now.
       queue.push_back(std::move(again));
     }
-    const std::vector<std::span<const std::byte>> pieces = cut(payload);
+    std::vector<std::byte> damaged;
+    const bool is_damaged =
+        faults_.corrupt_percent > 0 && !payload.empty() && random_.below(100) < faults_.corrupt_percent;
+    if (is_damaged) {
+      corrupted_++;
+      damaged.assign(payload.begin(), payload.end());
+      damaged[static_cast<size_t>(random_.below(static_cast<int64_t>(damaged.size())))] ^= std::byte{16};
+    }
+    const std::vector<std::span<const std::byte>> pieces = cut(is_damaged ? damaged : payload);
     const std::shared_ptr<kvstore::Pipe> peer = server_end_;
     lock.unlock();
     check_sizes(item.message.head, payload.size());
@@ -184,6 +194,7 @@ class MemoryLink : public std::enable_shared_from_this<MemoryLink> {
   std::shared_ptr<kvstore::Pipe> server_end_;
   uint64_t generation_ = 0;
   uint64_t duplicates_ = 0;
+  uint64_t corrupted_ = 0;
   bool stop_ = false;
   std::thread thread_;
 };
@@ -227,6 +238,13 @@ class MemoryNetwork {
     uint64_t sum = 0;
     for (const auto& of_worker : links_) {
       for (const auto& link : of_worker) sum += link->breaks();
+    }
+    return sum;
+  }
+  uint64_t corrupted() const {
+    uint64_t sum = 0;
+    for (const auto& of_worker : links_) {
+      for (const auto& link : of_worker) sum += link->corrupted();
     }
     return sum;
   }

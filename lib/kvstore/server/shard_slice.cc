@@ -231,9 +231,9 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   const auto& what = call.request.what;
   const bool asks_only = std::holds_alternative<PullState>(what) || std::holds_alternative<PullCounters>(what);
   if (!asks_only && call.request.rank != 0) return refuse(call, Status::kRejected);
-  if (!is_intact) return refuse(call, Status::kCorrupt);
   if (machine_) carry_out_effects();
-  if (const auto* state = std::get_if<AssignState>(&what)) return assign_state(call, *state, payload);
+  if (const auto* state = std::get_if<AssignState>(&what)) return assign_state(call, *state, payload, is_intact);
+  if (!is_intact) return refuse(call, Status::kCorrupt);
   if (const auto* values = std::get_if<AssignValues>(&what)) return assign_values(call, *values, payload);
   if (!machine_) return refuse(call, Status::kUnknownKey);
   if (const auto* groups = std::get_if<Regroup>(&what)) return regroup(call, *groups);
@@ -241,14 +241,21 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   acknowledge(call, Status::kOk);
 }
 
-void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign, Pieces payload) {
+// The values follow in a message with the same number, which gets the answer for both.
+void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact) {
   if (assign.slot >= values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
-  if (call.request.request > assigned_by_) values_.set_state(assign.slot, payload);
+  if (call.request.request <= assigned_by_) return;
+  if (!is_intact) {
+    corrupt_assignment_ = call.request.request;
+  } else {
+    values_.set_state(assign.slot, payload);
+  }
 }
 
 void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) {
   if (!holds_slice(payload)) return refuse(call, Status::kBadSize);
   if (call.request.request <= assigned_by_) return acknowledge(call, Status::kDuplicate);
+  if (std::exchange(corrupt_assignment_, 0) == call.request.request) return refuse(call, Status::kCorrupt);
   assigned_by_ = call.request.request;
   values_.set_weights(payload, assign.counters.samples);
   begin_rounds(assign.counters.updates);

@@ -52,7 +52,8 @@ class ShardSlice {
   [[nodiscard]] bool holds_slice(Pieces payload) const;  // exactly its values
 
   Status take_gradient(const Header& header, Pieces payload, bool is_intact) DT_REQUIRES(mutex_);
-  void assign_state(const ControlCall& call, const AssignState& assign, Pieces payload) DT_REQUIRES(mutex_);
+  void assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact)
+      DT_REQUIRES(mutex_);
   void assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) DT_REQUIRES(mutex_);
   void regroup(const ControlCall& call, const Regroup& regroup) DT_REQUIRES(mutex_);
   void pull_state(const ControlCall& call, const PullState& pull) DT_REQUIRES(mutex_);
@@ -85,9 +86,10 @@ class ShardSlice {
   std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);     // of one event; kept for its memory
   SliceValues values_ DT_GUARDED_BY(mutex_);
   Waiters waiters_ DT_GUARDED_BY(mutex_);
-  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);  // ranks that left
-  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the request that completed the last assignment
-  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;  // number of the last request that set the groups
+  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);        // ranks that left
+  uint64_t corrupt_assignment_ DT_GUARDED_BY(mutex_) = 0;  // number of the assignment of which a state came damaged
+  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;         // number of the request that completed the last assignment
+  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;        // number of the last request that set the groups
   std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);  // only in the slice that reports
   ShardCounts counts_ DT_GUARDED_BY(mutex_);
 };

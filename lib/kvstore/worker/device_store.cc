@@ -68,9 +68,11 @@ void DeviceStore::take(std::vector<std::unique_ptr<comm::Collective>> group) {
   }
 }
 
-// A lane may be waiting for a device that will never come.
+// A lane may be waiting for a device that will never come. A lane that fails cancels the group of the first device, so
+// all lanes end before any group does.
 DeviceStore::~DeviceStore() {
   if (!is_alone()) cancel({Code::kPreempted, "the store is closed", {}});
+  for (Device& device : devices_) device.lane.reset();
 }
 
 FlatInterval DeviceStore::interval(size_t bucket) const {

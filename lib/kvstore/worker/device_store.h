@@ -87,7 +87,7 @@ class DeviceStore final : public Store {
     std::unique_ptr<Updater> updater = nullptr;         // null: servers update
     uint64_t step = kNoStep;                            // the step of its gradients
     uint32_t samples = 0;                               // in the summed gradients, of all ranks
-    std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, runs exchanges in order; destroyed first
+    std::unique_ptr<TaskQueue> lane = nullptr;          // one thread, runs exchanges in order
   };
   using Work = Result<> (DeviceStore::*)(Device& device, uint32_t bucket, uint32_t samples);
 

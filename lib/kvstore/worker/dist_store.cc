@@ -8,6 +8,9 @@
 namespace dtrain::kvstore {
 namespace {
 
+// A network card or a memory module that damages a message ten times in a row will not stop doing so.
+constexpr int kDamagedMax = 10;
+
 uint64_t number_of(const Head& request) {
   if (const auto* header = std::get_if<Header>(&request)) return header->request;
   const auto* control = std::get_if<ControlRequest>(&request);
@@ -364,7 +367,7 @@ void DistStore::send(const WorkerSlice& slice) {
 
 // Answers.
 
-void DistStore::on_message(uint32_t server, const Head& head, Pieces payload) {
+void DistStore::on_message(uint32_t /*server*/, const Head& head, Pieces payload) {
   const std::optional<Answer> answer = answer_of(head);
   const auto found = slice_by_id_.find(slice_of(head));
   if (!answer || found == slice_by_id_.end()) return;
@@ -375,21 +378,32 @@ void DistStore::on_message(uint32_t server, const Head& head, Pieces payload) {
     const bool is_expected = slice.waits && !error_ && answer->request == number_of(slice.request) &&
                              std::holds_alternative<Header>(head) == std::holds_alternative<Header>(slice.request);
     if (!is_expected) return;  // its request was answered before
-    if (std::optional<Error> why = objection(slice, *answer, payload)) return fail_all(std::move(*why));
+    const bool is_corrupt = answer->status == Status::kCorrupt;
+    std::optional<Error> why = is_corrupt ? std::nullopt : objection(slice, *answer, payload);
+    if (why) return fail_all(std::move(*why));
     into = slice.into;
   }
+  if (answer->status == Status::kCorrupt) return send_again(slice);
   // Without the lock, so that answers for other slices are written at the same time. Nobody else touches this slice's
   // values: it has an open request, and messages of one slice come one at a time.
-  const bool is_intact = payload_intact(answer->payload_crc, payload);
-  if (is_intact && !into.empty()) copy_floats(payload, into);
+  if (!payload_intact(answer->payload_crc, payload)) return send_again(slice);
+  if (!into.empty()) copy_floats(payload, into);
   const MutexLock lock(mutex_);
-  if (!is_intact) {
-    return fail_all({Code::kPeerLost,
-                     fmt::format("server {}: key {} slice {} came with a broken checksum", server, slice.slice.key,
-                                 slice.slice.part),
-                     {}});
-  }
   close_request(slice, head);
+}
+
+// Requests may be repeated: the server does not add a gradient twice, and answers again.
+void DistStore::send_again(WorkerSlice& slice) {
+  const std::string what = fmt::format("key {} slice {} was damaged on its way between worker {} and server {}",
+                                       slice.slice.key, slice.slice.part, options_.rank, slice.slice.server);
+  {
+    const MutexLock lock(mutex_);
+    if (++slice.damaged == kDamagedMax) {
+      return fail_all({Code::kPeerLost, fmt::format("{} {} times in a row", what, kDamagedMax), {}});
+    }
+  }
+  options_.log.warn("{}; it is sent again", what);
+  send(slice);
 }
 
 std::optional<DistStore::Answer> DistStore::answer_of(const Head& head) {
@@ -413,6 +427,7 @@ std::optional<Error> DistStore::objection(const WorkerSlice& slice, const Answer
 
 void DistStore::close_request(WorkerSlice& slice, const Head& answer) {
   slice.waits = false;
+  slice.damaged = 0;
   if (const auto* control = std::get_if<ControlAnswer>(&answer)) {
     slice.counters = control->counters;
   } else {
@@ -447,7 +462,6 @@ Error DistStore::refusal(const WorkerSlice& slice, Status status) const {
     case Status::kStaleIncarnation: return {Code::kUsage, what + ": another process has taken over this rank", {}};
     case Status::kUnknownKey: return {Code::kUsage, what + ": the key was never initialised", {}};
     case Status::kBadSize: return {Code::kUsage, what + ": its size is another one there", {}};
-    case Status::kCorrupt: return {Code::kPeerLost, what + ": it came with a broken checksum", {}};
     case Status::kNonFinite: return {Code::kInternal, what + ": the gradient is not finite", {}};
     default: return {Code::kInternal, what + ": it is against the protocol", {}};
   }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/waits.h"
 #include "kvstore/counters.h"
@@ -35,6 +36,7 @@ struct DistStoreOptions {
   bool sums_only = false;                  // same as the servers' (ShardOptions): this worker updates, by `rule`
   int update_threads = 1;                  // with sums_only; includes the caller's thread
   bool checksums = true;                   // of sent messages
+  Log log = Log::silent();                 // names slices that were damaged on their way
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;
   bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do
@@ -76,6 +78,7 @@ class DistStore final : public Store, public ClientEvents {
     size_t bucket = 0;                          // of a statistic: one past the last bucket
 
     bool waits = false;     // for an answer
+    int damaged = 0;        // times that the request or its answer has come with a broken checksum
     Head request;           // the last one
     std::span<float> into;  // where the answer's values are written; empty: it has none
 
@@ -132,6 +135,9 @@ class DistStore final : public Store, public ClientEvents {
   // Why the values of an answer cannot be used; nullopt if they can.
   [[nodiscard]] std::optional<Error> objection(const WorkerSlice& slice, const Answer& answer, Pieces payload) const;
   [[nodiscard]] Error refusal(const WorkerSlice& slice, Status status) const;
+  // After the request or its answer has come with a broken checksum: sends the request again, or fails the store if that
+  // has happened too often.
+  void send_again(WorkerSlice& slice) DT_EXCLUDES(mutex_);
   void close_request(WorkerSlice& slice, const Head& answer) DT_REQUIRES(mutex_);
   void fail_all(Error error) DT_REQUIRES(mutex_);
 

@@ -36,10 +36,11 @@ std::vector<std::string> server_addresses(const rpc::JoinReply& reply) {
 // The store over the servers; nullptr if the job has none.
 Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joined,
                                                             const std::vector<size_t>& bucket_begin, int update_threads,
-                                                            Connection& connection) {
+                                                            Connection& connection, const Log& log) {
   const auto& [reply, spec, plan, data] = joined;
   if (spec.flags.num_servers == 0) return nullptr;
   kvstore::DistStoreOptions options;
+  options.log = log;
   options.rank = reply.rank;
   options.incarnation = connection.incarnation;
   DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
@@ -132,7 +133,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   DT_TRY(const Network network, build_network(spec.flags));
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
-         make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection));
+         make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection, process.log));
   kvstore::DistStore* const servers = dist_store.get();
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, reply.rank).step_ms),
               connection.waits);

@@ -26,7 +26,7 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
-class Log {
+class SeenMessages {
  public:
   void add(const Head& head, Pieces payload) {
     const auto& header = std::get<Header>(head);
@@ -55,7 +55,7 @@ class FakePipe final : public Pipe {
     const std::lock_guard lock(gate);
     log.add(message.head, {&message.payload, 1});
   }
-  Log log;
+  SeenMessages log;
   std::mutex gate;
 };
 
@@ -71,8 +71,8 @@ class FakeStore final : public ClientEvents {
     header.step = server;
     told.add(header, {});
   }
-  Log log;
-  Log told;
+  SeenMessages log;
+  SeenMessages told;
   std::thread::id thread;
   std::atomic<bool> throws = false;
 };
@@ -207,7 +207,7 @@ TEST_CASE("delayed and duplicated messages keep the order within a slice in both
     std::this_thread::yield();
   }
   bool overtaken = false;
-  for (Log* log : {&between.pipes[0]->log, &between.store.log}) {
+  for (SeenMessages* log : {&between.pipes[0]->log, &between.store.log}) {
     std::map<uint32_t, uint64_t> newest;
     uint64_t newest_of_all = 0;
     for (const Seen& seen : log->seen()) {

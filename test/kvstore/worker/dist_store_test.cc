@@ -169,6 +169,42 @@ TEST_CASE("a deterministic job has the same bits under network faults", "[kvstor
   CHECK(dropped > 100);
 }
 
+TEST_CASE("messages that are damaged on their way are sent again and change no bit", "[kvstore]") {
+  const ClusterOptions calm{.workers = 3,
+                            .servers = 2,
+                            .parameters = {{7}, {40, 30}, {5, 200}},
+                            .bucket_begin = {0, 1},
+                            .rule = sgd_rule(),
+                            .deterministic = true,
+                            .bigarray_bound = 1000};
+  Cluster undisturbed(calm);
+  const std::vector<float> expected = train_on_noise(undisturbed, 3, 3, 8);
+  uint64_t corrupted = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    INFO("seed " << seed);
+    ClusterOptions options = calm;
+    options.network_faults = {.seed = seed, .reorder = true, .corrupt_percent = 20};
+    options.sums_only = seed % 3 == 0;
+    Cluster cluster(options);
+    CHECK(train_on_noise(cluster, 3, 3, 8) == expected);
+    cluster.network().stop();
+    CHECK(cluster.counts().updates == cluster.placement().size() * 8);
+    corrupted += cluster.network().corrupted();
+    refused += cluster.counts().refused;
+  }
+  CHECK(corrupted > 1000);
+  CHECK(refused > 100);
+}
+
+TEST_CASE("a slice that is damaged every time it is sent ends the job with its name", "[kvstore]") {
+  Cluster cluster({.parameters = {{4}}, .rule = plain_rule(1), .network_faults = {.corrupt_percent = 100}});
+  const Result<> result = cluster.store(0).initialize({&cluster.arrays(0).view(), 1}, {});
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == Code::kPeerLost);
+  CHECK(result.error().message ==
+        "key 0 slice 0 was damaged on its way between worker 0 and server 0 10 times in a row");
+}
+
 // In order of arrival, too, nothing is lost or added twice. Only the rounding differs, and small integers are not
 // rounded.
 TEST_CASE("a job in order of arrival is exact under network faults", "[kvstore]") {
