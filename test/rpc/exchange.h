@@ -69,8 +69,7 @@ class ExchangeWorker {
     auto dist = kvstore::DistStore::create({.rank = rank,
                                             .incarnation = options.incarnations()[rank],
                                             .placement = options.placement(),
-                                            .rule = options.rule,
-                                            .wait_limit_s = 30},
+                                            .rule = options.rule},
                                            waits)
                     .value();
     kvstore::DistStore& exchange = *dist;
