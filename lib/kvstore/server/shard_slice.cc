@@ -246,8 +246,9 @@ void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign
   if (assign.slot >= values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
   if (call.request.request <= assigned_by_) return;
   if (!is_intact) {
-    corrupt_assignment_ = call.request.request;
+    damaged_states_.insert(assign.slot);
   } else {
+    damaged_states_.erase(assign.slot);
     values_.set_state(assign.slot, payload);
   }
 }
@@ -255,7 +256,7 @@ void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign
 void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) {
   if (!holds_slice(payload)) return refuse(call, Status::kBadSize);
   if (call.request.request <= assigned_by_) return acknowledge(call, Status::kDuplicate);
-  if (std::exchange(corrupt_assignment_, 0) == call.request.request) return refuse(call, Status::kCorrupt);
+  if (!damaged_states_.empty()) return refuse(call, Status::kCorrupt);
   assigned_by_ = call.request.request;
   values_.set_weights(payload, assign.counters.samples);
   begin_rounds(assign.counters.updates);

@@ -86,10 +86,10 @@ class ShardSlice {
   std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);     // of one event; kept for its memory
   SliceValues values_ DT_GUARDED_BY(mutex_);
   Waiters waiters_ DT_GUARDED_BY(mutex_);
-  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);        // ranks that left
-  uint64_t corrupt_assignment_ DT_GUARDED_BY(mutex_) = 0;  // number of the assignment of which a state came damaged
-  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;         // number of the request that completed the last assignment
-  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;        // number of the last request that set the groups
+  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);          // ranks that left
+  std::set<uint32_t> damaged_states_ DT_GUARDED_BY(mutex_);  // slots that have come damaged, and not intact since
+  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;           // number of the request that completed the last assignment
+  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;          // number of the last request that set the groups
   std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);  // only in the slice that reports
   ShardCounts counts_ DT_GUARDED_BY(mutex_);
 };

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 
 namespace dtrain::kvstore {
 
@@ -56,7 +57,8 @@ enum class Status : uint16_t {
 struct SliceId {
   uint32_t key = 0;
   uint32_t slice = 0;
-  auto operator<=>(const SliceId&) const = default;
+  bool operator==(const SliceId&) const = default;
+  bool operator<(const SliceId& other) const { return std::tie(key, slice) < std::tie(other.key, other.slice); }
 };
 
 inline constexpr uint32_t kDataMagic = 0x32575444;  // "DTW2"

@@ -10,6 +10,7 @@ namespace {
 
 // A network card or a memory module that damages a message ten times in a row will not stop doing so.
 constexpr int kDamagedMax = 10;
+constexpr uint64_t kDamagedPerLine = 100;
 
 uint64_t number_of(const Head& request) {
   if (const auto* header = std::get_if<Header>(&request)) return header->request;
@@ -367,7 +368,7 @@ void DistStore::send(const WorkerSlice& slice) {
 
 // Answers.
 
-void DistStore::on_message(uint32_t /*server*/, const Head& head, Pieces payload) {
+void DistStore::on_message(uint32_t server, const Head& head, Pieces payload) {
   const std::optional<Answer> answer = answer_of(head);
   const auto found = slice_by_id_.find(slice_of(head));
   if (!answer || found == slice_by_id_.end()) return;
@@ -375,7 +376,8 @@ void DistStore::on_message(uint32_t /*server*/, const Head& head, Pieces payload
   std::span<float> into;
   {
     const MutexLock lock(mutex_);
-    const bool is_expected = slice.waits && !error_ && answer->request == number_of(slice.request) &&
+    const bool is_expected = slice.waits && slice.slice.server == server && !error_ &&
+                             answer->request == number_of(slice.request) &&
                              std::holds_alternative<Header>(head) == std::holds_alternative<Header>(slice.request);
     if (!is_expected) return;  // its request was answered before
     const bool is_corrupt = answer->status == Status::kCorrupt;
@@ -396,13 +398,15 @@ void DistStore::on_message(uint32_t /*server*/, const Head& head, Pieces payload
 void DistStore::send_again(WorkerSlice& slice) {
   const std::string what = fmt::format("key {} slice {} was damaged on its way between worker {} and server {}",
                                        slice.slice.key, slice.slice.part, options_.rank, slice.slice.server);
+  bool is_logged = false;
   {
     const MutexLock lock(mutex_);
     if (++slice.damaged == kDamagedMax) {
       return fail_all({Code::kPeerLost, fmt::format("{} {} times in a row", what, kDamagedMax), {}});
     }
+    is_logged = damaged_++ % kDamagedPerLine == 0;
   }
-  options_.log.warn("{}; it is sent again", what);
+  if (is_logged) options_.log.warn("{}; it is sent again (one line in {} such messages)", what, kDamagedPerLine);
   send(slice);
 }
 

@@ -162,6 +162,7 @@ class DistStore final : public Store, public ClientEvents {
   std::vector<size_t> open_
       DT_GUARDED_BY(mutex_);  // by bucket: number of slices with an open request; the last entry: statistics
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first one
+  uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that came with a broken checksum
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
   uint64_t samples_applied_ DT_GUARDED_BY(mutex_) = 0;  // to the first slice, as of its last answer
 };

@@ -98,6 +98,8 @@ TEST_CASE("control messages that do not fit the slice are refused and change not
   Loopback(*talk.shard, talk.peers[0]).send(broken);
   talk.control(0, 0, 9, AssignValues{}, {9, 9, 9, 9});
   CHECK(talk.status_of(0) == Status::kCorrupt);  // for both messages of the assignment
+  talk.control(0, 0, 9, AssignValues{}, {9, 9, 9, 9});
+  CHECK(talk.status_of(0) == Status::kCorrupt);  // also when the values alone come again
   talk.control(1, 0, 9, PullState{0});
   CHECK(talk.peers[1]->take().values == std::vector<float>(4, 0));
   talk.pull(1, 0, 0);
