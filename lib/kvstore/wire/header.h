@@ -58,7 +58,7 @@ struct SliceId {
   uint32_t key = 0;
   uint32_t slice = 0;
   bool operator==(const SliceId&) const = default;
-  bool operator<(const SliceId& other) const { return std::tie(key, slice) < std::tie(other.key, other.slice); }
+  auto operator<=>(const SliceId& other) const { return std::tie(key, slice) <=> std::tie(other.key, other.slice); }
 };
 
 inline constexpr uint32_t kDataMagic = 0x32575444;  // "DTW2"
