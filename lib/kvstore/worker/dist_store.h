@@ -3,25 +3,25 @@
 //
 // The worker copies nothing: gradients are sent from the executor's memory, and answers are written into its weights.
 // Sums have memory of their own, because a gradient may have to be sent again while its answer arrives. The pipes'
-// threads and the view's memory must therefore be destroyed in this order: pipes, store, executor.
+// threads and the view's memory must therefore be destroyed in this order: pipes, store, executor. What is sent for a
+// slice, and how it is answered: slice_requests.h.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/waits.h"
 #include "kvstore/counters.h"
 #include "kvstore/store.h"
 #include "kvstore/update_rule.h"
 #include "kvstore/wire/placement.h"
 #include "kvstore/wire/transport.h"
+#include "kvstore/worker/slice_requests.h"
+#include "kvstore/worker/training_state.h"
 #include "kvstore/worker/updater.h"
 #include "tensor/buffer.h"
 
@@ -47,7 +47,7 @@ class DistStore final : public Store, public ClientEvents {
   // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
   static Result<std::unique_ptr<DistStore>> create(DistStoreOptions options, Waits& waits);
   // Must be called first. One pipe per server, in order of rank.
-  void attach(std::vector<std::shared_ptr<Pipe>> pipes);
+  void attach(std::vector<std::shared_ptr<Pipe>> pipes) { requests_.attach(std::move(pipes)); }
 
   // Takes one device. A worker with several devices puts a DeviceStore in front of this store.
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
@@ -60,111 +60,57 @@ class DistStore final : public Store, public ClientEvents {
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
   void set_next_step(uint64_t step) override { next_step_ = step; }
   Result<TrainingState> state() override;
-  void cancel(Error error) override DT_EXCLUDES(mutex_);
-  [[nodiscard]] StoreTimes times() const override;
+  void cancel(Error error) override { requests_.cancel(std::move(error)); }
+  [[nodiscard]] StoreTimes times() const override { return {.wait_s = requests_.wait_s()}; }
 
-  void on_message(uint32_t server, const Head& head, Pieces payload) override;
-  void on_reconnected(uint32_t server) override;
+  void on_message(uint32_t server, const Head& head, Pieces payload) override {
+    requests_.on_message(server, head, payload);
+  }
+  void on_reconnected(uint32_t server) override { requests_.on_reconnected(server); }
 
  private:
-  // A slice as the worker sees it, and its request. It has at most one open request: the answer to a push must come
-  // before the next push.
+  // The memory of a slice.
   struct WorkerSlice {
-    Slice slice;
-    std::span<float> value;  // the slice of the weight or statistic
+    std::span<float> value;  // of the weight or statistic
     std::span<const float> gradient;
-    std::span<float> push_answer;               // where the answer to a push is written: `value`, or the sum
-    std::vector<std::span<const float>> state;  // by slot; set during an assignment
-    size_t bucket = 0;                          // of a statistic: one past the last bucket
-
-    bool waits = false;     // for an answer
-    int damaged = 0;        // times that the request or its answer has come with a broken checksum
-    Head request;           // the last one
-    std::span<float> into;  // where the answer's values are written; empty: it has none
-
-    // Of the last answer.
-    uint32_t samples_in_sum = 0;
-    uint64_t step = 0;  // that its weights begin
-    Counters counters;  // to a control request
+    std::span<float> push_answer;  // where the answer to a push is written: `value`, or the sum
+    size_t bucket = 0;             // of a statistic: one past the last bucket
   };
-  // What an answer says besides its values.
-  struct Answer {
-    uint64_t request = 0;
-    Status status = Status::kOk;
-    uint32_t payload_crc = 0;
-    Encoding encoding = Encoding::kFloat32;
-  };
-  static std::optional<Answer> answer_of(const Head& head);  // nullopt: a request, which no server sends
 
   DistStore(DistStoreOptions options, std::vector<std::string> slots, std::unique_ptr<Updater> updater, Waits& waits);
   Result<> bind(const ParameterView& view);
   Result<> begin_updates(const TrainingState& state);
-  Result<> bind_state(const TrainingState& state);
   [[nodiscard]] size_t bucket_count() const { return options_.bucket_begin.size(); }
-  [[nodiscard]] bool is_statistic(const WorkerSlice& slice) const { return slice.bucket == bucket_count(); }
   [[nodiscard]] size_t bucket_of(uint32_t key) const;
+  [[nodiscard]] bool any(const WorkerSlice&) const { return true; }
+  [[nodiscard]] bool is_statistic(const WorkerSlice& own) const { return own.bucket == bucket_count(); }
+  [[nodiscard]] bool is_parameter(const WorkerSlice& own) const { return !is_statistic(own); }
 
-  // Makes `request` the slice's open request. The caller sends it afterwards, without holding the lock.
-  void begin(WorkerSlice& slice, Head request, std::span<float> into) DT_REQUIRES(mutex_);
-  // Calls send(message) for each message of the slice's open request, in order. Computes their checksums.
-  template <class Send>
-  void each_message(const WorkerSlice& slice, const Send& send) const;
-  void send(const WorkerSlice& slice);
-  [[nodiscard]] Header data_request(const WorkerSlice& slice, Kind kind, uint64_t step, uint32_t samples = 0)
-      DT_REQUIRES(mutex_);
-  template <class What>
-  [[nodiscard]] ControlRequest control_request(const WorkerSlice& slice, const What& what) DT_REQUIRES(mutex_);
-
-  // Begins a request for each slice that is `wanted`, sends all of them, and returns when all are answered.
+  // Sends request_of(index) for each slice that is `wanted`, and returns when all are answered.
   using Wanted = bool (DistStore::*)(const WorkerSlice&) const;
-  template <class Begin>  // begin_one(slice) begins its request, under the lock
-  Result<> ask(const char* what, Wanted wanted, const Begin& begin_one);
-  Result<> assign();
+  template <class RequestOf>
+  Result<> ask(const char* what, Wanted wanted, const RequestOf& request_of);
+  Result<> assign(const TrainingState& state);
   Result<> pull(Kind kind, Wanted wanted, uint64_t step);
   Result<TrainingState> fetch_state();
   Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
   Result<Counters> fetch_counters();
-  Result<> send_and_wait(const char* what, const std::vector<WorkerSlice*>& slices) DT_EXCLUDES(mutex_);
-  [[nodiscard]] bool any(const WorkerSlice&) const { return true; }
-  [[nodiscard]] bool is_parameter(const WorkerSlice& slice) const { return !is_statistic(slice); }
 
   Result<> update_from_sum(size_t bucket);
   Result<> wait_for_weights();
-  Result<> wait_until_answered(const char* what, size_t first_bucket, size_t end_bucket) DT_EXCLUDES(mutex_);
-  [[nodiscard]] std::string describe_open() const DT_EXCLUDES(mutex_);
-  // Why the values of an answer cannot be used; nullopt if they can.
-  [[nodiscard]] std::optional<Error> objection(const WorkerSlice& slice, const Answer& answer, Pieces payload) const;
-  [[nodiscard]] Error refusal(const WorkerSlice& slice, Status status) const;
-  // After the request or its answer has come with a broken checksum: sends the request again, or fails the store if that
-  // has happened too often.
-  void send_again(WorkerSlice& slice) DT_EXCLUDES(mutex_);
-  void close_request(WorkerSlice& slice, const Head& answer) DT_REQUIRES(mutex_);
-  void fail_all(Error error) DT_REQUIRES(mutex_);
 
   const DistStoreOptions options_;
   const std::vector<std::string> slots_;
-  Waits& waits_;
-  std::vector<std::shared_ptr<Pipe>> pipes_;
   ParameterView view_;
-  std::vector<WorkerSlice> slices_;                   // in order of (key, part)
-  std::vector<std::vector<WorkerSlice*>> slices_of_;  // by bucket; the last entry: statistics
-  std::map<SliceId, WorkerSlice*> slice_by_id_;
-  Counters counters_;                 // sent with an assignment
-  std::unique_ptr<Updater> updater_;  // null unless this worker updates
-  std::vector<Buffer<float>> sums_;   // by parameter; empty unless this worker updates
-  std::vector<bool> sum_is_new_;      // by bucket: the sum was asked for but not yet applied
+  std::vector<WorkerSlice> slices_;             // as in the placement: in order of (key, part)
+  std::vector<std::vector<size_t>> slices_of_;  // by bucket; the last entry: statistics
+  std::unique_ptr<Updater> updater_;            // null unless this worker updates
+  std::vector<Buffer<float>> sums_;             // by parameter; empty unless this worker updates
+  std::vector<bool> sum_is_new_;                // by bucket: the sum was asked for but not yet applied
   uint64_t share_count_ = 0;
   uint64_t next_step_ = 0;
-
-  mutable Mutex mutex_;
-  ConditionVariable changed_;
-  uint64_t request_count_ DT_GUARDED_BY(mutex_) = 0;
-  std::vector<size_t> open_
-      DT_GUARDED_BY(mutex_);  // by bucket: number of slices with an open request; the last entry: statistics
-  std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first one
-  uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that came with a broken checksum
-  double wait_s_ DT_GUARDED_BY(mutex_) = 0;
-  uint64_t samples_applied_ DT_GUARDED_BY(mutex_) = 0;  // to the first slice, as of its last answer
+  uint64_t first_samples_ = 0;  // applied when the job began
+  SliceRequests requests_;      // grouped by bucket, the last group: statistics
 };
 
 }  // namespace dtrain::kvstore
