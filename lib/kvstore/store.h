@@ -33,6 +33,25 @@ struct DeviceBucket {
   DeviceBucket(size_t bucket, size_t device = 0) : bucket(bucket), device(device) {}  // implicit: most have one device
 };
 
+// Of a store for schemes with groups (GSP). All workers call its functions at the same point, when all have the newest
+// weights, with no gradient under way.
+class GroupedStore {
+ public:
+  virtual ~GroupedStore() = default;
+  // Sets the group of each worker, by rank. Only rank 0 calls it. It returns the number of the next step, which all
+  // workers then pass to set_next_step().
+  virtual Result<uint64_t> regroup(std::span<const uint32_t> group_of) = 0;
+  virtual void set_next_step(uint64_t step) = 0;
+};
+
+// Of a store that nobody else shares: one device without peers.
+class OwnCounters {
+ public:
+  virtual ~OwnCounters() = default;
+  // Undoes the counters of the last step, after the device has skipped the update of all its buckets by itself.
+  virtual void uncount_samples(uint32_t samples) = 0;
+};
+
 // Threads: cancel() may be called from any thread, gradient_ready() and wait_for_weights() are called by each device's
 // own thread, and everything else by the thread of the step loop.
 class Store {
@@ -52,11 +71,6 @@ class Store {
   // The device has finished the bucket's gradients of `step`, the next step (the executor's GradientReady). Returns at
   // once. `samples` counts the samples of this worker's step, on all its devices together.
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
-  // Undoes the counters of the last step, after the device has skipped the update of all its buckets by itself. Only
-  // for a worker with one device and no peers.
-  virtual void uncount_samples(uint32_t samples) {
-    DT_CHECK(false, "{} samples that others have added already", samples);
-  }
   // Waits until the device has the bucket's weights for the step after the last pushed one (the executor's
   // WeightsWait).
   virtual Result<> wait_for_weights(DeviceBucket at) = 0;
@@ -73,21 +87,16 @@ class Store {
   virtual Result<> share_statistics(uint64_t samples) = 0;
   // Gives all workers the same weights, the newest ones.
   virtual Result<> refresh() = 0;
-  // Only for schemes with groups (GSP): sets the group of each worker, by rank. Rank 0 calls it when all workers have
-  // the newest weights. It returns the number of the next step, which the other workers then pass to set_next_step().
-  virtual Result<uint64_t> regroup(std::span<const uint32_t> group_of) {
-    DT_CHECK(false, "{} workers in groups, in a store without groups", group_of.size());
-    return uint64_t{0};
-  }
-  virtual void set_next_step(uint64_t step) {
-    DT_CHECK(false, "step {} of new groups, in a store without groups", step);
-  }
   // The optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient under way.
   virtual Result<TrainingState> state() = 0;
 
   // From any thread: makes every current and future wait return `error`. The first error is kept.
   virtual void cancel(Error error) = 0;
   [[nodiscard]] virtual StoreTimes times() const = 0;
+
+  // What only some stores can do. The store owns it; null: this one cannot. Never changes.
+  [[nodiscard]] virtual GroupedStore* groups() { return nullptr; }
+  [[nodiscard]] virtual OwnCounters* own_counters() { return nullptr; }
 };
 
 }  // namespace dtrain::kvstore

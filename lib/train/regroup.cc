@@ -45,8 +45,9 @@ std::string text(const Groups& group_of, const std::vector<double>& speeds) {
 
 }  // namespace
 
-Regrouper::Regrouper(RegroupSpec spec, kvstore::Store& store, job::Coordinator& coordinator, Log log)
-    : spec_(std::move(spec)), store_(store), coordinator_(coordinator), log_(std::move(log)) {
+Regrouper::Regrouper(RegroupSpec spec, kvstore::GroupedStore* groups, job::Coordinator& coordinator, Log log)
+    : spec_(std::move(spec)), groups_(groups), coordinator_(coordinator), log_(std::move(log)) {
+  DT_CHECK(spec_.every == 0 || groups_ != nullptr, "the store has no groups to change every {} epochs", spec_.every);
   spec_.policy.group_of = in_order(spec_.policy.group_of);
 }
 
@@ -82,11 +83,11 @@ Result<bool> Regrouper::run(double samples_per_s) {
 Result<> Regrouper::hand_out(const sync::Policy& policy) {
   job::NewGroups told;
   if (coordinator_.rank() == 0) {
-    DT_TRY(told.next_step, store_.regroup(policy.group_of), "sending the new groups to the servers");
+    DT_TRY(told.next_step, groups_->regroup(policy.group_of), "sending the new groups to the servers");
   }
   DT_TRY(const std::vector<job::NewGroups> all,
          coordinator_.all_gather("the new groups", told, job::stop_sets(policy)));
-  store_.set_next_step(all.front().next_step);
+  groups_->set_next_step(all.front().next_step);
   return {};
 }
 

@@ -18,10 +18,11 @@ struct RegroupSpec {
   sync::Policy policy = {};  // of the job, with the groups at the start
 };
 
-// The store and the coordinator are borrowed and must outlive this object.
+// The groups and the coordinator are borrowed and must outlive this object.
 class Regrouper {
  public:
-  Regrouper(RegroupSpec spec, kvstore::Store& store, job::Coordinator& coordinator, Log log);
+  // `groups`: of the worker's store (Store::groups); may be null if `spec.every` is 0.
+  Regrouper(RegroupSpec spec, kvstore::GroupedStore* groups, job::Coordinator& coordinator, Log log);
 
   [[nodiscard]] bool is_due(int64_t finished_epochs) const {
     return spec_.every > 0 && finished_epochs % spec_.every == 0;
@@ -38,7 +39,7 @@ class Regrouper {
   Result<> hand_out(const sync::Policy& policy);
 
   RegroupSpec spec_;  // spec_.policy.group_of is kept up to date
-  kvstore::Store& store_;
+  kvstore::GroupedStore* const groups_;
   job::Coordinator& coordinator_;
   Log log_;
 };

@@ -9,10 +9,13 @@ namespace dtrain::train {
 
 namespace {
 
-bool lets_device_decide(const StepParts& parts) {
+// The store's counters if the device is to decide which steps count, else null.
+kvstore::OwnCounters* counters_if_device_decides(const StepParts& parts) {
   const bool leaves_out = parts.on_nan == job::OnNan::kSkip || parts.loss_scale.is_dynamic();
-  return leaves_out && parts.workers == 1 && parts.devices.size() == 1 &&
-         parts.devices.executor(0).skip_bad_steps(parts.loss_scale.is_dynamic());
+  kvstore::OwnCounters* const counters = parts.store.own_counters();
+  const bool decides = leaves_out && parts.workers == 1 && parts.devices.size() == 1 && counters != nullptr &&
+                       parts.devices.executor(0).skip_bad_steps(parts.loss_scale.is_dynamic());
+  return decides ? counters : nullptr;
 }
 
 }  // namespace
@@ -20,7 +23,7 @@ bool lets_device_decide(const StepParts& parts) {
 StepRunner::StepRunner(StepParts parts)
     : parts_(std::move(parts)),
       on_device_(parts_.devices.parameters_on_device()),
-      device_decides_(lets_device_decide(parts_)),
+      own_counters_(counters_if_device_decides(parts_)),
       wait_([this](size_t device, size_t bucket) {
         return parts_.store.wait_for_weights({bucket, device});
       }),
@@ -79,8 +82,8 @@ bool StepRunner::overflowed() {
 
 Result<> StepRunner::skip_step(const std::string& why) {
   if (!why.empty()) parts_.log.warn("step {}: the {} is not finite: left out", step_, why);
-  if (device_decides_) {
-    parts_.store.uncount_samples(samples_);
+  if (own_counters_ != nullptr) {
+    own_counters_->uncount_samples(samples_);
     return {};
   }
   DT_TRY_VOID(restore_statistics());

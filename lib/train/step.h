@@ -68,7 +68,7 @@ class StepRunner {
   [[nodiscard]] size_t end_of(size_t bucket) const;
   // Whether gradients are held back until all of them have been checked. What the store has received cannot be
   // withdrawn.
-  [[nodiscard]] bool holds_back() const { return may_skip_steps() && !device_decides_; }
+  [[nodiscard]] bool holds_back() const { return may_skip_steps() && own_counters_ == nullptr; }
   // True if float16 gradients overflowed and a smaller loss scale can help; lowers the scale.
   bool overflowed();
   Result<> compute(const exec::Batch& input);
@@ -87,8 +87,9 @@ class StepRunner {
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
   StepParts parts_;
-  const bool on_device_;       // whether the parameters are in the device's memory
-  const bool device_decides_;  // whether the device decides if a step counts
+  const bool on_device_;  // whether the parameters are in the device's memory
+  // Null unless the device decides if a step counts. The host has then counted the step already.
+  kvstore::OwnCounters* const own_counters_;
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;

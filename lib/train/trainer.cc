@@ -77,7 +77,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .store = parts_.store,
               .coordinator = parts_.coordinator,
               .log = parts_.log}),
-      regrouper_(spec_.regroup, parts_.store, parts_.coordinator, parts_.log) {}
+      regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log) {}
 
 Result<Start> Trainer::Impl::own_start() {
   if (parts_.coordinator.rank() != 0) return Start{};

@@ -27,9 +27,11 @@ class FakeExecutor final : public exec::Executor {
   std::vector<float> node_gradient(graph::NodeId) override { return {}; }
   size_t memory_bytes() const override { return 0; }
   void set_loss_scale(double scale) override { loss_scale_ = scale; }
+  bool skip_bad_steps(bool) override { return skips_bad_steps_; }
   bool overflowed() override { return overflows_above_ > 0 && loss_scale_ > overflows_above_; }
 
   double loss_scale_ = 1;
+  bool skips_bad_steps_ = false;
   double overflows_above_ = 0;  // overflows if the loss scale is larger; 0: never
   std::vector<float> w1_ = {0, 0}, w2_ = {0, 0}, g1_ = {1, 2}, g2_ = {3, 4};
   std::vector<float> probabilities_ = {0.5F, 0.5F};

@@ -17,7 +17,7 @@ namespace {
 using Groups = std::vector<sync::Group>;
 
 // Records what it is told.
-class GroupedStore final : public SilentStore {
+class RecordedGroups final : public kvstore::GroupedStore {
  public:
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override {
     groups.emplace_back(group_of.begin(), group_of.end());
@@ -37,7 +37,7 @@ class Workers {
     const sync::Policy policy = sync::gsp(group_of, is_bounded ? std::optional<sync::Step>(1) : std::nullopt);
     for (uint32_t rank = 0; rank < group_of.size(); rank++) {
       members.push_back(std::make_unique<Member>(meetings_, rank));
-      regroupers.emplace_back(RegroupSpec{.every = 2, .policy = policy}, stores[rank], *members[rank], Log::silent());
+      regroupers.emplace_back(RegroupSpec{.every = 2, .policy = policy}, &stores[rank], *members[rank], Log::silent());
     }
   }
   // Returns whether there are new groups; all workers must agree.
@@ -57,7 +57,7 @@ class Workers {
     return sizes;
   }
 
-  std::vector<GroupedStore> stores;
+  std::vector<RecordedGroups> stores;
   std::vector<std::unique_ptr<Member>> members;
   std::vector<Regrouper> regroupers;
 

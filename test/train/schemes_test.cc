@@ -74,6 +74,7 @@ class WatchedStore final : public kvstore::Store {
   }
   void cancel(Error error) override { store_->cancel(std::move(error)); }
   [[nodiscard]] kvstore::StoreTimes times() const override { return store_->times(); }
+  [[nodiscard]] kvstore::GroupedStore* groups() override { return store_->groups(); }
 
  private:
   std::unique_ptr<kvstore::Store> store_;

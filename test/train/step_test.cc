@@ -12,7 +12,7 @@ using namespace dtrain::train;
 namespace {
 
 // Records what it is told.
-class RecordingStore final : public train::test::SilentStore {
+class RecordingStore final : public train::test::SilentStore, private kvstore::OwnCounters {
  public:
   Result<> gradient_ready(kvstore::DeviceBucket at, uint64_t step, uint32_t samples) override {
     told.push_back(fmt::format("bucket {} step {} samples {}", at.bucket, step, samples));
@@ -23,8 +23,13 @@ class RecordingStore final : public train::test::SilentStore {
     if (lost) return fail(Code::kPeerLost, "server 1 is lost");
     return {};
   }
+  kvstore::OwnCounters* own_counters() override { return is_shared ? nullptr : this; }
   std::vector<std::string> told;
   bool lost = false;
+  bool is_shared = true;
+
+ private:
+  void uncount_samples(uint32_t samples) override { told.push_back(fmt::format("uncount {}", samples)); }
 };
 
 struct Setting {
@@ -95,6 +100,20 @@ TEST_CASE("a single worker pushes nothing for a skipped step", "[train]") {
   s.executor.g2_[0] = kNan;
   CHECK_FALSE(*s.run(job::OnNan::kSkip, 1));
   CHECK(s.store.told == std::vector<std::string>{"wait 0", "wait 1"});
+}
+
+// Only counters that nobody else shares can be undone after the device has skipped a step.
+TEST_CASE("a device decides which steps count if the store's counters are the worker's own", "[train]") {
+  for (const bool is_shared : {false, true}) {
+    Setting s;
+    s.executor.skips_bad_steps_ = true;
+    s.store.is_shared = is_shared;
+    s.executor.probabilities_[0] = kNan;
+    CHECK_FALSE(*s.run(job::OnNan::kSkip, 1));
+    std::vector<std::string> expected = {"wait 0", "wait 1"};
+    if (!is_shared) expected.emplace_back("uncount 1");
+    CHECK(s.store.told == expected);
+  }
 }
 
 TEST_CASE("non-finite weights are named in the error", "[train]") {

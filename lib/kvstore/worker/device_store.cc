@@ -248,7 +248,6 @@ void DeviceStore::close(const Device& device, size_t bucket) {
 }
 
 void DeviceStore::uncount_samples(uint32_t samples) {
-  DT_CHECK(is_alone() && on_devices_, "a step that others have added already");
   const MutexLock lock(mutex_);
   next_step_--;
   for (size_t bucket = 0; bucket < bucket_count(); bucket++) devices_.front().updater->uncount_samples(bucket, samples);
@@ -315,14 +314,6 @@ Result<> DeviceStore::share_statistics(uint64_t samples) {
 
 Result<> DeviceStore::refresh() {
   return servers_ ? on_all<&DeviceStore::refresh_weights>("the newest weights") : Result<>{};
-}
-
-Result<uint64_t> DeviceStore::regroup(std::span<const uint32_t> group_of) {
-  return servers_ ? servers_->regroup(group_of) : Store::regroup(group_of);
-}
-
-void DeviceStore::set_next_step(uint64_t step) {
-  servers_ ? servers_->set_next_step(step) : Store::set_next_step(step);
 }
 
 Result<> DeviceStore::refresh_weights(Device& device, uint32_t, uint32_t) {

@@ -45,7 +45,7 @@ struct DeviceStoreOptions {
   bool gradients_are_summed = false;
 };
 
-class DeviceStore final : public Store {
+class DeviceStore final : public Store, private OwnCounters {
  public:
   // `group` has one end of a collective group for each device of this process, in order. If it is empty, there is one
   // device without peers, which updates in the caller's thread. With kServers, `servers` is the store behind this one.
@@ -65,18 +65,18 @@ class DeviceStore final : public Store {
   // With several devices, the arrays of each view must be contiguous (tensor/parameters.h).
   Result<> initialize(std::span<const ParameterView> devices, const TrainingState& state) override;
   Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) override;
-  void uncount_samples(uint32_t samples) override;
   Result<> wait_for_weights(DeviceBucket at) override DT_EXCLUDES(mutex_);
   Result<uint64_t> next_step() override;
   Result<uint64_t> samples_applied() override;
   Result<> share_statistics(uint64_t samples) override;
   Result<> refresh() override;
-  // Passed on to the servers. Without servers there are no groups.
-  Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
-  void set_next_step(uint64_t step) override;
   Result<TrainingState> state() override;
   void cancel(Error error) override DT_EXCLUDES(mutex_);
   [[nodiscard]] StoreTimes times() const override;
+  // Without servers there are no groups.
+  [[nodiscard]] GroupedStore* groups() override { return servers_ ? servers_->groups() : nullptr; }
+  // If there is one device without peers, and it keeps the arrays.
+  [[nodiscard]] OwnCounters* own_counters() override { return is_alone() && on_devices_ ? this : nullptr; }
 
  private:
   static constexpr uint64_t kNoStep = ~uint64_t{0};
@@ -101,6 +101,7 @@ class DeviceStore final : public Store {
   [[nodiscard]] uint32_t owner(size_t bucket) const { return owners_.empty() ? 0 : owners_[bucket]; }
 
   void take(std::vector<std::unique_ptr<comm::Collective>> group);
+  void uncount_samples(uint32_t samples) override DT_EXCLUDES(mutex_);
 
   // Runs `work` in this thread. An Error ends the store's work on all devices.
   template <Work work>

@@ -42,7 +42,7 @@ struct DistStoreOptions {
   bool workers_differ = false;  // workers may have different weights at the same time, so refresh() has work to do
 };
 
-class DistStore final : public Store, public ClientEvents {
+class DistStore final : public Store, public GroupedStore, public ClientEvents {
  public:
   // Code::kUsage: an unknown optimizer. `waits` must outlive the store.
   static Result<std::unique_ptr<DistStore>> create(DistStoreOptions options, Waits& waits);
@@ -62,6 +62,7 @@ class DistStore final : public Store, public ClientEvents {
   Result<TrainingState> state() override;
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
   [[nodiscard]] StoreTimes times() const override { return {.wait_s = requests_.wait_s()}; }
+  [[nodiscard]] GroupedStore* groups() override { return this; }
 
   void on_message(uint32_t server, const Head& head, Pieces payload) override {
     requests_.on_message(server, head, payload);

@@ -25,7 +25,7 @@ constexpr int64_t kEndless = 1'000'000'000;
 
 // Discards the gradients, so that the weights stay as they were initialized. The cost of a store is not part of a
 // worker's speed.
-class NoStore final : public kvstore::Store {
+class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
  public:
   explicit NoStore(const job::JobFlags& flags) : flags_(flags) {}
 
@@ -45,8 +45,11 @@ class NoStore final : public kvstore::Store {
   Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
   void cancel(Error) override {}  // nothing waits here
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }
+  [[nodiscard]] kvstore::OwnCounters* own_counters() override { return this; }
 
  private:
+  void uncount_samples(uint32_t) override { next_--; }
+
   const job::JobFlags& flags_;
   std::atomic<uint64_t> next_{0};  // written by the devices' threads
 };
