@@ -229,6 +229,18 @@ def test_each_check_of_the_style_is_a_test():
         assert "a.cc: ugly" in ended.stderr and "tired" in ended.stderr
 
 
+def test_the_folder_with_data_may_be_relative():
+    with Tree() as tree:
+        tree.write("fake/log", entry())
+        tree.write("data/mnist", "")
+        # The fake meson passes on what a test would see.
+        tree.write("bin/meson", FAKE_MESON.replace("  test)\n", '  test)\n    printf %s "$DTRAIN_TEST_DATA" >"$FAKE/data"\n'), 0o755)
+        assert last_line(tree.run("scripts/test", "fast", DTRAIN_TEST_DATA="data")) == "3 passed, 0 failed"
+        assert (tree.path / "fake/data").read_text() == str((tree.path / "data").resolve())
+        ended = tree.run("scripts/test", "fast", DTRAIN_TEST_DATA="dtaa")
+        assert ended.returncode == 1 and "DTRAIN_TEST_DATA=dtaa is not a folder" in ended.stderr
+
+
 def test_an_unknown_suite_is_refused():
     with Tree() as tree:
         ended = tree.run("scripts/test", "fsat")
