@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "job/process/token.h"
 #include "rpc/congestion.h"
+#include "rpc/data_message.h"
 #include "rpc/listening_sockets.h"
 
 namespace dtrain::rpc {
@@ -25,7 +26,7 @@ constexpr const char* kProtocolKey = "dtrain-protocol";
 
 constexpr int kControlReplyMax = 64 << 20;   // the messages of all workers in a barrier
 constexpr int kControlRequestMax = 8 << 20;  // one worker's message in a barrier has at most 4 MiB
-constexpr int kDataMessageMax = 4 << 20;     // a payload has at most 1 MiB, what comes before it about as much
+constexpr int kDataMessageMax = static_cast<int>(kDataMessageBytesMax);
 
 // Pings detect a connection whose other end has vanished, for instance because its host lost power. Heartbeats detect
 // it sooner, but only once the job runs.

@@ -93,7 +93,7 @@ std::optional<kvstore::Head> MessageReader::read_header(const ControlPrefix& fir
 }
 
 std::optional<kvstore::Head> MessageReader::read_control(uint32_t size) {
-  if (size > kControlBytesMax) return std::nullopt;
+  if (size > kControlBytesMax || size > kvstore::byte_count(payload())) return std::nullopt;
   control_.resize(size);
   if (!take(control_) || kvstore::byte_count(payload()) > kvstore::kPayloadBytesMax) return std::nullopt;
   return parse_control(control_);

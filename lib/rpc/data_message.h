@@ -17,6 +17,14 @@
 
 namespace dtrain::rpc {
 
+// The largest message between a worker and a server: the payload of the largest slice, and what comes before it. A data
+// message has a header of 64 bytes, and a control message with values a protobuf of less than 100. Only a Regroup, which
+// has no values, has a longer one, of at most kControlBytesMax. gRPC ends the stream of a peer that sends more.
+inline constexpr size_t kHeadBytesMax = 256;
+inline constexpr size_t kDataMessageBytesMax = kvstore::kPayloadBytesMax + kHeadBytesMax;
+static_assert(sizeof(kvstore::Header) <= kHeadBytesMax);
+static_assert(sizeof(ControlPrefix) + kControlBytesMax <= kDataMessageBytesMax);
+
 // The payloads that gRPC holds. A stream's end does not mean that its connection has let go of them: whoever owns the
 // memory waits for this.
 class Outstanding {

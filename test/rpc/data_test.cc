@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/random.h"
 #include "rpc/data_client.h"
+#include "rpc/data_message.h"
 #include "rpc/data_server.h"
 
 namespace dtrain::rpc {
@@ -32,23 +33,36 @@ std::vector<float> joined(Pieces pieces) {
   return floats;
 }
 
+// More than the largest slice and its head.
+std::span<const float> too_many_floats() {
+  static const std::vector<float> floats(kvstore::kSliceElementsMax + kHeadBytesMax);
+  return floats;
+}
+
 // Sends the payload of every message back, from its own memory, as an answer of the same sort.
 class Echo final : public kvstore::ServerEvents {
  public:
   void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Head& head, Pieces payload) override {
     if (throws) throw std::runtime_error("this server is broken");
     if (lacks_memory) throw std::bad_alloc();
+    if (answers_too_much) return peer->send(kvstore::make_message(answer_to(head), too_many_floats(), nullptr, false));
     auto copy = std::make_shared<const std::vector<float>>(joined(payload));
     if (const auto* control = std::get_if<kvstore::ControlRequest>(&head)) {
       const kvstore::ControlAnswer answer{.id = control->id, .request = control->request};
       return peer->send(kvstore::make_message(answer, *copy, copy, true));
     }
-    Header answer = std::get<Header>(head);
-    answer.kind = Kind::kAnswer;
-    peer->send(kvstore::make_message(answer, *copy, copy, true));
+    peer->send(kvstore::make_message(answer_to(head), *copy, copy, true));
   }
   std::atomic<bool> throws = false;
   std::atomic<bool> lacks_memory = false;
+  std::atomic<bool> answers_too_much = false;
+
+ private:
+  static Header answer_to(const Head& head) {
+    Header answer = std::get<Header>(head);
+    answer.kind = Kind::kAnswer;
+    return answer;
+  }
 };
 
 class Collector final : public kvstore::ClientEvents {
@@ -274,6 +288,35 @@ TEST_CASE("invalid messages end the sender's stream but not the server", "[rpc]"
   pair.pipe->send(Pair::message(values, 0, 7));
   REQUIRE(pair.collector.wait([&] { return pair.collector.count == 1; }));
   CHECK(pair.server_failed.get_future().wait_for(0s) == std::future_status::timeout);
+}
+
+TEST_CASE("a message larger than any slice is refused for good, and the error says that it is too large", "[rpc]") {
+  Pair pair;
+  std::promise<Error> failed;
+  pair.client->on_failure([&](const Error& error) { failed.set_value(error); });
+  pair.connect();
+  const std::vector<float> values = random_floats(10);
+  SECTION("from a worker") {
+    pair.pipe->send(Pair::message(too_many_floats(), 0, 0));
+  }
+  SECTION("from a server") {
+    pair.echo.answers_too_much = true;
+    pair.pipe->send(Pair::message(values, 0, 0));
+  }
+  std::future<Error> error = failed.get_future();
+  REQUIRE(error.wait_for(8s) == std::future_status::ready);
+  CHECK_THAT(error.get().text(), Catch::Contains("server 0 at 127.0.0.1:") && Catch::Contains("larger than max"));
+  CHECK(pair.collector.count == 0);
+  CHECK(pair.server_failed.get_future().wait_for(0s) == std::future_status::timeout);
+}
+
+TEST_CASE("a control message that claims more bytes than it has is no message", "[rpc]") {
+  MessageReader reader;
+  for (const uint32_t size : {uint32_t{1}, kControlBytesMax, kControlBytesMax + 1, UINT32_MAX}) {
+    const ControlPrefix prefix{.size = size};
+    const grpc::Slice bytes(&prefix, sizeof(prefix));
+    CHECK_FALSE(reader.read(grpc::ByteBuffer(&bytes, 1)).has_value());
+  }
 }
 
 TEST_CASE("an exception in a server's handler is reported to its owner", "[rpc]") {
