@@ -273,12 +273,6 @@ class Client final : public DataClient, private Link::Owner {
     }
   }
 
-  uint64_t queued_bytes() const override {
-    uint64_t bytes = 0;
-    for (const auto& link : links_) bytes += link->outstanding()->bytes();
-    return bytes;
-  }
-
  private:
   void on_change() override {
     const MutexLock lock(mutex_);

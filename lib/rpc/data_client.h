@@ -46,8 +46,6 @@ class DataClient {
   virtual void on_failure(std::function<void(const Error&)> callback) = 0;
   // Ends connect() and every stream; nothing comes any more. Any thread, but not inside an event.
   virtual void close() = 0;
-  // Bytes that were handed to send() and not yet to the network.
-  [[nodiscard]] virtual uint64_t queued_bytes() const = 0;
 };
 
 }  // namespace dtrain::rpc

@@ -11,18 +11,17 @@ namespace {
 struct Held {
   std::shared_ptr<const void> owner;
   std::shared_ptr<Outstanding> outstanding;
-  uint64_t bytes;
 };
 
 void release(void* user_data) {
   const std::unique_ptr<Held> held(static_cast<Held*>(user_data));
   held->owner.reset();
-  held->outstanding->remove(held->bytes);
+  held->outstanding->remove();
 }
 
 grpc::Slice payload_slice(const kvstore::Message& message, const std::shared_ptr<Outstanding>& outstanding) {
-  auto held = std::make_unique<Held>(Held{message.owner, outstanding, message.payload.size()});
-  outstanding->add(message.payload.size());
+  auto held = std::make_unique<Held>(Held{message.owner, outstanding});
+  outstanding->add();
   // gRPC asks for a pointer that it could write through; it does not.
   auto* bytes = const_cast<std::byte*>(message.payload.data());
   return {bytes, message.payload.size(), release, held.release()};
@@ -30,15 +29,13 @@ grpc::Slice payload_slice(const kvstore::Message& message, const std::shared_ptr
 
 }  // namespace
 
-void Outstanding::add(uint64_t bytes) {
+void Outstanding::add() {
   const MutexLock lock(mutex_);
   count_++;
-  bytes_ += bytes;
 }
 
-void Outstanding::remove(uint64_t bytes) {
+void Outstanding::remove() {
   const MutexLock lock(mutex_);
-  bytes_ -= bytes;
   if (--count_ == 0) none_.notify_all();
 }
 

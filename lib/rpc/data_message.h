@@ -4,7 +4,6 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -29,14 +28,12 @@ static_assert(sizeof(ControlPrefix) + kControlBytesMax <= kDataMessageBytesMax);
 // memory waits for this.
 class Outstanding {
  public:
-  void add(uint64_t bytes);
-  void remove(uint64_t bytes);
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  void add();
+  void remove();
   // false: some are still held after `limit`.
   bool wait_none(std::chrono::milliseconds limit);
 
  private:
-  std::atomic<uint64_t> bytes_ = 0;
   Mutex mutex_;
   ConditionVariable none_;
   uint64_t count_ DT_GUARDED_BY(mutex_) = 0;

@@ -6,9 +6,11 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "rpc/channel.h"
 #include "rpc/data_message.h"
 #include "rpc/data_method.h"
@@ -82,6 +84,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
            listen(options_.listen, options_.security, Traffic::kData, log_,
                   [this](grpc::ServerBuilder& builder) { builder.RegisterCallbackGenericService(this); }),
            "starting a server");
+    watch_ = std::thread([this] { watch(); });
     return {};
   }
 
@@ -99,6 +102,12 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
   void close() override {
     if (listener_.server == nullptr) return;
+    {
+      const MutexLock lock(mutex_);
+      is_closing_ = true;
+      closing_.notify_all();
+    }
+    if (watch_.joinable()) watch_.join();
     listener_.shutdown(std::chrono::system_clock::now());
     tracker_.wait_idle();
     listener_.server.reset();
@@ -130,7 +139,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
             return {};
           },
           "a gradient or weights");
-      if (!outcome) server_.failed(stream, outcome.error());
+      if (outcome) return;
+      stream.close({grpc::StatusCode::INTERNAL, outcome.error().message});
+      server_.failed(outcome.error());
     }
     void on_end() override {}
 
@@ -192,7 +203,8 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
       NewestStream& newest = peers_[*rank].lanes[*number_of_lane];
       if (newest.lane == nullptr) newest.lane = std::make_shared<Lane>(*events_);
       context.AddInitialMetadata(kAcceptedKey, "1");
-      stream = Stream::make(std::make_unique<Events>(*this, *rank, *incarnation, newest.lane));
+      stream =
+          Stream::make(context, std::make_unique<Events>(*this, *rank, *incarnation, newest.lane), options_.unread_max);
       old = std::exchange(newest.stream, stream).lock();
     }
     // The worker has given it up: it would not open another one.
@@ -201,9 +213,47 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     return grpc::Status::OK;
   }
 
-  void failed(Stream& stream, const Error& error) {
+  // Ends the streams of workers that have not read for too long. Their threads cannot: nothing happens on such a stream.
+  void watch() {
+    name_thread("unread");
+    const Result<> outcome = catching(
+        [this]() -> Result<> {
+          cut_stuck_streams();
+          return {};
+        },
+        "the watch over workers that do not read");
+    if (!outcome) failed(outcome.error());
+  }
+
+  void cut_stuck_streams() {
+    const MutexLock lock(mutex_);
+    while (!is_closing_) {
+      closing_.wait_for(mutex_, options_.unread_limit / 4, [this]() DT_REQUIRES(mutex_) { return is_closing_; });
+      const std::vector<std::shared_ptr<Stream>> stuck = find_stuck();
+      const MutexUnlock unlocked(mutex_);
+      for (const auto& stream : stuck) stream->cut();
+    }
+  }
+
+  std::vector<std::shared_ptr<Stream>> find_stuck() DT_REQUIRES(mutex_) {
+    std::vector<std::shared_ptr<Stream>> stuck;
+    const auto since = Backlog::Clock::now() - options_.unread_limit;
+    for (const Peer& peer : peers_) {
+      for (const auto& [number_of_lane, newest] : peer.lanes) {
+        const std::shared_ptr<Stream> stream = newest.stream.lock();
+        const std::optional<uint64_t> bytes = stream ? stream->unread_since(since) : std::nullopt;
+        if (!bytes) continue;
+        log_.error(
+            "worker {} has read none of the {} MiB that wait for it on lane {} for {:.1f} s: the stream is ended",
+            peer.rank, *bytes >> 20, number_of_lane, static_cast<double>(options_.unread_limit.count()) / 1e3);
+        stuck.push_back(stream);
+      }
+    }
+    return stuck;
+  }
+
+  void failed(const Error& error) {
     log_.error("{}", error.line());
-    stream.close({grpc::StatusCode::INTERNAL, error.message});
     std::function<void(const Error&)> report;
     {
       const MutexLock lock(mutex_);
@@ -218,8 +268,11 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
   Tracker tracker_;
   Listener listener_;
+  std::thread watch_;
 
   mutable Mutex mutex_;
+  ConditionVariable closing_;
+  bool is_closing_ DT_GUARDED_BY(mutex_) = false;
   kvstore::ServerEvents* events_ DT_GUARDED_BY(mutex_) = nullptr;
   std::vector<Peer> peers_ DT_GUARDED_BY(mutex_);
   std::function<void(const Error&)> on_failure_ DT_GUARDED_BY(mutex_);  // null once it has been called

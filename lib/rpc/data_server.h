@@ -1,6 +1,7 @@
 // A server's end of the workers' pipes: kvstore/wire/transport.h over gRPC streams. The protocol: proto/data.proto.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,10 @@ namespace dtrain::rpc {
 struct DataServerOptions {
   Listen listen;
   Security security;
+  // A worker that does not read its answers is not read from while more than `unread_max` bytes wait on one of its
+  // streams. If it then takes nothing for `unread_limit`, the stream is ended and the log says so.
+  uint64_t unread_max = 64 << 20;
+  std::chrono::milliseconds unread_limit{20'000};
 };
 
 // Any thread may call it.

@@ -148,7 +148,7 @@ grpc::ServerBidiReactor<proto::Up, proto::Down>* SchedulerService::Control(grpc:
   const Result<> outcome = catching(
       [&]() -> Result<> {
         status = check(*context);
-        if (status.ok()) stream = ControlCall::make(std::make_unique<ControlEvents>(calls_, tracker_));
+        if (status.ok()) stream = ControlCall::make(*context, std::make_unique<ControlEvents>(calls_, tracker_));
         return {};
       },
       "a stream to the scheduler");

@@ -1,13 +1,17 @@
 // The called end of a bidirectional stream, over gRPC's callback API.
 #pragma once
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/mutex.h"
+#include "rpc/backlog.h"
 #include "rpc/status.h"
 #include "rpc/write_queue.h"
 
@@ -15,6 +19,9 @@ namespace dtrain::rpc {
 
 // Messages go out in the order of sending, from any thread. It keeps itself alive until gRPC is done with it; who holds
 // it longer may still call it, to no effect.
+//
+// A caller that does not read is not read from: while more than `unread_max` bytes wait for it, its messages stay in the
+// network. So no caller can make its process queue more than that and the answers to what it had sent before.
 template <class Out, class In>
 class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:
@@ -27,8 +34,10 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
     virtual void on_end() = 0;  // nothing more comes, and what is sent from now on vanishes
   };
 
-  static std::shared_ptr<ServerStream> make(std::unique_ptr<Events> events) {
-    std::shared_ptr<ServerStream> stream(new ServerStream(std::move(events)));
+  // `context`: of the call, which lives until on_end.
+  static std::shared_ptr<ServerStream> make(grpc::CallbackServerContext& context, std::unique_ptr<Events> events,
+                                            uint64_t unread_max = UINT64_MAX) {
+    std::shared_ptr<ServerStream> stream(new ServerStream(context, std::move(events), unread_max));
     stream->self_ = stream;
     return stream;
   }
@@ -37,7 +46,10 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
     this->StartSendInitialMetadata();
     this->StartRead(&message_);
   }
-  void send(Out message) { act(queue_.push(std::move(message))); }
+  void send(Out message) {
+    backlog_.add(bytes_of(message));
+    act(queue_.push(std::move(message)));
+  }
   // Ends the stream with `status` once the write on its way has gone. The first call counts.
   void close(const grpc::Status& status) {
     {
@@ -48,16 +60,56 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
     }
     act(queue_.close());
   }
+  // Ends the stream at once, as a broken network would, even if the caller does not take what is being written.
+  void cut() {
+    {
+      const MutexLock lock(mutex_);
+      if (is_finished_ || is_cutting_) return;
+      is_cutting_ = true;  // Finish waits, and the context stays
+    }
+    close(grpc::Status::CANCELLED);
+    context_.TryCancel();
+    {
+      const MutexLock lock(mutex_);
+      is_cutting_ = false;
+      if (!is_finish_due_) return;
+      is_finished_ = true;
+    }
+    this->Finish(status());
+  }
+  // The bytes that wait for a caller that has taken nothing since `since`, and from which nothing has been read since
+  // then for that reason. nullopt: the caller has taken some, or its messages are being read.
+  [[nodiscard]] std::optional<uint64_t> unread_since(Backlog::Clock::time_point since) const {
+    return backlog_.stuck_since(since);
+  }
   [[nodiscard]] std::shared_ptr<ServerStream> shared() { return self_; }  // inside a reaction
 
  private:
   using Next = typename WriteQueue<Out>::Next;
 
-  explicit ServerStream(std::unique_ptr<Events> events) : events_(std::move(events)) {}
+  ServerStream(grpc::CallbackServerContext& context, std::unique_ptr<Events> events, uint64_t unread_max)
+      : context_(context), events_(std::move(events)), backlog_(unread_max) {}
+
+  static uint64_t bytes_of(const Out& message) {
+    if constexpr (requires { message.Length(); }) {
+      return message.Length();
+    } else {
+      return message.ByteSizeLong();
+    }
+  }
 
   void act(Next next) {
     if (next == Next::kWrite) this->StartWrite(&queue_.front());
-    if (next == Next::kRelease) this->Finish(status());
+    if (next == Next::kRelease) finish();
+  }
+  void finish() {
+    {
+      const MutexLock lock(mutex_);
+      is_finish_due_ = true;
+      if (is_cutting_) return;
+      is_finished_ = true;
+    }
+    this->Finish(status());
   }
 
   grpc::Status status() DT_EXCLUDES(mutex_) {
@@ -74,11 +126,13 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
         },
         "a message from a peer");
     if (!outcome) return close(to_status(outcome.error()));
-    this->StartRead(&message_);
+    if (!backlog_.pauses_reading()) this->StartRead(&message_);
   }
   void OnWriteDone(bool ok) override {
     if (!ok) close(grpc::Status::CANCELLED);
+    const bool reads_again = backlog_.take(bytes_of(queue_.front()));
     act(queue_.written());
+    if (reads_again && ok) this->StartRead(&message_);
   }
   void OnCancel() override { close(grpc::Status::CANCELLED); }
   void OnDone() override {
@@ -86,12 +140,17 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
     events_->on_end();
   }
 
+  grpc::CallbackServerContext& context_;
   std::unique_ptr<Events> events_;
   WriteQueue<Out> queue_;
+  Backlog backlog_;
   In message_;
   Mutex mutex_;
   bool closed_ DT_GUARDED_BY(mutex_) = false;
-  grpc::Status status_ DT_GUARDED_BY(mutex_);  // how the stream ends
+  bool is_cutting_ DT_GUARDED_BY(mutex_) = false;     // cut() uses the context
+  bool is_finish_due_ DT_GUARDED_BY(mutex_) = false;  // nothing is written any more
+  bool is_finished_ DT_GUARDED_BY(mutex_) = false;    // Finish was called, or is about to be
+  grpc::Status status_ DT_GUARDED_BY(mutex_);         // how the stream ends
   std::shared_ptr<ServerStream> self_;
 };
 

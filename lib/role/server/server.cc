@@ -153,11 +153,13 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   flush_denormals();
   DT_TRY(const rpc::Security security, security_of(flags.launch));
   DT_TRY(const ServerAddress address, server_address(flags.launch, security.token));
-  DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start({address.listen, security}, process.log));
+  rpc::DataServerOptions options{address.listen, security};
+  options.unread_limit = process.flags.wire.heartbeat_timeout;
+  DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start(std::move(options), process.log));
   Waits waits;
-  DT_TRY(rpc::ControlOptions options, control_options(flags, security, rpc::make_incarnation()));
+  DT_TRY(rpc::ControlOptions to_scheduler, control_options(flags, security, rpc::make_incarnation()));
   const std::unique_ptr<rpc::ControlClient> control =
-      rpc::ControlClient::create(std::move(options), waits, process.log);
+      rpc::ControlClient::create(std::move(to_scheduler), waits, process.log);
   rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);
   request.address = rpc::to_text({address.host, data->port()});
   Result<> outcome;
