@@ -41,6 +41,7 @@ class Link final : public kvstore::Pipe {
       : options_(options),
         server_(server),
         endpoint_(std::move(endpoint)),
+        needs_checksums_(!is_this_host(endpoint_.host)),
         events_(events),
         owner_(owner),
         lanes_(static_cast<size_t>(options.lanes)) {
@@ -56,6 +57,8 @@ class Link final : public kvstore::Pipe {
     }
     stream->send(to_buffer(std::move(message), outstanding_));
   }
+
+  bool needs_checksums() const override { return needs_checksums_; }
 
   // If no stream is left and the time to try again has come.
   void open_if_due() {
@@ -212,6 +215,7 @@ class Link final : public kvstore::Pipe {
   const DataClientOptions& options_;
   const uint32_t server_;
   const Endpoint endpoint_;
+  const bool needs_checksums_;
   kvstore::ClientEvents& events_;
   Owner& owner_;
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();

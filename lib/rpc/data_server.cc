@@ -42,15 +42,17 @@ std::optional<Number> number(const std::string& text) {
 // Answers go into the stream; kvstore may hold it longer than the stream lives.
 class StreamPipe final : public kvstore::Pipe {
  public:
-  StreamPipe(std::weak_ptr<Stream> stream, std::shared_ptr<Outstanding> outstanding)
-      : stream_(std::move(stream)), outstanding_(std::move(outstanding)) {}
+  StreamPipe(std::weak_ptr<Stream> stream, std::shared_ptr<Outstanding> outstanding, bool needs_checksums)
+      : stream_(std::move(stream)), outstanding_(std::move(outstanding)), needs_checksums_(needs_checksums) {}
   void send(kvstore::Message message) override {
     if (const auto stream = stream_.lock()) stream->send(to_buffer(std::move(message), outstanding_));
   }
+  bool needs_checksums() const override { return needs_checksums_; }
 
  private:
   std::weak_ptr<Stream> stream_;
   std::shared_ptr<Outstanding> outstanding_;
+  const bool needs_checksums_;
 };
 
 constexpr uint32_t kLanesMax = 64;
@@ -129,8 +131,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
  private:
   class Events final : public Stream::Events {
    public:
-    Events(Server& server, uint32_t rank, uint64_t incarnation, std::shared_ptr<Lane> lane)
-        : token_(server.tracker_), server_(server), rank_(rank), incarnation_(incarnation), lane_(std::move(lane)) {}
+    // `is_here`: the worker runs on this host.
+    Events(Server& server, const kvstore::Sender& worker, std::shared_ptr<Lane> lane, bool is_here)
+        : token_(server.tracker_), server_(server), worker_(worker), lane_(std::move(lane)), is_here_(is_here) {}
 
     void on_message(Stream& stream, grpc::ByteBuffer& buffer) override {
       const Result<> outcome = catching(
@@ -147,10 +150,10 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
    private:
     void react(Stream& stream, grpc::ByteBuffer& buffer) {
-      if (pipe_ == nullptr) pipe_ = std::make_shared<StreamPipe>(stream.shared(), server_.outstanding_);
+      if (pipe_ == nullptr) pipe_ = std::make_shared<StreamPipe>(stream.shared(), server_.outstanding_, !is_here_);
       const std::optional<kvstore::Head> head = reader_.read(buffer);
-      if (!head || sender_of(*head) != kvstore::Sender{rank_, incarnation_}) {
-        server_.log_.warn("worker {} sent what is no message of its own: its stream is closed", rank_);
+      if (!head || sender_of(*head) != worker_) {
+        server_.log_.warn("worker {} sent what is no message of its own: its stream is closed", worker_.rank);
         return stream.close({grpc::StatusCode::INTERNAL, "not a message, or another worker's"});
       }
       const MutexLock lock(lane_->reaction);
@@ -159,9 +162,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
     Tracker::Token token_;
     Server& server_;
-    uint32_t rank_;
-    uint64_t incarnation_;
+    const kvstore::Sender worker_;
     std::shared_ptr<Lane> lane_;
+    const bool is_here_;
     std::shared_ptr<kvstore::Pipe> pipe_;
     MessageReader reader_;
   };
@@ -191,6 +194,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     const auto rank = number<uint32_t>(metadata(context, kRankKey));
     const auto incarnation = number<uint64_t>(metadata(context, kIncarnationKey));
     const auto number_of_lane = number<uint32_t>(metadata(context, kLaneKey));
+    const bool is_here = is_peer_of_this_host(context.peer());
     std::shared_ptr<Stream> old;
     {
       const MutexLock lock(mutex_);
@@ -203,8 +207,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
       NewestStream& newest = peers_[*rank].lanes[*number_of_lane];
       if (newest.lane == nullptr) newest.lane = std::make_shared<Lane>(*events_);
       context.AddInitialMetadata(kAcceptedKey, "1");
-      stream =
-          Stream::make(context, std::make_unique<Events>(*this, *rank, *incarnation, newest.lane), options_.unread_max);
+      stream = Stream::make(context,
+                            std::make_unique<Events>(*this, kvstore::Sender{*rank, *incarnation}, newest.lane, is_here),
+                            options_.unread_max);
       old = std::exchange(newest.stream, stream).lock();
     }
     // The worker has given it up: it would not open another one.

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace dtrain::rpc {
@@ -117,6 +118,18 @@ bool is_this_host(const std::string& host) {
   return all_addresses(host, [&](const sockaddr* address) {
     return is_loopback_address(address) || std::ranges::find(own, bytes_of(address)) != own.end();
   });
+}
+
+bool is_peer_of_this_host(std::string_view peer) {
+  const size_t scheme_end = peer.find(':');
+  if (scheme_end == std::string_view::npos) return false;
+  std::string address(peer.substr(scheme_end + 1));
+  for (const auto& [code, bracket] : {std::pair("%5B", "["), std::pair("%5D", "]")}) {
+    const size_t at = address.find(code);
+    if (at != std::string::npos) address.replace(at, 3, bracket);
+  }
+  const Result<Endpoint> endpoint = parse_endpoint(address);
+  return endpoint && is_this_host(endpoint->host);
 }
 
 namespace {

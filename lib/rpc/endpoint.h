@@ -30,6 +30,8 @@ struct Listen {
 // Whether all addresses of the host are loopback addresses or belong to this machine's interfaces. False for an unknown
 // name. May ask a name server.
 bool is_this_host(const std::string& host);
+// The same for the other end of a connection as gRPC names it: "ipv4:10.0.0.7:41002", "ipv6:%5B::1%5D:41002".
+bool is_peer_of_this_host(std::string_view peer);
 
 // The address of the first of these network interfaces, given by exact name, that exists and has one; IPv4 is preferred
 // to IPv6. Code::kStartup lists the interfaces of this machine and their addresses.

@@ -215,7 +215,6 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
     for (const std::string& name : plan.names) options.parameters.push_back(optim::multipliers_of(name));
     options.rule = plan.rule;
     options.policy = sync::bsp(static_cast<uint32_t>(plan.incarnations.size()));
-    options.checksums = false;
     FirstFailure failure;
     const auto fail_with = [&failure](const Error& error) { failure.set(error); };
     options.on_failure = fail_with;

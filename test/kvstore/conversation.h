@@ -28,10 +28,12 @@ class Peer : public kvstore::Pipe {
       received.control = *control;
       received.status = control->status;
       REQUIRE(kvstore::payload_intact(control->payload_crc, pieces));
+      REQUIRE((control->payload_crc != 0) == (has_checksums && !received.values.empty()));
     } else {
       received.header = std::get<kvstore::Header>(message.head);
       received.status = received.header.status;
       REQUIRE(kvstore::payload_intact(received.header.payload_crc, pieces));
+      REQUIRE((received.header.payload_crc != 0) == (has_checksums && !received.values.empty()));
     }
     inbox.push_back(std::move(received));
   }
@@ -41,7 +43,9 @@ class Peer : public kvstore::Pipe {
     inbox.pop_front();
     return first;
   }
+  bool needs_checksums() const override { return has_checksums; }
   std::deque<Received> inbox;
+  bool has_checksums = true;
 };
 
 // Delivers messages to a shard as if they had been received.

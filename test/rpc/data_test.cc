@@ -46,6 +46,7 @@ std::span<const float> too_many_floats() {
 class Echo final : public kvstore::ServerEvents {
  public:
   void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Head& head, Pieces payload) override {
+    if (peer->needs_checksums()) asked_for_checksums = true;
     if (throws) throw std::runtime_error("this server is broken");
     if (lacks_memory) throw std::bad_alloc();
     if (answers_too_much) return peer->send(kvstore::make_message(answer_to(head), too_many_floats(), nullptr, false));
@@ -59,6 +60,7 @@ class Echo final : public kvstore::ServerEvents {
   }
   std::atomic<bool> throws = false;
   std::atomic<bool> lacks_memory = false;
+  std::atomic<bool> asked_for_checksums = false;
   std::atomic<bool> answers_too_much = false;
   std::atomic<size_t> count = 0;
 
@@ -172,6 +174,15 @@ TEST_CASE("payloads of every size are echoed unchanged", "[rpc]") {
       REQUIRE(pair.collector.steps[0].back() == sent - 1);
     }
   }
+}
+
+TEST_CASE("between processes of one host, neither end asks for checksums", "[rpc]") {
+  Pair pair;
+  pair.connect();
+  CHECK_FALSE(pair.pipe->needs_checksums());
+  pair.pipe->send(Pair::message({}, 0, 0));
+  REQUIRE(pair.collector.wait([&] { return pair.collector.count == 1; }));
+  CHECK_FALSE(pair.echo.asked_for_checksums);
 }
 
 TEST_CASE("queued messages of several threads keep their order", "[rpc]") {

@@ -31,6 +31,18 @@ TEST_CASE("addresses of this machine are recognized", "[rpc]") {
   CHECK_FALSE(source_address({"no-such-host.invalid", 1}).has_value());
 }
 
+TEST_CASE("the other end of a connection is recognized as of this machine or of another", "[rpc]") {
+  CHECK(is_peer_of_this_host("ipv4:127.0.0.1:41002"));
+  CHECK(is_peer_of_this_host("ipv6:%5B::1%5D:41002"));
+  CHECK(is_peer_of_this_host("ipv6:[::1]:41002"));
+  CHECK_FALSE(is_peer_of_this_host("ipv4:192.0.2.1:41002"));
+  CHECK_FALSE(is_peer_of_this_host("ipv6:%5B2001:db8::1%5D:41002"));
+  for (const char* text : {"", ":", "unknown", "ipv4:", "ipv6:%5B::1", "unix:/tmp/socket"}) {
+    INFO(text);
+    CHECK_FALSE(is_peer_of_this_host(text));
+  }
+}
+
 TEST_CASE("two incarnations differ", "[rpc]") {
   CHECK(make_incarnation() != make_incarnation());
 }

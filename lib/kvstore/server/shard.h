@@ -38,7 +38,6 @@ struct ShardOptions {
   sync::Policy policy = {};     // its workers are the ranks that are accepted
   bool deterministic = false;   // sums in rank order
   StalenessWeight weight = {};  // of an update, by its staleness
-  bool checksums = true;        // of sent messages; a received checksum is always checked
   // Called for the server's first slice of a parameter, while its lock is held. One slice is enough because all slices
   // have the same rounds.
   std::function<void(const GroupReport&)> on_report = nullptr;

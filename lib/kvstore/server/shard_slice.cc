@@ -212,7 +212,8 @@ void ShardSlice::answer_waiter(const sync::Answer& effect) {
   header.step = effect.step;
   header.samples_applied = kept.samples_applied;
   if (waiter->request.header.kind == Kind::kPush) header.samples = values_.samples_in_sum();
-  waiter->request.peer->send(make_message(header, kept.values.values, kept.values.owner, options_.checksums));
+  Pipe& peer = *waiter->request.peer;
+  peer.send(make_message(header, kept.values.values, kept.values.owner, peer.needs_checksums()));
 }
 
 void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {
@@ -298,7 +299,7 @@ void ShardSlice::pull_state(const ControlCall& call, const PullState& pull) {
   const auto copy = std::make_shared<const std::vector<float>>(values.begin(), values.end());
   ControlAnswer answer = answer_to(call, Status::kOk);
   answer.counters = counters();
-  call.peer->send(make_message(answer, *copy, copy, options_.checksums));
+  call.peer->send(make_message(answer, *copy, copy, call.peer->needs_checksums()));
 }
 
 // Membership and waits.

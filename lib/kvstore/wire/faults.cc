@@ -64,12 +64,15 @@ class FaultyTransport::FaultQueue {
  public:
   class FaultyPipe final : public Pipe {
    public:
-    FaultyPipe(std::shared_ptr<FaultQueue> queue, uint32_t server) : queue_(std::move(queue)), server_(server) {}
+    FaultyPipe(std::shared_ptr<FaultQueue> queue, uint32_t server, bool needs_checksums)
+        : queue_(std::move(queue)), server_(server), needs_checksums_(needs_checksums) {}
     void send(Message message) override { queue_->take(server_, Direction::kToServer, owned(std::move(message))); }
+    bool needs_checksums() const override { return needs_checksums_; }
 
    private:
     std::shared_ptr<FaultQueue> queue_;
-    uint32_t server_;
+    const uint32_t server_;
+    const bool needs_checksums_;
   };
 
   FaultQueue(uint32_t worker, const std::vector<Faults>& faults, ClientEvents& store, OnFailure on_failure)
@@ -259,7 +262,7 @@ std::vector<std::shared_ptr<Pipe>> FaultyTransport::wrap(std::span<const std::sh
   for (uint32_t server = 0; server < pipes.size(); server++) {
     if (!queue_->has_faults(server)) continue;
     queue_->set_pipe(server, pipes[server]);
-    wrapped[server] = std::make_shared<FaultQueue::FaultyPipe>(queue_, server);
+    wrapped[server] = std::make_shared<FaultQueue::FaultyPipe>(queue_, server, pipes[server]->needs_checksums());
   }
   return wrapped;
 }

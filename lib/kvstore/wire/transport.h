@@ -19,6 +19,9 @@ class Pipe {
   // Queues the message and returns at once. If the pipe breaks, queued messages are lost; a client learns of it through
   // on_reconnected.
   virtual void send(Message message) = 0;
+  // Whether a message could be damaged on its way, so that its payload needs a checksum. False between processes of one
+  // host.
+  [[nodiscard]] virtual bool needs_checksums() const { return true; }
 };
 
 // The worker's side. The transport calls it from several threads, but never from two at once for the same slice. Calls

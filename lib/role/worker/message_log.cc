@@ -48,6 +48,7 @@ class LoggedPipe final : public kvstore::Pipe {
     log_.verbose(2, "sends server {} {}", server_, describe(message.head, message.payload.size()));
     next_->send(std::move(message));
   }
+  bool needs_checksums() const override { return next_->needs_checksums(); }
 
  private:
   const std::shared_ptr<kvstore::Pipe> next_;

@@ -450,6 +450,18 @@ TEST_CASE("what comes between a failure and its report finds a stopped shard", "
   CHECK(talk.shard->counts().updates == 1);
 }
 
+TEST_CASE("answers have a checksum only on the pipes that need one", "[kvstore]") {
+  Conversation talk(2);
+  talk.peers[1]->has_checksums = false;  // every message is checked as it arrives
+  talk.assign(0, {1, 1, 1, 1});
+  for (uint32_t rank = 0; rank < 2; rank++) talk.push(rank, 0, 0, {1, 2, 3, 4});
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    CHECK(talk.peers[rank]->take().values == std::vector<float>{2, 3, 4, 5});
+    talk.pull(rank, 0, 1);
+    CHECK(talk.peers[rank]->take().values == std::vector<float>{2, 3, 4, 5});
+  }
+}
+
 TEST_CASE("a push with a broken checksum is refused, counted, and accepted when it is sent again", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(1));
   std::vector<uint64_t> reported;
