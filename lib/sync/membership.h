@@ -29,6 +29,7 @@ struct Member {
   // clang-tidy 14 objects to a 0 that the compiler generates. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const Member&) const = default;
 };
+std::string_view to_text(Role role);                      // "worker"
 std::string to_text(const Member& member);                // "worker 3"
 std::string to_text(const std::vector<Member>& members);  // "worker 1, server 0"
 
@@ -47,11 +48,6 @@ struct Settings {
   uint64_t barrier_bytes_max = 32 << 20;  // of the messages of all workers in one barrier together
   Millis leave_ms = 1'500;                // how long survivors of a failed job have to receive the error and sign off
 };
-
-// The keys of the lines "key = value" on which a joiner disagrees with the job, each with both values: "batch_size
-// (job: 64, here: 32)". A key that only one side has counts as different. The joiner's value "auto" agrees with
-// anything.
-std::vector<std::string> differing_keys(std::string_view job_text, std::string_view joiner_text);
 
 // ---- Events.
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "sync/differing_keys.h"
 
 namespace dtrain::sync::membership {
 namespace {
