@@ -156,9 +156,12 @@ void Shard::join(uint32_t rank, uint64_t step) {
 }
 
 std::vector<std::string> Shard::overdue(double seconds) const {
-  std::vector<std::string> lines;
-  for (const auto& slice : slices_) slice->overdue(seconds, lines);
-  return lines;
+  using Clock = OverdueWaits::Clock;
+  const auto now = Clock::now();
+  const auto age = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  OverdueWaits waits;
+  for (const auto& slice : slices_) slice->overdue(now - age, waits);
+  return waits.lines(now);
 }
 
 ShardCounts Shard::counts() const {

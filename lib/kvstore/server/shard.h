@@ -87,7 +87,7 @@ class Shard final : public ServerEvents {
   void join(uint32_t rank, uint64_t step);
 
   // One line for each worker that has waited longer than this, with the workers that it waits for:
-  //   "key 12 slice 0 version 418: worker 3 waits 31 s; missing: worker 5"
+  //   "worker 3 waits 31 s for 14 slices (first: key 0 slice 0 version 418); missing: worker 5"
   [[nodiscard]] std::vector<std::string> overdue(double seconds) const;
   [[nodiscard]] ShardCounts counts() const;
 

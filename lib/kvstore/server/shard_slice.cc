@@ -1,14 +1,9 @@
 #include "kvstore/server/shard_slice.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <exception>
 #include <memory>
 #include <utility>
-
-#include "base/duration_text.h"
 
 namespace dtrain::kvstore {
 namespace {
@@ -325,26 +320,18 @@ void ShardSlice::join(uint32_t rank, uint64_t step) {
   carry_out_effects();
 }
 
-std::string ShardSlice::describe(const Waiters::Waiter& waiter) const {
-  const uint32_t rank = waiter.request.header.rank;
-  std::vector<std::string> missing;
-  if (!machine_) {
-    missing.push_back("worker 0, which has not set the value");
-  } else {
-    for (const sync::Worker w : machine_->missing({rank, waiter.wanted}))
-      missing.push_back(fmt::format("worker {}", w));
-  }
-  return fmt::format("key {} slice {} version {}: worker {} waits {}; missing: {}", slice_.key, slice_.part,
-                     waiter.wanted, rank, duration_text(Waiters::Clock::now() - waiter.since),
-                     fmt::join(missing, ", "));
-}
-
-void ShardSlice::overdue(double seconds, std::vector<std::string>& out) const {
-  using Clock = Waiters::Clock;
+void ShardSlice::overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const {
   const MutexLock lock(mutex_);
-  const auto limit = Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (const Waiters::Waiter& waiter : waiters_.all()) {
-    if (waiter.since <= limit) out.push_back(describe(waiter));
+    if (waiter.since > since_max) continue;
+    const uint32_t rank = waiter.request.header.rank;
+    OverdueWaits::Wait wait{.worker = rank,
+                            .since = waiter.since,
+                            .slice = {slice_.key, slice_.part},
+                            .version = waiter.wanted,
+                            .lacks_value = !machine_};
+    if (machine_) wait.missing = machine_->missing({rank, waiter.wanted});
+    out.add(wait);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "kvstore/server/overdue_waits.h"
 #include "kvstore/server/request.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/server/slice_values.h"
@@ -41,7 +42,8 @@ class ShardSlice {
 
   void leave(uint32_t rank) DT_EXCLUDES(mutex_);
   void join(uint32_t rank, uint64_t step) DT_EXCLUDES(mutex_);
-  void overdue(double seconds, std::vector<std::string>& out) const DT_EXCLUDES(mutex_);
+  // Adds the waits that began at `since_max` or earlier.
+  void overdue(Waiters::Clock::time_point since_max, OverdueWaits& out) const DT_EXCLUDES(mutex_);
   [[nodiscard]] ShardCounts counts() const DT_EXCLUDES(mutex_);
 
  private:
@@ -71,7 +73,6 @@ class ShardSlice {
   void refuse(const Request& request, Status why) DT_REQUIRES(mutex_);
   void refuse(const ControlCall& call, Status why) DT_REQUIRES(mutex_);
   void acknowledge(const ControlCall& call, Status status) DT_REQUIRES(mutex_);
-  [[nodiscard]] std::string describe(const Waiters::Waiter& waiter) const DT_REQUIRES(mutex_);
 
   const ShardOptions& options_;
   const Slice slice_;

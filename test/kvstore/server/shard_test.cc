@@ -230,19 +230,33 @@ TEST_CASE("a warning names a worker that waits too long and the missing workers"
     REQUIRE(lines.size() == 1);
     return lines[0];
   };
-  CHECK_THAT(warning(), Catch::Matches("key 0 slice 0 version 0: worker 1 waits [0-9.]+ m?s; "
-                                       "missing: worker 0, which has not set the value"));
+  CHECK_THAT(warning(),
+             Catch::Matches("worker 1 waits [0-9.]+ m?s for 1 slice "
+                            "\\(key 0 slice 0 version 0\\); missing: worker 0, which has not set the value"));
   talk.assign(0, {1, 1, 1, 1}, {.samples = 0, .updates = 417});
   CHECK(talk.status_of(1) == Status::kOk);
   CHECK(talk.shard->overdue(0).empty());
   talk.push(1, 0, 417, {1, 1, 1, 1});
-  CHECK_THAT(warning(), Catch::Matches("key 0 slice 0 version 418: worker 1 waits [0-9.]+ m?s; "
-                                       "missing: worker 0, worker 2"));
+  CHECK_THAT(warning(), Catch::Matches("worker 1 waits [0-9.]+ m?s for 1 slice "
+                                       "\\(key 0 slice 0 version 418\\); missing: worker 0, worker 2"));
   CHECK(talk.shard->overdue(30).empty());
   talk.shard->leave(0);
   talk.shard->leave(2);
   CHECK(talk.status_of(1) == Status::kOk);
   CHECK(talk.shard->overdue(0).empty());
+}
+
+TEST_CASE("a warning has one line for each worker, however many of its slices wait", "[kvstore]") {
+  Conversation talk(3);
+  talk.pull(2, 2, 0);
+  talk.pull(1, 0, 0);
+  talk.pull(1, 2, 0);
+  const std::vector<std::string> lines = talk.shard->overdue(0);
+  REQUIRE(lines.size() == 2);
+  const std::string why = "missing: worker 0, which has not set the value";
+  CHECK_THAT(lines[0],
+             Catch::Matches("worker 1 waits [0-9.]+ m?s for 2 slices \\(first: key 0 slice 0 version 0\\); " + why));
+  CHECK_THAT(lines[1], Catch::Matches("worker 2 waits [0-9.]+ m?s for 1 slice \\(key 2 slice 0 version 0\\); " + why));
 }
 
 // A gradient comes whole or not at all, so nothing of a round has to be taken out when a worker leaves.

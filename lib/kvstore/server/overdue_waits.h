@@ -1,0 +1,45 @@
+// The waits of workers that have become long enough for the log, gathered over all slices of a server. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kvstore/wire/header.h"
+
+namespace dtrain::kvstore {
+
+class OverdueWaits {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Wait {
+    uint32_t worker = 0;  // rank
+    Clock::time_point since = {};
+    SliceId slice;
+    uint64_t version = 0;                // of the weights that it waits for
+    bool lacks_value = false;            // worker 0 has not set the slice's value yet
+    std::vector<uint32_t> missing = {};  // ranks that the slice waits for
+  };
+
+  // A worker's second wait for the same slice is not counted. Add the slices one after the other.
+  void add(const Wait& wait);
+  // One line for each worker, by rank, with the workers that any of its slices waits for. The slice that it names is the
+  // one that has waited longest.
+  //   "worker 3 waits 31 s for 14 slices (first: key 0 slice 0 version 7); missing: worker 1"
+  [[nodiscard]] std::vector<std::string> lines(Clock::time_point now) const;
+
+ private:
+  struct OfWorker {
+    Wait first;    // the oldest
+    SliceId last;  // the slice that was added last
+    size_t slices = 0;
+    bool lacks_value = false;
+    std::set<uint32_t> missing;
+  };
+  std::map<uint32_t, OfWorker> workers_;
+};
+
+}  // namespace dtrain::kvstore
