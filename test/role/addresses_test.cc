@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "job/process/token.h"
+
 using namespace dtrain;
 using namespace dtrain::role;
 
@@ -45,6 +47,34 @@ TEST_CASE("a server on its scheduler's host listens on loopback", "[role]") {
   const ServerAddress address = *server_address(flags, "");
   CHECK(address.host == "127.0.0.1");
   CHECK(address.listen.host == "127.0.0.1");
+}
+
+TEST_CASE("a server listens only at the address of the interface that it is given", "[role]") {
+  job::LaunchFlags flags;
+  flags.scheduler = "10.0.0.1:9091";
+  flags.interfaces = {"lo"};
+  flags.advertise = "node7";
+  const ServerAddress address = *server_address(flags, "");
+  CHECK(address.host == "node7");
+  CHECK(address.listen.host == "127.0.0.1");
+  flags.bind = "0.0.0.0";
+  CHECK(server_address(flags, "token")->listen.host == "0.0.0.0");
+}
+
+TEST_CASE("a server listens everywhere if only the address for the others is given", "[role]") {
+  job::LaunchFlags flags;
+  flags.scheduler = "127.0.0.1:9091";
+  flags.advertise = "node7";
+  CHECK(server_address(flags, "token")->listen.host == "0.0.0.0");
+}
+
+// Only a host with a network has another address than those of loopback.
+TEST_CASE("a server on its scheduler's host listens at the scheduler's address", "[role]") {
+  const auto own = rpc::source_address({"192.0.2.1", 1});
+  if (!own || job::is_loopback(*own) || own->find(':') != std::string::npos) return;
+  job::LaunchFlags flags;
+  flags.scheduler = *own + ":9091";
+  CHECK(server_address(flags, "token")->listen.host == *own);
 }
 
 TEST_CASE("a launcher advertises the address of its route, and loopback only to this machine", "[role]") {

@@ -17,6 +17,18 @@ void set_ports(const job::LaunchFlags& flags, uint16_t otherwise, rpc::Listen& l
   }
 }
 
+// The address that a server binds if the others reach it as `own`. It is one address if the flags say which: that of
+// --interface, or the scheduler's, if that is an address of this host. An address of --advertise may belong to another
+// machine, for instance a router that passes connections on, so it is not bound.
+Result<std::string> server_bind(const job::LaunchFlags& flags, const std::string& own) {
+  if (!flags.bind.empty()) return flags.bind;
+  if (!flags.interfaces.empty()) return rpc::interface_address(flags.interfaces);
+  if (job::is_loopback(own)) return own;
+  if (!flags.advertise.empty()) return kEverywhere;
+  DT_TRY(const rpc::Endpoint scheduler, rpc::parse_endpoint(flags.scheduler), "reading --scheduler");
+  return rpc::is_this_host(scheduler.host) ? own : kEverywhere;
+}
+
 }  // namespace
 
 Result<rpc::Listen> scheduler_listen(const job::LaunchFlags& flags, const std::string& token) {
@@ -69,8 +81,7 @@ Result<std::string> own_address(const job::LaunchFlags& flags) {
 Result<ServerAddress> server_address(const job::LaunchFlags& flags, const std::string& token) {
   ServerAddress address;
   DT_TRY(address.host, own_host(flags));
-  const bool loopback = job::is_loopback(address.host);
-  address.listen.host = !flags.bind.empty() ? flags.bind : loopback ? address.host : kEverywhere;
+  DT_TRY(address.listen.host, server_bind(flags, address.host));
   set_ports(flags, 0, address.listen);
   DT_TRY_VOID(job::check_token_policy(token, flags.insecure, address.listen.host));
   return address;
