@@ -28,7 +28,6 @@ struct JoinRequest {
   std::string host = {};
   std::string address = {};   // servers: "host:port" where workers reach them; workers: where they are
   std::string job_text = {};  // own flags, lines "key = value"; the value "auto" agrees with anything
-  std::vector<std::string> devices = {};
   uint32_t attempt = 0;
   uint64_t records_train = 0;  // workers: of their data set
   uint64_t records_val = 0;

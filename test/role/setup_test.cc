@@ -5,7 +5,6 @@
 #include "data/image_dataset.h"
 #include "data/make_images.h"
 #include "data/synthetic.h"
-#include "role/process/membership.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
@@ -169,12 +168,10 @@ TEST_CASE("GPUs receive pixels if the data set has any, and CPUs receive floats"
   CHECK(normalisation_of_batches(flags, *pictures) == pictures->normalisation());
 }
 
-TEST_CASE("a worker that joins names its devices, a server none", "[role]") {
+TEST_CASE("each device of a worker has a name", "[role]") {
   job::Flags flags;
-  flags.job.scheme.kv_store = "dist_sync";
   flags.device.cpus = 2;
-  CHECK(join_request(flags, rpc::Role::kWorker).devices == std::vector<std::string>{"cpu(0)", "cpu(1)"});
-  CHECK(join_request(flags, rpc::Role::kServer).devices.empty());
+  CHECK(device_names(flags.device) == std::vector<std::string>{"cpu(0)", "cpu(1)"});
 }
 
 TEST_CASE("TF32 is off by default, and --tf32 is passed on to the executors", "[role]") {

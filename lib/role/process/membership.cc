@@ -6,7 +6,6 @@
 
 #include "job/process/host_file.h"
 #include "job/spec/job_spec.h"
-#include "role/setup/devices.h"
 
 namespace dtrain::role {
 
@@ -36,7 +35,6 @@ rpc::JoinRequest join_request(const job::Flags& flags, rpc::Role role) {
   if (flags.launch.rank) request.want_rank = static_cast<uint32_t>(*flags.launch.rank);
   request.host = host_name();
   request.job_text = job::text(job::requested(flags));
-  if (role == rpc::Role::kWorker) request.devices = device_names(flags.device);
   return request;
 }
 
