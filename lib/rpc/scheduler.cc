@@ -7,11 +7,11 @@
 
 #include "base/duration_text.h"
 #include "base/mutex.h"
-#include "base/overloaded.h"
 #include "base/printable.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
-#include "rpc/contribution.h"
+#include "rpc/open_barrier.h"
+#include "rpc/scheduler_messages.h"
 #include "rpc/scheduler_service.h"
 #include "rpc/status.h"
 
@@ -26,34 +26,6 @@ constexpr std::chrono::milliseconds kShutdown{500};
 // If its own tick is later than this share (one quarter) of the heartbeat timeout, the scheduler has slept.
 constexpr int kLateShare = 4;
 
-Role role_of(proto::Role role) {
-  return role == proto::ROLE_WORKER ? Role::kWorker : Role::kServer;
-}
-proto::Role role_of(Role role) {
-  return role == Role::kWorker ? proto::ROLE_WORKER : proto::ROLE_SERVER;
-}
-
-Pulse to_pulse(const proto::Heartbeat& beat) {
-  return {.progress = {.step = beat.step(),
-                       .samples_per_s = beat.samples_per_s(),
-                       .wait_data_share = beat.wait_data_share(),
-                       .wait_network_share = beat.wait_network_share()},
-          .wait = beat.wait(),
-          .wait_s = beat.wait_s()};
-}
-
-proto::Down to_down(const membership::Notice& notice) {
-  proto::Down down;
-  std::visit(Overloaded{[&](const membership::Hold&) { down.mutable_hold(); },
-                        [&](const membership::StopAfter& n) { down.mutable_stop_after()->set_steps(n.steps); },
-                        [&](const membership::StopJob& n) {
-                          *down.mutable_stop_job() = to_failure({n.code, n.message, {}});
-                        },
-                        [&](const membership::Finish& n) { down.mutable_finish()->set_preempted(n.preempted); }},
-             notice);
-  return down;
-}
-
 grpc::Status over() {
   return {grpc::StatusCode::UNAVAILABLE, "the job is over"};
 }
@@ -67,6 +39,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
         log_(std::move(log)),
         machine_(options_.membership),
         incarnation_(make_incarnation()),
+        barrier_(options_.membership.workers),
         service_(*this, options_.security, log_) {}
 
   ~Driver() override {
@@ -182,20 +155,11 @@ class Driver final : public Scheduler, private SchedulerCalls {
     post([this, call, request] { barrier(call, request); });
   }
   void on_barrier_cancelled(Incarnation incarnation, uint64_t id) override {
-    post([this, incarnation, id] {
-      const auto it = barrier_calls_.find(incarnation);
-      if (it != barrier_calls_.end() && it->second->id() == id) refuse_barrier(incarnation, grpc::Status::CANCELLED);
-    });
+    post([this, incarnation, id] { barrier_.cancel(incarnation, id); });
   }
   void on_done(DoneCall* call, const proto::DoneRequest& request) override {
     post([this, call, request] {
-      membership::Done done{request.incarnation(), {}, {}, request.steps_begun()};
-      if (request.has_failure()) {
-        const Error error = from_failure(request.failure());
-        done.failure = error.code;
-        done.message = error.message;
-      }
-      on(done);
+      on(to_event(request));
       call->answer({});
     });
   }
@@ -224,16 +188,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     if (JoinCall* old = take_join(incarnation)) old->refuse(grpc::Status::CANCELLED);
     joining_[incarnation] = {call, request};
     if (!request.prepared()) log_join(request, peer);
-    membership::Join event;
-    event.incarnation = incarnation;
-    event.role = role_of(request.role());
-    if (request.has_want_rank()) event.want_rank = request.want_rank();
-    event.job_text = request.job_text();
-    event.records_train = request.records_train();
-    event.records_val = request.records_val();
-    event.lacks_index = request.lacks_index();
-    event.prepared = request.prepared();
-    on(event);
+    on(to_event(request));
   }
 
   void log_join(const proto::JoinRequest& request, const std::string& peer) const {
@@ -245,22 +200,10 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void barrier(BarrierCall* call, const proto::BarrierRequest& request) {
-    const Incarnation incarnation = request.incarnation();
     if (outcome_reached_) return call->refuse(failure_status());
-    refuse_barrier(incarnation, grpc::Status::CANCELLED);
-    barrier_calls_[incarnation] = call;
-    const auto member = machine_.member(incarnation);
-    // Kept by rank and not by call: a call may break and come again, its content is the same. An answered barrier that
-    // is asked for again must not put its content into the next one.
-    if (member && request.seq() == barrier_seq_) barrier_requests_[member->rank] = request;
-    const bool is_gather = request.has_contribution();
-    on(membership::BarrierEnter{.incarnation = incarnation,
-                                .name = request.name(),
-                                .seq = request.seq(),
-                                .content = is_gather ? fmt::format("a message '{}'", kind_of(request.contribution()))
-                                                     : fmt::format("{} numbers", request.values_size()),
-                                .bytes = is_gather ? request.contribution().ByteSizeLong() : 0,
-                                .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()}});
+    const auto member = machine_.member(request.incarnation());
+    barrier_.enter(call, request, member ? std::optional(member->rank) : std::nullopt);
+    on(to_event(request));
   }
 
   void open_stream(const std::shared_ptr<ControlCall>& stream, const proto::Hello& hello) {
@@ -302,13 +245,6 @@ class Driver final : public Scheduler, private SchedulerCalls {
     return it == joining_.end() ? nullptr : std::exchange(it->second.call, nullptr);
   }
 
-  void refuse_barrier(Incarnation incarnation, const grpc::Status& status) {
-    const auto it = barrier_calls_.find(incarnation);
-    if (it == barrier_calls_.end()) return;
-    it->second->refuse(status);
-    barrier_calls_.erase(it);
-  }
-
   // ---- What the machine wants done.
 
   void carry_out(const membership::Start& start) {
@@ -337,40 +273,16 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void carry_out(const membership::Prepare& prepare) {
-    JoinCall* call = take_join(prepare.node.incarnation);
-    if (call == nullptr) return;
-    proto::JoinReply reply = reply_to(prepare.node);
-    reply.set_prepare(true);
-    for (uint32_t rank = 0; rank < options_.membership.workers; rank++) {
-      proto::Node* worker = reply.add_nodes();
-      worker->set_role(proto::ROLE_WORKER);
-      worker->set_rank(rank);
-    }
-    call->answer(reply);
+    answer_join(prepare.node.incarnation, prepare_reply(prepare.node, options_.membership.workers));
   }
 
   void carry_out(const membership::Admit& admit) {
-    JoinCall* call = take_join(admit.node.incarnation);
-    if (call == nullptr) return;
-    proto::JoinReply reply = reply_to(admit.node);
-    reply.set_job_text(job_text_);
-    reply.set_records_train(joined_.records_train);
-    reply.set_records_val(joined_.records_val);
-    for (const Node& node : joined_.nodes) {
-      proto::Node* one = reply.add_nodes();
-      one->set_role(role_of(node.member.role));
-      one->set_rank(node.member.rank);
-      one->set_incarnation(node.incarnation);
-      one->set_address(node.address);
-    }
-    call->answer(reply);
+    answer_join(admit.node.incarnation, admit_reply(admit.node, joined_, job_text_));
   }
 
-  proto::JoinReply reply_to(const membership::Node& node) const {
-    proto::JoinReply reply;
-    reply.set_rank(node.member.rank);
+  void answer_join(Incarnation incarnation, proto::JoinReply reply) {
     reply.set_scheduler(incarnation_);
-    return reply;
+    if (JoinCall* call = take_join(incarnation)) call->answer(reply);
   }
 
   void carry_out(const membership::Refuse& refusal) {
@@ -381,47 +293,21 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   void carry_out(const membership::Reject& rejection) {
     const grpc::Status status = to_status({rejection.code, rejection.why, {}});
-    refuse_barrier(rejection.incarnation, status);
+    barrier_.refuse(rejection.incarnation, status);
     const auto it = streams_.find(rejection.incarnation);
     if (it != streams_.end()) it->second->close(status);
   }
 
   void carry_out(const membership::Tell& tell) {
     if (const auto* stop = std::get_if<membership::StopJob>(&tell.notice)) {
-      refuse_barrier(tell.to, to_status({stop->code, stop->message, {}}));
+      barrier_.refuse(tell.to, to_status({stop->code, stop->message, {}}));
     }
     const auto it = streams_.find(tell.to);
     if (it != streams_.end()) it->second->send(to_down(tell.notice));
   }
 
-  void carry_out(const membership::ReleaseBarrier& release) {
-    barrier_reply_ = reply_to(std::exchange(barrier_requests_, {}));
-    barrier_seq_ = release.seq + 1;
-    const std::map<Incarnation, BarrierCall*> calls = std::exchange(barrier_calls_, {});
-    for (const auto& [incarnation, call] : calls) call->answer(barrier_reply_);
-  }
-
-  void carry_out(const membership::RepeatBarrier& repeat) {
-    const auto it = barrier_calls_.find(repeat.to);
-    if (it == barrier_calls_.end()) return;
-    it->second->answer(barrier_reply_);
-    barrier_calls_.erase(it);
-  }
-
-  // Takes the contributions out of `requests`. Sums are added in the order of ranks, so that they do not depend on the order
-  // of arrival.
-  proto::BarrierReply reply_to(std::map<uint32_t, proto::BarrierRequest>&& requests) const {
-    proto::BarrierReply reply;
-    for (auto& [rank, request] : requests) {
-      if (request.has_contribution()) {
-        while (reply.contributions_size() < static_cast<int>(options_.membership.workers)) reply.add_contributions();
-        reply.mutable_contributions(static_cast<int>(rank))->Swap(request.mutable_contribution());
-      }
-      while (reply.sums_size() < request.values_size()) reply.add_sums(0);
-      for (int i = 0; i < request.values_size(); i++) reply.set_sums(i, reply.sums(i) + request.values(i));
-    }
-    return reply;
-  }
+  void carry_out(const membership::ReleaseBarrier& release) { barrier_.release(release.seq); }
+  void carry_out(const membership::RepeatBarrier& repeat) { barrier_.repeat(repeat.to); }
 
   void carry_out(const membership::DeclareLost& lost) {
     log_.warn("lost role={} rank={} silent_ms={} policy=fail", lost.member.role == Role::kWorker ? "worker" : "server",
@@ -456,7 +342,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
     for (auto& [incarnation, joining] : joining_) {
       if (JoinCall* call = std::exchange(joining.call, nullptr)) call->refuse(over());
     }
-    for (const auto& [incarnation, call] : std::exchange(barrier_calls_, {})) call->refuse(over());
+    barrier_.refuse_all(over());
     for (const auto& [incarnation, stream] : std::exchange(streams_, {})) stream->close(over());
   }
 
@@ -469,10 +355,7 @@ class Driver final : public Scheduler, private SchedulerCalls {
   Incarnation incarnation_;
   std::map<Incarnation, Joining> joining_;
   std::map<Incarnation, std::shared_ptr<ControlCall>> streams_;
-  std::map<Incarnation, BarrierCall*> barrier_calls_;
-  std::map<uint32_t, proto::BarrierRequest> barrier_requests_;  // of the open barrier, by rank
-  proto::BarrierReply barrier_reply_;                           // of the last one
-  uint64_t barrier_seq_ = 0;                                    // of the open one
+  OpenBarrier barrier_;
   Joined joined_;
   std::string job_text_;
   bool complete_ = false;  // job_text_ is; before that nobody trains

@@ -1,0 +1,100 @@
+#include "rpc/scheduler_messages.h"
+
+#include <fmt/format.h>
+
+#include "base/overloaded.h"
+#include "rpc/contribution.h"
+#include "rpc/status.h"
+
+namespace dtrain::rpc {
+
+namespace membership = sync::membership;
+
+Role role_of(proto::Role role) {
+  return role == proto::ROLE_WORKER ? Role::kWorker : Role::kServer;
+}
+
+membership::Join to_event(const proto::JoinRequest& request) {
+  membership::Join event;
+  event.incarnation = request.incarnation();
+  event.role = role_of(request.role());
+  if (request.has_want_rank()) event.want_rank = request.want_rank();
+  event.job_text = request.job_text();
+  event.records_train = request.records_train();
+  event.records_val = request.records_val();
+  event.lacks_index = request.lacks_index();
+  event.prepared = request.prepared();
+  return event;
+}
+
+membership::BarrierEnter to_event(const proto::BarrierRequest& request) {
+  const bool is_gather = request.has_contribution();
+  return {.incarnation = request.incarnation(),
+          .name = request.name(),
+          .seq = request.seq(),
+          .content = is_gather ? fmt::format("a message '{}'", kind_of(request.contribution()))
+                               : fmt::format("{} numbers", request.values_size()),
+          .bytes = is_gather ? request.contribution().ByteSizeLong() : 0,
+          .stop_set_of = {request.stop_set_of().begin(), request.stop_set_of().end()}};
+}
+
+membership::Done to_event(const proto::DoneRequest& request) {
+  membership::Done done{request.incarnation(), {}, {}, request.steps_begun()};
+  if (request.has_failure()) {
+    const Error error = from_failure(request.failure());
+    done.failure = error.code;
+    done.message = error.message;
+  }
+  return done;
+}
+
+Pulse to_pulse(const proto::Heartbeat& beat) {
+  return {.progress = {.step = beat.step(),
+                       .samples_per_s = beat.samples_per_s(),
+                       .wait_data_share = beat.wait_data_share(),
+                       .wait_network_share = beat.wait_network_share()},
+          .wait = beat.wait(),
+          .wait_s = beat.wait_s()};
+}
+
+proto::Down to_down(const membership::Notice& notice) {
+  proto::Down down;
+  std::visit(Overloaded{[&](const membership::Hold&) { down.mutable_hold(); },
+                        [&](const membership::StopAfter& n) { down.mutable_stop_after()->set_steps(n.steps); },
+                        [&](const membership::StopJob& n) {
+                          *down.mutable_stop_job() = to_failure({n.code, n.message, {}});
+                        },
+                        [&](const membership::Finish& n) { down.mutable_finish()->set_preempted(n.preempted); }},
+             notice);
+  return down;
+}
+
+proto::JoinReply prepare_reply(const membership::Node& to, uint32_t workers) {
+  proto::JoinReply reply;
+  reply.set_rank(to.member.rank);
+  reply.set_prepare(true);
+  for (uint32_t rank = 0; rank < workers; rank++) {
+    proto::Node* worker = reply.add_nodes();
+    worker->set_role(proto::ROLE_WORKER);
+    worker->set_rank(rank);
+  }
+  return reply;
+}
+
+proto::JoinReply admit_reply(const membership::Node& to, const Joined& joined, const std::string& job_text) {
+  proto::JoinReply reply;
+  reply.set_rank(to.member.rank);
+  reply.set_job_text(job_text);
+  reply.set_records_train(joined.records_train);
+  reply.set_records_val(joined.records_val);
+  for (const Node& node : joined.nodes) {
+    proto::Node* one = reply.add_nodes();
+    one->set_role(node.member.role == Role::kWorker ? proto::ROLE_WORKER : proto::ROLE_SERVER);
+    one->set_rank(node.member.rank);
+    one->set_incarnation(node.incarnation);
+    one->set_address(node.address);
+  }
+  return reply;
+}
+
+}  // namespace dtrain::rpc

@@ -1,0 +1,26 @@
+// The scheduler's messages: what sync/membership.h decides and hears, as proto/scheduler.proto writes it.
+#pragma once
+
+#include <string>
+
+#include "rpc/job_types.h"
+#include "rpc/scheduler.h"
+#include "scheduler.pb.h"
+#include "sync/membership.h"
+
+namespace dtrain::rpc {
+
+Role role_of(proto::Role role);
+
+sync::membership::Join to_event(const proto::JoinRequest& request);
+sync::membership::BarrierEnter to_event(const proto::BarrierRequest& request);
+sync::membership::Done to_event(const proto::DoneRequest& request);
+
+Pulse to_pulse(const proto::Heartbeat& beat);
+proto::Down to_down(const sync::membership::Notice& notice);
+
+// The answers to a join, without the scheduler's incarnation: asks for the second join; or has the whole job.
+proto::JoinReply prepare_reply(const sync::membership::Node& to, uint32_t workers);
+proto::JoinReply admit_reply(const sync::membership::Node& to, const Joined& joined, const std::string& job_text);
+
+}  // namespace dtrain::rpc
