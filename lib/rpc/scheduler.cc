@@ -26,10 +26,6 @@ constexpr std::chrono::milliseconds kShutdown{500};
 // If its own tick is later than this share (one quarter) of the heartbeat timeout, the scheduler has slept.
 constexpr int kLateShare = 4;
 
-grpc::Status over() {
-  return {grpc::StatusCode::UNAVAILABLE, "the job is over"};
-}
-
 // Everything but the maps of pulses and the outcome belongs to one thread: calls are posted to it, so the machine sees
 // events one after the other and no lock is held while gRPC is called.
 class Driver final : public Scheduler, private SchedulerCalls {
@@ -334,16 +330,16 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   grpc::Status failure_status() const {
     const MutexLock lock(mutex_);
-    return outcome_ && !*outcome_ ? to_status(outcome_->error()) : over();
+    return outcome_ && !*outcome_ ? to_status(outcome_->error()) : job_is_over();
   }
 
   void end_all_calls() {
     outcome_reached_ = true;
     for (auto& [incarnation, joining] : joining_) {
-      if (JoinCall* call = std::exchange(joining.call, nullptr)) call->refuse(over());
+      if (JoinCall* call = std::exchange(joining.call, nullptr)) call->refuse(job_is_over());
     }
-    barrier_.refuse_all(over());
-    for (const auto& [incarnation, stream] : std::exchange(streams_, {})) stream->close(over());
+    barrier_.refuse_all(job_is_over());
+    for (const auto& [incarnation, stream] : std::exchange(streams_, {})) stream->close(job_is_over());
   }
 
   SchedulerOptions options_;

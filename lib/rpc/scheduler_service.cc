@@ -78,7 +78,7 @@ void SchedulerService::add_to(grpc::ServerBuilder& builder) {
 
 grpc::Status SchedulerService::check(const grpc::CallbackServerContext& context) {
   grpc::Status status = check_caller(context, security_, refusals_);
-  if (status.ok() && closed_) status = {grpc::StatusCode::UNAVAILABLE, "the scheduler is shutting down"};
+  if (status.ok() && closed_) status = job_is_over();
   return status;
 }
 

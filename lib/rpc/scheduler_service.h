@@ -52,7 +52,7 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
 
   void add_to(grpc::ServerBuilder& builder);
 
-  // From now on every new call is refused with UNAVAILABLE.
+  // From now on every new call is refused with job_is_over() (rpc/status.h).
   void close() { closed_ = true; }
   // Until no call is left: after the server's shutdown.
   void wait_idle() { tracker_.wait_idle(); }

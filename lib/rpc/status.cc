@@ -49,6 +49,15 @@ grpc::Status to_status(const Error& error) {
   return {status_code(error.code), error.message, to_failure(error).SerializeAsString()};
 }
 
+grpc::Status job_is_over() {
+  return to_status({Code::kUnavailable, "the job is over", {}});
+}
+
+// No other UNAVAILABLE has details.
+bool is_job_over(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && !status.error_details().empty();
+}
+
 Error from_status(const grpc::Status& status) {
   proto::Failure failure;
   if (!status.error_details().empty() && failure.ParseFromString(status.error_details())) return from_failure(failure);

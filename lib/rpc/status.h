@@ -13,6 +13,10 @@ proto::Failure to_failure(const Error& error);
 Error from_failure(const proto::Failure& failure);
 
 grpc::Status to_status(const Error& error);
+// How the scheduler ends the calls and streams that are open when it ends itself.
+grpc::Status job_is_over();
+bool is_job_over(const grpc::Status& status);
+
 // A status without details: UNAVAILABLE, CANCELLED and DEADLINE_EXCEEDED are Code::kUnavailable, refusals kDenied.
 Error from_status(const grpc::Status& status);
 
