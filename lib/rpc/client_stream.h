@@ -80,15 +80,19 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In> {
     act(queue_.written());
   }
   void OnDone(const grpc::Status& status) override {
-    const std::shared_ptr<ClientStream> last = std::move(self_);
-    events_->on_end(failure_.value_or(status));
+    // If the owner no longer waits, the stream is never destroyed, because it may hold the last reference to the channel.
+    std::shared_ptr<ClientStream> last;
+    token_.run([&] {
+      last = std::move(self_);
+      events_->on_end(failure_.value_or(status));
+    });
   }
   // Runs the reaction, then reads the next message.
   template <class Reaction>
   void react(Reaction&& reaction) {
     const Result<> outcome = catching(
         [&]() -> Result<> {
-          reaction();
+          if (!token_.run(reaction)) return fail(Code::kUnavailable, "the receiver has ended");
           return {};
         },
         "a message from a peer");

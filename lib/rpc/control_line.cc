@@ -57,7 +57,9 @@ void ControlLine::end() {
   if (last) last->cancel();
   last.reset();
   if (thread_.joinable()) thread_.join();
-  tracker_.wait_idle();
+  // A stream that gRPC has not ended by the limit does nothing more with this object.
+  const Waits::Wait wait(waits_, [] { return std::string("the control streams to end"); });
+  (void)tracker_.wait_idle();
 }
 
 void ControlLine::request_stop() {

@@ -111,7 +111,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     }
     if (watch_.joinable()) watch_.join();
     listener_.shutdown(std::chrono::system_clock::now());
-    tracker_.wait_idle();
+    if (!tracker_.wait_idle()) log_.error("gRPC has not ended all streams of workers; they are ignored from now on");
     listener_.server.reset();
     (void)outstanding_->wait_none(kShutdown);  // answers own their memory
   }
@@ -138,7 +138,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     void on_message(Stream& stream, grpc::ByteBuffer& buffer) override {
       const Result<> outcome = catching(
           [&]() -> Result<> {
-            react(stream, buffer);
+            token_.run([&] { react(stream, buffer); });
             return {};
           },
           "a gradient or weights");

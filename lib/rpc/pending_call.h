@@ -60,7 +60,8 @@ class PendingCall final : public grpc::ServerGenericBidiReactor {
   }
   // The cancellation may come while the request is being read. The owner then hears of it after it has the call.
   grpc::Status receive() {
-    grpc::Status status = received_(*this, request_);
+    grpc::Status status{grpc::StatusCode::UNAVAILABLE, "the called process is ending"};
+    token_.run([&] { status = received_(*this, request_); });
     bool cancelled = false;
     {
       const MutexLock lock(mutex_);
@@ -81,7 +82,7 @@ class PendingCall final : public grpc::ServerGenericBidiReactor {
   // If on_cancel_ throws, the call stays with its owner, which answers it later.
   void tell_cancelled() {
     (void)catching([this]() -> Result<> {
-      on_cancel_(request_, id_);
+      token_.run([this] { on_cancel_(request_, id_); });
       return {};
     });
   }

@@ -43,7 +43,8 @@ class Driver final : public Scheduler, private SchedulerCalls {
     service_.close();
     post([this] { end_all_calls(); });
     listener_.shutdown(std::chrono::system_clock::now() + kShutdown);
-    service_.wait_idle();  // the thread is still there to answer what is cancelled
+    // The thread is still there to answer what is cancelled.
+    if (!service_.wait_idle()) log_.error("gRPC has not ended all calls; they are ignored from now on");
     post([this] { stopped_ = true; });
     thread_.join();
   }

@@ -40,6 +40,16 @@ class ControlEvents final : public ControlCall::Events {
   ControlEvents(SchedulerCalls& calls, Tracker& tracker) : token_(tracker), calls_(calls) {}
 
   void on_message(ControlCall& stream, proto::Up& up) override {
+    if (!token_.run([&] { receive(stream, up); })) stream.close(job_is_over());
+  }
+  void on_end() override {
+    token_.run([this] {
+      if (incarnation_ != 0) calls_.on_stream_end(incarnation_, stream_);
+    });
+  }
+
+ private:
+  void receive(ControlCall& stream, proto::Up& up) {
     if (up.has_hello() && incarnation_ == 0 && up.hello().incarnation() != 0) {
       incarnation_ = up.hello().incarnation();
       stream_ = &stream;
@@ -50,11 +60,7 @@ class ControlEvents final : public ControlCall::Events {
       stream.close(malformed("a stream must begin with a Hello and contain no other"));
     }
   }
-  void on_end() override {
-    if (incarnation_ != 0) calls_.on_stream_end(incarnation_, stream_);
-  }
 
- private:
   Tracker::Token token_;
   SchedulerCalls& calls_;
   Incarnation incarnation_ = 0;

@@ -54,8 +54,9 @@ class SchedulerService final : private ControlService, private grpc::CallbackGen
 
   // From now on every new call is refused with job_is_over() (rpc/status.h).
   void close() { closed_ = true; }
-  // Until no call is left: after the server's shutdown.
-  void wait_idle() { tracker_.wait_idle(); }
+  // After the server's shutdown: returns true when no call is left. False: gRPC did not end all of them within
+  // Tracker::kLimit; they do nothing more.
+  [[nodiscard]] bool wait_idle() { return tracker_.wait_idle(); }
 
  private:
   grpc::ServerBidiReactor<proto::Up, proto::Down>* Control(grpc::CallbackServerContext* context) override;

@@ -23,7 +23,7 @@ class Exhausted final : public SchedulerCalls {
   }
   ~Exhausted() override {
     listener_.shutdown(std::chrono::system_clock::now());
-    service_.wait_idle();
+    CHECK(service_.wait_idle());
   }
   Exhausted(const Exhausted&) = delete;
   Exhausted& operator=(const Exhausted&) = delete;
