@@ -21,7 +21,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetryFirst{100};
 constexpr milliseconds kRetryLast{1'000};
 constexpr milliseconds kStartSlack{10'000};  // the scheduler's own limit, which names who is missing, comes first
-constexpr milliseconds kGoodbye{2'000};
+constexpr milliseconds kGoodbye{2'000};      // once the job is over
+constexpr milliseconds kGoodbyeCall{1'000};
+constexpr auto kNever = Clock::time_point::max();
 constexpr milliseconds kPrepareMax =
     std::chrono::hours(24 * 30);  // gRPC takes no infinite deadline together with retries
 
@@ -145,8 +147,7 @@ class Client final : public ControlClient {
       const MutexLock lock(mutex_);
       if (!std::exchange(joined_, false)) return;
     }
-    const std::optional<Error> error = line_.error();
-    if (!error || error->code != Code::kSchedulerLost) say_goodbye(outcome);
+    if (!is_scheduler_lost()) say_goodbye(outcome);
     line_.end();
   }
 
@@ -180,12 +181,28 @@ class Client final : public ControlClient {
     return std::nullopt;
   }
 
-  // Calls, each call at most `limit` long, until there is an answer or an error that is final; while the scheduler
-  // cannot be reached, until `give_up`.
+  // Whether to call again after `status`, which ended the call that began at `began`. Without a connection: until
+  // `give_up`. After a status that a broken connection may yield, but also a fault that stays: until such calls have
+  // failed one after the other for as long as the grace; `failing_since` is when they began to, or kNever.
+  bool may_call_again(const grpc::Status& status, Clock::time_point began, Clock::time_point give_up,
+                      Clock::time_point& failing_since) const {
+    const auto now = Clock::now();
+    if (!is_worth_retrying(status) || status.error_code() == grpc::DEADLINE_EXCEEDED || now >= give_up) return false;
+    if (from_status(status).code == Code::kUnavailable) {
+      failing_since = kNever;
+      return true;
+    }
+    if (failing_since == kNever || now - began > options_.scheduler_grace) failing_since = now;
+    return now - failing_since < options_.scheduler_grace;
+  }
+
+  // Calls, each call at most `limit` long, until there is an answer or an error that is final (may_call_again).
   template <class Reply, class Call>
   Result<Reply> repeat(milliseconds limit, Clock::time_point give_up, const Call& call) {
     milliseconds pause = kRetryFirst;
+    Clock::time_point failing_since = kNever;
     while (true) {
+      const auto began = Clock::now();
       Reply reply;
       grpc::Status status;
       {
@@ -196,9 +213,7 @@ class Client final : public ControlClient {
       if (status.ok()) return reply;
       const MutexLock lock(mutex_);
       if (auto error = why_not()) return tl::unexpected(std::move(*error));
-      Error error = from_status(status);
-      const bool unreachable = error.code == Code::kUnavailable && status.error_code() != grpc::DEADLINE_EXCEEDED;
-      if (!unreachable || Clock::now() >= give_up) return tl::unexpected(std::move(error));
+      if (!may_call_again(status, began, give_up, failing_since)) return tl::unexpected(from_status(status));
       changed_.wait_until(mutex_, std::min(Clock::now() + pause, give_up),
                           [this]() DT_REQUIRES(mutex_) { return why_not().has_value(); });
       pause = std::min(2 * pause, kRetryLast);
@@ -277,12 +292,31 @@ class Client final : public ControlClient {
     request.set_incarnation(options_.incarnation);
     request.set_steps_begun(gate_.steps_begun());
     if (!outcome) *request.mutable_failure() = to_failure(outcome.error());
+    const Waits::Wait wait(waits_, [] { return std::string("the scheduler to hear the goodbye"); });
+    const auto began = Clock::now();
+    while (true) {
+      const grpc::Status status = call_done(request);
+      if (status.ok() || is_job_over(status)) return;
+      const auto limit = line_.is_job_over() ? kGoodbye : std::max(kGoodbye, options_.scheduler_grace);
+      if (Clock::now() - began >= limit || !is_worth_retrying(status) || is_scheduler_lost()) {
+        return log_.verbose(1, "the scheduler did not hear the goodbye: {}", status.error_message());
+      }
+      const MutexLock lock(mutex_);
+      changed_.wait_for(mutex_, kRetryFirst);
+    }
+  }
+
+  grpc::Status call_done(const proto::DoneRequest& request) {
     grpc::ClientContext context;
     sign(context, options_.security);
-    context.set_deadline(std::chrono::system_clock::now() + kGoodbye);
+    context.set_deadline(std::chrono::system_clock::now() + kGoodbyeCall);
     proto::DoneReply reply;
-    const grpc::Status status = stub_->Done(&context, request, &reply);
-    if (!status.ok()) log_.verbose(1, "the scheduler did not hear the goodbye: {}", status.error_message());
+    return stub_->Done(&context, request, &reply);
+  }
+
+  bool is_scheduler_lost() const {
+    const std::optional<Error> error = line_.error();
+    return error && error->code == Code::kSchedulerLost;
   }
 
   // On the heartbeat thread.

@@ -61,8 +61,9 @@ class ControlClient : public job::Coordinator {
   // Servers: until all workers are done. kPreempted if the job was asked to stop; the job's error if it failed.
   virtual Result<> wait_finish() = 0;
 
-  // The process ends: nothing or why. Tells the scheduler, waits some seconds at most, and ends the heartbeats. After a
-  // failure that came from the scheduler it still says goodbye.
+  // The process ends: nothing or why. Tells the scheduler again and again until it has acknowledged that, for
+  // scheduler_grace at most, and for 2 s once the scheduler has said that the job is over: it may be gone. Then ends the
+  // heartbeats.
   virtual void done(const Result<>& outcome) = 0;
 
   // The job's error, if there is one.

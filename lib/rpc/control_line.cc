@@ -83,6 +83,11 @@ Result<> ControlLine::wait_finish() {
   return {};
 }
 
+bool ControlLine::is_job_over() const {
+  const MutexLock lock(mutex_);
+  return is_job_over_;
+}
+
 std::optional<Error> ControlLine::error() const {
   const MutexLock lock(mutex_);
   return error_;
@@ -235,9 +240,10 @@ void ControlLine::on_down(uint64_t id, const proto::Down& down) {
   }
   if (down.has_hold()) return answer_hold();
   if (down.has_stop_after()) return gate_.stop_after(down.stop_after().steps());
-  if (down.has_stop_job()) return fail(from_failure(down.stop_job()));
-  if (!down.has_finish()) return;
+  if (!down.has_stop_job() && !down.has_finish()) return;
   const MutexLock lock(mutex_);
+  is_job_over_ = true;
+  if (down.has_stop_job()) return fail_locked(from_failure(down.stop_job()));
   finished_ = true;
   preempted_ = down.finish().preempted();
   changed_.notify_all();
@@ -248,8 +254,8 @@ void ControlLine::on_end(uint64_t id, const grpc::Status& status) {
   if (id == stream_id_ && !ending_) {
     stream_.reset();
     if (!lost_since_) lost_since_ = Clock::now();
-    Error error = from_status(status);
-    if (!status.ok() && error.code != Code::kUnavailable) fail_locked(std::move(error));
+    is_job_over_ = is_job_over_ || rpc::is_job_over(status);
+    if (!status.ok() && !is_worth_retrying(status)) fail_locked(from_status(status));
     nudge();
   }
 }

@@ -33,6 +33,8 @@ class ControlLine {
   void report(const job::WorkerProgress& progress);
   Result<> wait_finish();
   void fail(Error error) DT_EXCLUDES(mutex_);
+  // Whether the scheduler has said that the job has failed or is done, so that it ends soon.
+  [[nodiscard]] bool is_job_over() const DT_EXCLUDES(mutex_);
   [[nodiscard]] std::optional<Error> error() const DT_EXCLUDES(mutex_);
 
  private:
@@ -81,6 +83,7 @@ class ControlLine {
   bool finished_ DT_GUARDED_BY(mutex_) = false;
   bool preempted_ DT_GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);
+  bool is_job_over_ DT_GUARDED_BY(mutex_) = false;
   bool reported_ DT_GUARDED_BY(mutex_) = false;
   bool ending_ DT_GUARDED_BY(mutex_) = false;
 };

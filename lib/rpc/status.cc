@@ -49,6 +49,20 @@ grpc::Status to_status(const Error& error) {
   return {status_code(error.code), error.message, to_failure(error).SerializeAsString()};
 }
 
+bool is_worth_retrying(const grpc::Status& status) {
+  if (!status.error_details().empty()) return from_status(status).code == Code::kUnavailable;
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::DATA_LOSS:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED: return true;
+    default: return false;
+  }
+}
+
 grpc::Status job_is_over() {
   return to_status({Code::kUnavailable, "the job is over", {}});
 }

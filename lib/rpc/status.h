@@ -13,6 +13,11 @@ proto::Failure to_failure(const Error& error);
 Error from_failure(const proto::Failure& failure);
 
 grpc::Status to_status(const Error& error);
+// Whether the same call may succeed later. Our own errors come with details, and of these only Code::kUnavailable says
+// so. Without details the status is gRPC's: a connection that breaks yields UNAVAILABLE, but also INTERNAL, UNKNOWN and
+// others, depending on where it broke. A fault that stays yields these, too, so the caller needs a limit.
+bool is_worth_retrying(const grpc::Status& status);
+
 // How the scheduler ends the calls and streams that are open when it ends itself.
 grpc::Status job_is_over();
 bool is_job_over(const grpc::Status& status);
