@@ -8,7 +8,7 @@ void RefusalLog::warn(const std::string& text) {
   uint64_t left_out = 0;
   {
     const MutexLock lock(mutex_);
-    const auto now = Clock::now();
+    const auto now = now_();
     if (logged_ && now - *logged_ < std::chrono::seconds(1)) {
       left_out_++;
       return;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,12 +18,15 @@ class RefusalLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit RefusalLog(Log log) : log_(std::move(log)) {}
+  // `now`: tells the time; tests give their own.
+  explicit RefusalLog(Log log, std::function<Clock::time_point()> now = Clock::now)
+      : log_(std::move(log)), now_(std::move(now)) {}
   // A warning, at most one a second. The next line says how many were left out before it.
   void warn(const std::string& text);
 
  private:
   const Log log_;
+  const std::function<Clock::time_point()> now_;
   Mutex mutex_;
   std::optional<Clock::time_point> logged_ DT_GUARDED_BY(mutex_);
   uint64_t left_out_ DT_GUARDED_BY(mutex_) = 0;
