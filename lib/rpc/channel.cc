@@ -3,6 +3,7 @@
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 
@@ -119,7 +120,8 @@ bool are_usable(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
 
 // Returns gRPC's server and the handler that passes accepted connections to it.
 std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
-    const Security& security, Traffic traffic, const std::function<void(grpc::ServerBuilder&)>& add_services) {
+    const Security& security, Traffic traffic, const std::function<void(grpc::ServerBuilder&)>& add_services,
+    size_t memory_max) {
   using Builder = grpc::ServerBuilder::experimental_type;
   grpc::ServerBuilder builder;
   const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
@@ -129,6 +131,7 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kSilenceMs);
   if (traffic == Traffic::kData) tune_for_data(set);
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
+  if (memory_max > 0) builder.SetResourceQuota(grpc::ResourceQuota("dtrain").Resize(memory_max));
   builder.SetMaxReceiveMessageSize(traffic == Traffic::kData ? kDataMessageMax : kControlRequestMax);
   Handler handler = builder.experimental().AddExternalConnectionAcceptor(Builder::ExternalConnectionType::FROM_FD,
                                                                          server_credentials(security));
@@ -193,7 +196,7 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
 }
 
 Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic, const Log& log,
-                        const std::function<void(grpc::ServerBuilder&)>& add_services) {
+                        const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max) {
   tl::expected<ListeningSockets, int> opened = tl::unexpected(EADDRINUSE);
   for (uint32_t port = where.port_first; !opened && port <= std::max(where.port_first, where.port_last); port++) {
     opened = open_listening_sockets({where.host, static_cast<uint16_t>(port)}, kKeepaliveMs);
@@ -207,7 +210,7 @@ Result<Listener> listen(const Listen& where, const Security& security, Traffic t
   Listener listener;
   listener.port = opened->port;
   Handler handler;
-  std::tie(listener.server, handler) = build_server(security, traffic, add_services);
+  std::tie(listener.server, handler) = build_server(security, traffic, add_services, memory_max);
   if (listener.server == nullptr) return fail(Code::kStartup, "gRPC cannot start its server");
   listener.acceptor = std::make_unique<Acceptor>(
       std::move(opened->sockets), AcceptorLimits::of_process(std::chrono::milliseconds(kSilenceMs)), log,

@@ -45,9 +45,11 @@ struct Listener {
   // Connections are no longer accepted; then grpc::Server::Shutdown.
   void shutdown(std::chrono::system_clock::time_point deadline);
 };
-// Connections that say nothing are closed (rpc/acceptor.h). `log`: when one has to be refused. Code::kStartup: the port
-// is in use, the address is not of this machine, the certificate does not fit.
+// Connections that say nothing are closed (rpc/acceptor.h). gRPC's buffers and calls may use `memory_max` bytes (0: as
+// many as they need); beyond that it reads less, closes connections and ends calls with RESOURCE_EXHAUSTED. `log`: when a
+// connection has to be refused. Code::kStartup: the port is in use, the address is not of this machine, the certificate
+// does not fit.
 Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic, const Log& log,
-                        const std::function<void(grpc::ServerBuilder&)>& add_services);
+                        const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max = 0);
 
 }  // namespace dtrain::rpc

@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kShutdown{500};
+constexpr size_t kMemoryBase = 256 << 20;
+constexpr size_t kMemoryOfMember = 1 << 20;
 // If its own tick is later than this share (one quarter) of the heartbeat timeout, the scheduler has slept.
 constexpr int kLateShare = 4;
 
@@ -51,8 +53,9 @@ class Driver final : public Scheduler, private SchedulerCalls {
 
   Result<> begin() {
     DT_TRY(listener_,
-           listen(options_.listen, options_.security, Traffic::kControl, log_,
-                  [this](grpc::ServerBuilder& builder) { service_.add_to(builder); }),
+           listen(
+               options_.listen, options_.security, Traffic::kControl, log_,
+               [this](grpc::ServerBuilder& builder) { service_.add_to(builder); }, memory_max()),
            "starting the scheduler");
     thread_ = std::thread([this] { run(); });
     return {};
@@ -82,6 +85,12 @@ class Driver final : public Scheduler, private SchedulerCalls {
     JoinCall* call = nullptr;  // null: not waiting for an answer
     proto::JoinRequest request;
   };
+
+  // For gRPC: the messages of one barrier, the reply that all get, and the connection of each member, twice over.
+  [[nodiscard]] size_t memory_max() const {
+    const size_t members = size_t{options_.membership.workers} + options_.membership.servers;
+    return kMemoryBase + members * kMemoryOfMember;
+  }
 
   // ---- The thread.
 

@@ -5,10 +5,12 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <functional>
 
 #include "base/random.h"
 #include "rpc/channel.h"
 #include "rpc/child.h"
+#include "rpc/client_stream.h"
 #include "rpc/job.h"
 
 namespace dtrain::rpc::test {
@@ -104,10 +106,74 @@ Result<> run_stranger(uint16_t port) {
   return {};
 }
 
+// Opens streams without a token, sends a large message on each, and never ends them itself: half of them control
+// streams, half of them calls. Waits until the scheduler has refused all.
+Result<> run_flood(uint16_t port) {
+  using Stream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
+  struct Refused final : Stream::Events {
+    explicit Refused(std::promise<grpc::StatusCode>& code) : code_(code) {}
+    void on_open(const Stream::Metadata&) override {}
+    void on_message(grpc::ByteBuffer&) override {}
+    void on_end(const grpc::Status& status) override { code_.set_value(status.error_code()); }
+    std::promise<grpc::StatusCode>& code_;
+  };
+  constexpr size_t kConnections = 8;
+  constexpr size_t kStreamsEach = 16;
+  constexpr int kRounds = 20;
+  const std::string zeros(4 << 20, '\0');
+  const grpc::Slice slice(zeros.data(), zeros.size());
+  const grpc::ByteBuffer message(&slice, 1);  // shared by all streams
+  Tracker tracker;
+  std::vector<std::unique_ptr<grpc::GenericStub>> stubs;
+  for (size_t i = 0; i < kConnections; i++) {
+    stubs.push_back(std::make_unique<grpc::GenericStub>(
+        make_channel({"127.0.0.1", port}, {.token = "", .build_id = "", .tls = {}}, Traffic::kControl)));
+  }
+  for (int round = 0; round < kRounds; round++) {
+    std::vector<std::promise<grpc::StatusCode>> ends(kConnections * kStreamsEach);
+    for (size_t i = 0; i < ends.size(); i++) {
+      auto context = std::make_unique<grpc::ClientContext>();
+      context->set_deadline(std::chrono::system_clock::now() + 30s);
+      context->set_wait_for_ready(true);
+      const char* method = i % 2 == 0 ? "/dtrain.proto.Scheduler/Control" : "/dtrain.proto.Scheduler/Barrier";
+      const auto stream = Stream::make(tracker, std::move(context), std::make_unique<Refused>(ends[i]),
+                                       [&](grpc::ClientContext* c, auto* reactor) {
+                                         stubs[i % kConnections]->PrepareBidiStreamingCall(c, method, {}, reactor);
+                                       });
+      stream->start();
+      stream->send(message);
+    }
+    for (auto& end : ends) {
+      const grpc::StatusCode code = end.get_future().get();
+      if (code != grpc::UNAUTHENTICATED) return fail(Code::kInternal, "a stream ended with status {}", code);
+    }
+  }
+  if (!tracker.wait_idle()) return fail(Code::kInternal, "a refused stream did not end");
+  return {};
+}
+
 void pause_at_random(uint64_t seed) {
   RandomStream random(seed, Use::kTest);
   // This only makes the moment of the kill random. The test does not depend on what happens meanwhile.
   poll(nullptr, 0, static_cast<int>(random.below(200)));
+}
+
+// Runs three strangers beside a job of two workers and a server. The scheduler's memory must stay, and the job must end.
+void run_job_beside(const std::function<Result<>(uint16_t)>& stranger) {
+  Cluster cluster;
+  const size_t before = cluster.scheduler.peak_mib();
+  std::vector<std::unique_ptr<Child>> strangers;
+  for (int i = 0; i < 3; i++) {
+    strangers.push_back(std::make_unique<Child>([&](int) { return stranger(cluster.port); }));
+  }
+  const auto deadline = Clock::now() + 40s;
+  for (auto& one : strangers) CHECK(one->line(deadline) == "well");
+  const size_t after = cluster.scheduler.peak_mib();
+  INFO(before << " MiB before, at most " << after << " MiB during the calls");
+  CHECK(after - before < 300);
+  cluster.members[0]->kill(SIGUSR1);
+  for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
+  CHECK(cluster.scheduler.line(deadline) == "well");
 }
 
 }  // namespace
@@ -155,21 +221,12 @@ TEST_CASE("a job ends well although its scheduler was stopped for longer than th
 }
 
 TEST_CASE("large calls without a token cost the scheduler no memory and the job no heartbeat", "[rpc][cluster]") {
-  Cluster cluster;
-  const size_t before = cluster.scheduler.peak_mib();
-  // 3 strangers with 160 calls of 7 MiB each.
-  std::vector<std::unique_ptr<Child>> strangers;
-  for (int i = 0; i < 3; i++) {
-    strangers.push_back(std::make_unique<Child>([&](int) { return run_stranger(cluster.port); }));
-  }
-  const auto deadline = Clock::now() + 40s;
-  for (auto& stranger : strangers) CHECK(stranger->line(deadline) == "well");
-  const size_t after = cluster.scheduler.peak_mib();
-  INFO(before << " MiB before, at most " << after << " MiB during the calls");
-  CHECK(after - before < 300);
-  cluster.members[0]->kill(SIGUSR1);
-  for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
-  CHECK(cluster.scheduler.line(deadline) == "well");
+  run_job_beside(run_stranger);  // 160 calls of 7 MiB each
+}
+
+TEST_CASE("a flood of control streams and unfinished calls without a token costs no memory and no heartbeat",
+          "[rpc][cluster]") {
+  run_job_beside(run_flood);
 }
 
 }  // namespace dtrain::rpc::test
