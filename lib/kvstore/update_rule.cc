@@ -20,10 +20,8 @@ optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& 
                               uint64_t contributed, double weight) {
   const double epochs = static_cast<double>(samples_before + contributed) /
                         static_cast<double>(std::max<uint64_t>(rule.samples_per_epoch, 1));
-  // A peer may claim 0 samples; its gradient is then not divided.
-  const auto samples = static_cast<double>(std::max<uint64_t>(contributed, 1));
   return {.learning_rate = optim::learning_rate(rule.schedule, epochs),
-          .gradient_scale = weight / samples,
+          .gradient_scale = weight / static_cast<double>(contributed),
           .multipliers = multipliers};
 }
 

@@ -34,13 +34,19 @@ std::string picture(size_t number) {
 }  // namespace
 
 void write_mnist(const std::string& directory, const std::vector<size_t>& numbers) {
+  std::vector<Picture> pictures;
+  for (const size_t number : numbers) pictures.push_back({picture(number), static_cast<char>(number % 10)});
+  write_mnist(directory, pictures);
+}
+
+void write_mnist(const std::string& directory, const std::vector<Picture>& pictures) {
   std::filesystem::create_directories(directory);
-  const auto count = static_cast<uint32_t>(numbers.size());
+  const auto count = static_cast<uint32_t>(pictures.size());
   std::string images = big_endian(0x803) + big_endian(count) + big_endian(kSide) + big_endian(kSide);
   std::string labels = big_endian(0x801) + big_endian(count);
-  for (const size_t number : numbers) {
-    images += picture(number);
-    labels += static_cast<char>(number % 10);
+  for (const Picture& picture : pictures) {
+    images += picture.pixels;
+    labels += picture.label;
   }
   for (const char* part : {"train", "t10k"}) {
     must(write_file_atomic(directory + "/" + part + "-images-idx3-ubyte", images));

@@ -13,6 +13,13 @@ namespace dtrain::test {
 // decides where the bar is.
 void write_mnist(const std::string& directory, const std::vector<size_t>& numbers);
 
+// Writes MNIST files with these pictures and labels. A picture has 28 * 28 pixels.
+struct Picture {
+  std::string pixels;
+  char label = 0;
+};
+void write_mnist(const std::string& directory, const std::vector<Picture>& pictures);
+
 // Trains one epoch on the data in the subfolder `name` of `dir`, in the order of the files, and returns the saved
 // weights. `more` are flags, which must include the batch size. REQUIREs that training succeeds.
 std::vector<NamedArray> train_lenet(const TempDir& dir, const std::string& name, const std::vector<std::string>& more);

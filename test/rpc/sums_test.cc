@@ -12,7 +12,7 @@ namespace {
 const std::vector<Shape> kShapes = {{2, 3}, {1200, 1200}, {1211, 1211}};
 
 // Each device of worker w pushes w + 1, and the servers add 2 * (sum of gradients) to the weights. The update rule
-// divides by the number of samples, so only worker 0 reports one.
+// divides by the number of samples, one of each worker, so it is given W times the rate.
 void check_sums(const test::ExchangeOptions& options, uint64_t repeats) {
   test::Exchange exchange(options);
   exchange.on_each([&](uint32_t rank, test::ExchangeWorker& worker) -> Result<> {
@@ -28,7 +28,7 @@ void check_sums(const test::ExchangeOptions& options, uint64_t repeats) {
           dtrain::test::fill(arrays->gradient(k), static_cast<float>(rank + 1));
         }
       }
-      return worker.step(i, rank == 0 ? 1 : 0);
+      return worker.step(i, 1);
     });
     const uint64_t sum = (options.workers + 1) * options.workers / 2 * options.devices;
     const auto expected = static_cast<float>(2 * sum * (i + 1) + 1);
@@ -63,7 +63,7 @@ TEST_CASE("servers add up the gradients of all devices of all workers exactly, o
         options.servers = servers;
         options.devices = devices;
         options.shapes = kShapes;
-        options.rule = dtrain::test::plain_rule(2);
+        options.rule = dtrain::test::plain_rule(2 * workers);
         check_sums(options, workers == 7 && servers == 3 ? 7 : 2);
       }
     }

@@ -351,7 +351,7 @@ std::vector<Row> optimizer_rows() {
        .scope = Scope::kJob},
       {.name = "on-nan",
        .value = "fail|skip",
-       .help = "what to do if a loss or gradient is not finite: fail, or skip the step",
+       .help = "what to do if a loss or gradient is not finite: fail, or skip the step on all workers of its round",
        .bind = DT_FIELD(Flags, job.optimizer.on_nan),
        .scope = Scope::kJob},
   };

@@ -1,5 +1,6 @@
 #include "kvstore/server/accumulator.h"
 
+#include <bit>
 #include <vector>
 
 #include "base/error.h"
@@ -8,8 +9,15 @@
 namespace dtrain::kvstore {
 namespace {
 
-DT_MULTI_ISA void add_to(const float* __restrict from, float* __restrict to, size_t count) {
-  for (size_t i = 0; i < count; i++) to[i] += from[i];
+// Returns 1 if a sum is infinite or NaN, else 0.
+DT_MULTI_ISA uint32_t add_to(const float* __restrict from, float* __restrict to, size_t count) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < count; i++) {
+    to[i] += from[i];
+    bad |= (std::bit_cast<uint32_t>(to[i]) & kExponent) == kExponent ? 1U : 0U;
+  }
+  return bad;
 }
 
 }  // namespace
@@ -17,17 +25,20 @@ DT_MULTI_ISA void add_to(const float* __restrict from, float* __restrict to, siz
 void Accumulator::add(uint32_t rank, uint32_t samples, Pieces gradient) {
   const bool is_first = gradients_++ == 0;
   samples_ += samples;
+  if (samples == 0) left_out_by_ = rank;
+  bool is_finite = true;
   if (order_ == Order::kRank) {
     Contribution& contribution = contributions_[rank];
     if (contribution.values.size() == 0) contribution.values = Buffer<float>(elements_);
-    copy_floats(gradient, contribution.values.span());
+    is_finite = copy_gradient(gradient, contribution.values.span());
     contribution.samples = samples;
     contribution.is_in_round = true;
-    return;
+  } else {
+    if (sum_.size() == 0) sum_ = Buffer<float>(elements_);
+    // The first gradient is copied instead of added to zeros.
+    is_finite = is_first ? copy_gradient(gradient, sum_.span()) : add_gradient(gradient, sum_.span());
   }
-  if (sum_.size() == 0) sum_ = Buffer<float>(elements_);
-  // The first gradient is copied instead of added to zeros.
-  is_first ? copy_floats(gradient, sum_.span()) : add_floats(gradient, sum_.span());
+  if (!is_finite && !spoiled_by_) spoiled_by_ = rank;
 }
 
 void Accumulator::mean(std::span<float> out) const {
@@ -53,7 +64,8 @@ std::span<const float> Accumulator::total() {
     if (sum.empty()) {
       sum = contribution.values.span();  // the lowest rank's own buffer, which is not needed afterwards
     } else {
-      add_to(contribution.values.data(), sum.data(), sum.size());
+      const bool is_finite = add_to(contribution.values.data(), sum.data(), sum.size()) == 0;
+      if (!is_finite && !spoiled_by_) spoiled_by_ = rank;
       contribution.is_in_round = false;  // already in the sum
     }
   }
@@ -63,6 +75,8 @@ std::span<const float> Accumulator::total() {
 void Accumulator::reset() {
   samples_ = 0;
   gradients_ = 0;
+  left_out_by_.reset();
+  spoiled_by_.reset();
   for (auto& [rank, contribution] : contributions_) contribution.is_in_round = false;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "kvstore/wire/payload.h"
@@ -19,8 +20,8 @@ class Accumulator {
   };
   Accumulator(size_t elements, Order order) : elements_(elements), order_(order) {}
 
-  // Adds the rank's gradient of this round, which has `elements` values. `samples` is its weight in a mean. Each rank
-  // adds at most one gradient to a round.
+  // Adds the rank's gradient of this round, which has `elements` values. `samples` is its weight in a mean; 0: the rank
+  // has left the step out. Each rank adds at most one gradient to a round.
   void add(uint32_t rank, uint32_t samples, Pieces gradient);
 
   // The sum of the round's gradients, of which there must be at least one. Valid until the next add().
@@ -30,6 +31,10 @@ class Accumulator {
   void mean(std::span<float> out) const;  // allocates
   // Of all gradients of the round.
   [[nodiscard]] uint64_t samples() const { return samples_; }
+  // A rank that has left the round's step out; nullopt: none has.
+  [[nodiscard]] std::optional<uint32_t> left_out_by() const { return left_out_by_; }
+  // Call after total(). The rank whose gradient made a value of the sum infinite or NaN; nullopt: all are finite.
+  [[nodiscard]] std::optional<uint32_t> spoiled_by() const { return spoiled_by_; }
   // Starts the next round.
   void reset();
 
@@ -41,8 +46,12 @@ class Accumulator {
   };
   size_t elements_;
   Order order_;
+  // Of the round:
   uint64_t samples_ = 0;
-  size_t gradients_ = 0;                            // in the round
+  size_t gradients_ = 0;
+  std::optional<uint32_t> left_out_by_;
+  std::optional<uint32_t> spoiled_by_;
+
   Buffer<float> sum_;                               // kArrival
   std::map<uint32_t, Contribution> contributions_;  // kRank: by rank. Their memory is used again in the next round
 };

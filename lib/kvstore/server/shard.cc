@@ -176,6 +176,8 @@ ShardCounts Shard::counts() const {
     sum.refused += counts.refused;
     sum.corrupt += counts.corrupt;
     sum.updates += counts.updates;
+    sum.left_out += counts.left_out;
+    sum.not_finite += counts.not_finite;
     if (!counts.staleness.empty()) sum.staleness = counts.staleness;
   }
   return sum;

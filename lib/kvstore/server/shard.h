@@ -46,6 +46,9 @@ struct ShardOptions {
   // Called with the rank whose payload did not match its checksum, and the number of such payloads so far in its slice.
   // The slice's lock is held.
   std::function<void(uint32_t rank, uint64_t count)> on_corrupt = nullptr;
+  // Called for a sum of gradients that has an infinite value or a NaN, with the worker whose gradient brought it. The
+  // update was not made. The slice's lock is held.
+  std::function<void(const Slice& slice, uint32_t rank)> on_not_finite = nullptr;
   // Called once, with the first exception in the shard, on the thread where it happened and without a lock. It must not
   // destroy the shard.
   std::function<void(const Error&)> on_failure = nullptr;
@@ -60,6 +63,8 @@ struct ShardCounts {
   uint64_t refused = 0;                  // answered with an error status
   uint64_t corrupt = 0;                  // of these, because the payload did not match its checksum
   uint64_t updates = 0;                  // of slices
+  uint64_t left_out = 0;                 // rounds of slices without an update, because a worker left the step out
+  uint64_t not_finite = 0;               // the same, because the sum of the gradients was not finite
   double busy_s = 0;                     // of all threads: receiving, summing, updating
   std::vector<uint64_t> staleness = {};  // [i]: updates of the reporting slice with staleness i + 1
 };

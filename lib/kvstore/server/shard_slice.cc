@@ -183,13 +183,24 @@ void ShardSlice::carry_out(const sync::Effect& effect) {
   } else if (std::holds_alternative<sync::Late>(effect)) {
     counts_.late++;
   } else if (const auto* apply = std::get_if<sync::Apply>(&effect)) {
-    values_.update(apply->group, apply->staleness);
-    counts_.updates++;
+    count_round(values_.update(apply->group, apply->staleness));
     if (record_) report_update(apply->group, apply->staleness);
   } else if (const auto* keep = std::get_if<sync::Keep>(&effect)) {
     values_.keep(keep->group);
   } else if (const auto* answer = std::get_if<sync::Answer>(&effect)) {
     answer_waiter(*answer);
+  }
+}
+
+void ShardSlice::count_round(SliceValues::Outcome outcome) {
+  using Outcome = SliceValues::Outcome;
+  if (outcome == Outcome::kApplied) {
+    counts_.updates++;
+  } else if (outcome == Outcome::kLeftOut) {
+    counts_.left_out++;
+  } else {
+    counts_.not_finite++;
+    if (options_.on_not_finite) options_.on_not_finite(slice_, values_.culprit());
   }
 }
 
@@ -202,11 +213,12 @@ void ShardSlice::report_update(sync::Group group, uint64_t staleness) {
 void ShardSlice::answer_waiter(const sync::Answer& effect) {
   const std::optional<Waiters::Waiter> waiter = waiters_.take_due(effect.worker, effect.step);
   if (!waiter) return;  // the slice was assigned again after the request
+  if (values_.is_refused(effect.group)) return refuse(waiter->request, Status::kNonFinite);
   Header header = answer_to(waiter->request, options_.server, waiter->status);
   const SliceValues::Snapshot& kept = values_.kept(effect.group);
   header.step = effect.step;
   header.samples_applied = kept.samples_applied;
-  if (waiter->request.header.kind == Kind::kPush) header.samples = values_.samples_in_sum();
+  if (waiter->request.header.kind == Kind::kPush) header.samples = kept.samples_in_update;
   Pipe& peer = *waiter->request.peer;
   peer.send(make_message(header, kept.values.values, kept.values.owner, peer.needs_checksums()));
 }

@@ -65,6 +65,7 @@ class ShardSlice {
   void request_weights(const Request& request, uint64_t step, Status status) DT_REQUIRES(mutex_);
   void carry_out_effects() DT_REQUIRES(mutex_);
   void carry_out(const sync::Effect& effect) DT_REQUIRES(mutex_);
+  void count_round(SliceValues::Outcome outcome) DT_REQUIRES(mutex_);
   void report_update(sync::Group group, uint64_t staleness) DT_REQUIRES(mutex_);
   void answer_waiter(const sync::Answer& effect) DT_REQUIRES(mutex_);
   void refuse_waiter(uint32_t rank, uint64_t step) DT_REQUIRES(mutex_);

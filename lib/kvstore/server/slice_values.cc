@@ -33,37 +33,56 @@ void SliceValues::set_weights(Pieces payload, uint64_t samples) {
 
 void SliceValues::begin_rounds(size_t groups) {
   groups_.clear();
-  for (size_t i = 0; i < groups; i++) groups_.push_back({Accumulator(elements_, order_), {}});
+  for (size_t i = 0; i < groups; i++) groups_.push_back({.sum = Accumulator(elements_, order_)});
 }
 
 void SliceValues::add(uint32_t group, uint32_t rank, uint32_t samples, Pieces gradient) {
   groups_[group].sum.add(rank, samples, gradient);
 }
 
-void SliceValues::update(uint32_t group, uint64_t staleness) {
-  Accumulator& sum = groups_[group].sum;
-  const uint64_t samples = sum.samples();
-  if (is_statistic_) {
-    sum.mean(weights_.writable());
-  } else if (options_.sums_only) {
-    const std::span<const float> total = sum.total();
-    std::copy(total.begin(), total.end(), weights_.writable().begin());
-    samples_in_sum_ = static_cast<uint32_t>(samples);
-  } else {
-    apply_rule(sum, staleness);
-  }
-  samples_ += samples;
-  sum.reset();
+SliceValues::Outcome SliceValues::update(uint32_t group, uint64_t staleness) {
+  Group& of = groups_[group];
+  const Outcome outcome = apply(of, staleness);
+  of.samples_in_update = outcome == Outcome::kApplied ? static_cast<uint32_t>(of.sum.samples()) : 0;
+  of.is_refused = of.is_refused || outcome == Outcome::kRefused;
+  if (outcome == Outcome::kApplied) samples_ += of.sum.samples();
+  of.sum.reset();
+  return outcome;
 }
 
-void SliceValues::apply_rule(Accumulator& sum, uint64_t staleness) {
+SliceValues::Outcome SliceValues::apply(Group& group, uint64_t staleness) {
+  if (is_statistic_) {
+    group.sum.mean(weights_.writable());
+    return Outcome::kApplied;
+  }
+  // With backup workers the slices of one step have the gradients of different workers. A worker that leaves its step
+  // out is then missing like one that comes too late, and the others count.
+  const bool all_leave_out = options_.policy.backup == 0 || group.sum.samples() == 0;
+  if (group.sum.left_out_by() && all_leave_out) {
+    culprit_ = *group.sum.left_out_by();
+    return Outcome::kLeftOut;
+  }
+  const std::span<const float> total = group.sum.total();
+  if (group.sum.spoiled_by()) {
+    culprit_ = *group.sum.spoiled_by();
+    return Outcome::kRefused;
+  }
+  if (options_.sums_only) {
+    std::copy(total.begin(), total.end(), weights_.writable().begin());
+  } else {
+    apply_rule(group.sum, total, staleness);
+  }
+  return Outcome::kApplied;
+}
+
+void SliceValues::apply_rule(const Accumulator& sum, std::span<const float> total, uint64_t staleness) {
   const double weight = weight_of(options_.weight, staleness);
   const optim::UpdateStep step = update_step(options_.rule, multipliers_, samples_, sum.samples(), weight);
-  optim::update(options_.rule.optimizer, step, weights_.writable(), sum.total(), state_spans_);
+  optim::update(options_.rule.optimizer, step, weights_.writable(), total, state_spans_);
 }
 
 void SliceValues::keep(uint32_t group) {
-  groups_[group].kept = {weights_.lend(), samples_};
+  groups_[group].kept = {weights_.lend(), samples_, groups_[group].samples_in_update};
 }
 
 void SliceValues::release_snapshots() {

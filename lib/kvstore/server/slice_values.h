@@ -19,7 +19,14 @@ class SliceValues {
   // What an answer carries.
   struct Snapshot {
     LentValues values;
-    uint64_t samples_applied = 0;  // to these values
+    uint64_t samples_applied = 0;    // to these values
+    uint32_t samples_in_update = 0;  // in the group's last update; 0: the round was left out
+  };
+  // What became of a round.
+  enum class Outcome {
+    kApplied,
+    kLeftOut,  // a worker has left the step out, so all do: nothing has changed
+    kRefused,  // the sum has a value that is infinite or NaN: nothing has changed, and the group gets no more values
   };
 
   // `options` must outlive the object.
@@ -29,8 +36,6 @@ class SliceValues {
   [[nodiscard]] size_t elements() const { return elements_; }
   [[nodiscard]] size_t slot_count() const { return state_.size(); }
   [[nodiscard]] uint64_t samples() const { return samples_; }  // applied since the start of the job
-  // With sums_only: samples in the sum of the last round. Otherwise 0.
-  [[nodiscard]] uint32_t samples_in_sum() const { return samples_in_sum_; }
 
   // The payload must hold exactly elements() floats, and the slot must be below slot_count().
   void set_state(size_t slot, Pieces payload);
@@ -41,19 +46,25 @@ class SliceValues {
   void begin_rounds(size_t groups);
   // Adds a gradient of exactly elements() floats to the group's round.
   void add(uint32_t group, uint32_t rank, uint32_t samples, Pieces gradient);
-  // Applies the round's sum to the weights, and begins the group's next round.
-  void update(uint32_t group, uint64_t staleness);
+  // Applies the round's sum to the weights, unless there is a reason not to, and begins the group's next round.
+  Outcome update(uint32_t group, uint64_t staleness);
+  // The worker of the last round that update() left out or refused because of it.
+  [[nodiscard]] uint32_t culprit() const { return culprit_; }
 
   void keep(uint32_t group);  // takes the group's snapshot
   [[nodiscard]] const Snapshot& kept(uint32_t group) const { return groups_[group].kept; }
+  [[nodiscard]] bool is_refused(uint32_t group) const { return groups_[group].is_refused; }
   void release_snapshots();  // a snapshot that is held makes the next update copy the weights
 
  private:
   struct Group {
     Accumulator sum;
-    Snapshot kept;
+    Snapshot kept = {};
+    uint32_t samples_in_update = 0;
+    bool is_refused = false;
   };
-  void apply_rule(Accumulator& sum, uint64_t staleness);
+  Outcome apply(Group& group, uint64_t staleness);
+  void apply_rule(const Accumulator& sum, std::span<const float> total, uint64_t staleness);
 
   const ShardOptions& options_;
   const size_t elements_;
@@ -62,7 +73,7 @@ class SliceValues {
   const Accumulator::Order order_;
   VersionedArray weights_;  // with sums_only, after the first round: the sum of the last round
   uint64_t samples_ = 0;
-  uint32_t samples_in_sum_ = 0;
+  uint32_t culprit_ = 0;
   std::vector<Buffer<float>> state_;           // by slot
   std::vector<std::span<float>> state_spans_;  // views of state_
   std::vector<Group> groups_;

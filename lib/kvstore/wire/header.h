@@ -14,7 +14,8 @@
 //   step             of the gradient         of the wanted weights    of the weights; refused: as in the request
 //   samples_applied  0                       0                        before these weights
 //   key, slice       which slice             which slice              which slice
-//   samples          in the gradient         0                        in the sum of gradients; weights: 0
+//   samples          in the gradient;        0                        to a push: in the round's gradients; 0: the round was
+//                    0: the step is left out                          left out, and nothing has changed
 //   payload_crc      of the payload          0                        of the payload
 //
 // See docs/protocol.md, "Messages".
@@ -48,9 +49,9 @@ enum class Status : uint16_t {
   kStaleIncarnation = 2,  // another process has taken over this rank; the sender must end
   kUnknownKey = 3,        // never initialized, or not a slice of this server
   kBadSize = 4,
-  kNonFinite = 5,
-  kRejected = 6,  // a violation of the protocol: a step out of order, a rank that does not exist
-  kCorrupt = 7,   // the payload does not match its checksum; nothing was done, the sender may send it again
+  kNonFinite = 5,  // the sum of the round's gradients has an infinite value or a NaN; it was not applied
+  kRejected = 6,   // a violation of the protocol: a step out of order, a rank that does not exist
+  kCorrupt = 7,    // the payload does not match its checksum; nothing was done, the sender may send it again
 };
 
 // Which slice a message is about: a key, and the number of the slice within it.

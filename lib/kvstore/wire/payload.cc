@@ -1,5 +1,6 @@
 #include "kvstore/wire/payload.h"
 
+#include <bit>
 #include <cstring>
 
 #include "base/error.h"
@@ -12,12 +13,29 @@ namespace {
 void copy_run(const std::byte* from, float* __restrict to, size_t count) {
   std::memcpy(static_cast<void*>(to), from, count * sizeof(float));
 }
-DT_MULTI_ISA void add_run(const std::byte* from, float* __restrict to, size_t count) {
+
+constexpr uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+
+// Both return 1 if a value is infinite or NaN afterwards, else 0.
+DT_MULTI_ISA uint32_t copy_checked_run(const std::byte* from, float* __restrict to, size_t count) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < count; i++) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, from + i * sizeof(float), sizeof(float));
+    to[i] = std::bit_cast<float>(bits);
+    bad |= (bits & kExponent) == kExponent ? 1U : 0U;
+  }
+  return bad;
+}
+DT_MULTI_ISA uint32_t add_checked_run(const std::byte* from, float* __restrict to, size_t count) {
+  uint32_t bad = 0;
   for (size_t i = 0; i < count; i++) {
     float value = 0;
     std::memcpy(&value, from + i * sizeof(float), sizeof(float));
     to[i] += value;
+    bad |= (std::bit_cast<uint32_t>(to[i]) & kExponent) == kExponent ? 1U : 0U;
   }
+  return bad;
 }
 
 // Calls run(bytes, to, count) for each run of whole numbers. A number that is split between pieces is put together
@@ -57,8 +75,18 @@ size_t byte_count(Pieces pieces) {
 void copy_floats(Pieces pieces, std::span<float> out) {
   for_each_run(pieces, out, copy_run);
 }
-void add_floats(Pieces pieces, std::span<float> sum) {
-  for_each_run(pieces, sum, add_run);
+
+bool copy_gradient(Pieces pieces, std::span<float> out) {
+  uint32_t bad = 0;
+  for_each_run(pieces, out,
+               [&](const std::byte* from, float* to, size_t count) { bad |= copy_checked_run(from, to, count); });
+  return bad == 0;
+}
+bool add_gradient(Pieces pieces, std::span<float> sum) {
+  uint32_t bad = 0;
+  for_each_run(pieces, sum,
+               [&](const std::byte* from, float* to, size_t count) { bad |= add_checked_run(from, to, count); });
+  return bad == 0;
 }
 
 }  // namespace dtrain::kvstore

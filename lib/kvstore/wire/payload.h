@@ -18,8 +18,10 @@ using Pieces = std::span<const std::span<const std::byte>>;
 size_t byte_count(Pieces pieces);
 
 // Copies the values, or adds them element by element. The pieces must hold exactly out.size() float32 values: compare
-// byte_count() first, because a payload comes from a peer.
+// byte_count() first, because a payload comes from a peer. The two functions for gradients return false if a value of
+// the result is infinite or NaN; they take no longer for it, because memory is slower than the comparison.
 void copy_floats(Pieces pieces, std::span<float> out);
-void add_floats(Pieces pieces, std::span<float> sum);
+[[nodiscard]] bool copy_gradient(Pieces pieces, std::span<float> out);
+[[nodiscard]] bool add_gradient(Pieces pieces, std::span<float> sum);
 
 }  // namespace dtrain::kvstore

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 
 #include "tensor/buckets.h"
 
@@ -193,18 +195,22 @@ Result<> DeviceStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t sa
   return {};
 }
 
-// If the group spans processes, each process knows only its own samples.
+// If the group spans processes, each process knows only its own samples. One that leaves the step out adds a NaN, so
+// that the sum is NaN for all.
 Result<> DeviceStore::count_samples(Device& device, uint32_t, uint32_t samples) {
   const auto processes = static_cast<uint32_t>(device.group->size() / devices_.size());
   device.samples = samples * processes;
   if (processes == 1 || !options_.samples_differ) return {};
-  float count = &device == &devices_.front() ? static_cast<float>(samples) : 0.0F;
+  float count = 0;
+  if (&device == &devices_.front()) {
+    count = samples > 0 ? static_cast<float>(samples) : std::numeric_limits<float>::quiet_NaN();
+  }
   float on_host = 0;
   const std::span<float> number = on_devices_ ? device.view.number : std::span(&on_host, 1);
   DT_TRY_VOID(write_array(device.view.device, {&count, 1}, number));
   DT_TRY_VOID(device.group->all_reduce(number));
   DT_TRY_VOID(read_array(device.view.device, number, {&count, 1}));
-  device.samples = static_cast<uint32_t>(count);
+  device.samples = std::isnan(count) ? 0 : static_cast<uint32_t>(count);
   return {};
 }
 

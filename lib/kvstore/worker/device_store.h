@@ -38,8 +38,8 @@ struct DeviceStoreOptions {
   UpdateRule rule = {};
   std::vector<size_t> bucket_begin = {0};  // same as the executors'
   int threads = 1;                         // of an update; includes the caller's thread
-  // True if workers of one group may contribute different numbers of samples in a step; a worker that skips its step
-  // contributes none. The numbers are then summed in every step, before the gradients.
+  // True if workers of one group may contribute different numbers of samples in a step. The numbers are then summed in
+  // every step, before the gradients. If a worker contributes none, it has left the step out, and all leave it out.
   bool samples_differ = true;
   // With kServers: the devices have summed their gradients by themselves; the first device holds the sum.
   bool gradients_are_summed = false;

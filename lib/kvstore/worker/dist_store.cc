@@ -172,6 +172,7 @@ Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samp
   const size_t bucket = at.bucket;
   sum_is_new_[bucket] = updater_ != nullptr;
   next_step_ = step + 1;
+  pushed_samples_ = samples;
   for (const size_t i : slices_of_[bucket]) {
     const WorkerSlice& own = slices_[i];
     DT_TRY_VOID(requests_.send(i, {.head = data_request(Kind::kPush, step, samples),
@@ -185,7 +186,16 @@ Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samp
 Result<> DistStore::wait_for_weights(DeviceBucket at) {
   const size_t bucket = at.bucket;
   DT_TRY_VOID(requests_.wait(updater_ ? "gradient sums" : "weights", bucket, bucket + 1));
+  if (bucket == 0) log_left_out();
   return sum_is_new_[bucket] ? update_from_sum(bucket) : Result<>{};
+}
+
+// One line for each step: the answers for all slices say the same.
+void DistStore::log_left_out() {
+  const uint32_t pushed = std::exchange(pushed_samples_, 0);
+  if (pushed == 0 || slices_.empty() || !is_parameter(slices_[0]) || requests_.answer(0).samples > 0) return;
+  options_.log.info("step {}: all workers leave it out, because the gradient of another one is not finite",
+                    next_step_ - 1);
 }
 
 Result<> DistStore::update_from_sum(size_t bucket) {

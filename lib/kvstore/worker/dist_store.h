@@ -97,6 +97,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<> fetch_slot(size_t slot, std::span<NamedArray> arrays);
   Result<Counters> fetch_counters();
 
+  void log_left_out();
   Result<> update_from_sum(size_t bucket);
   Result<> wait_for_weights();
 
@@ -110,8 +111,9 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   std::vector<bool> sum_is_new_;                // by bucket: the sum was asked for but not yet applied
   uint64_t share_count_ = 0;
   uint64_t next_step_ = 0;
-  uint64_t first_samples_ = 0;  // applied when the job began
-  SliceRequests requests_;      // grouped by bucket, the last group: statistics
+  uint32_t pushed_samples_ = 0;  // of the last step; 0 once its weights have come
+  uint64_t first_samples_ = 0;   // applied when the job began
+  SliceRequests requests_;       // grouped by bucket, the last group: statistics
 };
 
 }  // namespace dtrain::kvstore

@@ -212,7 +212,7 @@ Error SliceRequests::refusal(size_t slice, const SliceRequest& request, Status s
     case Status::kStaleIncarnation: return {Code::kUsage, what + ": another process has taken over this rank", {}};
     case Status::kUnknownKey: return {Code::kUsage, what + ": the key was never initialised", {}};
     case Status::kBadSize: return {Code::kUsage, what + ": its size is another one there", {}};
-    case Status::kNonFinite: return {Code::kInternal, what + ": the gradient is not finite", {}};
+    case Status::kNonFinite: return {Code::kInternal, what + ": the sum of the gradients is not finite", {}};
     default: return {Code::kInternal, what + ": it is against the protocol", {}};
   }
 }

@@ -33,7 +33,7 @@ struct SliceRequest {
 
 // What the last answer about a slice said besides its values. A field that an answer does not have keeps its value.
 struct SliceAnswer {
-  uint32_t samples = 0;                     // in the sum of gradients
+  uint32_t samples = 0;                     // in the round's gradients; 0: the round was left out
   uint64_t step = 0;                        // that the weights begin
   std::optional<uint64_t> samples_applied;  // to the slice; set by the answers to pushes and refreshes
   Counters counters;                        // of an answer to a control request

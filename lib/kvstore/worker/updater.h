@@ -37,7 +37,8 @@ class Updater {
   // arrays means zeros. Code::kData: the arrays of `state` do not fit the view.
   Result<> bind(const ParameterView& view, std::span<const FlatInterval> owned, const TrainingState& state);
 
-  // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. Does not allocate.
+  // Computes new weights from the bucket's gradients, which are a sum over `samples` samples. With 0, a worker has left
+  // the step out: only the number of updates changes. Does not allocate.
   void update(size_t bucket, uint32_t samples);
 
   // Undoes the counting of the bucket's last update, which has changed nothing.

@@ -69,6 +69,12 @@ Result<> report(const Process& process, uint32_t rank, const kvstore::ShardCount
       "server {} made {} updates of {} gradients, {:.1f} s busy; {} repeats dropped, {} gradients came too late, {} "
       "messages refused",
       rank, counts.updates, counts.pushes, counts.busy_s, counts.duplicates, counts.late, counts.refused);
+  if (counts.left_out > 0) {
+    process.log.info("{} updates were left out, because a worker had no finite gradient", counts.left_out);
+  }
+  if (counts.not_finite > 0) {
+    process.log.warn("{} updates were refused, because a sum of gradients was not finite", counts.not_finite);
+  }
   if (counts.corrupt > 0) process.log.warn("{} messages came with a broken checksum", counts.corrupt);
   if (counts.staleness.size() > 1) process.log.info("staleness of its updates: {}", histogram(counts.staleness));
   return write_metrics(process, rank, counts.staleness);
@@ -80,6 +86,12 @@ Result<std::unique_ptr<sync::TraceWriter>> open_trace(const job::Flags& flags, c
   if (flags.launch.trace_events.empty()) return nullptr;
   const std::string own = spec.flags.num_servers > 1 ? fmt::format(".{}", rank) : "";
   return sync::TraceWriter::create(flags.launch.trace_events + own);
+}
+
+std::vector<std::string> names_of(const Network& network) {
+  std::vector<std::string> names;
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) names.push_back(parameter.name);
+  return names;
 }
 
 Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const rpc::JoinReply& reply,
@@ -104,6 +116,12 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
     options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
   }
   options.on_failure = std::move(on_failure);
+  options.on_not_finite = [log = process.log, names = names_of(network)](const kvstore::Slice& slice, uint32_t worker) {
+    log.error(
+        "the sum of the gradients of '{}' (key {} slice {}) is not finite since that of worker {} was added; the "
+        "weights stay as they are, and the workers that wait for them end",
+        names[slice.key], slice.key, slice.part, worker);
+  };
   options.on_corrupt = [log = process.log](uint32_t worker, uint64_t count) {
     if (count % kCorruptPerLine != 1) return;
     log.warn("a message of worker {} came with a broken checksum and was refused; {} of its slice so far", worker,

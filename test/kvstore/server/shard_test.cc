@@ -127,7 +127,7 @@ TEST_CASE("an answer names its request and step", "[kvstore]") {
     CHECK(answer.request == 1007);
     CHECK(answer.step == 8);
     CHECK(answer.samples_applied == 36);
-    CHECK(answer.samples == 0);  // these are weights
+    CHECK(answer.samples == 6);  // of the round
     CHECK(answer.element_count == 4);
     CHECK(answer.incarnation == 0);
   }
@@ -138,18 +138,18 @@ TEST_CASE("three rounds of pushes and a pull give the expected weights", "[kvsto
   talk.assign(0, {1, 1, 1, 1});
   for (uint64_t step = 0; step < 3; step++) {
     for (uint32_t rank = 0; rank < 2; rank++) {
-      talk.push(rank, 0, step, std::vector<float>(4, 1.0f + rank), rank);
+      talk.push(rank, 0, step, std::vector<float>(4, 1.0f + rank), rank + 1);
       if (rank == 0) CHECK(talk.peers[0]->inbox.empty());
     }
     for (uint32_t rank = 0; rank < 2; rank++) {
       const Peer::Received answer = talk.peers[rank]->take();
       CHECK(answer.status == Status::kOk);
       CHECK(answer.header.step == step + 1);
-      CHECK(answer.values == std::vector<float>(4, 1 + 3 * (static_cast<float>(step) + 1)));
+      CHECK(answer.values == std::vector<float>(4, 2 + static_cast<float>(step)));
     }
   }
   talk.pull(1, 0, 3);
-  CHECK(talk.peers[1]->take().values == std::vector<float>(4, 10));
+  CHECK(talk.peers[1]->take().values == std::vector<float>(4, 4));
 }
 
 TEST_CASE("a repeated push is dropped and answered", "[kvstore]") {
@@ -159,11 +159,11 @@ TEST_CASE("a repeated push is dropped and answered", "[kvstore]") {
   talk.push(0, 1, 0, ones);
   talk.push(0, 1, 0, ones);  // after a reconnect, while the round is open
   CHECK(talk.peers[0]->inbox.empty());
-  talk.push(1, 1, 0, ones, 0);
+  talk.push(1, 1, 0, ones);
   for (uint32_t rank = 0; rank < 2; rank++) {
     const Peer::Received answer = talk.peers[rank]->take();
     CHECK(answer.status == (rank == 0 ? Status::kDuplicate : Status::kOk));
-    CHECK(answer.values == std::vector<float>(kBig, 2));
+    CHECK(answer.values == std::vector<float>(kBig, 1));
     CHECK(talk.peers[rank]->inbox.empty());
   }
   talk.push(1, 1, 0, ones);  // its answer was lost
@@ -183,7 +183,7 @@ TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   const std::vector<float> ones(kBig, 1);
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(ones))};
   const auto push = [&](uint32_t rank, uint64_t step) {
-    Header header = Conversation::header(Kind::kPush, rank, 1, step);
+    Header header = Conversation::header(Kind::kPush, rank, 1, step, 1);
     header.element_count = kBig;
     return slice.push({peer, header}, pieces);
   };
@@ -194,8 +194,8 @@ TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   CHECK(push(1, 0));  // the round is complete
   CHECK(peer->inbox.empty());
   CHECK_FALSE(push(0, 0));  // a repeat; the update comes first
-  CHECK(peer->take().values == std::vector<float>(kBig, 3));
-  CHECK(peer->take().values == std::vector<float>(kBig, 3));
+  CHECK(peer->take().values == std::vector<float>(kBig, 2));
+  CHECK(peer->take().values == std::vector<float>(kBig, 2));
   CHECK(peer->take().status == Status::kDuplicate);
   slice.settle();  // nothing is left
   CHECK(peer->inbox.empty());
@@ -203,7 +203,7 @@ TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   CHECK_FALSE(push(0, 1));
   CHECK(push(1, 1));
   slice.settle();
-  CHECK(peer->take().values == std::vector<float>(kBig, 5));
+  CHECK(peer->take().values == std::vector<float>(kBig, 3));
 }
 
 TEST_CASE("messages of an older incarnation are refused", "[kvstore]") {
@@ -216,10 +216,10 @@ TEST_CASE("messages of an older incarnation are refused", "[kvstore]") {
   Header replacement = Conversation::header(Kind::kPush, 1, 0, 0, 1);
   replacement.incarnation = 777;
   talk.send(replacement, {5, 5, 5, 5});  // the same step again: recognized across incarnations
-  talk.push(0, 0, 0, {1, 1, 1, 1}, 0);
+  talk.push(0, 0, 0, {1, 1, 1, 1});
   const Peer::Received answer = talk.peers[1]->take();
   CHECK(answer.status == Status::kDuplicate);
-  CHECK(answer.values == std::vector<float>{3, 3, 3, 3});
+  CHECK(answer.values == std::vector<float>{2, 2, 2, 2});
 }
 
 TEST_CASE("a warning names a worker that waits too long and the missing workers", "[kvstore]") {
@@ -264,11 +264,11 @@ TEST_CASE("a worker can leave a round before and after its gradient arrives", "[
   for (const bool has_pushed : {true, false}) {
     Conversation talk(2);
     talk.assign(0, {1, 1, 1, 1});
-    if (has_pushed) talk.push(1, 0, 0, {7, 7, 7, 7}, 0);
+    if (has_pushed) talk.push(1, 0, 0, {7, 7, 7, 7});
     talk.push(0, 0, 0, {1, 2, 3, 4});
     talk.shard->leave(1);
     CHECK(talk.peers[0]->take().values ==
-          (has_pushed ? std::vector<float>{9, 10, 11, 12} : std::vector<float>{2, 3, 4, 5}));
+          (has_pushed ? std::vector<float>{5, 5.5, 6, 6.5} : std::vector<float>{2, 3, 4, 5}));
     talk.shard->join(1, 1);
     talk.push(0, 0, 1, {1, 1, 1, 1});
     CHECK(talk.peers[0]->inbox.empty());
@@ -281,8 +281,8 @@ TEST_CASE("a repeated assignment is recognized", "[kvstore]") {
   talk.push(0, 0, 0, {1, 1, 1, 1});
   talk.control(0, 0, 1, AssignValues{}, {1, 1, 1, 1});  // its acknowledgment was lost
   CHECK(talk.status_of(0) == Status::kDuplicate);
-  talk.push(1, 0, 0, {1, 1, 1, 1}, 0);
-  CHECK(talk.peers[0]->take().values == std::vector<float>{3, 3, 3, 3});
+  talk.push(1, 0, 0, {1, 1, 1, 1});
+  CHECK(talk.peers[0]->take().values == std::vector<float>{2, 2, 2, 2});
 }
 
 // The connection breaks after the state, and all of the assignment is sent again; the state then comes once more.

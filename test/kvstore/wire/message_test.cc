@@ -1,7 +1,9 @@
 #include "kvstore/wire/message.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
@@ -121,14 +123,42 @@ TEST_CASE("floats are read from pieces that are cut anywhere", "[kvstore]") {
   for (size_t a = 0; a <= bytes.size(); a++) {
     for (size_t b = a; b <= bytes.size(); b++) {
       const std::span<const std::byte> pieces[] = {bytes.first(a), bytes.subspan(a, b - a), bytes.subspan(b)};
-      std::vector<float> copied(37), sum = before;
+      std::vector<float> copied(37), of_gradient(37), sum = before;
       copy_floats(pieces, copied);
-      add_floats(pieces, sum);
+      REQUIRE(copy_gradient(pieces, of_gradient));
+      REQUIRE(add_gradient(pieces, sum));
       REQUIRE(copied == values);
+      REQUIRE(of_gradient == values);
       bool is_sum = true;
       for (size_t i = 0; i < 37; i++) is_sum = is_sum && sum[i] == before[i] + values[i];
       REQUIRE(is_sum);
     }
+  }
+}
+
+// Every place of the number, so that none of a vector is missed. The largest float32 is finite, its double is not.
+TEST_CASE("a gradient with an infinite value or a NaN is noticed, and so is a sum that overflows", "[kvstore]") {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  const auto is_finite = [](float value, size_t at, float before) {
+    std::vector<float> values(37, -1), copied(37), sum(37, 2);
+    values[at] = value;
+    sum[at] = before;
+    const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(values))};
+    const bool is_copy_finite = copy_gradient(pieces, copied);
+    CHECK(is_copy_finite == std::isfinite(value));
+    CHECK(std::memcmp(copied.data(), values.data(), 37 * sizeof(float)) == 0);
+    return add_gradient(pieces, sum);
+  };
+  for (size_t at = 0; at < 37; at++) {
+    for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::signaling_NaN()}) {
+      CHECK_FALSE(is_finite(bad, at, 1));
+      CHECK_FALSE(is_finite(1, at, bad));
+      CHECK_FALSE(is_finite(-bad, at, bad));
+    }
+    CHECK_FALSE(is_finite(kMax, at, kMax));
+    CHECK(is_finite(kMax, at, -kMax));
+    CHECK(is_finite(kMax, at, 1));
   }
 }
 
@@ -137,7 +167,7 @@ TEST_CASE("pieces of a wrong length fail a check", "[kvstore]") {
   const std::span<const std::byte> pieces[] = {bytes};
   std::vector<float> two(2), four(4);
   CHECK_THROWS_AS(copy_floats(pieces, two), CheckFailed);
-  CHECK_THROWS_AS(add_floats(pieces, four), CheckFailed);
+  CHECK_THROWS_AS(add_gradient(pieces, four), CheckFailed);
   const std::span<const std::byte> cut[] = {std::span(bytes).first(11)};
   std::vector<float> three(3);
   CHECK_THROWS_AS(copy_floats(cut, three), CheckFailed);

@@ -52,7 +52,7 @@ UpdateRule sgd_rule() {
 }  // namespace
 
 // For w += rate * (sum of gradients), the value after repeat i is exactly (W+1) W rate/2 (i+1) + 1. The update rule
-// divides by the contributed samples, so only worker 0 reports one.
+// divides by the contributed samples, one of each worker, so it is given W times the rate.
 TEST_CASE("bsp sums the gradients of all workers exactly", "[kvstore]") {
   for (const uint32_t workers : {1u, 2u, 4u, 7u}) {
     for (const uint32_t servers : {1u, 2u, 3u}) {
@@ -61,14 +61,14 @@ TEST_CASE("bsp sums the gradients of all workers exactly", "[kvstore]") {
                        .servers = servers,
                        .parameters = kNightlyShapes,
                        .bucket_begin = {0, 1},
-                       .rule = plain_rule(2)});
+                       .rule = plain_rule(2 * workers)});
       for (size_t k = 0; k < 3; k++) fill(cluster.arrays(0).weight(k), 1);
       cluster.initialize();
       const uint64_t repeats = workers == 7 && servers == 3 ? 7 : 2;
       for (uint64_t i = 0; i < repeats; i++) {
         cluster.on_each([&](uint32_t w) {
           for (size_t k = 0; k < 3; k++) fill(cluster.arrays(w).gradient(k), static_cast<float>(w + 1));
-          return cluster.step(w, i, w == 0 ? 1 : 0);
+          return cluster.step(w, i, 1);
         });
         const auto expected = static_cast<float>((workers + 1) * workers * (i + 1) + 1);
         for (uint32_t w = 0; w < workers; w++) {
@@ -88,12 +88,12 @@ TEST_CASE("two workers' gradients of 60000 are summed without overflow", "[kvsto
                      .servers = 2,
                      .parameters = kNightlyShapes,
                      .bucket_begin = {0, 1},
-                     .rule = plain_rule(1),
+                     .rule = plain_rule(2),
                      .sums_only = sums_only});
     cluster.initialize();
     cluster.on_each([&](uint32_t w) {
       for (size_t k = 0; k < 3; k++) fill(cluster.arrays(w).gradient(k), 60000);
-      return cluster.step(w, 0, w == 0 ? 1 : 0);
+      return cluster.step(w, 0, 1);
     });
     for (uint32_t w = 0; w < 2; w++) {
       for (size_t k = 0; k < 3; k++) CHECK(all_equal(cluster.arrays(w).weight(k), 120000));
@@ -213,13 +213,13 @@ TEST_CASE("a job in order of arrival is exact under network faults", "[kvstore]"
     Cluster cluster({.workers = 3,
                      .servers = 2,
                      .parameters = {{270000}, {9}},  // two slices, the second one small
-                     .rule = plain_rule(1),
+                     .rule = plain_rule(3),
                      .network_faults = {.seed = seed, .duplicate_percent = 20, .reorder = true, .breaks = 1}});
     cluster.initialize();
     cluster.on_each([&](uint32_t w) -> Result<> {
       for (uint64_t step = 0; step < 3; step++) {
         for (size_t k = 0; k < 2; k++) fill(cluster.arrays(w).gradient(k), static_cast<float>(w + 1));
-        DT_TRY_VOID(cluster.step(w, step, w == 0 ? 1 : 0));
+        DT_TRY_VOID(cluster.step(w, step, 1));
       }
       return {};
     });
@@ -234,7 +234,7 @@ TEST_CASE("requests that are sent again at any moment change nothing", "[kvstore
   constexpr int kTimes = 10;  // per step; without a limit nothing else would get through
   Cluster cluster({.workers = 2,
                    .parameters = {{270000}, {9}},
-                   .rule = plain_rule(1),
+                   .rule = plain_rule(2),
                    .network_faults = {.seed = 5, .duplicate_percent = 5, .reorder = true, .breaks = 1}});
   cluster.initialize();
   std::atomic<uint64_t> begun = 0;
@@ -247,7 +247,7 @@ TEST_CASE("requests that are sent again at any moment change nothing", "[kvstore
   cluster.on_each([&](uint32_t w) -> Result<> {
     for (uint64_t step = 0; step < kSteps; step++) {
       for (size_t k = 0; k < 2; k++) fill(cluster.arrays(w).gradient(k), static_cast<float>(w + 1));
-      DT_TRY_VOID(cluster.store(w).gradient_ready(0, step, w));
+      DT_TRY_VOID(cluster.store(w).gradient_ready(0, step, 1));
       if (w == 1) begun = step + 1;
       DT_TRY_VOID(cluster.store(w).wait_for_weights(0));
     }
@@ -360,14 +360,14 @@ TEST_CASE("concurrent pushes of many threads are all summed", "[kvstore]") {
                    .servers = 2,
                    .parameters = shapes,
                    .bucket_begin = {0, 10, 20, 40},
-                   .rule = plain_rule(1),
+                   .rule = plain_rule(4),
                    .shard_threads = 2,
                    .bigarray_bound = 500});
   cluster.initialize();
   cluster.on_each([&](uint32_t w) -> Result<> {
     for (uint64_t step = 0; step < 20; step++) {
       for (size_t k = 0; k < shapes.size(); k++) fill(cluster.arrays(w).gradient(k), static_cast<float>(w + 1));
-      DT_TRY_VOID(cluster.step(w, step, w == 0 ? 1 : 0));
+      DT_TRY_VOID(cluster.step(w, step, 1));
     }
     return {};
   });
