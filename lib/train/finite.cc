@@ -2,17 +2,29 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "base/simd.h"
 
 namespace dtrain::train {
 namespace {
 
-DT_MULTI_ISA uint32_t count_nonfinite(const float* values, size_t n) {
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+DT_MULTI_ISA uint32_t any_from(const float* values, size_t n, int32_t exponent) {
   constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t bad = 0;
-  for (size_t i = 0; i < n; i++) bad |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1U : 0U;
-  return bad;
+  uint32_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    found |= static_cast<int32_t>(std::bit_cast<uint32_t>(values[i]) & kExponent) >= exponent ? 1U : 0U;
+  }
+  return found;
+}
+
+// Whether all absolute values are below `limit`, a power of 2 or infinity. A NaN has the exponent of infinity, so it is
+// below nothing.
+bool all_below(std::span<const float> values, float limit) {
+  return any_from(values.data(), values.size(), std::bit_cast<int32_t>(limit)) == 0;
 }
 
 void copy_weights(const std::vector<ParameterSpan>& from, const std::vector<ParameterSpan>& to) {
@@ -31,12 +43,18 @@ int64_t rows_to_repeat(const graph::Graph& graph, const Shape& image, int64_t ro
 }  // namespace
 
 bool all_finite(std::span<const float> values) {
-  return count_nonfinite(values.data(), values.size()) == 0;
+  return all_below(values, kInfinity);
 }
 
-std::string bad_gradient(const ParameterView& view, size_t begin, size_t end) {
+// The sum of N values below 2^127 / N is below 2^127, and rounding on the way can at most double it.
+float summand_limit(uint32_t terms) {
+  if (terms <= 1) return kInfinity;
+  return std::ldexp(1.0F, 127 - static_cast<int>(std::bit_width(terms - 1)));
+}
+
+std::string bad_gradient(const ParameterView& view, size_t begin, size_t end, float limit) {
   for (size_t i = end; i > begin; i--) {
-    if (!all_finite(view.parameters[i - 1].gradient)) return view.parameters[i - 1].name;
+    if (!all_below(view.parameters[i - 1].gradient, limit)) return view.parameters[i - 1].name;
   }
   return "";
 }

@@ -15,9 +15,13 @@ namespace dtrain::train {
 // True if no value is infinite or NaN.
 bool all_finite(std::span<const float> values);
 
-// Returns the name of the last parameter in [begin, end) whose gradient is not finite: the one that the backward pass
-// reached first. Returns "" if all gradients are finite.
-std::string bad_gradient(const ParameterView& view, size_t begin, size_t end);
+// The least absolute value that is too large to be added up: the sum of `terms` values below it is finite, in whatever
+// order they are added. Infinity for a single term, else a power of 2.
+float summand_limit(uint32_t terms);
+
+// Returns the name of the last parameter in [begin, end) whose gradient has a NaN or a value of at least `limit`, which
+// is a summand_limit: the one that the backward pass reached first. Returns "" if there is none.
+std::string bad_gradient(const ParameterView& view, size_t begin, size_t end, float limit);
 
 // Returns the name of the first layer whose output is not finite, for a batch whose probabilities are not all finite.
 // Recomputes a few images around the first bad row with the reference backend. `options` must have the image shape and

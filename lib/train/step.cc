@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tensor/buckets.h"
 #include "train/finite.h"
@@ -24,6 +25,7 @@ StepRunner::StepRunner(StepParts parts)
     : parts_(std::move(parts)),
       on_device_(parts_.devices.parameters_on_device()),
       own_counters_(counters_if_device_decides(parts_)),
+      limit_(summand_limit(parts_.workers * static_cast<uint32_t>(parts_.devices.size()))),
       wait_([this](size_t device, size_t bucket) {
         return parts_.store.wait_for_weights({bucket, device});
       }),
@@ -34,12 +36,17 @@ size_t StepRunner::end_of(size_t bucket) const {
   return bucket_end(parts_.bucket_begin, bucket, parts_.devices.parameters().parameters.size());
 }
 
+std::string StepRunner::gradient_fault(const std::string& layer) const {
+  const std::string of_layer = layer.empty() ? "" : fmt::format(" of '{}'", layer);
+  const std::string limit = std::isinf(limit_) ? "" : fmt::format(" or not below {:.3g}", limit_);
+  return fmt::format("gradient{} is not finite{}", of_layer, limit);
+}
+
 Error StepRunner::not_finite(const std::string& what, const std::string& layer) const {
-  return {
-      Code::kInternal,
-      fmt::format("step {}, rank {}: the {} is not finite, first in layer '{}' (--on-nan skip leaves such steps out)",
-                  step_, parts_.rank, what, layer),
-      {}};
+  return {Code::kInternal,
+          fmt::format("step {}, rank {}: the {}, first in layer '{}' (--on-nan skip leaves such steps out)", step_,
+                      parts_.rank, what, layer),
+          {}};
 }
 
 Result<> StepRunner::push(size_t device, size_t bucket) {
@@ -58,9 +65,9 @@ Result<> StepRunner::push_all() {
 Result<> StepRunner::on_bucket(size_t device, size_t bucket) {
   if (on_device_) return holds_back() ? Result<>{} : push(device, bucket);
   const std::string bad =
-      train::bad_gradient(parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket));
+      train::bad_gradient(parts_.devices.parameters(device), parts_.bucket_begin[bucket], end_of(bucket), limit_);
   if (!holds_back()) {
-    if (!bad.empty()) return tl::unexpected(not_finite("gradient", bad));
+    if (!bad.empty()) return tl::unexpected(not_finite(gradient_fault(), bad));
     return push(device, bucket);
   }
   if (bad_gradient_[device].empty()) bad_gradient_[device] = bad;
@@ -81,7 +88,7 @@ bool StepRunner::overflowed() {
 }
 
 Result<> StepRunner::skip_step(const std::string& why) {
-  if (!why.empty()) parts_.log.warn("step {}: the {} is not finite: left out", step_, why);
+  if (!why.empty()) parts_.log.warn("step {}: the {}: left out", step_, why);
   if (own_counters_ != nullptr) {
     own_counters_->uncount_samples(samples_);
     return {};
@@ -130,8 +137,8 @@ Result<> StepRunner::restore_statistics() {
   return {};
 }
 
-// The other workers' round waits for this worker, so it pushes zero gradients that count for no sample. A worker that
-// is alone pushes nothing.
+// The other workers' round waits for this worker. Zero gradients of no samples tell them to leave the step out too. A
+// worker that is alone pushes nothing.
 Result<> StepRunner::push_zero_gradients() {
   if (parts_.workers == 1) return {};
   samples_ = 0;
@@ -174,7 +181,8 @@ Result<> StepRunner::check_loss(const exec::Batch& input) {
   const exec::Options compiled{.image = parts_.image, .normalisation = parts_.normalisation};
   const ParameterView& view = parts_.devices.parameters();
   DT_TRY_VOID(copy_to_host(parts_.devices.device_parameters(), view));
-  return tl::unexpected(not_finite("loss", bad_layer(parts_.graph, compiled, view, input, probabilities)));
+  return tl::unexpected(
+      not_finite("loss is not finite", bad_layer(parts_.graph, compiled, view, input, probabilities)));
 }
 
 // Runs after a step whose gradients were not visible to the host.
@@ -192,7 +200,7 @@ Result<> StepRunner::check_devices() {
     DT_TRY(bad_gradient_[device], bad_gradient_on(device));
   }
   const std::string* bad = first_bad_gradient();
-  return bad == nullptr || may_skip_steps() ? Result<>{} : tl::unexpected(not_finite("gradient", *bad));
+  return bad == nullptr || may_skip_steps() ? Result<>{} : tl::unexpected(not_finite(gradient_fault(), *bad));
 }
 
 // Takes as long as a copy of all gradients. Never returns "": the device may have found the bad value in a sum that the
@@ -201,7 +209,7 @@ Result<std::string> StepRunner::bad_gradient_on(size_t device) {
   const ParameterView& there = parts_.devices.device_parameters(device);
   const ParameterView& host = parts_.devices.parameters(device);
   DT_TRY_VOID(there.device->read(there.all_gradients, host.all_gradients));
-  const std::string name = train::bad_gradient(host, 0, host.parameters.size());
+  const std::string name = train::bad_gradient(host, 0, host.parameters.size(), limit_);
   return name.empty() ? "?" : name;
 }
 
@@ -217,8 +225,8 @@ Result<bool> StepRunner::push_or_skip_step() {
     DT_TRY_VOID(skip_step(""));
     return false;
   }
-  if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite("gradient", *bad));
-  DT_TRY_VOID(skip_step(bad_loss_ ? "loss" : fmt::format("gradient of '{}'", *bad)));
+  if (parts_.on_nan == job::OnNan::kFail) return tl::unexpected(not_finite(gradient_fault(), *bad));
+  DT_TRY_VOID(skip_step(bad_loss_ ? "loss is not finite" : gradient_fault(*bad)));
   return false;
 }
 

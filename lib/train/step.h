@@ -50,8 +50,8 @@ class StepRunner {
 
   // Returns true if the store has received the batch's gradients for step `step`, which is the number of updates before
   // it, including those of earlier processes. Returns false (--on-nan skip, or a dynamic loss scale) if the loss or a
-  // gradient was not finite; then the batch counts for nothing, and in a job with several workers the others' gradients
-  // count without it. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer.
+  // gradient was not finite; then the batch counts for nothing, and in a job with several workers all of its round leave
+  // the step out. In the same case with --on-nan fail: Code::kInternal, naming step, rank and layer.
   // `next`: the batch of the following step, if known. It may be copied to the devices during this step, and must not
   // change before that step.
   Result<bool> run(const data::LoadedBatch& batch, uint64_t step, const data::LoadedBatch* next = nullptr);
@@ -84,12 +84,15 @@ class StepRunner {
   Result<> push_zero_gradients();
   Result<> keep_statistics();
   Result<> restore_statistics();
+  // "gradient is not finite", with the layer's name if it has one, and the limit.
+  [[nodiscard]] std::string gradient_fault(const std::string& layer = "") const;
   [[nodiscard]] Error not_finite(const std::string& what, const std::string& layer) const;
 
   StepParts parts_;
   const bool on_device_;  // whether the parameters are in the device's memory
   // Null unless the device decides if a step counts. The host has then counted the step already.
   kvstore::OwnCounters* const own_counters_;
+  const float limit_;  // of a gradient's values; summand_limit()
   exec::DeviceGroup::DeviceCall wait_;
   exec::DeviceGroup::DeviceCall ready_;
   uint64_t step_ = 0;

@@ -1,10 +1,12 @@
 #include "train/step.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 
 #include "fakes.h"
 #include "toy_run.h"
+#include "train/finite.h"
 
 using namespace dtrain;
 using namespace dtrain::train;
@@ -92,6 +94,39 @@ TEST_CASE("a skipped step pushes zeros that count for no sample", "[train]") {
           std::vector<std::string>{"wait 0", "wait 1", "bucket 1 step 418 samples 0", "bucket 0 step 418 samples 0"});
     CHECK(s.executor.g1_ == std::vector<float>{0, 0});
     CHECK(s.executor.g2_ == std::vector<float>{0, 0});
+  }
+}
+
+// Each gradient is finite, but the sum over the workers might not be, on any server. Whoever sees it first leaves the
+// step out for all.
+TEST_CASE("a gradient that is too large for a sum over all workers counts as not finite", "[train]") {
+  const float limit = std::ldexp(1.0F, 125);  // for 3 or 4 workers
+  for (const float value : {limit, -limit, std::numeric_limits<float>::max()}) {
+    Setting s;
+    s.executor.g2_[1] = value;
+    CHECK_FALSE(*s.run(job::OnNan::kSkip, 4));
+    CHECK(s.store.told.back() == "bucket 0 step 418 samples 0");
+    s.executor.g2_[1] = value;
+    CHECK_THAT(s.run(job::OnNan::kFail, 3).error().message,
+               Catch::Contains("step 418, rank 1: the gradient is not finite or not below 4.25e+37, first in layer "
+                               "'fc2_weight'"));
+    s.executor.g2_[1] = value;
+    CHECK(*s.run(job::OnNan::kFail, 1));  // there is no sum
+  }
+  Setting s;
+  s.executor.g2_[1] = std::nextafter(limit, 0.0F);
+  CHECK(*s.run(job::OnNan::kSkip, 4));
+}
+
+// The largest summands, added one after the other.
+TEST_CASE("a sum of gradients below the limit is finite", "[train]") {
+  CHECK(std::isinf(summand_limit(1)));
+  for (const uint32_t terms : {2U, 3U, 4U, 5U, 64U, 65U, 1000U, 65536U}) {
+    const float largest = std::nextafter(summand_limit(terms), 0.0F);
+    float sum = 0;
+    for (uint32_t i = 0; i < terms; i++) sum += largest;
+    CHECK(std::isfinite(sum));
+    CHECK(std::isinf(8 * static_cast<float>(terms) * largest));  // not much smaller than it must be
   }
 }
 
