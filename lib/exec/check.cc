@@ -5,6 +5,7 @@
 
 #include "exec/norm.h"
 #include "exec/rounding.h"
+#include "graph/graph.h"
 
 namespace dtrain::exec {
 

@@ -1,5 +1,7 @@
 #include "exec/contract.h"
 
+#include "graph/graph.h"
+
 #include <algorithm>
 
 namespace dtrain::exec {

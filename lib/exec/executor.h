@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 #include "tensor/batch.h"
 #include "tensor/parameter_memory.h"
 #include "tensor/parameters.h"

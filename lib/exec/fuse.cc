@@ -1,5 +1,7 @@
 #include "exec/fuse.h"
 
+#include "graph/graph.h"
+
 namespace dtrain::exec {
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/ids.h"
 
 namespace dtrain::exec {
 

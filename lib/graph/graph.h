@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/ids.h"
 #include "tensor/parameters.h"
 #include "tensor/shape.h"
 
@@ -97,8 +98,6 @@ using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activatio
 
 // "Convolution", "BatchNorm", ...: for messages. symbol.cc has MXNet's names for the operators.
 std::string_view op_name(const Op& op);
-
-using NodeId = size_t;
 
 // One tensor that is learned or kept as a statistic.
 struct ParameterInfo {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/simd.h"
+#include "graph/graph.h"
 
 namespace dtrain::train {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "exec/executor.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 #include "tensor/parameters.h"
 
 namespace dtrain::train {

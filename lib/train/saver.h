@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/waits.h"
 #include "exec/device_group.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
 #include "train/agreement.h"

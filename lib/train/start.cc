@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "graph/graph.h"
 #include "job/spec/job_spec.h"
 
 namespace dtrain::train {

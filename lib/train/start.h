@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 #include "kvstore/store.h"
 #include "optim/initializer.h"
 #include "optim/optimizer.h"

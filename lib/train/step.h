@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "data/loader.h"
 #include "exec/device_group.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 #include "job/flags/flags.h"
 #include "kvstore/store.h"
 #include "tensor/pixels.h"

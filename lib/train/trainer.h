@@ -11,7 +11,7 @@
 #include "base/step_faults.h"
 #include "data/loader.h"
 #include "exec/device_group.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
 #include "train/outcome.h"

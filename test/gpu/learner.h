@@ -6,6 +6,7 @@
 
 #include "cuda/executor/timing.h"
 #include "exec/executor.h"
+#include "graph/graph.h"
 #include "optim/array_optimizer.h"
 #include "optim/initializer.h"
 

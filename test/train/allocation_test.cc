@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "fakes.h"
+#include "graph/graph.h"
 #include "support/allocations.h"
 #include "train/log_lines.h"
 #include "train/metrics.h"

@@ -1,5 +1,7 @@
 #include "cuda/executor/convolutions.h"
 
+#include "graph/graph.h"
+
 #include <string>
 
 namespace dtrain::cuda {

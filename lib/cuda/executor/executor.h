@@ -26,6 +26,7 @@
 #include "cuda/executor/timing.h"
 #include "cuda/runtime/store_stream.h"
 #include "exec/executor.h"
+#include "graph/graph.h"
 
 namespace dtrain::cuda {
 

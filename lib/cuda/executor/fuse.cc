@@ -1,5 +1,7 @@
 #include "cuda/executor/fuse.h"
 
+#include "graph/graph.h"
+
 namespace dtrain::cuda {
 
 using graph::NodeId;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/overloaded.h"
+#include "graph/graph.h"
 
 namespace dtrain::cuda {
 

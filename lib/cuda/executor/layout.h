@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/executor.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 
 namespace dtrain::cuda {
 

@@ -15,6 +15,7 @@
 #include "cuda/executor/pass_memory.h"
 #include "cuda/executor/program.h"
 #include "exec/executor.h"
+#include "graph/graph.h"
 
 namespace dtrain::cuda {
 

@@ -11,7 +11,7 @@
 #include "cuda/executor/map.h"
 #include "cuda/kernels/tensor.h"
 #include "exec/memory_plan.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 
 namespace dtrain::cuda {
 

@@ -9,6 +9,7 @@
 #include "exec/cpu/layout.h"
 #include "exec/cpu/parallel.h"
 #include "exec/fuse.h"
+#include "graph/graph.h"
 
 namespace dtrain::exec::cpu {
 

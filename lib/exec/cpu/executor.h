@@ -11,6 +11,7 @@
 #include "exec/cpu/runner.h"
 #include "exec/executor.h"
 #include "exec/parameter_store.h"
+#include "graph/graph.h"
 
 namespace dtrain::exec::cpu {
 

@@ -11,6 +11,7 @@
 #include "exec/executor.h"
 #include "exec/fuse.h"
 #include "exec/parameter_store.h"
+#include "graph/graph.h"
 
 namespace dtrain::exec::cpu {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "exec/cpu/program.h"
+#include "graph/graph.h"
 
 namespace dtrain::exec::cpu {
 

@@ -13,7 +13,7 @@
 
 #include "exec/cpu/dnnl_api.h"
 #include "exec/memory_plan.h"
-#include "graph/graph.h"
+#include "graph/ids.h"
 
 namespace dtrain::exec::cpu {
 

@@ -9,6 +9,7 @@
 #include "exec/executor.h"
 #include "exec/reference/batch_norm.h"
 #include "exec/reference/spans.h"
+#include "graph/graph.h"
 #include "tensor/buffer.h"
 #include "tensor/parameter_memory.h"
 
