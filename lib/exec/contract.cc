@@ -20,7 +20,7 @@ void check_same(const std::vector<ParameterSpan>& spans, const std::vector<graph
 std::vector<TensorName> names_of(const std::vector<graph::ParameterInfo>& infos) {
   std::vector<TensorName> names;
   names.reserve(infos.size());
-  for (const graph::ParameterInfo& info : infos) names.push_back({info.name, info.shape, info.rule});
+  for (const graph::ParameterInfo& info : infos) names.push_back({info.name, info.kind, info.shape, info.rule});
   return names;
 }
 

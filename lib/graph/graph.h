@@ -104,9 +104,10 @@ struct ParameterInfo {
   enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };
   std::string name;  // node name + "_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var"
   Role role;
+  ParameterKind kind;
   Shape shape;
   NodeId node;
-  ParameterRule rule = {};  // see Node::rules
+  ParameterRule rule = {};  // see Node::rules; a statistic's always has an initial value
 };
 
 struct Node {

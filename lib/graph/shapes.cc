@@ -51,6 +51,30 @@ const char* suffix(Role role) {
   return "";
 }
 
+ParameterKind kind_of(Role role) {
+  switch (role) {
+    case Role::kWeight: return ParameterKind::kWeight;
+    case Role::kBias: return ParameterKind::kBias;
+    case Role::kGamma: return ParameterKind::kGamma;
+    case Role::kBeta: return ParameterKind::kBeta;
+    case Role::kMovingMean:
+    case Role::kMovingVar: break;
+  }
+  return ParameterKind::kOther;
+}
+
+// The network's rule for a tensor of the node. Without an initial value of the network, moving means begin at 0 and
+// moving variances at 1.
+ParameterRule rule_of(const Node& node, Role role) {
+  const auto found = node.rules.find(role);
+  ParameterRule rule = found == node.rules.end() ? ParameterRule{} : found->second;
+  const bool statistic = role == Role::kMovingMean || role == Role::kMovingVar;
+  if (statistic && !rule.initial) {
+    rule.initial = {.kind = InitializerSpec::Kind::kConstant, .magnitude = role == Role::kMovingVar ? 1.0 : 0.0};
+  }
+  return rule;
+}
+
 // The shape rules, one overload per operator. `node` is used in messages; `x` holds the shapes of its inputs.
 class Inference {
  public:
@@ -236,9 +260,9 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
     for (Parameter& p : of_node[id]) {
       const bool statistic = p.role == Role::kMovingMean || p.role == Role::kMovingVar;
       std::vector<ParameterInfo>& list = statistic ? shapes.statistics : shapes.parameters;
-      const auto rule = graph.node(id).rules.find(p.role);
-      list.push_back({graph.node(id).name + suffix(p.role), p.role, std::move(p.shape), id,
-                      rule == graph.node(id).rules.end() ? ParameterRule{} : rule->second});
+      const Node& node = graph.node(id);
+      list.push_back(
+          {node.name + suffix(p.role), p.role, kind_of(p.role), std::move(p.shape), id, rule_of(node, p.role)});
     }
   }
   shapes.classes = shapes.output[graph.output()][0];
@@ -248,7 +272,7 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
 int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes) {
   int64_t sum = 0;
   for (const ParameterInfo& info : shapes.parameters) {
-    if (info.role != Role::kWeight) continue;
+    if (info.kind != ParameterKind::kWeight) continue;
     // Each weight is used once for every position of its node's output.
     const Shape& y = shapes.output[info.node];
     const bool is_convolution = std::holds_alternative<Convolution>(graph.node(info.node).op);

@@ -90,11 +90,18 @@ void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, 
   }
 }
 
-// The initial value of a parameter that is not random; nullopt for an unknown suffix.
-std::optional<float> constant_of(std::string_view name) {
-  const auto ends = [name](std::string_view suffix) { return name.ends_with(suffix); };
-  if (ends("_bias") || ends("_beta") || ends("_moving_mean")) return 0.0F;
-  if (ends("_gamma") || ends("_moving_var")) return 1.0F;
+// How a tensor without a rule of the network begins; nullopt if its kind does not say.
+std::optional<InitializerSpec> initial_of(ParameterKind kind, const InitializerSpec& of_weights) {
+  const auto constant = [](double value) {
+    return InitializerSpec{.kind = InitializerSpec::Kind::kConstant, .magnitude = value};
+  };
+  switch (kind) {
+    case ParameterKind::kWeight: return of_weights;
+    case ParameterKind::kBias:
+    case ParameterKind::kBeta: return constant(0);
+    case ParameterKind::kGamma: return constant(1);
+    case ParameterKind::kOther: break;
+  }
   return std::nullopt;
 }
 
@@ -129,36 +136,23 @@ std::string to_string(const InitializerSpec& spec) {
                      kFactors[static_cast<int>(spec.factor)], spec.magnitude);
 }
 
-Result<> initialize(const InitializerSpec& spec, std::string_view name, const Shape& shape, uint64_t seed,
-                    uint64_t index, std::span<float> values) {
-  DT_CHECK(static_cast<int64_t>(values.size()) == element_count(shape), "'{}' has {} values and the shape {}", name,
-           values.size(), dtrain::to_string(shape));
-  if (name.ends_with("_weight")) {
-    fill(spec, shape, RandomStream(seed, Use::kInit, index), values);
-    return {};
+Result<> initialize(const InitializerSpec& spec, const ParameterSpan& tensor, uint64_t seed, uint64_t index) {
+  DT_CHECK(static_cast<int64_t>(tensor.weight.size()) == element_count(tensor.shape),
+           "'{}' has {} values and the shape {}", tensor.name, tensor.weight.size(), dtrain::to_string(tensor.shape));
+  const std::optional<InitializerSpec> initial =
+      tensor.rule.initial ? tensor.rule.initial : initial_of(tensor.kind, spec);
+  if (!initial) {
+    return fail(Code::kUsage, "the network gives no initial value for the parameter '{}', and its kind has none",
+                tensor.name);
   }
-  const std::optional<float> constant = constant_of(name);
-  if (!constant) {
-    return fail(Code::kUsage,
-                "no initial value is known for the parameter '{}': its name ends in none of _weight, _bias, _beta, "
-                "_gamma, _moving_mean and _moving_var",
-                name);
-  }
-  std::fill(values.begin(), values.end(), *constant);
+  fill(*initial, tensor.shape, RandomStream(seed, Use::kInit, index), tensor.weight);
   return {};
 }
 
 Result<> initialize(const InitializerSpec& spec, const ParameterView& view, uint64_t seed) {
   uint64_t index = 0;
-  for (const std::vector<ParameterSpan>* spans : {&view.parameters, &view.statistics}) {
-    for (const ParameterSpan& p : *spans) {
-      if (p.rule.initial) {
-        fill(*p.rule.initial, p.shape, RandomStream(seed, Use::kInit, index), p.weight);
-      } else {
-        DT_TRY_VOID(initialize(spec, p.name, p.shape, seed, index, p.weight));
-      }
-      index++;
-    }
+  for (const std::vector<ParameterSpan>* tensors : {&view.parameters, &view.statistics}) {
+    for (const ParameterSpan& tensor : *tensors) DT_TRY_VOID(initialize(spec, tensor, seed, index++));
   }
   return {};
 }

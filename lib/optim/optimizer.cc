@@ -82,8 +82,8 @@ const Loops* find_rule(std::string_view name) {
 
 }  // namespace
 
-Multipliers multipliers_of(std::string_view parameter, const ParameterRule& rule) {
-  const bool decays = parameter.ends_with("_weight") || parameter.ends_with("_gamma");
+Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule) {
+  const bool decays = kind == ParameterKind::kWeight || kind == ParameterKind::kGamma;
   return {.learning_rate = rule.learning_rate.value_or(1), .weight_decay = rule.weight_decay.value_or(decays ? 1 : 0)};
 }
 

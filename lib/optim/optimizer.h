@@ -27,9 +27,8 @@ struct Multipliers {
   double learning_rate = 1;
   double weight_decay = 1;
 };
-// A parameter's multipliers: those of its network's rule. By default they follow from the name: only *_weight and
-// *_gamma have weight decay.
-Multipliers multipliers_of(std::string_view parameter, const ParameterRule& rule = {});
+// A parameter's multipliers: those of its network's rule. By default only weights and gammas decay.
+Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule = {});
 
 // The names of the state arrays that a rule keeps for each parameter, each with the parameter's shape: {"mom"} for sgd
 // and nag with momentum, {} without. Code::kUsage for an unknown rule, with a list of the known ones.

@@ -31,7 +31,7 @@ std::vector<ParameterSpan> spans_of(const std::vector<TensorName>& tensors, std:
   size_t begin = 0;
   for (const TensorName& tensor : tensors) {
     const auto count = static_cast<size_t>(element_count(tensor.shape));
-    spans.push_back({tensor.name, tensor.shape, values.subspan(begin, count),
+    spans.push_back({tensor.name, tensor.kind, tensor.shape, values.subspan(begin, count),
                      gradients.empty() ? std::span<float>{} : gradients.subspan(begin, count), tensor.rule});
     begin += stride_of(tensor);
   }

@@ -12,6 +12,7 @@ namespace dtrain {
 
 struct TensorName {
   std::string name;
+  ParameterKind kind;
   Shape shape;
   ParameterRule rule = {};
 };

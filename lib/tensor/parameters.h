@@ -34,7 +34,15 @@ struct InitializerSpec {
   double magnitude = 3;              // xavier: magnitude; uniform: scale; normal: sigma; constant, diagonal: the value
 };
 
-// A network's rules for one of its parameters. Members that are not set follow the rules for all parameters.
+// What a tensor is to the layer that it belongs to. Optimizers and initializers go by this, never by a name.
+//   kWeight  decays           initially by the job's initializer
+//   kBias    does not decay   initially 0
+//   kGamma   decays           initially 1
+//   kBeta    does not decay   initially 0
+//   kOther   does not decay   initially as its rule says: statistics, and tensors that fit none of the above
+enum class ParameterKind { kWeight, kBias, kGamma, kBeta, kOther };
+
+// A network's rules for one of its parameters. Members that are not set follow from the job and the parameter's kind.
 struct ParameterRule {
   std::optional<double> learning_rate, weight_decay;  // multiply the job's values
   std::optional<InitializerSpec> initial;
@@ -43,6 +51,7 @@ struct ParameterRule {
 // One parameter in canonical layout ([filters, c/groups, kernel_h, kernel_w] and so on), in the executor's memory.
 struct ParameterSpan {
   std::string name;
+  ParameterKind kind;
   Shape shape;
   std::span<float> weight;
   std::span<float> gradient;  // empty for statistics and in executors for inference

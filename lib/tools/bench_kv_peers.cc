@@ -212,7 +212,7 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
     kvstore::ShardOptions options;
     options.server = server;
     options.placement = plan.placement;
-    for (const std::string& name : plan.names) options.parameters.push_back(optim::multipliers_of(name));
+    for (const ParameterKind kind : plan.kinds) options.parameters.push_back(optim::multipliers_of(kind));
     options.rule = plan.rule;
     options.policy = sync::bsp(static_cast<uint32_t>(plan.incarnations.size()));
     FirstFailure failure;

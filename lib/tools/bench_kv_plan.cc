@@ -33,6 +33,7 @@ Result<> read_shapes(const std::string& path, const std::string& text, KvPlan& p
       return fail(Code::kUsage, "{}:{}: '{}' is not NAME D0 D1 ...", path, number, line);
     }
     plan.names.push_back(name);
+    plan.kinds.push_back(ParameterKind::kWeight);
     plan.shapes.push_back(shape);
   }
   if (plan.names.empty()) return fail(Code::kUsage, "{}: no arrays", path);
@@ -50,6 +51,7 @@ Result<> network_shapes(const std::string& network, KvPlan& plan) {
   DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph, model.image));
   for (const graph::ParameterInfo& parameter : shapes.parameters) {
     plan.names.push_back(parameter.name);
+    plan.kinds.push_back(parameter.kind);
     plan.shapes.push_back(parameter.shape);
   }
   return {};
@@ -98,6 +100,7 @@ Result<KvPlan> make_kv_plan(const BenchKvOptions& options) {
   plan.bucket_begin = kvstore::plan_buckets(counts);
   plan.bucket_begin.push_back(plan.names.size());
   plan.names.emplace_back("small_weight");
+  plan.kinds.push_back(ParameterKind::kWeight);
   plan.shapes.push_back({kSmallElements});
   counts.push_back(kSmallElements);
   plan.placement = kvstore::place(counts, options.servers, kvstore::PlacementRule::kBalanced, kBigarrayBound);
@@ -107,7 +110,9 @@ Result<KvPlan> make_kv_plan(const BenchKvOptions& options) {
 
 KvArrays::KvArrays(const KvPlan& plan, uint32_t worker) {
   std::vector<TensorName> names;
-  for (size_t key = 0; key < plan.names.size(); key++) names.push_back({plan.names[key], plan.shapes[key]});
+  for (size_t key = 0; key < plan.names.size(); key++) {
+    names.push_back({plan.names[key], plan.kinds[key], plan.shapes[key]});
+  }
   memory_ = ParameterMemory(names, {});
   for (size_t key = 0; key < plan.names.size(); key++) {
     const std::vector<float> values = random_gradient(elements(plan, key), worker, key);
@@ -133,7 +138,7 @@ void KvReference::update() {
   for (size_t key = 0; key < sums_.size(); key++) {
     std::vector<std::span<float>> state(state_[key].begin(), state_[key].end());
     const optim::UpdateStep step =
-        kvstore::update_step(plan_.rule, optim::multipliers_of(plan_.names[key]), samples_, workers_);
+        kvstore::update_step(plan_.rule, optim::multipliers_of(plan_.kinds[key]), samples_, workers_);
     optim::update(plan_.rule.optimizer, step, weights_[key], sums_[key], state);
   }
   samples_ += workers_;

@@ -14,7 +14,8 @@
 namespace dtrain::tools {
 
 struct KvPlan {
-  std::vector<std::string> names;  // the last is the small key, alone in the last bucket
+  std::vector<std::string> names;    // the last is the small key, alone in the last bucket
+  std::vector<ParameterKind> kinds;  // from a file of shapes: all are weights
   std::vector<Shape> shapes;
   std::vector<size_t> bucket_begin;
   std::vector<kvstore::Slice> placement;

@@ -85,20 +85,18 @@ Result<> rename_file(const std::string& from, const std::string& to, const Atomi
   return fail(Code::kData, "cannot write '{}': rename: {}", to, std::strerror(errno));
 }
 
-bool is_statistic(std::string_view name) {
-  return name.ends_with("_moving_mean") || name.ends_with("_moving_var");
-}
-
-// Sorts an array by its prefix, "arg:" or "aux:". A name without a prefix is classified by its suffix; an array with
-// another prefix is ignored. See docs/formats.md, "Checkpoints".
+// Sorts an array by its prefix, "arg:" or "aux:". An array with another prefix is ignored. See docs/formats.md,
+// "Checkpoints".
 void sort_in(NamedArray array, Checkpoint& checkpoint) {
   const std::string_view name = array.name;
   const bool parameter = name.starts_with(kParameter);
   const bool statistic = name.starts_with(kStatistic);
-  if (!parameter && !statistic && name.find(':') != std::string_view::npos) return;
-  if (parameter || statistic) array.name.erase(0, kParameter.size());
-  const bool is_aux = statistic || (!parameter && is_statistic(array.name));
-  (is_aux ? checkpoint.statistics : checkpoint.parameters).push_back(std::move(array));
+  if (!parameter && !statistic) {
+    if (name.find(':') == std::string_view::npos) checkpoint.without_prefix.push_back(std::move(array));
+    return;
+  }
+  array.name.erase(0, kParameter.size());
+  (statistic ? checkpoint.statistics : checkpoint.parameters).push_back(std::move(array));
 }
 
 Result<> parse_params(std::string_view bytes, Checkpoint& checkpoint) {

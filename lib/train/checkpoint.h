@@ -44,8 +44,9 @@ Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& c
                           const AtomicFile::Fault& fault = nullptr);
 
 struct Checkpoint {
-  std::vector<NamedArray> parameters;  // arrays with the prefix "arg:", and names without a prefix
-  std::vector<NamedArray> statistics;  // arrays with the prefix "aux:", and names of moving statistics without a prefix
+  std::vector<NamedArray> parameters;      // arrays with the prefix "arg:"
+  std::vector<NamedArray> statistics;      // arrays with the prefix "aux:"
+  std::vector<NamedArray> without_prefix;  // parameters or statistics: only the network can tell
   std::optional<CheckpointHeader> header;  // nullopt: there is no .states (a foreign checkpoint)
   std::vector<NamedArray> slots;
 };

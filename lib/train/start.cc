@@ -45,6 +45,16 @@ Result<> fill(const std::vector<NamedArray>& arrays, const std::vector<Parameter
               extra == arrays.end() ? "a name twice" : extra->name);
 }
 
+// Makes each array whose name has no prefix a statistic, if the network has one of that name, or else a parameter.
+void sort_by_network(const ParameterView& view, Checkpoint& checkpoint) {
+  std::set<std::string> statistics;
+  for (const ParameterSpan& span : view.statistics) statistics.insert(span.name);
+  for (NamedArray& array : checkpoint.without_prefix) {
+    (statistics.contains(array.name) ? checkpoint.statistics : checkpoint.parameters).push_back(std::move(array));
+  }
+  checkpoint.without_prefix.clear();
+}
+
 // Returns the slots that the optimizer uses, in canonical order; other slots are dropped.
 Result<std::vector<NamedArray>> pick_slots(const std::vector<NamedArray>& slots, const StartSpec& spec,
                                            const ParameterView& view) {
@@ -117,6 +127,7 @@ Start foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterV
 Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
                    const CheckpointName& name, const Log& log) {
   DT_TRY(Checkpoint checkpoint, read_checkpoint(name));
+  sort_by_network(view, checkpoint);
   DT_TRY_VOID(fill(checkpoint.parameters, view.parameters));
   DT_TRY_VOID(fill(checkpoint.statistics, view.statistics));
   Start start;

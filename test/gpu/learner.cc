@@ -10,7 +10,7 @@ Learner::Learner(std::unique_ptr<exec::Executor> executor, std::unique_ptr<optim
     : executor_(std::move(executor)), optimizer_(std::move(optimizer)), batch_(batch) {
   std::vector<optim::LearnedArray> arrays;
   for (const ParameterSpan& p : executor_->device_parameters().parameters) {
-    arrays.push_back({optim::multipliers_of(p.name), p.weight, p.gradient});
+    arrays.push_back({optim::multipliers_of(p.kind), p.weight, p.gradient});
   }
   optimizer_->bind({arrays});
 }

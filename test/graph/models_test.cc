@@ -84,7 +84,7 @@ int64_t fixed_gammas(const Built& built) {
   int64_t sum = 0;
   for (const ParameterInfo& p : built.shapes.parameters) {
     const auto* norm = std::get_if<BatchNorm>(&built.graph.node(p.node).op);
-    if (norm != nullptr && norm->fix_gamma && p.role == ParameterInfo::Role::kGamma) sum += element_count(p.shape);
+    if (norm != nullptr && norm->fix_gamma && p.kind == ParameterKind::kGamma) sum += element_count(p.shape);
   }
   return sum;
 }
@@ -385,12 +385,13 @@ TEST_CASE("resnet-zscore lists its shortcuts first, and has its own rules for le
   for (const ParameterInfo& p : net.shapes.parameters) {
     INFO(p.name);
     CHECK(p.rule.learning_rate == (fixed(p.name) ? std::optional(0.0) : std::nullopt));
-    const bool usual = p.role == ParameterInfo::Role::kWeight || p.role == ParameterInfo::Role::kGamma;
+    const bool usual = p.kind == ParameterKind::kWeight || p.kind == ParameterKind::kGamma;
     CHECK(p.rule.weight_decay.value_or(usual ? 1 : 0) == (fixed(p.name) ? 0 : 1));
     CHECK(p.rule.initial.has_value() == (p.name.find("proj") != p.name.npos || p.name == "fc_weight"));
   }
   for (const ParameterInfo& s : net.shapes.statistics) {
-    CHECK(s.rule.initial.has_value() == (s.role == ParameterInfo::Role::kMovingVar));
+    REQUIRE(s.rule.initial);
+    CHECK(s.rule.initial->magnitude == 0);  // of the moving variances too, which usually begin at 1
   }
   CHECK_THAT(message("resnet-zscore"), Catch::Contains("needs images of 32 x 32 pixels, not (3, 28, 28)"));
 }

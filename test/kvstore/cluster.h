@@ -20,16 +20,17 @@ namespace dtrain::test {
 class Arrays {
  public:
   Arrays(const std::vector<Shape>& parameters, const std::vector<Shape>& statistics)
-      : memory_(names("p", "_weight", parameters), names("s", "_moving_mean", statistics)) {}
+      : memory_(names("p{}_weight", ParameterKind::kWeight, parameters),
+                names("s{}_moving_mean", ParameterKind::kOther, statistics)) {}
   [[nodiscard]] const ParameterView& view() const { return memory_.view(); }
   std::span<float> weight(size_t key) { return view().parameters[key].weight; }
   std::span<float> gradient(size_t key) { return view().parameters[key].gradient; }
   std::span<float> statistic(size_t i) { return view().statistics[i].weight; }
 
  private:
-  static std::vector<TensorName> names(const char* name, const char* suffix, const std::vector<Shape>& shapes) {
+  static std::vector<TensorName> names(const char* format, ParameterKind kind, const std::vector<Shape>& shapes) {
     std::vector<TensorName> names;
-    for (const Shape& shape : shapes) names.push_back({name + std::to_string(names.size()) + suffix, shape});
+    for (const Shape& shape : shapes) names.push_back({fmt::format(fmt::runtime(format), names.size()), kind, shape});
     return names;
   }
   ParameterMemory memory_;

@@ -27,7 +27,8 @@ struct Array {
 // However an array is divided among threads, and whatever else is in its group.
 TEST_CASE("updating arrays together gives the same bits as one by one", "[optim]") {
   const std::vector<size_t> counts = {3, 70'001, 200'000, 1};
-  const std::vector<std::string> names = {"a_bias", "b_weight", "c_gamma", "d_beta"};
+  using Kind = ParameterKind;
+  const std::vector<Kind> kinds = {Kind::kBias, Kind::kWeight, Kind::kGamma, Kind::kBeta};
   for (const auto& [rule, momentum] : {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.9}}) {
     const OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 0.01, .clip_gradient = 0.5};
     std::vector<Array> expected, arrays;
@@ -35,13 +36,13 @@ TEST_CASE("updating arrays together gives the same bits as one by one", "[optim]
     arrays = expected;
     std::vector<std::vector<LearnedArray>> groups(2);
     for (size_t i = 0; i < counts.size(); i++) {
-      groups[i / 2].push_back({multipliers_of(names[i]), arrays[i].weight, arrays[i].gradient});
+      groups[i / 2].push_back({multipliers_of(kinds[i]), arrays[i].weight, arrays[i].gradient});
     }
     const auto optimizer = make_host_optimizer(spec, 3).value();
     optimizer->bind(groups);
     for (const double rate : {0.1, 0.05}) {
       for (size_t i = 0; i < counts.size(); i++) {
-        const UpdateStep step{.learning_rate = rate, .gradient_scale = 0.25, .multipliers = multipliers_of(names[i])};
+        const UpdateStep step{.learning_rate = rate, .gradient_scale = 0.25, .multipliers = multipliers_of(kinds[i])};
         const std::span<float> state = expected[i].momentum;
         update(spec, step, expected[i].weight, expected[i].gradient,
                momentum == 0 ? std::span<const std::span<float>>{} : std::span(&state, 1));

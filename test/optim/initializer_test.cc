@@ -11,10 +11,10 @@ using namespace dtrain::optim;
 
 namespace {
 
-std::vector<float> filled(const std::string& spec, const std::string& name, const Shape& shape, uint64_t seed = 1,
-                          uint64_t index = 0) {
+std::vector<float> filled(const std::string& spec, const Shape& shape, uint64_t seed = 1, uint64_t index = 0,
+                          ParameterKind kind = ParameterKind::kWeight) {
   std::vector<float> values(static_cast<size_t>(element_count(shape)), 99.0F);
-  REQUIRE(initialize(*parse_initializer(spec), name, shape, seed, index, values));
+  REQUIRE(initialize(*parse_initializer(spec), {"tensor", kind, shape, values, {}}, seed, index));
   return values;
 }
 
@@ -38,18 +38,16 @@ TEST_CASE("xavier has the documented scales", "[optim]") {
   const Shape conv = {96, 3, 3, 3};
   const Shape dense = {10, 336};
   const auto n = 2592.0;
-  CHECK(bound(filled("xavier(uniform,in,2.34)", "c_weight", conv)) == Approx(0.294392029).epsilon(3 / n));
-  CHECK(deviation(filled("xavier(gaussian,in,2)", "c_weight", conv)) ==
-        Approx(0.272165527).epsilon(3 / std::sqrt(2 * n)));
-  CHECK(bound(filled("xavier", "c_weight", conv)) == Approx(0.082060994).epsilon(3 / n));
-  CHECK(bound(filled("xavier(uniform,in,2.34)", "fc_weight", dense)) == Approx(0.083452296).epsilon(3 / n));
-  CHECK(deviation(filled("xavier(gaussian,in,2)", "fc_weight", dense)) ==
-        Approx(0.077151675).epsilon(3 / std::sqrt(2 * n)));
-  CHECK(bound(filled("xavier()", "fc_weight", dense)) == Approx(0.131685384).epsilon(3 / n));
+  CHECK(bound(filled("xavier(uniform,in,2.34)", conv)) == Approx(0.294392029).epsilon(3 / n));
+  CHECK(deviation(filled("xavier(gaussian,in,2)", conv)) == Approx(0.272165527).epsilon(3 / std::sqrt(2 * n)));
+  CHECK(bound(filled("xavier", conv)) == Approx(0.082060994).epsilon(3 / n));
+  CHECK(bound(filled("xavier(uniform,in,2.34)", dense)) == Approx(0.083452296).epsilon(3 / n));
+  CHECK(deviation(filled("xavier(gaussian,in,2)", dense)) == Approx(0.077151675).epsilon(3 / std::sqrt(2 * n)));
+  CHECK(bound(filled("xavier()", dense)) == Approx(0.131685384).epsilon(3 / n));
   // bounds are never exceeded
-  CHECK(bound(filled("xavier(uniform,in,2.34)", "c_weight", conv)) <= 0.2943921);
+  CHECK(bound(filled("xavier(uniform,in,2.34)", conv)) <= 0.2943921);
   // fan_out of (10, 336): sqrt(3 / 10)
-  CHECK(bound(filled("xavier(uniform,out,3)", "fc_weight", dense)) == Approx(std::sqrt(0.3)).epsilon(3 / n));
+  CHECK(bound(filled("xavier(uniform,out,3)", dense)) == Approx(std::sqrt(0.3)).epsilon(3 / n));
 }
 
 TEST_CASE("a network's own rule replaces the job's", "[optim]") {
@@ -59,54 +57,61 @@ TEST_CASE("a network's own rule replaces the job's", "[optim]") {
     return ParameterRule{{}, {}, InitializerSpec{.kind = kind, .magnitude = magnitude}};
   };
   ParameterView view;
-  view.parameters.push_back({"proj_weight", {4, 2, 1, 3}, weight, {}, rule(Kind::kDiagonal, 0.25)});
-  view.parameters.push_back({"fc_weight", {2, 3}, other, {}, {}});
-  view.statistics.push_back({"bn_moving_var", {2}, variance, {}, rule(Kind::kConstant, 0)});
+  view.parameters.push_back({"proj", ParameterKind::kWeight, {4, 2, 1, 3}, weight, {}, rule(Kind::kDiagonal, 0.25)});
+  view.parameters.push_back({"fc", ParameterKind::kWeight, {2, 3}, other, {}, {}});
+  view.statistics.push_back({"variance", ParameterKind::kOther, {2}, variance, {}, rule(Kind::kConstant, 0)});
   REQUIRE(initialize(*parse_initializer("xavier"), view, 7));
   for (size_t i = 0; i < weight.size(); i++) {
     const size_t filter = i / 6, channel = i / 3 % 2;
     CHECK(weight[i] == (filter == channel ? 0.25F : 0.0F));
   }
   CHECK(variance == std::vector<float>{0, 0});
-  CHECK(other == filled("xavier", "fc_weight", {2, 3}, 7, 1));  // parameters with a rule of their own count too
+  CHECK(other == filled("xavier", {2, 3}, 7, 1));  // parameters with a rule of their own count too
 }
 
 TEST_CASE("uniform and normal have their scale and mean 0", "[optim]") {
   const Shape shape = {100, 100};
-  const auto uniform = filled("uniform(0.07)", "fc_weight", shape);
+  const auto uniform = filled("uniform(0.07)", shape);
   CHECK(bound(uniform) == Approx(0.07).epsilon(1e-3));
-  const auto normal = filled("normal(0.01)", "fc_weight", shape);
+  const auto normal = filled("normal(0.01)", shape);
   CHECK(deviation(normal) == Approx(0.01).epsilon(0.03));
   const double mean = std::accumulate(normal.begin(), normal.end(), 0.0) / 1e4;
   CHECK(std::abs(mean) < 3 * 0.01 / 100);
 }
 
 TEST_CASE("only weights are random", "[optim]") {
+  const auto begin = [](ParameterKind kind) { return filled("xavier", {4}, 1, 0, kind); };
   const std::vector<float> zeros(4, 0.0F);
   const std::vector<float> ones(4, 1.0F);
-  CHECK(filled("xavier", "fc_bias", {4}) == zeros);
-  CHECK(filled("xavier", "bn_beta", {4}) == zeros);
-  CHECK(filled("xavier", "bn_moving_mean", {4}) == zeros);
-  CHECK(filled("xavier", "bn_gamma", {4}) == ones);
-  CHECK(filled("xavier", "bn_moving_var", {4}) == ones);
+  CHECK(begin(ParameterKind::kBias) == zeros);
+  CHECK(begin(ParameterKind::kBeta) == zeros);
+  CHECK(begin(ParameterKind::kGamma) == ones);
 }
 
-TEST_CASE("a parameter whose name does not show its kind is refused by name", "[optim]") {
+TEST_CASE("a tensor whose initial value nothing gives is refused by name", "[optim]") {
   std::vector<float> values(4);
-  for (const char* name : {"prelu_alpha", "embedding", "weight", "bn_moving_avg", ""}) {
-    const Result<> filled = initialize({}, name, {4}, 1, 0, values);
-    REQUIRE_FALSE(filled);
-    CHECK(filled.error().code == Code::kUsage);
-    CHECK_THAT(filled.error().message, Catch::Contains(fmt::format("'{}'", name)) && Catch::Contains("_weight") &&
-                                           Catch::Contains("_moving_var"));
-  }
+  ParameterSpan tensor{"prelu_alpha", ParameterKind::kOther, {4}, values, {}};
+  const Result<> refused = initialize({}, tensor, 1, 0);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Catch::Contains("'prelu_alpha'"));
+  tensor.rule.initial = InitializerSpec{.kind = InitializerSpec::Kind::kConstant, .magnitude = 0.25};
+  REQUIRE(initialize({}, tensor, 1, 0));
+  CHECK(values == std::vector<float>(4, 0.25F));
+}
+
+// A name that looks like that of another kind changes nothing.
+TEST_CASE("the name of a tensor has no meaning", "[optim]") {
+  std::vector<float> values(4);
+  REQUIRE(initialize({}, {"my_weight", ParameterKind::kGamma, {4}, values, {}}, 1, 0));
+  CHECK(values == std::vector<float>(4, 1.0F));
 }
 
 TEST_CASE("the numbers depend only on seed and index", "[optim]") {
   const Shape shape = {4, 4};
-  CHECK(filled("xavier", "a_weight", shape, 7, 3) == filled("xavier", "b_weight", shape, 7, 3));
-  CHECK(filled("xavier", "a_weight", shape, 7, 3) != filled("xavier", "a_weight", shape, 8, 3));
-  CHECK(filled("xavier", "a_weight", shape, 7, 3) != filled("xavier", "a_weight", shape, 7, 4));
+  CHECK(filled("xavier", shape, 7, 3) == filled("xavier", shape, 7, 3));
+  CHECK(filled("xavier", shape, 7, 3) != filled("xavier", shape, 8, 3));
+  CHECK(filled("xavier", shape, 7, 3) != filled("xavier", shape, 7, 4));
 }
 
 TEST_CASE("the text form is read back", "[optim]") {

@@ -88,14 +88,17 @@ TEST_CASE("clipping keeps a gradient that is not a number", "[optim]") {
 }
 
 TEST_CASE("multipliers scale the rate and the decay", "[optim]") {
-  CHECK(multipliers_of("conv1_weight").weight_decay == 1);
-  CHECK(multipliers_of("bn1_gamma").weight_decay == 1);
-  CHECK(multipliers_of("bn1_beta").weight_decay == 0);
-  CHECK(multipliers_of("fc1_bias").weight_decay == 0);
+  CHECK(multipliers_of(ParameterKind::kWeight).weight_decay == 1);
+  CHECK(multipliers_of(ParameterKind::kGamma).weight_decay == 1);
+  CHECK(multipliers_of(ParameterKind::kBeta).weight_decay == 0);
+  CHECK(multipliers_of(ParameterKind::kBias).weight_decay == 0);
+  CHECK(multipliers_of(ParameterKind::kOther).weight_decay == 0);
   // A network's own rule takes precedence.
-  CHECK(multipliers_of("fc_bias", {.learning_rate = {}, .weight_decay = 1, .initial = {}}).weight_decay == 1);
-  CHECK(multipliers_of("proj_weight", {.learning_rate = 0, .weight_decay = 0, .initial = {}}).learning_rate == 0);
-  CHECK(multipliers_of("conv1_weight", {}).learning_rate == 1);
+  const ParameterRule decays{.learning_rate = {}, .weight_decay = 1, .initial = {}};
+  CHECK(multipliers_of(ParameterKind::kBias, decays).weight_decay == 1);
+  const ParameterRule fixed{.learning_rate = 0, .weight_decay = 0, .initial = {}};
+  CHECK(multipliers_of(ParameterKind::kWeight, fixed).learning_rate == 0);
+  CHECK(multipliers_of(ParameterKind::kWeight, {}).learning_rate == 1);
 
   const OptimizerSpec spec{.momentum = 0, .weight_decay = 0.5};
   std::vector<float> w = {1};

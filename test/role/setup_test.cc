@@ -135,7 +135,8 @@ TEST_CASE("initial values depend only on the seed", "[role]") {
   const auto draw = [&](uint64_t seed) {
     flags.seed = seed;
     std::vector<float> weight(60), gamma(5);
-    const ParameterView view{.parameters = {{"fc_weight", {5, 12}, weight, {}}, {"bn_gamma", {5}, gamma, {}}},
+    const ParameterView view{.parameters = {{"fc_weight", ParameterKind::kWeight, {5, 12}, weight, {}},
+                                            {"bn_gamma", ParameterKind::kGamma, {5}, gamma, {}}},
                              .statistics = {}};
     REQUIRE(initialize(flags, view));
     CHECK(gamma == std::vector<float>(5, 1.0F));

@@ -26,8 +26,9 @@ struct Tensors {
         mean(2, value),
         slots({{"fc_weight:mom", {2, 3}, std::vector<float>(6, -value)},
                {"fc_bias:mom", {2}, std::vector<float>(2, -value)}}) {
-    view.parameters = {{"fc_weight", {2, 3}, weight, {}}, {"fc_bias", {2}, beta, {}}};
-    view.statistics = {{"bn_moving_mean", {2}, mean, {}}};
+    view.parameters = {{"fc_weight", ParameterKind::kWeight, {2, 3}, weight, {}},
+                       {"fc_bias", ParameterKind::kBias, {2}, beta, {}}};
+    view.statistics = {{"bn_moving_mean", ParameterKind::kOther, {2}, mean, {}}};
   }
   std::vector<float> weight, beta, mean;
   ParameterView view;
@@ -264,10 +265,12 @@ TEST_CASE("weights without optimizer states load as another program's checkpoint
   const auto checkpoint = read_checkpoint({dir.path("net"), 1});
   REQUIRE(checkpoint);
   CHECK_FALSE(checkpoint->header);
-  REQUIRE(checkpoint->parameters.size() == 2);
-  CHECK(checkpoint->parameters[1].name == "fc_bias");
-  REQUIRE(checkpoint->statistics.size() == 1);
-  CHECK(checkpoint->statistics[0].name == "bn_moving_mean");
+  REQUIRE(checkpoint->parameters.size() == 1);
+  CHECK(checkpoint->parameters[0].name == "fc_weight");
+  CHECK(checkpoint->statistics.empty());
+  REQUIRE(checkpoint->without_prefix.size() == 2);
+  CHECK(checkpoint->without_prefix[0].name == "bn_moving_mean");
+  CHECK(checkpoint->without_prefix[1].name == "fc_bias");
 }
 
 TEST_CASE("a save without optimizer states removes the states of an earlier save", "[train]") {

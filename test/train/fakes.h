@@ -12,7 +12,10 @@ namespace dtrain::train::test {
 // An executor with two parameters in two buckets; the test sets their gradients.
 class FakeExecutor final : public exec::Executor {
  public:
-  FakeExecutor() { view_.parameters = {{"fc1_weight", {2}, w1_, g1_}, {"fc2_weight", {2}, w2_, g2_}}; }
+  FakeExecutor() {
+    view_.parameters = {{"fc1_weight", ParameterKind::kWeight, {2}, w1_, g1_},
+                        {"fc2_weight", ParameterKind::kWeight, {2}, w2_, g2_}};
+  }
   Result<> forward(const exec::Batch&, const exec::WeightsWait& wait) override {
     DT_TRY_VOID(wait(0));
     return wait(1);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "tensor/ndarray_file.h"
 #include "toy_run.h"
 #include "train/checkpoint.h"
 
@@ -150,6 +151,29 @@ TEST_CASE("a damaged checkpoint is refused with an error that names the file and
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().code == Code::kData);
   CHECK_THAT(outcome.error().message, Catch::Contains(path) && Catch::Contains("ends at byte"));
+}
+
+// Which of them are statistics follows from the network.
+TEST_CASE("a checkpoint whose arrays have no prefix is loaded", "[train]") {
+  const TempDir dir;
+  REQUIRE(ToyRun(toy_spec(dir.path("net"), 1)).run());
+  std::filesystem::remove(dir.path("net-0001.states"));
+  const std::string path = dir.path("net-0001.params");
+  std::vector<NamedArray> arrays;
+  for (StoredArray& array : must(parse_ndarray_bytes(must(read_file(path))))) {
+    REQUIRE(array.name.size() > 4);
+    arrays.push_back({array.name.substr(4), array.shape, std::get<std::vector<float>>(array.values)});
+  }
+  must(write_ndarray_file(path, arrays));
+  TrainSpec spec = toy_spec("", 1);
+  spec.start_from = StartFrom{dir.path("net"), 1};
+  ToyRun run(spec);
+  const auto outcome = run.run();
+  REQUIRE(outcome);
+  const ParameterView& view = run.training().parameters();
+  REQUIRE(arrays.size() == view.parameters.size() + view.statistics.size());
+  const std::span<const float> variances = view.statistics.back().weight;
+  CHECK(std::ranges::equal(variances, arrays.back().values));
 }
 
 TEST_CASE("a resume from another program's checkpoint starts with empty optimizer slots and logs this", "[train]") {

@@ -78,7 +78,7 @@ std::vector<Updater::Piece> Updater::pieces_of(size_t bucket, std::span<const Fl
 
 optim::LearnedArray Updater::array_of(const Piece& piece) const {
   const ParameterSpan& parameter = view_.parameters[piece.parameter];
-  return {.multipliers = optim::multipliers_of(parameter.name, parameter.rule),
+  return {.multipliers = optim::multipliers_of(parameter.kind, parameter.rule),
           .weight = parameter.weight.subspan(piece.begin, piece.count),
           .gradient = parameter.gradient.subspan(piece.begin, piece.count)};
 }

@@ -58,7 +58,7 @@ struct Device {
     for (size_t p = 0, b = 0; p < view.parameters.size(); p++) {
       if (b + 1 < groups.size() && p == options.bucket_begin[b + 1]) b++;
       const ParameterSpan& array = view.parameters[p];
-      groups[b].push_back({optim::multipliers_of(array.name), array.weight, array.gradient});
+      groups[b].push_back({optim::multipliers_of(array.kind), array.weight, array.gradient});
     }
     optimizer->bind(groups);
   }

@@ -13,16 +13,16 @@ struct Parameter {
   Type gradient, copy;
   bool has_copy;
   int64_t skew;
-  const char* name;
+  ParameterKind kind;
 };
 constexpr Parameter kParameters[] = {
-    {1, Type::kFloat32, Type::kFloat16, true, 0, "a_bias"},
-    {3, Type::kFloat16, Type::kFloat16, true, 0, "b_weight"},
-    {64, Type::kFloat32, Type::kFloat32, false, 0, "c_gamma"},
-    {1000, Type::kFloat16, Type::kFloat16, true, 1, "d_weight"},
-    {9408, Type::kBfloat16, Type::kBfloat16, true, 0, "e_weight"},
-    {kChunkElements + 7, Type::kFloat16, Type::kFloat16, true, 0, "f_weight"},
-    {2 * kChunkElements, Type::kFloat32, Type::kFloat32, true, 0, "g_weight"},
+    {1, Type::kFloat32, Type::kFloat16, true, 0, ParameterKind::kBias},
+    {3, Type::kFloat16, Type::kFloat16, true, 0, ParameterKind::kWeight},
+    {64, Type::kFloat32, Type::kFloat32, false, 0, ParameterKind::kGamma},
+    {1000, Type::kFloat16, Type::kFloat16, true, 1, ParameterKind::kWeight},
+    {9408, Type::kBfloat16, Type::kBfloat16, true, 0, ParameterKind::kWeight},
+    {kChunkElements + 7, Type::kFloat16, Type::kFloat16, true, 0, ParameterKind::kWeight},
+    {2 * kChunkElements, Type::kFloat32, Type::kFloat32, true, 0, ParameterKind::kWeight},
 };
 constexpr size_t kCount = std::size(kParameters);
 
@@ -36,7 +36,7 @@ class Network {
       momenta.push_back(floats_at(p, Floats(static_cast<size_t>(p.count))));
       gradients.emplace_back(p.gradient, p.count, p.skew);
       copies.emplace_back(p.copy, p.count, p.skew);
-      const double decay = spec.weight_decay * optim::multipliers_of(p.name).weight_decay;
+      const double decay = spec.weight_decay * optim::multipliers_of(p.kind).weight_decay;
       tensors.push_back({.weight = weights.back().floats(),
                          .momentum = spec.momentum == 0 ? nullptr : momenta.back().floats(),
                          .gradient = gradients.back().data(),
@@ -129,7 +129,7 @@ Results host_steps(const optim::OptimizerSpec& spec) {
       optim::update(spec,
                     {.learning_rate = scalars.learning_rate,
                      .gradient_scale = static_cast<double>(scalars.gradient_scale),
-                     .multipliers = optim::multipliers_of(p.name)},
+                     .multipliers = optim::multipliers_of(p.kind)},
                     w, g, std::span(slots).first(spec.momentum == 0 ? 0 : 1));
     }
     all.push_back(w);
@@ -149,7 +149,7 @@ TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
       const Results expected = host_steps(spec), results = in_all_orders([&] { return device_steps(spec); });
       REQUIRE(results.size() == expected.size());
       for (size_t i = 0; i < results.size(); i++) {
-        INFO(kParameters[i / 3].name << ", array " << i % 3);
+        INFO("parameter " << i / 3 << ", array " << i % 3);
         REQUIRE(same_bits(results[i], expected[i]));
       }
     }
@@ -180,7 +180,7 @@ TEST_CASE("one gradient that is not finite is found wherever it is, and stops th
         g[static_cast<size_t>(place)] = bad;
         network.gradients[i].set(g);
         find_nonfinite(network.table(), &scale, nullptr);
-        INFO(kParameters[i].name << " at " << place);
+        INFO("parameter " << i << " at " << place);
         REQUIRE(scale.nonfinite == 1);
         const Results before = network.results();
         const StepScalars step{.learning_rate = 0.1};

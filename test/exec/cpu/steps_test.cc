@@ -116,8 +116,7 @@ class Trainer {
                     .value();
     const ParameterView& view = executor_->parameters();
     for (size_t i = 0; i < view.parameters.size(); i++) {
-      REQUIRE(
-          optim::initialize({}, view.parameters[i].name, view.parameters[i].shape, 1, i, view.parameters[i].weight));
+      REQUIRE(optim::initialize({}, view.parameters[i], 1, i));
     }
     RandomStream random(1, Use::kTest);
     data_.resize(static_cast<size_t>(batch * element_count(image)));
