@@ -14,10 +14,9 @@ bool same(const std::vector<graph::ParameterInfo>& a, const std::vector<graph::P
   return true;
 }
 
-std::optional<size_t> position(const std::vector<graph::ParameterInfo>& infos, graph::NodeId node,
-                               graph::ParameterInfo::Role role) {
+std::optional<size_t> position(const std::vector<graph::ParameterInfo>& infos, graph::NodeId node, size_t argument) {
   for (size_t i = 0; i < infos.size(); i++) {
-    if (infos[i].node == node && infos[i].role == role) return i;
+    if (infos[i].node == node && infos[i].argument == argument) return i;
   }
   return std::nullopt;
 }
@@ -29,9 +28,9 @@ ParameterStore::ParameterStore(const graph::Shapes& shapes, Options::Purpose pur
       statistics_(shapes.statistics),
       memory_(parameter_memory(shapes, purpose, allocate)) {}
 
-std::optional<ParameterStore::Found> ParameterStore::find(graph::NodeId node, graph::ParameterInfo::Role role) const {
-  if (const auto i = position(parameters_, node, role)) return Found{*i, &view().parameters[*i]};
-  if (const auto i = position(statistics_, node, role)) return Found{*i, &view().statistics[*i]};
+std::optional<ParameterStore::Found> ParameterStore::find(graph::NodeId node, size_t argument) const {
+  if (const auto i = position(parameters_, node, argument)) return Found{true, *i, &view().parameters[*i]};
+  if (const auto i = position(statistics_, node, argument)) return Found{false, *i, &view().statistics[*i]};
   return std::nullopt;
 }
 

@@ -19,11 +19,12 @@ class ParameterStore {
   [[nodiscard]] const ParameterView& view() const { return memory_.view(); }
 
   struct Found {
+    bool learned;  // false: a statistic
     size_t index;  // among the parameters, or among the statistics
     const ParameterSpan* span;
   };
-  // The tensor of that node and role, if there is one.
-  [[nodiscard]] std::optional<Found> find(graph::NodeId node, graph::ParameterInfo::Role role) const;
+  // What the node reads as this argument, for example graph::Convolution::kBias; nullopt if it has no such argument.
+  [[nodiscard]] std::optional<Found> find(graph::NodeId node, size_t argument) const;
   // Whether an executor for `shapes` can use these tensors: the same names and shapes in the same order.
   [[nodiscard]] bool fits(const graph::Shapes& shapes) const;
 

@@ -29,12 +29,14 @@ struct Input {};
 // Both p and q must be at least 1, or shape inference fails.
 // Source: Dumoulin & Visin, arXiv:1603.07285, relationship 6.
 struct Convolution {
+  static constexpr size_t kWeight = 1, kBias = 2;  // positions of the arguments after x
   int64_t filters = 0, kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, groups = 1;
   bool bias = true;
 };
 
 // y = x W' + b, with x flattened to [n, c*h*w] in that order. w [outputs, c*h*w], b [outputs], absent unless bias.
 struct FullyConnected {
+  static constexpr size_t kWeight = 1, kBias = 2;
   int64_t outputs = 0;
   bool bias = true;
 };
@@ -46,6 +48,7 @@ struct FullyConnected {
 // Parameters gamma, beta [c]; statistics moving_mean, moving_var [c]. With fix_gamma, gamma counts as 1 and its
 // gradient is 0, but the tensor exists. Gradients: docs/arithmetic.md, "Operators".
 struct BatchNorm {
+  static constexpr size_t kGamma = 1, kBeta = 2, kMean = 3, kVariance = 4;
   double epsilon = 1e-3;
   double momentum = 0.9;
   bool fix_gamma = true;
@@ -101,12 +104,12 @@ std::string_view op_name(const Op& op);
 
 // One tensor that is learned or kept as a statistic.
 struct ParameterInfo {
-  enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };
+  enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };  // for Node::rules
   std::string name;  // node name + "_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var"
-  Role role;
   ParameterKind kind;
   Shape shape;
   NodeId node;
+  size_t argument;          // its position among what the node reads, such as Convolution::kBias
   ParameterRule rule = {};  // see Node::rules; a statistic's always has an initial value
 };
 

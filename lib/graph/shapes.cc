@@ -257,12 +257,17 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
     of_node.push_back(std::move(inferred.parameters));
   }
   for (const NodeId id : graph.canonical_order()) {
-    for (Parameter& p : of_node[id]) {
+    const Node& node = graph.node(id);
+    for (size_t i = 0; i < of_node[id].size(); i++) {
+      Parameter& p = of_node[id][i];
       const bool statistic = p.role == Role::kMovingMean || p.role == Role::kMovingVar;
-      std::vector<ParameterInfo>& list = statistic ? shapes.statistics : shapes.parameters;
-      const Node& node = graph.node(id);
-      list.push_back(
-          {node.name + suffix(p.role), p.role, kind_of(p.role), std::move(p.shape), id, rule_of(node, p.role)});
+      (statistic ? shapes.statistics : shapes.parameters)
+          .push_back({.name = node.name + suffix(p.role),
+                      .kind = kind_of(p.role),
+                      .shape = std::move(p.shape),
+                      .node = id,
+                      .argument = 1 + i,  // the first one is x
+                      .rule = rule_of(node, p.role)});
     }
   }
   shapes.classes = shapes.output[graph.output()][0];

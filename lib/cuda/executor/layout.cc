@@ -10,7 +10,6 @@ namespace dtrain::cuda {
 namespace {
 
 using graph::NodeId;
-using Role = graph::ParameterInfo::Role;
 
 // Convolutions of 16-bit types read images of 3 channels stored with 4, which makes 8 bytes a pixel. With 3, cuDNN
 // first copies the images into a workspace, of 103 MB for a stem convolution.
@@ -80,10 +79,10 @@ class Chooser {
 
   [[nodiscard]] WeightForm weight_of(const graph::ParameterInfo& parameter) const {
     const int64_t count = element_count(parameter.shape);
-    if (parameter.role == Role::kGamma || parameter.role == Role::kBeta) {
+    if (parameter.kind == ParameterKind::kGamma || parameter.kind == ParameterKind::kBeta) {
       return {.channels = count, .stored_channels = count};
     }
-    if (parameter.role == Role::kBias) return {.type = type_, .channels = count, .stored_channels = count};
+    if (parameter.kind == ParameterKind::kBias) return {.type = type_, .channels = count, .stored_channels = count};
     const graph::Node& node = graph_.node(parameter.node);
     const int64_t filters = parameter.shape[0];
     // To a fully connected layer, its input's pixels are the taps of a filter.

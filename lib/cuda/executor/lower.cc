@@ -59,23 +59,23 @@ Map Lowering::make_output(NodeId id) {
   return program_.map(type(), options_.batch_size, form.h, form.w, form.channels, form.zeros);
 }
 
-std::optional<size_t> Lowering::parameter(NodeId id, Role role) const {
-  const auto found = parameters_.host().find(id, role);
+std::optional<size_t> Lowering::parameter(NodeId id, size_t argument) const {
+  const auto found = parameters_.host().find(id, argument);
   return found ? std::optional(found->index) : std::nullopt;
 }
 
-ValueId Lowering::weight(NodeId id, Role role) {
-  const auto p = parameter(id, role);
+ValueId Lowering::weight(NodeId id, size_t argument) {
+  const auto p = parameter(id, argument);
   return p ? program_.fixed(parameters_.weight(*p), parameters_.weight_bytes(*p)) : kNoValue;
 }
 
-ValueId Lowering::stored_weight(NodeId id, Role role) {
-  const auto p = parameter(id, role);
+ValueId Lowering::stored_weight(NodeId id, size_t argument) {
+  const auto p = parameter(id, argument);
   return p ? program_.fixed(parameters_.stored(*p), parameters_.form(*p).stored_bytes()) : kNoValue;
 }
 
-ValueId Lowering::statistic(NodeId id, Role role) {
-  const auto s = parameter(id, role);
+ValueId Lowering::statistic(NodeId id, size_t argument) {
+  const auto s = parameter(id, argument);
   return s ? program_.fixed(parameters_.statistic(*s), parameters_.statistic_bytes(*s)) : kNoValue;
 }
 
@@ -83,14 +83,14 @@ namespace {
 
 // The form in which a kernel produces a gradient: filters keep their own type, all others are float32.
 WeightForm gradient_form(const graph::ParameterInfo& parameter, WeightForm form) {
-  if (parameter.role != graph::ParameterInfo::Role::kWeight) form.type = Type::kFloat32;
+  if (parameter.kind != ParameterKind::kWeight) form.type = Type::kFloat32;
   return form;
 }
 
 }  // namespace
 
-ValueId Lowering::gradient_of(NodeId id, Role role) {
-  const auto p = parameter(id, role);
+ValueId Lowering::gradient_of(NodeId id, size_t argument) {
+  const auto p = parameter(id, argument);
   if (!p) return kNoValue;
   const WeightForm form = gradient_form(shapes_.parameters[*p], parameters_.form(*p));
   if (form.is_canonical() && input_.loss_scale == nullptr)

@@ -69,7 +69,6 @@ class Lowering {
 
   // Emits a node's backward steps. The gradients with respect to its output have been contributed before.
   using EmitBackward = std::function<void()>;
-  using Role = graph::ParameterInfo::Role;
 
   [[nodiscard]] bool training() const { return options_.purpose == exec::Options::Purpose::kTraining; }
   [[nodiscard]] Type type() const { return options_.dtype; }
@@ -93,13 +92,13 @@ class Lowering {
   [[nodiscard]] const Map& output(graph::NodeId id) const { return outputs_[id]; }
   void set_output(graph::NodeId id, const Map& map) { outputs_[id] = map; }
 
-  // The node's learned tensors and statistics on the device; kNoValue if it has none of that role.
-  ValueId weight(graph::NodeId id, Role role);         // canonical float32, for batch norm
-  ValueId stored_weight(graph::NodeId id, Role role);  // in the form that the network computes with
-  ValueId statistic(graph::NodeId id, Role role);
+  // The node's learned tensors and statistics on the device; kNoValue if it has no such argument.
+  ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch norm
+  ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form that the network computes with
+  ValueId statistic(graph::NodeId id, size_t argument);
   // The value to which a kernel writes the gradient: float32 or, for filters, in the stored form. finish_bucket
   // converts it to the canonical gradient.
-  ValueId gradient_of(graph::NodeId id, Role role);
+  ValueId gradient_of(graph::NodeId id, size_t argument);
 
   // Keeps a batch norm that the Add after it completes.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
@@ -124,7 +123,7 @@ class Lowering {
   void finish_buckets(graph::NodeId id);
   void finish_bucket(size_t bucket);
   [[nodiscard]] size_t bucket_end(size_t bucket) const;
-  [[nodiscard]] std::optional<size_t> parameter(graph::NodeId id, Role role) const;
+  [[nodiscard]] std::optional<size_t> parameter(graph::NodeId id, size_t argument) const;
   // Permutes the values of a map: from h x w pixels to one pixel of h*w*c channels in canonical order, or back.
   Map reordered(graph::NodeId id, const Map& map, const MapForm& form);
 

@@ -4,8 +4,8 @@
 
 namespace dtrain::cuda {
 
+using graph::BatchNorm;
 using graph::NodeId;
-using Role = graph::ParameterInfo::Role;
 
 namespace {
 
@@ -16,8 +16,8 @@ ValueId workspace(Lowering& l, const Map& x) {
 void emit_statistics(Lowering& l, const Norm& norm, const graph::BatchNorm& op) {
   const Map x = norm.x;
   const ValueId mean = norm.mean, inv_std = norm.inv_std, scratch = workspace(l, x);
-  const ValueId moving_mean = l.statistic(norm.id, Role::kMovingMean);
-  const ValueId moving_var = l.statistic(norm.id, Role::kMovingVar);
+  const ValueId moving_mean = l.statistic(norm.id, BatchNorm::kMean);
+  const ValueId moving_var = l.statistic(norm.id, BatchNorm::kVariance);
   l.program().kernel(norm.id, batch_norm_statistics, {{x.value}, {mean, inv_std, moving_mean, moving_var}},
                      [=](const Addresses& at) {
                        return BatchNormStatistics{.type = x.type,
@@ -39,11 +39,11 @@ Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   Norm norm{.id = id,
             .epsilon = op.epsilon,
             .x = l.plain_input(id),
-            .gamma = op.fix_gamma ? kNoValue : l.weight(id, Role::kGamma),
-            .beta = l.weight(id, Role::kBeta)};
+            .gamma = op.fix_gamma ? kNoValue : l.weight(id, BatchNorm::kGamma),
+            .beta = l.weight(id, BatchNorm::kBeta)};
   if (!l.training()) {
-    norm.mean = l.statistic(id, Role::kMovingMean);
-    norm.variance = l.statistic(id, Role::kMovingVar);
+    norm.mean = l.statistic(id, BatchNorm::kMean);
+    norm.variance = l.statistic(id, BatchNorm::kVariance);
     return norm;
   }
   norm.mean = l.program().floats(norm.x.channels);
@@ -81,7 +81,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
   // Terms of the input's gradient are stored in the form of the input, which may differ from that of x.
   const Map add = wanted && l.input(norm.id).same_form(norm.x) ? l.take_term(input) : Map{};
   const Map dx = wanted ? l.program().like(norm.x) : Map{};
-  const ValueId dgamma = l.gradient_of(norm.id, Role::kGamma), dbeta = l.gradient_of(norm.id, Role::kBeta);
+  const ValueId dgamma = l.gradient_of(norm.id, BatchNorm::kGamma), dbeta = l.gradient_of(norm.id, BatchNorm::kBeta);
   const ValueId scratch = workspace(l, norm.x);
   Uses uses{{norm.x.value, g.y.value, g.dy.value, norm.mean, norm.inv_std, norm.gamma, norm.beta, add.value},
             {dx.value, g.dskip.value, dgamma, dbeta}};

@@ -7,10 +7,14 @@
 
 namespace dtrain::cuda {
 
+using graph::Convolution;
+using graph::FullyConnected;
 using graph::NodeId;
-using Role = graph::ParameterInfo::Role;
 
 namespace {
+
+// A fully connected layer is lowered by the same functions, which ask for the arguments of a convolution.
+static_assert(Convolution::kWeight == FullyConnected::kWeight && Convolution::kBias == FullyConnected::kBias);
 
 struct Layer {
   NodeId id;
@@ -34,7 +38,7 @@ void emit_forward(Lowering& l, const Layer& layer) {
 }
 
 void emit_bias_gradient(Lowering& l, const Layer& layer, const Map& dy) {
-  const ValueId dbias = l.gradient_of(layer.id, Role::kBias);
+  const ValueId dbias = l.gradient_of(layer.id, Convolution::kBias);
   if (dbias == kNoValue) return;
   const ValueId workspace =
       l.program().scratch(static_cast<size_t>(bias_workspace_bytes(dy.type, dy.rows(), dy.channels)));
@@ -54,7 +58,7 @@ void emit_backward(Lowering& l, const Layer& layer, const Map& dx) {
   if (!dy.exists()) return;
   dy = l.packed(layer.id, dy);
   emit_bias_gradient(l, layer, dy);
-  const ValueId dw = l.gradient_of(layer.id, Role::kWeight), x = layer.x.value;
+  const ValueId dw = l.gradient_of(layer.id, Convolution::kWeight), x = layer.x.value;
   emit(l, layer.id, layer.plans->backward_filter, {{x, dy.value}, {dw}}, x, dw, dy.value, kNoValue);
   const NodeId input = l.input_node(layer.id);
   if (!l.wants_gradient(input)) return;
@@ -90,8 +94,8 @@ Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
                     &plans,
                     readable(l, id, x, plans.shape.c),
                     l.make_output(id),
-                    l.stored_weight(id, Role::kWeight),
-                    l.stored_weight(id, Role::kBias)};
+                    l.stored_weight(id, Convolution::kWeight),
+                    l.stored_weight(id, Convolution::kBias)};
   emit_forward(l, layer);
   l.set_output(id, layer.y);
   return [&l, layer, x] {
@@ -103,8 +107,12 @@ Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
 
 Lowering::EmitBackward lower_fully_connected(Lowering& l, NodeId id) {
   const Map x = l.packed(id, l.input(id));
-  const Layer layer{
-      id, &l.plans(id), x, l.make_output(id), l.stored_weight(id, Role::kWeight), l.stored_weight(id, Role::kBias)};
+  const Layer layer{id,
+                    &l.plans(id),
+                    x,
+                    l.make_output(id),
+                    l.stored_weight(id, FullyConnected::kWeight),
+                    l.stored_weight(id, FullyConnected::kBias)};
   emit_forward(l, layer);
   l.set_output(id, layer.y);
   return [&l, layer] {

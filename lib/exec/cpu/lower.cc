@@ -31,17 +31,15 @@ ValueId Lowering::blocked_input(NodeId id, size_t i) {
   return program_.converted(id, value, blocked_layout(md(value)));
 }
 
-ValueId Lowering::weight(NodeId id, graph::ParameterInfo::Role role, const Dims& dims) {
-  const auto found = parameters_.find(id, role);
+ValueId Lowering::weight(NodeId id, size_t argument, const Dims& dims) {
+  const auto found = parameters_.find(id, argument);
   if (!found) return kNoValue;
-  using Role = graph::ParameterInfo::Role;
-  const bool learned = role != Role::kMovingMean && role != Role::kMovingVar;
   return program_.fixed(plain_md(dims), found->span->weight.data(),
-                        learned ? std::optional(found->index) : std::nullopt);
+                        found->learned ? std::optional(found->index) : std::nullopt);
 }
 
-ValueId Lowering::gradient_of_weight(NodeId id, graph::ParameterInfo::Role role, const Dims& dims) {
-  const auto found = parameters_.find(id, role);
+ValueId Lowering::gradient_of_weight(NodeId id, size_t argument, const Dims& dims) {
+  const auto found = parameters_.find(id, argument);
   return found ? program_.fixed(plain_md(dims), found->span->gradient.data(), found->index) : kNoValue;
 }
 

@@ -60,10 +60,10 @@ class Lowering {
   ValueId blocked_input(graph::NodeId id, size_t i = 0);
   void set_output(graph::NodeId id, ValueId value) { outputs_[id] = value; }
 
-  // The node's learned tensor or statistic in canonical layout, described with these dimensions; kNoValue if it has
-  // none.
-  ValueId weight(graph::NodeId id, graph::ParameterInfo::Role role, const Dims& dims);
-  ValueId gradient_of_weight(graph::NodeId id, graph::ParameterInfo::Role role, const Dims& dims);
+  // The learned tensor or statistic that the node reads as this argument, in canonical layout, described with these
+  // dimensions; kNoValue if it has no such argument.
+  ValueId weight(graph::NodeId id, size_t argument, const Dims& dims);
+  ValueId gradient_of_weight(graph::NodeId id, size_t argument, const Dims& dims);
 
   // Whether any step needs the gradient by the node's output.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }

@@ -4,8 +4,8 @@
 
 namespace dtrain::exec::cpu {
 
+using graph::BatchNorm;
 using graph::NodeId;
-using Role = graph::ParameterInfo::Role;
 using Flags = dnnl::normalization_flags;
 
 namespace {
@@ -30,13 +30,13 @@ void move_statistics(Lowering& l, const Norm& norm, float momentum) {
                          for (int64_t c = 0; c < n; c++) moving[c] = momentum * moving[c] + (1 - momentum) * batch[c];
                        }
                      },
-                     {in(norm.mean), in(norm.variance), out(l.weight(norm.id, Role::kMovingMean, norm.channels)),
-                      out(l.weight(norm.id, Role::kMovingVar, norm.channels))});
+                     {in(norm.mean), in(norm.variance), out(l.weight(norm.id, BatchNorm::kMean, norm.channels)),
+                      out(l.weight(norm.id, BatchNorm::kVariance, norm.channels))});
 }
 
 void emit_inference(Lowering& l, Norm norm) {
-  norm.mean = l.weight(norm.id, Role::kMovingMean, norm.channels);
-  norm.variance = l.weight(norm.id, Role::kMovingVar, norm.channels);
+  norm.mean = l.weight(norm.id, BatchNorm::kMean, norm.channels);
+  norm.variance = l.weight(norm.id, BatchNorm::kVariance, norm.channels);
   const auto pd = batch_norm_forward(l.engine(), dnnl::prop_kind::forward_inference, l.md(norm.x), norm.epsilon,
                                      norm.flags | Flags::use_global_stats);
   std::vector<Arg> args{in(DNNL_ARG_SRC, norm.x),
@@ -72,14 +72,14 @@ void emit_backward(Lowering& l, const Norm& norm, const dnnl::batch_normalizatio
   if (dy == kNoValue) return;
   auto pd = batch_norm_backward(l.engine(), layout, norm.epsilon, norm.flags, forward);
   const ValueId dx = l.program().tensor(layout);
-  const ValueId dgamma = l.gradient_of_weight(norm.id, Role::kGamma, norm.channels);
+  const ValueId dgamma = l.gradient_of_weight(norm.id, BatchNorm::kGamma, norm.channels);
   std::vector<Arg> args{out(DNNL_ARG_DIFF_SRC, dx),
                         in(DNNL_ARG_SRC, norm.x),
                         in(DNNL_ARG_DIFF_DST, dy),
                         in(DNNL_ARG_MEAN, norm.mean),
                         in(DNNL_ARG_VARIANCE, norm.variance),
                         in(DNNL_ARG_SHIFT, norm.beta),
-                        out(DNNL_ARG_DIFF_SHIFT, l.gradient_of_weight(norm.id, Role::kBeta, norm.channels)),
+                        out(DNNL_ARG_DIFF_SHIFT, l.gradient_of_weight(norm.id, BatchNorm::kBeta, norm.channels)),
                         out(DNNL_ARG_SCRATCHPAD, l.program().scratchpad(pd.scratchpad_desc()))};
   if (norm.mask != kNoValue) args.push_back(in(DNNL_ARG_WORKSPACE, norm.mask));
   if (norm.gamma != kNoValue) {
@@ -113,8 +113,8 @@ Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::Bat
             .channels = channels,
             .x = x,
             .y = l.program().tensor(l.md(x)),
-            .gamma = op.fix_gamma ? kNoValue : l.weight(id, Role::kGamma, channels),
-            .beta = l.weight(id, Role::kBeta, channels),
+            .gamma = op.fix_gamma ? kNoValue : l.weight(id, BatchNorm::kGamma, channels),
+            .beta = l.weight(id, BatchNorm::kBeta, channels),
             .mean = kNoValue,
             .variance = kNoValue};
   l.set_output(id, norm.y);

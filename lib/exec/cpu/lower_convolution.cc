@@ -5,8 +5,8 @@
 
 namespace dtrain::exec::cpu {
 
+using graph::Convolution;
 using graph::NodeId;
-using Role = graph::ParameterInfo::Role;
 using Forward = dnnl::convolution_forward::primitive_desc;
 
 namespace {
@@ -26,7 +26,7 @@ ValueId scratchpad(Lowering& l, const Pd& pd) {
 }
 
 ValueId weights_as(Lowering& l, const ConvolutionLayer& layer, const Md& layout) {
-  return l.program().converted(layer.id, l.weight(layer.id, Role::kWeight, layer.weight_dims), layout);
+  return l.program().converted(layer.id, l.weight(layer.id, Convolution::kWeight, layer.weight_dims), layout);
 }
 
 Forward emit_forward(Lowering& l, const ConvolutionLayer& layer) {
@@ -38,7 +38,7 @@ Forward emit_forward(Lowering& l, const ConvolutionLayer& layer) {
   std::vector<Arg> args{in(DNNL_ARG_SRC, program.converted(layer.id, layer.x, pd.src_desc())),
                         in(DNNL_ARG_WEIGHTS, weights_as(l, layer, pd.weights_desc())), out(DNNL_ARG_DST, y),
                         out(DNNL_ARG_SCRATCHPAD, scratchpad(l, pd))};
-  if (layer.bias) args.push_back(in(DNNL_ARG_BIAS, l.weight(layer.id, Role::kBias, layer.bias_dims)));
+  if (layer.bias) args.push_back(in(DNNL_ARG_BIAS, l.weight(layer.id, Convolution::kBias, layer.bias_dims)));
   program.primitive(layer.id, "convolution", dnnl::convolution_forward(pd), std::move(args));
   l.set_output(layer.id, y);
   return pd;
@@ -50,12 +50,13 @@ void emit_backward_weights(Lowering& l, const ConvolutionLayer& layer, const For
     return convolution_backward_weights(l.engine(), spec, forward);
   });
   DT_CHECK(pd, "oneDNN has no weight gradient for node '{}'", l.node(layer.id).name);
-  const ValueId dw = l.gradient_of_weight(layer.id, Role::kWeight, layer.weight_dims);
+  const ValueId dw = l.gradient_of_weight(layer.id, Convolution::kWeight, layer.weight_dims);
   const ValueId staged = program.staging(dw, pd.diff_weights_desc());
   std::vector<Arg> args{in(DNNL_ARG_SRC, program.converted(layer.id, layer.x, pd.src_desc())),
                         in(DNNL_ARG_DIFF_DST, program.converted(layer.id, dy, pd.diff_dst_desc())),
                         out(DNNL_ARG_DIFF_WEIGHTS, staged), out(DNNL_ARG_SCRATCHPAD, scratchpad(l, pd))};
-  if (layer.bias) args.push_back(out(DNNL_ARG_DIFF_BIAS, l.gradient_of_weight(layer.id, Role::kBias, layer.bias_dims)));
+  if (layer.bias)
+    args.push_back(out(DNNL_ARG_DIFF_BIAS, l.gradient_of_weight(layer.id, Convolution::kBias, layer.bias_dims)));
   program.primitive(layer.id, "convolution backward weights", dnnl::convolution_backward_weights(pd), std::move(args));
   program.finish_write(layer.id, staged, dw);
 }

@@ -4,8 +4,8 @@
 
 namespace dtrain::exec::cpu {
 
+using graph::FullyConnected;
 using graph::NodeId;
-using Role = graph::ParameterInfo::Role;
 
 namespace {
 
@@ -20,10 +20,10 @@ float* floats(void* pointer) {
 }
 
 ValueId weight_gradient(Lowering& l, const DenseLayer& layer) {
-  return l.gradient_of_weight(layer.id, Role::kWeight, {layer.shape.outputs, layer.shape.inputs});
+  return l.gradient_of_weight(layer.id, FullyConnected::kWeight, {layer.shape.outputs, layer.shape.inputs});
 }
 ValueId bias_gradient(Lowering& l, const DenseLayer& layer) {
-  return l.gradient_of_weight(layer.id, Role::kBias, {layer.shape.outputs});
+  return l.gradient_of_weight(layer.id, FullyConnected::kBias, {layer.shape.outputs});
 }
 Md x_md(const DenseShape& s) {
   return plain_md({s.rows, s.inputs});
@@ -163,8 +163,8 @@ Lowering::EmitBackward lower_dense(Lowering& l, NodeId id, const graph::FullyCon
   const ValueId x = flattened(l, id, l.input(id));
   const Dims dims = dims_of(l.md(x));
   const DenseShape shape{.rows = dims[0], .inputs = dims[1], .outputs = op.outputs};
-  const DenseLayer layer{id, shape, x, l.weight(id, Role::kWeight, {shape.outputs, shape.inputs}),
-                         l.weight(id, Role::kBias, {shape.outputs})};
+  const DenseLayer layer{id, shape, x, l.weight(id, FullyConnected::kWeight, {shape.outputs, shape.inputs}),
+                         l.weight(id, FullyConnected::kBias, {shape.outputs})};
   return shape.inputs * shape.outputs < kLargeWeight ? lower_small(l, layer) : lower_large(l, layer);
 }
 

@@ -10,7 +10,6 @@ namespace dtrain::exec::reference {
 namespace {
 
 using graph::NodeId;
-using Role = graph::ParameterInfo::Role;
 
 Extent extent_of(int64_t batch, const Shape& shape) {
   return shape.size() == 3 ? Extent{batch, shape[0], shape[1], shape[2]} : Extent{batch, shape[0], 1, 1};
