@@ -1,5 +1,6 @@
 #include "exec/fuse.h"
 
+#include "graph/flow.h"
 #include "graph/graph.h"
 
 namespace dtrain::exec {
@@ -24,14 +25,11 @@ Fusions no_fusions(const graph::Graph& graph) {
 
 Fusions find_fusions(const graph::Graph& graph) {
   Fusions fusions = no_fusions(graph);
-  std::vector<int> readers(graph.nodes().size(), 0);
-  for (const graph::Node& node : graph.nodes()) {
-    for (const graph::NodeId input : node.inputs) readers[input]++;
-  }
+  const std::vector<std::vector<graph::NodeId>> readers = graph::readers(graph);
   for (graph::NodeId id = 0; id < graph.nodes().size(); id++) {
     if (!is_relu(graph.node(id).op)) continue;
     const graph::NodeId producer = graph.node(id).inputs[0];
-    if (readers[producer] != 1 || !takes_relu(graph.node(producer).op)) continue;
+    if (readers[producer].size() != 1 || !takes_relu(graph.node(producer).op)) continue;
     fusions.relu_after[producer] = id;
     fusions.computed_by[id] = producer;
   }

@@ -108,28 +108,30 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
     // Each x takes part in as many products as all of y has, divided by the number of x.
     return Rounding{norm(t.dy) * norm(t.w) / std::sqrt(t.channels), fan_in(t) * count(t.y) / count(t.x)};
   };
-  return std::visit(Overloaded{[&](const graph::Convolution&) { return linear(); },
-                               [&](const graph::FullyConnected&) { return linear(); },
-                               [&](const graph::BatchNorm& op) {
-                                 return Rounding{normalised_norm(op, t, reference, node, t.dy), positions(t)};
-                               },
-                               [&](const graph::Activation& op) {
-                                 return Rounding{norm(t.dy), activation_terms(op)};
-                               },
-                               [&](const graph::Pooling& op) {
-                                 if (op.kind == graph::Pooling::Kind::kMax) return Rounding{norm(t.dy), window(op, t)};
-                                 return Rounding{norm(t.dy) / std::sqrt(window(op, t)), window(op, t)};
-                               },
-                               [&](const graph::Scale& op) {
-                                 return Rounding{std::abs(op.factor) * norm(t.dy), 1};
-                               },
-                               [&](const graph::SoftmaxOutput&) {
-                                 return Rounding{norm(t.y), t.channels};
-                               },
-                               [&](const auto&) {
-                                 return Rounding{norm(t.dy), 1};
-                               }},
-                    graph.node(node).op);
+  const auto same = [&] { return Rounding{norm(t.dy), 1}; };
+  return std::visit(
+      Overloaded{[&](const graph::Convolution&) { return linear(); },
+                 [&](const graph::FullyConnected&) { return linear(); },
+                 [&](const graph::BatchNorm& op) {
+                   return Rounding{normalised_norm(op, t, reference, node, t.dy), positions(t)};
+                 },
+                 [&](const graph::Activation& op) {
+                   return Rounding{norm(t.dy), activation_terms(op)};
+                 },
+                 [&](const graph::Pooling& op) {
+                   if (op.kind == graph::Pooling::Kind::kMax) return Rounding{norm(t.dy), window(op, t)};
+                   return Rounding{norm(t.dy) / std::sqrt(window(op, t)), window(op, t)};
+                 },
+                 [&](const graph::Scale& op) {
+                   return Rounding{std::abs(op.factor) * norm(t.dy), 1};
+                 },
+                 [&](const graph::SoftmaxOutput&) {
+                   return Rounding{norm(t.y), t.channels};
+                 },
+                 [&](const graph::Input&) { return same(); }, [&](const graph::Concat&) { return same(); },
+                 [&](const graph::Add&) { return same(); }, [&](const graph::Flatten&) { return same(); },
+                 [&](const graph::Identity&) { return same(); }},
+      graph.node(node).op);
 }
 
 Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node, size_t i) {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "graph/flow.h"
+
 using namespace dtrain;
 using namespace dtrain::graph;
 
@@ -24,4 +26,26 @@ TEST_CASE("a repeated name or an unknown input is a bug", "[graph]") {
   CHECK_THROWS_AS(g.add("data", Identity{}, {0}), CheckFailed);
   CHECK_THROWS_AS(g.add("x", Identity{}, {7}), CheckFailed);
   CHECK_THROWS_AS(g.add("", Identity{}, {0}), CheckFailed);
+}
+
+TEST_CASE("the readers of a node are those that name it, once for each time", "[graph]") {
+  Graph g;
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId twice = g.add("twice", Add{}, {data, data});
+  const NodeId sum = g.add("sum", Add{}, {twice, data});
+  g.add("softmax", SoftmaxOutput{}, {sum});
+  CHECK(readers(g) == std::vector<std::vector<NodeId>>{{twice, twice, sum}, {sum}, {3}, {}});
+}
+
+// No gradient is needed before the first node that learns. A branch without parameters beside it has none either.
+TEST_CASE("a gradient is wanted from the first parameters on", "[graph]") {
+  Graph g;
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId relu = g.add("relu", Activation{}, {data});
+  const NodeId convolution = g.add("convolution", Convolution{.filters = 1}, {relu});
+  const NodeId sum = g.add("sum", Add{}, {relu, convolution});
+  const NodeId flat = g.add("flatten", Flatten{}, {sum});
+  g.add("softmax", SoftmaxOutput{}, {flat});
+  const Shapes shapes = infer_shapes(g, {1, 2, 2}).value();
+  CHECK(wants_gradient(g, shapes) == std::vector<char>{0, 0, 1, 1, 1, 1});
 }

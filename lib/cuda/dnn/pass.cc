@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/overloaded.h"
+#include "graph/flow.h"
 
 namespace dtrain::cuda {
 
@@ -40,14 +41,11 @@ std::string ConvolutionPass::text() const {
 }
 
 std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const graph::Shapes& shapes, int64_t batch) {
-  std::vector<bool> learned(graph.nodes().size(), false);  // by node: it, or a node before it, has parameters
-  for (const graph::ParameterInfo& parameter : shapes.parameters) learned[parameter.node] = true;
+  const std::vector<char> wants_gradient = graph::wants_gradient(graph, shapes);
   std::vector<ConvolutionCase> cases;
   for (const graph::NodeId id : graph.canonical_order()) {
     const graph::Node& node = graph.node(id);
-    bool needs_dx = false;
-    for (const graph::NodeId input : node.inputs) needs_dx = needs_dx || learned[input];
-    learned[id] = learned[id] || needs_dx;
+    const bool needs_dx = !node.inputs.empty() && wants_gradient[node.inputs[0]] != 0;
     std::visit(Overloaded{[&](const graph::Convolution& op) {
                             const Shape& x = shapes.output[node.inputs[0]];
                             cases.push_back({id, {batch, x[0], x[1], x[2], op}, needs_dx});
@@ -57,7 +55,10 @@ std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const gr
                             const graph::Convolution pixel{.filters = op.outputs, .bias = op.bias};
                             cases.push_back({id, {batch, c, 1, 1, pixel}, needs_dx});
                           },
-                          [](const auto&) {}},
+                          [](const graph::Input&) {}, [](const graph::BatchNorm&) {}, [](const graph::Activation&) {},
+                          [](const graph::Pooling&) {}, [](const graph::Concat&) {}, [](const graph::Add&) {},
+                          [](const graph::Flatten&) {}, [](const graph::Identity&) {}, [](const graph::Scale&) {},
+                          [](const graph::SoftmaxOutput&) {}},
                node.op);
   }
   return cases;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/overloaded.h"
+#include "graph/flow.h"
 #include "graph/graph.h"
 
 namespace dtrain::cuda {
@@ -27,22 +28,15 @@ MapForm form_of(const Shape& shape) {
 class Chooser {
  public:
   Chooser(const graph::Graph& graph, const graph::Shapes& shapes, Type type)
-      : graph_(graph), shapes_(shapes), type_(type), readers_(graph.nodes().size()) {
+      : graph_(graph), shapes_(shapes), type_(type), readers_(graph::readers(graph)) {
     const size_t count = graph.nodes().size();
     layout_.maps.resize(count);
     layout_.slices.resize(count);
-    layout_.wants_gradient.resize(count, 0);
-    for (NodeId id = 0; id < count; id++) {
-      for (const NodeId input : graph.node(id).inputs) readers_[input].push_back(id);
-    }
+    layout_.wants_gradient = graph::wants_gradient(graph, shapes);
   }
 
   Layout run() && {
-    for (const auto& parameter : shapes_.parameters) layout_.wants_gradient[parameter.node] = 1;
-    for (const NodeId id : graph_.canonical_order()) {
-      layout_.maps[id] = map_of(id);
-      for (const NodeId input : graph_.node(id).inputs) layout_.wants_gradient[id] |= layout_.wants_gradient[input];
-    }
+    for (const NodeId id : graph_.canonical_order()) layout_.maps[id] = map_of(id);
     for (const auto& parameter : shapes_.parameters) layout_.weights.push_back(weight_of(parameter));
     for (const NodeId id : graph_.canonical_order()) {
       if (std::holds_alternative<graph::Concat>(graph_.node(id).op)) find_slices(id);
@@ -61,7 +55,10 @@ class Chooser {
             [&](const graph::Input&) { return input_form(id, plain); },
             [&](const graph::Flatten&) { return input_map(id); }, [&](const graph::Identity&) { return input_map(id); },
             [&](const graph::Activation&) { return input_map(id); }, [&](const graph::Scale&) { return input_map(id); },
-            [&](const graph::Add&) { return alike(id) ? input_map(id) : plain; }, [&](const auto&) { return plain; }},
+            [&](const graph::Add&) { return alike(id) ? input_map(id) : plain; },
+            [&](const graph::Convolution&) { return plain; }, [&](const graph::FullyConnected&) { return plain; },
+            [&](const graph::BatchNorm&) { return plain; }, [&](const graph::Pooling&) { return plain; },
+            [&](const graph::Concat&) { return plain; }, [&](const graph::SoftmaxOutput&) { return plain; }},
         graph_.node(id).op);
   }
 
@@ -101,7 +98,11 @@ class Chooser {
       const bool own_kernel = std::visit(
           Overloaded{[](const graph::BatchNorm&) { return true; }, [](const graph::Activation&) { return true; },
                      [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },
-                     [](const graph::Scale&) { return true; }, [](const auto&) { return false; }},
+                     [](const graph::Scale&) { return true; }, [](const graph::Input&) { return false; },
+                     [](const graph::Convolution&) { return false; },
+                     [](const graph::FullyConnected&) { return false; }, [](const graph::Concat&) { return false; },
+                     [](const graph::Flatten&) { return false; }, [](const graph::Identity&) { return false; },
+                     [](const graph::SoftmaxOutput&) { return false; }},
           graph_.node(input).op);
       const bool as_expected = layout_.maps[input] == form_of(shapes_.output[input]);
       if (own_kernel && as_expected && readers_[input].size() == 1) layout_.slices[input] = Slice{concat, channel};

@@ -9,6 +9,7 @@
 #include "exec/cpu/layout.h"
 #include "exec/cpu/parallel.h"
 #include "exec/fuse.h"
+#include "graph/flow.h"
 #include "graph/graph.h"
 
 namespace dtrain::exec::cpu {
@@ -71,13 +72,10 @@ class Meter {
         engine_(dnnl::engine::kind::cpu, 0),
         watch_(engine_),
         layout_(graph.nodes().size()),
-        readers_(graph.nodes().size(), 0) {}
+        readers_(graph::readers(graph)) {}
 
   Bound run() {
     const std::vector<NodeId> order = graph_.canonical_order();
-    for (const NodeId id : order) {
-      for (const NodeId input : graph_.node(id).inputs) readers_[input]++;
-    }
     for (const NodeId id : order) {
       layout_[id] = graph_.node(id).inputs.empty() ? plain_md(dims(id)) : layout_[graph_.node(id).inputs[0]];
       std::visit(
@@ -88,9 +86,10 @@ class Meter {
                      [&](const graph::Pooling& op) { pooling(id, op); }, [&](const graph::Concat&) { concat(id); },
                      [&](const graph::Add&) { sum(id, "sum", graph_.node(id).inputs.size()); },
                      [&](const graph::Scale&) { scale(id); },
-                     [&](const graph::Flatten&) { layout_[id] = plain_md(dims(id)); }, [](const auto&) {}},
+                     [&](const graph::Flatten&) { layout_[id] = plain_md(dims(id)); }, [](const graph::Input&) {},
+                     [](const graph::Identity&) {}, [](const graph::SoftmaxOutput&) {}},
           graph_.node(id).op);
-      if (readers_[id] > 1 && !is_input(id)) sum(id, "sum of gradients", static_cast<size_t>(readers_[id]));
+      if (readers_[id].size() > 1 && !is_input(id)) sum(id, "sum of gradients", readers_[id].size());
     }
     return std::move(bound_);
   }
@@ -294,8 +293,8 @@ class Meter {
   Fusions fusions_;
   dnnl::engine engine_;
   Stopwatch watch_;
-  std::vector<Md> layout_;  // by node, as chosen by convolutions and kept by the nodes after them
-  std::vector<int> readers_;
+  std::vector<Md> layout_;                    // by node, as chosen by convolutions and kept by the nodes after them
+  std::vector<std::vector<NodeId>> readers_;  // by node
   Bound bound_;
 };
 

@@ -3,6 +3,7 @@
 #include "base/overloaded.h"
 #include "exec/cpu/layout.h"
 #include "exec/cpu/lower_sums.h"
+#include "graph/flow.h"
 
 namespace dtrain::exec::cpu {
 
@@ -18,7 +19,7 @@ Lowering::Lowering(const LowerRequest& request)
       program_(dnnl::engine(dnnl::engine::kind::cpu, 0)),
       outputs_(request.graph.nodes().size(), kNoValue),
       terms_(outputs_.size()),
-      wants_gradient_(outputs_.size(), 0) {}
+      wants_gradient_(graph::wants_gradient(request.graph, request.shapes)) {}
 
 Dims Lowering::dims(NodeId id) const {
   Dims result{options_.batch_size};
@@ -61,14 +62,6 @@ std::vector<ValueId> Lowering::gradient_terms(NodeId id, const Md& layout) {
   return result;
 }
 
-// A gradient flows into a node that has parameters or depends on a node that has. It does not flow into the images.
-void Lowering::mark_wanted_gradients(const std::vector<NodeId>& order) {
-  for (const auto& parameter : shapes_.parameters) wants_gradient_[parameter.node] = 1;
-  for (const NodeId id : order) {
-    for (const NodeId input : node(id).inputs) wants_gradient_[id] |= wants_gradient_[input];
-  }
-}
-
 Lowering::EmitBackward Lowering::lower_node(NodeId id) {
   return std::visit(Overloaded{
                         [&](const graph::Input&) { return lower_input(*this, id); },
@@ -100,7 +93,6 @@ Lowered Lowering::finish() && {
 Lowered lower(const LowerRequest& request) {
   Lowering lowering(request);
   const std::vector<NodeId> order = request.graph.canonical_order();
-  lowering.mark_wanted_gradients(order);
   std::vector<Lowering::EmitBackward> backward;
   backward.reserve(order.size());
   for (const NodeId id : order) backward.push_back(lowering.lower_node(id));

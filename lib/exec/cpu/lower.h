@@ -80,7 +80,6 @@ class Lowering {
  private:
   friend Lowered lower(const LowerRequest& request);
   EmitBackward lower_node(graph::NodeId id);
-  void mark_wanted_gradients(const std::vector<graph::NodeId>& order);
 
   const graph::Graph& graph_;
   const graph::Shapes& shapes_;
@@ -91,7 +90,7 @@ class Lowering {
   Program program_;
   std::vector<ValueId> outputs_;
   std::vector<std::vector<ValueId>> terms_;  // by node
-  std::vector<char> wants_gradient_;
+  std::vector<char> wants_gradient_;         // by node
 };
 
 // One function per kind of node: emits its forward steps, sets its output and returns what emits its backward steps.

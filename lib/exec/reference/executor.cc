@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/contract.h"
+#include "graph/flow.h"
 #include "tensor/buckets.h"
 
 namespace dtrain::exec::reference {
@@ -67,13 +68,9 @@ void ReferenceExecutor<T>::allocate_nodes() {
     std::reverse(state.gradients.begin(), state.gradients.end());
   }
   for (size_t i = shapes_.statistics.size(); i-- > 0;) nodes_[shapes_.statistics[i].node].first_statistic = i;
-  // A gradient flows into a node that has parameters or depends on a node that has. It does not flow into the images.
+  const std::vector<char> wants_gradient = graph::wants_gradient(graph_, shapes_);
   for (const NodeId id : order_) {
-    const std::vector<NodeId>& inputs = graph_.node(id).inputs;
-    const bool needed = !nodes_[id].parameters.empty() || std::any_of(inputs.begin(), inputs.end(), [&](NodeId input) {
-      return nodes_[input].dy.size() > 0;
-    });
-    if (needed && training()) nodes_[id].dy = Buffer<T>(nodes_[id].y.size());
+    if (wants_gradient[id] && training()) nodes_[id].dy = Buffer<T>(nodes_[id].y.size());
   }
   images_ = Buffer<float>(static_cast<size_t>(options_.batch_size * element_count(options_.image)));
   labels_ = Buffer<float>(static_cast<size_t>(options_.batch_size));

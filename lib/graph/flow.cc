@@ -1,0 +1,25 @@
+#include "graph/flow.h"
+
+#include "graph/graph.h"
+
+namespace dtrain::graph {
+
+std::vector<std::vector<NodeId>> readers(const Graph& graph) {
+  std::vector<std::vector<NodeId>> readers(graph.nodes().size());
+  for (NodeId id = 0; id < graph.nodes().size(); id++) {
+    for (const NodeId input : graph.node(id).inputs) readers[input].push_back(id);
+  }
+  return readers;
+}
+
+std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes) {
+  std::vector<char> wants(graph.nodes().size(), 0);
+  for (const ParameterInfo& parameter : shapes.parameters) wants[parameter.node] = 1;
+  // A node's inputs come before it.
+  for (NodeId id = 0; id < wants.size(); id++) {
+    for (const NodeId input : graph.node(id).inputs) wants[id] |= wants[input];
+  }
+  return wants;
+}
+
+}  // namespace dtrain::graph
