@@ -307,6 +307,17 @@ def test_a_name_that_was_given_up_is_red():
             tree.write(name, "")
 
 
+def test_a_branch_for_all_other_operators_is_red():
+    with Tree() as tree:
+        tree.write("lib/tools/a.cc", "int a = visit([](const auto&) {});\n")  # not a room that visits operators
+        tree.write("lib/exec/a.cc", "int a = visit([](const auto& op) { return f(op); });\n")
+        ended = tree.run("scripts/dev/check-functions")
+        assert ended.returncode == 0, ended
+        tree.write("lib/exec/b.cc", "\nint a = visit([](const auto&) {});\n")
+        ended = tree.run("scripts/dev/check-functions")
+        assert ended.returncode == 1 and "lib/exec/b.cc:2" in ended.stdout, ended
+
+
 def test_a_finding_of_shellcheck_is_red():
     with Tree() as tree:
         shutil.rmtree(tree.path / "bin")
