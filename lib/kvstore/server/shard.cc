@@ -119,7 +119,10 @@ void Shard::handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces p
   if (why != Status::kOk) state_->refused++;
   if (const auto* control = std::get_if<ControlRequest>(&head)) {
     const ControlCall call{peer, *control};
-    return why == Status::kOk ? find(control->id)->control(call, payload) : refuse(call, why);
+    if (why != Status::kOk) return refuse(call, why);
+    ShardSlice& slice = *find(control->id);
+    slice.control(call, payload);
+    return slice.send_answers();
   }
   const Request request{peer, std::get<Header>(head)};
   why == Status::kOk ? on_data(request, payload) : refuse(request, options_.server, why);
@@ -129,29 +132,41 @@ void Shard::on_data(const Request& request, Pieces payload) {
   ShardSlice& slice = *find({request.header.key, request.header.slice});
   switch (request.header.kind) {
     case Kind::kPush: {
-      if (!slice.push(request, payload)) return;
-      return tasks_->run([this, &slice] {
-        const BusyTimer timer(state_->busy_ns);
-        slice.settle();
-      });
+      if (slice.push(request, payload)) settle_later(slice);
+      break;
     }
-    case Kind::kPull: return slice.pull(request);
-    case Kind::kRefresh: return slice.refresh(request);
-    case Kind::kAnswer: return;  // has no sender
+    case Kind::kPull: slice.pull(request); break;
+    case Kind::kRefresh: slice.refresh(request); break;
+    case Kind::kAnswer: break;  // has no sender
   }
+  slice.send_answers();
+}
+
+void Shard::settle_later(ShardSlice& slice) {
+  tasks_->run([this, &slice] {
+    const BusyTimer timer(state_->busy_ns);
+    slice.settle();
+    slice.send_answers();
+  });
 }
 
 void Shard::leave(uint32_t rank) {
   DT_CHECK(rank < state_->incarnations.size(), "rank {} of {}", rank, state_->incarnations.size());
   stop_on_exception([&] {
-    for (const auto& slice : slices_) slice->leave(rank);
+    for (const auto& slice : slices_) {
+      slice->leave(rank);
+      slice->send_answers();
+    }
   });
 }
 
 void Shard::join(uint32_t rank, uint64_t step) {
   DT_CHECK(rank < state_->incarnations.size(), "rank {} of {}", rank, state_->incarnations.size());
   stop_on_exception([&] {
-    for (const auto& slice : slices_) slice->join(rank, step);
+    for (const auto& slice : slices_) {
+      slice->join(rank, step);
+      slice->send_answers();
+    }
   });
 }
 

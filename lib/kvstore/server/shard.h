@@ -2,9 +2,9 @@
 // whom), the weights, the sums of the open rounds, and the optimizer state. wire/header.h and wire/control.h say what
 // each message does.
 //
-// Slices are independent. Each has its own lock, which is held while its sum or update runs. The transport's threads
-// sum different slices in parallel; large slices are updated by the shard's own threads. Answers are sent straight from
-// the memory of the weights.
+// Slices are independent. Each has its own lock, which is held while its sum or update runs, but not while its answers
+// are sent. The transport's threads sum different slices in parallel; large slices are updated by the shard's own
+// threads. Answers are sent straight from the memory of the weights.
 #pragma once
 
 #include <cstdint>
@@ -104,6 +104,7 @@ class Shard final : public ServerEvents {
   [[nodiscard]] Status objection(const Sender& sender, SliceId id);
   void handle(const std::shared_ptr<Pipe>& peer, const Head& head, Pieces payload);
   void on_data(const Request& request, Pieces payload);
+  void settle_later(ShardSlice& slice);
   template <class Work>
   void stop_on_exception(Work&& work);
   void stop_with(const Error& error);

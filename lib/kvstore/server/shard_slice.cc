@@ -16,8 +16,8 @@ sync::Policy policy_of_key(const ShardOptions& options, uint32_t key) {
   return key < options.parameters.size() ? options.policy : sync::bsp(workers);
 }
 
-// Reports an exception that leaves the scope. Made after the slice's lock, so that the flag is set before another thread
-// can take the lock.
+// Reports an exception that leaves the scope. Under a slice's lock it is made after the lock, so that the flag is set
+// before another thread can take the lock.
 class DamageGuard {
  public:
   explicit DamageGuard(std::atomic<bool>& is_damaged) : is_damaged_(is_damaged) {}
@@ -62,18 +62,18 @@ void ShardSlice::count_refusal(uint32_t rank, Status why) {
 
 void ShardSlice::refuse(const Request& request, Status why) {
   count_refusal(request.header.rank, why);
-  kvstore::refuse(request, options_.server, why);
+  outbox_.add(request.peer, answer_to(request, options_.server, why));
 }
 
 void ShardSlice::refuse(const ControlCall& call, Status why) {
   count_refusal(call.request.rank, why);
-  kvstore::refuse(call, why);
+  outbox_.add(call.peer, answer_to(call, why));
 }
 
 void ShardSlice::acknowledge(const ControlCall& call, Status status) {
   ControlAnswer answer = answer_to(call, status);
   answer.counters = counters();
-  call.peer->send({answer});
+  outbox_.add(call.peer, answer);
 }
 
 // Data messages.
@@ -116,6 +116,12 @@ void ShardSlice::settle() {
   if (is_damaged_) return;
   const DamageGuard guard(is_damaged_);
   carry_out_effects();
+}
+
+void ShardSlice::send_answers() {
+  if (is_damaged_) return;
+  const DamageGuard guard(is_damaged_);
+  outbox_.send_all();
 }
 
 void ShardSlice::request_weights(const Request& request, uint64_t step, Status status) {
@@ -219,8 +225,7 @@ void ShardSlice::answer_waiter(const sync::Answer& effect) {
   header.step = effect.step;
   header.samples_applied = kept.samples_applied;
   if (waiter->request.header.kind == Kind::kPush) header.samples = kept.samples_in_update;
-  Pipe& peer = *waiter->request.peer;
-  peer.send(make_message(header, kept.values.values, kept.values.owner, peer.needs_checksums()));
+  outbox_.add(waiter->request.peer, header, kept.values);
 }
 
 void ShardSlice::refuse_waiter(uint32_t rank, uint64_t step) {
@@ -306,7 +311,7 @@ void ShardSlice::pull_state(const ControlCall& call, const PullState& pull) {
   const auto copy = std::make_shared<const std::vector<float>>(values.begin(), values.end());
   ControlAnswer answer = answer_to(call, Status::kOk);
   answer.counters = counters();
-  call.peer->send(make_message(answer, *copy, copy, call.peer->needs_checksums()));
+  outbox_.add(call.peer, answer, {.values = *copy, .owner = copy});
 }
 
 // Membership and waits.

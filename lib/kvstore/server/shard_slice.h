@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "kvstore/server/outbox.h"
 #include "kvstore/server/overdue_waits.h"
 #include "kvstore/server/request.h"
 #include "kvstore/server/shard.h"
@@ -18,7 +19,8 @@
 
 namespace dtrain::kvstore {
 
-// Thread-safe: each call takes the slice's lock.
+// Thread-safe: each call takes the slice's lock. Answers are sent without it, by send_answers(), which must be called
+// after each call of another function that is not const.
 //
 // A push only adds the gradient to a sum. If it completes the round of a large slice, the update and the answers are
 // left to settle(), which another thread can call while the caller receives the next message. If an event comes first,
@@ -36,6 +38,7 @@ class ShardSlice {
   // Returns true if settle() must be called.
   [[nodiscard]] bool push(const Request& request, Pieces payload) DT_EXCLUDES(mutex_);
   void settle() DT_EXCLUDES(mutex_);
+  void send_answers() DT_EXCLUDES(mutex_);
   void pull(const Request& request) DT_EXCLUDES(mutex_);
   void refresh(const Request& request) DT_EXCLUDES(mutex_);
   void control(const ControlCall& call, Pieces payload) DT_EXCLUDES(mutex_);
@@ -79,6 +82,7 @@ class ShardSlice {
   const Slice slice_;
   const bool leaves_updates_;  // to settle()
   std::atomic<bool>& is_damaged_;
+  Outbox outbox_;  // messages are added under the lock
 
   mutable Mutex mutex_;
   sync::Policy policy_

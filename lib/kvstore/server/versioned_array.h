@@ -12,10 +12,24 @@
 
 namespace dtrain::kvstore {
 
+// The CRC-32C of an array, computed at the first call. Thread-safe, but not while the array changes.
+class CachedChecksum {
+ public:
+  uint32_t of(std::span<const float> values);
+  // The values are about to change.
+  void forget() { known_.store(0, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> known_ = 0;  // the checksum with bit 32 set; 0: not computed
+};
+
 // The values do not change until the last copy of `owner` is gone.
 struct LentValues {
-  std::span<const float> values;
-  std::shared_ptr<const void> owner;
+  std::span<const float> values = {};
+  std::shared_ptr<const void> owner = nullptr;
+  CachedChecksum* cached = nullptr;  // of these values, as long as `owner` is there; null: each call computes it
+
+  [[nodiscard]] uint32_t checksum() const;
 };
 
 // Not thread-safe. Lent values may be read and released by any thread, even after the array is gone.
@@ -25,7 +39,8 @@ class VersionedArray {
 
   [[nodiscard]] std::span<const float> values() const { return versions_.front()->values.span(); }
   // The values for writing. If somebody still reads them, they are copied first, into an unused buffer if there is one.
-  // In BSP all readers have finished before the next update, so copies are rare.
+  // In BSP all readers have finished before the next update, so copies are rare. Each write needs a call, from which on
+  // the checksum of the values is not known.
   std::span<float> writable();
   [[nodiscard]] LentValues lend() const;
 
@@ -35,6 +50,7 @@ class VersionedArray {
   struct Version {
     explicit Version(size_t size) : values(size) {}
     Buffer<float> values;
+    CachedChecksum checksum;
     // shared_ptr's use_count is not enough because it orders no memory accesses: the writer must see that the last
     // reader has finished.
     std::atomic<uint32_t> readers = 0;

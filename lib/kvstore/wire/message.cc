@@ -20,10 +20,13 @@ std::optional<Sender> sender_of(const Head& head) {
 }
 
 Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, bool checksum) {
-  const std::span<const std::byte> payload = std::as_bytes(values);
+  return make_message(std::move(head), values, std::move(owner), checksum ? crc32c(std::as_bytes(values)) : 0);
+}
+
+Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, uint32_t checksum) {
   if (auto* header = std::get_if<Header>(&head)) header->element_count = static_cast<uint32_t>(values.size());
-  std::visit([&](auto& any) { any.payload_crc = checksum ? crc32c(payload) : 0; }, head);
-  return {std::move(head), payload, std::move(owner)};
+  std::visit([&](auto& any) { any.payload_crc = checksum; }, head);
+  return {std::move(head), std::as_bytes(values), std::move(owner)};
 }
 
 bool payload_intact(uint32_t payload_crc, Pieces payload) {

@@ -37,6 +37,8 @@ struct Message {
 // Makes a message whose payload is `values`. Sets the head's payload_crc if `checksum` is true, and a header's
 // element_count.
 Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, bool checksum);
+// The same with a checksum that is known already; 0: none.
+Message make_message(Head head, std::span<const float> values, std::shared_ptr<const void> owner, uint32_t checksum);
 
 // True if the payload matches its checksum, or if it has none.
 bool payload_intact(uint32_t payload_crc, Pieces payload);

@@ -185,10 +185,13 @@ TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   const auto push = [&](uint32_t rank, uint64_t step) {
     Header header = Conversation::header(Kind::kPush, rank, 1, step, 1);
     header.element_count = kBig;
-    return slice.push({peer, header}, pieces);
+    const bool is_due = slice.push({peer, header}, pieces);
+    slice.send_answers();
+    return is_due;
   };
   const ControlRequest assign{.id = {1, 0}, .rank = 0, .incarnation = 100, .request = 1, .what = AssignValues{}};
   slice.control({peer, assign}, pieces);
+  slice.send_answers();
   CHECK(peer->take().status == Status::kOk);
   CHECK_FALSE(push(0, 0));
   CHECK(push(1, 0));  // the round is complete
@@ -203,6 +206,7 @@ TEST_CASE("a deferred update is made before the next event", "[kvstore]") {
   CHECK_FALSE(push(0, 1));
   CHECK(push(1, 1));
   slice.settle();
+  slice.send_answers();
   CHECK(peer->take().values == std::vector<float>(kBig, 3));
 }
 

@@ -1,0 +1,37 @@
+// The answers of one slice that have been decided but not sent. A message is sent without the slice's lock, because
+// sending may take as long as the lock is needed for a gradient.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "kvstore/server/versioned_array.h"
+#include "kvstore/wire/transport.h"
+
+namespace dtrain::kvstore {
+
+// Thread-safe.
+class Outbox {
+ public:
+  // `values` may be empty. Whoever adds messages under a lock fixes their order.
+  void add(std::shared_ptr<Pipe> peer, Head head, LentValues values = {}) DT_EXCLUDES(mutex_);
+  // Sends what has been added, in the order of adding. If another thread is doing this, returns at once: that thread
+  // sends everything. After an exception nothing is sent any more.
+  void send_all() DT_EXCLUDES(mutex_);
+
+ private:
+  struct Answer {
+    std::shared_ptr<Pipe> peer;
+    Head head;
+    LentValues values;
+  };
+  static void send(Answer answer);
+
+  Mutex mutex_;
+  std::vector<Answer> answers_ DT_GUARDED_BY(mutex_);
+  bool is_sending_ DT_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace dtrain::kvstore
