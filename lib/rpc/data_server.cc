@@ -15,6 +15,7 @@
 #include "rpc/data_message.h"
 #include "rpc/data_method.h"
 #include "rpc/pending_call.h"
+#include "rpc/server_lane.h"
 #include "rpc/server_stream.h"
 #include "rpc/status.h"
 
@@ -57,16 +58,8 @@ class StreamPipe final : public kvstore::Pipe {
 
 constexpr uint32_t kLanesMax = 64;
 
-// One of a worker's lanes, over all its streams: an old one may still be in a reaction when the new one has its first
-// message, and the events of one slice come one at a time.
-struct Lane {
-  explicit Lane(kvstore::ServerEvents& receiver) : events(&receiver) {}
-  Mutex reaction;  // held while a message is handed on
-  kvstore::ServerEvents* const events DT_GUARDED_BY(reaction);
-};
-
 struct NewestStream {
-  std::shared_ptr<Lane> lane;
+  std::shared_ptr<ServerLane> lane;
   std::weak_ptr<Stream> stream;
 };
 
@@ -132,8 +125,13 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   class Events final : public Stream::Events {
    public:
     // `is_here`: the worker runs on this host.
-    Events(Server& server, const kvstore::Sender& worker, std::shared_ptr<Lane> lane, bool is_here)
-        : token_(server.tracker_), server_(server), worker_(worker), lane_(std::move(lane)), is_here_(is_here) {}
+    Events(Server& server, const kvstore::Sender& worker, std::shared_ptr<ServerLane> lane, bool is_here)
+        : token_(server.tracker_),
+          server_(server),
+          worker_(worker),
+          lane_(std::move(lane)),
+          number_(lane_->open()),
+          is_here_(is_here) {}
 
     void on_message(Stream& stream, grpc::ByteBuffer& buffer) override {
       const Result<> outcome = catching(
@@ -156,14 +154,14 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
         server_.log_.warn("worker {} sent what is no message of its own: its stream is closed", worker_.rank);
         return stream.close({grpc::StatusCode::INTERNAL, "not a message, or another worker's"});
       }
-      const MutexLock lock(lane_->reaction);
-      lane_->events->on_message(pipe_, *head, reader_.payload());
+      (void)lane_->receive(number_, pipe_, *head, reader_.payload());
     }
 
     Tracker::Token token_;
     Server& server_;
     const kvstore::Sender worker_;
-    std::shared_ptr<Lane> lane_;
+    std::shared_ptr<ServerLane> lane_;
+    const uint64_t number_;  // of this stream, in the lane
     const bool is_here_;
     std::shared_ptr<kvstore::Pipe> pipe_;
     MessageReader reader_;
@@ -205,7 +203,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
         return {grpc::StatusCode::PERMISSION_DENIED, "not a worker of this job, or no longer"};
       }
       NewestStream& newest = peers_[*rank].lanes[*number_of_lane];
-      if (newest.lane == nullptr) newest.lane = std::make_shared<Lane>(*events_);
+      if (newest.lane == nullptr) newest.lane = std::make_shared<ServerLane>(*events_);
       context.AddInitialMetadata(kAcceptedKey, "1");
       stream = Stream::make(context,
                             std::make_unique<Events>(*this, kvstore::Sender{*rank, *incarnation}, newest.lane, is_here),

@@ -26,7 +26,7 @@ template <class Out, class In>
 class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:
   // Called from gRPC's threads, one call at a time, on_end last. Must be short. What on_message throws ends the stream
-  // with a status that the caller reads as that Error.
+  // with a status that the caller reads as that Error. Messages that come after close() are dropped.
   class Events {
    public:
     virtual ~Events() = default;
@@ -112,6 +112,10 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
     this->Finish(status());
   }
 
+  bool is_closed() DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return closed_;
+  }
   grpc::Status status() DT_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return status_;
@@ -119,6 +123,7 @@ class ServerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   void OnReadDone(bool ok) override {
     if (!ok) return close(grpc::Status::OK);  // the caller has nothing more to say, or is gone
+    if (is_closed()) return;
     const Result<> outcome = catching(
         [this]() -> Result<> {
           events_->on_message(*this, message_);

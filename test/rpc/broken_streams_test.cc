@@ -1,0 +1,123 @@
+// Connections between workers and servers that break in the middle of messages, again and again.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "exchange.h"
+#include "relay.h"
+#include "rpc/server_lane.h"
+
+namespace dtrain::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+using kvstore::Head;
+using kvstore::Header;
+using kvstore::Pieces;
+
+// Count what they receive, and what they receive after they were told that nothing more may come.
+class Answering final : public kvstore::ServerEvents {
+ public:
+  void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Head& head, Pieces) override {
+    if (is_over) late++;
+    Header answer = std::get<Header>(head);
+    answer.kind = kvstore::Kind::kAnswer;
+    answer.element_count = static_cast<uint32_t>(values_->size());
+    peer->send(kvstore::make_message(answer, *values_, values_, true));
+  }
+  std::atomic<bool> is_over = false;
+  std::atomic<int> late = 0;
+
+ private:
+  std::shared_ptr<const std::vector<float>> values_ = std::make_shared<const std::vector<float>>(10'000);
+};
+
+class Hearing final : public kvstore::ClientEvents {
+ public:
+  void on_message(uint32_t, const Head&, Pieces) override {
+    if (is_over) late++;
+    heard++;
+  }
+  void on_reconnected(uint32_t) override {
+    if (is_over) late++;
+  }
+  std::atomic<bool> is_over = false;
+  std::atomic<int> late = 0, heard = 0;
+};
+
+class Recording final : public kvstore::ServerEvents {
+ public:
+  void on_message(const std::shared_ptr<kvstore::Pipe>&, const Head& head, Pieces) override {
+    const uint64_t step = std::get<Header>(head).step;
+    steps.push_back(step);
+    if (on_step) on_step(step);
+  }
+  std::vector<uint64_t> steps;
+  std::function<void(uint64_t)> on_step;
+};
+
+Header request_of(uint64_t step) {
+  Header header;
+  header.incarnation = 1000;
+  header.key = static_cast<uint32_t>(step);
+  header.step = step;
+  return header;
+}
+
+}  // namespace
+
+TEST_CASE("nothing is delivered after close, whatever is on its way", "[rpc]") {
+  const std::vector<float> values(10'000);
+  for (uint64_t round = 0; round < 10; round++) {
+    Answering answering;
+    Hearing hearing;
+    auto server = DataServer::start({{}, test::ExchangeOptions::security()}, Log::silent()).value();
+    server->serve({1000}, answering, nullptr);
+    test::Relay relay(server->port(), {.bytes_min = 1'000'000, .bytes_max = 8'000'000, .seed = round});
+    DataClientOptions options;
+    options.servers = {"127.0.0.1:" + std::to_string(relay.port())};
+    options.incarnation = 1000;
+    options.security = test::ExchangeOptions::security();
+    options.retry_first = 1ms;
+    Waits waits;
+    auto client = DataClient::create(std::move(options), hearing, waits, Log::silent()).value();
+    REQUIRE(client->connect(10s).has_value());
+    // What a cut has lost is not sent again, so more is sent until something comes back.
+    for (uint64_t step = 0; step < 200 || hearing.heard == 0; step++) {
+      client->pipes()[0]->send(kvstore::make_message(request_of(step), values, nullptr, true));
+    }
+    for (const bool is_client : {round % 2 == 0, round % 2 != 0}) {
+      is_client ? client->close() : server->close();
+      (is_client ? hearing.is_over : answering.is_over) = true;
+    }
+    client.reset();
+    server.reset();
+    CHECK(hearing.late == 0);
+    CHECK(answering.late == 0);
+  }
+}
+
+TEST_CASE("messages of a stream that was given up are dropped, even those that wait for their turn", "[rpc]") {
+  Recording recording;
+  ServerLane lane(recording);
+  const uint64_t first = lane.open();
+  CHECK(lane.receive(first, nullptr, request_of(1), {}));
+  uint64_t second = 0;
+  bool was_received = true;
+  std::thread waiting;
+  recording.on_step = [&](uint64_t step) {
+    if (step != 2) return;
+    waiting = std::thread([&] { was_received = lane.receive(first, nullptr, request_of(3), {}); });
+    second = lane.open();
+  };
+  CHECK(lane.receive(first, nullptr, request_of(2), {}));
+  waiting.join();
+  CHECK_FALSE(was_received);
+  CHECK_FALSE(lane.receive(first, nullptr, request_of(4), {}));
+  CHECK(lane.receive(second, nullptr, request_of(5), {}));
+  CHECK(recording.steps == std::vector<uint64_t>{1, 2, 5});
+}
+
+}  // namespace dtrain::rpc
