@@ -15,7 +15,7 @@ using namespace dtrain::test;
 namespace {
 
 const std::vector<float> kZeros(4, 0);
-const std::vector<float> kOnes(4, 1);
+const std::vector<float> kEachOne(4, 1);
 constexpr float kMax = std::numeric_limits<float>::max();
 
 // Every update moves the weights, even one with a gradient of zeros.
@@ -46,15 +46,15 @@ TEST_CASE("a round in which a worker leaves the step out changes nothing", "[kvs
       ShardOptions options = restless_options(sync::bsp(2));
       options.deterministic = deterministic;
       Conversation talk(options);
-      talk.assign(0, kOnes);
-      for (uint32_t w = 0; w < 2; w++) talk.push(w, 0, 0, kOnes);
+      talk.assign(0, kEachOne);
+      for (uint32_t w = 0; w < 2; w++) talk.push(w, 0, 0, kEachOne);
       const Peer::Received before = talk.peers[0]->take();
       (void)talk.peers[1]->take();
       const std::vector<float> momentum = momentum_of(talk);
       CHECK(momentum != kZeros);
       CHECK(before.header.samples == 2);
 
-      if (absent.size() == 1) talk.push(0, 0, 1, kOnes);
+      if (absent.size() == 1) talk.push(0, 0, 1, kEachOne);
       for (const uint32_t w : absent) talk.push(w, 0, 1, kZeros, 0);
       for (const auto& peer : talk.peers) {
         const Peer::Received after = peer->take();
@@ -70,11 +70,11 @@ TEST_CASE("a round in which a worker leaves the step out changes nothing", "[kvs
       CHECK(talk.shard->counts().refused == 0);
 
       // The next round is an ordinary one, with nothing of the last.
-      for (uint32_t w = 0; w < 2; w++) talk.push(w, 0, 2, kOnes);
+      for (uint32_t w = 0; w < 2; w++) talk.push(w, 0, 2, kEachOne);
       Conversation plain(options);
-      plain.assign(0, kOnes);
+      plain.assign(0, kEachOne);
       for (uint64_t step = 0; step < 2; step++) {
-        for (uint32_t w = 0; w < 2; w++) plain.push(w, 0, step, kOnes);
+        for (uint32_t w = 0; w < 2; w++) plain.push(w, 0, step, kEachOne);
       }
       (void)plain.peers[0]->take();
       CHECK(talk.peers[0]->take().values == plain.peers[0]->take().values);
@@ -122,21 +122,21 @@ TEST_CASE("all workers leave out the same step on all servers", "[kvstore][left-
 
 TEST_CASE("a worker that leaves its step out does so only for its own group", "[kvstore][left-out]") {
   Conversation asp(restless_options(sync::asp(2)));
-  asp.assign(0, kOnes);
-  asp.push(0, 0, 0, kOnes);
+  asp.assign(0, kEachOne);
+  asp.push(0, 0, 0, kEachOne);
   const std::vector<float> weights = asp.peers[0]->take().values;
   asp.push(1, 0, 0, kZeros, 0);
   const Peer::Received own = asp.peers[1]->take();
   CHECK(own.values == weights);
   CHECK(own.header.samples == 0);
   CHECK(own.header.samples_applied == 1);
-  asp.push(0, 0, 1, kOnes);
+  asp.push(0, 0, 1, kEachOne);
   CHECK(asp.peers[0]->take().header.samples_applied == 2);
 
   Conversation gsp(restless_options(sync::gsp({0, 0, 1})));
-  gsp.assign(0, kOnes);
-  gsp.push(0, 0, 0, kOnes);
-  gsp.push(2, 0, 0, kOnes);
+  gsp.assign(0, kEachOne);
+  gsp.push(0, 0, 0, kEachOne);
+  gsp.push(2, 0, 0, kEachOne);
   const std::vector<float> of_other = gsp.peers[2]->take().values;
   gsp.push(1, 0, 0, kZeros, 0);
   for (const uint32_t w : {0, 1}) CHECK(gsp.peers[w]->take().values == of_other);
@@ -147,8 +147,8 @@ TEST_CASE("a worker that leaves its step out does so only for its own group", "[
 // Slices of one step may have the gradients of different workers here.
 TEST_CASE("with backup workers the others' gradients count", "[kvstore][left-out]") {
   Conversation talk(options_for(sync::bsp(3, 1)));
-  talk.assign(0, kOnes);
-  talk.push(0, 0, 0, kOnes);
+  talk.assign(0, kEachOne);
+  talk.push(0, 0, 0, kEachOne);
   talk.push(1, 0, 0, kZeros, 0);
   const Peer::Received answer = talk.peers[0]->take();
   CHECK(answer.values == std::vector<float>(4, 2));
@@ -182,8 +182,8 @@ TEST_CASE("a sum of gradients that is not finite is refused and counted", "[kvst
         reported.push_back(rank);
       };
       Conversation talk(options);
-      talk.assign(0, kOnes);
-      for (uint32_t w = 0; w < 2; w++) talk.push(w, 0, 0, kOnes);
+      talk.assign(0, kEachOne);
+      for (uint32_t w = 0; w < 2; w++) talk.push(w, 0, 0, kEachOne);
       for (uint32_t w = 0; w < 2; w++) CHECK(talk.status_of(w) == Status::kOk);
       const std::vector<float> momentum = momentum_of(talk);
       talk.push(0, 0, 1, {1, 1, c.of_0, 1});
