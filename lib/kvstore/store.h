@@ -69,8 +69,9 @@ class Store {
   // the last step have arrived.
   virtual Result<uint64_t> next_step() = 0;
   // The device has finished the bucket's gradients of `step`, the next step (the executor's GradientReady). Returns at
-  // once. `samples` counts the samples of this worker's step, on all its devices together. With 0, this worker
-  // leaves the step out: the gradients are zeros, and all workers that add theirs to them leave it out too.
+  // once, except for bucket 0: it ends a step's backward pass, so the caller may have to send it. `samples` counts the
+  // samples of this worker's step, on all its devices together. With 0, this worker leaves the step out: the gradients
+  // are zeros, and all workers that add theirs to them leave it out too.
   virtual Result<> gradient_ready(DeviceBucket at, uint64_t step, uint32_t samples) = 0;
   // Waits until the device has the bucket's weights for the step after the last pushed one (the executor's
   // WeightsWait).

@@ -122,6 +122,7 @@ Result<> DistStore::ask(const char* what, Wanted wanted, const RequestOf& reques
     if (!(this->*wanted)(slices_[i])) continue;
     SliceRequest request = request_of(i);
     request.group = slices_[i].bucket;
+    request.by_caller = true;
     DT_TRY_VOID(requests_.send(i, std::move(request)));
   }
   return requests_.wait(what, 0, bucket_count() + 1);
@@ -178,7 +179,8 @@ Result<> DistStore::gradient_ready(DeviceBucket at, uint64_t step, uint32_t samp
     DT_TRY_VOID(requests_.send(i, {.head = data_request(Kind::kPush, step, samples),
                                    .values = own.gradient,
                                    .into = own.push_answer,
-                                   .group = bucket}));
+                                   .group = bucket,
+                                   .by_caller = bucket == 0}));
   }
   return {};
 }
@@ -286,7 +288,7 @@ Result<Counters> DistStore::fetch_counters() {
   const auto own = std::ranges::find_if(slices_, [&](const WorkerSlice& s) { return is_parameter(s); });
   if (own == slices_.end()) return Counters{};
   const auto i = static_cast<size_t>(own - slices_.begin());
-  DT_TRY_VOID(requests_.send(i, {.head = control_request(PullCounters{}), .group = own->bucket}));
+  DT_TRY_VOID(requests_.send(i, {.head = control_request(PullCounters{}), .group = own->bucket, .by_caller = true}));
   DT_TRY_VOID(requests_.wait("counters", own->bucket, own->bucket + 1));
   return requests_.answer(i).counters;
 }

@@ -1,6 +1,9 @@
 #include "kvstore/worker/slice_requests.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/thread.h"
 
 namespace dtrain::kvstore {
 namespace {
@@ -8,6 +11,8 @@ namespace {
 // A network card or a memory module that damages a message ten times in a row will not stop doing so.
 constexpr int kDamagedMax = 10;
 constexpr uint64_t kDamagedPerLine = 100;
+// Fewer bytes are sent sooner than another thread wakes.
+constexpr size_t kSmallBytes = 1 << 16;
 
 uint64_t number_of(const Head& request) {
   if (const auto* header = std::get_if<Header>(&request)) return header->request;
@@ -42,6 +47,16 @@ void SliceRequests::attach(std::vector<std::shared_ptr<Pipe>> pipes) {
     DT_CHECK(slice.server < pipes.size(), "server {} of {}", slice.server, pipes.size());
   }
   pipes_ = std::move(pipes);
+  sender_ = std::thread([this] { serve(); });
+}
+
+SliceRequests::~SliceRequests() {
+  {
+    const MutexLock lock(mutex_);
+    is_closing_ = true;
+  }
+  to_send_.notify_all();
+  if (sender_.joinable()) sender_.join();
 }
 
 // Requests.
@@ -63,7 +78,6 @@ void SliceRequests::address(Head& head, const Slice& slice) {
 }
 
 Result<> SliceRequests::send(size_t slice, SliceRequest request) {
-  const SliceRequest* begun = nullptr;
   {
     const MutexLock lock(mutex_);
     if (error_) return tl::unexpected(*error_);
@@ -73,10 +87,62 @@ Result<> SliceRequests::send(size_t slice, SliceRequest request) {
     entry.request = std::move(request);
     entry.waits = true;
     open_[entry.request.group]++;
-    begun = &entry.request;
+    const bool by_caller = entry.request.by_caller || entry.request.values.size_bytes() <= kSmallBytes;
+    if (by_caller && entry.sending == Sending::kNo) {
+      send_now(slice);
+      return {};
+    }
+    enqueue(slice);
   }
-  send_messages(slice, *begun);
+  to_send_.notify_one();
   return {};
+}
+
+void SliceRequests::enqueue(size_t slice) {
+  Sending& sending = entries_[slice].sending;
+  if (sending == Sending::kNo) {
+    sending = Sending::kQueued;
+    queue_.push_back(slice);
+  } else if (sending == Sending::kNow) {
+    sending = Sending::kNowAndThenAgain;
+  }
+}
+
+void SliceRequests::serve() {
+  name_thread("send");
+  const MutexLock lock(mutex_);
+  while (true) {
+    to_send_.wait(mutex_, [this]() DT_REQUIRES(mutex_) { return is_closing_ || !queue_.empty(); });
+    if (is_closing_) return;
+    send_next();
+  }
+}
+
+void SliceRequests::send_next() {
+  const size_t slice = queue_.front();
+  queue_.pop_front();
+  entries_[slice].sending = Sending::kNo;
+  if (entries_[slice].waits && !error_) send_now(slice);
+}
+
+void SliceRequests::send_now(size_t slice) {
+  Entry& entry = entries_[slice];
+  entry.sending = Sending::kNow;
+  in_use_++;
+  Result<> sent;
+  {
+    const MutexUnlock unlocked(mutex_);
+    sent = send_messages(slice, entry.request);
+  }
+  end_use();
+  if (!sent) fail_all(std::move(sent.error()));
+  const bool again = std::exchange(entry.sending, Sending::kNo) == Sending::kNowAndThenAgain;
+  if (entry.early_answer) {
+    close_request(entry, *std::exchange(entry.early_answer, std::nullopt));
+  } else if (again) {
+    enqueue(slice);
+    to_send_.notify_one();
+  }
 }
 
 template <class Send>
@@ -89,41 +155,46 @@ void SliceRequests::each_message(const SliceRequest& request, const Send& send) 
   send(make_message(request.head, request.values, nullptr, options_.checksums));
 }
 
-void SliceRequests::send_messages(size_t slice, const SliceRequest& request) {
+Result<> SliceRequests::send_messages(size_t slice, const SliceRequest& request) {
   Pipe& pipe = *pipes_[at(slice).server];
-  each_message(request, [&](Message message) { pipe.send(std::move(message)); });
+  return catching(
+      [&]() -> Result<> {
+        each_message(request, [&](Message message) { pipe.send(std::move(message)); });
+        return {};
+      },
+      "a request to a server");
+}
+
+void SliceRequests::end_use() {
+  if (--in_use_ == 0 && error_) changed_.notify_all();
 }
 
 // Requests may be repeated: the server does not add a gradient twice, and answers again.
 void SliceRequests::on_reconnected(uint32_t server) {
-  std::vector<Message> unanswered;
   {
     const MutexLock lock(mutex_);
     if (error_) return;
     for (size_t slice = 0; slice < entries_.size(); slice++) {
-      if (at(slice).server != server || !entries_[slice].waits) continue;
-      each_message(entries_[slice].request, [&](Message message) { unanswered.push_back(std::move(message)); });
+      if (at(slice).server == server && entries_[slice].waits) enqueue(slice);
     }
   }
-  for (Message& message : unanswered) pipes_[server]->send(std::move(message));
+  to_send_.notify_one();
 }
 
 void SliceRequests::send_again(size_t slice) {
   const std::string what = fmt::format("key {} slice {} was damaged on its way between worker {} and server {}",
                                        at(slice).key, at(slice).part, options_.rank, at(slice).server);
   bool is_logged = false;
-  const SliceRequest* request = nullptr;
   {
     const MutexLock lock(mutex_);
-    Entry& entry = entries_[slice];
-    if (++entry.damaged == kDamagedMax) {
+    if (++entries_[slice].damaged == kDamagedMax) {
       return fail_all({Code::kPeerLost, fmt::format("{} {} times in a row", what, kDamagedMax), {}});
     }
     is_logged = damaged_++ % kDamagedPerLine == 0;
-    request = &entry.request;
+    enqueue(slice);
   }
+  to_send_.notify_one();
   if (is_logged) options_.log.warn("{}; it is sent again (one line in {} such messages)", what, kDamagedPerLine);
-  send_messages(slice, *request);
 }
 
 // Answers.
@@ -140,7 +211,7 @@ std::optional<SliceRequests::AnswerHead> SliceRequests::answer_head(const Head& 
 
 bool SliceRequests::is_expected(const Entry& entry, const Head& answer) const {
   const Head& request = entry.request.head;
-  return entry.waits && !error_ && answer_head(answer)->request == number_of(request) &&
+  return entry.waits && !entry.early_answer && !error_ && answer_head(answer)->request == number_of(request) &&
          std::holds_alternative<Header>(answer) == std::holds_alternative<Header>(request);
 }
 
@@ -158,14 +229,21 @@ void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload
     std::optional<Error> why = is_corrupt ? std::nullopt : objection(slice, entry.request, *answer, payload);
     if (why) return fail_all(std::move(*why));
     into = entry.request.into;
+    in_use_++;
   }
-  if (answer->status == Status::kCorrupt) return send_again(slice);
   // Without the lock, so that answers for other slices are written at the same time. Nobody else touches this slice's
   // values: it has an open request, and messages of one slice come one at a time.
-  if (!payload_intact(answer->payload_crc, payload)) return send_again(slice);
-  if (!into.empty()) copy_floats(payload, into);
-  const MutexLock lock(mutex_);
-  close_request(entries_[slice], head);
+  const bool is_intact = answer->status != Status::kCorrupt && payload_intact(answer->payload_crc, payload);
+  if (is_intact && !into.empty()) copy_floats(payload, into);
+  {
+    const MutexLock lock(mutex_);
+    end_use();
+    Entry& entry = entries_[slice];
+    const bool is_being_sent = entry.sending == Sending::kNow || entry.sending == Sending::kNowAndThenAgain;
+    if (is_intact && is_being_sent) entry.early_answer = head;
+    if (is_intact && !is_being_sent) close_request(entry, head);
+  }
+  if (!is_intact) send_again(slice);
 }
 
 void SliceRequests::close_request(Entry& entry, const Head& answer) {
@@ -246,16 +324,17 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
     return std::all_of(open_.begin() + static_cast<ptrdiff_t>(first), open_.begin() + static_cast<ptrdiff_t>(end),
                        [](size_t open) { return open == 0; });
   };
+  const auto is_over = [&]() DT_REQUIRES(mutex_) { return error_ ? in_use_ == 0 : is_answered(); };
   {
     const MutexLock lock(mutex_);
-    if (error_) return tl::unexpected(*error_);
-    if (is_answered()) return {};
+    while (!error_ && !is_answered() && !queue_.empty()) send_next();
+    if (!error_ && is_answered()) return {};
   }
   // Created before the lock is taken: a thread that lists the open waits calls describe_open, which takes the lock.
   const auto describe = [this, what] { return fmt::format("{}: {}", what, describe_open()); };
   const Waits::Wait wait(waits_, describe);
   const MutexLock lock(mutex_);
-  changed_.wait(mutex_, [&]() DT_REQUIRES(mutex_) { return error_ || is_answered(); });
+  changed_.wait(mutex_, is_over);
   wait_s_ += wait.seconds();
   if (error_) return tl::unexpected(*error_);
   return {};

@@ -1,17 +1,22 @@
 // A worker's requests to its servers: numbers them, sends them, takes their answers, and waits for these. Every request
 // is about one slice. What is asked for and what the values mean is up to the store (dist_store.h).
 //
+// Requests are sent by a thread of this object, so that a device that hands over a gradient computes on at once. Waking
+// that thread takes time, so a caller that has nothing else to do, or a thread that waits for answers, sends too.
+//
 // No message has an owner: values are sent from the caller's memory, where they must not change before the answer, which
 // a server sends only after it has received them. Answers are written into the caller's memory. The pipes' threads must
 // therefore end before this object and the memory are destroyed.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/log.h"
@@ -29,6 +34,7 @@ struct SliceRequest {
   std::vector<std::span<const float>> state = {};  // of AssignValues: sent before it, an AssignState for each slot
   std::span<float> into = {};                      // where the answer's values are written; empty: it has none
   size_t group = 0;                                // wait() waits for the requests of some groups
+  bool by_caller = false;                          // the caller sends it, having nothing else to do
 };
 
 // What the last answer about a slice said besides its values. A field that an answer does not have keeps its value.
@@ -54,11 +60,15 @@ class SliceRequests final : public ClientEvents {
  public:
   // `waits` must outlive this object.
   SliceRequests(SliceRequestsOptions options, Waits& waits);
-  // Must be called before the first request. One pipe per server, in order of rank.
+  ~SliceRequests() override;
+  // Must be called once, before the first request. One pipe per server, in order of rank.
   void attach(std::vector<std::shared_ptr<Pipe>> pipes);
   [[nodiscard]] bool is_attached() const { return !pipes_.empty(); }
 
-  // After a failure, send() and wait() return its Error.
+  // Returns at once, before the request is sent, unless the request is `by_caller` or has few values.
+  //
+  // After a failure, send() and wait() return its Error. After wait() has returned it, no thread reads or writes the
+  // memory of any request.
   Result<> send(size_t slice, SliceRequest request) DT_EXCLUDES(mutex_);
   // Waits until all requests of the groups from `first` to before `end` are answered. `what` names the wait.
   Result<> wait(const char* what, size_t first, size_t end) DT_EXCLUDES(mutex_);
@@ -72,10 +82,14 @@ class SliceRequests final : public ClientEvents {
   void on_reconnected(uint32_t server) override;
 
  private:
+  // Only one thread at a time sends about a slice, so that its messages keep their order.
+  enum class Sending { kNo, kQueued, kNow, kNowAndThenAgain };
   struct Entry {
-    SliceRequest request;  // the last one
-    bool waits = false;    // for an answer
-    int damaged = 0;       // times that the request or its answer has come with a broken checksum
+    SliceRequest request;              // the last one
+    Sending sending = Sending::kNo;    // the request
+    bool waits = false;                // for an answer
+    std::optional<Head> early_answer;  // came before the request was sent to its end
+    int damaged = 0;                   // times that the request or its answer has come with a broken checksum
     SliceAnswer answer;
   };
   // What an answer says besides its values.
@@ -93,7 +107,14 @@ class SliceRequests final : public ClientEvents {
   // Calls send(message) for each message of a request, in order. Computes their checksums.
   template <class Send>
   void each_message(const SliceRequest& request, const Send& send) const;
-  void send_messages(size_t slice, const SliceRequest& request);
+  void enqueue(size_t slice) DT_REQUIRES(mutex_);
+  void serve() DT_EXCLUDES(mutex_);
+  // Both release the mutex while they send.
+  void send_next() DT_REQUIRES(mutex_);  // about the first slice in the queue, unless its request has been answered
+  void send_now(size_t slice) DT_REQUIRES(mutex_);
+  Result<> send_messages(size_t slice, const SliceRequest& request) DT_EXCLUDES(mutex_);
+  // Called after the memory of a request has been read or written without the lock.
+  void end_use() DT_REQUIRES(mutex_);
   // Whether the answer is the one that the slice's request waits for, and not a repeat.
   [[nodiscard]] bool is_expected(const Entry& entry, const Head& answer) const DT_REQUIRES(mutex_);
   // Why the values of an answer cannot be used; nullopt if they can.
@@ -114,12 +135,17 @@ class SliceRequests final : public ClientEvents {
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
+  ConditionVariable to_send_;
+  std::deque<size_t> queue_ DT_GUARDED_BY(mutex_);  // slices to send about
+  bool is_closing_ DT_GUARDED_BY(mutex_) = false;
   std::vector<Entry> entries_ DT_GUARDED_BY(mutex_);  // by slice
   uint64_t request_count_ DT_GUARDED_BY(mutex_) = 0;
   std::vector<size_t> open_ DT_GUARDED_BY(mutex_);    // by group: its requests without an answer
   std::optional<Error> error_ DT_GUARDED_BY(mutex_);  // the first one
   uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that came with a broken checksum
+  size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // threads that read or write the memory of a request
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
+  std::thread sender_;
 };
 
 }  // namespace dtrain::kvstore
