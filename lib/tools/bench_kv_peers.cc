@@ -139,7 +139,6 @@ class Worker final : public KvWorker {
     options.placement = plan_.placement;
     options.bucket_begin = plan_.bucket_begin;
     options.rule = plan_.rule;
-    options.checksums = false;  // as training does on one host
     DT_TRY(store_, kvstore::DistStore::create(std::move(options), waits_));
     rpc::DataClientOptions client;
     for (const uint16_t port : ports) client.servers.push_back(fmt::format("127.0.0.1:{}", port));

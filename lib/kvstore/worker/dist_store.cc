@@ -26,7 +26,6 @@ SliceRequestsOptions request_options(const DistStoreOptions& options) {
           .incarnation = options.incarnation,
           .placement = options.placement,
           .groups = options.bucket_begin.size() + 1,
-          .checksums = options.checksums,
           .log = options.log};
 }
 

@@ -35,7 +35,6 @@ struct DistStoreOptions {
   UpdateRule rule = {};                    // same as the servers'
   bool sums_only = false;                  // same as the servers' (ShardOptions): this worker updates, by `rule`
   int update_threads = 1;                  // with sums_only; includes the caller's thread
-  bool checksums = true;                   // of sent messages
   Log log = Log::silent();                 // names slices that were damaged on their way
   // Rounds may end without the slowest workers (--backup), which then continue with the open round.
   bool skips_steps = false;

@@ -146,20 +146,20 @@ void SliceRequests::send_now(size_t slice) {
 }
 
 template <class Send>
-void SliceRequests::each_message(const SliceRequest& request, const Send& send) const {
+void SliceRequests::each_message(const SliceRequest& request, bool checksums, const Send& send) {
   for (uint32_t slot = 0; slot < request.state.size(); slot++) {
     auto of_slot = std::get<ControlRequest>(request.head);
     of_slot.what = AssignState{slot};
-    send(make_message(of_slot, request.state[slot], nullptr, options_.checksums));
+    send(make_message(of_slot, request.state[slot], nullptr, checksums));
   }
-  send(make_message(request.head, request.values, nullptr, options_.checksums));
+  send(make_message(request.head, request.values, nullptr, checksums));
 }
 
 Result<> SliceRequests::send_messages(size_t slice, const SliceRequest& request) {
   Pipe& pipe = *pipes_[at(slice).server];
   return catching(
       [&]() -> Result<> {
-        each_message(request, [&](Message message) { pipe.send(std::move(message)); });
+        each_message(request, pipe.needs_checksums(), [&](Message message) { pipe.send(std::move(message)); });
         return {};
       },
       "a request to a server");

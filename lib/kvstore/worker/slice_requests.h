@@ -49,8 +49,7 @@ struct SliceRequestsOptions {
   uint32_t rank = 0;
   uint64_t incarnation = 0;
   std::vector<Slice> placement = {};
-  size_t groups = 1;  // of requests; they are numbered from 0
-  bool checksums = true;
+  size_t groups = 1;        // of requests; they are numbered from 0
   Log log = Log::silent();  // names slices that were damaged on their way
 };
 
@@ -104,9 +103,9 @@ class SliceRequests final : public ClientEvents {
   [[nodiscard]] const Slice& at(size_t slice) const { return options_.placement[slice]; }
   // Fills in the sender, the request's number and the slice.
   void address(Head& head, const Slice& slice) DT_REQUIRES(mutex_);
-  // Calls send(message) for each message of a request, in order. Computes their checksums.
+  // Calls send(message) for each message of a request, in order. Computes their checksums if `checksums` is true.
   template <class Send>
-  void each_message(const SliceRequest& request, const Send& send) const;
+  static void each_message(const SliceRequest& request, bool checksums, const Send& send);
   void enqueue(size_t slice) DT_REQUIRES(mutex_);
   void serve() DT_EXCLUDES(mutex_);
   // Both release the mutex while they send.

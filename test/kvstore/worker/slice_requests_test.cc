@@ -23,6 +23,8 @@ class HeldPipe final : public Pipe {
     changed_.notify_all();
     changed_.wait(lock, [this] { return is_open_; });
   }
+  [[nodiscard]] bool needs_checksums() const override { return needs_checksums_; }
+  void need_no_checksums() { needs_checksums_ = false; }
   // The threads that have called send().
   std::vector<std::thread::id> senders() {
     const std::lock_guard lock(mutex_);
@@ -46,6 +48,7 @@ class HeldPipe final : public Pipe {
   std::vector<Header> sent_;
   std::vector<std::thread::id> senders_;
   bool is_open_ = false;
+  std::atomic<bool> needs_checksums_ = true;
 };
 
 constexpr size_t kCount = 100'000;  // so many that the caller does not send them
@@ -112,6 +115,16 @@ TEST_CASE("a thread that waits for answers sends what has not been sent", "[kvst
   s.answer(1, second);
   waiter.join();
   CHECK(waited);
+}
+
+TEST_CASE("a request over a pipe that damages nothing has no checksum", "[kvstore]") {
+  Setting s;
+  s.pipes[1]->need_no_checksums();
+  REQUIRE(s.push(0));
+  REQUIRE(s.push(1));
+  for (const auto& pipe : s.pipes) pipe->let_through();
+  CHECK(s.pipes[0]->sent(1).front().payload_crc != 0);
+  CHECK(s.pipes[1]->sent(1).front().payload_crc == 0);
 }
 
 TEST_CASE("a caller that has nothing else to do sends its request, and one with few values always does", "[kvstore]") {
