@@ -24,8 +24,7 @@ constexpr milliseconds kStartSlack{10'000};  // the scheduler's own limit, which
 constexpr milliseconds kGoodbye{2'000};      // once the job is over
 constexpr milliseconds kGoodbyeCall{1'000};
 constexpr auto kNever = Clock::time_point::max();
-constexpr milliseconds kPrepareMax =
-    std::chrono::hours(24 * 30);  // gRPC takes no infinite deadline together with retries
+constexpr milliseconds kPrepareMax = std::chrono::hours(24 * 30);
 
 proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation) {
   proto::JoinRequest message;

@@ -17,6 +17,49 @@ using kvstore::Head;
 using kvstore::Header;
 using kvstore::Pieces;
 
+constexpr uint64_t kSteps = 30;
+
+struct Trained {
+  std::vector<float> weights;
+  kvstore::ShardCounts counts;  // of both servers
+};
+
+// Trains with two workers and two servers. `route`: see ExchangeOptions.
+Trained train(const std::function<uint16_t(uint16_t)>& route) {
+  test::ExchangeOptions options;
+  options.shapes = {{60'000}, {30'000}, {9}};
+  options.bigarray_bound = 20'000;  // the first two are cut
+  options.rule.schedule.base = 0.05;
+  options.rule.samples_per_epoch = 100;
+  options.route = route;
+  options.retry_first = 1ms;
+  test::Exchange exchange(options);
+  exchange.on_each([&](uint32_t rank, test::ExchangeWorker& worker) -> Result<> {
+    DT_TRY_VOID(worker.store->initialize(worker.views, {}));
+    for (uint64_t step = 0; step < kSteps; step++) {
+      RandomStream random(11, Use::kTest, rank, step);
+      for (size_t k = 0; k < options.shapes.size(); k++) {
+        for (float& g : worker.arrays[0]->gradient(k)) g = static_cast<float>(random.uniform(-1, 1));
+      }
+      DT_TRY_VOID(worker.step(step, 3 + rank));
+    }
+    return {};
+  });
+  Trained trained;
+  for (size_t k = 0; k < options.shapes.size(); k++) {
+    const std::span<const float> weights = exchange.workers[0]->arrays[0]->weight(k);
+    CHECK(std::ranges::equal(weights, exchange.workers[1]->arrays[0]->weight(k)));
+    trained.weights.insert(trained.weights.end(), weights.begin(), weights.end());
+  }
+  for (const auto& server : exchange.servers) {
+    const kvstore::ShardCounts counts = server->shard->counts();
+    trained.counts.pushes += counts.pushes;
+    trained.counts.updates += counts.updates;
+    trained.counts.duplicates += counts.duplicates;
+  }
+  return trained;
+}
+
 // Count what they receive, and what they receive after they were told that nothing more may come.
 class Answering final : public kvstore::ServerEvents {
  public:
@@ -67,6 +110,25 @@ Header request_of(uint64_t step) {
 }
 
 }  // namespace
+
+TEST_CASE("weights have the same bits although connections break in the middle of messages", "[rpc]") {
+  const Trained calm = train(nullptr);
+  CHECK(calm.counts.duplicates == 0);
+  std::vector<std::unique_ptr<test::Relay>> relays;
+  const Trained disturbed = train([&](uint16_t server) {
+    const test::Relay::Cuts cuts{.bytes_min = 100'000, .bytes_max = 900'000, .seed = relays.size()};
+    relays.push_back(std::make_unique<test::Relay>(server, cuts));
+    return relays.back()->port();
+  });
+  int cut_count = 0;
+  for (const auto& relay : relays) cut_count += relay->cut_count();
+  INFO(cut_count << " cuts, " << disturbed.counts.duplicates << " repeated requests");
+  CHECK(cut_count > 40);
+  CHECK(disturbed.counts.duplicates > 0);
+  CHECK(disturbed.weights == calm.weights);
+  CHECK(disturbed.counts.pushes == calm.counts.pushes);
+  CHECK(disturbed.counts.updates == calm.counts.updates);
+}
 
 TEST_CASE("nothing is delivered after close, whatever is on its way", "[rpc]") {
   const std::vector<float> values(10'000);

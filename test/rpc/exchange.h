@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -24,6 +25,9 @@ struct ExchangeOptions {
   kvstore::UpdateRule rule = {};
   uint64_t bigarray_bound = 1'000'000;  // elements; larger arrays are cut
   kvstore::Faults faults = {};
+  // Called by each worker for each server: returns the port where the worker reaches the server at this port.
+  std::function<uint16_t(uint16_t)> route = {};
+  std::chrono::milliseconds retry_first{100};  // as in DataClientOptions
 
   [[nodiscard]] std::vector<kvstore::Slice> placement() const {
     std::vector<uint64_t> sizes;
@@ -83,7 +87,11 @@ class ExchangeWorker {
     faulty = std::make_unique<kvstore::FaultyTransport>(rank, std::vector(options.servers, options.faults), exchange,
                                                         [&exchange](const Error& error) { exchange.cancel(error); });
     DataClientOptions client;
-    for (const auto& server : servers) client.servers.push_back("127.0.0.1:" + std::to_string(server->data->port()));
+    for (const auto& server : servers) {
+      const uint16_t port = server->data->port();
+      client.servers.push_back("127.0.0.1:" + std::to_string(options.route ? options.route(port) : port));
+    }
+    client.retry_first = options.retry_first;
     client.rank = rank;
     client.incarnation = options.incarnations()[rank];
     client.security = ExchangeOptions::security();
