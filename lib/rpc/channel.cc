@@ -133,6 +133,8 @@ std::pair<std::unique_ptr<grpc::Server>, Handler> build_server(
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kSilenceMs);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kSilenceMs);
   if (traffic == Traffic::kData) tune_for_data(set);
+  // Control messages are small: what callers may send before it is read stays at 64 KiB a stream.
+  if (traffic == Traffic::kControl) set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
   if (memory_max > 0) builder.SetResourceQuota(grpc::ResourceQuota("dtrain").Resize(memory_max));
   builder.SetMaxReceiveMessageSize(traffic == Traffic::kData ? kDataMessageMax : kControlRequestMax);

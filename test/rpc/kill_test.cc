@@ -123,14 +123,17 @@ Result<> run_flood(uint16_t port) {
   const std::string zeros(4 << 20, '\0');
   const grpc::Slice slice(zeros.data(), zeros.size());
   const grpc::ByteBuffer message(&slice, 1);  // shared by all streams
+  // Outlive the streams, which set them from gRPC's threads.
+  std::vector<std::vector<std::promise<grpc::StatusCode>>> rounds(kRounds);
   Tracker tracker;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs;
   for (size_t i = 0; i < kConnections; i++) {
     stubs.push_back(std::make_unique<grpc::GenericStub>(
         make_channel({"127.0.0.1", port}, {.token = "", .build_id = "", .tls = {}}, Traffic::kControl)));
   }
-  for (int round = 0; round < kRounds; round++) {
-    std::vector<std::promise<grpc::StatusCode>> ends(kConnections * kStreamsEach);
+  size_t refused = 0;
+  for (auto& ends : rounds) {
+    ends.resize(kConnections * kStreamsEach);
     for (size_t i = 0; i < ends.size(); i++) {
       auto context = std::make_unique<grpc::ClientContext>();
       context->set_deadline(std::chrono::system_clock::now() + 30s);
@@ -143,12 +146,11 @@ Result<> run_flood(uint16_t port) {
       stream->start();
       stream->send(message);
     }
-    for (auto& end : ends) {
-      const grpc::StatusCode code = end.get_future().get();
-      if (code != grpc::UNAUTHENTICATED) return fail(Code::kInternal, "a stream ended with status {}", code);
-    }
+    for (auto& end : ends) refused += end.get_future().get() == grpc::UNAUTHENTICATED ? 1 : 0;
   }
   if (!tracker.wait_idle()) return fail(Code::kInternal, "a refused stream did not end");
+  const size_t all = kRounds * kConnections * kStreamsEach;
+  if (refused < all) return fail(Code::kInternal, "{} of {} streams were refused", refused, all);
   return {};
 }
 
@@ -170,7 +172,7 @@ void run_job_beside(const std::function<Result<>(uint16_t)>& stranger) {
   for (auto& one : strangers) CHECK(one->line(deadline) == "well");
   const size_t after = cluster.scheduler.peak_mib();
   INFO(before << " MiB before, at most " << after << " MiB during the calls");
-  CHECK(after - before < 300);
+  CHECK(after - before < 100);
   cluster.members[0]->kill(SIGUSR1);
   for (auto& member : cluster.members) CHECK(member->line(deadline) == "well");
   CHECK(cluster.scheduler.line(deadline) == "well");
