@@ -12,14 +12,14 @@ using namespace dtrain::graph;
 namespace {
 
 // A network and the CRC-32C of the lines of list_of().
-struct Row {
+struct KeyOrder {
   std::string network;
   int64_t layers, classes;
   Shape image;
   uint32_t crc;
 };
 
-const Row kRows[] = {
+const KeyOrder kKeyOrders[] = {
     {"mlp", 0, 10, {1, 28, 28}, 0x0d2ab1fe},
     {"lenet", 0, 10, {1, 28, 28}, 0x92d8ec5b},
     {"3conv", 0, 10, {3, 28, 28}, 0xb68fdfa1},
@@ -83,7 +83,7 @@ std::string list_of(const Shapes& shapes) {
 }  // namespace
 
 TEST_CASE("every network keeps its order of keys", "[graph][models]") {
-  for (const Row& row : kRows) {
+  for (const KeyOrder& row : kKeyOrders) {
     const ModelOptions options{
         .network = row.network, .num_layers = row.layers, .num_classes = row.classes, .image = row.image};
     const std::string list = list_of(infer_shapes(build_model(options).value(), row.image).value());
