@@ -17,15 +17,15 @@ using kvstore::Head;
 using kvstore::Header;
 using kvstore::Pieces;
 
-constexpr uint64_t kSteps = 30;
+constexpr uint64_t kRelayedSteps = 30;
 
-struct Trained {
+struct TrainedOverRelays {
   std::vector<float> weights;
   kvstore::ShardCounts counts;  // of both servers
 };
 
 // Trains with two workers and two servers. `route`: see ExchangeOptions.
-Trained train(const std::function<uint16_t(uint16_t)>& route) {
+TrainedOverRelays train_over_relays(const std::function<uint16_t(uint16_t)>& route) {
   test::ExchangeOptions options;
   options.shapes = {{60'000}, {30'000}, {9}};
   options.bigarray_bound = 20'000;  // the first two are cut
@@ -36,7 +36,7 @@ Trained train(const std::function<uint16_t(uint16_t)>& route) {
   test::Exchange exchange(options);
   exchange.on_each([&](uint32_t rank, test::ExchangeWorker& worker) -> Result<> {
     DT_TRY_VOID(worker.store->initialize(worker.views, {}));
-    for (uint64_t step = 0; step < kSteps; step++) {
+    for (uint64_t step = 0; step < kRelayedSteps; step++) {
       RandomStream random(11, Use::kTest, rank, step);
       for (size_t k = 0; k < options.shapes.size(); k++) {
         for (float& g : worker.arrays[0]->gradient(k)) g = static_cast<float>(random.uniform(-1, 1));
@@ -45,7 +45,7 @@ Trained train(const std::function<uint16_t(uint16_t)>& route) {
     }
     return {};
   });
-  Trained trained;
+  TrainedOverRelays trained;
   for (size_t k = 0; k < options.shapes.size(); k++) {
     const std::span<const float> weights = exchange.workers[0]->arrays[0]->weight(k);
     CHECK(std::ranges::equal(weights, exchange.workers[1]->arrays[0]->weight(k)));
@@ -112,10 +112,10 @@ Header request_of(uint64_t step) {
 }  // namespace
 
 TEST_CASE("weights have the same bits although connections break in the middle of messages", "[rpc]") {
-  const Trained calm = train(nullptr);
+  const TrainedOverRelays calm = train_over_relays(nullptr);
   CHECK(calm.counts.duplicates == 0);
   std::vector<std::unique_ptr<test::Relay>> relays;
-  const Trained disturbed = train([&](uint16_t server) {
+  const TrainedOverRelays disturbed = train_over_relays([&](uint16_t server) {
     const test::Relay::Cuts cuts{.bytes_min = 100'000, .bytes_max = 900'000, .seed = relays.size()};
     relays.push_back(std::make_unique<test::Relay>(server, cuts));
     return relays.back()->port();
