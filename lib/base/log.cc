@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/base_sink-inl.h>  // the library has base_sink for the standard mutex only
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/spdlog.h>
+
+// After base_sink.h: without the compiled library, that header includes this one itself, where it is needed.
+#include <spdlog/sinks/base_sink-inl.h>  // the compiled library has base_sink for the standard mutex only
 
 #include <sys/stat.h>
 #include <unistd.h>
