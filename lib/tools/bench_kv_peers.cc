@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "job/flags/flags.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/worker/dist_store.h"
 #include "rpc/baseline.h"
@@ -214,12 +215,16 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
     for (const ParameterKind kind : plan.kinds) options.parameters.push_back(optim::multipliers_of(kind));
     options.rule = plan.rule;
     options.policy = sync::bsp(static_cast<uint32_t>(plan.incarnations.size()));
+    options.threads = plan.shard_threads;
     FirstFailure failure;
     const auto fail_with = [&failure](const Error& error) { failure.set(error); };
     options.on_failure = fail_with;
     DT_TRY(const std::unique_ptr<kvstore::Shard> shard, kvstore::Shard::create(std::move(options)));
     DT_TRY(const std::unique_ptr<rpc::DataServer> listener,
-           rpc::DataServer::start({{}, {.token = {}, .build_id = kBuild, .tls = {}}}, Log::silent()));
+           rpc::DataServer::start({.listen = {},
+                                   .security = {.token = {}, .build_id = kBuild, .tls = {}},
+                                   .unread_limit = job::WireFlags{}.heartbeat_timeout},
+                                  Log::silent()));
     listener->serve(plan.incarnations, *shard, fail_with);
     ready(listener->port());
     stopped();

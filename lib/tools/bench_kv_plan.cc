@@ -10,13 +10,13 @@
 #include "graph/models/models.h"
 #include "job/resolve/data_set.h"
 #include "kvstore/worker/buckets.h"
+#include "role/setup/threads.h"
 #include "rpc/security.h"
 
 namespace dtrain::tools {
 namespace {
 
 constexpr int64_t kSmallElements = 1000;
-constexpr uint64_t kBigarrayBound = 1'000'000;
 constexpr uint64_t kSeed = 1;
 
 Result<> read_shapes(const std::string& path, const std::string& text, KvPlan& plan) {
@@ -68,6 +68,16 @@ Result<> set_rule(const BenchKvOptions& options, KvPlan& plan) {
   return {};
 }
 
+// The flags of a server in a job of as many processes on this host. Like all flags that the bench does not have, the
+// others have the values that a training job has by default.
+job::Flags server_flags(const BenchKvOptions& options) {
+  job::Flags flags;
+  flags.launch.role = job::Role::kServer;
+  flags.job.num_workers = options.workers;
+  flags.job.num_servers = options.servers;
+  return flags;
+}
+
 std::vector<float> random_gradient(size_t count, uint32_t worker, size_t key) {
   RandomStream random(kSeed, Use::kSynthetic, worker, key);
   std::vector<float> values(count);
@@ -103,7 +113,10 @@ Result<KvPlan> make_kv_plan(const BenchKvOptions& options) {
   plan.kinds.push_back(ParameterKind::kWeight);
   plan.shapes.push_back({kSmallElements});
   counts.push_back(kSmallElements);
-  plan.placement = kvstore::place(counts, options.servers, kvstore::PlacementRule::kBalanced, kBigarrayBound);
+  const job::Flags flags = server_flags(options);
+  plan.placement = kvstore::place(counts, options.servers, kvstore::PlacementRule::kBalanced,
+                                  static_cast<uint64_t>(flags.job.scheme.bigarray_bound));
+  plan.shard_threads = role::shard_threads(flags, flags.job.scheme.reduce_threads);
   for (uint32_t worker = 0; worker < options.workers; worker++) plan.incarnations.push_back(rpc::make_incarnation());
   return plan;
 }

@@ -21,6 +21,7 @@ struct KvPlan {
   std::vector<kvstore::Slice> placement;
   kvstore::UpdateRule rule;
   std::vector<uint64_t> incarnations;  // by worker
+  int shard_threads = 0;               // of each server, as in a training job whose processes share this host
 
   [[nodiscard]] size_t small_bucket() const { return bucket_begin.size() - 1; }
   [[nodiscard]] size_t arrays() const { return names.size() - 1; }  // without the small key

@@ -158,6 +158,13 @@ TEST_CASE("the processes of a host share its threads, and --threads overrides th
   CHECK(plan_threads(flags).compute == 1);
 }
 
+TEST_CASE("a server has as many threads as its share of the host has, at most --reduce-threads", "[role]") {
+  job::Flags flags;
+  flags.launch.threads = 6;
+  CHECK(shard_threads(flags, 4) == 4);
+  CHECK(shard_threads(flags, 8) == 6);
+}
+
 TEST_CASE("GPUs receive pixels if the data set has any, and CPUs receive floats", "[role]") {
   const data::SyntheticOptions drawn{.image = {1, 28, 28}};
   const auto numbers = data::synthetic(drawn);

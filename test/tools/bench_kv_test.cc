@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "job/flags/flags.h"
+#include "role/setup/threads.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
+#include "tools/bench_kv_plan.h"
 
 using namespace dtrain;
 using namespace dtrain::tools;
@@ -60,6 +63,18 @@ TEST_CASE("bench kv measures workers with servers beside unary calls", "[tools]"
   CHECK(json["workers"] == 2);
   CHECK(json["proto_bytes_ms"] > 0);
   CHECK_FALSE(json.contains("devices"));
+}
+
+// Otherwise the threads of the transport would do the updates, which a training server leaves to threads of its own.
+TEST_CASE("the servers of bench kv have the threads of a training job's servers", "[tools]") {
+  job::Flags flags;
+  flags.launch.role = job::Role::kServer;
+  flags.job.num_workers = 1;
+  flags.job.num_servers = 1;
+  const int expected = role::shard_threads(flags, flags.job.scheme.reduce_threads);
+  CHECK(expected >= 1);
+  CHECK(must(make_kv_plan({.workers = 1, .servers = 1, .shapes = "lenet"})).shard_threads == expected);
+  CHECK(must(make_kv_plan({.workers = 4096, .servers = 2, .shapes = "lenet"})).shard_threads == 1);
 }
 
 TEST_CASE("bench kv refuses what it cannot measure", "[tools]") {

@@ -1,6 +1,5 @@
 #include "role/server/server.h"
 
-#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -129,7 +128,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   };
   options.trace = trace;
   options.deterministic = spec.flags.scheme.deterministic;
-  options.threads = std::min(plan_threads(process.flags).compute, static_cast<int>(spec.flags.scheme.reduce_threads));
+  options.threads = shard_threads(process.flags, spec.flags.scheme.reduce_threads);
   return kvstore::Shard::create(std::move(options));
 }
 

@@ -25,4 +25,8 @@ ThreadPlan plan_threads(const job::Flags& flags) {
   return plan;
 }
 
+int shard_threads(const job::Flags& flags, int64_t reduce_threads) {
+  return static_cast<int>(std::min<int64_t>(plan_threads(flags).compute, reduce_threads));
+}
+
 }  // namespace dtrain::role

@@ -13,4 +13,8 @@ struct ThreadPlan {
 };
 ThreadPlan plan_threads(const job::Flags& flags);
 
+// The number of a server's own threads, which update large slices: at most its share of the host's cores, and at most
+// `reduce_threads`, the --reduce-threads of the job.
+int shard_threads(const job::Flags& flags, int64_t reduce_threads);
+
 }  // namespace dtrain::role
