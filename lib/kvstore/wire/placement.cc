@@ -83,6 +83,20 @@ Result<Slice> parse_slice(std::string_view text) {
                .server = static_cast<uint32_t>(field[4])};
 }
 
+// What is wrong with a slice behind the one before it, which is null for the first one. "" if nothing is.
+std::string fault_of(const Slice& slice, const Slice* before, size_t servers) {
+  if (slice.server >= servers) return fmt::format("there is no server {} among {} servers", slice.server, servers);
+  if (slice.count == 0) return "it has no elements";
+  if (slice.count > kSliceElementsMax) return fmt::format("it has more than {} elements", kSliceElementsMax);
+  if (before != nullptr && slice.key < before->key) return fmt::format("it comes after key {}", before->key);
+  const bool same_key = before != nullptr && slice.key == before->key;
+  const uint32_t part = same_key ? before->part + 1 : 0;
+  if (slice.part != part) return fmt::format("part {} of the key is expected here", part);
+  const uint64_t begin = same_key ? before->begin + before->count : 0;
+  if (slice.begin != begin) return fmt::format("it should begin at element {}", begin);
+  return "";
+}
+
 }  // namespace
 
 std::vector<Slice> place(std::span<const uint64_t> elements_of_key, uint32_t servers, PlacementRule rule,
@@ -105,11 +119,14 @@ std::string to_text(std::span<const Slice> table) {
   return text;
 }
 
-Result<std::vector<Slice>> parse_placement(std::string_view text) {
+Result<std::vector<Slice>> parse_placement(std::string_view text, size_t servers) {
   std::vector<Slice> table;
   while (!text.empty()) {
     const size_t space = std::min(text.find(' '), text.size());
-    DT_TRY(const Slice slice, parse_slice(text.substr(0, space)));
+    const std::string_view word = text.substr(0, space);
+    DT_TRY(const Slice slice, parse_slice(word));
+    const std::string fault = fault_of(slice, table.empty() ? nullptr : &table.back(), servers);
+    if (!fault.empty()) return fail(Code::kUsage, "placement: slice '{}': {}", word, fault);
     table.push_back(slice);
     text.remove_prefix(std::min(space + 1, text.size()));
   }

@@ -36,8 +36,9 @@ enum class PlacementRule { kHash, kBalanced };
 std::vector<Slice> place(std::span<const uint64_t> elements_of_key, uint32_t servers, PlacementRule rule,
                          uint64_t bigarray_bound);
 
-// The table as one line of text for the JobSpec: "key:part:begin:count:server ...", and back. Error: Code::kUsage.
+// The table as one line of text for the JobSpec: "key:part:begin:count:server ...", and back. Code::kUsage: another text,
+// or a table that place() cannot have made for this number of servers.
 std::string to_text(std::span<const Slice> table);
-Result<std::vector<Slice>> parse_placement(std::string_view text);
+Result<std::vector<Slice>> parse_placement(std::string_view text, size_t servers);
 
 }  // namespace dtrain::kvstore

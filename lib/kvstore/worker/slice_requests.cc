@@ -44,6 +44,7 @@ SliceRequests::SliceRequests(SliceRequestsOptions options, Waits& waits)
 
 void SliceRequests::attach(std::vector<std::shared_ptr<Pipe>> pipes) {
   for (const Slice& slice : options_.placement) {
+    // The job's placement was checked against the number of servers when it was parsed.
     DT_CHECK(slice.server < pipes.size(), "server {} of {}", slice.server, pipes.size());
   }
   pipes_ = std::move(pipes);

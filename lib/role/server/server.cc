@@ -100,7 +100,8 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   DT_TRY(const Network network, build_network(spec.flags));
   kvstore::ShardOptions options;
   options.server = reply.rank;
-  DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
+  DT_TRY(options.placement, kvstore::parse_placement(spec.placement, reply.of(rpc::Role::kServer).size()),
+         "reading the job's placement");
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
     options.parameters.push_back(optim::multipliers_of(parameter.kind, parameter.rule));
   }

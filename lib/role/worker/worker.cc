@@ -43,7 +43,8 @@ Result<std::unique_ptr<kvstore::DistStore>> make_dist_store(const JoinedJob& joi
   options.log = log;
   options.rank = reply.rank;
   options.incarnation = connection.incarnation;
-  DT_TRY(options.placement, kvstore::parse_placement(spec.placement), "reading the job's placement");
+  DT_TRY(options.placement, kvstore::parse_placement(spec.placement, reply.of(rpc::Role::kServer).size()),
+         "reading the job's placement");
   options.bucket_begin = bucket_begin;
   options.rule = update_rule(spec.flags, plan);
   options.sums_only = plan.servers_only_sum;

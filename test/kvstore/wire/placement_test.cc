@@ -98,17 +98,42 @@ TEST_CASE("balanced placement puts the largest slice on the least loaded server"
 
 TEST_CASE("a placement is parsed back from its text, and other texts are refused", "[kvstore]") {
   const std::vector<Slice> slices = hash({10, 2000001, 3}, 3);
-  CHECK(parse_placement(to_text(slices)).value() == slices);
+  CHECK(parse_placement(to_text(slices), 3).value() == slices);
   CHECK(to_text(place(std::vector<uint64_t>{10, 300001}, 2, PlacementRule::kHash, 1000)) ==
         "0:0:0:10:0 1:0:0:150001:0 1:1:150001:150000:1");
-  CHECK(parse_placement("").value().empty());
+  CHECK(parse_placement("", 3).value().empty());
   for (const char* text : {"x", "0:0:0:10", "0:0:0:10:0:0", "0:0:0:10:-1", "4294967296:0:0:10:0", "0:0:0:10:0  ",
                            "0:0:0:99999999999999999999:0", ":::::"}) {
     INFO(text);
-    const auto parsed = parse_placement(text);
+    const auto parsed = parse_placement(text, 3);
     CHECK_FALSE(parsed.has_value());
     if (!parsed) CHECK(parsed.error().code == Code::kUsage);
   }
+}
+
+// The table comes with a message of the scheduler. Slices that overlap would be written by several threads at once.
+TEST_CASE("a placement that no rule makes is refused, and the message says which slice is wrong", "[kvstore]") {
+  const auto refused = [](const std::string& text) {
+    INFO(text);
+    const auto parsed = parse_placement(text, 2);
+    REQUIRE_FALSE(parsed.has_value());
+    CHECK(parsed.error().code == Code::kUsage);
+    return parsed.error().message;
+  };
+  CHECK(parse_placement("0:0:0:10:1 2:0:0:262144:0 2:1:262144:7:1", 2).has_value());
+  CHECK(refused("0:0:0:10:2") == "placement: slice '0:0:0:10:2': there is no server 2 among 2 servers");
+  CHECK(refused("0:0:0:0:0") == "placement: slice '0:0:0:0:0': it has no elements");
+  CHECK(refused("0:0:0:262145:0") == "placement: slice '0:0:0:262145:0': it has more than 262144 elements");
+  CHECK(refused("1:0:0:5:0 0:0:0:5:0") == "placement: slice '0:0:0:5:0': it comes after key 1");
+  CHECK(refused("0:0:0:5:0 0:0:0:5:0") == "placement: slice '0:0:0:5:0': part 1 of the key is expected here");
+  CHECK(refused("0:0:0:5:0 0:2:5:5:0") == "placement: slice '0:2:5:5:0': part 1 of the key is expected here");
+  CHECK(refused("0:1:0:5:0") == "placement: slice '0:1:0:5:0': part 0 of the key is expected here");
+  CHECK(refused("0:0:0:5:0 0:1:4:5:0") == "placement: slice '0:1:4:5:0': it should begin at element 5");
+  CHECK(refused("0:0:0:5:0 0:1:6:5:0") == "placement: slice '0:1:6:5:0': it should begin at element 5");
+  CHECK(refused("0:0:18446744073709551615:5:0") ==
+        "placement: slice '0:0:18446744073709551615:5:0': it should begin at element 0");
+  CHECK(parse_placement("", 0).has_value());
+  CHECK_FALSE(parse_placement("0:0:0:5:0", 0).has_value());
 }
 
 TEST_CASE("buckets get smaller towards the first layers", "[kvstore]") {
