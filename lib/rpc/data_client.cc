@@ -3,12 +3,14 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/printable.h"
 #include "base/thread.h"
 #include "rpc/channel.h"
 #include "rpc/client_stream.h"
@@ -24,6 +26,7 @@ using std::chrono::milliseconds;
 using Stream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 constexpr milliseconds kLetGo{5'000};
+constexpr std::chrono::minutes kBetweenLines{1};  // of the log, about one server's broken connections
 
 // One server: as many streams as lanes, each with its own connection, and others when one of them breaks.
 class Link final : public kvstore::Pipe {
@@ -37,13 +40,14 @@ class Link final : public kvstore::Pipe {
   };
 
   Link(const DataClientOptions& options, uint32_t server, Endpoint endpoint, kvstore::ClientEvents& events,
-       Owner& owner)
+       Owner& owner, Log log)
       : options_(options),
         server_(server),
         endpoint_(std::move(endpoint)),
         needs_checksums_(!is_this_host(endpoint_.host)),
         events_(events),
         owner_(owner),
+        log_(std::move(log)),
         lanes_(static_cast<size_t>(options.lanes)) {
     for (Lane& lane : lanes_) lane.channel = make_channel(endpoint_, options.security, Traffic::kData);
   }
@@ -68,6 +72,7 @@ class Link final : public kvstore::Pipe {
       if (alive_ > 0 || closed_ || Clock::now() < retry_at_) return;
       open_ = 0;
       broken_ = false;
+      cause_.clear();
       for (size_t i = 0; i < lanes_.size(); i++) opened.push_back(lanes_[i].stream = make_stream(i));
       alive_ = lanes_.size();
     }
@@ -157,7 +162,6 @@ class Link final : public kvstore::Pipe {
       open_++;
       if (!is_open()) return;
       again = std::exchange(was_open_, true);
-      retry_ = options_.retry_first;
     }
     if (again) guarded([this] { events_.on_reconnected(server_); });
     owner_.on_change();
@@ -166,8 +170,16 @@ class Link final : public kvstore::Pipe {
   void on_message(MessageReader& reader, const grpc::ByteBuffer& buffer) {
     guarded([&] {
       const std::optional<kvstore::Head> head = reader.read(buffer);
-      if (head) return events_.on_message(server_, *head, reader.payload());
-      break_off();  // not of ours: what was asked is asked again on new streams
+      if (head) {
+        has_answered_ = true;
+        return events_.on_message(server_, *head, reader.payload());
+      }
+      {
+        const MutexLock lock(mutex_);
+        sent_garbage_ = true;
+        cause_ = "it sent bytes that are no message";
+      }
+      break_off();  // what was asked is asked again on new streams
     });
   }
 
@@ -192,15 +204,43 @@ class Link final : public kvstore::Pipe {
       owner_.on_failure(
           std::move(error).with(fmt::format("connecting to server {} at {}", server_, to_text(endpoint_))));
     }
+    std::string line;
     {
       const MutexLock lock(mutex_);
-      if (status.error_code() != grpc::CANCELLED) last_error_ = status.error_message();
+      if (status.error_code() != grpc::CANCELLED) {
+        last_error_ = status.error_message();
+        if (cause_.empty()) cause_ = status.ok() ? "it ended the stream" : printable(last_error_);
+      }
       if (--alive_ == 0) {
-        retry_at_ = Clock::now() + retry_;
-        retry_ = std::min(2 * retry_, options_.retry_last);
+        const milliseconds delay = plan_retry();
+        if (was_open_ && !closed_ && !final) line = line_of_break(delay);
       }
     }
+    if (!line.empty()) log_.warn("{}", line);
     owner_.on_change();
+  }
+
+  // Returns the delay before the streams are opened again. It doubles until the server has sent a message: a server that
+  // accepts streams and then breaks them, or sends garbage, is as good as none.
+  milliseconds plan_retry() DT_REQUIRES(mutex_) {
+    const bool sent_garbage = std::exchange(sent_garbage_, false);
+    if (has_answered_.exchange(false) && !sent_garbage) retry_ = options_.retry_first;
+    const milliseconds delay = retry_;
+    retry_at_ = Clock::now() + delay;
+    retry_ = std::min(2 * retry_, options_.retry_last);
+    return delay;
+  }
+
+  // "" if the last line was written less than kBetweenLines ago.
+  std::string line_of_break(milliseconds delay) DT_REQUIRES(mutex_) {
+    breaks_++;
+    const auto now = Clock::now();
+    if (logged_at_ && now - *logged_at_ < kBetweenLines) return "";
+    logged_at_ = now;
+    const uint64_t others = std::exchange(breaks_, 0) - 1;
+    return fmt::format("lost the connection to server {} at {}: {}; the next attempt is in {:g} s{}", server_,
+                       to_text(endpoint_), cause_.empty() ? "it was cut" : cause_, delay.count() / 1000.0,
+                       others > 0 ? fmt::format(" ({} more failures since the last line)", others) : "");
   }
 
   template <class Reaction>
@@ -220,6 +260,7 @@ class Link final : public kvstore::Pipe {
   const bool needs_checksums_;
   kvstore::ClientEvents& events_;
   Owner& owner_;
+  const Log log_;
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
   Tracker tracker_;  // of streams
 
@@ -234,6 +275,11 @@ class Link final : public kvstore::Pipe {
   milliseconds retry_ DT_GUARDED_BY(mutex_) = options_.retry_first;
   Clock::time_point retry_at_ DT_GUARDED_BY(mutex_);
   std::string last_error_ DT_GUARDED_BY(mutex_);
+  std::atomic<bool> has_answered_ = false;           // on the present streams
+  bool sent_garbage_ DT_GUARDED_BY(mutex_) = false;  // on the present streams
+  std::string cause_ DT_GUARDED_BY(mutex_);          // why the present streams end; "": not known
+  uint64_t breaks_ DT_GUARDED_BY(mutex_) = 0;        // since the last line in the log
+  std::optional<Clock::time_point> logged_at_ DT_GUARDED_BY(mutex_);
 };
 
 class Client final : public DataClient, private Link::Owner {
@@ -243,7 +289,7 @@ class Client final : public DataClient, private Link::Owner {
       : options_(std::move(options)), waits_(waits), log_(std::move(log)) {
     for (uint32_t server = 0; server < endpoints.size(); server++) {
       links_.push_back(std::make_shared<Link>(options_, server, std::move(endpoints[server]), events,
-                                              static_cast<Link::Owner&>(*this)));
+                                              static_cast<Link::Owner&>(*this), log_));
     }
   }
   ~Client() override { close(); }

@@ -23,8 +23,9 @@ struct DataClientOptions {
   // Connections to each server. One is served by one thread at a time at each end. ResNet-50 there and back on loopback
   // takes 1.25 times as long with 1 and 1.05 times with 2 (`bench kv`, 2 cores).
   int lanes = 4;
-  // A connection that breaks is tried again, after 0.1 s at first, then more rarely, until it stands or the client is
-  // closed: whether the server is dead decides the scheduler.
+  // A connection that breaks is opened again after 0.1 s, then after twice as long each time until the server has sent a
+  // message. The log names the server and the reason, at most once a minute. Only the scheduler decides whether the
+  // server is dead.
   std::chrono::milliseconds retry_first{100};
   std::chrono::milliseconds retry_last{5'000};
 };

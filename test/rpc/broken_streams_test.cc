@@ -2,12 +2,16 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <future>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "exchange.h"
 #include "relay.h"
 #include "rpc/server_lane.h"
+#include "support/temp_dir.h"
 
 namespace dtrain::rpc {
 namespace {
@@ -109,6 +113,63 @@ Header request_of(uint64_t step) {
   return header;
 }
 
+// A server that treats each request as the test says, and a worker that asks again each time it is connected again. Its
+// streams are those of one lane, so that an answer comes before the end of the stream.
+class Asking final : public kvstore::ClientEvents {
+ public:
+  using Treat = std::function<void(DataServer& server, kvstore::Pipe& peer, const Head& head)>;
+
+  Asking(std::chrono::milliseconds retry_first, std::chrono::milliseconds retry_last, const Log& log, Treat treat)
+      : treating_(*this, std::move(treat)) {
+    server_->serve({1000}, treating_, nullptr);
+    DataClientOptions options;
+    options.servers = {address()};
+    options.incarnation = 1000;
+    options.security = test::ExchangeOptions::security();
+    options.lanes = 1;
+    options.retry_first = retry_first;
+    options.retry_last = retry_last;
+    client_ = DataClient::create(std::move(options), *this, waits_, log).value();
+    pipe_ = client_->pipes()[0];
+  }
+  // Returns true if the connection broke and was opened again `rounds` times.
+  bool reconnects(int rounds) {
+    rounds_left_ = rounds;
+    REQUIRE(client_->connect(10s).has_value());
+    pipe_->send(kvstore::make_message(request_of(0), {}, nullptr, true));
+    return done_.get_future().wait_for(20s) == std::future_status::ready;
+  }
+  [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(server_->port()); }
+
+  void on_message(uint32_t, const Head&, Pieces) override {}
+  void on_reconnected(uint32_t) override {
+    if (--rounds_left_ == 0) return done_.set_value();
+    if (rounds_left_ > 0) pipe_->send(kvstore::make_message(request_of(0), {}, nullptr, true));
+  }
+
+ private:
+  class Treating final : public kvstore::ServerEvents {
+   public:
+    Treating(Asking& owner, Treat treat) : owner_(owner), treat_(std::move(treat)) {}
+    void on_message(const std::shared_ptr<kvstore::Pipe>& peer, const Head& head, Pieces) override {
+      treat_(*owner_.server_, *peer, head);
+    }
+
+   private:
+    Asking& owner_;
+    Treat treat_;
+  };
+
+  Waits waits_;
+  Treating treating_;
+  std::atomic<int> rounds_left_ = 0;
+  std::promise<void> done_;
+  std::unique_ptr<DataServer> server_ =
+      DataServer::start({{}, test::ExchangeOptions::security()}, Log::silent()).value();
+  std::shared_ptr<kvstore::Pipe> pipe_;
+  std::unique_ptr<DataClient> client_;
+};
+
 }  // namespace
 
 TEST_CASE("weights have the same bits although connections break in the middle of messages", "[rpc]") {
@@ -180,6 +241,51 @@ TEST_CASE("messages of a stream that was given up are dropped, even those that w
   CHECK_FALSE(lane.receive(first, nullptr, request_of(4), {}));
   CHECK(lane.receive(second, nullptr, request_of(5), {}));
   CHECK(recording.steps == std::vector<uint64_t>{1, 2, 5});
+}
+
+// The delays are 10, 20, 40, 40, 40 and 40 ms at least, and the log says once what is wrong.
+TEST_CASE("a server that breaks every stream is called more and more rarely, and the log says why", "[rpc]") {
+  Asking::Treat treat;
+  std::string why;
+  SECTION("by sending garbage") {
+    treat = [](DataServer&, kvstore::Pipe& peer, const Head& head) {
+      Header garbage = std::get<Header>(head);
+      garbage.magic = 0;
+      peer.send(kvstore::make_message(garbage, {}, nullptr, true));
+    };
+    why = "it sent bytes that are no message";
+  }
+  SECTION("by ending it") {
+    treat = [](DataServer& server, kvstore::Pipe&, const Head&) { server.cut(0); };
+    why = "cut";
+  }
+  const dtrain::test::TempDir dir;
+  Log log = Log::silent();
+  REQUIRE(log.add_file(dir.path("log")));
+  const auto started = std::chrono::steady_clock::now();
+  std::string expected;
+  {
+    Asking asking(10ms, 40ms, log, treat);
+    expected =
+        "lost the connection to server 0 at " + asking.address() + ": " + why + "; the next attempt is in 0.01 s\n";
+    REQUIRE(asking.reconnects(6));
+  }
+  CHECK(std::chrono::steady_clock::now() - started >= 190ms);
+  const std::string text = *read_file(dir.path("log"));
+  CHECK_THAT(text, Catch::Contains(expected));
+  CHECK(text.find("lost the connection") == text.rfind("lost the connection"));
+}
+
+// Otherwise the last delay would be six days.
+TEST_CASE("once a server has answered, the next break is mended after the first delay again", "[rpc]") {
+  Asking asking(1ms, std::chrono::hours(1000), Log::silent(),
+                [](DataServer& server, kvstore::Pipe& peer, const Head& head) {
+                  Header answer = std::get<Header>(head);
+                  answer.kind = kvstore::Kind::kAnswer;
+                  peer.send(kvstore::make_message(answer, {}, nullptr, true));
+                  server.cut(0);
+                });
+  CHECK(asking.reconnects(30));
 }
 
 }  // namespace dtrain::rpc
