@@ -34,7 +34,6 @@ proto::JoinRequest to_proto(const JoinRequest& request, Incarnation incarnation)
   message.set_host(request.host);
   message.set_address(request.address);
   message.set_job_text(request.job_text);
-  message.set_attempt(request.attempt);
   message.set_records_train(request.records_train);
   message.set_records_val(request.records_val);
   message.set_lacks_index(request.lacks_index);

@@ -26,9 +26,8 @@ struct JoinRequest {
   Role role = Role::kWorker;
   std::optional<uint32_t> want_rank = {};
   std::string host = {};
-  std::string address = {};   // servers: "host:port" where workers reach them; workers: where they are
-  std::string job_text = {};  // own flags, lines "key = value"; the value "auto" agrees with anything
-  uint32_t attempt = 0;
+  std::string address = {};    // servers: "host:port" where workers reach them; workers: where they are
+  std::string job_text = {};   // own flags, lines "key = value"; the value "auto" agrees with anything
   uint64_t records_train = 0;  // workers: of their data set
   uint64_t records_val = 0;
   bool lacks_index = false;  // workers: a record file has no index, so the numbers of records are not known yet

@@ -198,11 +198,10 @@ class Driver final : public Scheduler, private SchedulerCalls {
   }
 
   void log_join(const proto::JoinRequest& request, const std::string& peer) const {
-    log_.info("join role={} rank={} host={} addr={} incarnation={:016x} attempt={}",
+    log_.info("join role={} rank={} host={} addr={} incarnation={:016x}",
               request.role() == proto::ROLE_WORKER ? "worker" : "server",
               request.has_want_rank() ? std::to_string(request.want_rank()) : "any", printable(request.host()),
-              request.address().empty() ? peer : printable(request.address()), request.incarnation(),
-              request.attempt());
+              request.address().empty() ? peer : printable(request.address()), request.incarnation());
   }
 
   void barrier(BarrierCall* call, const proto::BarrierRequest& request) {
