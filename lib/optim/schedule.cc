@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace dtrain::optim {
 namespace {
@@ -17,13 +18,30 @@ double steps_passed(const ScheduleSpec& spec, double epochs) {
                                            [&](double step) { return epochs > step + kTolerance; }));
 }
 
-}  // namespace
-
-// A base below kFloor stays as it is: no schedule raises the rate.
-double learning_rate(const ScheduleSpec& spec, double epochs) {
+// A base below kFloor stays as it is: the floor never raises the rate.
+double rate_by_steps(const ScheduleSpec& spec, double epochs) {
   if (spec.factor >= 1) return spec.base;
   const double rate = spec.base * std::pow(spec.factor, steps_passed(spec, epochs));
   return spec.every_epochs > 0 ? std::max(rate, std::min(spec.base, kFloor)) : rate;
+}
+
+// How much of the way from the end of the warm-up to the end of the schedule is left: 1 to 0.
+double part_left(const ScheduleSpec& spec, double epochs) {
+  return 1 - std::min(1.0, (epochs - spec.warmup_epochs) / (spec.end_epochs - spec.warmup_epochs));
+}
+
+}  // namespace
+
+double learning_rate(const ScheduleSpec& spec, double epochs) {
+  if (epochs < spec.warmup_epochs - kTolerance) {
+    return spec.warmup_begin + (spec.base - spec.warmup_begin) * epochs / spec.warmup_epochs;
+  }
+  switch (spec.kind) {
+    case ScheduleSpec::Kind::kPoly: return spec.base * std::pow(part_left(spec, epochs), spec.power);
+    case ScheduleSpec::Kind::kCosine: return spec.base * (1 - std::cos(std::numbers::pi * part_left(spec, epochs))) / 2;
+    case ScheduleSpec::Kind::kSteps: break;
+  }
+  return rate_by_steps(spec, epochs);
 }
 
 }  // namespace dtrain::optim

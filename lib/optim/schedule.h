@@ -9,13 +9,20 @@
 
 namespace dtrain::optim {
 
-// Plain data, part of the JobSpec. Set by --lr, --lr-factor, --lr-step-epochs and --lr-factor-epoch.
+// Plain data, part of the JobSpec. Set by --lr, --lr-factor, --lr-step-epochs, --lr-factor-epoch, --lr-scheduler and
+// --lr-warmup-epochs.
 struct ScheduleSpec {
+  enum class Kind { kSteps, kPoly, kCosine };
   double base = 0.1;
-  double factor = 1;                     // >= 1: the rate is constant
+  double factor = 1;                     // kSteps; >= 1: the rate is constant
   std::vector<double> step_epochs = {};  // multiply by `factor` once progress is past each of these
   // If > 0: multiply by `factor` after each period of this many epochs, down to 1e-8. step_epochs is empty then.
   double every_epochs = 0;
+  Kind kind = Kind::kSteps;
+  double power = 2;          // kPoly
+  double end_epochs = 0;     // kPoly, kCosine: the rate is 0 from here on. Above warmup_epochs.
+  double warmup_epochs = 0;  // until here the rate rises linearly from warmup_begin to `base`
+  double warmup_begin = 0;
 };
 
 // The rate of the update that brings the progress to `epochs` = (samples applied, including this update's) / (samples

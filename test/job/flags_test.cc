@@ -181,7 +181,6 @@ TEST_CASE("flags and values that are not in this version are refused by name", "
   CHECK_THAT(refused({"--optimizer", "sdg"}), Contains("did you mean 'sgd'?"));
   CHECK_THAT(refused({"--initializer", "msra(in)"}), Contains("'msra' is not in this version"));
   CHECK_THAT(refused({"--on-worker-loss", "shrink"}), Contains("not in this version"));
-  CHECK_THAT(refused({"--lr-step-epochs", "pow2"}), Contains("not in this version"));
   CHECK_THAT(refused({"--preset", "minst"}), Contains("--preset: there is no 'minst', did you mean 'mnist'?"));
 }
 

@@ -4,6 +4,7 @@
 
 #include "job/flags/presets.h"
 #include "job/parse.h"
+#include "job/spec/job_spec.h"
 
 namespace dtrain::job {
 
@@ -258,6 +259,49 @@ TEST_CASE("the step epochs or the factor epoch are taken from the source of high
   CHECK(every.lr_factor == 0.1);
   const OptimizerFlags steps = parsed({"--preset", "mnist", "--lr-step-epochs", "5"}).job.optimizer;
   CHECK(steps.lr_step_epochs == std::vector<double>{5});
+}
+
+TEST_CASE("polynomial and cosine schedules are asked for by name or by power", "[job]") {
+  const auto schedule = [](std::vector<std::string> arguments) { return parsed(std::move(arguments)).job.optimizer; };
+  const OptimizerFlags named = schedule({"--lr-scheduler", "poly"});
+  CHECK(named.lr_scheduler == LrScheduler::kPoly);
+  CHECK(named.lr_power == 2);
+  CHECK(named.lr_factor == 1);
+  CHECK(schedule({"--lr-step-epochs", "pow2"}).lr_scheduler == LrScheduler::kPoly);
+  CHECK(schedule({"--lr-step-epochs", "pow1.5", "--lr-scheduler", "poly"}).lr_power == 1.5);
+  CHECK(text(requested(parsed({"-n", "2", "--lr-scheduler", "poly"}))) ==
+        text(requested(parsed({"-n", "2", "--lr-step-epochs", "pow2"}))));
+  CHECK(schedule({"--lr-scheduler", "cosine"}).lr_scheduler == LrScheduler::kCosine);
+  CHECK(schedule({"--lr-scheduler", "cosine"}).lr_power == 0);
+  // The steps of a preset give way, and a preset's steps can be asked for by name.
+  const OptimizerFlags over_preset = schedule({"--preset", "mnist", "--lr-scheduler", "cosine"});
+  CHECK(over_preset.lr_scheduler == LrScheduler::kCosine);
+  CHECK(over_preset.lr_step_epochs.empty());
+  CHECK(schedule({"--preset", "mnist", "--lr-step-epochs", "pow2"}).lr_factor == 1);
+  CHECK(schedule({"--preset", "mnist", "--lr-scheduler", "multifactor"}).lr_scheduler == LrScheduler::kAuto);
+  CHECK(schedule({"--lr-factor", ".5", "--lr-scheduler", "factor"}).lr_factor_epoch == 1);
+
+  CHECK_THAT(refused({"--lr-scheduler", "cosine", "--lr-step-epochs", "3"}), Contains("--lr-scheduler cosine and"));
+  CHECK_THAT(refused({"--lr-step-epochs", "pow2", "--lr-factor", ".5"}), Contains("--lr-step-epochs powP and"));
+  CHECK_THAT(refused({"--lr-scheduler", "cosine", "--lr-step-epochs", "pow2"}), Contains("is a polynomial"));
+  CHECK_THAT(refused({"--lr-scheduler", "factor"}), Contains("needs --lr-factor"));
+  CHECK_THAT(refused({"--lr-scheduler", "multifactor"}), Contains("needs --lr-step-epochs"));
+  CHECK_THAT(refused({"--lr-scheduler", "cosin"}), Contains("did you mean 'cosine'?"));
+  for (const char* power : {"pow", "pow0", "pow-1", "powx", "pow1e9", "pownan"}) {
+    CHECK_THAT(refused({"--lr-step-epochs", power}), Contains("powP with a power P above 0"));
+  }
+}
+
+TEST_CASE("a warm-up must rise, and end before the schedule does", "[job]") {
+  const OptimizerFlags flags =
+      parsed({"--lr-warmup-epochs", "2.5", "--lr-warmup-begin", ".01", "--lr", ".5"}).job.optimizer;
+  CHECK(flags.lr_warmup_epochs == 2.5);
+  CHECK(flags.lr_warmup_begin == 0.01);
+  CHECK_THAT(refused({"--lr-warmup-begin", ".01"}), Contains("has no effect without --lr-warmup-epochs"));
+  CHECK_THAT(refused({"--lr-warmup-epochs", "1", "--lr-warmup-begin", ".2", "--lr", ".1"}),
+             Contains("must not be above the learning rate"));
+  CHECK_THAT(refused({"--lr-warmup-epochs", "5", "--num-epochs", "5", "--lr-scheduler", "poly"}),
+             Contains("needs epochs after them"));
 }
 
 // With one default rate for all networks, lenet did not learn from one seed in seven.

@@ -57,3 +57,38 @@ TEST_CASE("a factor for every interval stops at 1e-8, steps at given epochs do n
   CHECK(learning_rate({.base = 1e-9, .factor = 0.1, .every_epochs = 1}, 3) == 1e-9);
   CHECK(learning_rate({.base = 1e-6, .factor = 0.1, .step_epochs = {1, 2, 3}}, 4) == Approx(1e-9));
 }
+
+// 1000 updates in 10 epochs.
+TEST_CASE("a polynomial falls to 0 at the last epoch", "[optim]") {
+  ScheduleSpec spec{.base = 0.1, .kind = ScheduleSpec::Kind::kPoly, .power = 2, .end_epochs = 10};
+  CHECK(learning_rate(spec, 1 / 100.0) == Approx(0.0998001));
+  CHECK(learning_rate(spec, 250 / 100.0) == Approx(0.05625));
+  CHECK(learning_rate(spec, 500 / 100.0) == Approx(0.025));
+  CHECK(learning_rate(spec, 1000 / 100.0) == 0);
+  CHECK(learning_rate(spec, 11) == 0);
+  spec.power = 1;
+  CHECK(learning_rate(spec, 2.5) == Approx(0.075));
+  spec.power = 2;
+  spec.warmup_epochs = 2;  // the polynomial begins where the warm-up ends
+  CHECK(learning_rate(spec, 2) == Approx(0.1));
+  CHECK(learning_rate(spec, 6) == Approx(0.025));
+}
+
+TEST_CASE("a cosine with warm-up rises to the rate and falls to 0", "[optim]") {
+  const ScheduleSpec spec{
+      .base = 0.1, .kind = ScheduleSpec::Kind::kCosine, .end_epochs = 10, .warmup_epochs = 1, .warmup_begin = 0};
+  CHECK(learning_rate(spec, 50 / 100.0) == Approx(0.05));
+  CHECK(learning_rate(spec, 100 / 100.0) == Approx(0.1));
+  CHECK(learning_rate(spec, 550 / 100.0) == Approx(0.05));
+  CHECK(learning_rate(spec, 1000 / 100.0) == Approx(0).margin(1e-12));
+}
+
+// Epochs of a factor count from the beginning of the job, not from the end of the warm-up.
+TEST_CASE("a warm-up comes before any schedule", "[optim]") {
+  const ScheduleSpec spec{.base = 0.1, .factor = 0.1, .step_epochs = {3}, .warmup_epochs = 2, .warmup_begin = 0.02};
+  CHECK(learning_rate(spec, 0) == 0.02);
+  CHECK(learning_rate(spec, 1) == Approx(0.06));
+  CHECK(learning_rate(spec, 2) == 0.1);
+  CHECK(learning_rate(spec, 3) == 0.1);
+  CHECK(learning_rate(spec, 3.5) == Approx(0.01));
+}

@@ -101,8 +101,9 @@ struct AugmentFlags {
   int64_t num_batches = 0;  // synthetic batches per worker and epoch; 0: a default
 };
 
-// Once resolved, lr_factor has a value and at most one of lr_step_epochs and lr_factor_epoch is set. If neither is, the
-// rate is constant and lr_factor is 1.
+// Once resolved, lr_factor has a value and at most one of lr_step_epochs and lr_factor_epoch is set. If neither is,
+// lr_factor is 1, and the rate is constant unless lr_scheduler is kPoly or kCosine; the other two become kAuto.
+enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };
 struct OptimizerFlags {
   std::string optimizer = "sgd";
   double lr = 0.1;
@@ -111,7 +112,10 @@ struct OptimizerFlags {
   double clip_gradient = 0;  // 0: off
   std::optional<double> lr_factor;
   std::vector<double> lr_step_epochs;
+  double lr_power = 0;         // "powP" as lr_step_epochs; 0: none. With kPoly it has a value once resolved
   double lr_factor_epoch = 0;  // 0: none
+  LrScheduler lr_scheduler = LrScheduler::kAuto;
+  double lr_warmup_epochs = 0, lr_warmup_begin = 0;
   OnNan on_nan = OnNan::kFail;
 };
 

@@ -5,12 +5,29 @@ namespace dtrain::job {
 
 namespace {
 
-// Refuses powP by name, because it is a schedule and not a list of epochs.
+constexpr double kPowerMax = 100;
+
+// A list of epochs, or powP: a polynomial with the power P.
 Binding<Flags> step_epochs() {
   Binding<Flags> binding = DT_FIELD(Flags, job.optimizer.lr_step_epochs, "none");
   binding.set = [list = binding.set](Flags& flags, std::string_view text) -> Result<> {
-    if (!text.starts_with("pow")) return list(flags, text);
-    return fail(Code::kUsage, "'{}' is not in this version of dtrain; give a list of epochs, such as 30,60", text);
+    OptimizerFlags& optimizer = flags.job.optimizer;
+    if (!text.starts_with("pow")) {
+      optimizer.lr_power = 0;
+      return list(flags, text);
+    }
+    double power = 0;
+    if (!parse_value(text.substr(3), power) || !(power > 0 && power <= kPowerMax)) {
+      return fail(Code::kUsage, "'{}' must be epochs, such as 30,60, or powP with a power P above 0 and at most {}",
+                  text, kPowerMax);
+    }
+    optimizer.lr_power = power;
+    optimizer.lr_step_epochs.clear();
+    return {};
+  };
+  binding.get = [list = binding.get](const Flags& flags) {
+    const double power = flags.job.optimizer.lr_power;
+    return power > 0 ? "pow" + format_value(power) : list(flags);
   };
   return binding;
 }
@@ -279,7 +296,9 @@ std::vector<Row> network_rows() {
   };
 }
 
-std::vector<Row> optimizer_rows() {
+namespace {
+
+std::vector<Row> rule_rows() {
   return {
       {.name = "num-epochs",
        .aliases = {"--num-epoch"},
@@ -327,6 +346,12 @@ std::vector<Row> optimizer_rows() {
        .min = 0,
        .max = 1e9,
        .scope = Scope::kJob},
+  };
+}
+
+// Also what to do with a gradient that is not finite.
+std::vector<Row> schedule_rows() {
+  return {
       {.name = "lr-factor",
        .value = "F",
        .help = "multiply the learning rate by F after every epoch, or at the epochs of --lr-step-epochs, or every "
@@ -337,7 +362,8 @@ std::vector<Row> optimizer_rows() {
        .scope = Scope::kJob},
       {.name = "lr-step-epochs",
        .value = "E,E",
-       .help = "epochs at which to multiply the learning rate by --lr-factor, or by 0.1 without it",
+       .help = "epochs at which to multiply the learning rate by --lr-factor, or by 0.1 without it; or powP: "
+               "--lr-scheduler poly with the power P",
        .bind = step_epochs(),
        .min = 0,
        .max = kEpochsMax,
@@ -349,12 +375,40 @@ std::vector<Row> optimizer_rows() {
        .min = 0,
        .max = kEpochsMax,
        .scope = Scope::kJob},
+      {.name = "lr-scheduler",
+       .value = "NAME",
+       .help = "how the learning rate falls: factor (--lr-factor), multifactor (--lr-step-epochs), poly (to 0 at the "
+               "last epoch, with the power 2) or cosine (likewise, along a half wave); auto: by the flags above",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_scheduler),
+       .scope = Scope::kJob},
+      {.name = "lr-warmup-epochs",
+       .value = "E",
+       .help = "let the learning rate rise linearly for E epochs first; may be a fraction",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_warmup_epochs),
+       .min = 0,
+       .max = kEpochsMax,
+       .scope = Scope::kJob},
+      {.name = "lr-warmup-begin",
+       .value = "X",
+       .help = "learning rate at the beginning of --lr-warmup-epochs",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_warmup_begin),
+       .min = 0,
+       .max = kFactorMax,
+       .scope = Scope::kJob},
       {.name = "on-nan",
        .value = "fail|skip",
        .help = "what to do if a loss or gradient is not finite: fail, or skip the step on all workers of its round",
        .bind = DT_FIELD(Flags, job.optimizer.on_nan),
        .scope = Scope::kJob},
   };
+}
+
+}  // namespace
+
+std::vector<Row> optimizer_rows() {
+  std::vector<Row> rows = rule_rows();
+  for (Row& row : schedule_rows()) rows.push_back(std::move(row));
+  return rows;
 }
 
 }  // namespace dtrain::job

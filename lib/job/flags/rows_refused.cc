@@ -45,8 +45,8 @@ std::vector<RefusedFlag> later_with_values() {
   };
   return {
       later({"--num-attempt", "--local-num-attempt"}, {"1"}),
-      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--lr-warmup-epochs", "--lr-warmup-begin",
-             "--macrobatch-size", "--smooth-alpha", "--eval-batches-interval", "--monitor", "--trace"},
+      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--macrobatch-size", "--smooth-alpha",
+             "--eval-batches-interval", "--monitor", "--trace"},
             {"0"}),
       later({"--p3", "--batch-norm", "--recompute", "--backward-mirror", "--memonger", "--add-stn", "--add_stn",
              "--test-io"},
@@ -66,7 +66,7 @@ std::vector<RefusedFlag> later_with_values() {
 
 std::vector<std::string> later_spellings() {
   return {"--roles",     "--queue",          "--jobname", "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds",
-          "--state-dir", "--inflight-bytes", "--uds",     "--lr-scheduler",   "--metrics-addr"};
+          "--state-dir", "--inflight-bytes", "--uds",     "--metrics-addr"};
 }
 
 }  // namespace

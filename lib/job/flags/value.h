@@ -43,6 +43,13 @@ constexpr std::array<Named<Placement>, 2> names_of(Placement) {
 constexpr std::array<Named<OnNan>, 2> names_of(OnNan) {
   return {{{"fail", OnNan::kFail}, {"skip", OnNan::kSkip}}};
 }
+constexpr std::array<Named<LrScheduler>, 5> names_of(LrScheduler) {
+  return {{{"auto", LrScheduler::kAuto},
+           {"factor", LrScheduler::kFactor},
+           {"multifactor", LrScheduler::kMultifactor},
+           {"poly", LrScheduler::kPoly},
+           {"cosine", LrScheduler::kCosine}}};
+}
 constexpr std::array<Named<HostOrder>, 2> names_of(HostOrder) {
   return {{{"spread", HostOrder::kSpread}, {"pack", HostOrder::kPack}}};
 }

@@ -9,11 +9,26 @@ optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags) {
           .clip_gradient = flags.optimizer.clip_gradient};
 }
 
+namespace {
+
+optim::ScheduleSpec::Kind schedule_kind(job::LrScheduler scheduler) {
+  using Kind = optim::ScheduleSpec::Kind;
+  if (scheduler == job::LrScheduler::kPoly) return Kind::kPoly;
+  return scheduler == job::LrScheduler::kCosine ? Kind::kCosine : Kind::kSteps;
+}
+
+}  // namespace
+
 optim::ScheduleSpec schedule_spec(const job::JobFlags& flags) {
   return {.base = flags.optimizer.lr,
           .factor = flags.optimizer.lr_factor.value_or(1),
           .step_epochs = flags.optimizer.lr_step_epochs,
-          .every_epochs = flags.optimizer.lr_factor_epoch};
+          .every_epochs = flags.optimizer.lr_factor_epoch,
+          .kind = schedule_kind(flags.optimizer.lr_scheduler),
+          .power = flags.optimizer.lr_power,
+          .end_epochs = static_cast<double>(flags.num_epochs),
+          .warmup_epochs = flags.optimizer.lr_warmup_epochs,
+          .warmup_begin = flags.optimizer.lr_warmup_begin};
 }
 
 kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan) {
