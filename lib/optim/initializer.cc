@@ -13,7 +13,8 @@ namespace dtrain::optim {
 namespace {
 
 constexpr std::string_view kForms =
-    "use xavier(uniform|gaussian,avg|in|out,MAGNITUDE), uniform(SCALE) or normal(SIGMA)";
+    "use xavier(uniform|gaussian,avg|in|out,MAGNITUDE), msra(avg|in|out,SLOPE), uniform(SCALE), normal(SIGMA), "
+    "one or zero";
 
 tl::unexpected<Error> refused(std::string_view text) {
   return fail(Code::kUsage, "unknown initializer '{}': {}", text, kForms);
@@ -50,6 +51,20 @@ Result<InitializerSpec> parse_xavier(std::string_view text, const std::vector<st
     spec.factor = parts[2] == "in" ? Factor::kIn : parts[2] == "out" ? Factor::kOut : Factor::kAverage;
   }
   if (parts.size() > 3 && !read_positive(parts[3], spec.magnitude)) return refused(text);
+  return spec;
+}
+
+// Xavier's rule, made for an activation that has the SLOPE below 0.
+Result<InitializerSpec> parse_msra(std::string_view text, const std::vector<std::string>& parts) {
+  double slope = 0.25;
+  if (parts.size() > 3 || (parts.size() == 3 && parts[2] != "0" && !read_positive(parts[2], slope))) {
+    return refused(text);
+  }
+  if (parts.size() == 3 && parts[2] == "0") slope = 0;
+  std::vector<std::string> of_xavier = {"xavier", "gaussian"};
+  if (parts.size() > 1) of_xavier.push_back(parts[1]);
+  DT_TRY(InitializerSpec spec, parse_xavier(text, of_xavier));
+  spec.magnitude = 2 / (1 + slope * slope);
   return spec;
 }
 
@@ -111,6 +126,10 @@ Result<InitializerSpec> parse_initializer(std::string_view text) {
   const std::vector<std::string> parts = name_and_arguments(text);
   if (parts.empty()) return refused(text);
   if (parts[0] == "xavier") return parse_xavier(text, parts);
+  if (parts[0] == "msra") return parse_msra(text, parts);
+  if ((parts[0] == "one" || parts[0] == "zero") && parts.size() == 1) {
+    return InitializerSpec{.kind = InitializerSpec::Kind::kConstant, .magnitude = parts[0] == "one" ? 1.0 : 0.0};
+  }
   InitializerSpec spec;
   if (parts[0] == "uniform") {
     spec = {.kind = InitializerSpec::Kind::kUniform, .magnitude = 0.07};

@@ -50,6 +50,17 @@ TEST_CASE("xavier has the documented scales", "[optim]") {
   CHECK(bound(filled("xavier(uniform,out,3)", dense)) == Approx(std::sqrt(0.3)).epsilon(3 / n));
 }
 
+// msra is xavier(gaussian,FACTOR,2 / (1 + SLOPE^2)).
+TEST_CASE("msra has the documented scales, one and zero are constant", "[optim]") {
+  CHECK(deviation(filled("msra", {96, 3, 3, 3})) == Approx(0.065001993).epsilon(3 / std::sqrt(2 * 2592.0)));
+  CHECK(deviation(filled("msra()", {10, 336})) == Approx(0.104310368).epsilon(3 / std::sqrt(2 * 3360.0)));
+  CHECK(to_string(*parse_initializer("msra(in,0)")) == "xavier(gaussian,in,2)");
+  CHECK(to_string(*parse_initializer("msra(out,1)")) == "xavier(gaussian,out,1)");
+  CHECK(filled("one", {4}) == std::vector<float>(4, 1.0F));
+  CHECK(filled("zero", {4}) == std::vector<float>(4, 0.0F));
+  CHECK(filled("one", {4}, 1, 0, ParameterKind::kBias) == std::vector<float>(4, 0.0F));  // only weights
+}
+
 TEST_CASE("a network's own rule replaces the job's", "[optim]") {
   using Kind = InitializerSpec::Kind;
   std::vector<float> weight(4 * 2 * 3, 9.0F), other(6, 9.0F), variance(2, 9.0F);
@@ -129,9 +140,10 @@ TEST_CASE("the text form is read back", "[optim]") {
 }
 
 TEST_CASE("other texts are refused with the forms that exist", "[optim]") {
-  for (const char* text : {"", "(", ")", "xavier(", "xavier)", "xavier(uniform)in)", "xavier(in)",
-                           "xavier(uniform,all)", "xavier(uniform,in,-1)", "xavier(uniform,in,2,3)", "uniform(x)",
-                           "uniform(0.1,2)", "normal(nan)", "gaussian", "kaiming"}) {
+  for (const char* text :
+       {"", "(", ")", "xavier(", "xavier)", "xavier(uniform)in)", "xavier(in)", "xavier(uniform,all)",
+        "xavier(uniform,in,-1)", "xavier(uniform,in,2,3)", "uniform(x)", "uniform(0.1,2)", "normal(nan)", "gaussian",
+        "kaiming", "msra(uniform)", "msra(in,-1)", "msra(in,1,2)", "one(2)"}) {
     INFO("text " << text);
     const auto spec = parse_initializer(text);
     REQUIRE_FALSE(spec);

@@ -242,7 +242,8 @@ std::vector<Row> loop_rows() {
        .scope = Scope::kJob},
       {.name = "loss",
        .value = "ce,nll",
-       .help = "also report the cross-entropy, under the name cross-entropy (ce) or nll-loss (nll)",
+       .help = "also report the cross-entropy, under the name cross-entropy (ce, crossentropy) or nll-loss (nll, "
+               "nll_loss)",
        .bind = DT_FIELD(Flags, job.loss, "none"),
        .scope = Scope::kJob},
       {.name = "seed",

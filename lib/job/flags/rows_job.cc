@@ -36,8 +36,8 @@ Binding<Flags> step_epochs() {
 Binding<Flags> initializer() {
   Binding<Flags> binding = DT_FIELD(Flags, job.network.initializer);
   binding.set = [plain = binding.set](Flags& flags, std::string_view text) -> Result<> {
-    DT_TRY_VOID(check_choice(text.substr(0, text.find('(')), {"default", "xavier", "uniform", "normal"},
-                             {"msra", "orthogonal", "one", "zero"}));
+    DT_TRY_VOID(check_choice(text.substr(0, text.find('(')),
+                             {"default", "xavier", "msra", "uniform", "normal", "one", "zero"}, {"orthogonal"}));
     return plain(flags, text);
   };
   return binding;
@@ -288,11 +288,11 @@ std::vector<Row> network_rows() {
        .scope = Scope::kJob},
       {.name = "initializer",
        .value = "RULE",
-       .help = "how to draw the initial weights: default (by network), xavier, uniform or normal, with parameters in "
-               "parentheses as in xavier(uniform,in,2.34)",
+       .help = "how to draw the initial weights: default (by network), xavier, msra, uniform, normal, one or zero, "
+               "with parameters in parentheses as in xavier(uniform,in,2.34)",
        .bind = initializer(),
        .scope = Scope::kJob,
-       .suggestions = {"default", "xavier", "uniform", "normal"}},
+       .suggestions = {"default", "xavier", "msra", "uniform", "normal", "one", "zero"}},
   };
 }
 

@@ -419,7 +419,7 @@ Result<> resolve_schedule(Flags& flags) {
 
 Result<> check_metrics(const JobFlags& job) {
   for (const std::string& name : job.loss) {
-    const Result<> known = check_choice(name, {"ce", "nll"}, {});
+    const Result<> known = check_choice(name, {"ce", "crossentropy", "nll", "nll_loss"}, {});
     if (!known) return fail(Code::kUsage, "--loss: {}", known.error().message);
   }
   return {};
