@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <optional>
+
 #include "cuda/executor/device_table.h"
 #include "cuda/executor/executor.h"
 #include "cuda/kernels/update.h"
@@ -16,11 +18,20 @@ size_t padded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// nullopt: no kernel computes the rule.
+std::optional<Rule> kernel_rule(const std::string& name) {
+  if (name == "sgd" || name == "ccsgd") return Rule::kSgd;
+  if (name == "nag") return Rule::kNag;
+  if (name == "nag@v0.7") return Rule::kOldNag;
+  return std::nullopt;
+}
+
 class DeviceOptimizer final : public optim::ArrayOptimizer {
  public:
-  DeviceOptimizer(optim::OptimizerSpec spec, size_t slots, std::shared_ptr<StoreStream> stream, LossScale* flag)
-      : spec_(std::move(spec)), slots_(slots), stream_(std::move(stream)), flag_(flag) {
-    DT_CHECK((spec_.name == "sgd" || spec_.name == "nag") && slots_ <= 1, "no kernel for the rule '{}'", spec_.name);
+  DeviceOptimizer(const optim::OptimizerSpec& spec, Rule rule, size_t slots, std::shared_ptr<StoreStream> stream,
+                  LossScale* flag)
+      : spec_(spec), rule_(rule), slots_(slots), stream_(std::move(stream)), flag_(flag) {
+    DT_CHECK(slots_ <= 1, "the kernel of '{}' has no {} slots", spec_.name, slots_);
   }
   ~DeviceOptimizer() override { stream_->drop_graphs(); }
   DeviceOptimizer(const DeviceOptimizer&) = delete;
@@ -56,7 +67,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     Table<UpdateTensor> gradients = g.table.table();
     gradients.bytes = g.gradient_bytes;
     find_nonfinite(gradients, flag_, stream);
-    cuda::update({.rule = spec_.name == "nag" ? Rule::kNag : Rule::kSgd,
+    cuda::update({.rule = rule_,
                   .table = g.table.table(),
                   .momentum = spec_.momentum,
                   .clip = spec_.clip_gradient,
@@ -109,6 +120,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
   };
 
   const optim::OptimizerSpec spec_;
+  const Rule rule_;
   const size_t slots_;
   const std::shared_ptr<StoreStream> stream_;
   LossScale* const flag_;
@@ -123,8 +135,16 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Executor& executor,
                                                                      const optim::OptimizerSpec& spec) {
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
+  const std::optional<Rule> rule = kernel_rule(spec.name);
+  if (!rule) {
+    return fail(Code::kUsage,
+                "--optimizer {} does not run on GPUs: use sgd or nag, or a store whose servers update, such as "
+                "dist_sync",
+                spec.name);
+  }
   auto& of_device = dynamic_cast<CudaExecutor&>(executor);
-  return std::make_unique<DeviceOptimizer>(spec, slots.size(), of_device.store_stream(), of_device.flag_of_sums());
+  return std::make_unique<DeviceOptimizer>(spec, *rule, slots.size(), of_device.store_stream(),
+                                           of_device.flag_of_sums());
 }
 
 }  // namespace dtrain::cuda

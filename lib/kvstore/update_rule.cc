@@ -16,13 +16,14 @@ double weight_of(const StalenessWeight& weight, uint64_t staleness) {
   return 1;
 }
 
-optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, uint64_t samples_before,
+optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, const Counters& before,
                               uint64_t contributed, double weight) {
-  const double epochs = static_cast<double>(samples_before + contributed) /
+  const double epochs = static_cast<double>(before.samples + contributed) /
                         static_cast<double>(std::max<uint64_t>(rule.samples_per_epoch, 1));
   return {.learning_rate = optim::learning_rate(rule.schedule, epochs),
           .gradient_scale = weight / static_cast<double>(contributed),
-          .multipliers = multipliers};
+          .multipliers = multipliers,
+          .updates = before.updates + 1};
 }
 
 }  // namespace dtrain::kvstore

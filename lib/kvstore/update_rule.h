@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kvstore/counters.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
@@ -27,9 +28,10 @@ struct StalenessWeight {
 };
 double weight_of(const StalenessWeight& weight, uint64_t staleness);
 
-// The parameters of one update. `contributed` samples, at least 1, are in the gradient; `samples_before` were applied before it.
+// The parameters of one update. `contributed` samples, at least 1, are in the gradient; `before` is what was applied
+// before it.
 // `weight` is weight_of() and scales only the gradient, not the learning rate.
-optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, uint64_t samples_before,
+optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, const Counters& before,
                               uint64_t contributed, double weight = 1);
 
 }  // namespace dtrain::kvstore

@@ -1,28 +1,18 @@
 #include "optim/optimizer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <iterator>
+#include <array>
 
 #include "base/simd.h"
+#include "optim/rules.h"
 
 namespace dtrain::optim {
 namespace {
 
-// The scalars of the formulas, each rounded to float32 once.
-struct Scalars {
-  float learning_rate;
-  float weight_decay;
-  float momentum;
-  float gradient_scale;
-  float clip;  // 0: off
-};
-
-float cut(float g, float clip) {
-  // A NaN stays a NaN, since both comparisons are false.
-  return g > clip ? clip : (g < -clip ? -clip : g);
-}
-
-// Each rule has two loops that differ only in the clipping, which would otherwise be a branch for every element.
+// The rules that only need a momentum are what most networks are trained with. Each has two loops that differ only in
+// the clipping, which would otherwise be a comparison for every element.
 DT_MULTI_ISA void sgd_plain(const Scalars& s, size_t n, float* w, const float* g) {
   const float keep = 1 - s.learning_rate * s.weight_decay;
   for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * (s.gradient_scale * g[i]);
@@ -49,8 +39,30 @@ DT_MULTI_ISA void sgd_momentum_clipped(const Scalars& s, size_t n, float* __rest
   }
 }
 
+// The rate is a part of v, as in sgd. The decay in v is that of the new weight, as in MXNet, whose kernel reads the
+// weight after it has written it.
 DT_MULTI_ISA void nag_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                float* __restrict__ v) {
+  for (size_t i = 0; i < n; i++) {
+    const float h = s.gradient_scale * g[i];
+    const float kept = s.momentum * v[i];
+    w[i] = w[i] - kept + (s.momentum + 1) * (kept - s.learning_rate * (h + s.weight_decay * w[i]));
+    v[i] = kept - s.learning_rate * (h + s.weight_decay * w[i]);
+  }
+}
+
+DT_MULTI_ISA void nag_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+                                       float* __restrict__ v) {
+  for (size_t i = 0; i < n; i++) {
+    const float h = cut(s.gradient_scale * g[i], s.clip);
+    const float kept = s.momentum * v[i];
+    w[i] = w[i] - kept + (s.momentum + 1) * (kept - s.learning_rate * (h + s.weight_decay * w[i]));
+    v[i] = kept - s.learning_rate * (h + s.weight_decay * w[i]);
+  }
+}
+
+DT_MULTI_ISA void old_nag_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+                                   float* __restrict__ v) {
   for (size_t i = 0; i < n; i++) {
     const float h = s.gradient_scale * g[i] + s.weight_decay * w[i];
     v[i] = s.momentum * v[i] + h;
@@ -58,8 +70,8 @@ DT_MULTI_ISA void nag_momentum(const Scalars& s, size_t n, float* __restrict__ w
   }
 }
 
-DT_MULTI_ISA void nag_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
-                                       float* __restrict__ v) {
+DT_MULTI_ISA void old_nag_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w,
+                                           const float* __restrict__ g, float* __restrict__ v) {
   for (size_t i = 0; i < n; i++) {
     const float h = cut(s.gradient_scale * g[i], s.clip) + s.weight_decay * w[i];
     v[i] = s.momentum * v[i] + h;
@@ -67,17 +79,63 @@ DT_MULTI_ISA void nag_momentum_clipped(const Scalars& s, size_t n, float* __rest
   }
 }
 
-// The loops of a rule with momentum.
-struct Loops {
-  std::string_view name;
-  decltype(&sgd_momentum) plain, clipped;
-};
-const Loops kRules[] = {{"sgd", sgd_momentum, sgd_momentum_clipped}, {"nag", nag_momentum, nag_momentum_clipped}};
+float sign(float x) {
+  return x > 0 ? 1.0F : (x < 0 ? -1.0F : x);
+}
 
-const Loops* find_rule(std::string_view name) {
-  const auto* found =
-      std::find_if(std::begin(kRules), std::end(kRules), [&](const Loops& r) { return r.name == name; });
-  return found == std::end(kRules) ? nullptr : found;
+DT_MULTI_ISA void signum_plain(const Scalars& s, size_t n, float* w, const float* g) {
+  const float keep = 1 - s.learning_rate * s.weight_decay;
+  for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * sign(g[i]);
+}
+
+DT_MULTI_ISA void signum_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+                                  float* __restrict__ v) {
+  const float rest = 1 - s.momentum;
+  for (size_t i = 0; i < n; i++) {
+    const float h = s.gradient_scale * g[i];
+    v[i] = s.momentum * v[i] - rest * s.weight_decay * w[i] - rest * (s.clip > 0 ? cut(h, s.clip) : h);
+    w[i] += s.learning_rate * sign(v[i]);
+  }
+}
+
+using WithoutMomentum = decltype(&sgd_plain);
+using WithMomentum = decltype(&sgd_momentum);
+
+template <WithoutMomentum plain, WithoutMomentum plain_clipped, WithMomentum momentum, WithMomentum momentum_clipped>
+void by_momentum(const Scalars& s, size_t n, float* w, const float* g, float* const* state) {
+  const bool clips = s.clip > 0;
+  if (s.momentum == 0) return (clips ? plain_clipped : plain)(s, n, w, g);
+  (clips ? momentum_clipped : momentum)(s, n, w, g, state[0]);
+}
+
+std::vector<Rule> all_rules() {
+  constexpr Loop kSgd = by_momentum<sgd_plain, sgd_plain_clipped, sgd_momentum, sgd_momentum_clipped>;
+  constexpr Loop kNag = by_momentum<sgd_plain, sgd_plain_clipped, nag_momentum, nag_momentum_clipped>;
+  constexpr Loop kOldNag = by_momentum<sgd_plain, sgd_plain_clipped, old_nag_momentum, old_nag_momentum_clipped>;
+  constexpr Loop kSignum = by_momentum<signum_plain, signum_plain, signum_momentum, signum_momentum>;
+  std::vector<Rule> rules = {{"sgd", {"mom"}, true, kSgd},
+                             {"ccsgd", {"mom"}, true, kSgd},
+                             {"nag", {"mom"}, true, kNag},
+                             {"nag@v0.7", {"mom"}, true, kOldNag},
+                             {"signum", {"mom"}, true, kSignum}};
+  for (Rule& rule : adaptive_rules()) rules.push_back(std::move(rule));
+  return rules;
+}
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> all = all_rules();
+  return all;
+}
+
+const Rule* find_rule(std::string_view name) {
+  const auto found = std::ranges::find(rules(), name, &Rule::name);
+  return found == rules().end() ? nullptr : &*found;
+}
+
+constexpr size_t kSlotsMax = 3;
+
+size_t slot_count(const Rule& rule, const OptimizerSpec& spec) {
+  return rule.takes_momentum && spec.momentum == 0 ? 0 : rule.slots.size();
 }
 
 }  // namespace
@@ -87,32 +145,57 @@ Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule) {
   return {.learning_rate = rule.learning_rate.value_or(1), .weight_decay = rule.weight_decay.value_or(decays ? 1 : 0)};
 }
 
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const Rule& rule : rules()) names.emplace_back(rule.name);
+  return names;
+}
+
+bool takes_momentum(const OptimizerSpec& spec) {
+  const Rule* rule = find_rule(spec.name);
+  return rule != nullptr && rule->takes_momentum;
+}
+
+bool counts_updates(const OptimizerSpec& spec) {
+  const Rule* rule = find_rule(spec.name);
+  return rule != nullptr && rule->counts_updates;
+}
+
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
-  if (find_rule(spec.name) == nullptr) return fail(Code::kUsage, "unknown optimizer '{}': use sgd or nag", spec.name);
-  if (spec.momentum == 0) return std::vector<std::string>{};
-  return std::vector<std::string>{"mom"};
+  const Rule* rule = find_rule(spec.name);
+  if (rule == nullptr) {
+    return fail(Code::kUsage, "unknown optimizer '{}': use {}", spec.name, fmt::join(optimizer_names(), ", "));
+  }
+  const auto end = rule->slots.begin() + static_cast<std::ptrdiff_t>(slot_count(*rule, spec));
+  return std::vector<std::string>(rule->slots.begin(), end);
 }
 
 void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> w, std::span<const float> g,
             std::span<const std::span<float>> state) {
-  const Loops* rule = find_rule(spec.name);
+  const Rule* rule = find_rule(spec.name);
   DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
   DT_CHECK(w.size() == g.size(), "{} weights, {} gradients", w.size(), g.size());
+  const size_t slots = slot_count(*rule, spec);
+  DT_CHECK(state.size() == slots && slots <= kSlotsMax, "{} keeps {} arrays of the weights' size, not {}", spec.name,
+           slots, state.size());
+  DT_CHECK(step.updates > 0, "the first update has the number 1");
+  std::array<float*, kSlotsMax> pointers = {};
+  for (size_t i = 0; i < slots; i++) {
+    DT_CHECK(state[i].size() == w.size(), "{} weights with a state of {}", w.size(), state[i].size());
+    pointers[i] = state[i].data();
+  }
+  if (!rule->takes_momentum && step.multipliers.learning_rate == 0) return;
+  const double rate = step.learning_rate * step.multipliers.learning_rate;
   const Scalars scalars{
-      .learning_rate = static_cast<float>(step.learning_rate * step.multipliers.learning_rate),
+      .learning_rate = static_cast<float>(rate),
       .weight_decay = static_cast<float>(spec.weight_decay * step.multipliers.weight_decay),
       .momentum = static_cast<float>(spec.momentum),
       .gradient_scale = static_cast<float>(step.gradient_scale),
       .clip = static_cast<float>(spec.clip_gradient),
+      .exact_rate = rate,
+      .updates = step.updates,
   };
-  const bool clipped = spec.clip_gradient > 0;
-  if (spec.momentum == 0) {
-    (clipped ? sgd_plain_clipped : sgd_plain)(scalars, w.size(), w.data(), g.data());
-    return;
-  }
-  DT_CHECK(state.size() == 1 && state[0].size() == w.size(), "{} with momentum keeps one array of the weights' size",
-           spec.name);
-  (clipped ? rule->clipped : rule->plain)(scalars, w.size(), w.data(), g.data(), state[0].data());
+  rule->loop(scalars, w.size(), w.data(), g.data(), pointers.data());
 }
 
 }  // namespace dtrain::optim

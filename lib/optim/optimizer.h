@@ -30,22 +30,33 @@ struct Multipliers {
 // A parameter's multipliers: those of its network's rule. By default only weights and gammas decay.
 Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule = {});
 
-// The names of the state arrays that a rule keeps for each parameter, each with the parameter's shape: {"mom"} for sgd
-// and nag with momentum, {} without. Code::kUsage for an unknown rule, with a list of the known ones.
+// All optimizers, in the order of docs/arithmetic.md.
+std::vector<std::string> optimizer_names();
+// Whether OptimizerSpec::momentum means something to the optimizer.
+bool takes_momentum(const OptimizerSpec& spec);
+// Whether UpdateStep::updates means something to it, so that a state of zeros must begin with the first update.
+bool counts_updates(const OptimizerSpec& spec);
+
+// The names of the state arrays that a rule keeps for each parameter, each with the parameter's shape and 0 at first:
+// {"mom"} for sgd with momentum, {} without, {"mean", "var"} for adam. Code::kUsage for an unknown rule, with a list of
+// the known ones.
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec);
 
 struct UpdateStep {
   double learning_rate = 0;   // from the schedule, before the multiplier
   double gradient_scale = 1;  // 1 / samples that contributed, times the scheme's weight
   Multipliers multipliers = {};
+  uint64_t updates = 1;  // of the array since the start of the job, this one included
 };
 
 // Updates the weights w with the gradient g, elementwise. `state` holds the slots in the order of state_slots, each of
 // w's size. Elements do not depend on each other, so any slice of a parameter may be updated on its own.
+// docs/arithmetic.md, "Optimizers", has the formulas; for example
 //   g' = clip(gradient_scale * g)
 //   sgd, momentum 0:  w <- (1 - lr wd) w - lr g'
 //   sgd, momentum m:  v <- m v - lr (g' + wd w);  w <- w + v
-//   nag, momentum m:  h = g' + wd w;  v <- m v + h;  w <- w - lr (h + m v);  momentum 0: as sgd
+//   nag, momentum m:  w <- w - m v + (m + 1) (m v - lr (g' + wd w));  v <- m v - lr (g' + wd w), with the new w;
+//                     momentum 0: as sgd
 // The arithmetic is float32, with each scalar rounded to float32 once.
 void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> w, std::span<const float> g,
             std::span<const std::span<float>> state);

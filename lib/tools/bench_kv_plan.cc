@@ -151,10 +151,11 @@ void KvReference::update() {
   for (size_t key = 0; key < sums_.size(); key++) {
     std::vector<std::span<float>> state(state_[key].begin(), state_[key].end());
     const optim::UpdateStep step =
-        kvstore::update_step(plan_.rule, optim::multipliers_of(plan_.kinds[key]), samples_, workers_);
+        kvstore::update_step(plan_.rule, optim::multipliers_of(plan_.kinds[key]), counters_, workers_);
     optim::update(plan_.rule.optimizer, step, weights_[key], sums_[key], state);
   }
-  samples_ += workers_;
+  counters_.samples += workers_;
+  counters_.updates++;
 }
 
 double KvReference::error(const ParameterView& got) const {

@@ -52,7 +52,7 @@ class KvReference {
  private:
   const KvPlan& plan_;
   uint32_t workers_;
-  uint64_t samples_ = 0;
+  kvstore::Counters counters_;
   std::vector<std::vector<float>> sums_;  // of all workers' gradients
   std::vector<std::vector<float>> weights_;
   std::vector<std::vector<std::vector<float>>> state_;  // by key and slot

@@ -109,19 +109,25 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
                .worker_steps = header.worker_steps};
 }
 
-Start foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const CheckpointName& name,
-              const Log& log) {
+Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
+                      const CheckpointName& name, const Log& log) {
   log.info("{} has no {}: the optimizer starts with empty slots", name.params_path(), name.states_path());
   set_fixed_gammas(graph, view);
   const int64_t epoch = name.epoch.value_or(0);
+  if (epoch > 0 && optim::counts_updates(spec.optimizer)) {
+    return fail(Code::kUsage,
+                "it has no state for the optimizer '{0}', which corrects its first updates: copy it to {1}-0000.params "
+                "and give --load-epoch 0, or use another optimizer",
+                spec.optimizer.name, name.prefix);
+  }
   const auto epochs = static_cast<uint64_t>(epoch);
-  return {.position = {epoch, 0},
-          .state = {.slots = {},
-                    .samples = epochs * spec.samples_per_epoch,
-                    .updates = static_cast<uint64_t>(spec.steps_until(epoch))},
-          .metric_sums = {},
-          .loss_scales = {},
-          .worker_steps = {}};
+  return Start{.position = {epoch, 0},
+               .state = {.slots = {},
+                         .samples = epochs * spec.samples_per_epoch,
+                         .updates = static_cast<uint64_t>(spec.steps_until(epoch))},
+               .metric_sums = {},
+               .loss_scales = {},
+               .worker_steps = {}};
 }
 
 Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
@@ -134,7 +140,7 @@ Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const Param
   if (checkpoint.header) {
     DT_TRY(start, continued(spec, view, std::move(checkpoint), log));
   } else {
-    start = foreign(spec, graph, view, name, log);
+    DT_TRY(start, foreign(spec, graph, view, name, log));
   }
   log.info("Loaded model {}",
            name.epoch ? fmt::format("{}_{:04}.params", name.prefix, *name.epoch) : name.params_path());

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -16,8 +17,9 @@ namespace dtrain::test {
 inline const std::vector<Shape> kPlainShapes = {{10, 7}, {10}, {300, 500}, {3}};
 
 // Momentum, weight decay, and a schedule that drops in the middle of the run.
-inline kvstore::UpdateRule momentum_rule() {
+inline kvstore::UpdateRule momentum_rule(const std::string& optimizer = "sgd") {
   kvstore::UpdateRule rule;
+  rule.optimizer.name = optimizer;
   rule.optimizer.weight_decay = 0.01;
   rule.schedule = {.base = 0.05, .factor = 0.5, .step_epochs = {1, 2}, .every_epochs = 0};
   rule.samples_per_epoch = 60;
@@ -53,10 +55,11 @@ inline std::unique_ptr<kvstore::Store> lone_store(kvstore::DeviceStoreOptions op
 }
 
 // Trains one process with one device for kSteps steps and returns its weights.
-inline std::vector<float> train_alone(int threads, kvstore::TrainingState* state = nullptr) {
+inline std::vector<float> train_alone(int threads, kvstore::TrainingState* state = nullptr,
+                                      const std::string& optimizer = "sgd") {
   Arrays arrays(kPlainShapes, {});
   Waits waits;
-  const auto store = lone_store({.rule = momentum_rule(), .bucket_begin = {0, 2}, .threads = threads}, waits);
+  const auto store = lone_store({.rule = momentum_rule(optimizer), .bucket_begin = {0, 2}, .threads = threads}, waits);
   REQUIRE(store->initialize({&arrays.view(), 1}, {}).has_value());
   for (uint64_t step = 0; step < kSteps; step++) {
     clear_gradients(arrays);

@@ -5,24 +5,35 @@
 #include <limits>
 
 #include "base/random.h"
+#include "mxnet_vectors.h"
 
 using namespace dtrain;
 using namespace dtrain::optim;
 
 namespace {
 
-// The weight after each of three updates: w = 1, gradients 4, -2, 1, gradient scale 1/8, weight decay 0.01, learning
-// rate 0.1.
-std::vector<double> three_updates(const std::string& rule, double momentum) {
-  const OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 0.01};
+// The state of n elements under a rule, all 0.
+struct State {
+  std::vector<std::vector<float>> slots;
+  std::vector<std::span<float>> spans;
+  State(const OptimizerSpec& spec, size_t n) : slots(state_slots(spec)->size(), std::vector<float>(n)) {
+    for (std::vector<float>& slot : slots) spans.emplace_back(slot);
+  }
+};
+
+OptimizerSpec spec_of(const std::string& rule, double momentum = 0.9) {
+  return {.name = rule, .momentum = momentum, .weight_decay = 0.01};
+}
+
+// The weight after each of three updates: w = 1, gradients 4, -2, 1, gradient scale 1/8, weight decay 0.01.
+std::vector<double> three_updates(const std::string& rule, double momentum = 0.9, double rate = 0.1) {
+  const OptimizerSpec spec = spec_of(rule, momentum);
   std::vector<float> w = {1};
-  std::vector<float> v = {0};
-  const std::vector<std::span<float>> state =
-      momentum == 0 ? std::vector<std::span<float>>{} : std::vector{std::span(v)};
+  State state(spec, 1);
   std::vector<double> trace;
   for (const float gradient : {4.0F, -2.0F, 1.0F}) {
     const std::vector<float> g = {gradient};
-    update(spec, {.learning_rate = 0.1, .gradient_scale = 1.0 / 8}, w, g, state);
+    update(spec, {.learning_rate = rate, .gradient_scale = 1.0 / 8, .updates = trace.size() + 1}, w, g, state.spans);
     trace.push_back(w[0]);
   }
   return trace;
@@ -37,23 +48,70 @@ std::vector<float> random_values(size_t n, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("nag follows the documented vectors, and is sgd without momentum", "[optim]") {
-  const auto momentum = three_updates("nag", 0.9);
-  CHECK(momentum[0] == Approx(0.903100000).epsilon(1e-6));
-  CHECK(momentum[1] == Approx(0.907574110).epsilon(1e-6));
-  CHECK(momentum[2] == Approx(0.864439208).epsilon(1e-6));
-  CHECK(three_updates("nag", 0) == three_updates("sgd", 0));
+TEST_CASE("every optimizer follows the documented vectors", "[optim]") {
+  struct Case {
+    std::string rule;
+    double momentum, rate;
+    std::vector<double> weights;
+  };
+  const std::vector<Case> cases = {
+      {"sgd", 0, 0.1, {0.949000000, 0.973051000, 0.959577949}},
+      {"sgd", 0.9, 0.1, {0.949000000, 0.927151000, 0.894059749}},
+      {"ccsgd", 0.9, 0.1, {0.949000000, 0.927151000, 0.894059749}},
+      {"nag", 0.9, 0.1, {0.903100014, 0.907652617, 0.864584565}},
+      {"nag@v0.7", 0.9, 0.1, {0.903100000, 0.907574110, 0.864439208}},
+      {"signum", 0.9, 0.1, {0.9, 0.8, 0.7}},
+      {"adam", 0, 0.001, {0.999000001, 0.998710771, 0.998344447}},
+      {"adam@v0.7", 0, 0.001, {0.998996842, 0.998728154, 0.998385709}},
+      {"adagrad", 0, 0.1, {0.899000020, 0.942822372, 0.920057764}},
+      {"rmsprop", 0, 0.001, {0.996837723, 0.998243111, 0.997437522}},
+      {"rmsprop@v0.7", 0, 0.1, {0.542088338, 0.333730874, 0.043279736}},
+      {"adadelta", 0, 0.1, {0.980001999, 0.976793979, 0.963380798}},
+      {"ftrl", 0, 0.1, {0.299133911, 0.315159377, 0.307216929}},
+  };
+  for (const Case& c : cases) {
+    INFO(c.rule << ", momentum " << c.momentum);
+    const std::vector<double> weights = three_updates(c.rule, c.momentum, c.rate);
+    for (size_t i = 0; i < weights.size(); i++) CHECK(weights[i] == Approx(c.weights[i]).epsilon(1e-6));
+  }
+  for (const char* rule : {"nag", "nag@v0.7", "ccsgd"}) CHECK(three_updates(rule, 0) == three_updates("sgd", 0));
 }
 
-TEST_CASE("sgd follows the documented vectors", "[optim]") {
-  const auto plain = three_updates("sgd", 0);
-  CHECK(plain[0] == Approx(0.949000000).epsilon(1e-6));
-  CHECK(plain[1] == Approx(0.973051000).epsilon(1e-6));
-  CHECK(plain[2] == Approx(0.959577949).epsilon(1e-6));
-  const auto momentum = three_updates("sgd", 0.9);
-  CHECK(momentum[0] == Approx(0.949000000).epsilon(1e-6));
-  CHECK(momentum[1] == Approx(0.927151000).epsilon(1e-6));
-  CHECK(momentum[2] == Approx(0.894059749).epsilon(1e-6));
+// Six updates of three weights, at a rate that falls in between, with and without clipping.
+TEST_CASE("the optimizers that MXNet 1.9.1 has give its weights", "[optim]") {
+  for (const test::Vector& vector : test::kVectors) {
+    INFO(vector.rule << ", momentum " << vector.momentum << ", clip " << vector.clip);
+    const OptimizerSpec spec{.name = vector.rule,
+                             .momentum = vector.momentum,
+                             .weight_decay = test::kVectorDecay,
+                             .clip_gradient = vector.clip};
+    std::vector<float> w(test::kVectorStart.begin(), test::kVectorStart.end());
+    State state(spec, w.size());
+    for (size_t i = 0; i < test::kVectorGradients.size(); i++) {
+      const std::vector<float> g(test::kVectorGradients[i].begin(), test::kVectorGradients[i].end());
+      const double rate = i < 3 ? vector.rate : vector.rate / 2;
+      update(spec, {.learning_rate = rate, .gradient_scale = test::kVectorScale, .updates = i + 1}, w, g, state.spans);
+      for (size_t k = 0; k < w.size(); k++) {
+        CHECK(w[k] == Approx(vector.weights[i][k]).epsilon(1e-5).margin(1e-7));
+      }
+    }
+  }
+}
+
+// The two forms of nag are the same until the rate changes. The old one applies the new rate to the remembered steps.
+TEST_CASE("nag remembers steps with the rate that they were made with, nag@v0.7 does not", "[optim]") {
+  const auto last_change = [](const char* rule) {
+    const OptimizerSpec spec{.name = rule, .weight_decay = 0};
+    std::vector<float> w = {0};
+    State state(spec, 1);
+    const std::vector<float> pull = {1}, none = {0};
+    update(spec, {.learning_rate = 0.5}, w, pull, state.spans);
+    const float before = w[0];
+    update(spec, {.learning_rate = 0.25, .updates = 2}, w, none, state.spans);
+    return w[0] - before;
+  };
+  CHECK(last_change("nag") == Approx(-0.5 * 0.81));
+  CHECK(last_change("nag@v0.7") == Approx(-0.25 * 0.81));
 }
 
 // The gradient is clipped after scaling and before weight decay is added: 1/8 of 4 is .5, clipped to .25.
@@ -108,13 +166,59 @@ TEST_CASE("multipliers scale the rate and the decay", "[optim]") {
 }
 
 TEST_CASE("a parameter with learning rate 0 does not change, under every rule", "[optim]") {
-  for (const char* rule : {"sgd", "nag"}) {
+  for (const std::string& rule : optimizer_names()) {
+    INFO(rule);
     std::vector<float> w = {0.25, 0};
-    std::vector<float> v = {0, 0};
+    State state(spec_of(rule), w.size());
     const std::vector<float> g = {3, -1};
-    const UpdateStep step{.learning_rate = 0.1, .multipliers = {.learning_rate = 0, .weight_decay = 0}};
-    for (int i = 0; i < 3; i++) update({.name = rule}, step, w, g, std::vector{std::span(v)});
+    for (uint64_t i = 1; i <= 3; i++) {
+      const UpdateStep step{.learning_rate = 0.1, .multipliers = {.learning_rate = 0, .weight_decay = 1}, .updates = i};
+      update(spec_of(rule), step, w, g, state.spans);
+    }
     CHECK(w == std::vector<float>{0.25, 0});
+  }
+}
+
+// A schedule may begin or end with the rate 0, and a parameter may have no gradient at all.
+TEST_CASE("a rate of 0 and gradients of 0 leave finite weights, under every rule", "[optim]") {
+  for (const std::string& rule : optimizer_names()) {
+    const OptimizerSpec spec{.name = rule, .weight_decay = 0};
+    std::vector<float> w = {0.25, 0.5};
+    State state(spec, w.size());
+    const std::vector<float> g = {3, 0};
+    uint64_t updates = 0;
+    for (const double rate : {0.0, 0.1, 0.0, 0.1}) {
+      update(spec, {.learning_rate = rate, .updates = ++updates}, w, g, state.spans);
+      INFO(rule << ", update " << updates);
+      CHECK(std::isfinite(w[0]));
+      CHECK(std::isfinite(w[1]));
+      if (updates == 1 && rule != "adadelta") CHECK(w == std::vector<float>{0.25, 0.5});
+    }
+    if (rule != "ftrl") CHECK(w[1] == 0.5F);
+  }
+}
+
+// Servers and workers may hold any slice of a parameter. The lengths make loops that end within a vector register.
+TEST_CASE("slices give the same bits as the whole array, under every rule", "[optim]") {
+  const size_t n = 1003;
+  for (const std::string& rule : optimizer_names()) {
+    OptimizerSpec spec = spec_of(rule);
+    spec.clip_gradient = 0.02;
+    std::vector<float> whole = random_values(n, 1), parts = whole;
+    State whole_state(spec, n), parts_state(spec, n);
+    for (uint64_t i = 1; i <= 3; i++) {
+      const UpdateStep step{.learning_rate = 0.05, .gradient_scale = 1.0 / 96, .updates = i};
+      const std::vector<float> g = random_values(n, 1 + i);
+      update(spec, step, whole, g, whole_state.spans);
+      for (const auto& [begin, count] : {std::pair<size_t, size_t>{0, 17}, {17, 500}, {517, 486}}) {
+        std::vector<std::span<float>> slots;
+        for (const std::span<float> slot : parts_state.spans) slots.push_back(slot.subspan(begin, count));
+        update(spec, step, std::span(parts).subspan(begin, count), std::span(g).subspan(begin, count), slots);
+      }
+    }
+    INFO(rule);
+    CHECK(parts == whole);
+    CHECK(parts_state.slots == whole_state.slots);
   }
 }
 
@@ -145,11 +249,15 @@ TEST_CASE("any slice may be updated on its own", "[optim]") {
       volatile float sum = gradient + decay;
       volatile float kept = momentum * plain_v[i];
       if (nesterov) {
-        plain_v[i] = kept + sum;
-        volatile float ahead = momentum * plain_v[i];
-        volatile float way = sum + ahead;
-        volatile float down = lr * way;
-        plain[i] -= down;
+        volatile float down = lr * sum;
+        volatile float moved = kept - down;
+        volatile float back = plain[i] - kept;
+        volatile float ahead = (momentum + 1) * moved;
+        plain[i] = back + ahead;
+        volatile float new_decay = wd * plain[i];
+        volatile float new_sum = gradient + new_decay;
+        volatile float new_down = lr * new_sum;
+        plain_v[i] = kept - new_down;
       } else {
         volatile float down = lr * sum;
         plain_v[i] = kept - down;
@@ -167,9 +275,30 @@ TEST_CASE("an unknown rule is refused with the list", "[optim]") {
   const auto slots = state_slots({.name = "sdg"});
   REQUIRE_FALSE(slots);
   CHECK(slots.error().code == Code::kUsage);
-  CHECK_THAT(slots.error().message, Catch::Contains("'sdg'") && Catch::Contains("use sgd or nag"));
-  for (const char* rule : {"sgd", "nag"}) {
-    CHECK(*state_slots({.name = rule, .momentum = 0.9}) == std::vector<std::string>{"mom"});
+  CHECK_THAT(slots.error().message, Catch::Contains("'sdg'") && Catch::Contains("use sgd, ccsgd, nag, nag@v0.7,"));
+}
+
+// The names are those of the arrays in a checkpoint's .states.
+TEST_CASE("every rule names the arrays of its state", "[optim]") {
+  using Names = std::vector<std::string>;
+  for (const char* rule : {"sgd", "ccsgd", "nag", "nag@v0.7", "signum"}) {
+    CHECK(*state_slots({.name = rule, .momentum = 0.9}) == Names{"mom"});
     CHECK(state_slots({.name = rule, .momentum = 0})->empty());
+    CHECK(takes_momentum({.name = rule}));
   }
+  const std::vector<std::pair<std::string, Names>> others = {
+      {"adam", {"mean", "var"}},
+      {"adam@v0.7", {"mean", "var"}},
+      {"adamax", {"mean", "max"}},
+      {"adagrad", {"sum_sq"}},
+      {"rmsprop", {"n"}},
+      {"rmsprop@v0.7", {"n", "g", "delta"}},
+      {"adadelta", {"acc_g", "acc_delta"}},
+      {"ftrl", {"z", "n"}},
+  };
+  for (const auto& [rule, names] : others) {
+    for (const double momentum : {0.0, 0.9}) CHECK(*state_slots({.name = rule, .momentum = momentum}) == names);
+    CHECK_FALSE(takes_momentum({.name = rule}));
+  }
+  CHECK(optimizer_names().size() == others.size() + 5);
 }

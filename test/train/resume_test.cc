@@ -61,6 +61,32 @@ TEST_CASE("two epochs and two resumed epochs give the bits of four epochs", "[tr
   }
 }
 
+// adam's steps depend on the number of the update.
+TEST_CASE("adam with a warm-up and a cosine resumes with the bits of an uninterrupted run", "[train]") {
+  const auto with_adam = [](TrainSpec spec) {
+    spec.optimizer.name = "adam";
+    spec.schedule = {.base = 0.01,
+                     .kind = optim::ScheduleSpec::Kind::kCosine,
+                     .end_epochs = 4,
+                     .warmup_epochs = 2.5,
+                     .warmup_begin = 0.001};
+    return spec;
+  };
+  const TempDir whole, parts;
+  REQUIRE(ToyRun(with_adam(toy_spec(whole.path("net"), 4))).run());
+  REQUIRE(ToyRun(with_adam(toy_spec(parts.path("net"), 2))).run());
+  REQUIRE(ToyRun(with_adam(resuming(parts, 4))).run());
+  check_same_checkpoint(whole, parts, 4);
+  // Without its state it cannot go on in the middle.
+  std::filesystem::remove(parts.path("net-0002.states"));
+  TrainSpec foreign = with_adam(toy_spec(parts.path("new"), 3));
+  foreign.start_from = StartFrom{parts.path("net"), 2};
+  const auto refused = ToyRun(foreign).run();
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Catch::Contains("'adam'") && Catch::Contains("--load-epoch 0"));
+}
+
 TEST_CASE("a stop in mid-epoch and a resume give the bits of an uninterrupted run", "[train]") {
   const TempDir whole;
   ToyRun three(toy_spec(whole.path("net"), 3));

@@ -49,7 +49,8 @@ struct UpdateArguments {
   const UpdateTensor* tensors;
   const Chunk* chunks;
   float momentum, clip;
-  bool has_momentum, nesterov, clips;
+  Rule rule;
+  bool has_momentum, clips;
   const StepScalars* step;
   const LossScale* loss_scale;
 };
@@ -76,7 +77,11 @@ __device__ __forceinline__ void update_elements(const UpdateArguments& a, const 
   for (int k = 0; k < N; k++) {
     g[k] = s.gradient_scale * (g[k] * s.inverse);
     if (a.clips) g[k] = cut(g[k], a.clip);
-    if (a.nesterov) {
+    if (a.has_momentum && a.rule == Rule::kNag) {
+      const float kept = a.momentum * v[k];
+      w[k] = w[k] - kept + (a.momentum + 1) * (kept - s.learning_rate * (g[k] + s.weight_decay * w[k]));
+      v[k] = kept - s.learning_rate * (g[k] + s.weight_decay * w[k]);
+    } else if (a.has_momentum && a.rule == Rule::kOldNag) {
       const float h = g[k] + s.weight_decay * w[k];
       v[k] = a.momentum * v[k] + h;
       w[k] -= s.learning_rate * (h + a.momentum * v[k]);
@@ -162,8 +167,8 @@ void update(const Update& s, cudaStream_t stream) {
                          .chunks = s.table.chunks,
                          .momentum = static_cast<float>(s.momentum),
                          .clip = static_cast<float>(s.clip),
+                         .rule = s.rule,
                          .has_momentum = s.momentum != 0,
-                         .nesterov = s.rule == Rule::kNag && s.momentum != 0,
                          .clips = s.clip > 0,
                          .step = s.step,
                          .loss_scale = s.loss_scale});

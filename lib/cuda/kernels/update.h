@@ -44,9 +44,10 @@ struct LossScale {
 //   g' = clip(gradient_scale * g)
 //   momentum 0:  w <- (1 - lr wd) w - lr g'
 //   sgd:         v <- m v - lr (g' + wd w);  w <- w + v
-//   nag:         h = g' + wd w;  v <- m v + h;  w <- w - lr (h + m v)
+//   nag:         w <- w - m v + (m + 1) (m v - lr (g' + wd w));  v <- m v - lr (g' + wd w), with the new w
+//   nag@v0.7:    h = g' + wd w;  v <- m v + h;  w <- w - lr (h + m v)
 // Nothing is written if loss_scale.nonfinite is set.
-enum class Rule { kSgd, kNag };
+enum class Rule { kSgd, kNag, kOldNag };
 struct Update {
   Rule rule = Rule::kSgd;
   Table<UpdateTensor> table = {};  // chunks of count, bytes = update_bytes

@@ -32,6 +32,13 @@ Binding<Flags> step_epochs() {
   return binding;
 }
 
+const std::vector<std::string>& optimizers() {
+  static const std::vector<std::string> names = {"sgd",          "ccsgd",     "nag",    "nag@v0.7", "signum",
+                                                 "adam",         "adam@v0.7", "adamax", "adagrad",  "rmsprop",
+                                                 "rmsprop@v0.7", "adadelta",  "ftrl"};
+  return names;
+}
+
 // Checks the name of the rule; its parameters in parentheses are checked when it is used.
 Binding<Flags> initializer() {
   Binding<Flags> binding = DT_FIELD(Flags, job.network.initializer);
@@ -310,24 +317,28 @@ std::vector<Row> rule_rows() {
        .scope = Scope::kJob},
       {.name = "optimizer",
        .value = "NAME",
-       .help = "optimizer: sgd, or nag (Nesterov's momentum)",
+       .help = "optimizer, with MXNet's parameters: sgd (or ccsgd), nag (Nesterov's momentum), signum, "
+               "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
+               "rmsprop (gamma1 0.9, epsilon 1e-8), adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and "
+               "the forms of MXNet 0.7: nag@v0.7, adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9). GPUs have "
+               "sgd and nag",
        .bind = DT_FIELD(Flags, job.optimizer.optimizer),
-       .choices = {"sgd", "nag"},
-       .later = {"ccsgd", "sgld", "adam", "adagrad", "rmsprop", "adadelta", "ftrl", "dcasgd", "signum", "adamax",
-                 "lars", "lbsgd"},
+       .choices = optimizers(),
+       .later = {"sgld", "dcasgd", "lars", "lbsgd"},
        .scope = Scope::kJob},
       {.name = "lr",
        .value = "X",
        .help = "learning rate",
        .bind = DT_FIELD(Flags, job.optimizer.lr),
-       .default_text = "0.05 for networks for MNIST and CIFAR, otherwise 0.1",
+       .default_text = "0.001 for adam and rmsprop, 0.002 for adamax, 0.01 for signum and adagrad, 0.1 for ftrl; for "
+                       "the others 0.05 with networks for MNIST and CIFAR, otherwise 0.1",
        .min = 0,
        .max = kFactorMax,
        .scope = Scope::kJob},
       {.name = "mom",
        .aliases = {"--momentum"},
        .value = "X",
-       .help = "momentum of the optimizer",
+       .help = "momentum of sgd, nag and signum",
        .bind = DT_FIELD(Flags, job.optimizer.momentum),
        .min = 0,
        .max = 1,

@@ -1,6 +1,8 @@
 #include "job/resolve/resolve.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "job/flags/rows.h"
 #include "job/flags/value.h"
@@ -378,6 +380,40 @@ Result<> check_warmup(const OptimizerFlags& optimizer, int64_t num_epochs) {
   return {};
 }
 
+// Refuses flags that are given for an optimizer that does not use them. Those of a preset are left out.
+Result<> check_optimizer(Flags& flags) {
+  OptimizerFlags& optimizer = flags.job.optimizer;
+  const std::string& name = optimizer.optimizer;
+  const auto is_asked_for = [&](const char* flag) { return flags.source(flag) > Source::kPreset; };
+  const std::set<std::string_view> with_momentum = {"sgd", "ccsgd", "nag", "nag@v0.7", "signum"};
+  if (!with_momentum.contains(name) && is_asked_for("mom") && flags.source("mom") != Source::kResumed) {
+    return fail(Code::kUsage, "--mom {} has no effect with --optimizer {}, which has no such momentum: leave it out",
+                optimizer.momentum, name);
+  }
+  if (name != "adadelta") return {};
+  for (const char* flag :
+       {"lr", "lr-factor", "lr-step-epochs", "lr-factor-epoch", "lr-scheduler", "lr-warmup-epochs"}) {
+    if (!is_asked_for(flag) || flags.source(flag) == Source::kResumed) continue;
+    return fail(Code::kUsage, "--{} has no effect with --optimizer adadelta, which has no learning rate: leave it out",
+                flag);
+  }
+  optimizer.lr = 1;
+  optimizer.lr_factor = 1;
+  optimizer.lr_step_epochs.clear();
+  optimizer.lr_factor_epoch = optimizer.lr_power = optimizer.lr_warmup_epochs = optimizer.lr_warmup_begin = 0;
+  optimizer.lr_scheduler = LrScheduler::kAuto;
+  return {};
+}
+
+// Those of MXNet's optimizers; nullopt: that of the network's script.
+std::optional<double> own_learning_rate(std::string_view optimizer) {
+  static const std::map<std::string_view, double> rates = {
+      {"signum", 0.01},  {"adam", 0.001},    {"adam@v0.7", 0.001},    {"adamax", 0.002},
+      {"adagrad", 0.01}, {"rmsprop", 0.001}, {"rmsprop@v0.7", 0.001}, {"ftrl", 0.1}};
+  const auto found = rates.find(optimizer);
+  return found == rates.end() ? std::nullopt : std::optional(found->second);
+}
+
 Result<> resolve_steps(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
@@ -408,13 +444,16 @@ Result<> resolve_steps(Flags& flags) {
 Result<> resolve_schedule(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   const NetworkFlags& network = flags.job.network;
-  if (!flags.given("lr")) optimizer.lr = default_learning_rate(network.network, network.num_layers);
+  if (!flags.given("lr")) {
+    optimizer.lr =
+        own_learning_rate(optimizer.optimizer).value_or(default_learning_rate(network.network, network.num_layers));
+  }
   DT_TRY_VOID(choose_companion(flags));
   DT_TRY_VOID(choose_scheduler(flags));
   DT_TRY_VOID(resolve_steps(flags));
   DT_TRY_VOID(check_warmup(optimizer, flags.job.num_epochs));
   if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: it must be below 1", optimizer.momentum);
-  return {};
+  return check_optimizer(flags);
 }
 
 Result<> check_metrics(const JobFlags& job) {

@@ -271,7 +271,7 @@ void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assi
   if (call.request.request <= assigned_by_) return acknowledge(call, Status::kDuplicate);
   if (!damaged_states_.empty()) return refuse(call, Status::kCorrupt);
   assigned_by_ = call.request.request;
-  values_.set_weights(payload, assign.counters.samples);
+  values_.set_weights(payload, assign.counters);
   begin_rounds(assign.counters.updates);
   acknowledge(call, Status::kOk);
   for (const Waiters::Waiter& early : waiters_.take_all()) request_weights(early.request, early.wanted, early.status);

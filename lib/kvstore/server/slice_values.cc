@@ -26,9 +26,9 @@ void SliceValues::set_state(size_t slot, Pieces payload) {
   copy_floats(payload, state_[slot].span());
 }
 
-void SliceValues::set_weights(Pieces payload, uint64_t samples) {
+void SliceValues::set_weights(Pieces payload, const Counters& counters) {
   copy_floats(payload, weights_.writable());
-  samples_ = samples;
+  counters_ = counters;
 }
 
 void SliceValues::begin_rounds(size_t groups) {
@@ -45,7 +45,8 @@ SliceValues::Outcome SliceValues::update(uint32_t group, uint64_t staleness) {
   const Outcome outcome = apply(of, staleness);
   of.samples_in_update = outcome == Outcome::kApplied ? static_cast<uint32_t>(of.sum.samples()) : 0;
   of.is_refused = of.is_refused || outcome == Outcome::kRefused;
-  if (outcome == Outcome::kApplied) samples_ += of.sum.samples();
+  if (outcome == Outcome::kApplied) counters_.samples += of.sum.samples();
+  counters_.updates++;
   of.sum.reset();
   return outcome;
 }
@@ -77,12 +78,12 @@ SliceValues::Outcome SliceValues::apply(Group& group, uint64_t staleness) {
 
 void SliceValues::apply_rule(const Accumulator& sum, std::span<const float> total, uint64_t staleness) {
   const double weight = weight_of(options_.weight, staleness);
-  const optim::UpdateStep step = update_step(options_.rule, multipliers_, samples_, sum.samples(), weight);
+  const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_, sum.samples(), weight);
   optim::update(options_.rule.optimizer, step, weights_.writable(), total, state_spans_);
 }
 
 void SliceValues::keep(uint32_t group) {
-  groups_[group].kept = {weights_.lend(), samples_, groups_[group].samples_in_update};
+  groups_[group].kept = {weights_.lend(), counters_.samples, groups_[group].samples_in_update};
 }
 
 void SliceValues::release_snapshots() {

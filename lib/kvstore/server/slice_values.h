@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "kvstore/counters.h"
 #include "kvstore/server/accumulator.h"
 #include "kvstore/server/shard.h"
 #include "kvstore/server/versioned_array.h"
@@ -35,11 +36,11 @@ class SliceValues {
   [[nodiscard]] bool is_statistic() const { return is_statistic_; }
   [[nodiscard]] size_t elements() const { return elements_; }
   [[nodiscard]] size_t slot_count() const { return state_.size(); }
-  [[nodiscard]] uint64_t samples() const { return samples_; }  // applied since the start of the job
+  [[nodiscard]] uint64_t samples() const { return counters_.samples; }  // applied since the start of the job
 
   // The payload must hold exactly elements() floats, and the slot must be below slot_count().
   void set_state(size_t slot, Pieces payload);
-  void set_weights(Pieces payload, uint64_t samples);
+  void set_weights(Pieces payload, const Counters& counters);
   [[nodiscard]] std::span<const float> state(size_t slot) const { return state_[slot].span(); }
 
   // Rounds of `groups` groups begin; sums of unfinished rounds are discarded.
@@ -72,7 +73,7 @@ class SliceValues {
   const optim::Multipliers multipliers_;
   const Accumulator::Order order_;
   VersionedArray weights_;  // with sums_only, after the first round: the sum of the last round
-  uint64_t samples_ = 0;
+  Counters counters_;       // a round that was left out counts as an update, as in the version
   uint32_t culprit_ = 0;
   std::vector<Buffer<float>> state_;           // by slot
   std::vector<std::span<float>> state_spans_;  // views of state_

@@ -85,7 +85,7 @@ optim::LearnedArray Updater::array_of(const Piece& piece) const {
 
 void Updater::update(size_t bucket, uint32_t samples) {
   Counters& counters = counters_[bucket];
-  if (samples > 0) optimizer_->update(bucket, update_step(options_.rule, {}, counters.samples, samples));
+  if (samples > 0) optimizer_->update(bucket, update_step(options_.rule, {}, counters, samples));
   counters.samples += samples;
   counters.updates++;
 }

@@ -66,7 +66,8 @@ class Network {
     }
   }
   void update(const StepScalars& step, const LossScale* scale) const {
-    cuda::update({.rule = spec_.name == "nag" ? Rule::kNag : Rule::kSgd,
+    const Rule nag = spec_.name == "nag" ? Rule::kNag : Rule::kOldNag;
+    cuda::update({.rule = spec_.name == "sgd" ? Rule::kSgd : nag,
                   .table = table(),
                   .momentum = spec_.momentum,
                   .clip = spec_.clip_gradient,
@@ -142,7 +143,8 @@ Results host_steps(const optim::OptimizerSpec& spec) {
 }  // namespace
 
 TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
-  for (const auto& [rule, momentum] : {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.0}, {"nag", 0.9}}) {
+  for (const auto& [rule, momentum] :
+       {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.0}, {"nag", 0.9}, {"nag@v0.7", 0.0}, {"nag@v0.7", 0.9}}) {
     for (const double clip : {0.0, 0.01}) {
       INFO(rule << ", momentum " << momentum << ", clip " << clip);
       const optim::OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip};
