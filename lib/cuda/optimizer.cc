@@ -2,11 +2,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <optional>
-
 #include "cuda/executor/device_table.h"
 #include "cuda/executor/executor.h"
 #include "cuda/kernels/update.h"
+#include "optim/rules.h"
 
 namespace dtrain::cuda {
 
@@ -18,21 +17,33 @@ size_t padded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// nullopt: no kernel computes the rule.
-std::optional<Rule> kernel_rule(const std::string& name) {
+Rule kernel_rule(const std::string& name) {
   if (name == "sgd" || name == "ccsgd") return Rule::kSgd;
   if (name == "nag") return Rule::kNag;
   if (name == "nag@v0.7") return Rule::kOldNag;
-  return std::nullopt;
+  if (name == "signum") return Rule::kSignum;
+  if (name == "adam") return Rule::kAdam;
+  if (name == "adam@v0.7") return Rule::kOldAdam;
+  if (name == "adamax") return Rule::kAdamax;
+  if (name == "adagrad") return Rule::kAdagrad;
+  if (name == "rmsprop") return Rule::kRmsprop;
+  if (name == "rmsprop@v0.7") return Rule::kOldRmsprop;
+  if (name == "adadelta") return Rule::kAdadelta;
+  if (name == "ftrl") return Rule::kFtrl;
+  DT_CHECK(false, "no kernel computes the rule '{}'", name);
+  return Rule::kSgd;
 }
 
 class DeviceOptimizer final : public optim::ArrayOptimizer {
  public:
   DeviceOptimizer(const optim::OptimizerSpec& spec, Rule rule, size_t slots, std::shared_ptr<StoreStream> stream,
                   LossScale* flag)
-      : spec_(spec), rule_(rule), slots_(slots), stream_(std::move(stream)), flag_(flag) {
-    DT_CHECK(slots_ <= 1, "the kernel of '{}' has no {} slots", spec_.name, slots_);
-  }
+      : spec_(spec),
+        rule_(rule),
+        scalars_(optim::scalars_of(spec, {})),
+        slots_(slots),
+        stream_(std::move(stream)),
+        flag_(flag) {}
   ~DeviceOptimizer() override { stream_->drop_graphs(); }
   DeviceOptimizer(const DeviceOptimizer&) = delete;
   DeviceOptimizer& operator=(const DeviceOptimizer&) = delete;
@@ -46,7 +57,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
       std::vector<UpdateTensor> tensors;
       std::vector<int64_t> counts;
       for (size_t a = 0; a < groups[g].size(); a++) {
-        tensors.push_back(tensor_of(groups[g][a], state_of(g, a)));
+        tensors.push_back(tensor_of(groups[g][a], g, a));
         counts.push_back(tensors.back().count);
       }
       groups_.emplace_back(DeviceTable<UpdateTensor>(tensors, counts, update_bytes(tensors)), gradient_bytes(tensors));
@@ -57,7 +68,9 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 
   void update(size_t group, const optim::UpdateStep& step) override {
     StepScalars* const staged = static_cast<StepScalars*>(staged_.data()) + group;
-    *staged = {.learning_rate = step.learning_rate, .gradient_scale = static_cast<float>(step.gradient_scale)};
+    *staged = {.learning_rate = step.learning_rate,
+               .correction = optim::rate_correction(spec_, step.updates),
+               .gradient_scale = static_cast<float>(step.gradient_scale)};
     const Group& g = groups_[group];
     if (!stream_->takes_work() || g.table.empty()) return;
     DT_CUDA(cudaSetDevice(stream_->device()));
@@ -67,16 +80,14 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     Table<UpdateTensor> gradients = g.table.table();
     gradients.bytes = g.gradient_bytes;
     find_nonfinite(gradients, flag_, stream);
-    cuda::update({.rule = rule_,
-                  .table = g.table.table(),
-                  .momentum = spec_.momentum,
-                  .clip = spec_.clip_gradient,
-                  .step = scalars,
-                  .loss_scale = flag_},
+    cuda::update({.rule = rule_, .table = g.table.table(), .scalars = scalars_, .step = scalars, .loss_scale = flag_},
                  stream);
   }
 
-  std::span<float> state(size_t group, size_t array, size_t) override { return state_of(group, array); }
+  std::span<float> state(size_t group, size_t array, size_t slot) override {
+    const Place& place = places_[group][array];
+    return {static_cast<float*>(state_.at(place.offset + slot * padded(place.count * sizeof(float)))), place.count};
+  }
 
  private:
   struct Group {
@@ -93,26 +104,21 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     for (size_t g = 0; g < groups.size() && slots_ > 0; g++) {
       for (const optim::LearnedArray& array : groups[g]) {
         places_[g].push_back({bytes, array.weight.size()});
-        bytes += padded(array.weight.size_bytes());
+        bytes += slots_ * padded(array.weight.size_bytes());
       }
     }
     state_ = DeviceMemory(bytes);
   }
 
-  [[nodiscard]] std::span<float> state_of(size_t group, size_t array) const {
-    if (slots_ == 0) return {};
-    const Place& place = places_[group][array];
-    return {static_cast<float*>(state_.at(place.offset)), place.count};
-  }
-
   // Scalars are rounded to float32 at the same place as in optim::update.
-  [[nodiscard]] UpdateTensor tensor_of(const optim::LearnedArray& array, std::span<float> momentum) const {
-    return {.weight = array.weight.data(),
-            .momentum = momentum.data(),
-            .gradient = array.gradient.data(),
-            .count = static_cast<int64_t>(array.weight.size()),
-            .learning_rate = array.multipliers.learning_rate,
-            .weight_decay = static_cast<float>(spec_.weight_decay * array.multipliers.weight_decay)};
+  [[nodiscard]] UpdateTensor tensor_of(const optim::LearnedArray& array, size_t group, size_t index) {
+    UpdateTensor tensor{.weight = array.weight.data(),
+                        .gradient = array.gradient.data(),
+                        .count = static_cast<int64_t>(array.weight.size()),
+                        .learning_rate = array.multipliers.learning_rate,
+                        .weight_decay = static_cast<float>(spec_.weight_decay * array.multipliers.weight_decay)};
+    for (size_t slot = 0; slot < slots_; slot++) tensor.state[slot] = state(group, index, slot).data();
+    return tensor;
   }
 
   struct Place {
@@ -121,6 +127,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 
   const optim::OptimizerSpec spec_;
   const Rule rule_;
+  const optim::Scalars scalars_;  // those that do not change
   const size_t slots_;
   const std::shared_ptr<StoreStream> stream_;
   LossScale* const flag_;
@@ -135,15 +142,8 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Executor& executor,
                                                                      const optim::OptimizerSpec& spec) {
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
-  const std::optional<Rule> rule = kernel_rule(spec.name);
-  if (!rule) {
-    return fail(Code::kUsage,
-                "--optimizer {} does not run on GPUs: use sgd or nag, or a store whose servers update, such as "
-                "dist_sync",
-                spec.name);
-  }
   auto& of_device = dynamic_cast<CudaExecutor&>(executor);
-  return std::make_unique<DeviceOptimizer>(spec, *rule, slots.size(), of_device.store_stream(),
+  return std::make_unique<DeviceOptimizer>(spec, kernel_rule(spec.name), slots.size(), of_device.store_stream(),
                                            of_device.flag_of_sums());
 }
 

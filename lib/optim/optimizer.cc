@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/simd.h"
 #include "optim/rules.h"
@@ -11,99 +12,63 @@
 namespace dtrain::optim {
 namespace {
 
+constexpr float kNoClip = std::numeric_limits<float>::infinity();
+
 // The rules that only need a momentum are what most networks are trained with. Each has two loops that differ only in
-// the clipping, which would otherwise be a comparison for every element.
-DT_MULTI_ISA void sgd_plain(const Scalars& s, size_t n, float* w, const float* g) {
-  const float keep = 1 - s.learning_rate * s.weight_decay;
-  for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * (s.gradient_scale * g[i]);
+// the clipping, which would otherwise be two comparisons for every element.
+DT_MULTI_ISA void sgd_plain(Scalars s, size_t n, float* w, const float* g) {
+  for (size_t i = 0; i < n; i++) formula::sgd_plain(s, s.gradient_scale * g[i], w[i]);
 }
 
-DT_MULTI_ISA void sgd_plain_clipped(const Scalars& s, size_t n, float* w, const float* g) {
-  const float keep = 1 - s.learning_rate * s.weight_decay;
-  for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * cut(s.gradient_scale * g[i], s.clip);
+DT_MULTI_ISA void sgd_plain_clipped(Scalars s, size_t n, float* w, const float* g) {
+  for (size_t i = 0; i < n; i++) formula::sgd_plain(s, cut(s.gradient_scale * g[i], s.clip), w[i]);
 }
 
-DT_MULTI_ISA void sgd_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+DT_MULTI_ISA void sgd_momentum(Scalars s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                float* __restrict__ v) {
-  for (size_t i = 0; i < n; i++) {
-    v[i] = s.momentum * v[i] - s.learning_rate * (s.gradient_scale * g[i] + s.weight_decay * w[i]);
-    w[i] += v[i];
-  }
+  for (size_t i = 0; i < n; i++) formula::sgd(s, s.gradient_scale * g[i], w[i], v[i]);
 }
 
-DT_MULTI_ISA void sgd_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+DT_MULTI_ISA void sgd_momentum_clipped(Scalars s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                        float* __restrict__ v) {
-  for (size_t i = 0; i < n; i++) {
-    v[i] = s.momentum * v[i] - s.learning_rate * (cut(s.gradient_scale * g[i], s.clip) + s.weight_decay * w[i]);
-    w[i] += v[i];
-  }
+  for (size_t i = 0; i < n; i++) formula::sgd(s, cut(s.gradient_scale * g[i], s.clip), w[i], v[i]);
 }
 
-// The rate is a part of v, as in sgd. The decay in v is that of the new weight, as in MXNet, whose kernel reads the
-// weight after it has written it.
-DT_MULTI_ISA void nag_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+DT_MULTI_ISA void nag_momentum(Scalars s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                float* __restrict__ v) {
-  for (size_t i = 0; i < n; i++) {
-    const float h = s.gradient_scale * g[i];
-    const float kept = s.momentum * v[i];
-    w[i] = w[i] - kept + (s.momentum + 1) * (kept - s.learning_rate * (h + s.weight_decay * w[i]));
-    v[i] = kept - s.learning_rate * (h + s.weight_decay * w[i]);
-  }
+  for (size_t i = 0; i < n; i++) formula::nag(s, s.gradient_scale * g[i], w[i], v[i]);
 }
 
-DT_MULTI_ISA void nag_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+DT_MULTI_ISA void nag_momentum_clipped(Scalars s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                        float* __restrict__ v) {
-  for (size_t i = 0; i < n; i++) {
-    const float h = cut(s.gradient_scale * g[i], s.clip);
-    const float kept = s.momentum * v[i];
-    w[i] = w[i] - kept + (s.momentum + 1) * (kept - s.learning_rate * (h + s.weight_decay * w[i]));
-    v[i] = kept - s.learning_rate * (h + s.weight_decay * w[i]);
-  }
+  for (size_t i = 0; i < n; i++) formula::nag(s, cut(s.gradient_scale * g[i], s.clip), w[i], v[i]);
 }
 
-DT_MULTI_ISA void old_nag_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+DT_MULTI_ISA void old_nag_momentum(Scalars s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                    float* __restrict__ v) {
-  for (size_t i = 0; i < n; i++) {
-    const float h = s.gradient_scale * g[i] + s.weight_decay * w[i];
-    v[i] = s.momentum * v[i] + h;
-    w[i] -= s.learning_rate * (h + s.momentum * v[i]);
-  }
+  for (size_t i = 0; i < n; i++) formula::nag_of_v07(s, s.gradient_scale * g[i], w[i], v[i]);
 }
 
-DT_MULTI_ISA void old_nag_momentum_clipped(const Scalars& s, size_t n, float* __restrict__ w,
-                                           const float* __restrict__ g, float* __restrict__ v) {
-  for (size_t i = 0; i < n; i++) {
-    const float h = cut(s.gradient_scale * g[i], s.clip) + s.weight_decay * w[i];
-    v[i] = s.momentum * v[i] + h;
-    w[i] -= s.learning_rate * (h + s.momentum * v[i]);
-  }
+DT_MULTI_ISA void old_nag_momentum_clipped(Scalars s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+                                           float* __restrict__ v) {
+  for (size_t i = 0; i < n; i++) formula::nag_of_v07(s, cut(s.gradient_scale * g[i], s.clip), w[i], v[i]);
 }
 
-float sign(float x) {
-  return x > 0 ? 1.0F : (x < 0 ? -1.0F : x);
+DT_MULTI_ISA void signum_plain(Scalars s, size_t n, float* w, const float* g) {
+  for (size_t i = 0; i < n; i++) formula::signum_plain(s, s.gradient_scale * g[i], w[i]);
 }
 
-DT_MULTI_ISA void signum_plain(const Scalars& s, size_t n, float* w, const float* g) {
-  const float keep = 1 - s.learning_rate * s.weight_decay;
-  for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - s.learning_rate * sign(g[i]);
-}
-
-DT_MULTI_ISA void signum_momentum(const Scalars& s, size_t n, float* __restrict__ w, const float* __restrict__ g,
+DT_MULTI_ISA void signum_momentum(Scalars s, size_t n, float* __restrict__ w, const float* __restrict__ g,
                                   float* __restrict__ v) {
-  const float rest = 1 - s.momentum;
-  for (size_t i = 0; i < n; i++) {
-    const float h = s.gradient_scale * g[i];
-    v[i] = s.momentum * v[i] - rest * s.weight_decay * w[i] - rest * (s.clip > 0 ? cut(h, s.clip) : h);
-    w[i] += s.learning_rate * sign(v[i]);
-  }
+  for (size_t i = 0; i < n; i++) formula::signum(s, cut(s.gradient_scale * g[i], s.clip), w[i], v[i]);
 }
 
 using WithoutMomentum = decltype(&sgd_plain);
 using WithMomentum = decltype(&sgd_momentum);
 
 template <WithoutMomentum plain, WithoutMomentum plain_clipped, WithMomentum momentum, WithMomentum momentum_clipped>
-void by_momentum(const Scalars& s, size_t n, float* w, const float* g, float* const* state) {
-  const bool clips = s.clip > 0;
+void by_momentum(Scalars s, size_t n, float* w, const float* g, float* const* state) {
+  const bool clips = s.clip < kNoClip;
   if (s.momentum == 0) return (clips ? plain_clipped : plain)(s, n, w, g);
   (clips ? momentum_clipped : momentum)(s, n, w, g, state[0]);
 }
@@ -132,7 +97,9 @@ const Rule* find_rule(std::string_view name) {
   return found == rules().end() ? nullptr : &*found;
 }
 
-constexpr size_t kSlotsMax = 3;
+float clip_of(const OptimizerSpec& spec) {
+  return spec.clip_gradient > 0 ? static_cast<float>(spec.clip_gradient) : kNoClip;
+}
 
 size_t slot_count(const Rule& rule, const OptimizerSpec& spec) {
   return rule.takes_momentum && spec.momentum == 0 ? 0 : rule.slots.size();
@@ -158,7 +125,7 @@ bool takes_momentum(const OptimizerSpec& spec) {
 
 bool counts_updates(const OptimizerSpec& spec) {
   const Rule* rule = find_rule(spec.name);
-  return rule != nullptr && rule->counts_updates;
+  return rule != nullptr && rule->correction != nullptr;
 }
 
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
@@ -170,6 +137,30 @@ Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
   return std::vector<std::string>(rule->slots.begin(), end);
 }
 
+Correction rate_correction(const OptimizerSpec& spec, uint64_t update) {
+  const Rule* rule = find_rule(spec.name);
+  DT_CHECK(update > 0, "the first update has the number 1");
+  return rule != nullptr && rule->correction != nullptr ? rule->correction(update) : Correction{};
+}
+
+Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
+  const Rule* rule = find_rule(spec.name);
+  DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
+  const Correction correction = rate_correction(spec, step.updates);
+  const double rate = step.learning_rate * step.multipliers.learning_rate;
+  Scalars scalars{.learning_rate = static_cast<float>(rate * correction.numerator / correction.denominator),
+                  .weight_decay = static_cast<float>(spec.weight_decay * step.multipliers.weight_decay),
+                  .momentum = static_cast<float>(spec.momentum),
+                  .gradient_scale = static_cast<float>(step.gradient_scale),
+                  .clip = clip_of(spec),
+                  .parameters = {}};
+  DT_CHECK(rule->parameters.size() <= kParametersMax, "{} has too many parameters", spec.name);
+  for (size_t i = 0; i < rule->parameters.size(); i++) {
+    scalars.parameters[i] = static_cast<float>(rule->parameters[i].value);
+  }
+  return scalars;
+}
+
 void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> w, std::span<const float> g,
             std::span<const std::span<float>> state) {
   const Rule* rule = find_rule(spec.name);
@@ -178,24 +169,13 @@ void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> 
   const size_t slots = slot_count(*rule, spec);
   DT_CHECK(state.size() == slots && slots <= kSlotsMax, "{} keeps {} arrays of the weights' size, not {}", spec.name,
            slots, state.size());
-  DT_CHECK(step.updates > 0, "the first update has the number 1");
   std::array<float*, kSlotsMax> pointers = {};
   for (size_t i = 0; i < slots; i++) {
     DT_CHECK(state[i].size() == w.size(), "{} weights with a state of {}", w.size(), state[i].size());
     pointers[i] = state[i].data();
   }
   if (!rule->takes_momentum && step.multipliers.learning_rate == 0) return;
-  const double rate = step.learning_rate * step.multipliers.learning_rate;
-  const Scalars scalars{
-      .learning_rate = static_cast<float>(rate),
-      .weight_decay = static_cast<float>(spec.weight_decay * step.multipliers.weight_decay),
-      .momentum = static_cast<float>(spec.momentum),
-      .gradient_scale = static_cast<float>(step.gradient_scale),
-      .clip = static_cast<float>(spec.clip_gradient),
-      .exact_rate = rate,
-      .updates = step.updates,
-  };
-  rule->loop(scalars, w.size(), w.data(), g.data(), pointers.data());
+  rule->loop(scalars_of(spec, step), w.size(), w.data(), g.data(), pointers.data());
 }
 
 }  // namespace dtrain::optim

@@ -1,28 +1,25 @@
-// The rules of all optimizers: which state each keeps, and the loop that applies it. Part of optim/optimizer.h, which is
-// what other rooms use. See docs/arithmetic.md, "Optimizers", for the formulas.
+// The rules of all optimizers: the state and the parameters of each, and the loop that applies it. Used by optim/optimizer.cc
+// and by the kernels' side of cuda; other rooms use optim/optimizer.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
+#include "optim/formulas.h"
+#include "optim/optimizer.h"
+
 namespace dtrain::optim {
 
-// The scalars of the formulas, each rounded to float32 once.
-struct Scalars {
-  float learning_rate;
-  float weight_decay;
-  float momentum;
-  float gradient_scale;
-  float clip;         // 0: off
-  double exact_rate;  // the learning rate before it is rounded
-  uint64_t updates;   // of the array, this one included
-};
+// Updates n weights. `state` has a pointer to n values for each slot of the rule. The scalars are a copy, so that the
+// compiler knows that writing a weight does not change them.
+using Loop = void (*)(Scalars scalars, size_t n, float* weight, const float* gradient, float* const* state);
 
-// Updates n weights. `state` has a pointer to n values for each slot of the rule.
-using Loop = void (*)(const Scalars& scalars, size_t n, float* weight, const float* gradient, float* const* state);
+struct RuleParameter {
+  std::string_view name;
+  double value;  // the default
+};
 
 struct Rule {
   std::string_view name;
@@ -30,15 +27,17 @@ struct Rule {
   // True: --mom is the rule's momentum, and without momentum it has no slots.
   bool takes_momentum;
   Loop loop;
-  bool counts_updates = false;  // Scalars::updates matters
+  std::vector<RuleParameter> parameters = {};
+  // Corrects the learning rate of the update with this number, because the state begins at 0. Null: it needs none.
+  Correction (*correction)(uint64_t update) = nullptr;
 };
-
-// g if it is within [-clip, clip], else the nearer end. A NaN stays a NaN, since both comparisons are false.
-inline float cut(float g, float clip) {
-  return g > clip ? clip : (g < -clip ? -clip : g);
-}
 
 // The rules whose step does not only depend on the gradient and a momentum.
 std::vector<Rule> adaptive_rules();
+
+// Of the update with this number.
+Correction rate_correction(const OptimizerSpec& spec, uint64_t update);
+// All scalars of an update. On a device, the ones that change from step to step come from its memory.
+Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step);
 
 }  // namespace dtrain::optim

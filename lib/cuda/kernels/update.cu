@@ -48,65 +48,115 @@ __device__ __forceinline__ void for_each_of(const Chunk& chunk, int64_t count, b
 struct UpdateArguments {
   const UpdateTensor* tensors;
   const Chunk* chunks;
-  float momentum, clip;
-  Rule rule;
-  bool has_momentum, clips;
+  optim::Scalars scalars;
   const StepScalars* step;
   const LossScale* loss_scale;
 };
 
-// The scalars of the formulas for one tensor, each rounded to float32 once, at the same place as in optim::update.
-struct Scalars {
-  float learning_rate, weight_decay, gradient_scale, inverse;
-};
+template <Rule rule>
+constexpr bool kTakesMomentum =
+    rule == Rule::kSgd || rule == Rule::kNag || rule == Rule::kOldNag || rule == Rule::kSignum;
 
-// A NaN stays NaN, because both comparisons are false.
-__device__ __forceinline__ float cut(float g, float clip) {
-  return g > clip ? clip : (g < -clip ? -clip : g);
+// The slots of a rule. Those with momentum have none if it is 0.
+template <Rule rule>
+constexpr int kSlots = kTakesMomentum<rule> || rule == Rule::kAdagrad || rule == Rule::kRmsprop ? 1
+                       : rule == Rule::kOldRmsprop                                              ? 3
+                                                                                                : 2;
+
+// g is scaled and cut.
+template <Rule rule>
+__device__ __forceinline__ void step_with_momentum(const optim::Scalars& s, float g, float& w, float& v) {
+  if constexpr (rule == Rule::kSgd) optim::formula::sgd(s, g, w, v);
+  if constexpr (rule == Rule::kNag) optim::formula::nag(s, g, w, v);
+  if constexpr (rule == Rule::kOldNag) optim::formula::nag_of_v07(s, g, w, v);
+  if constexpr (rule == Rule::kSignum) optim::formula::signum(s, g, w, v);
 }
 
-template <int N>
-__device__ __forceinline__ void update_elements(const UpdateArguments& a, const UpdateTensor& t, const Scalars& s,
-                                                int64_t at) {
-  float w[N], g[N] = {}, v[N] = {};
-  load<N>(t.weight + at, w);
-  load_as<N>(t.gradient_type, t.gradient, at, g);
-  if (a.has_momentum) load<N>(t.momentum + at, v);
-  const float keep = 1 - s.learning_rate * s.weight_decay;
-#pragma unroll
-  for (int k = 0; k < N; k++) {
-    g[k] = s.gradient_scale * (g[k] * s.inverse);
-    if (a.clips) g[k] = cut(g[k], a.clip);
-    if (a.has_momentum && a.rule == Rule::kNag) {
-      const float kept = a.momentum * v[k];
-      w[k] = w[k] - kept + (a.momentum + 1) * (kept - s.learning_rate * (g[k] + s.weight_decay * w[k]));
-      v[k] = kept - s.learning_rate * (g[k] + s.weight_decay * w[k]);
-    } else if (a.has_momentum && a.rule == Rule::kOldNag) {
-      const float h = g[k] + s.weight_decay * w[k];
-      v[k] = a.momentum * v[k] + h;
-      w[k] -= s.learning_rate * (h + a.momentum * v[k]);
-    } else if (a.has_momentum) {
-      v[k] = a.momentum * v[k] - s.learning_rate * (g[k] + s.weight_decay * w[k]);
-      w[k] += v[k];
+// The step of element k. g is scaled.
+template <Rule rule, int N>
+__device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w, float (&v)[kSlots<rule>][N], int k) {
+  using namespace optim::formula;
+  if constexpr (kTakesMomentum<rule>) {
+    g = optim::cut(g, s.clip);
+    if (s.momentum != 0) return step_with_momentum<rule>(s, g, w, v[0][k]);
+    if constexpr (rule == Rule::kSignum) {
+      signum_plain(s, g, w);
     } else {
-      w[k] = keep * w[k] - s.learning_rate * g[k];
+      sgd_plain(s, g, w);
     }
   }
+  if constexpr (rule == Rule::kAdam) adam(s, g, w, v[0][k], v[1][k]);
+  if constexpr (rule == Rule::kOldAdam) adam_of_v07(s, g, w, v[0][k], v[1][k]);
+  if constexpr (rule == Rule::kAdamax) adamax(s, g, w, v[0][k], v[1][k]);
+  if constexpr (rule == Rule::kAdagrad) adagrad(s, g, w, v[0][k]);
+  if constexpr (rule == Rule::kRmsprop) rmsprop(s, g, w, v[0][k]);
+  if constexpr (rule == Rule::kOldRmsprop) rmsprop_of_v07(s, g, w, v[0][k], v[1][k], v[2][k]);
+  if constexpr (rule == Rule::kAdadelta) adadelta(s, g, w, v[0][k], v[1][k]);
+  if constexpr (rule == Rule::kFtrl) ftrl(s, g, w, v[0][k], v[1][k]);
+}
+
+// A tensor that does not learn stays as it is, and ftrl divides by the rate.
+template <Rule rule>
+__device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Scalars& s) {
+  return !kTakesMomentum<rule> && (t.learning_rate == 0 || (rule == Rule::kFtrl && s.learning_rate == 0));
+}
+
+template <Rule rule, int N>
+__device__ __forceinline__ void update_elements(const UpdateTensor& t, const optim::Scalars& s, float inverse,
+                                                int64_t at) {
+  const bool has_state = !kTakesMomentum<rule> || s.momentum != 0;
+  float w[N], g[N] = {}, v[kSlots<rule>][N] = {};
+  load<N>(t.weight + at, w);
+  load_as<N>(t.gradient_type, t.gradient, at, g);
+  if (has_state) {
+#pragma unroll
+    for (int slot = 0; slot < kSlots<rule>; slot++) load<N>(t.state[slot] + at, v[slot]);
+  }
+#pragma unroll
+  for (int k = 0; k < N; k++) step<rule>(s, s.gradient_scale * (g[k] * inverse), w[k], v, k);
   store<N>(w, t.weight + at);
-  if (a.has_momentum) store<N>(v, t.momentum + at);
+  if (has_state) {
+#pragma unroll
+    for (int slot = 0; slot < kSlots<rule>; slot++) store<N>(v[slot], t.state[slot] + at);
+  }
   if (t.copy != nullptr) store_as<N>(t.copy_type, w, t.copy, at);
 }
 
+template <Rule rule>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const UpdateArguments a) {
   if (a.loss_scale != nullptr && a.loss_scale->nonfinite != 0) return;
   const Chunk chunk = a.chunks[blockIdx.x];
   const UpdateTensor t = a.tensors[chunk.tensor];
-  const Scalars s{.learning_rate = static_cast<float>(a.step->learning_rate * t.learning_rate),
-                  .weight_decay = t.weight_decay,
-                  .gradient_scale = a.step->gradient_scale,
-                  .inverse = a.loss_scale == nullptr ? 1.0f : a.loss_scale->inverse};
-  const bool wide = aligned(t.weight) && aligned(t.momentum) && aligned(t.gradient) && aligned(t.copy);
-  for_each_of(chunk, t.count, wide, [&]<int N>(int64_t at) { update_elements<N>(a, t, s, at); });
+  optim::Scalars s = a.scalars;
+  const double rate = a.step->learning_rate * t.learning_rate;
+  s.learning_rate = static_cast<float>(rate * a.step->correction.numerator / a.step->correction.denominator);
+  s.weight_decay = t.weight_decay;
+  s.gradient_scale = a.step->gradient_scale;
+  if (is_frozen<rule>(t, s)) return;
+  const float inverse = a.loss_scale == nullptr ? 1.0f : a.loss_scale->inverse;
+  bool wide = aligned(t.weight) && aligned(t.gradient) && aligned(t.copy);
+#pragma unroll
+  for (int slot = 0; slot < kSlots<rule>; slot++) wide = wide && aligned(t.state[slot]);
+  for_each_of(chunk, t.count, wide, [&]<int N>(int64_t at) { update_elements<rule, N>(t, s, inverse, at); });
+}
+
+// Calls f<rule>().
+template <class F>
+void with_rule(Rule rule, F&& f) {
+  switch (rule) {
+    case Rule::kSgd: return f.template operator()<Rule::kSgd>();
+    case Rule::kNag: return f.template operator()<Rule::kNag>();
+    case Rule::kOldNag: return f.template operator()<Rule::kOldNag>();
+    case Rule::kSignum: return f.template operator()<Rule::kSignum>();
+    case Rule::kAdam: return f.template operator()<Rule::kAdam>();
+    case Rule::kOldAdam: return f.template operator()<Rule::kOldAdam>();
+    case Rule::kAdamax: return f.template operator()<Rule::kAdamax>();
+    case Rule::kAdagrad: return f.template operator()<Rule::kAdagrad>();
+    case Rule::kRmsprop: return f.template operator()<Rule::kRmsprop>();
+    case Rule::kOldRmsprop: return f.template operator()<Rule::kOldRmsprop>();
+    case Rule::kAdadelta: return f.template operator()<Rule::kAdadelta>();
+    case Rule::kFtrl: return f.template operator()<Rule::kFtrl>();
+  }
 }
 
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
@@ -162,16 +212,12 @@ Launch launch_of(const char* name, const Table<UpdateTensor>& table, cudaStream_
 
 void update(const Update& s, cudaStream_t stream) {
   DT_KERNEL_CHECK(s.step != nullptr, "no step to take");
-  launch(launch_of("update", s.table, stream), update_kernel,
-         UpdateArguments{.tensors = s.table.tensors,
-                         .chunks = s.table.chunks,
-                         .momentum = static_cast<float>(s.momentum),
-                         .clip = static_cast<float>(s.clip),
-                         .rule = s.rule,
-                         .has_momentum = s.momentum != 0,
-                         .clips = s.clip > 0,
-                         .step = s.step,
-                         .loss_scale = s.loss_scale});
+  const UpdateArguments arguments{.tensors = s.table.tensors,
+                                  .chunks = s.table.chunks,
+                                  .scalars = s.scalars,
+                                  .step = s.step,
+                                  .loss_scale = s.loss_scale};
+  with_rule(s.rule, [&]<Rule rule>() { launch(launch_of("update", s.table, stream), update_kernel<rule>, arguments); });
 }
 
 void find_nonfinite(const Table<UpdateTensor>& table, LossScale* loss_scale, cudaStream_t stream) {

@@ -6,8 +6,12 @@
 // host.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "cuda/kernels/tables.h"
 #include "cuda/kernels/tensor.h"
+#include "optim/formulas.h"
 
 namespace dtrain::cuda {
 
@@ -16,7 +20,7 @@ namespace dtrain::cuda {
 // it. If the arrays are aligned to 16 bytes, 4 elements are moved at a time, otherwise one.
 struct UpdateTensor {
   float* weight = nullptr;
-  float* momentum = nullptr;  // null if the rule has none; see Update
+  float* state[optim::kSlotsMax] = {};  // the slots of the rule; null from its last one on
   const void* gradient = nullptr;
   void* copy = nullptr;
   int64_t count = 0;
@@ -27,8 +31,9 @@ struct UpdateTensor {
 
 // In device memory, written before each step.
 struct StepScalars {
-  double learning_rate = 0;  // of the schedule
-  float gradient_scale = 1;  // UpdateStep's in optim: 1 / samples, times the scheme's weight
+  double learning_rate = 0;           // of the schedule
+  optim::Correction correction = {};  // of the learning rate, for rules that count updates
+  float gradient_scale = 1;           // UpdateStep's in optim: 1 / samples, times the scheme's weight
 };
 
 // In device memory: the factor by which gradients in memory are larger than those of the loss. Scales are powers of
@@ -40,30 +45,39 @@ struct LossScale {
   uint64_t skipped = 0;     // count of skipped steps since the start
 };
 
-// Updates w by the rule, bit for bit as optim::update does: g = gradient * loss_scale.inverse, then
-//   g' = clip(gradient_scale * g)
-//   momentum 0:  w <- (1 - lr wd) w - lr g'
-//   sgd:         v <- m v - lr (g' + wd w);  w <- w + v
-//   nag:         w <- w - m v + (m + 1) (m v - lr (g' + wd w));  v <- m v - lr (g' + wd w), with the new w
-//   nag@v0.7:    h = g' + wd w;  v <- m v + h;  w <- w - lr (h + m v)
-// Nothing is written if loss_scale.nonfinite is set.
-enum class Rule { kSgd, kNag, kOldNag };
+// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does, with gradient * loss_scale.inverse as the
+// gradient. Nothing is written if loss_scale.nonfinite is set.
+enum class Rule {
+  kSgd,
+  kNag,
+  kOldNag,
+  kSignum,
+  kAdam,
+  kOldAdam,
+  kAdamax,
+  kAdagrad,
+  kRmsprop,
+  kOldRmsprop,
+  kAdadelta,
+  kFtrl
+};
 struct Update {
   Rule rule = Rule::kSgd;
   Table<UpdateTensor> table = {};  // chunks of count, bytes = update_bytes
-  double momentum = 0;             // 0: the tensors have no `momentum`
-  double clip = 0;                 // 0: off
+  // The rule's momentum, clip and parameters. The others depend on the tensor and the step.
+  optim::Scalars scalars = {};
   const StepScalars* step = nullptr;
   const LossScale* loss_scale = nullptr;  // null: the scale is 1, and the update is never skipped
 };
 void update(const Update& update, cudaStream_t stream);
 
-// Bytes: per element 8 for the weight, 8 more with momentum, and the sizes of gradient and copy.
+// Bytes: per element 8 for the weight and for each slot, and the sizes of gradient and copy.
 inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) {
     const int64_t copy = t.copy == nullptr ? 0 : bytes_of(t.copy_type);
-    bytes += t.count * (8 + (t.momentum == nullptr ? 0 : 8) + bytes_of(t.gradient_type) + copy);
+    const int64_t slots = std::ssize(t.state) - std::count(std::begin(t.state), std::end(t.state), nullptr);
+    bytes += t.count * (8 + 8 * slots + bytes_of(t.gradient_type) + copy);
   }
   return bytes;
 }

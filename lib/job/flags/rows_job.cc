@@ -320,8 +320,7 @@ std::vector<Row> rule_rows() {
        .help = "optimizer, with MXNet's parameters: sgd (or ccsgd), nag (Nesterov's momentum), signum, "
                "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
                "rmsprop (gamma1 0.9, epsilon 1e-8), adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and "
-               "the forms of MXNet 0.7: nag@v0.7, adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9). GPUs have "
-               "sgd and nag",
+               "the forms of MXNet 0.7: nag@v0.7, adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9)",
        .bind = DT_FIELD(Flags, job.optimizer.optimizer),
        .choices = optimizers(),
        .later = {"sgld", "dcasgd", "lars", "lbsgd"},

@@ -40,10 +40,11 @@ Options options_of(Type type, bool on_device, std::vector<size_t> buckets = {0})
 // An executor with an optimizer for its parameters, with one group per bucket.
 struct Device {
   Options options;
+  optim::OptimizerSpec rule;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<optim::ArrayOptimizer> optimizer;
 
-  explicit Device(const Options& wanted) : options(wanted) {
+  explicit Device(const Options& wanted, const optim::OptimizerSpec& rule = kSgd) : options(wanted), rule(rule) {
     executor = cuda::test::emulated_backend()->compile(lenet(), options).value();
     make_optimizer();
     fill_parameters(executor->parameters(), Values::kFloats, 7);
@@ -51,8 +52,8 @@ struct Device {
   }
 
   void make_optimizer() {
-    optimizer = options.parameters_on_device ? cuda::make_device_optimizer(*executor, kSgd).value()
-                                             : optim::make_host_optimizer(kSgd, 1).value();
+    optimizer = options.parameters_on_device ? cuda::make_device_optimizer(*executor, rule).value()
+                                             : optim::make_host_optimizer(rule, 1).value();
     const ParameterView& view = executor->device_parameters();
     std::vector<std::vector<optim::LearnedArray>> groups(options.bucket_begin.size());
     for (size_t p = 0, b = 0; p < view.parameters.size(); p++) {
@@ -62,36 +63,39 @@ struct Device {
     }
     optimizer->bind(groups);
   }
-  Result<> backward(double rate) {
-    return executor->backward([this, rate](size_t bucket) -> Result<> {
-      optimizer->update(bucket, {.learning_rate = rate, .gradient_scale = 1.0 / kBatch});
+  Result<> backward(double rate, uint64_t updates = 1) {
+    return executor->backward([=, this](size_t bucket) -> Result<> {
+      optimizer->update(bucket, {.learning_rate = rate, .gradient_scale = 1.0 / kBatch, .updates = updates});
       return {};
     });
   }
   void step(uint64_t seed) {
     const HostBatch batch = batch_of(seed);
     REQUIRE(executor->forward(batch.view(), no_wait));
-    REQUIRE(backward(0.1 / static_cast<double>(seed)));
+    REQUIRE(backward(0.1 / static_cast<double>(seed), seed));
   }
-  // Weights, statistics, momentum and the probabilities of the last batch.
+  // Weights, statistics, the first parameter's state and the probabilities of the last batch.
   std::vector<float> all() {
     REQUIRE(copy_to_host(executor->device_parameters(), executor->parameters()));
     const ParameterView& view = executor->parameters();
     std::vector<float> values(executor->probabilities().begin(), executor->probabilities().end());
     values.insert(values.end(), view.all_weights.begin(), view.all_weights.end());
     values.insert(values.end(), view.all_statistics.begin(), view.all_statistics.end());
-    const std::span<const float> momentum = optimizer->state(0, 0, 0);
-    std::vector<float> read(momentum.size());
-    REQUIRE(read_array(executor->device_parameters().device, momentum, read));
-    values.insert(values.end(), read.begin(), read.end());
+    for (size_t slot = 0; slot < optim::state_slots(rule)->size(); slot++) {
+      const std::span<const float> state = optimizer->state(0, 0, slot);
+      std::vector<float> read(state.size());
+      REQUIRE(read_array(executor->device_parameters().device, state, read));
+      values.insert(values.end(), read.begin(), read.end());
+    }
     return values;
   }
 };
 
-void check_bits(Type type, const std::vector<size_t>& buckets) {
-  Device on_host(options_of(type, false, buckets)), on_device(options_of(type, true, buckets));
+void check_bits(Type type, const std::vector<size_t>& buckets, const optim::OptimizerSpec& rule = kSgd) {
+  Device on_host(options_of(type, false, buckets), rule), on_device(options_of(type, true, buckets), rule);
   for (uint64_t seed = 1; seed <= 5; seed++) {
-    INFO("step " << seed << " in " << type_name(type) << " with " << buckets.size() << " buckets");
+    INFO("step " << seed << " of " << rule.name << " in " << type_name(type) << " with " << buckets.size()
+                 << " buckets");
     on_host.step(seed);
     on_device.step(seed);
     CHECK(on_host.all() == on_device.all());
@@ -103,6 +107,16 @@ void check_bits(Type type, const std::vector<size_t>& buckets) {
 TEST_CASE("parameters on the device learn with the bits of those on the host", "[cuda][exec]") {
   for (const Type type : {Type::kFloat32, Type::kFloat16, Type::kBfloat16}) check_bits(type, {0});
   check_bits(Type::kFloat32, {0, 2, 4});
+}
+
+// From the third step on the device replays a graph, while the correction of adam changes with every step.
+TEST_CASE("every optimizer works on the device", "[cuda][exec]") {
+  for (const char* rule : {"adam", "rmsprop@v0.7"}) check_bits(Type::kFloat32, {0, 2, 4}, {.name = rule});
+  const Device device(options_of(Type::kFloat32, true));
+  for (const std::string& rule : optim::optimizer_names()) {
+    INFO(rule);
+    CHECK(cuda::make_device_optimizer(*device.executor, {.name = rule}).has_value());
+  }
 }
 
 TEST_CASE("parameters on the device learn with the same bits as late as streams may run", "[cuda][exec]") {

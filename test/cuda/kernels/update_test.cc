@@ -1,6 +1,8 @@
 #include "cuda/kernels/update.h"
 
-#include "optim/optimizer.h"
+#include <map>
+
+#include "optim/rules.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {
@@ -25,6 +27,32 @@ constexpr Parameter kParameters[] = {
     {2 * kChunkElements, Type::kFloat32, Type::kFloat32, true, 0, ParameterKind::kWeight},
 };
 constexpr size_t kCount = std::size(kParameters);
+using optim::kSlotsMax;
+
+// One tensor learns at a third of the rate, and one does not learn.
+optim::Multipliers multipliers_of(const Parameter& p) {
+  optim::Multipliers multipliers = optim::multipliers_of(p.kind);
+  if (p.count == 1000) multipliers.learning_rate = 1.0 / 3;
+  if (p.count == 64) multipliers.learning_rate = 0;
+  return multipliers;
+}
+
+Rule rule_of(const std::string& name) {
+  static const std::map<std::string, Rule> rules = {{"sgd", Rule::kSgd},
+                                                    {"ccsgd", Rule::kSgd},
+                                                    {"nag", Rule::kNag},
+                                                    {"nag@v0.7", Rule::kOldNag},
+                                                    {"signum", Rule::kSignum},
+                                                    {"adam", Rule::kAdam},
+                                                    {"adam@v0.7", Rule::kOldAdam},
+                                                    {"adamax", Rule::kAdamax},
+                                                    {"adagrad", Rule::kAdagrad},
+                                                    {"rmsprop", Rule::kRmsprop},
+                                                    {"rmsprop@v0.7", Rule::kOldRmsprop},
+                                                    {"adadelta", Rule::kAdadelta},
+                                                    {"ftrl", Rule::kFtrl}};
+  return rules.at(name);
+}
 
 // The device's side of an update: arrays, table, scalars.
 class Network {
@@ -33,18 +61,23 @@ class Network {
     std::vector<int64_t> counts;
     for (const Parameter& p : kParameters) {
       weights.push_back(floats_at(p, normals(static_cast<size_t>(p.count), counts.size())));
-      momenta.push_back(floats_at(p, Floats(static_cast<size_t>(p.count))));
+      for (size_t slot = 0; slot < kSlotsMax; slot++) {
+        state.push_back(floats_at(p, Floats(static_cast<size_t>(p.count))));
+      }
       gradients.emplace_back(p.gradient, p.count, p.skew);
       copies.emplace_back(p.copy, p.count, p.skew);
-      const double decay = spec.weight_decay * optim::multipliers_of(p.kind).weight_decay;
+      const optim::Multipliers multipliers = multipliers_of(p);
       tensors.push_back({.weight = weights.back().floats(),
-                         .momentum = spec.momentum == 0 ? nullptr : momenta.back().floats(),
                          .gradient = gradients.back().data(),
                          .copy = p.has_copy ? copies.back().data() : nullptr,
                          .count = p.count,
-                         .weight_decay = static_cast<float>(decay),
+                         .learning_rate = multipliers.learning_rate,
+                         .weight_decay = static_cast<float>(spec.weight_decay * multipliers.weight_decay),
                          .gradient_type = p.gradient,
                          .copy_type = p.copy});
+      for (size_t slot = 0; slot < optim::state_slots(spec)->size(); slot++) {
+        tensors.back().state[slot] = state_of(counts.size(), slot).floats();
+      }
       counts.push_back(p.count);
     }
     const std::vector<Chunk> chunks = chunks_of(counts);
@@ -66,26 +99,27 @@ class Network {
     }
   }
   void update(const StepScalars& step, const LossScale* scale) const {
-    const Rule nag = spec_.name == "nag" ? Rule::kNag : Rule::kOldNag;
-    cuda::update({.rule = spec_.name == "sgd" ? Rule::kSgd : nag,
+    cuda::update({.rule = rule_of(spec_.name),
                   .table = table(),
-                  .momentum = spec_.momentum,
-                  .clip = spec_.clip_gradient,
+                  .scalars = optim::scalars_of(spec_, {}),
                   .step = &step,
                   .loss_scale = scale},
                  nullptr);
+  }
+  [[nodiscard]] const Array& state_of(size_t parameter, size_t slot) const {
+    return state[parameter * kSlotsMax + slot];
   }
   [[nodiscard]] Results results() const {
     Results all;
     for (size_t i = 0; i < kCount; i++) {
       all.push_back(weights[i].get());
-      all.push_back(momenta[i].get());
+      for (size_t slot = 0; slot < kSlotsMax; slot++) all.push_back(state_of(i, slot).get());
       all.push_back(copies[i].get());
     }
     return all;
   }
 
-  std::vector<Array> weights, momenta, gradients, copies;
+  std::vector<Array> weights, state, gradients, copies;  // state: by parameter, then slot
   std::vector<UpdateTensor> tensors;
 
  private:
@@ -99,8 +133,10 @@ class Network {
 constexpr int kSteps = 3;
 constexpr float kLossScale = 1024;
 
-StepScalars scalars_of(int step) {
-  return {.learning_rate = 0.1 / (1 + step), .gradient_scale = 1.0f / 96};
+StepScalars scalars_of(const optim::OptimizerSpec& spec, int step) {
+  return {.learning_rate = 0.1 / (1 + step),
+          .correction = optim::rate_correction(spec, static_cast<uint64_t>(step) + 1),
+          .gradient_scale = 1.0f / 96};
 }
 
 Results device_steps(const optim::OptimizerSpec& spec) {
@@ -108,7 +144,7 @@ Results device_steps(const optim::OptimizerSpec& spec) {
   const LossScale scale{.scale = kLossScale, .inverse = 1 / kLossScale};
   for (int step = 0; step < kSteps; step++) {
     network.set_gradients(static_cast<uint64_t>(step), kLossScale);
-    const StepScalars scalars = scalars_of(step);
+    const StepScalars scalars = scalars_of(spec, step);
     network.update(scalars, &scale);
   }
   return network.results();
@@ -120,21 +156,23 @@ Results host_steps(const optim::OptimizerSpec& spec) {
   Network network(spec);
   for (size_t i = 0; i < kCount; i++) {
     const Parameter& p = kParameters[i];
-    Floats w = network.weights[i].get(), v(w.size());
+    Floats w = network.weights[i].get();
+    std::vector<Floats> slots(kSlotsMax, Floats(w.size()));
+    const std::vector<std::span<float>> spans(slots.begin(), slots.end());
     for (int step = 0; step < kSteps; step++) {
       network.set_gradients(static_cast<uint64_t>(step), kLossScale);
       Floats g = network.gradients[i].get();
       for (float& x : g) x /= kLossScale;
-      const StepScalars scalars = scalars_of(step);
-      const std::span<float> slots[] = {v};
+      const StepScalars scalars = scalars_of(spec, step);
       optim::update(spec,
                     {.learning_rate = scalars.learning_rate,
                      .gradient_scale = static_cast<double>(scalars.gradient_scale),
-                     .multipliers = optim::multipliers_of(p.kind)},
-                    w, g, std::span(slots).first(spec.momentum == 0 ? 0 : 1));
+                     .multipliers = multipliers_of(p),
+                     .updates = static_cast<uint64_t>(step) + 1},
+                    w, g, std::span(spans).first(optim::state_slots(spec)->size()));
     }
     all.push_back(w);
-    all.push_back(v);
+    for (const Floats& slot : slots) all.push_back(slot);
     all.push_back(p.has_copy ? rounded(p.copy, w) : Floats(w.size()));
   }
   return all;
@@ -143,18 +181,30 @@ Results host_steps(const optim::OptimizerSpec& spec) {
 }  // namespace
 
 TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
-  for (const auto& [rule, momentum] :
-       {std::pair{"sgd", 0.0}, {"sgd", 0.9}, {"nag", 0.0}, {"nag", 0.9}, {"nag@v0.7", 0.0}, {"nag@v0.7", 0.9}}) {
-    for (const double clip : {0.0, 0.01}) {
+  for (const std::string& rule : optim::optimizer_names()) {
+    for (const auto& [momentum, clip] : {std::pair{0.0, 0.0}, {0.9, 0.0}, {0.9, 0.01}, {0.0, 0.01}}) {
+      if (momentum == 0 && !optim::takes_momentum({.name = rule})) continue;
       INFO(rule << ", momentum " << momentum << ", clip " << clip);
       const optim::OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip};
       const Results expected = host_steps(spec), results = in_all_orders([&] { return device_steps(spec); });
       REQUIRE(results.size() == expected.size());
       for (size_t i = 0; i < results.size(); i++) {
-        INFO("parameter " << i / 3 << ", array " << i % 3);
+        INFO("parameter " << i / (2 + kSlotsMax) << ", array " << i % (2 + kSlotsMax));
         REQUIRE(same_bits(results[i], expected[i]));
       }
     }
+  }
+}
+
+TEST_CASE("no rule divides by a rate of 0", "[cuda]") {
+  for (const std::string& rule : optim::optimizer_names()) {
+    Network network({.name = rule, .momentum = 0.9, .weight_decay = 0});
+    INFO(rule);
+    network.set_gradients(1, 1);
+    const Floats before = network.weights[3].get();
+    network.update({.learning_rate = 0}, nullptr);
+    for (const float w : network.weights[3].get()) REQUIRE(std::isfinite(w));
+    if (rule != "adadelta") CHECK(same_bits(network.weights[3].get(), before));
   }
 }
 
@@ -230,7 +280,7 @@ TEST_CASE("the loss scale halves after an overflow and doubles after enough good
 
 TEST_CASE("updates report the bytes that they move", "[cuda]") {
   const std::vector<UpdateTensor> tensors = {{.count = 10},
-                                             {.momentum = reinterpret_cast<float*>(16),
+                                             {.state = {reinterpret_cast<float*>(16)},
                                               .copy = reinterpret_cast<void*>(16),
                                               .count = 100,
                                               .gradient_type = Type::kFloat16,

@@ -1,0 +1,13 @@
+// The flags of the optimizer and of its learning rate.
+#pragma once
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+// Sets the rate and the schedule that the flags ask for. Code::kUsage for flags that exclude each other, and for those
+// that the optimizer does not use.
+Result<> resolve_schedule(Flags& flags);
+
+}  // namespace dtrain::job

@@ -1,0 +1,164 @@
+// The formulas of all optimizers, each for one element of a parameter. The host's loops (optimizer.cc,
+// adaptive_rules.cc) and the kernels of GPUs are compiled from this source, and both without contraction, so they give
+// the same bits. docs/arithmetic.md, "Optimizers", has the formulas in readable form.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+// Marks a function that is inlined into loops on the host and into kernels.
+#ifdef __CUDACC__
+#define DT_ELEMENT __host__ __device__ __forceinline__
+#else
+#define DT_ELEMENT [[gnu::always_inline]] inline
+#endif
+
+namespace dtrain::optim {
+
+constexpr size_t kSlotsMax = 3, kParametersMax = 3;
+
+// By what the learning rate of an update is multiplied and then divided.
+struct Correction {
+  double numerator = 1, denominator = 1;
+};
+
+// The scalars of the formulas, each rounded to float32 once.
+struct Scalars {
+  float learning_rate;  // of the schedule, with the multiplier and the correction of the first updates
+  float weight_decay;
+  float momentum;
+  float gradient_scale;
+  float clip;                        // infinity: off
+  float parameters[kParametersMax];  // of the rule, in the order of Rule::parameters
+};
+
+// g if it is within [-clip, clip], else the nearer end. A NaN stays a NaN, since both comparisons are false.
+DT_ELEMENT float cut(float g, float clip) {
+  return g > clip ? clip : (g < -clip ? -clip : g);
+}
+
+DT_ELEMENT float sign(float x) {
+  return x > 0 ? 1.0F : (x < 0 ? -1.0F : x);
+}
+
+}  // namespace dtrain::optim
+
+// g is the scaled gradient. The arguments after w are the slots of the rule.
+namespace dtrain::optim::formula {
+
+// The first six take a gradient that is already cut. They are what most networks are trained with, and their loops
+// exist with and without the comparisons.
+
+// sgd and the two forms of nag, without momentum.
+DT_ELEMENT void sgd_plain(const Scalars& s, float g, float& w) {
+  w = (1 - s.learning_rate * s.weight_decay) * w - s.learning_rate * g;
+}
+
+DT_ELEMENT void sgd(const Scalars& s, float g, float& w, float& v) {
+  v = s.momentum * v - s.learning_rate * (g + s.weight_decay * w);
+  w += v;
+}
+
+// The rate is a part of v, as in sgd. The decay in v is that of the new weight, as in MXNet, whose kernel reads the
+// weight after it has written it.
+DT_ELEMENT void nag(const Scalars& s, float g, float& w, float& v) {
+  const float kept = s.momentum * v;
+  w = w - kept + (s.momentum + 1) * (kept - s.learning_rate * (g + s.weight_decay * w));
+  v = kept - s.learning_rate * (g + s.weight_decay * w);
+}
+
+DT_ELEMENT void nag_of_v07(const Scalars& s, float g, float& w, float& v) {
+  const float h = g + s.weight_decay * w;
+  v = s.momentum * v + h;
+  w -= s.learning_rate * (h + s.momentum * v);
+}
+
+DT_ELEMENT void signum_plain(const Scalars& s, float g, float& w) {
+  w = (1 - s.learning_rate * s.weight_decay) * w - s.learning_rate * sign(g);
+}
+
+DT_ELEMENT void signum(const Scalars& s, float g, float& w, float& v) {
+  const float rest = 1 - s.momentum;
+  v = s.momentum * v - rest * s.weight_decay * w - rest * g;
+  w += s.learning_rate * sign(v);
+}
+
+// Parameters: beta1, beta2, epsilon.
+DT_ELEMENT void adam(const Scalars& s, float g, float& w, float& mean, float& var) {
+  const float beta1 = s.parameters[0], beta2 = s.parameters[1], epsilon = s.parameters[2];
+  const float h = cut(g + s.weight_decay * w, s.clip);
+  mean = beta1 * mean + (1 - beta1) * h;
+  var = beta2 * var + (1 - beta2) * h * h;
+  w -= s.learning_rate * mean / (std::sqrt(var) + epsilon);
+}
+
+DT_ELEMENT void adam_of_v07(const Scalars& s, float g, float& w, float& mean, float& var) {
+  const float beta1 = s.parameters[0], beta2 = s.parameters[1], epsilon = s.parameters[2];
+  const float h = cut(g, s.clip);
+  mean = beta1 * mean + (1 - beta1) * h;
+  var = beta2 * var + (1 - beta2) * h * h;
+  const float stepped = w - s.learning_rate * mean / (std::sqrt(var) + epsilon);
+  w = stepped - s.learning_rate * s.weight_decay * stepped;
+}
+
+// Parameters: beta1, beta2. A weight whose gradients were all 0 has a maximum of 0 and stays as it is.
+DT_ELEMENT void adamax(const Scalars& s, float g, float& w, float& mean, float& max) {
+  const float beta1 = s.parameters[0], beta2 = s.parameters[1];
+  const float h = cut(g + s.weight_decay * w, s.clip);
+  const float kept = beta2 * max, size = std::fabs(h);
+  mean = beta1 * mean + (1 - beta1) * h;
+  max = kept > size ? kept : size;
+  w -= max == 0 ? 0 : s.learning_rate * mean / max;
+}
+
+// Parameter: eps.
+DT_ELEMENT void adagrad(const Scalars& s, float g, float& w, float& sum_sq) {
+  const float h = cut(g, s.clip);
+  sum_sq += h * h;
+  w -= s.learning_rate * (h / std::sqrt(sum_sq + s.parameters[0]) + s.weight_decay * w);
+}
+
+// Parameters: gamma1, epsilon.
+DT_ELEMENT void rmsprop(const Scalars& s, float g, float& w, float& mean_sq) {
+  const float gamma1 = s.parameters[0], epsilon = s.parameters[1];
+  const float h = cut(g + s.weight_decay * w, s.clip);
+  mean_sq = (1 - gamma1) * h * h + gamma1 * mean_sq;
+  w -= s.learning_rate * (h / std::sqrt(mean_sq + epsilon));
+}
+
+// Parameters: gamma1, gamma2, epsilon. Rounding may make the mean square smaller than the square of the mean, hence the
+// comparison with 0.
+DT_ELEMENT void rmsprop_of_v07(const Scalars& s, float g, float& w, float& mean_sq, float& mean, float& delta) {
+  const float gamma1 = s.parameters[0], gamma2 = s.parameters[1], epsilon = s.parameters[2];
+  const float h = cut(g, s.clip);
+  mean_sq = (1 - gamma1) * h * h + gamma1 * mean_sq;
+  mean = (1 - gamma1) * h + gamma1 * mean;
+  const float variance = mean_sq - mean * mean;
+  const float root = std::sqrt((variance < 0 ? 0 : variance) + epsilon);
+  delta = gamma2 * delta - s.learning_rate * (h / root + s.weight_decay * w);
+  w += delta;
+}
+
+// Parameters: rho, epsilon.
+DT_ELEMENT void adadelta(const Scalars& s, float g, float& w, float& acc_g, float& acc_delta) {
+  const float rho = s.parameters[0], epsilon = s.parameters[1];
+  const float h = cut(g, s.clip);
+  acc_g = rho * acc_g + (1 - rho) * h * h;
+  const float delta = std::sqrt(acc_delta + epsilon) / std::sqrt(acc_g + epsilon) * h;
+  acc_delta = rho * acc_delta + (1 - rho) * delta * delta;
+  w -= delta + s.weight_decay * w;
+}
+
+// Parameters: lamda1, beta. The learning rate must not be 0.
+DT_ELEMENT void ftrl(const Scalars& s, float g, float& w, float& z, float& n) {
+  const float lamda1 = s.parameters[0], beta = s.parameters[1];
+  const float h = cut(g, s.clip);
+  const float root = std::sqrt(n + h * h);
+  z += h - (root - std::sqrt(n)) * w / s.learning_rate;
+  n += h * h;
+  const float pull = (z > 0 ? lamda1 : -lamda1) - z;
+  const float hold = (beta + root) / s.learning_rate + s.weight_decay;
+  w = std::fabs(z) <= lamda1 ? 0 : pull / hold;
+}
+
+}  // namespace dtrain::optim::formula
