@@ -25,7 +25,7 @@ class Checker {
           const CheckOptions& check)
       : graph_(graph), options_(options), tested_(tested), reference_(reference), check_(check) {
     for (NodeId id : reference.order()) {
-      for (const NodeId x : graph.node(id).inputs) consumers_.emplace_back(x, id);
+      for (const NodeId x : graph.node(id).data_inputs) consumers_.emplace_back(x, id);
     }
   }
 
@@ -84,7 +84,7 @@ class Checker {
     for (size_t i = 0; i < shapes.statistics.size(); i++) {
       if (shapes.statistics[i].node != id) continue;
       const std::span<const float> truth = reference_.parameters().statistics[i].weight;
-      const NodeId x = graph_.node(id).inputs[0];
+      const NodeId x = graph_.node(id).data_inputs[0];
       const double terms = static_cast<double>(reference_.output(x).size()) / static_cast<double>(truth.size());
       compare(id, shapes.statistics[i].name, tested_.parameters().statistics[i].weight,
               std::vector<double>(truth.begin(), truth.end()), {norm(reference_.output(x)) / std::sqrt(terms), terms});

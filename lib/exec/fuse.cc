@@ -28,7 +28,7 @@ Fusions find_fusions(const graph::Graph& graph) {
   const std::vector<std::vector<graph::NodeId>> readers = graph::readers(graph);
   for (graph::NodeId id = 0; id < graph.nodes().size(); id++) {
     if (!is_relu(graph.node(id).op)) continue;
-    const graph::NodeId producer = graph.node(id).inputs[0];
+    const graph::NodeId producer = graph.node(id).data_inputs[0];
     if (readers[producer].size() != 1 || !takes_relu(graph.node(producer).op)) continue;
     fusions.relu_after[producer] = id;
     fusions.computed_by[id] = producer;

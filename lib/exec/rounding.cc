@@ -26,7 +26,7 @@ struct Tensors {
 };
 
 Tensors tensors_of(const graph::Graph& graph, Reference& reference, NodeId node) {
-  const std::vector<NodeId>& inputs = graph.node(node).inputs;
+  const std::vector<NodeId>& inputs = graph.node(node).data_inputs;
   const Shape& shape = reference.shapes().output[node];
   return {inputs.empty() ? std::span<const double>{} : reference.output(inputs[0]),
           reference.parameter(node, 0),
@@ -91,8 +91,9 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
                  [&](const graph::Concat&) { return Rounding{}; },
                  [&](const graph::Add&) {
                    double squares = 0;
-                   for (const NodeId x : graph.node(node).inputs) squares += std::pow(norm(reference.output(x)), 2);
-                   return Rounding{std::sqrt(squares), static_cast<double>(graph.node(node).inputs.size())};
+                   for (const NodeId x : graph.node(node).data_inputs)
+                     squares += std::pow(norm(reference.output(x)), 2);
+                   return Rounding{std::sqrt(squares), static_cast<double>(graph.node(node).data_inputs.size())};
                  },
                  [&](const graph::Flatten&) { return Rounding{}; }, [&](const graph::Identity&) { return Rounding{}; },
                  [&](const graph::Scale&) { return Rounding{}; },

@@ -7,7 +7,7 @@ namespace dtrain::graph {
 std::vector<std::vector<NodeId>> readers(const Graph& graph) {
   std::vector<std::vector<NodeId>> readers(graph.nodes().size());
   for (NodeId id = 0; id < graph.nodes().size(); id++) {
-    for (const NodeId input : graph.node(id).inputs) readers[input].push_back(id);
+    for (const NodeId input : graph.node(id).data_inputs) readers[input].push_back(id);
   }
   return readers;
 }
@@ -17,7 +17,7 @@ std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes) {
   for (const ParameterInfo& parameter : shapes.parameters) wants[parameter.node] = 1;
   // A node's inputs come before it.
   for (NodeId id = 0; id < wants.size(); id++) {
-    for (const NodeId input : graph.node(id).inputs) wants[id] |= wants[input];
+    for (const NodeId input : graph.node(id).data_inputs) wants[id] |= wants[input];
   }
   return wants;
 }

@@ -1,6 +1,10 @@
 #include "graph/graph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "base/overloaded.h"
 
@@ -22,6 +26,69 @@ std::string_view op_name(const Op& op) {
                     op);
 }
 
+namespace {
+
+using Role = Argument::Role;
+
+std::vector<Argument> tensors_and(size_t tensors, std::initializer_list<Argument> others) {
+  std::vector<Argument> arguments(tensors);
+  arguments.insert(arguments.end(), others.begin(), others.end());
+  return arguments;
+}
+
+std::vector<Argument> weight_and_bias(size_t tensors, bool bias) {
+  if (!bias) return tensors_and(tensors, {{Role::kWeight, "weight"}});
+  return tensors_and(tensors, {{Role::kWeight, "weight"}, {Role::kBias, "bias"}});
+}
+
+Variable variable_for(const std::string& node, const Argument& argument) {
+  using Is = Variable::Role;
+  const std::string name = *argument.name == '\0' ? node : fmt::format("{}_{}", node, argument.name);
+  switch (argument.role) {
+    case Role::kTensor: break;
+    case Role::kImages: return {.name = name, .role = Is::kInput};
+    case Role::kLabel: return {.name = name, .role = Is::kLabel};
+    case Role::kWeight: return {.name = name, .role = Is::kLearned, .kind = ParameterKind::kWeight};
+    case Role::kBias: return {.name = name, .role = Is::kLearned, .kind = ParameterKind::kBias};
+    case Role::kGamma: return {.name = name, .role = Is::kLearned, .kind = ParameterKind::kGamma};
+    case Role::kBeta: return {.name = name, .role = Is::kLearned, .kind = ParameterKind::kBeta};
+    case Role::kMean:
+    case Role::kVariance: return {.name = name, .role = Is::kStatistic};
+  }
+  throw CheckFailed(fmt::format("node '{}' lacks an input", node));
+}
+
+}  // namespace
+
+std::vector<Argument> arguments_of(const Op& op, size_t tensors) {
+  const auto plain = [&] { return tensors_and(tensors, {}); };
+  return std::visit(Overloaded{[&](const Input&) {
+                                 return tensors_and(tensors, {{Role::kImages, ""}});
+                               },
+                               [&](const Convolution& o) { return weight_and_bias(tensors, o.bias); },
+                               [&](const FullyConnected& o) { return weight_and_bias(tensors, o.bias); },
+                               [&](const BatchNorm&) {
+                                 return tensors_and(tensors, {{Role::kGamma, "gamma"},
+                                                              {Role::kBeta, "beta"},
+                                                              {Role::kMean, "moving_mean"},
+                                                              {Role::kVariance, "moving_var"}});
+                               },
+                               [&](const SoftmaxOutput&) {
+                                 return tensors_and(tensors, {{Role::kLabel, "label"}});
+                               },
+                               [&](const Activation&) { return plain(); }, [&](const Pooling&) { return plain(); },
+                               [&](const Concat&) { return plain(); }, [&](const Add&) { return plain(); },
+                               [&](const Flatten&) { return plain(); }, [&](const Identity&) { return plain(); },
+                               [&](const Scale&) { return plain(); }},
+                    op);
+}
+
+TensorId Graph::add_variable(Variable variable) {
+  tensors_.emplace_back(std::in_place_index<0>, variables_.size());
+  variables_.push_back(std::move(variable));
+  return {static_cast<uint32_t>(tensors_.size() - 1)};
+}
+
 NodeId Graph::add(std::string name, Op op, std::vector<NodeId> inputs, int device_group) {
   DT_CHECK(!name.empty(), "a node of operator {} has no name", op_name(op));
   for (const NodeId input : inputs) {
@@ -29,8 +96,32 @@ NodeId Graph::add(std::string name, Op op, std::vector<NodeId> inputs, int devic
   }
   const bool repeated = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.name == name; });
   DT_CHECK(!repeated, "two nodes are called '{}'", name);
-  nodes_.push_back({std::move(name), std::move(op), std::move(inputs), device_group, {}});
+  std::vector<TensorId> read;
+  for (const NodeId input : inputs) read.push_back(first_output_[input]);
+  const std::vector<Argument> arguments = arguments_of(op, inputs.size());
+  for (size_t i = inputs.size(); i < arguments.size(); i++) {
+    read.push_back(add_variable(variable_for(name, arguments[i])));
+  }
+  first_output_.push_back({static_cast<uint32_t>(tensors_.size())});
+  tensors_.emplace_back(std::in_place_index<1>, Edge{nodes_.size(), 0});
+  nodes_.push_back({std::move(name), std::move(op), std::move(read), std::move(inputs), device_group});
   return nodes_.size() - 1;
+}
+
+void Graph::set_rule(NodeId node, size_t argument, const ParameterRule& rule) {
+  const std::optional<VariableId> id = variable(nodes_.at(node).inputs.at(argument));
+  DT_CHECK(id, "argument {} of node '{}' is not a variable", argument, nodes_[node].name);
+  variables_[*id].rule = rule;
+}
+
+std::optional<VariableId> Graph::variable(TensorId tensor) const {
+  const VariableId* id = std::get_if<0>(&tensors_.at(tensor.index));
+  return id == nullptr ? std::nullopt : std::optional(*id);
+}
+
+std::optional<Edge> Graph::edge(TensorId tensor) const {
+  const Edge* edge = std::get_if<1>(&tensors_.at(tensor.index));
+  return edge == nullptr ? std::nullopt : std::optional(*edge);
 }
 
 std::vector<NodeId> Graph::canonical_order() const {
@@ -46,7 +137,7 @@ std::vector<NodeId> Graph::canonical_order() const {
   seen[output()] = true;
   while (!path.empty()) {
     Visit& visit = path.back();
-    const std::vector<NodeId>& inputs = nodes_[visit.node].inputs;
+    const std::vector<NodeId>& inputs = nodes_[visit.node].data_inputs;
     if (visit.next_input == inputs.size()) {
       order.push_back(visit.node);
       path.pop_back();

@@ -4,10 +4,13 @@
 // whatever layout a backend uses. The batch size n is the backend's, so shapes in this file leave it out where they
 // can. A Graph is a value that threads may share. Each operator states its arithmetic; docs/arithmetic.md, "Operators",
 // has the full account. All reductions over the batch are sums.
+//
+// A graph has variables, which come from outside a pass (images, labels, learned tensors, statistics), and nodes, which
+// compute. Both make tensors, and a node reads tensors.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -20,7 +23,7 @@
 
 namespace dtrain::graph {
 
-// The images of a batch: [n, c, h, w]. A graph has one such node, called "data".
+// The images of a batch: [n, c, h, w]. A graph has one such node, called "data". It reads a variable of the same name.
 struct Input {};
 
 // Cross-correlation, with the filter not flipped: y = x (*) w + b.
@@ -102,43 +105,73 @@ using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activatio
 // "Convolution", "BatchNorm", ...: for messages. symbol.cc has MXNet's names for the operators.
 std::string_view op_name(const Op& op);
 
-// One tensor that is learned or kept as a statistic.
-struct ParameterInfo {
-  enum class Role { kWeight, kBias, kGamma, kBeta, kMovingMean, kMovingVar };  // for Node::rules
-  std::string name;  // node name + "_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var"
-  ParameterKind kind;
-  Shape shape;
-  NodeId node;
-  size_t argument;          // its position among what the node reads, such as Convolution::kBias
-  ParameterRule rule = {};  // see Node::rules; a statistic's always has an initial value
+// What an operator reads, in MXNet's order.
+struct Argument {
+  enum class Role { kTensor, kImages, kLabel, kWeight, kBias, kGamma, kBeta, kMean, kVariance };
+  Role role = Role::kTensor;
+  const char* name = "";  // of the variable that a node makes for it: NODE_name; empty: as the node itself
+};
+// The arguments of an operator that reads this number of computed tensors. Only Concat and Add depend on the number.
+std::vector<Argument> arguments_of(const Op& op, size_t tensors);
+
+struct Variable {
+  enum class Role { kInput, kLabel, kLearned, kStatistic };
+  std::string name;
+  Role role = Role::kLearned;
+  ParameterKind kind = ParameterKind::kOther;
+  ParameterRule rule = {};  // the network's exceptions; by default the job's rules hold
 };
 
 struct Node {
   std::string name;  // unique in its graph; the prefix of its parameters' names
   Op op;
-  std::vector<NodeId> inputs;  // ids smaller than the node's own
-  int device_group = 0;        // for model parallelism: nodes of one group share a device
-  // Exceptions for its parameters; by default the job's rules hold.
-  std::map<ParameterInfo::Role, ParameterRule> rules = {};
+  std::vector<TensorId> inputs;     // one for each of arguments_of(op)
+  std::vector<NodeId> data_inputs;  // the nodes that compute the first of them; ids smaller than the node's own
+  int device_group = 0;             // for model parallelism: nodes of one group share a device
 };
 
 class Graph {
  public:
-  // Appends a node. Throws CheckFailed for a repeated name or an input that does not exist yet: bugs of the function
-  // that builds the model.
+  // Appends a node that reads the outputs of `inputs`, and makes a variable for each other argument of the operator.
+  // Throws CheckFailed for a repeated name or an input that does not exist yet: bugs of the function that builds the
+  // model.
   NodeId add(std::string name, Op op, std::vector<NodeId> inputs, int device_group = 0);
-  void set_rule(NodeId node, ParameterInfo::Role role, ParameterRule rule) { nodes_.at(node).rules[role] = rule; }
+  // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
+  void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
   [[nodiscard]] NodeId output() const { return nodes_.size() - 1; }  // the SoftmaxOutput
+  [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }
+
+  [[nodiscard]] size_t tensor_count() const { return tensors_.size(); }
+  [[nodiscard]] TensorId tensor(Edge edge) const { return first_output_.at(edge.node); }
+  // What a tensor is: one of the two is set.
+  [[nodiscard]] std::optional<VariableId> variable(TensorId tensor) const;
+  [[nodiscard]] std::optional<Edge> edge(TensorId tensor) const;
 
   // All nodes, each after its inputs, by a depth-first walk from the output that visits inputs in their order. This is
-  // the order of the parameters (docs/arithmetic.md, "Networks") and the order in which backends run the nodes.
+  // the order in which backends run the nodes. Nodes that the output does not need are left out.
   [[nodiscard]] std::vector<NodeId> canonical_order() const;
 
  private:
+  TensorId add_variable(Variable variable);
+
   std::vector<Node> nodes_;
+  std::vector<Variable> variables_;
+  std::vector<std::variant<VariableId, Edge>> tensors_;  // by TensorId
+  std::vector<TensorId> first_output_;                   // by NodeId
+};
+
+// One tensor that is learned or kept as a statistic.
+struct ParameterInfo {
+  VariableId variable;
+  std::string name;
+  ParameterKind kind;
+  Shape shape;
+  NodeId node;              // that reads it
+  size_t argument;          // its position among what the node reads, such as Convolution::kBias
+  ParameterRule rule = {};  // see Variable::rule; a statistic's always has an initial value
 };
 
 // What shape inference derives from a graph and the shape of one image.

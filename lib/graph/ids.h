@@ -2,13 +2,30 @@
 // file instead of graph/graph.h, so that a change of the operators does not rebuild everything that includes them.
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 
 namespace dtrain::graph {
 
 class Graph;
 struct Shapes;
 
-using NodeId = size_t;  // the node's position in Graph::nodes()
+using NodeId = size_t;      // the node's position in Graph::nodes()
+using VariableId = size_t;  // the variable's position in Graph::variables()
+
+// A value of a graph: a variable or an output of a node. A type of its own, so that a node cannot be taken for its
+// output. `index` counts all values of the graph from 0, so arrays by value are indexed with it.
+struct TensorId {
+  uint32_t index = 0;
+  auto operator<=>(const TensorId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
+};
+
+// One output of a node.
+struct Edge {
+  NodeId node = 0;
+  uint32_t output = 0;
+  auto operator<=>(const Edge&) const = default;
+};
 
 }  // namespace dtrain::graph

@@ -7,17 +7,10 @@ namespace dtrain::graph {
 
 namespace {
 
-using Role = ParameterInfo::Role;
-
-struct Parameter {
-  Role role;
-  Shape shape;
-};
-
-// What one node contributes: the shape of its output, and its parameters in declared order.
+// What one node contributes: the shape of its output, and those of the variables that it reads after its data.
 struct NodeShapes {
   Shape output;
-  std::vector<Parameter> parameters;
+  std::vector<Shape> parameters;
 };
 
 struct Window {
@@ -39,38 +32,13 @@ int64_t positions(const Window& w, Pooling::Rounding rounding) {
   return 0;
 }
 
-const char* suffix(Role role) {
-  switch (role) {
-    case Role::kWeight: return "_weight";
-    case Role::kBias: return "_bias";
-    case Role::kGamma: return "_gamma";
-    case Role::kBeta: return "_beta";
-    case Role::kMovingMean: return "_moving_mean";
-    case Role::kMovingVar: return "_moving_var";
-  }
-  return "";
-}
-
-ParameterKind kind_of(Role role) {
-  switch (role) {
-    case Role::kWeight: return ParameterKind::kWeight;
-    case Role::kBias: return ParameterKind::kBias;
-    case Role::kGamma: return ParameterKind::kGamma;
-    case Role::kBeta: return ParameterKind::kBeta;
-    case Role::kMovingMean:
-    case Role::kMovingVar: break;
-  }
-  return ParameterKind::kOther;
-}
-
-// The network's rule for a tensor of the node. Without an initial value of the network, moving means begin at 0 and
-// moving variances at 1.
-ParameterRule rule_of(const Node& node, Role role) {
-  const auto found = node.rules.find(role);
-  ParameterRule rule = found == node.rules.end() ? ParameterRule{} : found->second;
-  const bool statistic = role == Role::kMovingMean || role == Role::kMovingVar;
-  if (statistic && !rule.initial) {
-    rule.initial = {.kind = InitializerSpec::Kind::kConstant, .magnitude = role == Role::kMovingVar ? 1.0 : 0.0};
+// The network's rule for a variable. Without an initial value of the network, moving means begin at 0 and moving
+// variances at 1.
+ParameterRule rule_of(const Variable& variable, Argument::Role role) {
+  ParameterRule rule = variable.rule;
+  if (variable.role == Variable::Role::kStatistic && !rule.initial) {
+    const double value = role == Argument::Role::kVariance ? 1 : 0;
+    rule.initial = {.kind = InitializerSpec::Kind::kConstant, .magnitude = value};
   }
   return rule;
 }
@@ -125,27 +93,23 @@ class Inference {
     const int64_t p = positions({h, op.kernel_h, op.stride_h, op.pad_h}, Pooling::Rounding::kValid);
     const int64_t q = positions({w, op.kernel_w, op.stride_w, op.pad_w}, Pooling::Rounding::kValid);
     if (p < 1 || q < 1) return window_too_large(op);
-    NodeShapes shapes{{op.filters, p, q}, {{Role::kWeight, {op.filters, c / op.groups, op.kernel_h, op.kernel_w}}}};
-    if (op.bias) shapes.parameters.push_back({Role::kBias, {op.filters}});
+    NodeShapes shapes{{op.filters, p, q}, {{op.filters, c / op.groups, op.kernel_h, op.kernel_w}}};
+    if (op.bias) shapes.parameters.push_back({op.filters});
     return shapes;
   }
 
   Result<NodeShapes> infer(const FullyConnected& op) const {
     DT_TRY_VOID(expect_inputs(1));
     if (op.outputs < 1) return refuse("the number of outputs is {}, but must be at least 1", op.outputs);
-    NodeShapes shapes{{op.outputs}, {{Role::kWeight, {op.outputs, element_count(x_[0])}}}};
-    if (op.bias) shapes.parameters.push_back({Role::kBias, {op.outputs}});
+    NodeShapes shapes{{op.outputs}, {{op.outputs, element_count(x_[0])}}};
+    if (op.bias) shapes.parameters.push_back({op.outputs});
     return shapes;
   }
 
   Result<NodeShapes> infer(const BatchNorm&) const {
     DT_TRY_VOID(expect_inputs(1));
     const Shape channels = {x_[0][0]};
-    return NodeShapes{x_[0],
-                      {{Role::kGamma, channels},
-                       {Role::kBeta, channels},
-                       {Role::kMovingMean, channels},
-                       {Role::kMovingVar, channels}}};
+    return NodeShapes{x_[0], {channels, channels, channels, channels}};
   }
 
   Result<NodeShapes> infer(const Pooling& op) const {
@@ -227,6 +191,25 @@ class Inference {
   const Shape& image_;
 };
 
+// Appends the learned tensors and the statistics that the node reads.
+void add_parameters(const Graph& graph, NodeId id, std::vector<Shape> parameters, Shapes& shapes) {
+  const Node& node = graph.node(id);
+  const std::vector<Argument> arguments = arguments_of(node.op, node.data_inputs.size());
+  for (size_t i = 0; i < parameters.size(); i++) {
+    const size_t argument = node.data_inputs.size() + i;
+    const VariableId variable = graph.variable(node.inputs[argument]).value();
+    const Variable& v = graph.variables()[variable];
+    (v.role == Variable::Role::kStatistic ? shapes.statistics : shapes.parameters)
+        .push_back({.variable = variable,
+                    .name = v.name,
+                    .kind = v.kind,
+                    .shape = std::move(parameters[i]),
+                    .node = id,
+                    .argument = argument,
+                    .rule = rule_of(v, arguments[argument].role)});
+  }
+}
+
 int64_t elements(const std::vector<ParameterInfo>& infos) {
   int64_t sum = 0;
   for (const ParameterInfo& info : infos) sum += element_count(info.shape);
@@ -248,28 +231,15 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
   DT_CHECK(std::holds_alternative<SoftmaxOutput>(last.op), "the last node '{}' is a {}, but must be a SoftmaxOutput",
            last.name, op_name(last.op));
   Shapes shapes;
-  std::vector<std::vector<Parameter>> of_node;
+  std::vector<std::vector<Shape>> of_node;
   for (const Node& node : graph.nodes()) {
     std::vector<Shape> inputs;
-    for (const NodeId input : node.inputs) inputs.push_back(shapes.output[input]);
+    for (const NodeId input : node.data_inputs) inputs.push_back(shapes.output[input]);
     DT_TRY(NodeShapes inferred, Inference(node, std::move(inputs), image).run());
     shapes.output.push_back(std::move(inferred.output));
     of_node.push_back(std::move(inferred.parameters));
   }
-  for (const NodeId id : graph.canonical_order()) {
-    const Node& node = graph.node(id);
-    for (size_t i = 0; i < of_node[id].size(); i++) {
-      Parameter& p = of_node[id][i];
-      const bool statistic = p.role == Role::kMovingMean || p.role == Role::kMovingVar;
-      (statistic ? shapes.statistics : shapes.parameters)
-          .push_back({.name = node.name + suffix(p.role),
-                      .kind = kind_of(p.role),
-                      .shape = std::move(p.shape),
-                      .node = id,
-                      .argument = 1 + i,  // the first one is x
-                      .rule = rule_of(node, p.role)});
-    }
-  }
+  for (const NodeId id : graph.canonical_order()) add_parameters(graph, id, std::move(of_node[id]), shapes);
   shapes.classes = shapes.output[graph.output()][0];
   return shapes;
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "base/overloaded.h"
@@ -13,7 +14,6 @@ namespace dtrain::graph {
 namespace {
 
 using Attributes = std::map<std::string, std::string>;  // MXNet sorts the keys
-using Role = ParameterInfo::Role;
 
 constexpr int kMxnetVersion = 10901;  // 1.9.1: the version whose rules the attributes follow
 
@@ -84,19 +84,12 @@ std::string init(const InitializerSpec& spec) {
   return "";
 }
 
-struct Variable {
-  Role role;
-  const char* suffix;
-};
-
-// The attributes of a parameter's variable. Statistics always state their initializer, even the usual one.
-Attributes attributes_of(const Node& node, const Variable& variable) {
+// The attributes of a variable. Statistics always state their initializer, even the usual one.
+Attributes attributes_of(const Variable& variable, Argument::Role role) {
   Attributes attributes;
-  if (variable.role == Role::kMovingMean) attributes["__init__"] = R"(["zero", {}])";
-  if (variable.role == Role::kMovingVar) attributes["__init__"] = R"(["one", {}])";
-  const auto found = node.rules.find(variable.role);
-  if (found == node.rules.end()) return attributes;
-  const ParameterRule& rule = found->second;
+  if (role == Argument::Role::kMean) attributes["__init__"] = R"(["zero", {}])";
+  if (role == Argument::Role::kVariance) attributes["__init__"] = R"(["one", {}])";
+  const ParameterRule& rule = variable.rule;
   if (rule.learning_rate) attributes["__lr_mult__"] = fmt::format("{}", *rule.learning_rate);
   if (rule.weight_decay) attributes["__wd_mult__"] = fmt::format("{}", *rule.weight_decay);
   const std::string begin = rule.initial ? init(*rule.initial) : "";
@@ -104,13 +97,10 @@ Attributes attributes_of(const Node& node, const Variable& variable) {
   return attributes;
 }
 
-constexpr Variable kWeight{Role::kWeight, "weight"}, kBias{Role::kBias, "bias"};
-
-// A node in MXNet's terms. Its parameters become variables and follow its data inputs.
+// A node in MXNet's terms.
 struct Operator {
   std::string name;
   Attributes attributes{};
-  std::vector<Variable> variables{};
   int64_t outputs = 1;
 };
 
@@ -120,21 +110,14 @@ Operator convolution_operator(const Convolution& op) {
                                  {"stride", size2(op.stride_h, op.stride_w)},
                                  {"pad", size2(op.pad_h, op.pad_w)},
                                  {"num_filter", std::to_string(op.filters)},
-                                 {"no_bias", boolean(!op.bias)}},
-                  .variables = {kWeight}};
+                                 {"no_bias", boolean(!op.bias)}}};
   if (op.groups != 1) result.attributes["num_group"] = std::to_string(op.groups);
-  if (op.bias) result.variables.push_back(kBias);
   return result;
 }
 
 Operator fully_connected_operator(const FullyConnected& op) {
-  Operator result{
-      .name = "FullyConnected", .attributes = {{"num_hidden", std::to_string(op.outputs)}}, .variables = {kWeight}};
-  if (op.bias) {
-    result.variables.push_back(kBias);
-  } else {
-    result.attributes["no_bias"] = "True";
-  }
+  Operator result{.name = "FullyConnected", .attributes = {{"num_hidden", std::to_string(op.outputs)}}};
+  if (!op.bias) result.attributes["no_bias"] = "True";
   return result;
 }
 
@@ -143,10 +126,6 @@ Operator batch_norm_operator(const BatchNorm& op) {
           .attributes = {{"eps", fmt::format("{}", op.epsilon)},
                          {"momentum", fmt::format("{}", op.momentum)},
                          {"fix_gamma", boolean(op.fix_gamma)}},
-          .variables = {{Role::kGamma, "gamma"},
-                        {Role::kBeta, "beta"},
-                        {Role::kMovingMean, "moving_mean"},
-                        {Role::kMovingVar, "moving_var"}},
           .outputs = 3};
 }
 
@@ -184,9 +163,9 @@ Operator operator_of(const Node& node) {
                  [](const Pooling& op) { return pooling_operator(op); },
                  [&](const Concat&) {
                    return Operator{.name = "Concat",
-                                   .attributes = {{"num_args", std::to_string(node.inputs.size())}, {"dim", "1"}}};
+                                   .attributes = {{"num_args", std::to_string(node.data_inputs.size())}, {"dim", "1"}}};
                  },
-                 [&](const Add&) { return add_operator(node.inputs.size()); },
+                 [&](const Add&) { return add_operator(node.data_inputs.size()); },
                  [](const Flatten&) { return Operator{.name = "Flatten"}; },
                  [](const Identity&) { return Operator{.name = "_copy"}; },
                  [](const Scale& op) {
@@ -199,27 +178,27 @@ Operator operator_of(const Node& node) {
 // Collects the nodes of the file. There, variables are nodes too, without inputs and with the operator "null".
 class Writer {
  public:
-  void add(NodeId id, const Node& node) {
+  explicit Writer(const Graph& graph) : graph_(graph) {}
+
+  void add(NodeId id) {
+    const Node& node = graph_.node(id);
+    const TensorId output = graph_.tensor(Edge{id});
     Operator op = operator_of(node);
     if (op.name == "null") {
-      index_[id] = variable(node.name, {});
+      index_[output] = append_variable(node.name, {});
       return;
     }
+    const std::vector<Argument> arguments = arguments_of(node.op, node.data_inputs.size());
     std::vector<std::string> inputs;
-    for (const NodeId input : node.inputs) inputs.push_back(entry(index_.at(input), 0));
-    for (const Variable& v : op.variables) {
-      // Inputs that the operator modifies itself have version 1.
-      const bool statistic = v.role == Role::kMovingMean || v.role == Role::kMovingVar;
-      inputs.push_back(entry(variable(node.name + "_" + v.suffix, attributes_of(node, v)), statistic ? 1 : 0));
-    }
-    if (std::holds_alternative<SoftmaxOutput>(node.op)) inputs.push_back(entry(variable(node.name + "_label", {}), 0));
-    index_[id] = append(op.name, node.name, op.attributes, inputs, op.outputs);
+    for (size_t i = 0; i < node.inputs.size(); i++) inputs.push_back(input(node.inputs[i], arguments[i].role));
+    index_[output] = append(op.name, node.name, op.attributes, inputs, op.outputs);
   }
 
-  std::string text(NodeId head) const {
+  std::string text() const {
     return sequence('{', '}',
                     {pair("nodes", sequence('[', ']', nodes_, true, 2)), pair("arg_nodes", array(arg_nodes_, 2)),
-                     pair("node_row_ptr", array(row_ptr_, 2)), pair("heads", array({entry(index_.at(head), 0)}, 2)),
+                     pair("node_row_ptr", array(row_ptr_, 2)),
+                     pair("heads", array({entry(index_.at(graph_.tensor(Edge{graph_.output()})), 0)}, 2)),
                      pair("attrs", fmt::format("{{\"mxnet_version\": [\"int\", {}]}}", kMxnetVersion))},
                     true, 0);
   }
@@ -227,7 +206,17 @@ class Writer {
  private:
   static std::string entry(size_t node, int version) { return fmt::format("[{}, 0, {}]", node, version); }
 
-  size_t variable(const std::string& name, const Attributes& attributes) {
+  // The entry of what a node reads. A variable is written before its first reader.
+  std::string input(TensorId tensor, Argument::Role role) {
+    const std::optional<VariableId> id = graph_.variable(tensor);
+    if (!id) return entry(index_.at(tensor), 0);
+    const Variable& variable = graph_.variables()[*id];
+    if (!index_.contains(tensor)) index_[tensor] = append_variable(variable.name, attributes_of(variable, role));
+    // Inputs that the operator modifies itself have version 1.
+    return entry(index_[tensor], variable.role == Variable::Role::kStatistic ? 1 : 0);
+  }
+
+  size_t append_variable(const std::string& name, const Attributes& attributes) {
     arg_nodes_.push_back(std::to_string(nodes_.size()));
     return append("null", name, attributes, {}, 1);
   }
@@ -248,7 +237,8 @@ class Writer {
     return nodes_.size() - 1;
   }
 
-  std::map<NodeId, size_t> index_;  // position in the file
+  const Graph& graph_;
+  std::map<TensorId, size_t> index_;  // position in the file
   std::vector<std::string> nodes_, arg_nodes_, row_ptr_ = {"0"};
   int64_t outputs_ = 0;
 };
@@ -256,9 +246,9 @@ class Writer {
 }  // namespace
 
 std::string symbol_json(const Graph& graph) {
-  Writer writer;
-  for (const NodeId id : graph.canonical_order()) writer.add(id, graph.node(id));
-  return writer.text(graph.output());
+  Writer writer(graph);
+  for (const NodeId id : graph.canonical_order()) writer.add(id);
+  return writer.text();
 }
 
 }  // namespace dtrain::graph

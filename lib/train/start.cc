@@ -75,7 +75,9 @@ void set_fixed_gammas(const graph::Graph& graph, const ParameterView& view) {
   std::set<std::string> fixed;
   for (const graph::Node& node : graph.nodes()) {
     const auto* norm = std::get_if<graph::BatchNorm>(&node.op);
-    if (norm != nullptr && norm->fix_gamma) fixed.insert(node.name + "_gamma");
+    if (norm == nullptr || !norm->fix_gamma) continue;
+    const std::optional<graph::VariableId> gamma = graph.variable(node.inputs[graph::BatchNorm::kGamma]);
+    if (gamma) fixed.insert(graph.variables()[*gamma].name);
   }
   for (const ParameterSpan& parameter : view.parameters) {
     if (fixed.contains(parameter.name)) std::fill(parameter.weight.begin(), parameter.weight.end(), 1.0F);

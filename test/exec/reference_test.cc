@@ -26,7 +26,7 @@ TEST_CASE("integer cases are exact in float32", "[exec]") {
       REQUIRE(executor->backward([](size_t) -> Result<> { return {}; }));
     }
     CHECK(single->probabilities()[0] == 1.0F);
-    const std::vector<float> into_head = single->node_gradient(c.graph.node(c.graph.output() - 1).inputs[0]);
+    const std::vector<float> into_head = single->node_gradient(c.graph.node(c.graph.output() - 1).data_inputs[0]);
     const bool flows = std::any_of(into_head.begin(), into_head.end(), [](float d) { return d != 0; });
     CHECK((flows || into_head.empty()));  // otherwise nothing was tested
     for (const graph::NodeId id : single->order()) {

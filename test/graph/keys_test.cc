@@ -5,6 +5,7 @@
 
 #include "base/crc32c.h"
 #include "graph/models/models.h"
+#include "graph/symbol.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;
@@ -81,6 +82,18 @@ std::string list_of(const Shapes& shapes) {
 }
 
 }  // namespace
+
+// All of them in one checksum. symbol_test.cc looks into the files.
+TEST_CASE("the symbol files of the networks keep their bytes", "[graph][models]") {
+  uint32_t crc = 0;
+  for (const KeyOrder& row : kKeyOrders) {
+    const ModelOptions options{
+        .network = row.network, .num_layers = row.layers, .num_classes = row.classes, .image = row.image};
+    const std::string text = symbol_json(build_model(options).value());
+    crc = crc32c(std::as_bytes(std::span(text)), crc);
+  }
+  CHECK(crc == 0xa4b87351);
+}
 
 TEST_CASE("every network keeps its order of keys", "[graph][models]") {
   for (const KeyOrder& row : kKeyOrders) {

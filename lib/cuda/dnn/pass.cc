@@ -45,13 +45,13 @@ std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const gr
   std::vector<ConvolutionCase> cases;
   for (const graph::NodeId id : graph.canonical_order()) {
     const graph::Node& node = graph.node(id);
-    const bool needs_dx = !node.inputs.empty() && wants_gradient[node.inputs[0]] != 0;
+    const bool needs_dx = !node.data_inputs.empty() && wants_gradient[node.data_inputs[0]] != 0;
     std::visit(Overloaded{[&](const graph::Convolution& op) {
-                            const Shape& x = shapes.output[node.inputs[0]];
+                            const Shape& x = shapes.output[node.data_inputs[0]];
                             cases.push_back({id, {batch, x[0], x[1], x[2], op}, needs_dx});
                           },
                           [&](const graph::FullyConnected& op) {
-                            const int64_t c = element_count(shapes.output[node.inputs[0]]);
+                            const int64_t c = element_count(shapes.output[node.data_inputs[0]]);
                             const graph::Convolution pixel{.filters = op.outputs, .bias = op.bias};
                             cases.push_back({id, {batch, c, 1, 1, pixel}, needs_dx});
                           },

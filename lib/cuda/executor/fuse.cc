@@ -16,8 +16,8 @@ Fusions find_fusions(const graph::Graph& graph, bool keep_all) {
   for (NodeId id = 0; id < count; id++) {
     const graph::Node& node = graph.node(id);
     if (!std::holds_alternative<graph::Add>(node.op) || fusions.relu_after[id] == Fusions::kNone) continue;
-    if (node.inputs.size() != 2) continue;
-    for (const NodeId input : node.inputs) {
+    if (node.data_inputs.size() != 2) continue;
+    for (const NodeId input : node.data_inputs) {
       if (readers[input].size() != 1 || !std::holds_alternative<graph::BatchNorm>(graph.node(input).op)) continue;
       fusions.norm_of[id] = input;
       fusions.added_by[input] = id;

@@ -45,7 +45,7 @@ class Chooser {
   }
 
  private:
-  [[nodiscard]] const MapForm& input_map(NodeId id) const { return layout_.maps[graph_.node(id).inputs[0]]; }
+  [[nodiscard]] const MapForm& input_map(NodeId id) const { return layout_.maps[graph_.node(id).data_inputs[0]]; }
 
   // Elementwise operators keep the storage order of their input, also after a Flatten.
   MapForm map_of(NodeId id) {
@@ -63,7 +63,7 @@ class Chooser {
   }
 
   [[nodiscard]] bool alike(NodeId id) const {
-    return std::ranges::all_of(graph_.node(id).inputs,
+    return std::ranges::all_of(graph_.node(id).data_inputs,
                                [&](NodeId input) { return layout_.maps[input] == input_map(id); });
   }
 
@@ -85,7 +85,7 @@ class Chooser {
     // To a fully connected layer, its input's pixels are the taps of a filter.
     const int64_t taps = std::holds_alternative<graph::Convolution>(node.op)
                              ? parameter.shape[2] * parameter.shape[3]
-                             : layout_.maps[node.inputs[0]].h * layout_.maps[node.inputs[0]].w;
+                             : layout_.maps[node.data_inputs[0]].h * layout_.maps[node.data_inputs[0]].w;
     const int64_t channels = count / filters / taps;
     return {type_, filters, channels, taps, pads(node, channels, type_) ? kPaddedChannels : channels};
   }
@@ -94,7 +94,7 @@ class Chooser {
   // (test/cuda/dnn/plans_sm90.txt), so tensors that they write or read are not made slices.
   void find_slices(NodeId concat) {
     int64_t channel = 0;
-    for (const NodeId input : graph_.node(concat).inputs) {
+    for (const NodeId input : graph_.node(concat).data_inputs) {
       const bool own_kernel = std::visit(
           Overloaded{[](const graph::BatchNorm&) { return true; }, [](const graph::Activation&) { return true; },
                      [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },

@@ -78,7 +78,7 @@ class Lowering {
   Program& program() { return program_; }
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
-  [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).inputs[i]; }
+  [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }
   // The map that node `id` reads as its input i: input() as it is stored, plain_input() in the order of the node's own
   // shape; packed() makes a map dense.
   [[nodiscard]] const Map& input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }

@@ -10,7 +10,7 @@ namespace {
 // All inputs in the form of the node's output.
 std::vector<Map> inputs_as(Lowering& l, NodeId id, const Map& y) {
   std::vector<Map> inputs;
-  for (size_t i = 0; i < l.node(id).inputs.size(); i++) {
+  for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) {
     const Map& x = l.input(id, i);
     inputs.push_back(x.same_form(y) ? x : l.plain_input(id, i));
   }
@@ -67,7 +67,7 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
     Map dy = l.gradient(fused ? relu : id);
     if (!dy.exists()) return;
     if (fused) dy = emit_relu_backward(l, id, y, dy);
-    for (const NodeId input : l.node(id).inputs) l.contribute(input, dy);
+    for (const NodeId input : l.node(id).data_inputs) l.contribute(input, dy);
   };
 }
 

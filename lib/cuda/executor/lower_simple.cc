@@ -70,7 +70,7 @@ Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
   l.set_output(id, y);
   int64_t channel = 0;
   std::vector<int64_t> channels;
-  for (size_t i = 0; i < l.node(id).inputs.size(); i++) {
+  for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) {
     const Map x = l.plain_input(id, i);
     channels.push_back(x.channels);
     if (!l.writes_into(l.input_node(id, i), id)) l.emit_sum(id, {x}, l.program().slice(y, channel, x.channels), false);

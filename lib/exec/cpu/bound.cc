@@ -77,14 +77,14 @@ class Meter {
   Bound run() {
     const std::vector<NodeId> order = graph_.canonical_order();
     for (const NodeId id : order) {
-      layout_[id] = graph_.node(id).inputs.empty() ? plain_md(dims(id)) : layout_[graph_.node(id).inputs[0]];
+      layout_[id] = graph_.node(id).data_inputs.empty() ? plain_md(dims(id)) : layout_[graph_.node(id).data_inputs[0]];
       std::visit(
           Overloaded{[&](const graph::Convolution& op) { convolution(id, op); },
                      [&](const graph::FullyConnected& op) { inner_product(id, op); },
                      [&](const graph::BatchNorm& op) { batch_norm(id, op); },
                      [&](const graph::Activation& op) { activation(id, op); },
                      [&](const graph::Pooling& op) { pooling(id, op); }, [&](const graph::Concat&) { concat(id); },
-                     [&](const graph::Add&) { sum(id, "sum", graph_.node(id).inputs.size()); },
+                     [&](const graph::Add&) { sum(id, "sum", graph_.node(id).data_inputs.size()); },
                      [&](const graph::Scale&) { scale(id); },
                      [&](const graph::Flatten&) { layout_[id] = plain_md(dims(id)); }, [](const graph::Input&) {},
                      [](const graph::Identity&) {}, [](const graph::SoftmaxOutput&) {}},
@@ -100,7 +100,7 @@ class Meter {
     result.insert(result.end(), shapes_.output[id].begin(), shapes_.output[id].end());
     return result;
   }
-  [[nodiscard]] NodeId input(NodeId id) const { return graph_.node(id).inputs[0]; }
+  [[nodiscard]] NodeId input(NodeId id) const { return graph_.node(id).data_inputs[0]; }
   [[nodiscard]] bool is_input(NodeId id) const { return std::holds_alternative<graph::Input>(graph_.node(id).op); }
   void line(NodeId id, const char* what, double direct, double winograd = 0) {
     bound_.lines.push_back({graph_.node(id).name, what, direct, winograd});
@@ -279,7 +279,7 @@ class Meter {
 
   void concat(NodeId id) {
     std::vector<Md> parts;
-    for (const NodeId part : graph_.node(id).inputs) parts.push_back(layout_[part]);
+    for (const NodeId part : graph_.node(id).data_inputs) parts.push_back(layout_[part]);
     const auto pd = concat_of(engine_, any_md(dims(id)), 1, parts);
     layout_[id] = pd.dst_desc();
     std::vector<std::pair<int, Md>> args{{DNNL_ARG_DST, pd.dst_desc()}, scratchpad(pd)};

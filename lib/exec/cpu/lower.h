@@ -53,7 +53,7 @@ class Lowering {
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
   // The dimensions of a node's output: [n, c, h, w] or [n, c].
   [[nodiscard]] Dims dims(graph::NodeId id) const;
-  [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).inputs[i]; }
+  [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }
   // The value that node `id` reads as its input `i`, in the layout in which it was written.
   [[nodiscard]] ValueId input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
   // The same value in one of the layouts of layout.h, as our own kernels need it.

@@ -66,7 +66,7 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
   const bool fused = relu != Fusions::kNone;
   const Md layout = blocked_layout(l.md(l.input(id)));
   std::vector<ValueId> inputs;
-  for (size_t i = 0; i < l.node(id).inputs.size(); i++) inputs.push_back(l.input(id, i));
+  for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) inputs.push_back(l.input(id, i));
   const ValueId y = fused ? emit_sum_relu(l.program(), id, inputs, layout) : emit_sum(l.program(), id, inputs, layout);
   l.set_output(id, y);
   return [&l, id, relu, fused, layout, y] {
@@ -75,7 +75,7 @@ Lowering::EmitBackward lower_add(Lowering& l, NodeId id) {
     const std::vector<ValueId> terms = fused ? l.gradient_terms(relu, layout) : std::vector<ValueId>{};
     if (!terms.empty()) dy = emit_activation_backward(l.program(), id, graph::Activation::Kind::kRelu, y, terms);
     if (dy == kNoValue) return;
-    for (const NodeId input : l.node(id).inputs) l.contribute(input, dy);
+    for (const NodeId input : l.node(id).data_inputs) l.contribute(input, dy);
   };
 }
 
@@ -84,7 +84,7 @@ namespace {
 // The first input's blocks of channels if every part but the last fills its blocks, else row-major.
 Order concat_order(Lowering& l, NodeId id) {
   std::vector<int64_t> channels;
-  for (size_t i = 0; i < l.node(id).inputs.size(); i++) channels.push_back(dims_of(l.md(l.input(id, i)))[1]);
+  for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) channels.push_back(dims_of(l.md(l.input(id, i)))[1]);
   const auto first = blocked_shape(l.md(l.input(id)));
   const bool blocks = first && first->order != Order::kChannelsLast && blocks_fit(channels, first->lanes);
   return blocks ? first->order : Order::kPlain;
@@ -95,7 +95,7 @@ void split_gradient(Lowering& l, NodeId id, const ConcatShape& shape) {
   const Order order = shape.whole.order;
   const std::vector<ValueId> terms = l.gradient_terms(id, md_in(order, l.dims(id)));
   if (terms.empty()) return;
-  const std::vector<NodeId>& inputs = l.node(id).inputs;
+  const std::vector<NodeId>& inputs = l.node(id).data_inputs;
   std::vector<Arg> args;
   args.reserve(terms.size() + inputs.size());
   for (const ValueId term : terms) args.push_back(in(term));
@@ -119,7 +119,7 @@ Lowering::EmitBackward lower_concat(Lowering& l, NodeId id) {
   const Order order = concat_order(l, id);
   ConcatShape shape{.whole = shape_in(order, l.dims(id)), .part_blocks = {}};
   std::vector<Arg> args;
-  for (size_t i = 0; i < l.node(id).inputs.size(); i++) {
+  for (size_t i = 0; i < l.node(id).data_inputs.size(); i++) {
     const Dims part = l.dims(l.input_node(id, i));
     args.push_back(in(l.program().converted(id, l.input(id, i), md_in(order, part))));
     shape.part_blocks.push_back(shape_in(order, part).blocks);

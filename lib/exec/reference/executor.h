@@ -69,9 +69,9 @@ class ReferenceExecutor final : public Executor {
   void load_bucket(size_t bucket);
   void load_parameter(size_t index);
   void store_gradients(const NodeState& state);
-  In<T> input(graph::NodeId node, size_t i = 0) { return output(graph_.node(node).inputs[i]); }
-  Out<T> input_gradient(graph::NodeId node, size_t i = 0) { return gradient(graph_.node(node).inputs[i]); }
-  const Extent& input_extent(graph::NodeId node) const { return nodes_[graph_.node(node).inputs[0]].extent; }
+  In<T> input(graph::NodeId node, size_t i = 0) { return output(graph_.node(node).data_inputs[i]); }
+  Out<T> input_gradient(graph::NodeId node, size_t i = 0) { return gradient(graph_.node(node).data_inputs[i]); }
+  const Extent& input_extent(graph::NodeId node) const { return nodes_[graph_.node(node).data_inputs[0]].extent; }
   std::span<float> statistic(graph::NodeId node, size_t i);
 
   // Used by forward_node and backward_node. `sum` computes an Add or, with a single input, a Flatten, Identity or

@@ -92,7 +92,7 @@ void ReferenceExecutor<T>::batch_norm(NodeId node, const graph::BatchNorm& op) {
 template <class T>
 void ReferenceExecutor<T>::concat(NodeId node) {
   int64_t offset = 0;
-  for (const NodeId x : graph_.node(node).inputs) {
+  for (const NodeId x : graph_.node(node).data_inputs) {
     concat_forward<T>(options_.batch_size, output(x), offset, output(node));
     offset += element_count(shapes_.output[x]);
   }
@@ -101,7 +101,7 @@ void ReferenceExecutor<T>::concat(NodeId node) {
 template <class T>
 void ReferenceExecutor<T>::concat_gradient(NodeId node) {
   int64_t offset = 0;
-  for (const NodeId x : graph_.node(node).inputs) {
+  for (const NodeId x : graph_.node(node).data_inputs) {
     concat_backward<T>(options_.batch_size, gradient(node), offset, gradient(x));
     offset += element_count(shapes_.output[x]);
   }
@@ -110,12 +110,13 @@ void ReferenceExecutor<T>::concat_gradient(NodeId node) {
 template <class T>
 void ReferenceExecutor<T>::sum(NodeId node, double factor) {
   std::fill(output(node).begin(), output(node).end(), T{0});
-  for (const NodeId x : graph_.node(node).inputs) add_to<T>(output(x), output(node), static_cast<float>(factor));
+  for (const NodeId x : graph_.node(node).data_inputs) add_to<T>(output(x), output(node), static_cast<float>(factor));
 }
 
 template <class T>
 void ReferenceExecutor<T>::sum_gradient(NodeId node, double factor) {
-  for (const NodeId x : graph_.node(node).inputs) add_to<T>(gradient(node), gradient(x), static_cast<float>(factor));
+  for (const NodeId x : graph_.node(node).data_inputs)
+    add_to<T>(gradient(node), gradient(x), static_cast<float>(factor));
 }
 
 // What this file defines; executor.cc instantiates the rest of the class.

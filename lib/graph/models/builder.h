@@ -17,7 +17,8 @@ class Builder {
   // Names the node as MXNet does: the operator in lower case and a number. Each operator has its own counter, which
   // starts at 0 and does not count nodes with given names.
   NodeId add(Op op, std::vector<NodeId> inputs);
-  void set_rule(NodeId node, ParameterInfo::Role role, const ParameterRule& rule) { graph_.set_rule(node, role, rule); }
+  // For the variable that the node reads as this argument, for example Convolution::kBias.
+  void set_rule(NodeId node, size_t argument, const ParameterRule& rule) { graph_.set_rule(node, argument, rule); }
   Graph take() { return std::move(graph_); }
 
  private:

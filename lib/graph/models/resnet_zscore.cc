@@ -7,7 +7,6 @@ namespace dtrain::graph {
 
 namespace {
 
-using Role = ParameterInfo::Role;
 using Kind = InitializerSpec::Kind;
 
 constexpr ParameterRule kFixed{.learning_rate = 0, .weight_decay = 0, .initial = {}};
@@ -24,13 +23,13 @@ class ZscoreUnits {
 
   NodeId norm(const std::string& name, double epsilon, bool fix_gamma, NodeId x) {
     x = b_.add(name, BatchNorm{.epsilon = epsilon, .momentum = momentum_, .fix_gamma = fix_gamma}, {x});
-    b_.set_rule(x, Role::kMovingVar, initially({.kind = Kind::kConstant, .magnitude = 0}));
+    b_.set_rule(x, BatchNorm::kVariance, initially({.kind = Kind::kConstant, .magnitude = 0}));
     return x;
   }
 
   NodeId unit(const std::string& name, const Convolution& op, NodeId x) {
     x = norm(name + "_bn", 1e-5, false, b_.add(name, op, {x}));
-    b_.set_rule(x, Role::kBeta, kDecays);
+    b_.set_rule(x, BatchNorm::kBeta, kDecays);
     return x;
   }
   NodeId relu(const std::string& name, NodeId x) { return b_.add(name + "_relu", Activation{}, {x}); }
@@ -47,7 +46,7 @@ class ZscoreUnits {
     x = b_.add(name, convolution_no_bias(filters, 2, 2), {x});
     ParameterRule rule = kFixed;
     rule.initial = InitializerSpec{.kind = Kind::kDiagonal, .magnitude = 0.25};
-    b_.set_rule(x, Role::kWeight, rule);
+    b_.set_rule(x, Convolution::kWeight, rule);
     return x;
   }
 
@@ -66,8 +65,8 @@ Result<Graph> resnet_zscore(const ModelOptions& options, int64_t) {
   Builder b;
   ZscoreUnits u(b, options);
   NodeId x = u.norm("zscore", 1e-3, true, b.data());
-  b.set_rule(x, Role::kGamma, kFixed);
-  b.set_rule(x, Role::kBeta, kFixed);
+  b.set_rule(x, BatchNorm::kGamma, kFixed);
+  b.set_rule(x, BatchNorm::kBeta, kFixed);
   x = u.relu("conv0", u.unit("conv0", convolution_no_bias(16, 3, 1, 1), x));
   for (int64_t level = 1; level <= 3; level++) {
     for (int64_t block = 1; block <= kBlocks; block++) {
@@ -77,9 +76,9 @@ Result<Graph> resnet_zscore(const ModelOptions& options, int64_t) {
   x = b.add(pooling(Pooling::Kind::kAverage, 8), {x});
   x = b.add(Flatten{}, {x});
   x = b.add("fc", FullyConnected{options.num_classes}, {x});
-  b.set_rule(x, Role::kWeight,
+  b.set_rule(x, FullyConnected::kWeight,
              initially({.kind = Kind::kXavier, .factor = InitializerSpec::Factor::kIn, .magnitude = 1}));
-  b.set_rule(x, Role::kBias, kDecays);
+  b.set_rule(x, FullyConnected::kBias, kDecays);
   b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});
   return b.take();
 }
