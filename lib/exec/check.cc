@@ -82,7 +82,7 @@ class Checker {
   void compare_statistics(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.statistics.size(); i++) {
-      if (shapes.statistics[i].node != id) continue;
+      if (shapes.statistics[i].uses[0].node != id) continue;
       const std::span<const float> truth = reference_.parameters().statistics[i].weight;
       const NodeId x = graph_.node(id).data_inputs[0];
       const double terms = static_cast<double>(reference_.output(x).size()) / static_cast<double>(truth.size());
@@ -114,7 +114,7 @@ class Checker {
     const graph::Shapes& shapes = reference_.shapes();
     size_t of_node = 0;
     for (size_t i = 0; i < shapes.parameters.size(); i++) {
-      if (shapes.parameters[i].node != id) continue;
+      if (shapes.parameters[i].uses[0].node != id) continue;
       const Rounding rounding = parameter_gradient_rounding(graph_, reference_, id, of_node);
       compare(id, "gradient of " + shapes.parameters[i].name, tested_.parameters().parameters[i].gradient,
               reference_.parameter_gradient(id, of_node), rounding);

@@ -40,6 +40,17 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
   }
 }
 
+Result<> check_unshared(const graph::Graph& graph, const graph::Shapes& shapes) {
+  for (const auto* infos : {&shapes.parameters, &shapes.statistics}) {
+    for (const graph::ParameterInfo& info : *infos) {
+      if (info.uses.size() == 1) continue;
+      return fail(Code::kUsage, "'{}' is read by the nodes '{}' and '{}', but this device cannot share variables",
+                  info.name, graph.node(info.uses[0].node).name, graph.node(info.uses[1].node).name);
+    }
+  }
+  return {};
+}
+
 Result<> check_float32(const Options& options) {
   if (options.dtype == Type::kFloat32) return {};
   return fail(Code::kUsage, "CPU devices compute in float32 only, not in {}", type_name(options.dtype));

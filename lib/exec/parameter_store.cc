@@ -1,5 +1,7 @@
 #include "exec/parameter_store.h"
 
+#include <algorithm>
+
 #include "exec/contract.h"
 
 namespace dtrain::exec {
@@ -16,7 +18,7 @@ bool same(const std::vector<graph::ParameterInfo>& a, const std::vector<graph::P
 
 std::optional<size_t> position(const std::vector<graph::ParameterInfo>& infos, graph::NodeId node, size_t argument) {
   for (size_t i = 0; i < infos.size(); i++) {
-    if (infos[i].node == node && infos[i].argument == argument) return i;
+    if (std::ranges::count(infos[i].uses, graph::TensorUse{node, argument}) > 0) return i;
   }
   return std::nullopt;
 }

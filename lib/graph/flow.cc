@@ -14,7 +14,9 @@ std::vector<std::vector<NodeId>> readers(const Graph& graph) {
 
 std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes) {
   std::vector<char> wants(graph.nodes().size(), 0);
-  for (const ParameterInfo& parameter : shapes.parameters) wants[parameter.node] = 1;
+  for (const ParameterInfo& parameter : shapes.parameters) {
+    for (const TensorUse& use : parameter.uses) wants[use.node] = 1;
+  }
   // A node's inputs come before it.
   for (NodeId id = 0; id < wants.size(); id++) {
     for (const NodeId input : graph.node(id).data_inputs) wants[id] |= wants[input];

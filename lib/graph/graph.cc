@@ -83,29 +83,67 @@ std::vector<Argument> arguments_of(const Op& op, size_t tensors) {
                     op);
 }
 
+bool is_loss(const Op& op) {
+  return std::holds_alternative<SoftmaxOutput>(op);
+}
+
 TensorId Graph::add_variable(Variable variable) {
+  DT_CHECK(!variable.name.empty(), "a variable has no name");
+  const auto same = [&](const Variable& other) { return other.name == variable.name; };
+  DT_CHECK(std::ranges::none_of(variables_, same), "two variables are called '{}'", variable.name);
   tensors_.emplace_back(std::in_place_index<0>, variables_.size());
   variables_.push_back(std::move(variable));
   return {static_cast<uint32_t>(tensors_.size() - 1)};
 }
 
-NodeId Graph::add(std::string name, Op op, std::vector<NodeId> inputs, int device_group) {
-  DT_CHECK(!name.empty(), "a node of operator {} has no name", op_name(op));
+NodeId Graph::add(std::string name, Op op, const std::vector<NodeId>& inputs, int device_group) {
+  std::vector<TensorId> given;
   for (const NodeId input : inputs) {
     DT_CHECK(input < nodes_.size(), "node '{}' reads node {} of {}", name, input, nodes_.size());
+    given.push_back(first_output_[input]);
   }
-  const bool repeated = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.name == name; });
-  DT_CHECK(!repeated, "two nodes are called '{}'", name);
-  std::vector<TensorId> read;
-  for (const NodeId input : inputs) read.push_back(first_output_[input]);
-  const std::vector<Argument> arguments = arguments_of(op, inputs.size());
-  for (size_t i = inputs.size(); i < arguments.size(); i++) {
-    read.push_back(add_variable(variable_for(name, arguments[i])));
+  return add_reader(std::move(name), op, std::move(given), device_group);
+}
+
+NodeId Graph::add_reader(std::string name, Op op, std::vector<TensorId> given, int device_group) {
+  DT_CHECK(!name.empty(), "a node of operator {} has no name", op_name(op));
+  const auto same = [&](const Node& other) { return other.name == name; };
+  DT_CHECK(std::ranges::none_of(nodes_, same), "two nodes are called '{}'", name);
+  std::vector<NodeId> computed;
+  for (const TensorId tensor : given) {
+    const std::optional<Edge> from = edge(tensor);
+    if (!from) break;
+    computed.push_back(from->node);
+  }
+  const std::vector<Argument> arguments = arguments_of(op, computed.size());
+  DT_CHECK(given.size() <= arguments.size(), "node '{}' reads {} tensors, but {} takes {}", name, given.size(),
+           op_name(op), arguments.size());
+  for (size_t i = computed.size(); i < given.size(); i++) check_given(name, arguments[i], given[i]);
+  for (size_t i = given.size(); i < arguments.size(); i++) {
+    given.push_back(add_variable(variable_for(name, arguments[i])));
   }
   first_output_.push_back({static_cast<uint32_t>(tensors_.size())});
   tensors_.emplace_back(std::in_place_index<1>, Edge{nodes_.size(), 0});
-  nodes_.push_back({std::move(name), std::move(op), std::move(read), std::move(inputs), device_group});
+  nodes_.push_back({std::move(name), op, std::move(given), std::move(computed), device_group});
   return nodes_.size() - 1;
+}
+
+void Graph::check_given(const std::string& node, const Argument& argument, TensorId tensor) const {
+  const std::optional<VariableId> id = variable(tensor);
+  DT_CHECK(id, "the {} of node '{}' is computed by another node", argument.name, node);
+  const Variable& given = variables_[*id];
+  DT_CHECK(given.role == variable_for(node, argument).role, "'{}' cannot be the {} of node '{}'", given.name,
+           argument.name, node);
+}
+
+void Graph::add_head(NodeId node) {
+  DT_CHECK(node < nodes_.size(), "node {} of {} is a head", node, nodes_.size());
+  heads_.push_back(node);
+}
+
+std::vector<NodeId> Graph::heads() const {
+  if (!heads_.empty()) return heads_;
+  return {nodes_.size() - 1};
 }
 
 void Graph::set_rule(NodeId node, size_t argument, const ParameterRule& rule) {
@@ -133,20 +171,23 @@ std::vector<NodeId> Graph::canonical_order() const {
     size_t next_input;
   };
   std::vector<bool> seen(nodes_.size(), false);
-  std::vector<Visit> path = {{output(), 0}};
-  seen[output()] = true;
-  while (!path.empty()) {
-    Visit& visit = path.back();
-    const std::vector<NodeId>& inputs = nodes_[visit.node].data_inputs;
-    if (visit.next_input == inputs.size()) {
-      order.push_back(visit.node);
-      path.pop_back();
-      continue;
+  std::vector<Visit> path;
+  const auto enter = [&](NodeId node) {
+    if (!seen[node]) path.push_back({node, 0});
+    seen[node] = true;
+  };
+  for (const NodeId head : heads()) {
+    enter(head);
+    while (!path.empty()) {
+      Visit& visit = path.back();
+      const std::vector<NodeId>& inputs = nodes_[visit.node].data_inputs;
+      if (visit.next_input < inputs.size()) {
+        enter(inputs[visit.next_input++]);
+      } else {
+        order.push_back(visit.node);
+        path.pop_back();
+      }
     }
-    const NodeId input = inputs[visit.next_input++];
-    if (seen[input]) continue;
-    seen[input] = true;
-    path.push_back({input, 0});
   }
   return order;
 }

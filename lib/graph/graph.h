@@ -6,7 +6,8 @@
 // has the full account. All reductions over the batch are sums.
 //
 // A graph has variables, which come from outside a pass (images, labels, learned tensors, statistics), and nodes, which
-// compute. Both make tensors, and a node reads tensors.
+// compute. Both make tensors, and a node reads tensors. Several nodes may read one variable: the gradient of a learned
+// tensor is the sum over all places where a node reads it.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +93,7 @@ struct Scale {
   double factor = 1;
 };
 
-// p = softmax(x) over the classes, x [n, classes]. The last node of a graph; it also takes the labels of the batch.
+// p = softmax(x) over the classes, x [n, classes]. A loss; it also takes the labels of the batch.
 // Backward: dx = p - [label], not divided by the batch size.
 // With smoothing a: dx[label] = p - 1 + a, and dx = p - a / (classes - 1) for the other classes.
 struct SoftmaxOutput {
@@ -113,10 +114,13 @@ struct Argument {
 };
 // The arguments of an operator that reads this number of computed tensors. Only Concat and Add depend on the number.
 std::vector<Argument> arguments_of(const Op& op, size_t tensors);
+// Whether backward starts at such a node: the gradient by its output is not used.
+bool is_loss(const Op& op);
 
+// What comes from outside a pass.
 struct Variable {
   enum class Role { kInput, kLabel, kLearned, kStatistic };
-  std::string name;
+  std::string name;  // unique among the variables of its graph
   Role role = Role::kLearned;
   ParameterKind kind = ParameterKind::kOther;
   ParameterRule rule = {};  // the network's exceptions; by default the job's rules hold
@@ -135,13 +139,20 @@ class Graph {
   // Appends a node that reads the outputs of `inputs`, and makes a variable for each other argument of the operator.
   // Throws CheckFailed for a repeated name or an input that does not exist yet: bugs of the function that builds the
   // model.
-  NodeId add(std::string name, Op op, std::vector<NodeId> inputs, int device_group = 0);
+  NodeId add(std::string name, Op op, const std::vector<NodeId>& inputs, int device_group = 0);
+  // The same for a node that also reads given variables, which may belong to other nodes: first come the outputs of
+  // nodes, then the variables for the arguments that follow.
+  NodeId add_reader(std::string name, Op op, std::vector<TensorId> given, int device_group = 0);
+  TensorId add_variable(Variable variable);
+  // Makes the node's output a result of the graph. Without a call, the only result is the output of the last node.
+  void add_head(NodeId node);
   // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
-  [[nodiscard]] NodeId output() const { return nodes_.size() - 1; }  // the SoftmaxOutput
+  [[nodiscard]] std::vector<NodeId> heads() const;
+  [[nodiscard]] NodeId output() const { return heads().front(); }  // a SoftmaxOutput
   [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }
 
   [[nodiscard]] size_t tensor_count() const { return tensors_.size(); }
@@ -150,17 +161,26 @@ class Graph {
   [[nodiscard]] std::optional<VariableId> variable(TensorId tensor) const;
   [[nodiscard]] std::optional<Edge> edge(TensorId tensor) const;
 
-  // All nodes, each after its inputs, by a depth-first walk from the output that visits inputs in their order. This is
-  // the order in which backends run the nodes. Nodes that the output does not need are left out.
+  // All nodes, each after its inputs, by a depth-first walk from the heads in their order that visits inputs in their
+  // order. This is the order in which backends run the nodes. Nodes that no head needs are left out.
   [[nodiscard]] std::vector<NodeId> canonical_order() const;
 
  private:
-  TensorId add_variable(Variable variable);
+  // Throws CheckFailed if the tensor cannot be this argument of the node.
+  void check_given(const std::string& node, const Argument& argument, TensorId tensor) const;
 
   std::vector<Node> nodes_;
   std::vector<Variable> variables_;
   std::vector<std::variant<VariableId, Edge>> tensors_;  // by TensorId
   std::vector<TensorId> first_output_;                   // by NodeId
+  std::vector<NodeId> heads_;                            // empty: the last node
+};
+
+// A place where a node reads a tensor.
+struct TensorUse {
+  NodeId node = 0;
+  size_t argument = 0;  // its position among what the node reads, such as Convolution::kBias
+  bool operator==(const TensorUse&) const = default;
 };
 
 // One tensor that is learned or kept as a statistic.
@@ -169,9 +189,8 @@ struct ParameterInfo {
   std::string name;
   ParameterKind kind;
   Shape shape;
-  NodeId node;              // that reads it
-  size_t argument;          // its position among what the node reads, such as Convolution::kBias
-  ParameterRule rule = {};  // see Variable::rule; a statistic's always has an initial value
+  std::vector<TensorUse> uses;  // all of them, in the order in which backends run the nodes; at least one
+  ParameterRule rule = {};      // see Variable::rule; a statistic's always has an initial value
 };
 
 // What shape inference derives from a graph and the shape of one image.
@@ -181,13 +200,17 @@ struct Shapes {
   std::vector<ParameterInfo> statistics;  // moving means and variances, in canonical order
   [[nodiscard]] int64_t parameter_elements() const;
   [[nodiscard]] int64_t statistic_elements() const;
-  int64_t classes = 0;  // of the output
+  int64_t classes = 0;  // of all losses
+  static constexpr size_t kNowhere = static_cast<size_t>(-1);
+  std::vector<size_t> position;  // by VariableId: its place in `parameters` or `statistics`, kNowhere if in neither
 };
 
-// image: [c, h, w]. On failure Code::kUsage, naming the node, its operator and the shapes that do not fit.
+// image: [c, h, w]. On failure Code::kUsage, naming the node, its operator and the shapes that do not fit, or the two
+// nodes that need different shapes of one variable.
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
 
-// Multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image.
+// Multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image. A
+// weight counts once for each use.
 int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

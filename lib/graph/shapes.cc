@@ -191,23 +191,64 @@ class Inference {
   const Shape& image_;
 };
 
-// Appends the learned tensors and the statistics that the node reads.
-void add_parameters(const Graph& graph, NodeId id, std::vector<Shape> parameters, Shapes& shapes) {
-  const Node& node = graph.node(id);
-  const std::vector<Argument> arguments = arguments_of(node.op, node.data_inputs.size());
-  for (size_t i = 0; i < parameters.size(); i++) {
-    const size_t argument = node.data_inputs.size() + i;
-    const VariableId variable = graph.variable(node.inputs[argument]).value();
-    const Variable& v = graph.variables()[variable];
-    (v.role == Variable::Role::kStatistic ? shapes.statistics : shapes.parameters)
-        .push_back({.variable = variable,
-                    .name = v.name,
-                    .kind = v.kind,
-                    .shape = std::move(parameters[i]),
-                    .node = id,
-                    .argument = argument,
-                    .rule = rule_of(v, arguments[argument].role)});
+// Collects the learned tensors and the statistics in the order in which nodes first read them.
+class Parameters {
+ public:
+  Parameters(const Graph& graph, Shapes& shapes) : graph_(graph), shapes_(shapes) {
+    shapes.position.assign(graph.variables().size(), Shapes::kNowhere);
   }
+
+  // `needed`: the shapes of the variables that the node reads after its data.
+  Result<> read_by(NodeId id, const std::vector<Shape>& needed) {
+    const Node& node = graph_.node(id);
+    const std::vector<Argument> arguments = arguments_of(node.op, node.data_inputs.size());
+    for (size_t i = 0; i < needed.size(); i++) {
+      const TensorUse use{id, node.data_inputs.size() + i};
+      DT_TRY_VOID(add(use, arguments[use.argument].role, needed[i]));
+    }
+    return {};
+  }
+
+ private:
+  Result<> add(const TensorUse& use, Argument::Role role, const Shape& shape) {
+    const VariableId id = graph_.variable(graph_.node(use.node).inputs[use.argument]).value();
+    const Variable& variable = graph_.variables()[id];
+    const bool learned = variable.role == Variable::Role::kLearned;
+    std::vector<ParameterInfo>& infos = learned ? shapes_.parameters : shapes_.statistics;
+    size_t& position = shapes_.position[id];
+    if (position == Shapes::kNowhere) {
+      position = infos.size();
+      infos.push_back({.variable = id,
+                       .name = variable.name,
+                       .kind = variable.kind,
+                       .shape = shape,
+                       .uses = {},
+                       .rule = rule_of(variable, role)});
+    }
+    ParameterInfo& info = infos[position];
+    if (info.shape != shape) {
+      return fail(Code::kUsage, "'{}' would have the shape {} for node '{}' and {} for node '{}'", info.name,
+                  to_string(info.shape), graph_.node(info.uses[0].node).name, to_string(shape),
+                  graph_.node(use.node).name);
+    }
+    info.uses.push_back(use);
+    return {};
+  }
+
+  const Graph& graph_;
+  Shapes& shapes_;
+};
+
+// All losses compare with the same labels, so they have the same classes.
+Result<int64_t> classes_of(const Graph& graph, const Shapes& shapes, const std::vector<NodeId>& order) {
+  const NodeId output = graph.output();
+  for (const NodeId id : order) {
+    if (!is_loss(graph.node(id).op) || shapes.output[id] == shapes.output[output]) continue;
+    return fail(Code::kUsage,
+                "node '{}' has {} classes and node '{}' has {}, but both are compared with the same labels",
+                graph.node(output).name, shapes.output[output][0], graph.node(id).name, shapes.output[id][0]);
+  }
+  return shapes.output[output][0];
 }
 
 int64_t elements(const std::vector<ParameterInfo>& infos) {
@@ -227,9 +268,9 @@ int64_t Shapes::statistic_elements() const {
 
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
   DT_CHECK(!graph.nodes().empty(), "the graph has no nodes");
-  const Node& last = graph.node(graph.output());
-  DT_CHECK(std::holds_alternative<SoftmaxOutput>(last.op), "the last node '{}' is a {}, but must be a SoftmaxOutput",
-           last.name, op_name(last.op));
+  const Node& output = graph.node(graph.output());
+  DT_CHECK(std::holds_alternative<SoftmaxOutput>(output.op), "the output '{}' is a {}, but must be a SoftmaxOutput",
+           output.name, op_name(output.op));
   Shapes shapes;
   std::vector<std::vector<Shape>> of_node;
   for (const Node& node : graph.nodes()) {
@@ -239,8 +280,10 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
     shapes.output.push_back(std::move(inferred.output));
     of_node.push_back(std::move(inferred.parameters));
   }
-  for (const NodeId id : graph.canonical_order()) add_parameters(graph, id, std::move(of_node[id]), shapes);
-  shapes.classes = shapes.output[graph.output()][0];
+  const std::vector<NodeId> order = graph.canonical_order();
+  Parameters parameters(graph, shapes);
+  for (const NodeId id : order) DT_TRY_VOID(parameters.read_by(id, of_node[id]));
+  DT_TRY(shapes.classes, classes_of(graph, shapes, order));
   return shapes;
 }
 
@@ -248,10 +291,12 @@ int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes) {
   int64_t sum = 0;
   for (const ParameterInfo& info : shapes.parameters) {
     if (info.kind != ParameterKind::kWeight) continue;
-    // Each weight is used once for every position of its node's output.
-    const Shape& y = shapes.output[info.node];
-    const bool is_convolution = std::holds_alternative<Convolution>(graph.node(info.node).op);
-    sum += element_count(info.shape) * (is_convolution ? y[1] * y[2] : 1);
+    for (const TensorUse& use : info.uses) {
+      // Each weight is used once for every position of its node's output.
+      const Shape& y = shapes.output[use.node];
+      const bool is_convolution = std::holds_alternative<Convolution>(graph.node(use.node).op);
+      sum += element_count(info.shape) * (is_convolution ? y[1] * y[2] : 1);
+    }
   }
   return sum;
 }

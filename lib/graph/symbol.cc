@@ -197,13 +197,18 @@ class Writer {
   std::string text() const {
     return sequence('{', '}',
                     {pair("nodes", sequence('[', ']', nodes_, true, 2)), pair("arg_nodes", array(arg_nodes_, 2)),
-                     pair("node_row_ptr", array(row_ptr_, 2)),
-                     pair("heads", array({entry(index_.at(graph_.tensor(Edge{graph_.output()})), 0)}, 2)),
+                     pair("node_row_ptr", array(row_ptr_, 2)), pair("heads", array(heads(), 2)),
                      pair("attrs", fmt::format("{{\"mxnet_version\": [\"int\", {}]}}", kMxnetVersion))},
                     true, 0);
   }
 
  private:
+  std::vector<std::string> heads() const {
+    std::vector<std::string> entries;
+    for (const NodeId head : graph_.heads()) entries.push_back(entry(index_.at(graph_.tensor(Edge{head})), 0));
+    return entries;
+  }
+
   static std::string entry(size_t node, int version) { return fmt::format("[{}, 0, {}]", node, version); }
 
   // The entry of what a node reads. A variable is written before its first reader.

@@ -57,9 +57,7 @@ class Net {
     if (!first) x_ = graph_.add("before", conv1x1(image[0]), {x_});
   }
   NodeId x() const { return x_; }
-  NodeId add(const std::string& name, Op op, std::vector<NodeId> inputs) {
-    return graph_.add(name, op, std::move(inputs));
-  }
+  NodeId add(const std::string& name, Op op, const std::vector<NodeId>& inputs) { return graph_.add(name, op, inputs); }
   Graph finish(NodeId y, int64_t classes = kClasses, SoftmaxOutput softmax = {}) {
     const NodeId flat = graph_.add("flatten", Flatten{}, {y});
     const NodeId head = graph_.add("head", FullyConnected{.outputs = classes}, {flat});

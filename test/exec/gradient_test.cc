@@ -89,14 +89,14 @@ TEST_CASE("the gradients of every operator agree with central differences", "[ex
     const graph::Shapes& shapes = executor->shapes();
     size_t of_node = 0;
     for (size_t i = 0; i < shapes.parameters.size(); i++) {
-      of_node = i > 0 && shapes.parameters[i].node == shapes.parameters[i - 1].node ? of_node + 1 : 0;
+      of_node = i > 0 && shapes.parameters[i].uses[0].node == shapes.parameters[i - 1].uses[0].node ? of_node + 1 : 0;
       const ParameterSpan& p = executor->parameters().parameters[i];
       // A change of this weight moves all data of a channel, over the kinks. 1 x 1 convolutions have cases of their
       // own.
       if (p.name == "before_weight") continue;
       INFO("by " << p.name);
       check_gradient(*executor, c, batch, p.weight,
-                     copy(executor->parameter_gradient(shapes.parameters[i].node, of_node)));
+                     copy(executor->parameter_gradient(shapes.parameters[i].uses[0].node, of_node)));
     }
     checked++;
   }

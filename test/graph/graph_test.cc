@@ -102,3 +102,79 @@ TEST_CASE("a gradient is wanted from the first parameters on", "[graph]") {
   const Shapes shapes = infer_shapes(g, {1, 2, 2}).value();
   CHECK(wants_gradient(g, shapes) == std::vector<char>{0, 0, 1, 1, 1, 1});
 }
+
+namespace {
+
+// Two convolutions with one weight, and a loss after each of them. `second`: the number of filters of the second one.
+Graph with_shared_weight(int64_t second = 2) {
+  Graph g;
+  const Convolution conv{.filters = 2, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .bias = false};
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId a = g.add("a", conv, {data});
+  const TensorId weight = g.node(a).inputs[Convolution::kWeight];
+  Convolution again = conv;
+  again.filters = second;
+  const NodeId b = g.add_reader("b", again, {g.tensor(Edge{a}), weight});
+  const NodeId flat_a = g.add("flat_a", Flatten{}, {a});
+  const NodeId flat_b = g.add("flat_b", Flatten{}, {b});
+  const NodeId labels_of = g.add("softmax", SoftmaxOutput{}, {flat_b});
+  g.add_head(labels_of);
+  g.add_head(g.add_reader("early", SoftmaxOutput{}, {g.tensor(Edge{flat_a}), g.node(labels_of).inputs[1]}));
+  g.add("unused", Identity{}, {b});
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a variable that several nodes read is one parameter", "[graph]") {
+  const Graph g = with_shared_weight();
+  CHECK(g.variables().size() == 3);  // the images, the weight and the labels
+  const Shapes shapes = infer_shapes(g, {2, 4, 4}).value();
+  REQUIRE(shapes.parameters.size() == 1);
+  const ParameterInfo& weight = shapes.parameters[0];
+  CHECK(weight.name == "a_weight");
+  CHECK(weight.uses == std::vector<TensorUse>{{1, Convolution::kWeight}, {2, Convolution::kWeight}});
+  CHECK(shapes.position == std::vector<size_t>{Shapes::kNowhere, 0, Shapes::kNowhere});
+  CHECK(multiply_accumulates(g, shapes) == 2 * (2 * 2 * 3 * 3) * (4 * 4));
+  CHECK(wants_gradient(g, shapes) == std::vector<char>{0, 1, 1, 1, 1, 1, 1, 1});
+}
+
+TEST_CASE("all heads are computed, the first one's nodes first", "[graph]") {
+  const Graph g = with_shared_weight();
+  CHECK(g.heads() == std::vector<NodeId>{5, 6});
+  CHECK(g.output() == 5);
+  CHECK(g.canonical_order() == std::vector<NodeId>{0, 1, 2, 4, 5, 3, 6});
+}
+
+TEST_CASE("nodes that need different shapes of a variable are refused", "[graph]") {
+  const auto shapes = infer_shapes(with_shared_weight(3), {2, 4, 4});
+  REQUIRE_FALSE(shapes);
+  CHECK(shapes.error().code == Code::kUsage);
+  CHECK(shapes.error().message ==
+        "'a_weight' would have the shape (2, 2, 3, 3) for node 'a' and (3, 2, 3, 3) for node 'b'");
+}
+
+TEST_CASE("losses with different numbers of classes are refused", "[graph]") {
+  Graph g;
+  const NodeId data = g.add("data", Input{}, {});
+  g.add_head(g.add("ten", SoftmaxOutput{}, {g.add("fc10", FullyConnected{.outputs = 10}, {data})}));
+  g.add_head(g.add("five", SoftmaxOutput{}, {g.add("fc5", FullyConnected{.outputs = 5}, {data})}));
+  const auto shapes = infer_shapes(g, {1, 2, 2});
+  REQUIRE_FALSE(shapes);
+  CHECK(shapes.error().code == Code::kUsage);
+  CHECK(shapes.error().message ==
+        "node 'ten' has 10 classes and node 'five' has 5, but both are compared with the same labels");
+}
+
+TEST_CASE("a variable that does not fit its place is a bug", "[graph]") {
+  Graph g;
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId fc = g.add("fc", FullyConnected{.outputs = 2}, {data});
+  const TensorId x = g.tensor(Edge{fc}), bias = g.node(fc).inputs[FullyConnected::kBias];
+  CHECK_THROWS_AS(g.add_reader("norm", BatchNorm{}, {x, bias, bias, bias}), CheckFailed);  // learned for the mean
+  CHECK_THROWS_AS(g.add_reader("relu", Activation{}, {x, bias}), CheckFailed);             // too many
+  CHECK_THROWS_AS(g.add_reader("sum", Add{}, {x, bias}), CheckFailed);                     // a variable as data
+  CHECK_THROWS_AS(g.add_variable({.name = "fc_bias"}), CheckFailed);
+  CHECK_THROWS_AS(g.add_head(7), CheckFailed);
+  CHECK(g.nodes().size() == 2);
+}

@@ -83,7 +83,7 @@ Built build(const ModelOptions& options) {
 int64_t fixed_gammas(const Built& built) {
   int64_t sum = 0;
   for (const ParameterInfo& p : built.shapes.parameters) {
-    const auto* norm = std::get_if<BatchNorm>(&built.graph.node(p.node).op);
+    const auto* norm = std::get_if<BatchNorm>(&built.graph.node(p.uses[0].node).op);
     if (norm != nullptr && norm->fix_gamma && p.kind == ParameterKind::kGamma) sum += element_count(p.shape);
   }
   return sum;

@@ -300,6 +300,23 @@ TEST_CASE("a network's rules for its parameters are attributes of their nodes", 
 }
 
 // A list of more than ten entries is written on several lines.
+TEST_CASE("a variable that several nodes read is in the file once, and all heads are listed", "[graph][symbol]") {
+  Graph g;
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId a = g.add("a", FullyConnected{.outputs = 4, .bias = false}, {data});
+  const TensorId weight = g.node(a).inputs[FullyConnected::kWeight];
+  const NodeId b = g.add_reader("b", FullyConnected{.outputs = 4, .bias = false}, {g.tensor(Edge{a}), weight});
+  g.add_head(g.add("softmax", SoftmaxOutput{}, {b}));
+  g.add_head(a);
+  const json file = json::parse(symbol_json(g));
+  std::vector<std::string> names;
+  for (const json& node : file["nodes"]) names.push_back(node["name"]);
+  CHECK(names == std::vector<std::string>{"data", "a_weight", "a", "b", "softmax_label", "softmax"});
+  CHECK(file["nodes"][3]["inputs"] == json::parse("[[2, 0, 0], [1, 0, 0]]"));
+  CHECK(file["arg_nodes"] == json::parse("[0, 1, 4]"));
+  CHECK(file["heads"] == json::parse("[[5, 0, 0], [2, 0, 0]]"));
+}
+
 TEST_CASE("a concat of eleven branches lists them line by line", "[graph][symbol]") {
   Graph g;
   const NodeId x = g.add("data", Input{}, {});

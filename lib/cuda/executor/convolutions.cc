@@ -52,7 +52,7 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
     const graph::Node& node = graph.node(found.node);
     for (size_t p = 0; p < shapes.parameters.size(); p++) {
       const graph::ParameterInfo& parameter = shapes.parameters[p];
-      const bool weight = parameter.node == found.node && parameter.argument == graph::Convolution::kWeight;
+      const bool weight = parameter.uses[0] == graph::TensorUse{found.node, graph::Convolution::kWeight};
       // Images of 3 channels may be stored with 4, so a convolution's input channels are the stored channels of a group
       // times the groups.
       if (weight && std::holds_alternative<graph::Convolution>(node.op)) {

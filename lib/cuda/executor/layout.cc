@@ -80,7 +80,7 @@ class Chooser {
       return {.channels = count, .stored_channels = count};
     }
     if (parameter.kind == ParameterKind::kBias) return {.type = type_, .channels = count, .stored_channels = count};
-    const graph::Node& node = graph_.node(parameter.node);
+    const graph::Node& node = graph_.node(parameter.uses[0].node);
     const int64_t filters = parameter.shape[0];
     // To a fully connected layer, its input's pixels are the taps of a filter.
     const int64_t taps = std::holds_alternative<graph::Convolution>(node.op)

@@ -161,7 +161,7 @@ size_t Lowering::bucket_end(size_t bucket) const {
 void Lowering::await_buckets(NodeId id) {
   size_t end = 0;
   for (size_t p = 0; p < shapes_.parameters.size(); p++) {
-    if (shapes_.parameters[p].node == id) end = p + 1;
+    if (shapes_.parameters[p].uses[0].node == id) end = p + 1;
   }
   const size_t first = buckets_awaited_;
   const auto& begin = options_.bucket_begin;
@@ -176,7 +176,7 @@ void Lowering::await_buckets(NodeId id) {
 void Lowering::finish_buckets(NodeId id) {
   size_t first = shapes_.parameters.size();
   for (size_t p = shapes_.parameters.size(); p-- > 0;) {
-    if (shapes_.parameters[p].node == id) first = p;
+    if (shapes_.parameters[p].uses[0].node == id) first = p;
   }
   const size_t left = buckets_left_;
   while (buckets_left_ > 0 && options_.bucket_begin[buckets_left_ - 1] >= first) finish_bucket(--buckets_left_);
@@ -225,7 +225,7 @@ void Lowering::finish_bucket(size_t bucket) {
     conversions.push_back({p, form, gradient_values_[p]});
     uses.reads.push_back(gradient_values_[p]);
   }
-  const NodeId node = shapes_.parameters[first].node;
+  const NodeId node = shapes_.parameters[first].uses[0].node;
   if (!conversions.empty()) {
     const LossScale* scale = input_.loss_scale;
     const float* factor = scale == nullptr ? nullptr : &scale->inverse;

@@ -24,6 +24,7 @@ Result<std::unique_ptr<ReferenceExecutor<T>>> ReferenceExecutor<T>::compile(cons
                                                                             Executor* weights_of) {
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
   check_options(options, shapes);
+  DT_TRY_VOID(check_unshared(graph, shapes));
   DT_TRY_VOID(check_float32(options));
   std::unique_ptr<ReferenceExecutor> executor(new ReferenceExecutor(graph, options, std::move(shapes)));
   if (weights_of == nullptr) {
@@ -57,7 +58,7 @@ void ReferenceExecutor<T>::allocate_nodes() {
     nodes_[id].inv_std = Buffer<T>(static_cast<size_t>(nodes_[id].extent.c));
   }
   for (size_t i = shapes_.parameters.size(); i-- > 0;) {
-    NodeState& state = nodes_[shapes_.parameters[i].node];
+    NodeState& state = nodes_[shapes_.parameters[i].uses[0].node];
     const auto count = static_cast<size_t>(element_count(shapes_.parameters[i].shape));
     state.first_parameter = i;
     state.parameters.emplace_back(count);
@@ -67,7 +68,7 @@ void ReferenceExecutor<T>::allocate_nodes() {
     std::reverse(state.parameters.begin(), state.parameters.end());
     std::reverse(state.gradients.begin(), state.gradients.end());
   }
-  for (size_t i = shapes_.statistics.size(); i-- > 0;) nodes_[shapes_.statistics[i].node].first_statistic = i;
+  for (size_t i = shapes_.statistics.size(); i-- > 0;) nodes_[shapes_.statistics[i].uses[0].node].first_statistic = i;
   const std::vector<char> wants_gradient = graph::wants_gradient(graph_, shapes_);
   for (const NodeId id : order_) {
     if (wants_gradient[id] && training()) nodes_[id].dy = Buffer<T>(nodes_[id].y.size());
@@ -141,7 +142,7 @@ void ReferenceExecutor<T>::load_parameters() {
 // Copies even if T is float, because the caller may change the weights once backward has reported them ready.
 template <class T>
 void ReferenceExecutor<T>::load_parameter(size_t index) {
-  NodeState& state = nodes_[shapes_.parameters[index].node];
+  NodeState& state = nodes_[shapes_.parameters[index].uses[0].node];
   const std::span<float> weight = view_.parameters[index].weight;
   std::copy(weight.begin(), weight.end(), state.parameters[index - state.first_parameter].data());
 }

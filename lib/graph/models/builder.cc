@@ -21,13 +21,13 @@ std::string automatic_name(const Op& op) {
 
 }  // namespace
 
-NodeId Builder::add(const std::string& name, Op op, std::vector<NodeId> inputs) {
-  return graph_.add(name, std::move(op), std::move(inputs));
+NodeId Builder::add(const std::string& name, Op op, const std::vector<NodeId>& inputs) {
+  return graph_.add(name, std::move(op), inputs);
 }
 
-NodeId Builder::add(Op op, std::vector<NodeId> inputs) {
+NodeId Builder::add(Op op, const std::vector<NodeId>& inputs) {
   const std::string prefix = automatic_name(op);
-  return graph_.add(fmt::format("{}{}", prefix, counts_[prefix]++), std::move(op), std::move(inputs));
+  return graph_.add(fmt::format("{}{}", prefix, counts_[prefix]++), std::move(op), inputs);
 }
 
 Convolution convolution(int64_t filters, int64_t kernel, int64_t stride, int64_t pad) {

@@ -13,10 +13,10 @@ class Builder {
  public:
   // The graph's Input, called "data".
   NodeId data() { return add("data", Input{}, {}); }
-  NodeId add(const std::string& name, Op op, std::vector<NodeId> inputs);
+  NodeId add(const std::string& name, Op op, const std::vector<NodeId>& inputs);
   // Names the node as MXNet does: the operator in lower case and a number. Each operator has its own counter, which
   // starts at 0 and does not count nodes with given names.
-  NodeId add(Op op, std::vector<NodeId> inputs);
+  NodeId add(Op op, const std::vector<NodeId>& inputs);
   // For the variable that the node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule) { graph_.set_rule(node, argument, rule); }
   Graph take() { return std::move(graph_); }

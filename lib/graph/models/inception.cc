@@ -50,8 +50,8 @@ class InceptionUnits {
     return pool(name, Pooling::Kind::kMax, 3, 2, form_.halving_pad, x);
   }
 
-  NodeId add(const std::string& name, Op op, std::vector<NodeId> inputs) {
-    return named_ ? b_.add(name, std::move(op), std::move(inputs)) : b_.add(std::move(op), std::move(inputs));
+  NodeId add(const std::string& name, Op op, const std::vector<NodeId>& inputs) {
+    return named_ ? b_.add(name, std::move(op), inputs) : b_.add(std::move(op), inputs);
   }
 
  private:
