@@ -23,7 +23,7 @@ struct ExchangeOptions {
   uint32_t devices = 1;  // of each worker
   std::vector<Shape> shapes = {};
   kvstore::UpdateRule rule = {};
-  uint64_t bigarray_bound = 1'000'000;  // elements; larger arrays are cut
+  uint64_t bigarray_bound = 1'000'000;  // elements; larger arrays, and those of this size, are cut
   kvstore::Faults faults = {};
   // Called by each worker for each server: returns the port where the worker reaches the server at this port.
   std::function<uint16_t(uint16_t)> route = {};

@@ -70,7 +70,7 @@ std::vector<Row> store_rows() {
        .scope = Scope::kJob},
       {.name = "bigarray-bound",
        .value = "N",
-       .help = "number of elements above which an array is split over all servers",
+       .help = "number of elements from which on an array is split over all servers",
        .bind = DT_FIELD(Flags, job.scheme.bigarray_bound),
        .min = 1,
        .max = 1e12,
