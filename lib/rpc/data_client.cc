@@ -90,7 +90,7 @@ class Link final : public kvstore::Pipe {
     const MutexLock lock(mutex_);
     return last_error_;
   }
-  [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
+  [[nodiscard]] std::string name() const { return fmt::format("server {} at {}", server_, to_text(endpoint_)); }
   [[nodiscard]] const std::shared_ptr<Outstanding>& outstanding() const { return outstanding_; }
 
   void close() {
@@ -201,8 +201,7 @@ class Link final : public kvstore::Pipe {
     Error error = from_status(status);
     const bool final = !status.ok() && error.code != Code::kUnavailable && status.error_code() != grpc::INTERNAL;
     if (final) {
-      owner_.on_failure(
-          std::move(error).with(fmt::format("connecting to server {} at {}", server_, to_text(endpoint_))));
+      owner_.on_failure(std::move(error).with("connecting to " + name()));
     }
     std::string line;
     {
@@ -238,8 +237,8 @@ class Link final : public kvstore::Pipe {
     if (logged_at_ && now - *logged_at_ < kBetweenLines) return "";
     logged_at_ = now;
     const uint64_t others = std::exchange(breaks_, 0) - 1;
-    return fmt::format("lost the connection to server {} at {}: {}; the next attempt is in {:g} s{}", server_,
-                       to_text(endpoint_), cause_.empty() ? "it was cut" : cause_, delay.count() / 1000.0,
+    return fmt::format("lost the connection to {}: {}; the next attempt is in {:g} s{}", name(),
+                       cause_.empty() ? "it was cut" : cause_, delay.count() / 1000.0,
                        others > 0 ? fmt::format(" ({} more failures since the last line)", others) : "");
   }
 
@@ -319,13 +318,14 @@ class Client final : public DataClient, private Link::Owner {
     }
     if (thread_.joinable()) thread_.join();
     for (const auto& link : links_) link->close();
-    const Waits::Wait wait(waits_, [] { return std::string("the streams to the servers to end"); });
     for (const auto& link : links_) {
-      if (!link->drop_channels())
-        log_.error("gRPC has not ended all streams to a server; they are ignored from now on");
+      const Waits::Wait wait(waits_, [&link] { return fmt::format("the streams to {} to end", link->name()); });
+      if (link->drop_channels()) continue;
+      log_.error("gRPC has not ended all streams to {}; they are ignored from now on", link->name());
     }
     for (const auto& link : links_) {
-      if (!link->outstanding()->wait_none(kLetGo)) log_.error("gRPC holds messages that were to be dropped");
+      if (link->outstanding()->wait_none(waits_, link->name(), kLetGo)) continue;
+      log_.error("gRPC holds messages to {} that were to be dropped", link->name());
     }
   }
 
@@ -354,7 +354,7 @@ class Client final : public DataClient, private Link::Owner {
     std::string text;
     for (size_t server = 0; server < links_.size(); server++) {
       if (links_[server]->open()) continue;
-      text += fmt::format("{}server {} at {}", text.empty() ? "" : ", ", server, to_text(links_[server]->endpoint()));
+      text += (text.empty() ? "" : ", ") + links_[server]->name();
       const std::string why = links_[server]->last_error();
       if (!why.empty()) text += fmt::format(" ({})", why);
     }

@@ -1,5 +1,7 @@
 #include "rpc/data_message.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -39,7 +41,12 @@ void Outstanding::remove() {
   if (--count_ == 0) none_.notify_all();
 }
 
-bool Outstanding::wait_none(std::chrono::milliseconds limit) {
+bool Outstanding::wait_none(Waits& waits, const std::string& whose, std::chrono::milliseconds limit) {
+  const auto describe = [this, &whose] {
+    const MutexLock lock(mutex_);
+    return fmt::format("gRPC to drop {} messages to {}", count_, whose);
+  };
+  const Waits::Wait wait(waits, describe);
   const MutexLock lock(mutex_);
   return none_.wait_for(mutex_, limit, [this]() DT_REQUIRES(mutex_) { return count_ == 0; });
 }

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/waits.h"
 #include "kvstore/wire/message.h"
 #include "rpc/control_format.h"
 
@@ -30,8 +32,8 @@ class Outstanding {
  public:
   void add();
   void remove();
-  // false: some are still held after `limit`.
-  bool wait_none(std::chrono::milliseconds limit);
+  // False: some are still held after `limit`. `whose` names the other end in the list of open waits.
+  [[nodiscard]] bool wait_none(Waits& waits, const std::string& whose, std::chrono::milliseconds limit);
 
  private:
   Mutex mutex_;

@@ -2,6 +2,7 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <map>
@@ -71,7 +72,8 @@ struct Peer {
 
 class Server final : public DataServer, private grpc::CallbackGenericService {
  public:
-  Server(DataServerOptions options, Log log) : options_(std::move(options)), log_(log), refusals_(std::move(log)) {}
+  Server(DataServerOptions options, Waits& waits, Log log)
+      : options_(std::move(options)), waits_(waits), log_(log), refusals_(std::move(log)) {}
   ~Server() override { close(); }
 
   Result<> begin() {
@@ -104,9 +106,9 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     }
     if (watch_.joinable()) watch_.join();
     listener_.shutdown(std::chrono::system_clock::now());
-    if (!tracker_.wait_idle()) log_.error("gRPC has not ended all streams of workers; they are ignored from now on");
+    end_streams();
     listener_.server.reset();
-    (void)outstanding_->wait_none(kShutdown);  // answers own their memory
+    (void)outstanding_->wait_none(waits_, "the workers", kShutdown);  // answers own their memory
   }
 
   void cut(uint32_t worker) override {
@@ -216,6 +218,22 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
     return grpc::Status::OK;
   }
 
+  void end_streams() {
+    const Waits::Wait wait(waits_, [this] { return fmt::format("the streams of {} to end", open_peers()); });
+    if (!tracker_.wait_idle()) log_.error("gRPC has not ended all streams of workers; they are ignored from now on");
+  }
+
+  // "workers 0, 3": those that have streams.
+  std::string open_peers() const {
+    const MutexLock lock(mutex_);
+    std::string ranks;
+    for (const Peer& peer : peers_) {
+      const auto is_open = [](const auto& lane) { return !lane.second.stream.expired(); };
+      if (std::ranges::any_of(peer.lanes, is_open)) ranks += fmt::format("{}{}", ranks.empty() ? " " : ", ", peer.rank);
+    }
+    return "workers" + ranks;
+  }
+
   // Ends the streams of workers that have not read for too long. Their threads cannot: nothing happens on such a stream.
   void watch() {
     name_thread("unread");
@@ -266,6 +284,7 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
   }
 
   DataServerOptions options_;
+  Waits& waits_;
   Log log_;
   RefusalLog refusals_;
   std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
@@ -283,8 +302,8 @@ class Server final : public DataServer, private grpc::CallbackGenericService {
 
 }  // namespace
 
-Result<std::unique_ptr<DataServer>> DataServer::start(DataServerOptions options, Log log) {
-  auto server = std::make_unique<Server>(std::move(options), std::move(log));
+Result<std::unique_ptr<DataServer>> DataServer::start(DataServerOptions options, Waits& waits, Log log) {
+  auto server = std::make_unique<Server>(std::move(options), waits, std::move(log));
   DT_TRY_VOID(server->begin());
   return std::unique_ptr<DataServer>(std::move(server));
 }

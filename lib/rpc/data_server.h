@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/waits.h"
 #include "kvstore/wire/transport.h"
 #include "rpc/endpoint.h"
 #include "rpc/security.h"
@@ -29,7 +30,8 @@ class DataServer {
  public:
   // Listens at once, so that the port is known before the join, and refuses workers until it is told who they are and
   // what to do with their messages. Code::kStartup as rpc::listen.
-  static Result<std::unique_ptr<DataServer>> start(DataServerOptions options, Log log);
+  // `waits` must outlive the server.
+  static Result<std::unique_ptr<DataServer>> start(DataServerOptions options, Waits& waits, Log log);
   virtual ~DataServer() = default;  // closes
 
   [[nodiscard]] virtual uint16_t port() const = 0;

@@ -220,11 +220,12 @@ KvWork serve_slices(const KvPlan& plan, uint32_t server) {
     const auto fail_with = [&failure](const Error& error) { failure.set(error); };
     options.on_failure = fail_with;
     DT_TRY(const std::unique_ptr<kvstore::Shard> shard, kvstore::Shard::create(std::move(options)));
+    Waits waits;
     DT_TRY(const std::unique_ptr<rpc::DataServer> listener,
            rpc::DataServer::start({.listen = {},
                                    .security = {.token = {}, .build_id = kBuild, .tls = {}},
                                    .unread_limit = job::WireFlags{}.heartbeat_timeout},
-                                  Log::silent()));
+                                  waits, Log::silent()));
     listener->serve(plan.incarnations, *shard, fail_with);
     ready(listener->port());
     stopped();

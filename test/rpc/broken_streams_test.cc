@@ -165,7 +165,7 @@ class Asking final : public kvstore::ClientEvents {
   std::atomic<int> rounds_left_ = 0;
   std::promise<void> done_;
   std::unique_ptr<DataServer> server_ =
-      DataServer::start({{}, test::ExchangeOptions::security()}, Log::silent()).value();
+      DataServer::start({{}, test::ExchangeOptions::security()}, waits_, Log::silent()).value();
   std::shared_ptr<kvstore::Pipe> pipe_;
   std::unique_ptr<DataClient> client_;
 };
@@ -196,7 +196,8 @@ TEST_CASE("nothing is delivered after close, whatever is on its way", "[rpc]") {
   for (uint64_t round = 0; round < 10; round++) {
     Answering answering;
     Hearing hearing;
-    auto server = DataServer::start({{}, test::ExchangeOptions::security()}, Log::silent()).value();
+    Waits waits;
+    auto server = DataServer::start({{}, test::ExchangeOptions::security()}, waits, Log::silent()).value();
     server->serve({1000}, answering, nullptr);
     test::Relay relay(server->port(), {.bytes_min = 1'000'000, .bytes_max = 8'000'000, .seed = round});
     DataClientOptions options;
@@ -204,7 +205,6 @@ TEST_CASE("nothing is delivered after close, whatever is on its way", "[rpc]") {
     options.incarnation = 1000;
     options.security = test::ExchangeOptions::security();
     options.retry_first = 1ms;
-    Waits waits;
     auto client = DataClient::create(std::move(options), hearing, waits, Log::silent()).value();
     REQUIRE(client->connect(10s).has_value());
     // What a cut has lost is not sent again, so more is sent until something comes back.

@@ -113,7 +113,7 @@ class Collector final : public kvstore::ClientEvents {
 struct Pair {
   explicit Pair(Security client_security = security(), uint64_t incarnation = kIncarnation,
                 DataServerOptions server_options = {{}, security()}, const Log& log = Log::silent())
-      : server(DataServer::start(std::move(server_options), log).value()) {
+      : server(DataServer::start(std::move(server_options), waits, log).value()) {
     DataClientOptions options;
     options.servers = {"127.0.0.1:" + std::to_string(server->port())};
     options.incarnation = incarnation;
@@ -227,13 +227,26 @@ TEST_CASE("a broken stream is reopened, the worker is told, and messages arrive 
   }
 }
 
+TEST_CASE("a wait for messages that gRPC still holds says how many there are and to whom", "[rpc]") {
+  Waits waits;
+  Outstanding outstanding;
+  outstanding.add();
+  CHECK_FALSE(outstanding.wait_none(waits, "nobody", 0ms));
+  auto none = std::async(std::launch::async, [&] { return outstanding.wait_none(waits, "server 1 at node2:9", 8s); });
+  while (waits.open().empty()) std::this_thread::yield();
+  CHECK(waits.open()[0].name == "gRPC to drop 1 messages to server 1 at node2:9");
+  outstanding.remove();
+  CHECK(none.get());
+  CHECK(waits.open().empty());
+}
+
 TEST_CASE("a client reconnects to a restarted server", "[rpc]") {
   Pair pair;
   pair.connect();
   const uint16_t port = pair.server->port();
   pair.server.reset();
   DataServerOptions options{{"127.0.0.1", port, 0}, security()};
-  pair.server = DataServer::start(std::move(options), Log::silent()).value();
+  pair.server = DataServer::start(std::move(options), pair.waits, Log::silent()).value();
   pair.server->serve({kIncarnation}, pair.echo, nullptr);
   REQUIRE(pair.collector.wait([&] { return pair.collector.reconnected == 1; }));
 }

@@ -52,11 +52,12 @@ class ExchangeServer {
                                       .policy = sync::bsp(options.workers),
                                       .deterministic = true})
                   .value()),
-        data(DataServer::start({{}, ExchangeOptions::security()}, Log::silent()).value()) {
+        data(DataServer::start({{}, ExchangeOptions::security()}, waits, Log::silent()).value()) {
     data->serve(options.incarnations(), *shard, nullptr);
   }
   ~ExchangeServer() { data->close(); }
 
+  Waits waits;
   std::unique_ptr<kvstore::Shard> shard;
   std::unique_ptr<DataServer> data;
 };

@@ -54,7 +54,7 @@ bool exchange_one_message() {
   Waits waits;
   LeakingServer server_events;
   LeakingClient client_events;
-  auto server = rpc::DataServer::start({{}, security()}, Log::silent()).value();
+  auto server = rpc::DataServer::start({{}, security()}, waits, Log::silent()).value();
   rpc::DataClientOptions options;
   options.servers = {"127.0.0.1:" + std::to_string(server->port())};
   options.incarnation = kIncarnation;

@@ -62,10 +62,10 @@ TEST_CASE("TLS admits only clients with a certificate of the authority", "[rpc]"
   }
   CHECK(within(good.join()).has_value());
 
-  const auto server = DataServer::start({{}, secure}, Log::silent()).value();
+  Waits waits;
+  const auto server = DataServer::start({{}, secure}, waits, Log::silent()).value();
   Ignore ignore;
   server->serve({7}, ignore, nullptr);
-  Waits waits;
   const auto connect = [&](const Security& as, std::chrono::milliseconds limit) {
     DataClientOptions options;
     options.servers = {"127.0.0.1:" + std::to_string(server->port())};
@@ -80,7 +80,8 @@ TEST_CASE("TLS admits only clients with a certificate of the authority", "[rpc]"
 TEST_CASE("an invalid certificate is a startup error", "[rpc]") {
   DataServerOptions options;
   options.security.tls = Tls{"no certificate", "no key", "no authority"};
-  const auto server = DataServer::start(std::move(options), Log::silent());
+  Waits waits;
+  const auto server = DataServer::start(std::move(options), waits, Log::silent());
   REQUIRE_FALSE(server.has_value());
   CHECK_THAT(server.error().message, Catch::Contains("TLS"));
 }

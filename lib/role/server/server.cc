@@ -173,8 +173,8 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   DT_TRY(const ServerAddress address, server_address(flags.launch, security.token));
   rpc::DataServerOptions options{address.listen, security};
   options.unread_limit = process.flags.wire.heartbeat_timeout;
-  DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start(std::move(options), process.log));
   Waits waits;
+  DT_TRY(const std::unique_ptr<rpc::DataServer> data, rpc::DataServer::start(std::move(options), waits, process.log));
   DT_TRY(rpc::ControlOptions to_scheduler, control_options(flags, security, rpc::make_incarnation()));
   const std::unique_ptr<rpc::ControlClient> control =
       rpc::ControlClient::create(std::move(to_scheduler), waits, process.log);
