@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <limits>
+
 #include "cuda/executor/device_table.h"
 #include "cuda/executor/executor.h"
 #include "cuda/kernels/update.h"
@@ -79,7 +81,7 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     DT_CUDA(cudaMemcpyAsync(scalars, staged, sizeof(StepScalars), cudaMemcpyHostToDevice, stream));
     Table<UpdateTensor> gradients = g.table.table();
     gradients.bytes = g.gradient_bytes;
-    find_nonfinite(gradients, flag_, stream);
+    find_nonfinite(gradients, std::numeric_limits<float>::infinity(), flag_, stream);
     cuda::update({.rule = rule_, .table = g.table.table(), .scalars = scalars_, .step = scalars, .loss_scale = flag_},
                  stream);
   }

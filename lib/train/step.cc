@@ -30,7 +30,11 @@ StepRunner::StepRunner(StepParts parts)
         return parts_.store.wait_for_weights({bucket, device});
       }),
       ready_([this](size_t device, size_t bucket) { return on_bucket(device, bucket); }),
-      bad_gradient_(parts_.devices.size()) {}
+      bad_gradient_(parts_.devices.size()) {
+  for (size_t device = 0; device < parts_.devices.size(); device++) {
+    parts_.devices.executor(device).set_gradient_limit(limit_);
+  }
+}
 
 size_t StepRunner::end_of(size_t bucket) const {
   return bucket_end(parts_.bucket_begin, bucket, parts_.devices.parameters().parameters.size());

@@ -61,13 +61,14 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   make_streams();
   make_upload_tables();
   LossScale* const found = loss_scale_ == nullptr ? nullptr : loss_scale_->device();
-  bind(lower({graph_,
-              shapes_,
-              options_,
-              layout,
-              plans_,
-              *parameters_,
-              {batch_memory_->images(), batch_memory_->labels(), scales_loss() ? found : nullptr, found}}));
+  bind(lower(
+      {graph_,
+       shapes_,
+       options_,
+       layout,
+       plans_,
+       *parameters_,
+       {batch_memory_->images(), batch_memory_->labels(), scales_loss() ? found : nullptr, found, &gradient_limit_}}));
   return {};
 }
 

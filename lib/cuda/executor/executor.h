@@ -13,6 +13,7 @@
 // an announced batch is copied.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -45,6 +46,7 @@ class CudaExecutor final : public exec::Executor {
   Result<> backward(const exec::GradientReady& ready) override;
   void set_loss_scale(double scale) override;
   bool skip_bad_steps(bool dynamic_scale) override;
+  void set_gradient_limit(float limit) override;
   void set_good_steps(uint32_t steps) override;
   void announce(const exec::Batch& batch) override;
   bool overflowed() override;
@@ -163,7 +165,8 @@ class CudaExecutor final : public exec::Executor {
   CudaEvent taken_;               // the last batch was taken: its staging memory is free for the next one
   bool skips_bad_steps_ = false;  // skip_bad_steps was called
   LossScaleRule scale_rule_;      // used if skips_bad_steps_
-  uint64_t skipped_ = 0;          // steps skipped before the last one
+  float gradient_limit_ = std::numeric_limits<float>::infinity();
+  uint64_t skipped_ = 0;  // steps skipped before the last one
   DeviceMemory kept_statistics_;
 };
 

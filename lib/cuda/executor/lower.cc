@@ -206,11 +206,11 @@ Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>
   return [table, factor](cudaStream_t stream) { read_weights(table->table(), factor, stream); };
 }
 
-Call search_call(const DeviceParameters::Piece& piece, LossScale* found) {
+Call search_call(const DeviceParameters::Piece& piece, const float* limit, LossScale* found) {
   const std::vector<UpdateTensor> tensors = {{.gradient = piece.data, .count = piece.count}};
   const auto table =
       std::make_shared<DeviceTable<UpdateTensor>>(tensors, std::vector{piece.count}, gradient_bytes(tensors));
-  return [table, found](cudaStream_t stream) { find_nonfinite(table->table(), found, stream); };
+  return [table, limit, found](cudaStream_t stream) { find_nonfinite(table->table(), *limit, found, stream); };
 }
 
 }  // namespace
@@ -234,8 +234,8 @@ void Lowering::finish_bucket(size_t bucket) {
     });
   }
   if (input_.search != nullptr) {
-    program_.step(node, {}, [&parameters = parameters_, first, end, found = input_.search](const Addresses&) {
-      return search_call(parameters.gradients(first, end), found);
+    program_.step(node, {}, [&parameters = parameters_, first, end, input = input_](const Addresses&) {
+      return search_call(parameters.gradients(first, end), input.search_limit, input.search);
     });
   }
   backward_.back().buckets.push_back(bucket);

@@ -25,6 +25,8 @@ struct PassInput {
   const float* labels = nullptr;    // [n]
   LossScale* loss_scale = nullptr;  // null: the scale is 1
   LossScale* search = nullptr;      // where to note a gradient that is not finite; null: no search
+  // Absolute values from which on a gradient counts as not finite. Read when a search is queued.
+  const float* search_limit = nullptr;
 };
 
 struct LowerRequest {

@@ -63,6 +63,10 @@ bool CudaExecutor::skip_bad_steps(bool dynamic_scale) {
   return true;
 }
 
+void CudaExecutor::set_gradient_limit(float limit) {
+  if (on_device() && training()) gradient_limit_ = limit;
+}
+
 void CudaExecutor::set_good_steps(uint32_t steps) {
   if (skips_bad_steps_ && scale_rule_.dynamic) loss_scale_->set_good_steps(steps);
 }

@@ -1,7 +1,5 @@
 #include "cuda/kernels/update.h"
 
-#include <cfloat>
-
 #include "cuda/kernels/host.cuh"
 
 namespace dtrain::cuda {
@@ -160,7 +158,7 @@ void with_rule(Rule rule, F&& f) {
 }
 
 __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
-    find_nonfinite_kernel(const UpdateTensor* tensors, const Chunk* chunks, LossScale* loss_scale) {
+    find_nonfinite_kernel(const UpdateTensor* tensors, const Chunk* chunks, const float limit, LossScale* loss_scale) {
   const Chunk chunk = chunks[blockIdx.x];
   const UpdateTensor t = tensors[chunk.tensor];
   bool finite = true;
@@ -168,7 +166,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
     float g[N] = {};
     load_as<N>(t.gradient_type, t.gradient, at, g);
 #pragma unroll
-    for (int k = 0; k < N; k++) finite = finite && fabsf(g[k]) <= FLT_MAX;
+    for (int k = 0; k < N; k++) finite = finite && fabsf(g[k]) < limit;
   });
   // Several threads may write this, but all write the same value.
   if (!finite) loss_scale->nonfinite = 1;
@@ -220,8 +218,9 @@ void update(const Update& s, cudaStream_t stream) {
   with_rule(s.rule, [&]<Rule rule>() { launch(launch_of("update", s.table, stream), update_kernel<rule>, arguments); });
 }
 
-void find_nonfinite(const Table<UpdateTensor>& table, LossScale* loss_scale, cudaStream_t stream) {
-  launch(launch_of("find_nonfinite", table, stream), find_nonfinite_kernel, table.tensors, table.chunks, loss_scale);
+void find_nonfinite(const Table<UpdateTensor>& table, float limit, LossScale* loss_scale, cudaStream_t stream) {
+  launch(launch_of("find_nonfinite", table, stream), find_nonfinite_kernel, table.tensors, table.chunks, limit,
+         loss_scale);
 }
 
 void restore_if_nonfinite(const Restore& s, cudaStream_t stream) {

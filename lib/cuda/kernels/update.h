@@ -82,9 +82,9 @@ inline int64_t update_bytes(std::span<const UpdateTensor> tensors) {
   return bytes;
 }
 
-// Sets loss_scale->nonfinite to 1 if any gradient of the table is infinite or NaN; never resets it.
-// Bytes: the gradients.
-void find_nonfinite(const Table<UpdateTensor>& table, LossScale* loss_scale, cudaStream_t stream);
+// Sets loss_scale->nonfinite to 1 if any gradient of the table is NaN or has an absolute value of at least `limit`, which
+// may be infinite; never resets it. Bytes: the gradients.
+void find_nonfinite(const Table<UpdateTensor>& table, float limit, LossScale* loss_scale, cudaStream_t stream);
 inline int64_t gradient_bytes(std::span<const UpdateTensor> tensors) {
   int64_t bytes = 0;
   for (const UpdateTensor& t : tensors) bytes += t.count * bytes_of(t.gradient_type);

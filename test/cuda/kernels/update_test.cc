@@ -1,5 +1,6 @@
 #include "cuda/kernels/update.h"
 
+#include <cmath>
 #include <map>
 
 #include "optim/rules.h"
@@ -226,12 +227,12 @@ TEST_CASE("one gradient that is not finite is found wherever it is, and stops th
       for (const int64_t place : {int64_t{0}, kParameters[i].count / 2, kParameters[i].count - 1}) {
         network.set_gradients(1, 1);
         LossScale scale;
-        find_nonfinite(network.table(), &scale, nullptr);
+        find_nonfinite(network.table(), INFINITY, &scale, nullptr);
         REQUIRE(scale.nonfinite == 0);
         Floats g = network.gradients[i].get();
         g[static_cast<size_t>(place)] = bad;
         network.gradients[i].set(g);
-        find_nonfinite(network.table(), &scale, nullptr);
+        find_nonfinite(network.table(), INFINITY, &scale, nullptr);
         INFO("parameter " << i << " at " << place);
         REQUIRE(scale.nonfinite == 1);
         const Results before = network.results();
@@ -250,8 +251,23 @@ TEST_CASE("the largest numbers of each type are finite", "[cuda]") {
   network.gradients[0].set({3.4028234e38f});
   network.gradients[1].set({65504, -65504, 0});
   LossScale scale;
-  find_nonfinite(network.table(), &scale, nullptr);
+  find_nonfinite(network.table(), INFINITY, &scale, nullptr);
   CHECK(scale.nonfinite == 0);
+}
+
+TEST_CASE("a gradient of the limit or more is found, like one that is not finite", "[cuda]") {
+  Network network({.momentum = 0.9});
+  const float limit = std::ldexp(1.0F, 126);
+  for (const float sign : {1.0F, -1.0F}) {
+    network.set_gradients(1, 1);
+    LossScale scale;
+    network.gradients[0].set({sign * std::nextafter(limit, 0.0F)});
+    find_nonfinite(network.table(), limit, &scale, nullptr);
+    CHECK(scale.nonfinite == 0);
+    network.gradients[0].set({sign * limit});
+    find_nonfinite(network.table(), limit, &scale, nullptr);
+    CHECK(scale.nonfinite == 1);
+  }
 }
 
 TEST_CASE("the loss scale halves after an overflow and doubles after enough good steps", "[cuda]") {
