@@ -66,10 +66,6 @@ void add_epochs(const JobSpec& spec, JobPlan& plan) {
   plan.epoch_of = epoch_rules(plan, static_cast<uint64_t>(spec.flags.batch_size));
 }
 
-std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
-  return policy.lead_max ? std::vector<uint32_t>{} : policy.group_of;
-}
-
 Result<> check_groups(const JobFlags& flags, const std::vector<int64_t>& groups) {
   const auto largest = std::max_element(groups.begin(), groups.end());
   if (!flags.scheme.deterministic || largest == groups.end() || *largest == 0) return {};

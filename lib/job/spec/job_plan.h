@@ -58,7 +58,9 @@ void add_epochs(const JobSpec& spec, JobPlan& plan);
 
 // The stop sets under this policy, as in JobPlan. Workers that wait for each other are in one set and stop after the
 // same step. Empty if the policy bounds the lead of the fastest worker: all workers are then in one set.
-std::vector<uint32_t> stop_sets(const sync::Policy& policy);
+inline std::vector<uint32_t> stop_sets(const sync::Policy& policy) {
+  return policy.lead_max ? std::vector<uint32_t>{} : policy.group_of;
+}
 
 // Code::kUsage if these groups, by worker, do not permit what the flags of their GSP job ask for: --deterministic with
 // several groups, whose updates are applied in order of arrival.
