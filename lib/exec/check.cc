@@ -48,7 +48,7 @@ class Checker {
   void backward() {
     reference_.begin_backward();
     for (auto id = reference_.order().rbegin(); id != reference_.order().rend(); ++id) {
-      if (*id != graph_.output()) compare_gradient(*id);
+      if (!graph::is_loss(graph_.node(*id).op)) compare_gradient(*id);
       reference_.backward_node(*id);
       compare_parameter_gradients(*id);
     }
@@ -82,7 +82,7 @@ class Checker {
   void compare_statistics(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
     for (size_t i = 0; i < shapes.statistics.size(); i++) {
-      if (shapes.statistics[i].uses[0].node != id) continue;
+      if (shapes.statistics[i].uses.back().node != id) continue;  // the last one that changes them
       const std::span<const float> truth = reference_.parameters().statistics[i].weight;
       const NodeId x = graph_.node(id).data_inputs[0];
       const double terms = static_cast<double>(reference_.output(x).size()) / static_cast<double>(truth.size());
@@ -96,9 +96,7 @@ class Checker {
     Rounding sum{0, 0};
     for (const auto& [x, consumer] : consumers_) {
       if (x != id) continue;
-      const Rounding part = input_gradient_rounding(graph_, reference_, consumer);
-      sum.scale = std::hypot(sum.scale, part.scale);
-      sum.length += part.length;
+      sum.add(input_gradient_rounding(graph_, reference_, consumer));
     }
     return sum;
   }
@@ -110,15 +108,16 @@ class Checker {
     adopt(tested, reference_.gradient(id));
   }
 
+  // A gradient is complete after the first node that reads its parameter, which is the last one in backward.
   void compare_parameter_gradients(NodeId id) {
     const graph::Shapes& shapes = reference_.shapes();
-    size_t of_node = 0;
     for (size_t i = 0; i < shapes.parameters.size(); i++) {
-      if (shapes.parameters[i].uses[0].node != id) continue;
-      const Rounding rounding = parameter_gradient_rounding(graph_, reference_, id, of_node);
+      const std::vector<graph::TensorUse>& uses = shapes.parameters[i].uses;
+      if (uses.front().node != id) continue;
+      Rounding sum{0, 0};
+      for (const graph::TensorUse& use : uses) sum.add(parameter_gradient_rounding(graph_, reference_, use));
       compare(id, "gradient of " + shapes.parameters[i].name, tested_.parameters().parameters[i].gradient,
-              reference_.parameter_gradient(id, of_node), rounding);
-      of_node++;
+              reference_.parameter_gradient(i), sum);
     }
   }
 

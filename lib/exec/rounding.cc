@@ -25,11 +25,15 @@ struct Tensors {
   double images, channels;
 };
 
+// The argument that every operator with parameters multiplies by.
+constexpr size_t kWeight = graph::Convolution::kWeight;
+static_assert(kWeight == graph::FullyConnected::kWeight && kWeight == graph::BatchNorm::kGamma);
+
 Tensors tensors_of(const graph::Graph& graph, Reference& reference, NodeId node) {
   const std::vector<NodeId>& inputs = graph.node(node).data_inputs;
   const Shape& shape = reference.shapes().output[node];
   return {inputs.empty() ? std::span<const double>{} : reference.output(inputs[0]),
-          reference.parameter(node, 0),
+          reference.parameter(node, kWeight),
           reference.output(node),
           reference.gradient(node),
           static_cast<double>(reference.batch_size()),
@@ -69,6 +73,11 @@ double activation_terms(const graph::Activation& op) {
 }
 
 }  // namespace
+
+void Rounding::add(const Rounding& summand) {
+  scale = std::hypot(scale, summand.scale);
+  length += summand.length;
+}
 
 Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId node) {
   const Tensors t = tensors_of(graph, reference, node);
@@ -135,11 +144,11 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
       graph.node(node).op);
 }
 
-Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, NodeId node, size_t i) {
-  const Tensors t = tensors_of(graph, reference, node);
-  const bool normalisation = std::holds_alternative<graph::BatchNorm>(graph.node(node).op);
+Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, const graph::TensorUse& use) {
+  const Tensors t = tensors_of(graph, reference, use.node);
+  const bool normalisation = std::holds_alternative<graph::BatchNorm>(graph.node(use.node).op);
   // Biases, gammas and betas sum dy, multiplied by at most a number of size 1.
-  if (normalisation || i > 0) return {norm(t.dy), positions(t)};
+  if (normalisation || use.argument > kWeight) return {norm(t.dy), positions(t)};
   return {norm(t.dy) * rms(t.x) * std::sqrt(fan_in(t)), positions(t)};
 }
 

@@ -13,16 +13,19 @@ namespace dtrain::exec {
 struct Rounding {
   double scale = 0;   // Euclidean norm that the result would have if its terms had random signs
   double length = 1;  // number of terms in the longest sum
+
+  // Of a sum to which another summand is added. A sum begins as {0, 0}.
+  void add(const Rounding& summand);
 };
 
 using Reference = reference::ReferenceExecutor<double>;
 
-// For a node's output, for what its backward adds to the gradients of its inputs, and for the gradient of its i-th
-// parameter. They use the tensors that `reference` holds: inputs and parameters, and for the latter two also the node's
+// For a node's output, for what its backward adds to the gradients of its inputs, and for what it adds to the gradient of
+// the parameter that it reads as this argument. They use the tensors that `reference` holds: inputs and parameters, and for the latter two also the node's
 // own gradient.
 Rounding output_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
 Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node);
-Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, graph::NodeId node, size_t i);
+Rounding parameter_gradient_rounding(const graph::Graph& graph, Reference& reference, const graph::TensorUse& use);
 
 // The largest normalized error that a type explains, with sums in float32. tf32: float32 whose products may be rounded
 // to TF32's 10 bits.

@@ -21,6 +21,12 @@ std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes) {
   for (NodeId id = 0; id < wants.size(); id++) {
     for (const NodeId input : graph.node(id).data_inputs) wants[id] |= wants[input];
   }
+  std::vector<char> reaches_loss(wants.size(), 0);
+  for (NodeId id = wants.size(); id-- > 0;) {
+    reaches_loss[id] |= static_cast<char>(is_loss(graph.node(id).op));
+    for (const NodeId input : graph.node(id).data_inputs) reaches_loss[input] |= reaches_loss[id];
+    wants[id] &= reaches_loss[id];
+  }
   return wants;
 }
 

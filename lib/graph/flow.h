@@ -11,7 +11,7 @@ namespace dtrain::graph {
 std::vector<std::vector<NodeId>> readers(const Graph& graph);
 
 // By node: 1 if backward must compute the gradient by its output, because it has parameters or depends on a node that
-// has. 0 for the images and nodes without parameters before all others.
+// has, and a loss depends on it. 0 for the images and nodes without parameters before all others.
 std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "base/random.h"
 
@@ -49,6 +50,18 @@ constexpr auto kFull = Pooling::Rounding::kFull;
 constexpr auto kV07 = Pooling::Rounding::kV07;
 constexpr auto kKernel = Pooling::Divisor::kKernel;
 
+NodeId add_like(Graph& graph, const std::string& name, NodeId like, NodeId x) {
+  const Node& model = graph.node(like);
+  std::vector<TensorId> given = model.inputs;
+  given[0] = graph.tensor(Edge{x});
+  return graph.add_reader(name, model.op, std::move(given));
+}
+
+NodeId id_of(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.nodes(), name, &Node::name);
+  return static_cast<NodeId>(found - graph.nodes().begin());
+}
+
 // Builds the network around the operators of one case.
 class Net {
  public:
@@ -58,6 +71,8 @@ class Net {
   }
   NodeId x() const { return x_; }
   NodeId add(const std::string& name, Op op, const std::vector<NodeId>& inputs) { return graph_.add(name, op, inputs); }
+  // A node like `like` that also reads the same variables.
+  NodeId share(const std::string& name, NodeId like, NodeId x) { return add_like(graph_, name, like, x); }
   Graph finish(NodeId y, int64_t classes = kClasses, SoftmaxOutput softmax = {}) {
     const NodeId flat = graph_.add("flatten", Flatten{}, {y});
     const NodeId head = graph_.add("head", FullyConnected{.outputs = classes}, {flat});
@@ -362,7 +377,76 @@ void fill_floats(const ParameterSpan& p, RandomStream& random) {
   for (float& x : p.weight) x = static_cast<float>((positive ? 1.0 : 0.0) + random.uniform(-bound, bound));
 }
 
+// Few channels, so that integers stay exact through several layers.
+void shared_weights(Table& t) {
+  const Shape image = {4, 6, 6};
+  Net chain(image);
+  const NodeId a = chain.add("a", Convolution{.filters = 4}, {chain.x()});
+  t.put("two convolutions share weight and bias", image, chain.finish(chain.share("b", a, a)));
+
+  Net branches(image);
+  const NodeId left = branches.add("left", conv3x3(4), {branches.x()});
+  const NodeId right = branches.share("right", left, branches.x());
+  t.put("two convolutions with one weight read one input", image,
+        branches.finish(branches.add("plus", Add{}, {left, right})));
+
+  Net dense({2, 2, 2});
+  const NodeId f0 = dense.add("f0", FullyConnected{.outputs = 4}, {dense.x()});
+  const NodeId f1 = dense.add("f1", FullyConnected{.outputs = 4}, {f0});
+  const NodeId f2 = dense.share("f2", f1, f0);
+  t.put("three fully connected layers share weight and bias", {2, 2, 2}, dense.finish(dense.share("f3", f1, f2)));
+
+  Net large({2, 2, 2});  // the CPU has another implementation for these
+  const NodeId wide = large.add("wide", FullyConnected{.outputs = 192}, {large.x()});
+  const NodeId g1 = large.add("g1", FullyConnected{.outputs = 192}, {wide});
+  Case& products = t.put("two large fully connected layers share weight and bias", {2, 2, 2},
+                         large.finish(large.share("g2", g1, g1)));
+  products.exact = products.smooth = false;
+
+  Net normed(image);
+  const NodeId n1 = normed.add("n1", BatchNorm{.fix_gamma = false}, {normed.x()});
+  const NodeId between = normed.add("conv", conv1x1(4), {n1});
+  Case& norms = t.put("two batch norms share all", image, normed.finish(normed.share("n2", n1, between)));
+  norms.exact = false;
+  norms.batch = 4;
+}
+
+// Graphs with several results.
+void heads(Table& t) {
+  const Shape image = {4, 6, 6};
+  Net two(image);
+  const NodeId a = two.add("a", conv1x1(4), {two.x()});
+  Graph g = two.finish(two.share("b", a, a));
+  const NodeId early = g.add("early_flatten", Flatten{}, {a});
+  const NodeId early_head = add_like(g, "early_head", id_of(g, "head"), early);
+  const NodeId softmax = id_of(g, "softmax");
+  g.add_head(softmax);
+  g.add_head(add_like(g, "early_softmax", softmax, early_head));
+  t.put("two losses with one head and one weight", image, std::move(g));
+
+  Net side(image);
+  const NodeId c = side.add("c", conv1x1(4), {side.x()});
+  Graph h = side.finish(c);
+  h.add_head(id_of(h, "softmax"));
+  const NodeId d = add_like(h, "d", c, c);
+  h.add_head(h.add("unlearned", FullyConnected{.outputs = 3}, {d}));
+  t.put("a branch without a loss", image, std::move(h));
+}
+
 }  // namespace
+
+std::vector<Case> sharing_cases() {
+  Table table;
+  shared_weights(table);
+  heads(table);
+  return table.take();
+}
+
+std::vector<Case> operator_and_sharing_cases() {
+  std::vector<Case> cases = operator_cases();
+  std::ranges::move(sharing_cases(), std::back_inserter(cases));
+  return cases;
+}
 
 std::vector<Case> operator_cases() {
   Table table;

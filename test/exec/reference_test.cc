@@ -4,9 +4,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "cases.h"
 #include "graph/models/models.h"
+#include "steps.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;
@@ -14,7 +16,7 @@ using dtrain::exec::reference::ReferenceExecutor;
 
 // With integers, float32 and float64 agree bit by bit: nothing is rounded, so the order of summation does not matter.
 TEST_CASE("integer cases are exact in float32", "[exec]") {
-  for (const exec::test::Case& c : exec::test::operator_cases()) {
+  for (const exec::test::Case& c : exec::test::operator_and_sharing_cases()) {
     if (!c.exact) continue;
     INFO(c.name);
     auto single = ReferenceExecutor<float>::compile(c.graph, case_options(c), nullptr).value();
@@ -26,7 +28,8 @@ TEST_CASE("integer cases are exact in float32", "[exec]") {
       REQUIRE(executor->backward([](size_t) -> Result<> { return {}; }));
     }
     CHECK(single->probabilities()[0] == 1.0F);
-    const std::vector<float> into_head = single->node_gradient(c.graph.node(c.graph.output() - 1).data_inputs[0]);
+    const graph::NodeId head = c.graph.node(c.graph.output()).data_inputs[0];
+    const std::vector<float> into_head = single->node_gradient(c.graph.node(head).data_inputs[0]);
     const bool flows = std::any_of(into_head.begin(), into_head.end(), [](float d) { return d != 0; });
     CHECK((flows || into_head.empty()));  // otherwise nothing was tested
     for (const graph::NodeId id : single->order()) {
@@ -47,7 +50,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 exec::test::Case case_called(const std::string& name) {
-  for (exec::test::Case& c : exec::test::operator_cases()) {
+  for (exec::test::Case& c : exec::test::operator_and_sharing_cases()) {
     if (c.name == name) return std::move(c);
   }
   throw std::logic_error("no case " + name);
@@ -62,15 +65,12 @@ std::vector<std::vector<float>> copies(const std::vector<ParameterSpan>& spans, 
   return result;
 }
 
-}  // namespace
-
 // Weights are NaN until their bucket has been waited for, and again once its gradients are ready: an executor that
 // reads them too early or too late computes NaNs.
-TEST_CASE("buckets are waited for before their first reader and announced when complete", "[exec]") {
-  const exec::test::Case c = case_called("residual unit, relu after the sum");
+void check_buckets(const exec::test::Case& c, std::vector<size_t> begin) {
   Options options = case_options(c);
   const auto whole = make_reference_backend()->compile(c.graph, options).value();
-  options.bucket_begin = {0, 2, 3, 7};  // inside a node, a single tensor, several nodes, the rest
+  options.bucket_begin = std::move(begin);
   const auto split = make_reference_backend()->compile(c.graph, options).value();
   const exec::test::HostBatch batch = make_batch(c, exec::test::Values::kFloats, 5);
   for (Executor* executor : {whole.get(), split.get()}) {
@@ -106,9 +106,29 @@ TEST_CASE("buckets are waited for before their first reader and announced when c
     });
     return {};
   }));
-  CHECK(waited == std::vector<size_t>{0, 1, 2, 3});
-  CHECK(announced == std::vector<size_t>{3, 2, 1, 0});
+  std::vector<size_t> ascending(options.bucket_begin.size());
+  std::iota(ascending.begin(), ascending.end(), 0);
+  CHECK(waited == ascending);
+  CHECK(announced == std::vector<size_t>(ascending.rbegin(), ascending.rend()));
   CHECK(gradients == expected);
+}
+
+}  // namespace
+
+TEST_CASE("buckets are waited for before their first reader and announced when complete", "[exec]") {
+  // Inside a node, a single tensor, several nodes, the rest.
+  check_buckets(case_called("residual unit, relu after the sum"), {0, 2, 3, 7});
+}
+
+TEST_CASE("the bucket of a shared weight is announced after the first node that reads it", "[exec]") {
+  check_buckets(case_called("two losses with one head and one weight"), {0, 1, 2, 3});
+  check_buckets(case_called("three fully connected layers share weight and bias"), {0, 1, 3, 4, 5});
+}
+
+TEST_CASE("the terms of a shared weight's gradient are added in the order of backward", "[exec]") {
+  const auto backend = make_reference_backend();
+  CHECK(exec::test::sum_of_terms(*backend, {0x1p-24, 0x1p-24, 1}) == 1);  // each small term is rounded away
+  CHECK(exec::test::sum_of_terms(*backend, {1, 0x1p-24, 0x1p-24}) == 1 + 0x1p-23F);
 }
 
 TEST_CASE("an error while waiting or announcing ends the pass and names the node", "[exec]") {

@@ -88,4 +88,27 @@ void descend(const ParameterView& view, float rate) {
   }
 }
 
+float sum_of_terms(Backend& backend, const std::vector<double>& factors) {
+  graph::Graph g;
+  const graph::NodeId data = g.add("data", graph::Input{}, {});
+  std::vector<graph::TensorId> given = {g.tensor(graph::Edge{data})};
+  std::vector<graph::NodeId> scaled;
+  for (const double factor : factors) {
+    const std::string i = std::to_string(scaled.size());
+    const graph::NodeId reader = g.add_reader("reader" + i, graph::FullyConnected{.outputs = 1, .bias = false}, given);
+    given = g.node(reader).inputs;
+    scaled.push_back(g.add("scale" + i, graph::Scale{factor}, {reader}));
+  }
+  const graph::NodeId sum = g.add("sum", graph::Add{}, scaled);
+  g.add("softmax", graph::SoftmaxOutput{}, {g.add("head", graph::FullyConnected{.outputs = 2}, {sum})});
+  const auto executor = backend.compile(g, {.batch_size = 1, .image = {1, 1, 1}}).value();
+  const std::vector<ParameterSpan>& parameters = executor->parameters().parameters;
+  parameters[1].weight[1] = 1;
+  parameters[2].weight[1] = 262144;  // so all the probability is class 1's, and the gradient by `sum` is 1
+  const std::vector<float> image = {1}, labels = {0};
+  DT_CHECK(executor->forward({image, labels}, no_wait), "forward failed");
+  DT_CHECK(executor->backward(no_wait), "backward failed");
+  return parameters[0].gradient[0];
+}
+
 }  // namespace dtrain::exec::test

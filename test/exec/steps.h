@@ -56,6 +56,9 @@ void copy_weights(const ParameterView& from, const ParameterView& to);
 // w <- w - rate dw, for all parameters.
 void descend(const ParameterView& view, float rate);
 
+// The gradient of a weight that several layers share, where these factors are its terms, in the order of the layers.
+float sum_of_terms(Backend& backend, const std::vector<double>& factors);
+
 // A floor for largest_difference. A gradient that remains of a sum that cancels, such as that of a bias before a batch
 // norm, is negligible beside the step's other gradients.
 inline double gradient_floor(const Step& truth) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/contract.h"
+#include "exec/reference/elementwise.h"
 #include "graph/flow.h"
 #include "tensor/buckets.h"
 
@@ -24,7 +25,6 @@ Result<std::unique_ptr<ReferenceExecutor<T>>> ReferenceExecutor<T>::compile(cons
                                                                             Executor* weights_of) {
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
   check_options(options, shapes);
-  DT_TRY_VOID(check_unshared(graph, shapes));
   DT_TRY_VOID(check_float32(options));
   std::unique_ptr<ReferenceExecutor> executor(new ReferenceExecutor(graph, options, std::move(shapes)));
   if (weights_of == nullptr) {
@@ -50,32 +50,36 @@ void ReferenceExecutor<T>::share_parameters(Executor& owner) {
 template <class T>
 void ReferenceExecutor<T>::allocate_nodes() {
   nodes_.resize(graph_.nodes().size());
-  for (const NodeId id : order_) {
-    nodes_[id].extent = extent_of(options_.batch_size, shapes_.output[id]);
-    nodes_[id].y = Buffer<T>(nodes_[id].extent.count());
-    if (!std::holds_alternative<graph::BatchNorm>(graph_.node(id).op)) continue;
-    nodes_[id].mean = Buffer<T>(static_cast<size_t>(nodes_[id].extent.c));
-    nodes_[id].inv_std = Buffer<T>(static_cast<size_t>(nodes_[id].extent.c));
-  }
-  for (size_t i = shapes_.parameters.size(); i-- > 0;) {
-    NodeState& state = nodes_[shapes_.parameters[i].uses[0].node];
-    const auto count = static_cast<size_t>(element_count(shapes_.parameters[i].shape));
-    state.first_parameter = i;
-    state.parameters.emplace_back(count);
-    if (training()) state.gradients.emplace_back(count);
-  }
-  for (NodeState& state : nodes_) {  // they were filled from the last one on
-    std::reverse(state.parameters.begin(), state.parameters.end());
-    std::reverse(state.gradients.begin(), state.gradients.end());
-  }
-  for (size_t i = shapes_.statistics.size(); i-- > 0;) nodes_[shapes_.statistics[i].uses[0].node].first_statistic = i;
+  tensors_.resize(graph_.tensor_count());
   const std::vector<char> wants_gradient = graph::wants_gradient(graph_, shapes_);
   for (const NodeId id : order_) {
-    if (wants_gradient[id] && training()) nodes_[id].dy = Buffer<T>(nodes_[id].y.size());
+    Tensor& y = of_node(id);
+    y.extent = extent_of(options_.batch_size, shapes_.output[id]);
+    y.value = Buffer<T>(y.extent.count());
+    if (wants_gradient[id] && training()) y.gradient = Buffer<T>(y.extent.count());
+    if (!std::holds_alternative<graph::BatchNorm>(graph_.node(id).op)) continue;
+    nodes_[id].mean = Buffer<T>(static_cast<size_t>(y.extent.c));
+    nodes_[id].inv_std = Buffer<T>(static_cast<size_t>(y.extent.c));
   }
+  allocate_parameters();
   images_ = Buffer<float>(static_cast<size_t>(options_.batch_size * element_count(options_.image)));
   labels_ = Buffer<float>(static_cast<size_t>(options_.batch_size));
-  probabilities_ = Buffer<float>(nodes_[graph_.output()].y.size());
+  probabilities_ = Buffer<float>(output(graph_.output()).size());
+}
+
+template <class T>
+void ReferenceExecutor<T>::allocate_parameters() {
+  terms_.resize(shapes_.parameters.size());
+  for (size_t i = 0; i < shapes_.parameters.size(); i++) {
+    const graph::ParameterInfo& info = shapes_.parameters[i];
+    const auto count = static_cast<size_t>(element_count(info.shape));
+    const graph::TensorUse& first = info.uses.front();
+    tensors_[graph_.node(first.node).inputs[first.argument].index].value = Buffer<T>(count);
+    NodeState& state = nodes_[first.node];
+    if (state.end_parameter == 0) state.first_parameter = i;
+    state.end_parameter = i + 1;
+    for (size_t use = 0; training() && use < info.uses.size(); use++) terms_[i].emplace_back(count);
+  }
 }
 
 template <class T>
@@ -85,7 +89,7 @@ Result<> ReferenceExecutor<T>::begin_forward(const Batch& batch) {
   copy_numbers(batch, options_, images_.span());
   for (const NodeId id : order_) {
     if (!std::holds_alternative<graph::Input>(graph_.node(id).op)) continue;
-    std::ranges::copy(images_.span(), nodes_[id].y.data());
+    std::ranges::copy(images_.span(), output(id).begin());
   }
   return {};
 }
@@ -95,9 +99,8 @@ Result<> ReferenceExecutor<T>::forward(const Batch& batch, const WeightsWait& wa
   DT_TRY_VOID(begin_forward(batch));
   size_t buckets_loaded = 0;
   for (const NodeId id : order_) {
-    const size_t needed = nodes_[id].first_parameter + nodes_[id].parameters.size();
-    const bool reads = !nodes_[id].parameters.empty();
-    while (reads && buckets_loaded < options_.bucket_begin.size() && options_.bucket_begin[buckets_loaded] < needed) {
+    const size_t needed = nodes_[id].end_parameter;  // what it reads besides was loaded for a node before it
+    while (buckets_loaded < options_.bucket_begin.size() && options_.bucket_begin[buckets_loaded] < needed) {
       DT_TRY_VOID(wait(buckets_loaded), "before node '{}'", graph_.node(id).name);
       load_bucket(buckets_loaded++);
     }
@@ -112,8 +115,8 @@ Result<> ReferenceExecutor<T>::backward(const GradientReady& ready) {
   size_t buckets_left = options_.bucket_begin.size();
   for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
     backward_node(*id);
-    if (nodes_[*id].parameters.empty()) continue;
-    // Nodes and parameters are in the same order, so everything from this node's first parameter on is complete.
+    if (nodes_[*id].end_parameter == 0) continue;
+    // Everything from this node's first parameter on is complete.
     while (buckets_left > 0 && options_.bucket_begin[buckets_left - 1] >= nodes_[*id].first_parameter) {
       DT_TRY_VOID(ready(--buckets_left), "after node '{}'", graph_.node(*id).name);
     }
@@ -124,7 +127,7 @@ Result<> ReferenceExecutor<T>::backward(const GradientReady& ready) {
 template <class T>
 void ReferenceExecutor<T>::begin_backward() {
   DT_CHECK(training(), "an inference executor has no backward pass");
-  for (NodeState& state : nodes_) std::fill(state.dy.span().begin(), state.dy.span().end(), T{0});
+  for (Tensor& tensor : tensors_) std::ranges::fill(tensor.gradient.span(), T{0});
 }
 
 template <class T>
@@ -142,35 +145,47 @@ void ReferenceExecutor<T>::load_parameters() {
 // Copies even if T is float, because the caller may change the weights once backward has reported them ready.
 template <class T>
 void ReferenceExecutor<T>::load_parameter(size_t index) {
-  NodeState& state = nodes_[shapes_.parameters[index].uses[0].node];
-  const std::span<float> weight = view_.parameters[index].weight;
-  std::copy(weight.begin(), weight.end(), state.parameters[index - state.first_parameter].data());
+  const graph::TensorUse& use = shapes_.parameters[index].uses.front();
+  std::ranges::copy(view_.parameters[index].weight,
+                    tensors_[graph_.node(use.node).inputs[use.argument].index].value.data());
 }
 
 template <class T>
-void ReferenceExecutor<T>::store_gradients(const NodeState& state) {
-  for (size_t i = 0; i < state.gradients.size(); i++) {
-    const std::span<const T> computed = state.gradients[i].span();
-    const std::span<float> gradient = view_.parameters[state.first_parameter + i].gradient;
-    std::transform(computed.begin(), computed.end(), gradient.begin(), [](T x) { return static_cast<float>(x); });
+std::optional<size_t> ReferenceExecutor<T>::parameter_index(NodeId node, size_t argument) const {
+  const std::vector<graph::TensorId>& inputs = graph_.node(node).inputs;
+  const auto variable = argument < inputs.size() ? graph_.variable(inputs[argument]) : std::nullopt;
+  if (!variable || graph_.variables()[*variable].role != graph::Variable::Role::kLearned) return std::nullopt;
+  return shapes_.position[*variable];
+}
+
+template <class T>
+In<T> ReferenceExecutor<T>::parameter(NodeId node, size_t argument) const {
+  if (!parameter_index(node, argument)) return {};
+  return tensors_[graph_.node(node).inputs[argument].index].value.span();
+}
+
+template <class T>
+Out<T> ReferenceExecutor<T>::gradient_term(NodeId node, size_t argument) {
+  const std::optional<size_t> parameter = parameter_index(node, argument);
+  if (!parameter) return {};
+  const std::vector<graph::TensorUse>& uses = shapes_.parameters[*parameter].uses;
+  const auto use = std::ranges::find(uses, graph::TensorUse{node, argument}) - uses.begin();
+  return terms_[*parameter][static_cast<size_t>(use)].span();
+}
+
+// Backward begins with the last use, so the terms are added in the order of backward.
+template <class T>
+void ReferenceExecutor<T>::finish_gradients(const NodeState& state) {
+  for (size_t i = state.first_parameter; i < state.end_parameter; i++) {
+    const std::span<T> sum = terms_[i].back().span();
+    for (size_t use = terms_[i].size() - 1; use-- > 0;) add_to<T>(terms_[i][use].span(), sum);
+    std::ranges::transform(sum, view_.parameters[i].gradient.begin(), [](T x) { return static_cast<float>(x); });
   }
 }
 
 template <class T>
-In<T> ReferenceExecutor<T>::parameter(NodeId node, size_t i) const {
-  const std::vector<Buffer<T>>& parameters = nodes_[node].parameters;
-  return i < parameters.size() ? parameters[i].span() : In<T>{};
-}
-
-template <class T>
-Out<T> ReferenceExecutor<T>::parameter_gradient(NodeId node, size_t i) {
-  std::vector<Buffer<T>>& gradients = nodes_[node].gradients;
-  return i < gradients.size() ? gradients[i].span() : Out<T>{};
-}
-
-template <class T>
-std::span<float> ReferenceExecutor<T>::statistic(NodeId node, size_t i) {
-  return view_.statistics[nodes_[node].first_statistic + i].weight;
+std::span<float> ReferenceExecutor<T>::statistic(NodeId node, size_t argument) {
+  return view_.statistics[shapes_.position[graph_.variable(graph_.node(node).inputs[argument]).value()]].weight;
 }
 
 template <class T>
@@ -186,10 +201,10 @@ std::vector<float> ReferenceExecutor<T>::node_gradient(NodeId node) {
 template <class T>
 size_t ReferenceExecutor<T>::memory_bytes() const {
   size_t numbers = 0;
-  for (const NodeState& state : nodes_) {
-    numbers += state.y.size() + state.dy.size() + state.mean.size() + state.inv_std.size();
-    for (const Buffer<T>& p : state.parameters) numbers += p.size();
-    for (const Buffer<T>& g : state.gradients) numbers += g.size();
+  for (const Tensor& tensor : tensors_) numbers += tensor.value.size() + tensor.gradient.size();
+  for (const NodeState& state : nodes_) numbers += state.mean.size() + state.inv_std.size();
+  for (const std::vector<Buffer<T>>& terms : terms_) {
+    for (const Buffer<T>& term : terms) numbers += term.size();
   }
   return numbers * sizeof(T) + (images_.size() + labels_.size() + probabilities_.size()) * sizeof(float);
 }

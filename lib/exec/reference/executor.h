@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "exec/executor.h"
@@ -32,11 +33,12 @@ class ReferenceExecutor final : public Executor {
   size_t memory_bytes() const override;
 
   // [n, c, h, w] of a node's output, and of the loss's gradient by it, which is empty if none flows.
-  Out<T> output(graph::NodeId node) { return nodes_[node].y.span(); }
-  Out<T> gradient(graph::NodeId node) { return nodes_[node].dy.span(); }
-  // The i-th parameter of a node and its gradient, in T; empty if the node has fewer.
-  In<T> parameter(graph::NodeId node, size_t i) const;
-  Out<T> parameter_gradient(graph::NodeId node, size_t i);
+  Out<T> output(graph::NodeId node) { return of_node(node).value.span(); }
+  Out<T> gradient(graph::NodeId node) { return of_node(node).gradient.span(); }
+  // The learned tensor that a node reads as this argument, in T; empty if it reads none there.
+  In<T> parameter(graph::NodeId node, size_t argument) const;
+  // In T, complete after backward_node of the first node in order() that reads the parameter.
+  In<T> parameter_gradient(size_t parameter) const { return terms_[parameter].back().span(); }
   // The statistics of a BatchNorm's last training forward pass.
   BatchStatistics<T> statistics(graph::NodeId node) { return {nodes_[node].mean.span(), nodes_[node].inv_std.span()}; }
   const graph::Shapes& shapes() const { return shapes_; }
@@ -49,32 +51,45 @@ class ReferenceExecutor final : public Executor {
   void load_parameters();  // loads all parameters, instead of waiting bucket by bucket
   void forward_node(graph::NodeId node);
   void begin_backward();
-  void backward_node(graph::NodeId node);  // afterwards parameters() has the gradients of the node's own parameters
+  // Afterwards parameters() has the gradients of the parameters that this node, and none before it in order(), reads.
+  void backward_node(graph::NodeId node);
 
  private:
-  // A node's computed values. `parameters` and `gradients` are its parameters and their gradients in T, in declared
-  // order.
+  // An output of a node or a learned tensor.
+  struct Tensor {
+    Extent extent;              // of an output
+    Buffer<T> value, gradient;  // of a learned tensor: see terms_
+  };
   struct NodeState {
-    Extent extent;
-    Buffer<T> y, dy, mean, inv_std;
-    size_t first_parameter = 0, first_statistic = 0;
-    std::vector<Buffer<T>> parameters, gradients;
+    Buffer<T> mean, inv_std;  // of a BatchNorm
+    // The parameters that no node before it reads, as a part of the list of parameters. Nodes and these parts are in the
+    // same order.
+    size_t first_parameter = 0, end_parameter = 0;
   };
 
   ReferenceExecutor(const graph::Graph& graph, const Options& options, graph::Shapes shapes);
   void share_parameters(Executor& owner);
   void allocate_nodes();
+  void allocate_parameters();
   bool training() const { return options_.purpose == Options::Purpose::kTraining; }
 
   void load_bucket(size_t bucket);
   void load_parameter(size_t index);
-  void store_gradients(const NodeState& state);
+  // Where a node's backward stores its part of a parameter's gradient; empty if the argument is no parameter.
+  Out<T> gradient_term(graph::NodeId node, size_t argument);
+  void compute_backward(graph::NodeId node);
+  void finish_gradients(const NodeState& state);
+
+  Tensor& of_node(graph::NodeId node) { return tensors_[graph_.tensor(graph::Edge{node}).index]; }
+  const Extent& extent(graph::NodeId node) const { return tensors_[graph_.tensor(graph::Edge{node}).index].extent; }
+  // The position among the parameters; nullopt if the argument is no learned tensor.
+  std::optional<size_t> parameter_index(graph::NodeId node, size_t argument) const;
   In<T> input(graph::NodeId node, size_t i = 0) { return output(graph_.node(node).data_inputs[i]); }
   Out<T> input_gradient(graph::NodeId node, size_t i = 0) { return gradient(graph_.node(node).data_inputs[i]); }
-  const Extent& input_extent(graph::NodeId node) const { return nodes_[graph_.node(node).data_inputs[0]].extent; }
-  std::span<float> statistic(graph::NodeId node, size_t i);
+  const Extent& input_extent(graph::NodeId node) const { return extent(graph_.node(node).data_inputs[0]); }
+  std::span<float> statistic(graph::NodeId node, size_t argument);
 
-  // Used by forward_node and backward_node. `sum` computes an Add or, with a single input, a Flatten, Identity or
+  // Used by forward_node and compute_backward. `sum` computes an Add or, with a single input, a Flatten, Identity or
   // Scale.
   void batch_norm(graph::NodeId node, const graph::BatchNorm& op);
   void concat(graph::NodeId node);
@@ -86,8 +101,12 @@ class ReferenceExecutor final : public Executor {
   Options options_;
   graph::Shapes shapes_;
   std::vector<graph::NodeId> order_;
+  std::vector<Tensor> tensors_;   // by TensorId
   std::vector<NodeState> nodes_;  // by NodeId
-  ParameterMemory parameters_;    // empty if another executor owns them
+  // By parameter, a term of its gradient for each use, in the order of the uses. The last one becomes their sum, added in
+  // the order in which backward meets the nodes.
+  std::vector<std::vector<Buffer<T>>> terms_;
+  ParameterMemory parameters_;  // empty if another executor owns them
   ParameterView view_;
   Buffer<float> images_, labels_, probabilities_;
 };

@@ -16,17 +16,18 @@ using graph::NodeId;
 
 template <class T>
 void ReferenceExecutor<T>::forward_node(NodeId node) {
-  const Extent& e = nodes_[node].extent;
+  const Extent& e = extent(node);
   const Out<T> y = output(node);
   const int64_t n = options_.batch_size;
   std::visit(
       Overloaded{[&](const graph::Input&) {},  // begin_forward has stored the images there
                  [&](const graph::Convolution& op) {
-                   convolution_forward<T>(op, input_extent(node), input(node), parameter(node, 0), parameter(node, 1),
-                                          e, y);
+                   convolution_forward<T>(op, input_extent(node), input(node), parameter(node, op.kWeight),
+                                          parameter(node, op.kBias), e, y);
                  },
-                 [&](const graph::FullyConnected&) {
-                   fully_connected_forward<T>(n, input(node), parameter(node, 0), parameter(node, 1), y);
+                 [&](const graph::FullyConnected& op) {
+                   fully_connected_forward<T>(n, input(node), parameter(node, op.kWeight), parameter(node, op.kBias),
+                                              y);
                  },
                  [&](const graph::BatchNorm& op) { batch_norm(node, op); },
                  [&](const graph::Activation& op) { activation_forward<T>(op, input(node), y); },
@@ -36,31 +37,43 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
                  [&](const graph::Scale& op) { sum(node, op.factor); },
                  [&](const graph::SoftmaxOutput&) {
                    softmax_forward<T>(n, input(node), y);
-                   std::copy(y.begin(), y.end(), probabilities_.data());
+                   if (node == graph_.output()) std::ranges::copy(y, probabilities_.data());
                  }},
       graph_.node(node).op);
 }
 
 template <class T>
 void ReferenceExecutor<T>::backward_node(NodeId node) {
-  const Extent& e = nodes_[node].extent;
+  const graph::Node& n = graph_.node(node);
+  if (graph::is_loss(n.op) || !gradient(node).empty()) {
+    compute_backward(node);
+  } else {  // no loss depends on it
+    for (size_t i = n.data_inputs.size(); i < n.inputs.size(); i++) std::ranges::fill(gradient_term(node, i), T{0});
+  }
+  finish_gradients(nodes_[node]);
+}
+
+template <class T>
+void ReferenceExecutor<T>::compute_backward(NodeId node) {
+  const Extent& e = extent(node);
   const In<T> dy = gradient(node);
   const int64_t n = options_.batch_size;
-  const Out<T> d0 = parameter_gradient(node, 0), d1 = parameter_gradient(node, 1);
   std::visit(
       Overloaded{
           [&](const graph::Input&) {},
           [&](const graph::Convolution& op) {
             const Extent& xe = input_extent(node);
-            convolution_backward_data<T>(op, xe, parameter(node, 0), e, dy, input_gradient(node));
-            convolution_backward_weights<T>(op, xe, input(node), e, dy, d0, d1);
+            convolution_backward_data<T>(op, xe, parameter(node, op.kWeight), e, dy, input_gradient(node));
+            convolution_backward_weights<T>(op, xe, input(node), e, dy, gradient_term(node, op.kWeight),
+                                            gradient_term(node, op.kBias));
           },
-          [&](const graph::FullyConnected&) {
-            fully_connected_backward<T>(n, input(node), parameter(node, 0), dy, input_gradient(node), d0, d1);
+          [&](const graph::FullyConnected& op) {
+            fully_connected_backward<T>(n, input(node), parameter(node, op.kWeight), dy, input_gradient(node),
+                                        gradient_term(node, op.kWeight), gradient_term(node, op.kBias));
           },
           [&](const graph::BatchNorm& op) {
-            batch_norm_backward<T>(op, e, input(node), parameter(node, 0), statistics(node), dy, input_gradient(node),
-                                   d0, d1);
+            batch_norm_backward<T>(op, e, input(node), parameter(node, op.kGamma), statistics(node), dy,
+                                   input_gradient(node), gradient_term(node, op.kGamma), gradient_term(node, op.kBeta));
           },
           [&](const graph::Activation& op) { activation_backward<T>(op, output(node), dy, input_gradient(node)); },
           [&](const graph::Pooling& op) {
@@ -74,14 +87,13 @@ void ReferenceExecutor<T>::backward_node(NodeId node) {
             softmax_backward<T>(op, output(node), labels_.span(), input_gradient(node));
           }},
       graph_.node(node).op);
-  store_gradients(nodes_[node]);
 }
 
 template <class T>
 void ReferenceExecutor<T>::batch_norm(NodeId node, const graph::BatchNorm& op) {
-  const Extent& e = nodes_[node].extent;
-  const In<T> gamma = parameter(node, 0), beta = parameter(node, 1);
-  const std::span<float> mean = statistic(node, 0), var = statistic(node, 1);
+  const Extent& e = extent(node);
+  const In<T> gamma = parameter(node, op.kGamma), beta = parameter(node, op.kBeta);
+  const std::span<float> mean = statistic(node, op.kMean), var = statistic(node, op.kVariance);
   if (training()) {
     batch_norm_training<T>(op, e, input(node), gamma, beta, statistics(node), mean, var, output(node));
   } else {
@@ -123,6 +135,7 @@ void ReferenceExecutor<T>::sum_gradient(NodeId node, double factor) {
 #define DT_INSTANTIATE(T)                                                          \
   template void ReferenceExecutor<T>::forward_node(NodeId);                        \
   template void ReferenceExecutor<T>::backward_node(NodeId);                       \
+  template void ReferenceExecutor<T>::compute_backward(NodeId);                    \
   template void ReferenceExecutor<T>::batch_norm(NodeId, const graph::BatchNorm&); \
   template void ReferenceExecutor<T>::concat(NodeId);                              \
   template void ReferenceExecutor<T>::concat_gradient(NodeId);                     \
