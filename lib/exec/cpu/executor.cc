@@ -17,7 +17,6 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& gr
                                                           Executor* weights_of) {
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
   check_options(options, shapes);
-  DT_TRY_VOID(check_unshared(graph, shapes));
   DT_TRY_VOID(check_float32(options));
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(graph, options, std::move(shapes)));
   if (weights_of == nullptr) {

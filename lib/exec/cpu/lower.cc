@@ -19,7 +19,8 @@ Lowering::Lowering(const LowerRequest& request)
       program_(dnnl::engine(dnnl::engine::kind::cpu, 0)),
       outputs_(request.graph.nodes().size(), kNoValue),
       terms_(outputs_.size()),
-      wants_gradient_(graph::wants_gradient(request.graph, request.shapes)) {}
+      wants_gradient_(graph::wants_gradient(request.graph, request.shapes)),
+      weight_terms_(request.shapes.parameters.size()) {}
 
 Dims Lowering::dims(NodeId id) const {
   Dims result{options_.batch_size};
@@ -41,7 +42,25 @@ ValueId Lowering::weight(NodeId id, size_t argument, const Dims& dims) {
 
 ValueId Lowering::gradient_of_weight(NodeId id, size_t argument, const Dims& dims) {
   const auto found = parameters_.find(id, argument);
-  return found ? program_.fixed(plain_md(dims), found->span->gradient.data(), found->index) : kNoValue;
+  if (!found) return kNoValue;
+  const bool shared = shapes_.parameters[found->index].uses.size() > 1;
+  const ValueId term = shared ? program_.tensor(plain_md(dims))
+                              : program_.fixed(plain_md(dims), found->span->gradient.data(), found->index);
+  weight_terms_[found->index].push_back(term);
+  return term;
+}
+
+void Lowering::finish_gradients(NodeId id) {
+  for (size_t p = 0; p < weight_terms_.size(); p++) {
+    const std::vector<graph::TensorUse>& uses = shapes_.parameters[p].uses;
+    if (uses.front().node != id) continue;
+    if (uses.size() == 1 && !weight_terms_[p].empty()) continue;
+    const Md flat = plain_md({element_count(shapes_.parameters[p].shape)});
+    std::vector<ValueId> terms;
+    for (const ValueId term : weight_terms_[p]) terms.push_back(program_.alias(term, flat));
+    float* gradient = parameters_.view().parameters[p].gradient.data();
+    emit_sum_into(program_, id, std::move(terms), program_.fixed(flat, gradient, p));
+  }
 }
 
 void Lowering::contribute(NodeId id, ValueId term) {
@@ -98,7 +117,10 @@ Lowered lower(const LowerRequest& request) {
   for (const NodeId id : order) backward.push_back(lowering.lower_node(id));
   lowering.program_.begin_backward();
   if (lowering.training()) {
-    for (size_t i = order.size(); i-- > 0;) backward[i]();
+    for (size_t i = order.size(); i-- > 0;) {
+      backward[i]();
+      lowering.finish_gradients(order[i]);
+    }
   }
   return std::move(lowering).finish();
 }

@@ -63,6 +63,8 @@ class Lowering {
   // The learned tensor or statistic that the node reads as this argument, in canonical layout, described with these
   // dimensions; kNoValue if it has no such argument.
   ValueId weight(graph::NodeId id, size_t argument, const Dims& dims);
+  // Where the node's backward writes the gradient of this tensor, or its term of the gradient if other nodes read the
+  // tensor too.
   ValueId gradient_of_weight(graph::NodeId id, size_t argument, const Dims& dims);
 
   // Whether any step needs the gradient by the node's output.
@@ -80,6 +82,9 @@ class Lowering {
  private:
   friend Lowered lower(const LowerRequest& request);
   EmitBackward lower_node(graph::NodeId id);
+  // After the backward steps of a node: completes the gradients of the parameters that it reads first, which are those
+  // that no step of backward reads from now on.
+  void finish_gradients(graph::NodeId id);
 
   const graph::Graph& graph_;
   const graph::Shapes& shapes_;
@@ -91,6 +96,8 @@ class Lowering {
   std::vector<ValueId> outputs_;
   std::vector<std::vector<ValueId>> terms_;  // by node
   std::vector<char> wants_gradient_;         // by node
+  // By parameter: what the nodes' backward wrote, in the order of the steps.
+  std::vector<std::vector<ValueId>> weight_terms_;
 };
 
 // One function per kind of node: emits its forward steps, sets its output and returns what emits its backward steps.

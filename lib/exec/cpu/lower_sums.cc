@@ -57,6 +57,24 @@ ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> term
   return prepared(program, node, std::move(terms), layout, 1)[0];
 }
 
+void emit_sum_into(Program& program, graph::NodeId node, std::vector<ValueId> terms, ValueId target) {
+  const Md& layout = program.md(target);
+  if (terms.empty()) {
+    program.kernel(node, "zero gradient",
+                   [n = elements(layout)](void* const* p) { fill_zero(static_cast<float*>(p[0]), n); }, {out(target)});
+    return;
+  }
+  terms = prepared(program, node, std::move(terms), layout, kSourcesMax);
+  std::vector<Arg> args = reads(terms);
+  args.push_back(out(target));
+  program.kernel(
+      node, "sum of gradients",
+      [count = static_cast<int>(terms.size()), n = elements(layout)](void* const* p) {
+        sum_sources(sources(p), count, static_cast<float*>(p[count]), n);
+      },
+      std::move(args));
+}
+
 ValueId emit_sum_relu(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout) {
   terms = prepared(program, node, std::move(terms), layout, kSourcesMax);
   return emit_combined(program, node, "sum, relu", terms, layout, sum_relu);

@@ -17,6 +17,9 @@ inline const float* const* sources(void* const* arguments) {
 // The sum of the terms; a single term is its own sum. Here and below, terms in other layouts are converted first.
 ValueId emit_sum(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout);
 
+// The sum of the terms, written to `target`; 0 if there are none. All have one layout.
+void emit_sum_into(Program& program, graph::NodeId node, std::vector<ValueId> terms, ValueId target);
+
 // max(sum of the terms, 0).
 ValueId emit_sum_relu(Program& program, graph::NodeId node, std::vector<ValueId> terms, const Md& layout);
 

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <map>
+#include <numeric>
 
 #include "cases.h"
 #include "exec/cpu/buckets.h"
@@ -48,13 +49,18 @@ TEST_CASE("buckets are awaited and announced once each and in order", "[exec][cp
   }
 }
 
+namespace {
+
 // Weights arrive only when their bucket is awaited; weights and gradients are overwritten as soon as it is announced.
 // The results must equal those of an undisturbed run. So nothing is read before its wait or after its announcement, and
 // an announced gradient is complete.
-TEST_CASE("weights are read only between their wait and their announcement", "[exec][cpu]") {
-  const std::vector<size_t> begin{0, 3, 4, 9, 12};
-  auto plain = make_cpu_backend()->compile(network(), small_options(begin)).value();
-  auto lent = make_cpu_backend()->compile(network(), small_options(begin)).value();
+void check_lent(const test::Case& c, const std::vector<size_t>& begin) {
+  Options options = case_options(c);
+  options.winograd = true;
+  options.keep_all = false;
+  options.bucket_begin = begin;
+  auto plain = make_cpu_backend()->compile(c.graph, options).value();
+  auto lent = make_cpu_backend()->compile(c.graph, options).value();
   test::fill_parameters(plain->parameters(), test::Values::kFloats, 7);
   test::fill_parameters(lent->parameters(), test::Values::kFloats, 7);
   const auto& truth = plain->parameters().parameters;
@@ -68,7 +74,7 @@ TEST_CASE("weights are read only between their wait and their announcement", "[e
 
   std::map<size_t, std::vector<float>> gradients;
   for (const uint64_t seed : {1, 2}) {
-    const test::HostBatch batch = random_batch(network(), seed);
+    const test::HostBatch batch = make_batch(c, test::Values::kFloats, seed);
     REQUIRE(plain->forward(batch.view(), no_wait));
     REQUIRE(plain->backward(no_wait));
     REQUIRE(lent->forward(batch.view(), [&](size_t bucket) -> Result<> {
@@ -89,6 +95,22 @@ TEST_CASE("weights are read only between their wait and their announcement", "[e
       INFO(truth[p].name);
       CHECK(std::equal(truth[p].gradient.begin(), truth[p].gradient.end(), gradients[p].begin()));
     }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("weights are read only between their wait and their announcement", "[exec][cpu]") {
+  check_lent({.name = "", .graph = network(), .image = {3, 28, 28}, .batch = 4}, {0, 3, 4, 9, 12});
+}
+
+TEST_CASE("shared weights are read only between their wait and their announcement", "[exec][cpu]") {
+  for (const test::Case& c : test::sharing_cases()) {
+    INFO(c.name);
+    std::vector<size_t> begin(graph::infer_shapes(c.graph, c.image)->parameters.size());
+    std::iota(begin.begin(), begin.end(), 0);
+    check_lent(c, begin);
+    check_lent(c, {0});
   }
 }
 

@@ -3,6 +3,7 @@
 #include "cases.h"
 #include "exec/check.h"
 #include "graph/models/models.h"
+#include "steps.h"
 
 using namespace dtrain;
 using namespace dtrain::exec;
@@ -26,7 +27,7 @@ CheckReport check_case(const Case& c, Options options, Values values, double fac
 // Small whole numbers make all sums exact, whatever their order: oneDNN, OpenBLAS and our own kernels give the same
 // bits as the reference.
 void check_integers(int threads) {
-  for (const Case& c : test::operator_cases()) {
+  for (const Case& c : test::operator_and_sharing_cases()) {
     INFO(c.name);
     Options options = case_options(c);
     options.threads = threads;
@@ -47,7 +48,7 @@ TEST_CASE("integers give the bits of the reference, several threads", "[exec][cp
 
 // Floats agree within what rounding explains (check.h), which has a separate tolerance for Winograd.
 TEST_CASE("floats agree with the reference", "[exec][cpu]") {
-  for (const Case& c : test::operator_cases()) {
+  for (const Case& c : test::operator_and_sharing_cases()) {
     INFO(c.name);
     for (const bool winograd : {false, true}) {
       Options options = case_options(c);
@@ -62,7 +63,7 @@ TEST_CASE("floats agree with the reference", "[exec][cpu]") {
 // statistics must equal those of the run node by node, up to rounding. Two steps, because the second one finds used
 // memory.
 TEST_CASE("fusion and shared memory change nothing", "[exec][cpu]") {
-  for (const Case& c : test::operator_cases()) {
+  for (const Case& c : test::operator_and_sharing_cases()) {
     INFO(c.name);
     Options options = case_options(c);
     auto apart = make_cpu_backend()->compile(c.graph, options).value();
@@ -96,6 +97,17 @@ TEST_CASE("fusion and shared memory change nothing", "[exec][cpu]") {
       }
     }
   }
+}
+
+TEST_CASE("on the CPU the terms of a shared weight's gradient are added in the order of backward", "[exec][cpu]") {
+  const auto backend = make_cpu_backend();
+  CHECK(test::sum_of_terms(*backend, {0x1p-24, 0x1p-24, 1}) == 1);  // each small term is rounded away
+  CHECK(test::sum_of_terms(*backend, {1, 0x1p-24, 0x1p-24}) == 1 + 0x1p-23F);
+  // More terms than one kernel adds.
+  CHECK(test::sum_of_terms(*backend, std::vector<double>(20, 1)) == 20);
+  std::vector<double> many(19, 0x1p-24);
+  many.push_back(1);
+  CHECK(test::sum_of_terms(*backend, many) == 1);
 }
 
 TEST_CASE("on the CPU pixels give the same bits as the corresponding numbers", "[exec][cpu]") {
