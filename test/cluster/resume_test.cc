@@ -122,6 +122,27 @@ TEST_CASE("a job of 2+2 stopped in mid-epoch and resumed ends with the bytes of 
   check_both_ways(Runs({"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"}));
 }
 
+// adam's steps depend on the number of the update, and every step has a rate of its own.
+TEST_CASE("adam with a warm-up and a cosine resumes with the bytes of an uninterrupted run", "[resume]") {
+  const std::vector<std::string> one,
+      several = {"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"};
+  for (const std::vector<std::string>& processes : {one, several}) {
+    std::vector<std::string> flags = processes;
+    flags.insert(flags.end(), {"--optimizer", "adam", "--lr-scheduler", "cosine", "--lr-warmup-epochs", "1.5"});
+    const Runs runs(flags);
+    const Ended whole = runs.run(runs.command({"--run-dir", "whole"}));
+    INFO(whole.output);
+    REQUIRE(whole.code == 0);
+    const Ended first = runs.stopped({"--run-dir", "parts"});
+    INFO(first.output);
+    REQUIRE(first.code == 75);
+    const Ended second = runs.run({dtrain_program(), "--resume", "parts"});
+    INFO(second.output);
+    REQUIRE(second.code == 0);
+    CHECK((runs.weights("parts") == runs.weights("whole")));  // not printed
+  }
+}
+
 TEST_CASE("a mistaken resume is an error that says what is wrong and leaves the run unchanged", "[resume]") {
   const Runs runs({});
   const Ended first = runs.stopped({"--run-dir", "a"});
