@@ -19,16 +19,18 @@ size_t padded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-Rule kernel_rule(const std::string& name) {
+Rule kernel_rule(std::string_view name) {
   if (name == "sgd" || name == "ccsgd") return Rule::kSgd;
   if (name == "nag") return Rule::kNag;
   if (name == "nag@v0.7") return Rule::kOldNag;
   if (name == "signum") return Rule::kSignum;
+  if (name == "dcasgd") return Rule::kDcasgd;
   if (name == "adam") return Rule::kAdam;
   if (name == "adam@v0.7") return Rule::kOldAdam;
   if (name == "adamax") return Rule::kAdamax;
   if (name == "adagrad") return Rule::kAdagrad;
   if (name == "rmsprop") return Rule::kRmsprop;
+  if (name == "rmsprop(centered)") return Rule::kCenteredRmsprop;
   if (name == "rmsprop@v0.7") return Rule::kOldRmsprop;
   if (name == "adadelta") return Rule::kAdadelta;
   if (name == "ftrl") return Rule::kFtrl;
@@ -145,8 +147,8 @@ Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Execu
                                                                      const optim::OptimizerSpec& spec) {
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
   auto& of_device = dynamic_cast<CudaExecutor&>(executor);
-  return std::make_unique<DeviceOptimizer>(spec, kernel_rule(spec.name), slots.size(), of_device.store_stream(),
-                                           of_device.flag_of_sums());
+  return std::make_unique<DeviceOptimizer>(spec, kernel_rule(optim::rule_name(spec)), slots.size(),
+                                           of_device.store_stream(), of_device.flag_of_sums());
 }
 
 }  // namespace dtrain::cuda

@@ -31,6 +31,13 @@ DT_MULTI_ISA void rmsprop(Scalars s, size_t n, float* w, const float* g, float* 
   for (size_t i = 0; i < n; i++) formula::rmsprop(s, s.gradient_scale * g[i], w[i], mean_sq[i]);
 }
 
+DT_MULTI_ISA void centered_rmsprop(Scalars s, size_t n, float* w, const float* g, float* const* state) {
+  float *mean_sq = state[0], *mean = state[1], *delta = state[2];
+  for (size_t i = 0; i < n; i++) {
+    formula::centered_rmsprop(s, s.gradient_scale * g[i], w[i], mean_sq[i], mean[i], delta[i]);
+  }
+}
+
 DT_MULTI_ISA void rmsprop_of_v07(Scalars s, size_t n, float* w, const float* g, float* const* state) {
   float *mean_sq = state[0], *mean = state[1], *delta = state[2];
   for (size_t i = 0; i < n; i++) {
@@ -50,35 +57,33 @@ DT_MULTI_ISA void ftrl(Scalars s, size_t n, float* w, const float* g, float* con
   for (size_t i = 0; i < n; i++) formula::ftrl(s, s.gradient_scale * g[i], w[i], z[i], sum_sq[i]);
 }
 
-constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
-
-Correction adam_correction(uint64_t update) {
+Correction adam_correction(const Parameters& parameters, uint64_t update) {
   const auto t = static_cast<double>(update);
-  return {.numerator = std::sqrt(1 - std::pow(kBeta2, t)), .denominator = 1 - std::pow(kBeta1, t)};
+  return {.numerator = std::sqrt(1 - std::pow(parameters[1], t)), .denominator = 1 - std::pow(parameters[0], t)};
 }
 
-Correction adamax_correction(uint64_t update) {
-  return {.denominator = 1 - std::pow(kBeta1, static_cast<double>(update))};
+Correction adamax_correction(const Parameters& parameters, uint64_t update) {
+  return {.denominator = 1 - std::pow(parameters[0], static_cast<double>(update))};
 }
 
 }  // namespace
 
-// The parameters are those that MXNet's scripts use; they have no flags there either.
 std::vector<Rule> adaptive_rules() {
-  const std::vector<RuleParameter> of_adam = {{"beta1", kBeta1}, {"beta2", kBeta2}, {"epsilon", 1e-8}};
+  constexpr Rule::Momentum kNone = Rule::Momentum::kNone;
+  const RuleParameter beta1{"beta1", 0.9}, beta2{"beta2", 0.999}, epsilon{"epsilon", 1e-8};
+  const std::vector<RuleParameter> of_rmsprop = {
+      {"gamma1", 0.9}, {"gamma2", 0.9}, epsilon, {"clip_weights", 0}, {"centered", 0}};
+  const std::vector<RuleParameter> of_old_rmsprop = {{"gamma1", 0.95}, {"gamma2", 0.9}, {"epsilon", 1e-4}};
   return {
-      {"adam", {"mean", "var"}, false, adam, of_adam, adam_correction},
-      {"adam@v0.7", {"mean", "var"}, false, adam_of_v07, of_adam, adam_correction},
-      {"adamax", {"mean", "max"}, false, adamax, {{"beta1", kBeta1}, {"beta2", kBeta2}}, adamax_correction},
-      {"adagrad", {"sum_sq"}, false, adagrad, {{"eps", 1e-7}}},
-      {"rmsprop", {"n"}, false, rmsprop, {{"gamma1", 0.9}, {"epsilon", 1e-8}}},
-      {"rmsprop@v0.7",
-       {"n", "g", "delta"},
-       false,
-       rmsprop_of_v07,
-       {{"gamma1", 0.95}, {"gamma2", 0.9}, {"epsilon", 1e-4}}},
-      {"adadelta", {"acc_g", "acc_delta"}, false, adadelta, {{"rho", 0.9}, {"epsilon", 1e-5}}},
-      {"ftrl", {"z", "n"}, false, ftrl, {{"lamda1", 0.01}, {"beta", 1}}},
+      {"adam", {"mean", "var"}, kNone, adam, {beta1, beta2, epsilon}, adam_correction},
+      {"adam@v0.7", {"mean", "var"}, kNone, adam_of_v07, {beta1, beta2, epsilon}, adam_correction},
+      {"adamax", {"mean", "max"}, kNone, adamax, {beta1, beta2}, adamax_correction},
+      {"adagrad", {"sum_sq"}, kNone, adagrad, {{"eps", 1e-7}}},
+      {"rmsprop", {"n"}, kNone, rmsprop, of_rmsprop},
+      {"rmsprop(centered)", {"n", "g", "delta"}, kNone, centered_rmsprop, of_rmsprop},
+      {"rmsprop@v0.7", {"n", "g", "delta"}, kNone, rmsprop_of_v07, of_old_rmsprop},
+      {"adadelta", {"acc_g", "acc_delta"}, kNone, adadelta, {{"rho", 0.9}, {"epsilon", 1e-5}}},
+      {"ftrl", {"z", "n"}, kNone, ftrl, {{"lamda1", 0.01}, {"beta", 1}}},
   };
 }
 

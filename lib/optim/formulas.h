@@ -15,7 +15,7 @@
 
 namespace dtrain::optim {
 
-constexpr size_t kSlotsMax = 3, kParametersMax = 3;
+constexpr size_t kSlotsMax = 3, kParametersMax = 5;
 
 // By what the learning rate of an update is multiplied and then divided.
 struct Correction {
@@ -77,10 +77,19 @@ DT_ELEMENT void signum_plain(const Scalars& s, float g, float& w) {
   w = (1 - s.learning_rate * s.weight_decay) * w - s.learning_rate * sign(g);
 }
 
+// Parameter: wd_lh.
 DT_ELEMENT void signum(const Scalars& s, float g, float& w, float& v) {
   const float rest = 1 - s.momentum;
   v = s.momentum * v - rest * s.weight_decay * w - rest * g;
-  w += s.learning_rate * sign(v);
+  w = (1 - s.learning_rate * s.parameters[0]) * w + s.learning_rate * sign(v);
+}
+
+// Parameter: lamda. delta is the last change of the weight, by which the gradient may be too old.
+DT_ELEMENT void dcasgd(const Scalars& s, float g, float& w, float& v, float& delta) {
+  const float h = cut(g, s.clip), before = w;
+  v = s.momentum * v - s.learning_rate * (h + s.weight_decay * w + s.parameters[0] * h * h * delta);
+  w += v;
+  delta = w - before;
 }
 
 // Parameters: beta1, beta2, epsilon.
@@ -118,12 +127,28 @@ DT_ELEMENT void adagrad(const Scalars& s, float g, float& w, float& sum_sq) {
   w -= s.learning_rate * (h / std::sqrt(sum_sq + s.parameters[0]) + s.weight_decay * w);
 }
 
-// Parameters: gamma1, epsilon.
+// w, kept within the limit; 0: no limit.
+DT_ELEMENT float limited(float w, float limit) {
+  return limit > 0 ? cut(w, limit) : w;
+}
+
+// Parameters: gamma1, gamma2 (unused), epsilon, clip_weights.
 DT_ELEMENT void rmsprop(const Scalars& s, float g, float& w, float& mean_sq) {
-  const float gamma1 = s.parameters[0], epsilon = s.parameters[1];
+  const float gamma1 = s.parameters[0], epsilon = s.parameters[2];
   const float h = cut(g + s.weight_decay * w, s.clip);
   mean_sq = (1 - gamma1) * h * h + gamma1 * mean_sq;
-  w -= s.learning_rate * (h / std::sqrt(mean_sq + epsilon));
+  w = limited(w - s.learning_rate * (h / std::sqrt(mean_sq + epsilon)), s.parameters[3]);
+}
+
+// Parameters: gamma1, gamma2, epsilon, clip_weights. As in rmsprop_of_v07, rounding may make the variance negative.
+DT_ELEMENT void centered_rmsprop(const Scalars& s, float g, float& w, float& mean_sq, float& mean, float& delta) {
+  const float gamma1 = s.parameters[0], gamma2 = s.parameters[1], epsilon = s.parameters[2];
+  const float h = cut(g + s.weight_decay * w, s.clip);
+  mean_sq = (1 - gamma1) * h * h + gamma1 * mean_sq;
+  mean = (1 - gamma1) * h + gamma1 * mean;
+  const float variance = mean_sq - mean * mean;
+  delta = gamma2 * delta - s.learning_rate * (h / std::sqrt((variance < 0 ? 0 : variance) + epsilon));
+  w = limited(w + delta, s.parameters[3]);
 }
 
 // Parameters: gamma1, gamma2, epsilon. Rounding may make the mean square smaller than the square of the mean, hence the

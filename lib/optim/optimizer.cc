@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "base/simd.h"
@@ -63,6 +65,11 @@ DT_MULTI_ISA void signum_momentum(Scalars s, size_t n, float* __restrict__ w, co
   for (size_t i = 0; i < n; i++) formula::signum(s, cut(s.gradient_scale * g[i], s.clip), w[i], v[i]);
 }
 
+DT_MULTI_ISA void dcasgd(Scalars s, size_t n, float* w, const float* g, float* const* state) {
+  float *v = state[0], *delta = state[1];
+  for (size_t i = 0; i < n; i++) formula::dcasgd(s, s.gradient_scale * g[i], w[i], v[i], delta[i]);
+}
+
 using WithoutMomentum = decltype(&sgd_plain);
 using WithMomentum = decltype(&sgd_momentum);
 
@@ -73,16 +80,22 @@ void by_momentum(Scalars s, size_t n, float* w, const float* g, float* const* st
   (clips ? momentum_clipped : momentum)(s, n, w, g, state[0]);
 }
 
+void signum(Scalars s, size_t n, float* w, const float* g, float* const* state) {
+  if (s.momentum == 0) return signum_plain(s, n, w, g);
+  signum_momentum(s, n, w, g, state[0]);
+}
+
 std::vector<Rule> all_rules() {
   constexpr Loop kSgd = by_momentum<sgd_plain, sgd_plain_clipped, sgd_momentum, sgd_momentum_clipped>;
   constexpr Loop kNag = by_momentum<sgd_plain, sgd_plain_clipped, nag_momentum, nag_momentum_clipped>;
   constexpr Loop kOldNag = by_momentum<sgd_plain, sgd_plain_clipped, old_nag_momentum, old_nag_momentum_clipped>;
-  constexpr Loop kSignum = by_momentum<signum_plain, signum_plain, signum_momentum, signum_momentum>;
-  std::vector<Rule> rules = {{"sgd", {"mom"}, true, kSgd},
-                             {"ccsgd", {"mom"}, true, kSgd},
-                             {"nag", {"mom"}, true, kNag},
-                             {"nag@v0.7", {"mom"}, true, kOldNag},
-                             {"signum", {"mom"}, true, kSignum}};
+  constexpr Rule::Momentum kOptional = Rule::Momentum::kOptional;
+  std::vector<Rule> rules = {{"sgd", {"mom"}, kOptional, kSgd},
+                             {"ccsgd", {"mom"}, kOptional, kSgd},
+                             {"nag", {"mom"}, kOptional, kNag},
+                             {"nag@v0.7", {"mom"}, kOptional, kOldNag},
+                             {"signum", {"mom"}, kOptional, signum, {{"wd_lh", 0}}},
+                             {"dcasgd", {"mom", "delta"}, Rule::Momentum::kAlways, dcasgd, {{"lamda", 0.04}}}};
   for (Rule& rule : adaptive_rules()) rules.push_back(std::move(rule));
   return rules;
 }
@@ -97,12 +110,46 @@ const Rule* find_rule(std::string_view name) {
   return found == rules().end() ? nullptr : &*found;
 }
 
+const Rule* find_rule(const OptimizerSpec& spec) {
+  return find_rule(rule_name(spec));
+}
+
+Parameters parameters_of(const Rule& rule, const OptimizerSpec& spec) {
+  Parameters values = {};
+  DT_CHECK(rule.parameters.size() <= values.size(), "{} has too many parameters", spec.name);
+  for (size_t i = 0; i < rule.parameters.size(); i++) {
+    const auto given = spec.parameters.find(std::string(rule.parameters[i].name));
+    values[i] = given == spec.parameters.end() ? rule.parameters[i].value : given->second;
+  }
+  return values;
+}
+
+// Sets the parameter that "NAME=X" gives.
+Result<> set_parameter(const Rule& rule, std::string_view text, OptimizerSpec& spec) {
+  const size_t equals = text.find('=');
+  const std::string name(text.substr(0, equals));
+  std::vector<std::string_view> names;
+  for (const RuleParameter& parameter : rule.parameters) names.push_back(parameter.name);
+  if (std::ranges::find(names, name) == names.end()) {
+    return fail(Code::kUsage, "the optimizer {} has no parameter '{}': it has {}", rule.name, name,
+                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  const std::string number(equals == std::string_view::npos ? "" : text.substr(equals + 1));
+  char* end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  if (number.empty() || *end != 0 || !std::isfinite(value)) {
+    return fail(Code::kUsage, "the parameter {} of the optimizer {} needs a number, not '{}'", name, rule.name, number);
+  }
+  spec.parameters[name] = value;
+  return {};
+}
+
 float clip_of(const OptimizerSpec& spec) {
   return spec.clip_gradient > 0 ? static_cast<float>(spec.clip_gradient) : kNoClip;
 }
 
 size_t slot_count(const Rule& rule, const OptimizerSpec& spec) {
-  return rule.takes_momentum && spec.momentum == 0 ? 0 : rule.slots.size();
+  return rule.momentum == Rule::Momentum::kOptional && spec.momentum == 0 ? 0 : rule.slots.size();
 }
 
 }  // namespace
@@ -114,22 +161,46 @@ Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule) {
 
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
-  for (const Rule& rule : rules()) names.emplace_back(rule.name);
+  for (const Rule& rule : rules()) {
+    if (rule.name.find('(') == std::string_view::npos) names.emplace_back(rule.name);
+  }
   return names;
 }
 
+std::string_view rule_name(const OptimizerSpec& spec) {
+  const auto centered = spec.parameters.find("centered");
+  const bool is_centered = centered != spec.parameters.end() && centered->second != 0;
+  return spec.name == "rmsprop" && is_centered ? std::string_view("rmsprop(centered)") : std::string_view(spec.name);
+}
+
+Result<OptimizerSpec> parse_optimizer(std::string_view text, OptimizerSpec spec) {
+  const size_t open = text.find('(');
+  spec.name = text.substr(0, open);
+  spec.parameters.clear();
+  DT_TRY_VOID(state_slots(spec));
+  if (open == std::string_view::npos) return spec;
+  if (!text.ends_with(')')) return fail(Code::kUsage, "'{}' must have the form NAME(PARAMETER=X,...)", text);
+  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+  while (true) {
+    const size_t comma = rest.find(',');
+    DT_TRY_VOID(set_parameter(*find_rule(spec.name), rest.substr(0, comma), spec));
+    if (comma == std::string_view::npos) return spec;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 bool takes_momentum(const OptimizerSpec& spec) {
-  const Rule* rule = find_rule(spec.name);
-  return rule != nullptr && rule->takes_momentum;
+  const Rule* rule = find_rule(spec);
+  return rule != nullptr && rule->momentum != Rule::Momentum::kNone;
 }
 
 bool counts_updates(const OptimizerSpec& spec) {
-  const Rule* rule = find_rule(spec.name);
+  const Rule* rule = find_rule(spec);
   return rule != nullptr && rule->correction != nullptr;
 }
 
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
-  const Rule* rule = find_rule(spec.name);
+  const Rule* rule = find_rule(spec);
   if (rule == nullptr) {
     return fail(Code::kUsage, "unknown optimizer '{}': use {}", spec.name, fmt::join(optimizer_names(), ", "));
   }
@@ -138,13 +209,14 @@ Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec) {
 }
 
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update) {
-  const Rule* rule = find_rule(spec.name);
+  const Rule* rule = find_rule(spec);
   DT_CHECK(update > 0, "the first update has the number 1");
-  return rule != nullptr && rule->correction != nullptr ? rule->correction(update) : Correction{};
+  if (rule == nullptr || rule->correction == nullptr) return {};
+  return rule->correction(parameters_of(*rule, spec), update);
 }
 
 Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
-  const Rule* rule = find_rule(spec.name);
+  const Rule* rule = find_rule(spec);
   DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
   const Correction correction = rate_correction(spec, step.updates);
   const double rate = step.learning_rate * step.multipliers.learning_rate;
@@ -154,16 +226,14 @@ Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
                   .gradient_scale = static_cast<float>(step.gradient_scale),
                   .clip = clip_of(spec),
                   .parameters = {}};
-  DT_CHECK(rule->parameters.size() <= kParametersMax, "{} has too many parameters", spec.name);
-  for (size_t i = 0; i < rule->parameters.size(); i++) {
-    scalars.parameters[i] = static_cast<float>(rule->parameters[i].value);
-  }
+  const Parameters parameters = parameters_of(*rule, spec);
+  std::ranges::transform(parameters, scalars.parameters, [](double value) { return static_cast<float>(value); });
   return scalars;
 }
 
 void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> w, std::span<const float> g,
             std::span<const std::span<float>> state) {
-  const Rule* rule = find_rule(spec.name);
+  const Rule* rule = find_rule(spec);
   DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
   DT_CHECK(w.size() == g.size(), "{} weights, {} gradients", w.size(), g.size());
   const size_t slots = slot_count(*rule, spec);
@@ -174,7 +244,7 @@ void update(const OptimizerSpec& spec, const UpdateStep& step, std::span<float> 
     DT_CHECK(state[i].size() == w.size(), "{} weights with a state of {}", w.size(), state[i].size());
     pointers[i] = state[i].data();
   }
-  if (!rule->takes_momentum && step.multipliers.learning_rate == 0) return;
+  if (rule->momentum == Rule::Momentum::kNone && step.multipliers.learning_rate == 0) return;
   rule->loop(scalars_of(spec, step), w.size(), w.data(), g.data(), pointers.data());
 }
 

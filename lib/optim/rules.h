@@ -2,6 +2,7 @@
 // and by the kernels' side of cuda; other rooms use optim/optimizer.h.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -21,20 +22,24 @@ struct RuleParameter {
   double value;  // the default
 };
 
+using Parameters = std::array<double, kParametersMax>;  // in the order of Rule::parameters
+
 struct Rule {
   std::string_view name;
   std::vector<std::string_view> slots;
-  // True: --mom is the rule's momentum, and without momentum it has no slots.
-  bool takes_momentum;
+  enum class Momentum { kNone, kOptional, kAlways };
+  Momentum momentum;  // what --mom means: nothing; a rule that has no slots if it is 0; a rule that always has them
   Loop loop;
   std::vector<RuleParameter> parameters = {};
   // Corrects the learning rate of the update with this number, because the state begins at 0. Null: it needs none.
-  Correction (*correction)(uint64_t update) = nullptr;
+  Correction (*correction)(const Parameters& parameters, uint64_t update) = nullptr;
 };
 
 // The rules whose step does not only depend on the gradient and a momentum.
 std::vector<Rule> adaptive_rules();
 
+// The name of the rule's row: that of the spec, or "rmsprop(centered)".
+std::string_view rule_name(const OptimizerSpec& spec);
 // Of the update with this number.
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update);
 // All scalars of an update. On a device, the ones that change from step to step come from its memory.

@@ -60,6 +60,13 @@ Result<optim::OptimizerSpec> parse_optimizer(const Json& header) {
   DT_TRY(spec.momentum, real_number(*object, "momentum"));
   DT_TRY(spec.weight_decay, real_number(*object, "wd"));
   DT_TRY(spec.clip_gradient, real_number(*object, "clip_gradient"));
+  const auto parameters = object->find("parameters");
+  if (parameters == object->end()) return spec;
+  if (!parameters->is_object()) return wrong("parameters", "an object");
+  for (const auto& [name, value] : parameters->items()) {
+    if (!value.is_number()) return wrong("parameters", "an object of numbers");
+    spec.parameters[name] = value.get<double>();
+  }
   return spec;
 }
 
@@ -115,6 +122,16 @@ Result<std::vector<LossScale::State>> parse_loss_scales(const Json& header) {
   return states;
 }
 
+// Parameters with MXNet's defaults are left out, and the object if it is empty.
+Json optimizer_json(const optim::OptimizerSpec& spec) {
+  Json object = {{"name", spec.name},
+                 {"momentum", spec.momentum},
+                 {"wd", spec.weight_decay},
+                 {"clip_gradient", spec.clip_gradient}};
+  if (!spec.parameters.empty()) object["parameters"] = spec.parameters;
+  return object;
+}
+
 Json loss_scales_json(const std::vector<LossScale::State>& states) {
   Json ranks = Json::array();
   for (const LossScale::State& state : states) {
@@ -131,11 +148,7 @@ std::string to_json(const CheckpointHeader& header, const std::vector<std::strin
   Json json = {
       {"format", kFormat},
       {"job", header.job_hash},
-      {"optimizer",
-       {{"name", header.optimizer.name},
-        {"momentum", header.optimizer.momentum},
-        {"wd", header.optimizer.weight_decay},
-        {"clip_gradient", header.optimizer.clip_gradient}}},
+      {"optimizer", optimizer_json(header.optimizer)},
       {"epoch", header.position.epoch},
       {"step", header.position.step},
       {"samples", header.samples},

@@ -304,21 +304,6 @@ TEST_CASE("a warm-up must rise, and end before the schedule does", "[job]") {
              Contains("needs epochs after them"));
 }
 
-TEST_CASE("an optimizer has its own default rate, and refuses flags that it does not use", "[job]") {
-  CHECK(parsed({"--optimizer", "adam", "--network", "lenet", "--data-dir", "."}).job.optimizer.lr == 0.001);
-  CHECK(parsed({"--optimizer", "adam", "--lr", ".01"}).job.optimizer.lr == 0.01);
-  CHECK(parsed({"--preset", "mnist", "--optimizer", "adam"}).job.optimizer.lr == 0.05);
-  CHECK_THAT(refused({"--optimizer", "adam", "--mom", ".8"}),
-             Contains("--mom 0.8 has no effect with --optimizer adam"));
-  CHECK(parsed({"--optimizer", "signum", "--mom", ".8"}).job.optimizer.momentum == 0.8);
-  CHECK_THAT(refused({"--optimizer", "adadelta", "--lr", ".1"}), Contains("--lr has no effect"));
-  CHECK_THAT(refused({"--optimizer", "adadelta", "--lr-scheduler", "cosine"}),
-             Contains("--lr-scheduler has no effect"));
-  const OptimizerFlags adadelta = parsed({"--preset", "mnist", "--optimizer", "adadelta"}).job.optimizer;
-  CHECK(adadelta.lr == 1);
-  CHECK(adadelta.lr_step_epochs.empty());
-}
-
 // With one default rate for all networks, lenet did not learn from one seed in seven.
 TEST_CASE("the default learning rate is that of the network's script", "[job]") {
   const auto rate = [](std::vector<std::string> words) {

@@ -25,6 +25,13 @@ RULES = [
     ("signum", "signum", 0.1, {"momentum": 0.9}),
     ("signum", "signum", 0.1, {"momentum": 0.0}),
     ("adamax", "adamax", 0.002, {}),
+    ("adam(beta1=0.8,beta2=0.9,epsilon=0.001)", "adam", 0.001, {"beta1": 0.8, "beta2": 0.9, "epsilon": 0.001}),
+    ("rmsprop(centered=1)", "rmsprop", 0.001, {"centered": True}),
+    ("rmsprop(gamma1=0.8,clip_weights=0.9)", "rmsprop", 0.001, {"gamma1": 0.8, "clip_weights": 0.9}),
+    ("signum(wd_lh=0.1)", "signum", 0.1, {"momentum": 0.9, "wd_lh": 0.1}),
+    ("adadelta(rho=0.8)", "adadelta", 0.1, {"rho": 0.8}),
+    ("ftrl(lamda1=0.1,beta=2)", "ftrl", 0.1, {"lamda1": 0.1, "beta": 2}),
+    ("dcasgd", "dcasgd", 0.1, {"momentum": 0.0}),
 ]
 
 

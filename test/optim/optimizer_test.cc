@@ -57,6 +57,7 @@ TEST_CASE("every optimizer follows the documented vectors", "[optim]") {
   const std::vector<Case> cases = {
       {"sgd", 0, 0.1, {0.949000000, 0.973051000, 0.959577949}},
       {"sgd", 0.9, 0.1, {0.949000000, 0.927151000, 0.894059749}},
+      {"dcasgd", 0.9, 0.1, {0.949000000, 0.927163750, 0.894085326}},
       {"ccsgd", 0.9, 0.1, {0.949000000, 0.927151000, 0.894059749}},
       {"nag", 0.9, 0.1, {0.903100014, 0.907652617, 0.864584565}},
       {"nag@v0.7", 0.9, 0.1, {0.903100000, 0.907574110, 0.864439208}},
@@ -81,10 +82,10 @@ TEST_CASE("every optimizer follows the documented vectors", "[optim]") {
 TEST_CASE("the optimizers that MXNet 1.9.1 has give its weights", "[optim]") {
   for (const test::Vector& vector : test::kVectors) {
     INFO(vector.rule << ", momentum " << vector.momentum << ", clip " << vector.clip);
-    const OptimizerSpec spec{.name = vector.rule,
-                             .momentum = vector.momentum,
-                             .weight_decay = test::kVectorDecay,
-                             .clip_gradient = vector.clip};
+    const OptimizerSpec spec =
+        parse_optimizer(vector.rule,
+                        {.momentum = vector.momentum, .weight_decay = test::kVectorDecay, .clip_gradient = vector.clip})
+            .value();
     std::vector<float> w(test::kVectorStart.begin(), test::kVectorStart.end());
     State state(spec, w.size());
     for (size_t i = 0; i < test::kVectorGradients.size(); i++) {
@@ -300,5 +301,42 @@ TEST_CASE("every rule names the arrays of its state", "[optim]") {
     for (const double momentum : {0.0, 0.9}) CHECK(*state_slots({.name = rule, .momentum = momentum}) == names);
     CHECK_FALSE(takes_momentum({.name = rule}));
   }
-  CHECK(optimizer_names().size() == others.size() + 5);
+  CHECK(optimizer_names().size() == others.size() + 6);
+  for (const double momentum : {0.0, 0.9})
+    CHECK(*state_slots({.name = "dcasgd", .momentum = momentum}) == Names{"mom", "delta"});
+  CHECK(*state_slots({.name = "rmsprop", .parameters = {{"centered", 1}}}) == Names{"n", "g", "delta"});
+}
+
+TEST_CASE("an optimizer's parameters are read from its text", "[optim]") {
+  const OptimizerSpec spec = *parse_optimizer("adam(beta2=0.99,epsilon=1e-6)", {.weight_decay = 0.5});
+  CHECK(spec.name == "adam");
+  CHECK(spec.weight_decay == 0.5);
+  CHECK(spec.parameters == std::map<std::string, double>{{"beta2", 0.99}, {"epsilon", 1e-6}});
+  CHECK(parse_optimizer("sgd")->parameters.empty());
+  const auto refusal = [](const char* text) {
+    const auto wrong = parse_optimizer(text);
+    INFO(text);
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().code == Code::kUsage);
+    return wrong.error().message;
+  };
+  CHECK_THAT(refusal("adma(beta1=0.9)"), Catch::Contains("use sgd, ccsgd,"));
+  CHECK_THAT(refusal("adam(beta=0.9)"), Catch::Contains("it has beta1, beta2, epsilon"));
+  CHECK_THAT(refusal("sgd(beta1=0.9)"), Catch::Contains("it has none"));
+  for (const char* text : {"adam(beta1)", "adam(beta1=)", "adam(beta1=x)", "adam(beta1=nan)"}) {
+    CHECK_THAT(refusal(text), Catch::Contains("needs a number"));
+  }
+  for (const char* text : {"adam(", "adam(beta1=0.9"}) CHECK_THAT(refusal(text), Catch::Contains("must have the form"));
+}
+
+// The documented example: the second gradient is compensated by the last change of the weight.
+TEST_CASE("dcasgd adds the product of the squared gradient and the last change", "[optim]") {
+  const OptimizerSpec spec{.name = "dcasgd", .momentum = 0.5, .weight_decay = 0, .parameters = {{"lamda", 2}}};
+  std::vector<float> w = {1};
+  State state(spec, 1);
+  const std::vector<float> first = {1}, second = {2};
+  update(spec, {.learning_rate = 0.5}, w, first, state.spans);
+  CHECK(w[0] == 0.5F);  // v = -0.5
+  update(spec, {.learning_rate = 0.5, .updates = 2}, w, second, state.spans);
+  CHECK(w[0] == 1.25F);  // v = 0.5 * -0.5 - 0.5 * (2 + 2 * 4 * -0.5) = 0.75
 }

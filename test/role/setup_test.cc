@@ -1,14 +1,17 @@
 // What follows from a process's flags: network, data, devices, threads.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "data/image_dataset.h"
 #include "data/make_images.h"
 #include "data/synthetic.h"
+#include "job/flags/optimizers.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "role/setup/threads.h"
+#include "role/setup/update.h"
 #include "role/worker/stores.h"
 #include "support/temp_dir.h"
 
@@ -187,4 +190,25 @@ TEST_CASE("TF32 is off by default, and --tf32 is passed on to the executors", "[
   CHECK_FALSE(executor_options(flags, exec::Options::Purpose::kTraining).tf32);
   flags.device.tf32 = true;
   CHECK(executor_options(flags, exec::Options::Purpose::kTraining).tf32);
+}
+
+// The flag's table and the rules are in rooms that do not know each other.
+TEST_CASE("the flag --optimizer has the rules, parameters and momenta that there are", "[role]") {
+  CHECK(job::optimizer_kind_names() == optim::optimizer_names());
+  job::JobFlags flags;
+  for (const job::OptimizerKind& kind : job::optimizer_kinds()) {
+    INFO(kind.name);
+    std::string parameters;
+    for (const job::OptimizerParameter& p : kind.parameters)
+      parameters += (parameters.empty() ? "" : ",") + p.name + "=0.5";
+    flags.optimizer.optimizer = kind.name + (parameters.empty() ? "" : "(" + parameters + ")");
+    const optim::OptimizerSpec spec = optimizer_spec(flags);
+    CHECK(spec.name == kind.name);
+    CHECK(spec.parameters.size() == kind.parameters.size());
+    CHECK(optim::takes_momentum(spec) == kind.takes_momentum);
+    flags.optimizer.optimizer = kind.name + "(nonesuch=0.5)";
+    const std::string message = optim::parse_optimizer(flags.optimizer.optimizer).error().message;
+    for (const job::OptimizerParameter& p : kind.parameters) CHECK_THAT(message, Catch::Contains(p.name));
+    CHECK(std::ranges::count(message, ',') == std::max<std::ptrdiff_t>(std::ssize(kind.parameters) - 1, 0));
+  }
 }

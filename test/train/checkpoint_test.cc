@@ -38,7 +38,11 @@ struct Tensors {
 CheckpointHeader some_header() {
   return {.job_hash = "00ff",
           .job_text = "batch-size = 64\n",
-          .optimizer = {.name = "sgd", .momentum = 0.9, .weight_decay = 0.0001, .clip_gradient = 0},
+          .optimizer = {.name = "sgd",
+                        .momentum = 0.9,
+                        .weight_decay = 0.0001,
+                        .clip_gradient = 0,
+                        .parameters = {{"beta1", 0.5}}},
           .position = {2, 17},
           .samples = 12345678901234567ULL,
           .updates = 40,
@@ -94,6 +98,7 @@ TEST_CASE("a checkpoint is read back as it was written", "[train]") {
   CHECK(header.job_text == expected.job_text);
   CHECK(header.optimizer.name == expected.optimizer.name);
   CHECK(header.optimizer.weight_decay == expected.optimizer.weight_decay);
+  CHECK(header.optimizer.parameters == expected.optimizer.parameters);
   CHECK(header.position == expected.position);
   CHECK(header.samples == expected.samples);
   CHECK(header.updates == expected.updates);

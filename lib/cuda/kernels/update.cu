@@ -58,7 +58,7 @@ constexpr bool kTakesMomentum =
 // The slots of a rule. Those with momentum have none if it is 0.
 template <Rule rule>
 constexpr int kSlots = kTakesMomentum<rule> || rule == Rule::kAdagrad || rule == Rule::kRmsprop ? 1
-                       : rule == Rule::kOldRmsprop                                              ? 3
+                       : rule == Rule::kOldRmsprop || rule == Rule::kCenteredRmsprop            ? 3
                                                                                                 : 2;
 
 // g is scaled and cut.
@@ -83,11 +83,13 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
       sgd_plain(s, g, w);
     }
   }
+  if constexpr (rule == Rule::kDcasgd) dcasgd(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kAdam) adam(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kOldAdam) adam_of_v07(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kAdamax) adamax(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kAdagrad) adagrad(s, g, w, v[0][k]);
   if constexpr (rule == Rule::kRmsprop) rmsprop(s, g, w, v[0][k]);
+  if constexpr (rule == Rule::kCenteredRmsprop) centered_rmsprop(s, g, w, v[0][k], v[1][k], v[2][k]);
   if constexpr (rule == Rule::kOldRmsprop) rmsprop_of_v07(s, g, w, v[0][k], v[1][k], v[2][k]);
   if constexpr (rule == Rule::kAdadelta) adadelta(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kFtrl) ftrl(s, g, w, v[0][k], v[1][k]);
@@ -96,7 +98,8 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
 // A tensor that does not learn stays as it is, and ftrl divides by the rate.
 template <Rule rule>
 __device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Scalars& s) {
-  return !kTakesMomentum<rule> && (t.learning_rate == 0 || (rule == Rule::kFtrl && s.learning_rate == 0));
+  return !kTakesMomentum<rule> && rule != Rule::kDcasgd &&
+         (t.learning_rate == 0 || (rule == Rule::kFtrl && s.learning_rate == 0));
 }
 
 template <Rule rule, int N>
@@ -146,11 +149,13 @@ void with_rule(Rule rule, F&& f) {
     case Rule::kNag: return f.template operator()<Rule::kNag>();
     case Rule::kOldNag: return f.template operator()<Rule::kOldNag>();
     case Rule::kSignum: return f.template operator()<Rule::kSignum>();
+    case Rule::kDcasgd: return f.template operator()<Rule::kDcasgd>();
     case Rule::kAdam: return f.template operator()<Rule::kAdam>();
     case Rule::kOldAdam: return f.template operator()<Rule::kOldAdam>();
     case Rule::kAdamax: return f.template operator()<Rule::kAdamax>();
     case Rule::kAdagrad: return f.template operator()<Rule::kAdagrad>();
     case Rule::kRmsprop: return f.template operator()<Rule::kRmsprop>();
+    case Rule::kCenteredRmsprop: return f.template operator()<Rule::kCenteredRmsprop>();
     case Rule::kOldRmsprop: return f.template operator()<Rule::kOldRmsprop>();
     case Rule::kAdadelta: return f.template operator()<Rule::kAdadelta>();
     case Rule::kFtrl: return f.template operator()<Rule::kFtrl>();

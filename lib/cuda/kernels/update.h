@@ -52,11 +52,13 @@ enum class Rule {
   kNag,
   kOldNag,
   kSignum,
+  kDcasgd,
   kAdam,
   kOldAdam,
   kAdamax,
   kAdagrad,
   kRmsprop,
+  kCenteredRmsprop,
   kOldRmsprop,
   kAdadelta,
   kFtrl

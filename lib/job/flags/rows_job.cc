@@ -1,4 +1,5 @@
 // The flags of schemes and servers, devices, the network, the optimizer and its schedule.
+#include "job/flags/optimizers.h"
 #include "job/flags/rows.h"
 
 namespace dtrain::job {
@@ -32,11 +33,13 @@ Binding<Flags> step_epochs() {
   return binding;
 }
 
-const std::vector<std::string>& optimizers() {
-  static const std::vector<std::string> names = {"sgd",          "ccsgd",     "nag",    "nag@v0.7", "signum",
-                                                 "adam",         "adam@v0.7", "adamax", "adagrad",  "rmsprop",
-                                                 "rmsprop@v0.7", "adadelta",  "ftrl"};
-  return names;
+Binding<Flags> optimizer() {
+  Binding<Flags> binding = DT_FIELD(Flags, job.optimizer.optimizer);
+  binding.set = [plain = binding.set](Flags& flags, std::string_view text) -> Result<> {
+    DT_TRY_VOID(check_optimizer_text(text));
+    return plain(flags, text);
+  };
+  return binding;
 }
 
 // Checks the name of the rule; its parameters in parentheses are checked when it is used.
@@ -317,14 +320,15 @@ std::vector<Row> rule_rows() {
        .scope = Scope::kJob},
       {.name = "optimizer",
        .value = "NAME",
-       .help = "optimizer, with MXNet's parameters: sgd (or ccsgd), nag (Nesterov's momentum), signum, "
+       .help = "optimizer, with MXNet's parameters, which NAME(PARAMETER=X,...) changes: sgd (or ccsgd), "
+               "nag (Nesterov's momentum), signum (wd_lh 0), dcasgd (lamda 0.04), "
                "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
-               "rmsprop (gamma1 0.9, epsilon 1e-8), adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and "
-               "the forms of MXNet 0.7: nag@v0.7, adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9)",
-       .bind = DT_FIELD(Flags, job.optimizer.optimizer),
-       .choices = optimizers(),
-       .later = {"sgld", "dcasgd", "lars", "lbsgd"},
-       .scope = Scope::kJob},
+               "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), "
+               "adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and the forms of MXNet 0.7: nag@v0.7, "
+               "adam@v0.7 and rmsprop@v0.7 (gamma1 0.95, gamma2 0.9, epsilon 1e-4)",
+       .bind = optimizer(),
+       .scope = Scope::kJob,
+       .suggestions = optimizer_kind_names()},
       {.name = "lr",
        .value = "X",
        .help = "learning rate",
@@ -337,7 +341,7 @@ std::vector<Row> rule_rows() {
       {.name = "mom",
        .aliases = {"--momentum"},
        .value = "X",
-       .help = "momentum of sgd, nag and signum",
+       .help = "momentum of sgd, nag, signum and dcasgd",
        .bind = DT_FIELD(Flags, job.optimizer.momentum),
        .min = 0,
        .max = 1,

@@ -1,9 +1,8 @@
 #include "job/resolve/schedule.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
+#include "job/flags/optimizers.h"
 #include "job/flags/value.h"
 #include "job/resolve/data_set.h"
 
@@ -110,10 +109,9 @@ Result<> check_warmup(const OptimizerFlags& optimizer, int64_t num_epochs) {
 // Refuses flags that are given for an optimizer that does not use them. Those of a preset are left out.
 Result<> check_optimizer(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
-  const std::string& name = optimizer.optimizer;
+  const std::string_view name = optimizer_name(optimizer.optimizer);
   const auto is_asked_for = [&](const char* flag) { return flags.source(flag) > Source::kPreset; };
-  const std::set<std::string_view> with_momentum = {"sgd", "ccsgd", "nag", "nag@v0.7", "signum"};
-  if (!with_momentum.contains(name) && is_asked_for("mom") && flags.source("mom") != Source::kResumed) {
+  if (!optimizer_kind(name).takes_momentum && is_asked_for("mom") && flags.source("mom") != Source::kResumed) {
     return fail(Code::kUsage, "--mom {} has no effect with --optimizer {}, which has no such momentum: leave it out",
                 optimizer.momentum, name);
   }
@@ -130,15 +128,6 @@ Result<> check_optimizer(Flags& flags) {
   optimizer.lr_factor_epoch = optimizer.lr_power = optimizer.lr_warmup_epochs = optimizer.lr_warmup_begin = 0;
   optimizer.lr_scheduler = LrScheduler::kAuto;
   return {};
-}
-
-// Those of MXNet's optimizers; nullopt: that of the network's script.
-std::optional<double> own_learning_rate(std::string_view optimizer) {
-  static const std::map<std::string_view, double> rates = {
-      {"signum", 0.01},  {"adam", 0.001},    {"adam@v0.7", 0.001},    {"adamax", 0.002},
-      {"adagrad", 0.01}, {"rmsprop", 0.001}, {"rmsprop@v0.7", 0.001}, {"ftrl", 0.1}};
-  const auto found = rates.find(optimizer);
-  return found == rates.end() ? std::nullopt : std::optional(found->second);
 }
 
 Result<> resolve_steps(Flags& flags) {
@@ -174,8 +163,8 @@ Result<> resolve_schedule(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   const NetworkFlags& network = flags.job.network;
   if (!flags.given("lr")) {
-    optimizer.lr =
-        own_learning_rate(optimizer.optimizer).value_or(default_learning_rate(network.network, network.num_layers));
+    optimizer.lr = optimizer_kind(optimizer.optimizer)
+                       .learning_rate.value_or(default_learning_rate(network.network, network.num_layers));
   }
   DT_TRY_VOID(choose_companion(flags));
   DT_TRY_VOID(choose_scheduler(flags));

@@ -1,5 +1,6 @@
 #include "job/resolve/scheme.h"
 
+#include "job/flags/optimizers.h"
 #include "job/flags/rows.h"
 #include "job/spec/job_plan.h"
 
@@ -127,7 +128,7 @@ std::string learning_rate_hint(const JobFlags& job) {
   const Store store = store_of(job);
   const int64_t workers = job.num_workers;
   if (workers == 1 || store.scheme == Scheme::kBsp || store.scheme == Scheme::kGsp) return {};
-  if (job.optimizer.optimizer == "adadelta") return {};  // it has no learning rate
+  if (optimizer_name(job.optimizer.optimizer) == "adadelta") return {};  // it has no learning rate
   const bool waits_like_bsp = store.scheme == Scheme::kSsp && job.scheme.staleness == 0;
   return fmt::format(
       "{} with {} workers{} makes {} updates at the full learning rate {} where dist_sync makes one: unless that rate "

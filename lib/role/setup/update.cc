@@ -3,10 +3,13 @@
 namespace dtrain::role {
 
 optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags) {
-  return {.name = flags.optimizer.optimizer,
-          .momentum = flags.optimizer.momentum,
-          .weight_decay = flags.optimizer.weight_decay,
-          .clip_gradient = flags.optimizer.clip_gradient};
+  Result<optim::OptimizerSpec> spec =
+      optim::parse_optimizer(flags.optimizer.optimizer, {.momentum = flags.optimizer.momentum,
+                                                         .weight_decay = flags.optimizer.weight_decay,
+                                                         .clip_gradient = flags.optimizer.clip_gradient});
+  DT_CHECK(spec.has_value(), "--optimizer {} passed the check of flags: {}", flags.optimizer.optimizer,
+           spec.error().message);
+  return *spec;
 }
 
 namespace {

@@ -117,6 +117,8 @@ TEST_CASE("every optimizer works on the device", "[cuda][exec]") {
     INFO(rule);
     CHECK(cuda::make_device_optimizer(*device.executor, {.name = rule}).has_value());
   }
+  const optim::OptimizerSpec centered{.name = "rmsprop", .parameters = {{"centered", 1}}};
+  CHECK(cuda::make_device_optimizer(*device.executor, centered).has_value());
 }
 
 TEST_CASE("parameters on the device learn with the same bits as late as streams may run", "[cuda][exec]") {

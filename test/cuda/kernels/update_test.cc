@@ -38,21 +38,23 @@ optim::Multipliers multipliers_of(const Parameter& p) {
   return multipliers;
 }
 
-Rule rule_of(const std::string& name) {
-  static const std::map<std::string, Rule> rules = {{"sgd", Rule::kSgd},
-                                                    {"ccsgd", Rule::kSgd},
-                                                    {"nag", Rule::kNag},
-                                                    {"nag@v0.7", Rule::kOldNag},
-                                                    {"signum", Rule::kSignum},
-                                                    {"adam", Rule::kAdam},
-                                                    {"adam@v0.7", Rule::kOldAdam},
-                                                    {"adamax", Rule::kAdamax},
-                                                    {"adagrad", Rule::kAdagrad},
-                                                    {"rmsprop", Rule::kRmsprop},
-                                                    {"rmsprop@v0.7", Rule::kOldRmsprop},
-                                                    {"adadelta", Rule::kAdadelta},
-                                                    {"ftrl", Rule::kFtrl}};
-  return rules.at(name);
+Rule rule_of(const optim::OptimizerSpec& spec) {
+  static const std::map<std::string_view, Rule> rules = {{"sgd", Rule::kSgd},
+                                                         {"ccsgd", Rule::kSgd},
+                                                         {"nag", Rule::kNag},
+                                                         {"nag@v0.7", Rule::kOldNag},
+                                                         {"signum", Rule::kSignum},
+                                                         {"dcasgd", Rule::kDcasgd},
+                                                         {"adam", Rule::kAdam},
+                                                         {"adam@v0.7", Rule::kOldAdam},
+                                                         {"adamax", Rule::kAdamax},
+                                                         {"adagrad", Rule::kAdagrad},
+                                                         {"rmsprop", Rule::kRmsprop},
+                                                         {"rmsprop(centered)", Rule::kCenteredRmsprop},
+                                                         {"rmsprop@v0.7", Rule::kOldRmsprop},
+                                                         {"adadelta", Rule::kAdadelta},
+                                                         {"ftrl", Rule::kFtrl}};
+  return rules.at(optim::rule_name(spec));
 }
 
 // The device's side of an update: arrays, table, scalars.
@@ -100,7 +102,7 @@ class Network {
     }
   }
   void update(const StepScalars& step, const LossScale* scale) const {
-    cuda::update({.rule = rule_of(spec_.name),
+    cuda::update({.rule = rule_of(spec_),
                   .table = table(),
                   .scalars = optim::scalars_of(spec_, {}),
                   .step = &step,
@@ -182,11 +184,14 @@ Results host_steps(const optim::OptimizerSpec& spec) {
 }  // namespace
 
 TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
-  for (const std::string& rule : optim::optimizer_names()) {
+  std::vector<std::string> rules = optim::optimizer_names();
+  rules.insert(rules.end(), {"rmsprop(centered=1,clip_weights=0.9)", "signum(wd_lh=0.1)", "adam(beta1=0.5)"});
+  for (const std::string& rule : rules) {
     for (const auto& [momentum, clip] : {std::pair{0.0, 0.0}, {0.9, 0.0}, {0.9, 0.01}, {0.0, 0.01}}) {
-      if (momentum == 0 && !optim::takes_momentum({.name = rule})) continue;
+      const optim::OptimizerSpec spec =
+          optim::parse_optimizer(rule, {.momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip}).value();
+      if (momentum == 0 && !optim::takes_momentum(spec)) continue;
       INFO(rule << ", momentum " << momentum << ", clip " << clip);
-      const optim::OptimizerSpec spec{.name = rule, .momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip};
       const Results expected = host_steps(spec), results = in_all_orders([&] { return device_steps(spec); });
       REQUIRE(results.size() == expected.size());
       for (size_t i = 0; i < results.size(); i++) {

@@ -1,0 +1,45 @@
+#include "job/flags/optimizers.h"
+
+#include <catch2/catch.hpp>
+
+#include "job/parse.h"
+
+namespace dtrain::job {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("an optimizer has its own default rate, and refuses flags that it does not use", "[job]") {
+  CHECK(parsed({"--optimizer", "adam", "--network", "lenet", "--data-dir", "."}).job.optimizer.lr == 0.001);
+  CHECK(parsed({"--optimizer", "adam", "--lr", ".01"}).job.optimizer.lr == 0.01);
+  CHECK(parsed({"--preset", "mnist", "--optimizer", "adam"}).job.optimizer.lr == 0.05);
+  CHECK_THAT(refused({"--optimizer", "adam", "--mom", ".8"}),
+             Contains("--mom 0.8 has no effect with --optimizer adam"));
+  CHECK(parsed({"--optimizer", "signum", "--mom", ".8"}).job.optimizer.momentum == 0.8);
+  CHECK_THAT(refused({"--optimizer", "adadelta", "--lr", ".1"}), Contains("--lr has no effect"));
+  CHECK_THAT(refused({"--optimizer", "adadelta", "--lr-scheduler", "cosine"}),
+             Contains("--lr-scheduler has no effect"));
+  const OptimizerFlags adadelta = parsed({"--preset", "mnist", "--optimizer", "adadelta"}).job.optimizer;
+  CHECK(adadelta.lr == 1);
+  CHECK(adadelta.lr_step_epochs.empty());
+}
+
+TEST_CASE("an optimizer's parameters are checked with the flag", "[job]") {
+  const OptimizerFlags flags = parsed({"--optimizer", "rmsprop(centered=1,gamma1=0.95)"}).job.optimizer;
+  CHECK(flags.optimizer == "rmsprop(centered=1,gamma1=0.95)");
+  CHECK(flags.lr == 0.001);
+  CHECK_THAT(refused({"--optimizer", "rmsprop(centered=1)", "--mom", ".8"}), Contains("--mom 0.8 has no effect"));
+  CHECK_THAT(refused({"--optimizer", "adadelta(rho=.8)", "--lr", ".1"}), Contains("--lr has no effect"));
+  CHECK_THAT(refused({"--optimizer", "adma(beta1=.9)"}), Contains("did you mean 'adam'?"));
+  CHECK_THAT(refused({"--optimizer", "adam(beta=.9)"}), Contains("use beta1=X, beta2=X, epsilon=X"));
+  CHECK_THAT(refused({"--optimizer", "adam(beta1)"}), Contains("is no parameter of adam"));
+  CHECK_THAT(refused({"--optimizer", "sgd(beta1=.9)"}), Contains("sgd takes no parameters"));
+  CHECK_THAT(refused({"--optimizer", "adam(beta1=.9,beta1=.8)"}), Contains("beta1 is given twice"));
+  CHECK_THAT(refused({"--optimizer", "adam(beta1=.9"}), Contains("must have the form NAME or NAME(PARAMETER=X,...)"));
+  CHECK_THAT(refused({"--optimizer", "rmsprop(centered=.5)"}), Contains("centered must be 0 or 1"));
+  CHECK_THAT(refused({"--optimizer", "lars(eta=.1)"}), Contains("'lars' is not in this version"));
+  for (const char* value : {"1", "-.1", "nan", "x", ""}) {
+    CHECK_THAT(refused({"--optimizer", std::string("adam(beta1=") + value + ")"}), Contains("beta1 must be a number"));
+  }
+}
+
+}  // namespace dtrain::job
