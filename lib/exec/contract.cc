@@ -40,7 +40,12 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
   }
 }
 
-Result<> check_unshared(const graph::Graph& graph, const graph::Shapes& shapes) {
+Result<> check_plain(const graph::Graph& graph, const graph::Shapes& shapes) {
+  const std::vector<graph::NodeId> heads = graph.heads();
+  if (heads.size() > 1) {
+    return fail(Code::kUsage, "the network has the results '{}' and '{}', but this device can compute only one",
+                graph.node(heads[0]).name, graph.node(heads[1]).name);
+  }
   for (const auto* infos : {&shapes.parameters, &shapes.statistics}) {
     for (const graph::ParameterInfo& info : *infos) {
       if (info.uses.size() == 1) continue;

@@ -18,7 +18,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& 
                                                             std::shared_ptr<ConvolutionRunner> runner) {
   DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
   exec::check_options(options, shapes);
-  DT_TRY_VOID(exec::check_unshared(graph, shapes));
+  DT_TRY_VOID(exec::check_plain(graph, shapes));
   auto* owner = dynamic_cast<CudaExecutor*>(weights_of);
   DT_CHECK(weights_of == nullptr || owner != nullptr, "the executor that owns the weights belongs to another backend");
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(graph, options, std::move(shapes), device));
