@@ -1,23 +1,22 @@
 #include "tensor/ndarray_file.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
 #include <cstring>
-#include <iterator>
 #include <type_traits>
 
-#include "base/file_kind.h"
+#include "tensor/ndarray_reader.h"
 
 namespace dtrain {
 namespace {
 
 constexpr uint64_t kListMagic = 0x112;
-constexpr uint32_t kV1 = 0xF993fac8;
 constexpr uint32_t kV2 = 0xF993fac9;
-constexpr uint32_t kV3 = 0xF993faca;
 constexpr int32_t kDense = 0;
 constexpr int32_t kCpu = 1;
-constexpr int32_t kFloat32 = 0;
-constexpr int32_t kUint8 = 3;
-constexpr int32_t kDimensionsMax = 32;  // MXNet's own limit
+constexpr size_t kNamedMax = 20;  // arrays that one error names
 
 template <class T>
 void put(std::string& out, T value) {
@@ -37,136 +36,92 @@ void put_array(std::string& out, const StoredArrayView& array) {
   for (const int64_t dimension : array.shape) put(out, dimension);
   put(out, kCpu);
   put(out, int32_t{0});
-  put(out, array.values.index() == 0 ? kFloat32 : kUint8);
+  put(out, static_cast<int32_t>(array.values.index() == 0 ? StoredType::kFloat32 : StoredType::kUint8));
   std::visit([&](const auto& values) { out.append(reinterpret_cast<const char*>(values.data()), values.size_bytes()); },
              array.values);
 }
 
-// The name of mshadow's type with this number; empty if unknown.
-std::string_view type_name_of(int32_t type) {
-  constexpr std::string_view kNames[] = {"float32", "float64", "float16", "uint8",  "int32",  "int8",    "int64",
-                                         "bool",    "int16",   "uint16",  "uint32", "uint64", "bfloat16"};
-  return type >= 0 && type < std::ssize(kNames) ? kNames[type] : std::string_view();
+// IEEE 754 binary16, every value exactly. A NaN stays a NaN.
+float from_float16(uint16_t half) {
+  const uint32_t sign = uint32_t{half} >> 15 << 31;
+  const uint32_t exponent = half >> 10 & 31U;
+  const uint32_t fraction = half & 1023U;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-// Describes what the bytes are instead of an NDArray file, and why they may have been taken for one.
-std::string other_kind(std::string_view bytes) {
-  const std::string_view kind = file_kind(bytes.substr(0, 512));
-  if (kind != "a pickled Python object") return std::string(kind);
-  return fmt::format(
-      "{}, such as the optimizer states that MXNet's Python interface writes; dtrain cannot read them: remove the file "
-      "to resume from the weights (.params) alone",
-      kind);
-}
-
-// Reads untrusted bytes: never reads past the end, and never allocates memory because the file claims a size.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-  Result<std::vector<StoredArray>> list() {
-    DT_TRY(const uint64_t magic, number<uint64_t>());
-    if (magic != kListMagic) return fail(Code::kData, "not an NDArray file; it is {}", other_kind(bytes_));
-    DT_TRY_VOID(number<uint64_t>());  // reserved
-    DT_TRY(const uint64_t count, number<uint64_t>());
-    std::vector<StoredArray> arrays;
-    for (uint64_t i = 0; i < count; i++) {
-      DT_TRY(StoredArray array, this->array(), "reading array {} of {}", i, count);
-      arrays.push_back(std::move(array));
-    }
-    DT_TRY_VOID(names(arrays));
-    if (at_ != bytes_.size()) return fail(Code::kData, "{} bytes follow the last name", bytes_.size() - at_);
-    return arrays;
-  }
-
- private:
-  Result<std::string_view> take(uint64_t count) {
-    if (count > bytes_.size() - at_) {
-      return fail(Code::kData, "the file ends at byte {}, but {} bytes must follow byte {}", bytes_.size(), count, at_);
-    }
-    const std::string_view part = bytes_.substr(at_, count);
-    at_ += count;
-    return part;
-  }
-
-  template <class T>
-  Result<T> number() {
-    DT_TRY(const std::string_view part, take(sizeof(T)));
+template <class T, class Convert>
+std::vector<float> converted(std::string_view bytes, Convert convert) {
+  std::vector<float> values(bytes.size() / sizeof(T));
+  for (size_t i = 0; i < values.size(); i++) {
     T value;
-    std::memcpy(&value, part.data(), sizeof value);
-    return value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    values[i] = convert(value);
   }
+  return values;
+}
 
-  Result<> names(std::vector<StoredArray>& arrays) {
-    DT_TRY(const uint64_t count, number<uint64_t>());
-    if (count != 0 && count != arrays.size()) {
-      return fail(Code::kData, "the file has {} names for {} arrays", count, arrays.size());
-    }
-    for (uint64_t i = 0; i < count; i++) {
-      DT_TRY(const uint64_t size, number<uint64_t>());
-      DT_TRY(const std::string_view name, take(size));
-      arrays[i].name = name;
-    }
-    return {};
+template <class T>
+std::vector<T> copied(std::string_view bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+bool is_readable(const StoredEntry& entry) {
+  switch (entry.type) {
+    case StoredType::kFloat32:
+    case StoredType::kFloat64:
+    case StoredType::kFloat16:
+    case StoredType::kBfloat16:
+    case StoredType::kUint8: return entry.layout == StoredLayout::kDense;
+    case StoredType::kInt32:
+    case StoredType::kInt8:
+    case StoredType::kInt64:
+    case StoredType::kBool:
+    case StoredType::kInt16:
+    case StoredType::kUint16:
+    case StoredType::kUint32:
+    case StoredType::kUint64: break;
   }
+  return false;
+}
 
-  Result<StoredArray> array() {
-    DT_TRY(const uint32_t version, number<uint32_t>());
-    if (version != kV2) {
-      const char* which = version == kV1 ? "1 (MXNet 0.11)" : version == kV3 ? "3 (numpy shapes)" : "0 (MXNet 0.10)";
-      return fail(Code::kData, "its version is {}, not 2, or the file is damaged", which);
-    }
-    DT_TRY(const int32_t storage, number<int32_t>());
-    if (storage != kDense)
-      return fail(Code::kData, "its storage type is {}; only dense arrays (0) can be read", storage);
-    StoredArray array;
-    DT_TRY(array.shape, shape());
-    if (array.shape.empty()) return array;
-    DT_TRY_VOID(take(8));  // the device that the array was on
-    DT_TRY(const int32_t type, number<int32_t>());
-    DT_TRY_VOID(values(type, array));
-    return array;
+// Only for arrays that are readable.
+std::variant<std::vector<float>, std::vector<uint8_t>> values_of(const StoredEntry& entry) {
+  switch (entry.type) {
+    case StoredType::kUint8: return copied<uint8_t>(entry.bytes);
+    case StoredType::kFloat64:
+      return converted<double>(entry.bytes, [](double value) { return static_cast<float>(value); });
+    case StoredType::kFloat16: return converted<uint16_t>(entry.bytes, from_float16);
+    case StoredType::kBfloat16:
+      return converted<uint16_t>(entry.bytes,
+                                 [](uint16_t value) { return std::bit_cast<float>(uint32_t{value} << 16); });
+    default: return copied<float>(entry.bytes);
   }
+}
 
-  Result<Shape> shape() {
-    DT_TRY(const int32_t dimensions, number<int32_t>());
-    if (dimensions < -1 || dimensions > kDimensionsMax) return fail(Code::kData, "it has {} dimensions", dimensions);
-    Shape shape;
-    for (int32_t i = 0; i < dimensions; i++) {
-      DT_TRY(const int64_t dimension, number<int64_t>());
-      if (dimension < 0) return fail(Code::kData, "its dimension {} is {}", i, dimension);
-      shape.push_back(dimension);
-    }
-    return shape;
+// Names every array that cannot be read, up to a limit.
+Result<> refuse_unreadable(const std::vector<StoredEntry>& entries) {
+  std::vector<std::string> named;
+  for (size_t i = 0; i < entries.size(); i++) {
+    if (is_readable(entries[i])) continue;
+    const std::string name = entries[i].name.empty() ? fmt::format("number {}", i) : "'" + entries[i].name + "'";
+    named.push_back(fmt::format("{} ({})", name, entries[i].type_name()));
   }
-
-  Result<> values(int32_t type, StoredArray& array) {
-    if (type == kFloat32) return fill(array.values.emplace<std::vector<float>>(), array.shape);
-    if (type == kUint8) return fill(array.values.emplace<std::vector<uint8_t>>(), array.shape);
-    const std::string_view name = type_name_of(type);
-    return fail(Code::kData,
-                "its type is {}; only float32 and uint8 can be read (in MXNet, net.cast('float32') or "
-                "array.astype('float32') before saving)",
-                name.empty() ? fmt::format("unknown ({})", type) : name);
-  }
-
-  template <class T>
-  Result<> fill(std::vector<T>& values, const Shape& shape) {
-    int64_t bytes = sizeof(T);
-    for (const int64_t dimension : shape) {
-      if (__builtin_mul_overflow(bytes, dimension, &bytes)) {
-        return fail(Code::kData, "its shape {} is too large", to_string(shape));
-      }
-    }
-    DT_TRY(const std::string_view part, take(static_cast<uint64_t>(bytes)));
-    values.resize(part.size() / sizeof(T));
-    if (!part.empty()) std::memcpy(values.data(), part.data(), part.size());
-    return {};
-  }
-
-  std::string_view bytes_;
-  size_t at_ = 0;
-};
+  if (named.empty()) return {};
+  const size_t shown = std::min(named.size(), kNamedMax);
+  return fail(
+      Code::kData,
+      "arrays of types that cannot be read: {}{}; dense arrays of float32, float64, float16, bfloat16 and uint8 "
+      "can be (in MXNet: array.astype('float32'), and array.tostype('default') for sparse ones, before saving)",
+      fmt::join(std::span(named).first(shown), ", "),
+      shown < named.size() ? fmt::format(" and {} more", named.size() - shown) : "");
+}
 
 }  // namespace
 
@@ -190,7 +145,14 @@ std::string to_ndarray_bytes(std::span<const StoredArrayView> arrays) {
 }
 
 Result<std::vector<StoredArray>> parse_ndarray_bytes(std::string_view bytes) {
-  return Reader(bytes).list();
+  DT_TRY(std::vector<StoredEntry> entries, find_stored_arrays(bytes));
+  DT_TRY_VOID(refuse_unreadable(entries));
+  std::vector<StoredArray> arrays;
+  arrays.reserve(entries.size());
+  for (StoredEntry& entry : entries) {
+    arrays.push_back({std::move(entry.name), std::move(entry.shape), values_of(entry)});
+  }
+  return arrays;
 }
 
 Result<std::vector<StoredArray>> read_stored_arrays(const std::string& path) {

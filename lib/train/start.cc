@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "job/spec/job_spec.h"
+#include "train/fill_weights.h"
 
 namespace dtrain::train {
 namespace {
@@ -29,30 +30,6 @@ Result<const NamedArray*> find_array(const ArraysByName& arrays, const std::stri
                 to_string(shape));
   }
   return found->second;
-}
-
-Result<> fill(const std::vector<NamedArray>& arrays, const std::vector<ParameterSpan>& spans) {
-  const ArraysByName named = by_name(arrays);
-  for (const ParameterSpan& span : spans) {
-    DT_TRY(const NamedArray* array, find_array(named, span.name, span.shape));
-    std::copy(array->values.begin(), array->values.end(), span.weight.begin());
-  }
-  if (arrays.size() == spans.size()) return {};
-  std::set<std::string> known;
-  for (const ParameterSpan& span : spans) known.insert(span.name);
-  const auto extra = std::find_if(arrays.begin(), arrays.end(), [&](const auto& a) { return !known.contains(a.name); });
-  return fail(Code::kData, "it has '{}', which the network has not",
-              extra == arrays.end() ? "a name twice" : extra->name);
-}
-
-// Makes each array whose name has no prefix a statistic, if the network has one of that name, or else a parameter.
-void sort_by_network(const ParameterView& view, Checkpoint& checkpoint) {
-  std::set<std::string> statistics;
-  for (const ParameterSpan& span : view.statistics) statistics.insert(span.name);
-  for (NamedArray& array : checkpoint.without_prefix) {
-    (statistics.contains(array.name) ? checkpoint.statistics : checkpoint.parameters).push_back(std::move(array));
-  }
-  checkpoint.without_prefix.clear();
 }
 
 // Returns the slots that the optimizer uses, in canonical order; other slots are dropped.
@@ -135,9 +112,7 @@ Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const Pa
 Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
                    const CheckpointName& name, const Log& log) {
   DT_TRY(Checkpoint checkpoint, read_checkpoint(name));
-  sort_by_network(view, checkpoint);
-  DT_TRY_VOID(fill(checkpoint.parameters, view.parameters));
-  DT_TRY_VOID(fill(checkpoint.statistics, view.statistics));
+  DT_TRY_VOID(fill_weights(checkpoint, view));
   Start start;
   if (checkpoint.header) {
     DT_TRY(start, continued(spec, view, std::move(checkpoint), log));

@@ -1,0 +1,52 @@
+// Finds the arrays of an NDArray list file of any version (MXNet up to 1.9). docs/formats.md, "NDArray files".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+
+namespace dtrain {
+
+// The numbers of the types in the file.
+enum class StoredType : int32_t {
+  kFloat32,
+  kFloat64,
+  kFloat16,
+  kUint8,
+  kInt32,
+  kInt8,
+  kInt64,
+  kBool,
+  kInt16,
+  kUint16,
+  kUint32,
+  kUint64,
+  kBfloat16,
+};
+
+// For a sparse array, what it is instead of the type.
+enum class StoredLayout : int32_t { kDense, kRowSparse, kCsr };
+
+// One array. A shape without dimensions is MXNet's empty array, which has no bytes; a scalar (version 3) has the shape
+// {1}. The bytes of a dense array are its elements, row-major.
+struct StoredEntry {
+  std::string name;  // empty if the list has no names
+  Shape shape;
+  StoredType type = StoredType::kFloat32;
+  StoredLayout layout = StoredLayout::kDense;
+  std::string_view bytes;  // a part of the file
+
+  // "float16", or for a sparse array "row_sparse".
+  [[nodiscard]] std::string_view type_name() const;
+};
+
+// `bytes` may be anything: never reads past its end, and allocates no memory because the file claims a size. Files with
+// more than 2^18 arrays or names of more than 4,096 bytes are refused. Code::kData, with the array's number and the
+// reason.
+Result<std::vector<StoredEntry>> find_stored_arrays(std::string_view bytes);
+
+}  // namespace dtrain

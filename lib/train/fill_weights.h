@@ -1,0 +1,15 @@
+// Copies the arrays of a checkpoint into a network's weights and statistics.
+#pragma once
+
+#include "base/error.h"
+#include "tensor/parameters.h"
+#include "train/checkpoint.h"
+
+namespace dtrain::train {
+
+// Arrays without a prefix are statistics if the network has a statistic of their name, and parameters otherwise. The
+// checkpoint must have exactly the network's arrays. Code::kData: lists the arrays that are missing, that the network
+// does not have, that have another shape, or that are there twice, at most 20 of each kind; nothing is copied then.
+Result<> fill_weights(const Checkpoint& checkpoint, const ParameterView& view);
+
+}  // namespace dtrain::train
