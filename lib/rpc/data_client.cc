@@ -28,6 +28,16 @@ using Stream = ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>;
 constexpr milliseconds kLetGo{5'000};
 constexpr std::chrono::minutes kBetweenLines{1};  // of the log, about one server's broken connections
 
+// Whether gRPC may end a stream with this status because its connection broke, rather than because the server refuses it.
+bool may_be_broken(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::DATA_LOSS: return true;
+    default: return from_status(status).code == Code::kUnavailable;
+  }
+}
+
 // One server: as many streams as lanes, each with its own connection, and others when one of them breaks.
 class Link final : public kvstore::Pipe {
  public:
@@ -198,11 +208,8 @@ class Link final : public kvstore::Pipe {
 
   void on_end(const grpc::Status& status) {
     break_off();
-    Error error = from_status(status);
-    const bool final = !status.ok() && error.code != Code::kUnavailable && status.error_code() != grpc::INTERNAL;
-    if (final) {
-      owner_.on_failure(std::move(error).with("connecting to " + name()));
-    }
+    const bool final = !status.ok() && !may_be_broken(status);
+    if (final) owner_.on_failure(from_status(status).with("connecting to " + name()));
     std::string line;
     {
       const MutexLock lock(mutex_);

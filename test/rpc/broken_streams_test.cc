@@ -1,4 +1,6 @@
 // Connections between workers and servers that break in the middle of messages, again and again.
+#include <grpcpp/generic/async_generic_service.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -10,6 +12,7 @@
 #include "base/file.h"
 #include "exchange.h"
 #include "relay.h"
+#include "rpc/channel.h"
 #include "rpc/server_lane.h"
 #include "support/temp_dir.h"
 
@@ -170,7 +173,56 @@ class Asking final : public kvstore::ClientEvents {
   std::unique_ptr<DataClient> client_;
 };
 
+// Ends each call with a status.
+class Ending final : public grpc::CallbackGenericService {
+ public:
+  explicit Ending(grpc::StatusCode code) : status_(code, "ended by the test") {
+    listener_ = listen({}, test::ExchangeOptions::security(), Traffic::kData, Log::silent(),
+                       [this](grpc::ServerBuilder& builder) { builder.RegisterCallbackGenericService(this); })
+                    .value();
+  }
+  ~Ending() override { listener_.shutdown(std::chrono::system_clock::now()); }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  // How a worker's connect() fails.
+  Error error_of_connect() {
+    DataClientOptions options;
+    options.servers = {"127.0.0.1:" + std::to_string(listener_.port)};
+    options.security = test::ExchangeOptions::security();
+    Waits waits;
+    Hearing hearing;
+    const auto client = DataClient::create(std::move(options), hearing, waits, Log::silent()).value();
+    return client->connect(300ms).error();
+  }
+
+ private:
+  class Call final : public grpc::ServerGenericBidiReactor {
+   public:
+    explicit Call(const grpc::Status& status) { Finish(status); }
+    void OnDone() override { delete this; }
+  };
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    return new Call(status_);
+  }
+
+  const grpc::Status status_;
+  Listener listener_;
+};
+
 }  // namespace
+
+// gRPC ends a stream with other statuses, too, if its connection breaks at an unlucky moment.
+TEST_CASE("a stream to a server is opened again unless the server refuses it", "[rpc]") {
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::INTERNAL, grpc::StatusCode::UNKNOWN,
+                          grpc::StatusCode::DATA_LOSS}) {
+    INFO(code);
+    const Error error = Ending(code).error_of_connect();
+    CHECK(error.code == Code::kStartup);  // it tried for as long as it might
+    CHECK_THAT(error.text(), Catch::Contains("(ended by the test)"));
+  }
+  CHECK(Ending(grpc::StatusCode::PERMISSION_DENIED).error_of_connect().code == Code::kDenied);
+  CHECK(Ending(grpc::StatusCode::RESOURCE_EXHAUSTED).error_of_connect().code == Code::kInternal);
+}
 
 TEST_CASE("weights have the same bits although connections break in the middle of messages", "[rpc]") {
   const TrainedOverRelays calm = train_over_relays(nullptr);
