@@ -24,8 +24,8 @@ struct OptimizerSpec {
   // The rule's own parameters that are not MXNet's defaults, by name.
   std::map<std::string, double> parameters = {};
 };
-// Sets the name and the parameters by a text such as "rmsprop(centered=1,gamma1=0.95)". Code::kUsage for an unknown rule
-// or parameter, with a list of the known ones, and for a value that is not a number.
+// Sets the name and the parameters by a text such as "rmsprop(centered=1,gamma1=0.95)". Code::kUsage for an unknown
+// rule or parameter, with a list of the known ones, and for a value that is not a number.
 Result<OptimizerSpec> parse_optimizer(std::string_view text, OptimizerSpec spec = {});
 
 // Factors by which a parameter's learning rate and weight decay differ from the job's.

@@ -45,8 +45,8 @@ struct LossScale {
   uint64_t skipped = 0;     // count of skipped steps since the start
 };
 
-// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does, with gradient * loss_scale.inverse as the
-// gradient. Nothing is written if loss_scale.nonfinite is set.
+// Updates w by the rule (optim/formulas.h), bit for bit as optim::update does, with gradient * loss_scale.inverse as
+// the gradient. Nothing is written if loss_scale.nonfinite is set.
 enum class Rule {
   kSgd,
   kNag,
