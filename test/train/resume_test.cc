@@ -61,6 +61,47 @@ TEST_CASE("two epochs and two resumed epochs give the bits of four epochs", "[tr
   }
 }
 
+namespace {
+
+// The second convolution and the third have the same weight and bias.
+graph::Graph network_with_shared_weight() {
+  using namespace graph;
+  Graph g;
+  const Convolution same_size{.filters = 4, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId first = g.add("conv1", same_size, {data});
+  const NodeId second = g.add("conv2", same_size, {first});
+  const NodeId relu = g.add("relu", Activation{}, {second});
+  std::vector<TensorId> inputs = g.node(second).inputs;
+  inputs[0] = g.tensor(Edge{relu});
+  const NodeId third = g.add_reader("conv3", same_size, inputs);
+  g.add("softmax", SoftmaxOutput{}, {g.add("fc", FullyConnected{.outputs = kToyClasses}, {third})});
+  return g;
+}
+
+}  // namespace
+
+// However the parameters are divided into buckets, and resumed or not.
+TEST_CASE("a network with a shared weight trains with the same bits", "[train]") {
+  for (const bool on_cpu_backend : {false, true}) {
+    ToyOptions options{.network = network_with_shared_weight(), .on_cpu_backend = on_cpu_backend};
+    const TempDir whole;
+    const TempDir parts;
+    const TempDir one_bucket;
+    ToyRun four(toy_spec(whole.path("net"), 4), options);
+    REQUIRE(four.run());
+    REQUIRE(ToyRun(toy_spec(parts.path("net"), 2), options).run());
+    REQUIRE(ToyRun(resuming(parts, 4), options).run());
+    check_same_checkpoint(whole, parts, 4);
+    options.bucket_begin = {0};
+    REQUIRE(ToyRun(toy_spec(one_bucket.path("net"), 4), options).run());
+    check_same_checkpoint(whole, one_bucket, 4);
+    const auto arrays = must(read_file(CheckpointName{whole.path("net"), 4}.params_path()));
+    CHECK(arrays.find("arg:conv2_weight") != std::string::npos);
+    CHECK(arrays.find("arg:conv3_weight") == std::string::npos);
+  }
+}
+
 // adam's steps depend on the number of the update.
 TEST_CASE("adam with a warm-up and a cosine resumes with the bits of an uninterrupted run", "[train]") {
   const auto with_adam = [](TrainSpec spec) {
