@@ -12,8 +12,6 @@
 namespace dtrain {
 namespace {
 
-constexpr uint64_t kListMagic = 0x112;
-constexpr uint32_t kV2 = 0xF993fac9;
 constexpr int32_t kDense = 0;
 constexpr int32_t kCpu = 1;
 constexpr size_t kNamedMax = 20;  // arrays that one error names
@@ -25,7 +23,7 @@ void put(std::string& out, T value) {
 }
 
 void put_array(std::string& out, const StoredArrayView& array) {
-  put(out, kV2);
+  put(out, kNdarrayVersion2);
   put(out, kDense);
   put(out, static_cast<int32_t>(array.shape.size()));
   const size_t count = std::visit([](const auto& values) { return values.size(); }, array.values);
@@ -132,7 +130,7 @@ std::string to_ndarray_bytes(std::span<const StoredArrayView> arrays) {
     bytes += 128 + array.name.size() + std::visit([](const auto& values) { return values.size_bytes(); }, array.values);
   }
   out.reserve(bytes);
-  put(out, kListMagic);
+  put(out, kNdarrayListMagic);
   put(out, uint64_t{0});
   put(out, static_cast<uint64_t>(arrays.size()));
   for (const StoredArrayView& array : arrays) put_array(out, array);

@@ -9,9 +9,7 @@
 namespace dtrain {
 namespace {
 
-constexpr uint64_t kListMagic = 0x112;
 constexpr uint32_t kV1 = 0xF993fac8;
-constexpr uint32_t kV2 = 0xF993fac9;
 constexpr uint32_t kV3 = 0xF993faca;
 constexpr int32_t kDimensionsMax = 32;  // MXNet's own limit
 constexpr uint64_t kArraysMax = uint64_t{1} << 18;
@@ -41,7 +39,7 @@ class Reader {
 
   Result<std::vector<StoredEntry>> list() {
     DT_TRY(const uint64_t magic, number<uint64_t>());
-    if (magic != kListMagic) return fail(Code::kData, "not an NDArray file; it is {}", other_kind(bytes_));
+    if (magic != kNdarrayListMagic) return fail(Code::kData, "not an NDArray file; it is {}", other_kind(bytes_));
     DT_TRY_VOID(number<uint64_t>());  // reserved
     DT_TRY(const uint64_t count, number<uint64_t>());
     if (count > kArraysMax) {
@@ -92,7 +90,7 @@ class Reader {
   Result<StoredEntry> array() {
     DT_TRY(const uint32_t version, number<uint32_t>());
     StoredEntry array;
-    if (version != kV1 && version != kV2 && version != kV3) return legacy_array(version);
+    if (version != kV1 && version != kNdarrayVersion2 && version != kV3) return legacy_array(version);
     if (version != kV1) {
       DT_TRY(array.layout, layout());
     }

@@ -11,6 +11,9 @@
 
 namespace dtrain {
 
+inline constexpr uint64_t kNdarrayListMagic = 0x112;      // the first word of a file
+inline constexpr uint32_t kNdarrayVersion2 = 0xF993fac9;  // the first word of an array of version 2
+
 // The numbers of the types in the file.
 enum class StoredType : int32_t {
   kFloat32,
