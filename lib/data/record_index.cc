@@ -20,15 +20,15 @@ std::string index_text(const std::vector<IndexEntry>& entries) {
 
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r";
+constexpr std::string_view kIndexBlanks = " \t\r";
 
 // The second of two fields separated by blanks.
 std::string_view second_field(std::string_view line) {
-  const size_t key_end = line.find_first_of(kBlanks, line.find_first_not_of(kBlanks));
+  const size_t key_end = line.find_first_of(kIndexBlanks, line.find_first_not_of(kIndexBlanks));
   if (key_end == std::string_view::npos) return {};
-  const size_t begin = line.find_first_not_of(kBlanks, key_end);
+  const size_t begin = line.find_first_not_of(kIndexBlanks, key_end);
   if (begin == std::string_view::npos) return {};
-  return line.substr(begin, line.find_last_not_of(kBlanks) + 1 - begin);
+  return line.substr(begin, line.find_last_not_of(kIndexBlanks) + 1 - begin);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ Result<std::vector<int64_t>> read_index(const std::string& path, int64_t file_by
     const std::string_view line = rest.substr(0, line_end);
     rest.remove_prefix(std::min(line_end + 1, rest.size()));
     line_number++;
-    if (line.find_first_not_of(kBlanks) == std::string_view::npos) continue;
+    if (line.find_first_not_of(kIndexBlanks) == std::string_view::npos) continue;
     const std::string_view field = second_field(line);
     int64_t offset = 0;
     const auto parsed = std::from_chars(field.data(), field.data() + field.size(), offset);

@@ -9,7 +9,7 @@ using namespace dtrain::optim;
 
 namespace {
 
-std::vector<float> random_values(size_t count, uint64_t seed) {
+std::vector<float> random_array(size_t count, uint64_t seed) {
   RandomStream random(seed, Use::kTest, count, 0);
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
@@ -21,8 +21,8 @@ struct Array {
   std::vector<std::vector<float>> slots;
   std::vector<std::span<float>> state;
   Array(const OptimizerSpec& spec, size_t count)
-      : weight(random_values(count, 1)),
-        gradient(random_values(count, 2)),
+      : weight(random_array(count, 1)),
+        gradient(random_array(count, 2)),
         slots(state_slots(spec)->size(), std::vector<float>(count)) {
     for (std::vector<float>& slot : slots) state.emplace_back(slot);
   }

@@ -13,9 +13,10 @@ struct Known {
   bool boolean;
 };
 
-class Reader {
+class ArgumentReader {
  public:
-  Reader(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments) : arguments_(arguments) {
+  ArgumentReader(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments)
+      : arguments_(arguments) {
     for (size_t flag = 0; flag < flags.size(); flag++) {
       for (const Spelling& spelling : flags[flag]) known_[spelling.text] = {flag, spelling.boolean};
     }
@@ -83,7 +84,7 @@ class Reader {
 }  // namespace
 
 Result<CommandLine> read_command_line(const std::vector<Spellings>& flags, const std::vector<std::string>& arguments) {
-  return Reader(flags, arguments).read();
+  return ArgumentReader(flags, arguments).read();
 }
 
 bool asks_for_help(const std::vector<std::string>& arguments) {

@@ -9,7 +9,7 @@ namespace dtrain::job {
 namespace {
 
 // A flag that only some jobs use.
-struct Reader {
+struct FlagReader {
   const char* flag;
   bool (*reads)(const Flags& flags, const Store& store);
   const char* who;
@@ -32,7 +32,7 @@ constexpr const char* kOfSsp = "dist_ssync and dist_device_ssync do";
 constexpr const char* kOfGsp = "dist_gsync and dist_device_gsync do";
 constexpr const char* kOfShares = "jobs with --data-allocator 1 do";
 
-constexpr Reader kReaders[] = {
+constexpr FlagReader kReaders[] = {
     {"staleness", [](const Flags&, const Store& store) { return store.scheme == Scheme::kSsp; }, kOfSsp},
     {"ssp-warn", has_bound, "dist_ssync does, and dist_gsync with --group-staleness"},
     {"groups-file", has_groups, kOfGsp},
@@ -56,7 +56,7 @@ std::string given_text(const Flags& flags, const std::string& name) {
 }
 
 Result<> check_readers(const Flags& flags, const Store& store) {
-  for (const Reader& reader : kReaders) {
+  for (const FlagReader& reader : kReaders) {
     if (!flags.given(reader.flag) || reader.reads(flags, store)) continue;
     return fail(Code::kUsage, "{}: the store {} does not use this flag; {}", given_text(flags, reader.flag),
                 flags.job.scheme.kv_store, reader.who);

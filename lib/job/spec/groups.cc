@@ -46,9 +46,9 @@ Result<Word> parse_word(std::string_view text) {
   return word;
 }
 
-class Reader {
+class GroupsReader {
  public:
-  Reader(const GroupsFile& file, const std::vector<WorkerPlace>& workers)
+  GroupsReader(const GroupsFile& file, const std::vector<WorkerPlace>& workers)
       : file_(file), workers_(workers), group_(workers.size()) {
     for (size_t rank = 0; rank < workers.size(); rank++) {
       const WorkerPlace& place = workers[rank];
@@ -146,7 +146,7 @@ class Reader {
 
 Result<std::vector<int64_t>> parse_groups(const GroupsFile& file, const std::vector<WorkerPlace>& workers,
                                           Ungrouped ungrouped) {
-  DT_TRY(std::vector<int64_t> groups, Reader(file, workers).read(ungrouped),
+  DT_TRY(std::vector<int64_t> groups, GroupsReader(file, workers).read(ungrouped),
          "reading the groups of {} workers (`dtrain plan` with the flags of this job writes such a file)",
          workers.size());
   return groups;
