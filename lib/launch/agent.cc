@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/poll_until.h"
+#include "launch/job.h"
 #include "launch/local_host.h"
 #include "launch/message.h"
 #include "launch/signal_queue.h"
@@ -16,11 +17,6 @@ namespace dtrain::launch {
 namespace {
 
 constexpr size_t kOutboxMax = 4 << 20;  // beyond this, processes block when they print, as with a slow terminal
-constexpr auto kReapAfterKill = std::chrono::seconds(5);
-
-int64_t number(const std::string& word) {
-  return std::strtoll(word.c_str(), nullptr, 10);
-}
 
 class Agent {
  public:
@@ -98,7 +94,7 @@ Result<> Agent::handle(const std::vector<std::string>& words) {
   if (kind == "open" && words.size() == 4 && host_ == nullptr) return open(words);
   if (kind == "start" && words.size() >= 5 && host_ != nullptr) return start(words);
   if (kind == "signal" && words.size() == 2 && host_ != nullptr) {
-    host_->signal(static_cast<int>(number(words[1])));
+    host_->signal(static_cast<int>(number_of(words[1])));
   } else if (kind == "kill" && host_ != nullptr) {
     host_->kill();
   } else if (kind != "alive") {
@@ -108,21 +104,21 @@ Result<> Agent::handle(const std::vector<std::string>& words) {
 }
 
 Result<> Agent::open(const std::vector<std::string>& words) {
-  kill_after_ = std::chrono::milliseconds(number(words[2]));
+  kill_after_ = std::chrono::milliseconds(number_of(words[2]));
   DT_TRY(host_, LocalHost::create({words[1], options_.record_root, kill_after_}));
   tell({"opened", std::filesystem::exists(words[3]) ? "1" : "0"});
   return {};
 }
 
 Result<> Agent::start(const std::vector<std::string>& words) {
-  Command command{.role = words[2], .rank = static_cast<int>(number(words[3]))};
+  Command command{.role = words[2], .rank = static_cast<int>(number_of(words[3]))};
   const auto arguments = words.begin() + 5;
-  const int64_t count = number(words[4]);
+  const int64_t count = number_of(words[4]);
   if (count < 1 || count > words.end() - arguments)
     return fail(Code::kInternal, "the launcher sent a command without arguments");
   command.arguments.assign(arguments, arguments + count);
   command.environment.assign(arguments + count, words.end());
-  return host_->start(static_cast<size_t>(number(words[1])), command);
+  return host_->start(static_cast<size_t>(number_of(words[1])), command);
 }
 
 void Agent::tell_events() {

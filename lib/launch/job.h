@@ -16,6 +16,8 @@ namespace dtrain::launch {
 // Time from TERM to KILL for the processes of a running job: enough for a step of a large network, and for a checkpoint
 // on a slow disk.
 inline constexpr std::chrono::seconds kStopTime{120};
+// For the processes of a host to end after SIGKILL: one that is stuck in the kernel can survive it.
+inline constexpr std::chrono::seconds kReapAfterKill{5};
 
 struct Limits {
   using Duration = std::chrono::milliseconds;

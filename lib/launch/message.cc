@@ -1,6 +1,7 @@
 #include "launch/message.h"
 
 #include <charconv>
+#include <cstdlib>
 
 #include "base/words.h"
 
@@ -51,6 +52,10 @@ std::string to_message(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) line += (line.empty() ? "" : " ") + escaped(word);
   return line + "\n";
+}
+
+int64_t number_of(const std::string& word) {
+  return std::strtoll(word.c_str(), nullptr, 10);
 }
 
 Result<std::vector<std::string>> parse_message(std::string_view line) {

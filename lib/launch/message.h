@@ -3,6 +3,7 @@
 // sent.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ namespace dtrain::launch {
 inline constexpr size_t kMessageMax = 16 << 20;
 
 std::string to_message(const std::vector<std::string>& words);  // ends with a newline
+// The decimal number at the start of a word, or 0.
+int64_t number_of(const std::string& word);
 // `line` has no newline. Code::kUsage: a % without two hexadecimal digits after it.
 Result<std::vector<std::string>> parse_message(std::string_view line);
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/poll_until.h"
 #include "base/unique_fd.h"
+#include "launch/job.h"
 #include "launch/job_record.h"
 #include "launch/make_job.h"
 #include "launch/ssh.h"
@@ -23,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kReminderInterval = std::chrono::seconds(10);
-constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process stuck in the kernel can survive SIGKILL
 
 // glibc 2.36 declares these only for C.
 UniqueFd pidfd_open(pid_t pid) {

@@ -18,14 +18,10 @@ constexpr auto kGoodbyeTime = std::chrono::seconds(3);
 constexpr size_t kWordsKept = 5;
 constexpr int kSshFailed = 255;
 
-int number(const std::string& word) {
-  return static_cast<int>(std::strtol(word.c_str(), nullptr, 10));
-}
-
 // Parses the code that an agent sent, which may be of another build.
 Code code_of(const std::string& word) {
-  const int code = number(word);
-  const bool known = code >= 0 && code <= static_cast<int>(Code::kUnavailable);
+  const int64_t code = number_of(word);
+  const bool known = code >= 0 && code <= static_cast<int64_t>(Code::kUnavailable);
   return known ? static_cast<Code>(code) : Code::kInternal;
 }
 
@@ -176,9 +172,9 @@ Result<> RemoteHost::handle(const std::vector<std::string>& words, std::vector<H
   if (is("opened", 2)) {
     shares_ = words[1] == "1";
   } else if (is("out", 3) || is("err", 3)) {
-    events.emplace_back(OutputLine{static_cast<size_t>(number(words[1])), words[2], kind == "out"});
+    events.emplace_back(OutputLine{static_cast<size_t>(number_of(words[1])), words[2], kind == "out"});
   } else if (is("end", 4)) {
-    events.emplace_back(ProcessEnd{static_cast<size_t>(number(words[1])), number(words[2]),
+    events.emplace_back(ProcessEnd{static_cast<size_t>(number_of(words[1])), static_cast<int>(number_of(words[2])),
                                    std::strtoull(words[3].c_str(), nullptr, 10)});
   } else if (is("failed", 3)) {
     lose(Error{code_of(words[1]), fmt::format("on {}: {}", options_.machine.name, words[2]), {}}, events);

@@ -28,7 +28,6 @@ namespace dtrain::launch {
 namespace {
 
 constexpr std::string_view kAddressLine = "dtrain scheduler ";
-constexpr auto kReapAfterKill = std::chrono::seconds(5);  // a process stuck in the kernel can survive SIGKILL
 
 struct Member {
   Command command;
