@@ -18,6 +18,7 @@ struct SetWhat {
   void operator()(const AssignValues& assign) const {
     to.mutable_assign_values()->set_updates(assign.counters.updates);
     to.mutable_assign_values()->set_samples(assign.counters.samples);
+    to.mutable_assign_values()->set_states(assign.states);
   }
   void operator()(const Regroup& regroup) const {
     to.mutable_regroup()->mutable_group_of()->Assign(regroup.group_of.begin(), regroup.group_of.end());
@@ -63,8 +64,9 @@ std::optional<kvstore::Head> request_of(const proto::Control& from) {
   switch (from.what_case()) {
     case proto::Control::kAssignState: request.what = AssignState{from.assign_state().slot()}; break;
     case proto::Control::kAssignValues:
-      request.what =
-          AssignValues{{.samples = from.assign_values().samples(), .updates = from.assign_values().updates()}};
+      request.what = AssignValues{
+          .counters = {.samples = from.assign_values().samples(), .updates = from.assign_values().updates()},
+          .states = from.assign_values().states()};
       break;
     case proto::Control::kRegroup:
       request.what = Regroup{{from.regroup().group_of().begin(), from.regroup().group_of().end()}};

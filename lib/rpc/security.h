@@ -11,7 +11,7 @@
 namespace dtrain::rpc {
 
 // Changes when a message or its meaning does (proto/, kvstore/wire).
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 // PEM texts. Both sides show a certificate, and accept one that the authority has signed.
 struct Tls {

@@ -455,6 +455,18 @@ TEST_CASE("the trace of a shard can be replayed", "[kvstore][schemes]") {
   }
 }
 
+// It may begin when the others have already ended the epoch.
+TEST_CASE("a worker that begins late knows the samples of the rounds before it", "[kvstore][schemes]") {
+  ClusterOptions options = apart(sync::bsp(2, 1));
+  options.workers = 2;
+  Cluster cluster(options);
+  REQUIRE(cluster.store(0).initialize({&cluster.arrays(0).view(), 1}, {}));
+  for (uint64_t step = 0; step < 3; step++) REQUIRE(cluster.step(0, step, 5));
+  REQUIRE(cluster.store(1).initialize({&cluster.arrays(1).view(), 1}, {}));
+  CHECK(cluster.store(1).next_step().value() == 3);
+  CHECK(cluster.store(1).samples_applied().value() == 15);
+}
+
 TEST_CASE("all workers finish with a backup worker under network faults", "[kvstore][schemes]") {
   for (uint64_t seed = 1; seed <= 5; seed++) {
     INFO("seed " << seed);

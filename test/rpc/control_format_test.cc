@@ -40,9 +40,10 @@ What request_back(const What& what) {
 
 TEST_CASE("a control message is read as it was written", "[rpc]") {
   CHECK(request_back(AssignState{.slot = 2}).slot == 2);
-  const Counters counters = request_back(AssignValues{{.samples = 8, .updates = 9}}).counters;
-  CHECK(counters.samples == 8);
-  CHECK(counters.updates == 9);
+  const auto assign = request_back(AssignValues{.counters = {.samples = 8, .updates = 9}, .states = 3});
+  CHECK(assign.counters.samples == 8);
+  CHECK(assign.counters.updates == 9);
+  CHECK(assign.states == 3);
   CHECK(request_back(Regroup{{0, 5, 0, 1}}).group_of == std::vector<uint32_t>{0, 5, 0, 1});
   CHECK(request_back(PullState{.slot = 1}).slot == 1);
   request_back(PullCounters{});

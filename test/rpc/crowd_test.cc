@@ -20,7 +20,7 @@ void limit_descriptors(rlim_t count) {
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) throw std::runtime_error("setrlimit");
 }
 
-Result<> run_scheduler(int out) {
+Result<> run_crowded_scheduler(int out) {
   limit_descriptors(kDescriptors);
   SchedulerOptions options;
   options.security = security();
@@ -52,7 +52,7 @@ Result<> run_member(uint16_t port, Role role) {
 void run_job_beside_strangers(std::string_view words) {
   limit_descriptors(1'000);
   const auto deadline = Child::Clock::now() + 60s;
-  Child scheduler(run_scheduler);
+  Child scheduler(run_crowded_scheduler);
   const auto port = static_cast<uint16_t>(std::stoi(scheduler.line(deadline)));
   std::vector<UniqueFd> strangers;
   while (strangers.size() < kStrangers) {

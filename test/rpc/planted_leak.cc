@@ -15,7 +15,7 @@ using kvstore::Header;
 using kvstore::Kind;
 using kvstore::Pieces;
 
-constexpr uint64_t kIncarnation = 1;
+constexpr uint64_t kLeakIncarnation = 1;
 constexpr size_t kLeakedBytes = 4242;
 std::atomic<int> leaked = 0;
 
@@ -46,7 +46,7 @@ class LeakingClient final : public kvstore::ClientEvents {
   std::promise<void> answered;
 };
 
-rpc::Security security() {
+rpc::Security leak_security() {
   return {.token = "secret", .build_id = "build-1", .tls = {}};
 }
 
@@ -54,16 +54,16 @@ bool exchange_one_message() {
   Waits waits;
   LeakingServer server_events;
   LeakingClient client_events;
-  auto server = rpc::DataServer::start({{}, security()}, waits, Log::silent()).value();
+  auto server = rpc::DataServer::start({{}, leak_security()}, waits, Log::silent()).value();
   rpc::DataClientOptions options;
   options.servers = {"127.0.0.1:" + std::to_string(server->port())};
-  options.incarnation = kIncarnation;
-  options.security = security();
+  options.incarnation = kLeakIncarnation;
+  options.security = leak_security();
   auto client = rpc::DataClient::create(std::move(options), client_events, waits, Log::silent()).value();
-  server->serve({kIncarnation}, server_events, nullptr);
+  server->serve({kLeakIncarnation}, server_events, nullptr);
   if (!client->connect(std::chrono::seconds(60))) return false;
   Header header;
-  header.incarnation = kIncarnation;
+  header.incarnation = kLeakIncarnation;
   client->pipes()[0]->send(kvstore::make_message(header, {}, nullptr, true));
   const bool came = client_events.answered.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready;
   client->close();

@@ -257,19 +257,21 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
 // The values follow in a message with the same number, which gets the answer for both.
 void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact) {
   if (assign.slot >= values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
-  if (call.request.request <= assigned_by_) return;
-  if (!is_intact) {
-    damaged_states_.insert(assign.slot);
-  } else {
-    damaged_states_.erase(assign.slot);
-    values_.set_state(assign.slot, payload);
-  }
+  const uint64_t number = call.request.request;
+  if (number <= assigned_by_) return;
+  if (number != states_.request) states_ = {.request = number};
+  (is_intact ? states_.damaged : states_.intact).erase(assign.slot);
+  (is_intact ? states_.intact : states_.damaged).insert(assign.slot);
+  if (is_intact) values_.set_state(assign.slot, payload);
 }
 
 void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) {
-  if (!holds_slice(payload)) return refuse(call, Status::kBadSize);
+  if (assign.states > values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
   if (call.request.request <= assigned_by_) return acknowledge(call, Status::kDuplicate);
-  if (!damaged_states_.empty()) return refuse(call, Status::kCorrupt);
+  if (call.request.request != states_.request) states_ = {.request = call.request.request};
+  if (!states_.damaged.empty()) return refuse(call, Status::kCorrupt);
+  // The connection broke between the messages of this assignment, so worker 0 is about to send all of them again.
+  if (states_.intact.size() < assign.states) return;
   assigned_by_ = call.request.request;
   values_.set_weights(payload, assign.counters);
   begin_rounds(assign.counters.updates);

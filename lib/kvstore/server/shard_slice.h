@@ -56,6 +56,13 @@ class ShardSlice {
   }
   [[nodiscard]] bool holds_slice(Pieces payload) const;  // exactly its values
 
+  // Which arrays of the optimizer's state have come.
+  struct AssignedStates {
+    uint64_t request = 0;  // the number of the assignment
+    std::set<uint32_t> intact = {};
+    std::set<uint32_t> damaged = {};  // and not intact since
+  };
+
   Status take_gradient(const Header& header, Pieces payload, bool is_intact) DT_REQUIRES(mutex_);
   void assign_state(const ControlCall& call, const AssignState& assign, Pieces payload, bool is_intact)
       DT_REQUIRES(mutex_);
@@ -92,10 +99,10 @@ class ShardSlice {
   std::vector<sync::Effect> decided_ DT_GUARDED_BY(mutex_);     // of one event; kept for its memory
   SliceValues values_ DT_GUARDED_BY(mutex_);
   Waiters waiters_ DT_GUARDED_BY(mutex_);
-  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);          // ranks that left
-  std::set<uint32_t> damaged_states_ DT_GUARDED_BY(mutex_);  // slots that have come damaged, and not intact since
-  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;           // number of the request that completed the last assignment
-  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;          // number of the last request that set the groups
+  std::set<uint32_t> absent_ DT_GUARDED_BY(mutex_);  // ranks that left
+  AssignedStates states_ DT_GUARDED_BY(mutex_);      // of the assignment that is not complete yet
+  uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the request that completed the last assignment
+  uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;  // number of the last request that set the groups
   std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);  // only in the slice that reports
   ShardCounts counts_ DT_GUARDED_BY(mutex_);
 };

@@ -19,12 +19,14 @@ namespace dtrain::kvstore {
 
 // Worker 0 sets the slice, at the start of a job or on a resume: one AssignState for each array of the optimizer state,
 // if it has any (else they are zeros), then AssignValues, all with the same request number. AssignValues completes the
-// assignment and alone is answered. Their payload is the values of the array, of the weights or of the statistic.
+// assignment and alone is answered. Their payload is the values of the array, of the weights or of the statistic. If a
+// connection breaks between them, the server takes nothing, and worker 0 sends all of them again.
 struct AssignState {
   uint32_t slot = 0;  // index of the array
 };
 struct AssignValues {
-  Counters counters;  // of the slice. Its rounds begin with the step `updates`
+  Counters counters;    // of the slice. Its rounds begin with the step `updates`
+  uint32_t states = 0;  // how many AssignStates come before it
 };
 // Worker 0 sets the groups while all workers stand still. The new rounds begin with the step `updates` of the answer's
 // counters.

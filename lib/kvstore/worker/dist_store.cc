@@ -133,8 +133,9 @@ Result<> DistStore::assign(const TrainingState& state) {
   return ask("acknowledgement", &DistStore::any, [&](size_t i) {
     const WorkerSlice& own = slices_[i];
     if (is_statistic(own)) return SliceRequest{.head = control_request(AssignValues{}), .values = own.value};
-    SliceRequest request{.head = control_request(AssignValues{counters}), .values = own.value};
-    if (slots.empty()) return request;
+    const auto states = static_cast<uint32_t>(slots.empty() ? 0 : slots_.size());
+    SliceRequest request{.head = control_request(AssignValues{counters, states}), .values = own.value};
+    if (states == 0) return request;
     const Slice& slice = options_.placement[i];
     for (const std::span<const float> values : slots[slice.key]) {
       request.state.push_back(values.subspan(slice.begin, slice.count));

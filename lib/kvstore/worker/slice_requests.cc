@@ -254,10 +254,9 @@ void SliceRequests::close_request(Entry& entry, const Head& answer) {
     entry.answer.counters = control->counters;
   } else {
     const auto& header = std::get<Header>(answer);
-    const bool is_pull = std::get<Header>(entry.request.head).kind == Kind::kPull;
     entry.answer.samples = header.samples;
     entry.answer.step = header.step;
-    if (!is_pull) entry.answer.samples_applied = header.samples_applied;
+    entry.answer.samples_applied = header.samples_applied;
   }
   if (--open_[entry.request.group] == 0) changed_.notify_all();
 }

@@ -41,7 +41,7 @@ struct SliceRequest {
 struct SliceAnswer {
   uint32_t samples = 0;                     // in the round's gradients; 0: the round was left out
   uint64_t step = 0;                        // that the weights begin
-  std::optional<uint64_t> samples_applied;  // to the slice; set by the answers to pushes and refreshes
+  std::optional<uint64_t> samples_applied;  // to the values of the slice; nullopt: it was only assigned
   Counters counters;                        // of an answer to a control request
 };
 

@@ -71,6 +71,27 @@ TEST_CASE("messages that do not fit the slice are refused and change nothing", "
   CHECK(talk.peers[1]->take().values == std::vector<float>{1, 1, 1, 1});
 }
 
+TEST_CASE("values are not assigned without the optimizer state that belongs to them", "[kvstore]") {
+  ShardOptions options = options_for(sync::bsp(2));
+  options.rule.optimizer.momentum = 0.5;  // one slot
+  Conversation talk(options);
+  const std::vector<float> ones(4, 1), nines(4, 9);
+  talk.control(0, 0, 9, AssignValues{{}, 2}, ones);
+  CHECK(talk.status_of(0) == Status::kBadSize);  // more arrays than the optimizer has
+  talk.control(0, 0, 3, AssignState{0}, ones);   // of another assignment
+  talk.control(0, 0, 9, AssignValues{{}, 1}, ones);
+  CHECK(talk.peers[0]->inbox.empty());
+  talk.pull(1, 0, 0);
+  CHECK(talk.peers[1]->inbox.empty());
+  talk.control(0, 0, 9, AssignState{0}, nines);
+  CHECK(talk.peers[0]->inbox.empty());
+  talk.control(0, 0, 9, AssignValues{{}, 1}, ones);
+  CHECK(talk.status_of(0) == Status::kOk);
+  CHECK(talk.peers[1]->take().values == ones);
+  talk.control(1, 0, 9, PullState{0});
+  CHECK(talk.peers[1]->take().values == nines);
+}
+
 TEST_CASE("control messages that do not fit the slice are refused and change nothing", "[kvstore]") {
   ShardOptions options = options_for(sync::bsp(2));
   options.rule.optimizer.momentum = 0.5;  // one slot

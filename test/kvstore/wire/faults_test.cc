@@ -305,6 +305,8 @@ TEST_CASE("an exception in the store's handler is reported to its owner", "[kvst
   CHECK(between.failed.get_future().get().message == "this store is broken");
 }
 
+// Arrays are compared in parentheses, because Catch needs minutes to print them.
+//
 // 10 % of the messages lost, 10 % duplicated, delays of up to a few ms.
 TEST_CASE("faults do not change a bit of a deterministic job", "[kvstore][faults]") {
   constexpr uint64_t kSteps = 8;
@@ -322,12 +324,12 @@ TEST_CASE("faults do not change a bit of a deterministic job", "[kvstore][faults
     options.sums_only = seed % 3 == 0;
     Cluster cluster(options);
     cluster.initialize();
-    CHECK(train(cluster, 4, 0, kSteps) == expected);
+    CHECK((train(cluster, 4, 0, kSteps) == expected));
     const TrainingState same = cluster.store(0).state().value();
     CHECK(same.samples == state.samples);
     CHECK(same.updates == state.updates);
     REQUIRE(same.slots.size() == state.slots.size());
-    for (size_t i = 0; i < state.slots.size(); i++) CHECK(same.slots[i].values == state.slots[i].values);
+    for (size_t i = 0; i < state.slots.size(); i++) CHECK((same.slots[i].values == state.slots[i].values));
     CHECK(cluster.counts().pushes == undisturbed.counts().pushes);
     CHECK(cluster.counts().updates == undisturbed.counts().updates);
     CHECK(cluster.counts().refused == 0);
@@ -370,13 +372,13 @@ TEST_CASE("a job under faults resumes, shares statistics and returns its state",
       std::ranges::copy(from, cluster.arrays(0).weight(k).begin());
     }
     cluster.initialize(state);
-    CHECK(train(cluster, 4, 3, 5) == expected);
+    CHECK((train(cluster, 4, 3, 5) == expected));
     share_statistics(cluster);
     for (size_t i = 0; i < 2; i++) {
       const float shared = first.arrays(0).statistic(i)[0];
       for (uint32_t w = 0; w < 4; w++) CHECK(all_equal(cluster.arrays(w).statistic(i), shared));
     }
-    CHECK(cluster.store(0).state().value().slots[2].values == expected_state);
+    CHECK((cluster.store(0).state().value().slots[2].values == expected_state));
   }
 }
 
