@@ -32,7 +32,7 @@ const std::vector<SubCommand>& grammar() {
       {{"parse-log"}, parse_log, false, "print a table of the epochs in the log of a run"},
       {{"plan"}, plan, false, "measure a job's workers, write its groups and shares"},
       {{"simulate"}, simulate, false, "simulate a job under each scheme"},
-      {{"score"}, nullptr},
+      {{"score"}, score, true, "measure how well a trained model classifies pictures"},
       {{"predict"}, nullptr},
       {{"export"}, nullptr},
       {{"plot"}, nullptr},

@@ -5,11 +5,9 @@
 
 #include "base/console.h"
 #include "command.h"
-#include "data/open.h"
 #include "job/flags/rows.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
-#include "job/resolve/data_set.h"
 #include "job/spec/job_plan.h"
 #include "launch/foreground.h"
 #include "launch/make_job.h"
@@ -19,8 +17,10 @@
 #include "role/process/report.h"
 #include "role/process/run_dir.h"
 #include "role/role.h"
+#include "role/setup/data.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/network.h"
+#include "role/setup/pretrained.h"
 #include "role/setup/shares.h"
 #include "signal_thread.h"
 #include "start_job.h"
@@ -41,7 +41,7 @@ Result<> check_early(job::Flags flags) {
                 "to load the run directory's own",
                 *loop.load_epoch, *loop.load_epoch);
   }
-  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognize_data_set));
+  DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const role::Network network, role::build_network(flags.job));
   if (flags.launch.launcher == "local") DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
   DT_TRY_VOID(role::initializer_spec(flags.job));
@@ -122,6 +122,7 @@ Result<int> train(const Call& call) {
   job::Flags flags = parsed.flags;
   for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
   note_threads(flags, call.environment);
+  DT_TRY_VOID(role::apply_pretrained(flags));
   if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
   for (const std::string& note : search.notes) fmt::print(stderr, "note: {}\n", note);

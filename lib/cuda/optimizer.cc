@@ -13,10 +13,10 @@ namespace dtrain::cuda {
 
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kSlotAlignment = 256;
 
 size_t padded(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
 Rule kernel_rule(std::string_view name) {

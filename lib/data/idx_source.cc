@@ -135,16 +135,35 @@ Result<Content> read_idx(const std::string& path, size_t header_bytes,
               content.size() > whole ? "more" : fmt::format("only {}", content.size()));
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels) {
-  DT_TRY(Content pixels, read_idx(images, kImagesHeader, image_bytes));
-  DT_TRY(Content classes, read_idx(labels, kLabelsHeader, label_bytes));
+Result<> check_counts(const std::string& images, Bytes pixels, const std::string& labels, Bytes classes) {
   if (big_u32(pixels, 4) != big_u32(classes, 4)) {
     return fail(Code::kData, "{} has {} images, but {} has {} labels", images, big_u32(pixels, 4), labels,
                 big_u32(classes, 4));
   }
   if (big_u32(pixels, 4) == 0) return fail(Code::kData, "{}: the file contains no images", images);
+  return {};
+}
+
+}  // namespace
+
+Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels) {
+  DT_TRY(GzipFile file, GzipFile::open(images));
+  Content header;
+  DT_TRY_VOID(file.read(kImagesHeader, header));
+  DT_TRY_VOID(image_bytes(images, header));
+  DT_TRY(Content classes, read_idx(labels, kLabelsHeader, label_bytes));
+  DT_TRY_VOID(check_counts(images, header, labels, classes));
+  classes.erase(classes.begin(), classes.begin() + kLabelsHeader);
+  return IdxFacts{.images = big_u32(header, 4),
+                  .rows = big_u32(header, 8),
+                  .columns = big_u32(header, 12),
+                  .labels = std::move(classes)};
+}
+
+Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels) {
+  DT_TRY(Content pixels, read_idx(images, kImagesHeader, image_bytes));
+  DT_TRY(Content classes, read_idx(labels, kLabelsHeader, label_bytes));
+  DT_TRY_VOID(check_counts(images, pixels, labels, classes));
   return std::make_shared<const IdxSource>(images, std::move(pixels), std::move(classes));
 }
 

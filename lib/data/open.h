@@ -9,16 +9,13 @@
 #include "base/log.h"
 #include "data/distortion.h"
 #include "data/loader.h"
+#include "data/recognize.h"
 #include "data/record_index.h"
 
 namespace dtrain::data {
 
 // The data flags as the user gave them. An empty value stands for the data set's own default.
-struct DataOptions {
-  std::string data_dir;
-  std::string data_type;             // mnist, cifar10, cifar100, imagenet; empty: recognized from the files
-  std::string data_train, data_val;  // record files, separated by ';', or directories of them; relative to data_dir
-  std::string data_train_idx, data_val_idx;
+struct DataOptions : DataFiles {
   Shape image_shape;            // [c, h, w]
   std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
   std::vector<float> rgb_std;   // default 1
@@ -34,29 +31,17 @@ struct DataOptions {
 struct DataSets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;  // nullptr: none was named
-  std::string type;                           // as in DataOptions::data_type; empty if unknown
+  std::string type;                           // as in DataFiles::data_type; empty if unknown
   int64_t classes = 0;                        // classes of the type; 0 if unknown
+  std::vector<std::string> class_names = {};  // by label; only of class folders
 };
-
-// What the name of a data set alone tells.
-struct DataType {
-  std::string name;
-  int64_t classes;
-  Shape image;
-};
-// mnist, cifar10, cifar100, imagenet; nullopt for other names.
-std::optional<DataType> find_data_type(const std::string& name);
-
-// Recognizes the data set in `directory`: mnist by its idx files (plain or .gz), imagenet by train.rec and val.rec,
-// cifar10 or cifar100 by train.rec and test.rec and the labels in them. nullopt if it is none of these.
-std::optional<std::string> recognize_data_set(const std::string& directory);
 
 // The record files of both sets, the training set's first, each file once. Empty if the sets are idx files. Fails as
 // open_dataset does.
 Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
 
 // Opens both sets. Makes indexes and the mean image if they are missing. Code::kNotFound names the missing files and
-// how to get them; kUsage: the flags do not fit each other or the data.
+// how to get them; kUsage: the flags do not fit each other or the data, or the directory holds several data sets.
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log);
 
 }  // namespace dtrain::data

@@ -12,15 +12,21 @@ std::vector<std::vector<NodeId>> readers(const Graph& graph) {
   return readers;
 }
 
-std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes) {
-  std::vector<char> wants(graph.nodes().size(), 0);
+std::vector<char> depends_on_training(const Graph& graph, const Shapes& shapes) {
+  std::vector<char> depends(graph.nodes().size(), 0);
   for (const ParameterInfo& parameter : shapes.parameters) {
-    for (const TensorUse& use : parameter.uses) wants[use.node] = 1;
+    if (graph.variables()[parameter.variable].frozen) continue;
+    for (const TensorUse& use : parameter.uses) depends[use.node] = 1;
   }
   // A node's inputs come before it.
-  for (NodeId id = 0; id < wants.size(); id++) {
-    for (const NodeId input : graph.node(id).data_inputs) wants[id] |= wants[input];
+  for (NodeId id = 0; id < depends.size(); id++) {
+    for (const NodeId input : graph.node(id).data_inputs) depends[id] |= depends[input];
   }
+  return depends;
+}
+
+std::vector<char> wants_gradient(const Graph& graph, const Shapes& shapes) {
+  std::vector<char> wants = depends_on_training(graph, shapes);
   std::vector<char> reaches_loss(wants.size(), 0);
   for (NodeId id = wants.size(); id-- > 0;) {
     reaches_loss[id] |= static_cast<char>(is_loss(graph.node(id).op));

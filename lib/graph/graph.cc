@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -89,8 +88,7 @@ bool is_loss(const Op& op) {
 
 TensorId Graph::add_variable(Variable variable) {
   DT_CHECK(!variable.name.empty(), "a variable has no name");
-  const auto same = [&](const Variable& other) { return other.name == variable.name; };
-  DT_CHECK(std::ranges::none_of(variables_, same), "two variables are called '{}'", variable.name);
+  DT_CHECK(variable_names_.insert(variable.name).second, "two variables are called '{}'", variable.name);
   tensors_.emplace_back(std::in_place_index<0>, variables_.size());
   variables_.push_back(std::move(variable));
   return {static_cast<uint32_t>(tensors_.size() - 1)};
@@ -107,8 +105,7 @@ NodeId Graph::add(std::string name, Op op, const std::vector<NodeId>& inputs, in
 
 NodeId Graph::add_reader(std::string name, Op op, std::vector<TensorId> given, int device_group) {
   DT_CHECK(!name.empty(), "a node of operator {} has no name", op_name(op));
-  const auto same = [&](const Node& other) { return other.name == name; };
-  DT_CHECK(std::ranges::none_of(nodes_, same), "two nodes are called '{}'", name);
+  DT_CHECK(!node_names_.contains(name), "two nodes are called '{}'", name);
   std::vector<NodeId> computed;
   for (const TensorId tensor : given) {
     const std::optional<Edge> from = edge(tensor);
@@ -122,9 +119,14 @@ NodeId Graph::add_reader(std::string name, Op op, std::vector<TensorId> given, i
   for (size_t i = given.size(); i < arguments.size(); i++) {
     given.push_back(add_variable(variable_for(name, arguments[i])));
   }
+  node_names_.insert(name);
   first_output_.push_back({static_cast<uint32_t>(tensors_.size())});
   tensors_.emplace_back(std::in_place_index<1>, Edge{nodes_.size(), 0});
-  nodes_.push_back({std::move(name), op, std::move(given), std::move(computed), device_group});
+  nodes_.push_back({.name = std::move(name),
+                    .op = op,
+                    .inputs = std::move(given),
+                    .data_inputs = std::move(computed),
+                    .device_group = device_group});
   return nodes_.size() - 1;
 }
 
@@ -150,6 +152,12 @@ void Graph::set_rule(NodeId node, size_t argument, const ParameterRule& rule) {
   const std::optional<VariableId> id = variable(nodes_.at(node).inputs.at(argument));
   DT_CHECK(id, "argument {} of node '{}' is not a variable", argument, nodes_[node].name);
   variables_[*id].rule = rule;
+}
+
+void Graph::freeze(VariableId variable) {
+  Variable& frozen = variables_.at(variable);
+  frozen.frozen = true;
+  frozen.rule.learning_rate = frozen.rule.weight_decay = 0;
 }
 
 std::optional<VariableId> Graph::variable(TensorId tensor) const {

@@ -14,11 +14,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
 #include "graph/ids.h"
+#include "graph/spelling.h"
 #include "tensor/parameters.h"
 #include "tensor/shape.h"
 
@@ -124,6 +127,9 @@ struct Variable {
   Role role = Role::kLearned;
   ParameterKind kind = ParameterKind::kOther;
   ParameterRule rule = {};  // the network's exceptions; by default the job's rules hold
+  bool frozen = false;      // keeps its values: it is learned, but not in this job
+  // In a symbol file. Nullopt: those of the node that it was made for, and the rule.
+  std::optional<Attributes> attributes = {};
 };
 
 struct Node {
@@ -132,6 +138,7 @@ struct Node {
   std::vector<TensorId> inputs;     // one for each of arguments_of(op)
   std::vector<NodeId> data_inputs;  // the nodes that compute the first of them; ids smaller than the node's own
   int device_group = 0;             // for model parallelism: nodes of one group share a device
+  Spelling spelling = {};           // in a symbol file
 };
 
 class Graph {
@@ -148,6 +155,10 @@ class Graph {
   void add_head(NodeId node);
   // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
+  void set_rule(VariableId variable, const ParameterRule& rule) { variables_.at(variable).rule = rule; }
+  // Backward does not compute its gradient, which is 0, and its rate and its decay are 0.
+  void freeze(VariableId variable);
+  void set_spelling(NodeId node, Spelling spelling) { nodes_.at(node).spelling = std::move(spelling); }
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id); }
@@ -171,6 +182,7 @@ class Graph {
 
   std::vector<Node> nodes_;
   std::vector<Variable> variables_;
+  std::unordered_set<std::string> node_names_, variable_names_;
   std::vector<std::variant<VariableId, Edge>> tensors_;  // by TensorId
   std::vector<TensorId> first_output_;                   // by NodeId
   std::vector<NodeId> heads_;                            // empty: the last node

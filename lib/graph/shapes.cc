@@ -239,6 +239,22 @@ class Parameters {
   Shapes& shapes_;
 };
 
+// Networks may come from files. Larger tensors are refused here, so that later products of dimensions do not overflow.
+Result<> check_sizes(const Node& node, const NodeShapes& shapes) {
+  constexpr int64_t kElementsMax = int64_t{1} << 40;
+  std::vector<Shape> all = shapes.parameters;
+  all.push_back(shapes.output);
+  for (const Shape& shape : all) {
+    int64_t elements = 1;
+    for (const int64_t size : shape) {
+      if (!__builtin_mul_overflow(elements, size, &elements) && elements <= kElementsMax) continue;
+      return fail(Code::kUsage, "node '{}' ({}): a tensor of the shape {} has more than {} elements", node.name,
+                  op_name(node.op), to_string(shape), kElementsMax);
+    }
+  }
+  return {};
+}
+
 // All losses compare with the same labels, so they have the same classes.
 Result<int64_t> classes_of(const Graph& graph, const Shapes& shapes, const std::vector<NodeId>& order) {
   const NodeId output = graph.output();
@@ -277,6 +293,7 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
     std::vector<Shape> inputs;
     for (const NodeId input : node.data_inputs) inputs.push_back(shapes.output[input]);
     DT_TRY(NodeShapes inferred, Inference(node, std::move(inputs), image).run());
+    DT_TRY_VOID(check_sizes(node, inferred));
     shapes.output.push_back(std::move(inferred.output));
     of_node.push_back(std::move(inferred.parameters));
   }

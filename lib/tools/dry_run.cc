@@ -6,15 +6,14 @@
 #include <map>
 #include <tuple>
 
-#include "data/open.h"
 #include "exec/executor.h"
 #include "job/flags/value.h"
-#include "job/resolve/data_set.h"
 #include "job/resolve/scheme.h"
 #include "job/spec/groups.h"
 #include "job/spec/job_plan.h"
 #include "job/spec/job_spec.h"
 #include "role/process/membership.h"
+#include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/network.h"
@@ -225,7 +224,7 @@ Result<std::string> job_text(const job::Flags& flags, std::vector<std::string>& 
 }  // namespace
 
 Result<std::string> dry_run_text(job::Flags flags, const std::string& process_table, std::vector<std::string> missing) {
-  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognize_data_set));
+  DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const std::string network, network_text(flags.job));
   DT_TRY(const std::string memory, memory_text(flags));
   DT_TRY(const std::string job, job_text(flags, missing));

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "data/open.h"
-#include "job/resolve/data_set.h"
 #include "job/spec/job_spec.h"
 #include "role/process/membership.h"
 #include "role/setup/data.h"
@@ -52,7 +51,7 @@ PlanFiles plan_files(const job::LaunchFlags& flags) {
 
 Result<> prepare_plan(job::Flags& flags) {
   DT_TRY_VOID(check_plan_files(plan_files(flags.launch)));
-  DT_TRY_VOID(job::apply_own_data_set(flags, data::recognize_data_set));
+  DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY_VOID(role::build_network(flags.job));
   return {};
 }

@@ -239,6 +239,29 @@ Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& c
   return replace_both(name, states_bytes(content, checksum(params)), params, fault);
 }
 
+std::string best_params_path(const std::string& prefix) {
+  return prefix + "-best.params";
+}
+
+Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view) {
+  DT_TRY_VOID(write_whole(prefix + "-symbol.json", symbol, nullptr));
+  return write_whole(best_params_path(prefix), params_bytes(view), nullptr);
+}
+
+// The states go first: weights without states still are a checkpoint, but states alone are none.
+void remove_checkpoint(const CheckpointName& name) {
+  ::unlink(name.states_path().c_str());
+  ::unlink(spare_path(name).c_str());
+  ::unlink(name.params_path().c_str());
+}
+
+Result<Checkpoint> read_weights(const std::string& params_path) {
+  DT_TRY(const std::string bytes, read_file(params_path, kDataBytesMax));
+  Checkpoint checkpoint;
+  DT_TRY_VOID(in_file(params_path, parse_params(bytes, checkpoint)));
+  return checkpoint;
+}
+
 Result<Checkpoint> read_checkpoint(const CheckpointName& name) {
   DT_TRY(const std::string bytes, read_file(name.params_path(), kDataBytesMax));
   Checkpoint checkpoint;

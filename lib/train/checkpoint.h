@@ -43,6 +43,13 @@ struct CheckpointContent {
 Result<> write_checkpoint(const CheckpointName& name, const CheckpointContent& content,
                           const AtomicFile::Fault& fault = nullptr);
 
+// Writes only the weights and the symbol file, as PREFIX-best: it names no position to continue from.
+std::string best_params_path(const std::string& prefix);
+Result<> write_best(const std::string& prefix, const std::string& symbol, const ParameterView& view);
+
+// Removes the files of a checkpoint that exist.
+void remove_checkpoint(const CheckpointName& name);
+
 struct Checkpoint {
   std::vector<NamedArray> parameters;      // arrays with the prefix "arg:"
   std::vector<NamedArray> statistics;      // arrays with the prefix "aux:"
@@ -54,6 +61,9 @@ struct Checkpoint {
 // Code::kNotFound if there is no .params; kData if a file is damaged or the two files do not belong together. The error
 // names the file and the reason.
 Result<Checkpoint> read_checkpoint(const CheckpointName& name);
+
+// Reads a .params file alone, without looking for states.
+Result<Checkpoint> read_weights(const std::string& params_path);
 
 // Returns the most advanced checkpoint of `prefix`, or nullopt if there is none. Code::kData if PREFIX-last, which must
 // be read to compare positions, is damaged.

@@ -12,6 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
+constexpr uint64_t kCountMax = 1'000'000'000'000;  // of epochs or steps
 constexpr const char* kOwnChecksum = "header_crc32c";
 
 uint32_t checksum(const Json& json) {
@@ -36,7 +37,6 @@ Result<uint64_t> whole_number(const Json& object, const char* key) {
 
 Result<int64_t> counter(const Json& object, const char* key) {
   DT_TRY(const uint64_t value, whole_number(object, key));
-  constexpr uint64_t kCountMax = 1'000'000'000'000;  // of epochs or steps
   if (value > kCountMax) return wrong(key, "a number in range");
   return static_cast<int64_t>(value);
 }
@@ -122,6 +122,26 @@ Result<std::vector<LossScale::State>> parse_loss_scales(const Json& header) {
   return states;
 }
 
+Result<std::optional<BestAccuracy>> parse_best(const Json& header) {
+  const auto object = header.find("best");
+  if (object == header.end()) return std::nullopt;
+  if (!object->is_object()) return wrong("best", "an object");
+  BestAccuracy best;
+  DT_TRY(best.epoch, counter(*object, "epoch"), "reading 'best' of the header");
+  DT_TRY(best.accuracy, real_number(*object, "accuracy"), "reading 'best' of the header");
+  return best;
+}
+
+Result<std::vector<int64_t>> parse_kept_epochs(const Json& header) {
+  const auto epochs = header.find("kept_epochs");
+  if (epochs == header.end()) return std::vector<int64_t>{};
+  const auto is_epoch = [](const Json& epoch) { return epoch.is_number_unsigned() && epoch <= kCountMax; };
+  if (!epochs->is_array() || !std::all_of(epochs->begin(), epochs->end(), is_epoch)) {
+    return wrong("kept_epochs", "an array of numbers of epochs");
+  }
+  return epochs->get<std::vector<int64_t>>();
+}
+
 // Parameters with MXNet's defaults are left out, and the object if it is empty.
 Json optimizer_json(const optim::OptimizerSpec& spec) {
   Json object = {{"name", spec.name},
@@ -163,6 +183,8 @@ std::string to_json(const CheckpointHeader& header, const std::vector<std::strin
   };
   if (!header.loss_scales.empty()) json["loss_scale"] = loss_scales_json(header.loss_scales);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
+  if (header.best) json["best"] = {{"epoch", header.best->epoch}, {"accuracy", header.best->accuracy}};
+  if (!header.kept_epochs.empty()) json["kept_epochs"] = header.kept_epochs;
   json[kOwnChecksum] = checksum(json);
   return json_text(json);
 }
@@ -188,6 +210,8 @@ Result<CheckpointHeader> parse_checkpoint_header(std::string_view text_form) {
   DT_TRY(header.metric_sums, parse_metrics(json));
   DT_TRY(header.loss_scales, parse_loss_scales(json));
   DT_TRY(header.worker_steps, parse_worker_steps(json));
+  DT_TRY(header.best, parse_best(json));
+  DT_TRY(header.kept_epochs, parse_kept_epochs(json));
   DT_TRY(const uint64_t params_crc, whole_number(json, "params_crc32c"));
   header.params_crc = static_cast<uint32_t>(params_crc);
   DT_TRY(const uint64_t slots_crc, whole_number(json, "slots_crc32c"));

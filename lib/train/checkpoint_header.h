@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -21,6 +22,13 @@ struct Position {
   bool operator<(const Position& other) const { return std::tie(epoch, step) < std::tie(other.epoch, other.step); }
 };
 
+// The best validation at the end of an epoch.
+struct BestAccuracy {
+  int64_t epoch = 0;
+  double accuracy = 0;
+  bool operator==(const BestAccuracy&) const = default;
+};
+
 struct CheckpointHeader {
   std::string job_hash;  // hash of the JobSpec of the run that wrote the checkpoint
   std::string job_text;
@@ -36,6 +44,10 @@ struct CheckpointHeader {
   std::vector<LossScale::State> loss_scales = {};
   // Steps of each worker since the start of the run, by rank; empty if all have made the same number.
   std::vector<uint64_t> worker_steps = {};
+  // Of the run so far, if it keeps the best checkpoint or has a limit of epochs without a better one.
+  std::optional<BestAccuracy> best = {};
+  // Epochs of the checkpoints that the run has written and not removed, if it removes any.
+  std::vector<int64_t> kept_epochs = {};
   uint32_t params_crc = 0;  // CRC-32C of the .params file that these states belong to
   uint32_t slots_crc = 0;   // CRC-32C of the names and values of all slots
 };

@@ -3,12 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace dtrain::train {
@@ -92,6 +95,19 @@ Result<> fill_weights(const Checkpoint& checkpoint, const ParameterView& view) {
   if (!text.empty()) return fail(Code::kData, "it is not a checkpoint of this network; {}", text);
   for (const auto& [array, span] : copies) std::copy(array->values.begin(), array->values.end(), span->weight.begin());
   return {};
+}
+
+void set_fixed_gammas(const graph::Graph& graph, const ParameterView& view) {
+  std::set<std::string> fixed;
+  for (const graph::Node& node : graph.nodes()) {
+    const auto* norm = std::get_if<graph::BatchNorm>(&node.op);
+    if (norm == nullptr || !norm->fix_gamma) continue;
+    const std::optional<graph::VariableId> gamma = graph.variable(node.inputs[graph::BatchNorm::kGamma]);
+    if (gamma) fixed.insert(graph.variables()[*gamma].name);
+  }
+  for (const ParameterSpan& parameter : view.parameters) {
+    if (fixed.contains(parameter.name)) std::fill(parameter.weight.begin(), parameter.weight.end(), 1.0F);
+  }
 }
 
 }  // namespace dtrain::train

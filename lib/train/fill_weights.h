@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "graph/graph.h"
 #include "tensor/parameters.h"
 #include "train/checkpoint.h"
 
@@ -11,5 +12,8 @@ namespace dtrain::train {
 // checkpoint must have exactly the network's arrays. Code::kData: lists the arrays that are missing, that the network
 // does not have, that have another shape, or that are there twice, at most 20 of each kind; nothing is copied then.
 Result<> fill_weights(const Checkpoint& checkpoint, const ParameterView& view);
+
+// Sets the gammas that the graph fixes to 1. Files of other programs may have other numbers there, which have no effect.
+void set_fixed_gammas(const graph::Graph& graph, const ParameterView& view);
 
 }  // namespace dtrain::train

@@ -33,6 +33,10 @@ std::string metric_line(int64_t epoch, const char* set, const MetricValue& metri
   return fmt::format("Epoch[{}] {}-{}={:f}", epoch, set, metric.name, metric.value);
 }
 
+std::string batch_metric_line(int64_t epoch, int64_t count, const char* set, const MetricValue& metric) {
+  return fmt::format("Epoch[{}] Batch [{}] {}-{}={:f}", epoch, count, set, metric.name, metric.value);
+}
+
 std::string time_line(int64_t epoch, double seconds) {
   return fmt::format("Epoch[{}] Time cost={:.3f}", epoch, seconds);
 }
@@ -40,6 +44,10 @@ std::string time_line(int64_t epoch, double seconds) {
 std::string reached_line(const char* set, const TimeToAccuracy& reached) {
   return fmt::format("Reached {}-accuracy {:g} after {:.3f} s and {} samples", set, reached.accuracy, reached.seconds,
                      reached.samples);
+}
+
+std::string monitor_line(uint64_t step, const std::string& tensor, double value) {
+  return fmt::format("Batch: {:7d} {:30s} {:.9g}", step, tensor, value);
 }
 
 std::string learning_rate_line(uint64_t update, double rate) {

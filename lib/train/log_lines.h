@@ -48,9 +48,13 @@ struct SpeedLine {
 std::string speed_line(const SpeedLine& line, job::LogFormat format);
 
 std::string metric_line(int64_t epoch, const char* set, const MetricValue& metric);  // set: "Train", "Validation"
+// "Epoch[0] Batch [99] Validation-accuracy=0.5": after the batch with this index.
+std::string batch_metric_line(int64_t epoch, int64_t count, const char* set, const MetricValue& metric);
 std::string time_line(int64_t epoch, double seconds);
 // "Reached train-accuracy 0.9 after 12.345 s and 46080 samples"
 std::string reached_line(const char* set, const TimeToAccuracy& reached);  // set: "train", "validation"
+// "Batch:       1 conv1_output                   0.5": after this step, counted from 1.
+std::string monitor_line(uint64_t step, const std::string& tensor, double value);
 std::string learning_rate_line(uint64_t update, double rate);
 std::string saved_line(const std::string& params_path);
 

@@ -159,6 +159,16 @@ Result<> Reporter::end_validation() {
   return note_accuracy(true, accuracy);
 }
 
+Result<> Reporter::end_validation_within_epoch() {
+  if (!is_rank_0()) return {};
+  const Position position = parts_.clock.position();
+  for (const MetricValue& metric : validation_metrics_.epoch()) {
+    parts_.log.info("{}", batch_metric_line(position.epoch, position.step - 1, "Validation", metric));
+  }
+  DT_TRY_VOID(write_metrics({{"validation_accuracy", validation_metrics_.epoch_accuracy()}}));
+  return note_accuracy(true, validation_metrics_.epoch_accuracy());
+}
+
 double Reporter::own_speed() const {
   const PaceTotals& totals = pace_.totals();
   const double samples = static_cast<double>((totals.steps - at_epoch_.steps) * parts_.spec.batch_size);

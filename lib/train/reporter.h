@@ -56,6 +56,9 @@ class Reporter {
   // Call when validation_metrics() holds the sums of all workers.
   Result<> end_validation();
 
+  // The same for a validation within the epoch.
+  Result<> end_validation_within_epoch();
+
   // Accumulate over the current epoch, and over the last validation.
   [[nodiscard]] Metrics& training_metrics() { return training_metrics_; }
   [[nodiscard]] Metrics& validation_metrics() { return validation_metrics_; }

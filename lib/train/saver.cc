@@ -1,13 +1,17 @@
 #include "train/saver.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "graph/symbol.h"
+#include "graph/symbol/write.h"
 #include "train/log_lines.h"
 #include "train/pace.h"
 
 namespace dtrain::train {
-void Saver::begin(bool meets) {
+void Saver::begin(bool meets, const Start& start) {
+  const std::optional<StartFrom>& from = parts_.spec.start_from;
+  if (start.best) best_ = start.best;
+  if (from && from->prefix == parts_.spec.save_prefix) kept_epochs_ = start.kept_epochs;
   if (meets) meeting_ = parts_.clock.own_steps() + 1;
   last_save_ = last_meeting_ = std::chrono::steady_clock::now();
 }
@@ -56,7 +60,28 @@ Result<> Saver::save_epoch() {
   }
   states.metric_sums.clear();  // the next epoch begins with empty sums
   if (!due || !writes()) return {};
-  return save({parts_.spec.save_prefix, finished}, {finished, 0}, std::move(states));
+  std::erase_if(kept_epochs_, [&](int64_t epoch) { return epoch >= finished; });
+  kept_epochs_.push_back(finished);
+  DT_TRY_VOID(save({parts_.spec.save_prefix, finished}, {finished, 0}, std::move(states)));
+  remove_older();
+  return {};
+}
+
+void Saver::remove_older() {
+  if (parts_.spec.keep == 0) return;
+  const auto count = static_cast<size_t>(std::max<int64_t>(std::ssize(kept_epochs_) - parts_.spec.keep, 0));
+  for (size_t i = 0; i < count; i++) remove_checkpoint({parts_.spec.save_prefix, kept_epochs_[i]});
+  kept_epochs_.erase(kept_epochs_.begin(), kept_epochs_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+Result<> Saver::note_accuracy(double accuracy) {
+  if (best_ && !(accuracy > best_->accuracy)) return {};
+  best_ = BestAccuracy{parts_.clock.position().epoch, accuracy};
+  if (!parts_.spec.keep_best || !writes()) return {};
+  DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
+  DT_TRY_VOID(write_best(parts_.spec.save_prefix, graph::symbol_text(parts_.graph), parts_.training.parameters()));
+  parts_.log.info("{}", saved_line(best_params_path(parts_.spec.save_prefix)));
+  return {};
 }
 
 Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates states) {
@@ -72,9 +97,11 @@ Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates
                                 .seed = parts_.spec.seed,
                                 .metric_sums = std::move(states.metric_sums),
                                 .loss_scales = std::move(states.loss_scales),
-                                .worker_steps = parts_.clock.worker_steps()};
+                                .worker_steps = parts_.clock.worker_steps(),
+                                .best = best_,
+                                .kept_epochs = parts_.spec.keep > 0 ? kept_epochs_ : std::vector<int64_t>()};
   DT_TRY_VOID(copy_to_host(parts_.training.device_parameters(), parts_.training.parameters()));
-  const std::string symbol = graph::symbol_json(parts_.graph);
+  const std::string symbol = graph::symbol_text(parts_.graph);
   const bool with_states = parts_.spec.save_optimizer_states || !name.epoch;
   DT_TRY_VOID(write_checkpoint(name, {.symbol = symbol,
                                       .view = parts_.training.parameters(),

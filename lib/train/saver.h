@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -18,6 +19,7 @@
 #include "train/epoch_clock.h"
 #include "train/loss_scale.h"
 #include "train/metrics.h"
+#include "train/start.h"
 #include "train/train_spec.h"
 
 namespace dtrain::train {
@@ -43,8 +45,9 @@ class Saver {
 
   // Whether this worker asks all workers to meet within epochs (--save-every).
   [[nodiscard]] bool wants_meetings() const { return writes() && parts_.spec.save_every_s > 0; }
-  // Call when every worker has the initial weights. `meets`: whether some worker wants meetings.
-  void begin(bool meets);
+  // Call when every worker has the initial weights. `meets`: whether some worker wants meetings. On rank 0, `start` has
+  // what the checkpoint that the run continues says about the run.
+  void begin(bool meets, const Start& start);
 
   // --save-every is a time, which passes at a different step on each worker. So rank 0, which writes the checkpoint,
   // reads its clock, and all workers agree on the step after which they meet next. Only used if all workers have the
@@ -57,8 +60,17 @@ class Saver {
 
   // Both are called when all workers have the newest weights and no gradient is under way.
   Result<> save_last(WorkerStates states);
-  // Saves the model of the epoch that ends, if that is due after so many epochs.
+  // Saves the model of the epoch that ends, if that is due after so many epochs, and removes the checkpoints that are
+  // too many.
   Result<> save_epoch();
+
+  // Call when all workers have the newest weights, with their accuracy at the end of the epoch. Saves them if they are
+  // the best so far and the best are to be saved.
+  Result<> note_accuracy(double accuracy);
+  // Of the run so far; only rank 0 knows that of the processes before.
+  [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
+  // Tells the other workers what rank 0 knows.
+  void set_best(const std::optional<BestAccuracy>& best) { best_ = best; }
 
  private:
   [[nodiscard]] bool writes() const { return parts_.coordinator.rank() == 0 && !parts_.spec.save_prefix.empty(); }
@@ -66,8 +78,11 @@ class Saver {
   [[nodiscard]] uint64_t next_meeting() const;
   [[nodiscard]] OwnState own_state() const { return {parts_.training_metrics.sums(), parts_.loss_scale}; }
   Result<> save(const CheckpointName& name, Position position, WorkerStates states);
+  void remove_older();
 
   SaverParts parts_;
+  std::optional<BestAccuracy> best_;
+  std::vector<int64_t> kept_epochs_;  // of the checkpoints that the run has written and not removed
   SteadyTime last_save_;
   uint64_t meeting_ = 0;  // after this many own steps all workers meet; 0: never
   SteadyTime last_meeting_;

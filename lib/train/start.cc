@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "graph/fine_tune.h"
 #include "graph/graph.h"
 #include "job/spec/job_spec.h"
 #include "train/fill_weights.h"
@@ -14,15 +15,15 @@
 namespace dtrain::train {
 namespace {
 
-using ArraysByName = std::unordered_map<std::string, const NamedArray*>;
+using SlotsByName = std::unordered_map<std::string, const NamedArray*>;
 
-ArraysByName by_name(const std::vector<NamedArray>& arrays) {
-  ArraysByName found;
+SlotsByName by_name(const std::vector<NamedArray>& arrays) {
+  SlotsByName found;
   for (const NamedArray& array : arrays) found[array.name] = &array;
   return found;
 }
 
-Result<const NamedArray*> find_array(const ArraysByName& arrays, const std::string& name, const Shape& shape) {
+Result<const NamedArray*> find_array(const SlotsByName& arrays, const std::string& name, const Shape& shape) {
   const auto found = arrays.find(name);
   if (found == arrays.end()) return fail(Code::kData, "it has no '{}', which the network needs", name);
   if (found->second->shape != shape) {
@@ -36,7 +37,7 @@ Result<const NamedArray*> find_array(const ArraysByName& arrays, const std::stri
 Result<std::vector<NamedArray>> pick_slots(const std::vector<NamedArray>& slots, const StartSpec& spec,
                                            const ParameterView& view) {
   DT_TRY(const std::vector<std::string> rule_slots, optim::state_slots(spec.optimizer));
-  const ArraysByName named = by_name(slots);
+  const SlotsByName named = by_name(slots);
   std::vector<NamedArray> picked;
   for (const ParameterSpan& parameter : view.parameters) {
     for (const std::string& slot : rule_slots) {
@@ -46,19 +47,6 @@ Result<std::vector<NamedArray>> pick_slots(const std::vector<NamedArray>& slots,
     }
   }
   return picked;
-}
-
-void set_fixed_gammas(const graph::Graph& graph, const ParameterView& view) {
-  std::set<std::string> fixed;
-  for (const graph::Node& node : graph.nodes()) {
-    const auto* norm = std::get_if<graph::BatchNorm>(&node.op);
-    if (norm == nullptr || !norm->fix_gamma) continue;
-    const std::optional<graph::VariableId> gamma = graph.variable(node.inputs[graph::BatchNorm::kGamma]);
-    if (gamma) fixed.insert(graph.variables()[*gamma].name);
-  }
-  for (const ParameterSpan& parameter : view.parameters) {
-    if (fixed.contains(parameter.name)) std::fill(parameter.weight.begin(), parameter.weight.end(), 1.0F);
-  }
 }
 
 Result<Start> fresh(const StartSpec& spec, const ParameterView& view) {
@@ -85,7 +73,9 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
                .state = {.slots = std::move(slots), .samples = header.samples, .updates = header.updates},
                .metric_sums = header.metric_sums,
                .loss_scales = header.loss_scales,
-               .worker_steps = header.worker_steps};
+               .worker_steps = header.worker_steps,
+               .best = header.best,
+               .kept_epochs = spec.from->epoch ? std::vector<int64_t>() : header.kept_epochs};
 }
 
 Result<Start> foreign(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view,
@@ -126,7 +116,46 @@ Result<Start> load(const StartSpec& spec, const graph::Graph& graph, const Param
 
 }  // namespace
 
+namespace {
+
+// Takes out the arrays that a view has no place for, and returns their names.
+std::vector<std::string> take_unknown(std::vector<NamedArray>& arrays, const std::set<std::string>& known) {
+  std::vector<std::string> unknown;
+  for (const NamedArray& array : arrays) {
+    if (!known.contains(array.name)) unknown.push_back(array.name);
+  }
+  std::erase_if(arrays, [&](const NamedArray& array) { return !known.contains(array.name); });
+  return unknown;
+}
+
+Result<Start> fine_tuned(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log) {
+  DT_TRY_VOID(optim::initialize(spec.initializer, view, spec.seed));
+  DT_TRY(Checkpoint model, read_weights(spec.pretrained), "reading the pretrained model");
+  const std::vector<std::string> drawn = graph::new_head_parameters();
+  ParameterView kept{.parameters = {}, .statistics = view.statistics};
+  std::set<std::string> known;
+  for (const ParameterSpan& parameter : view.parameters) {
+    if (std::ranges::find(drawn, parameter.name) == drawn.end()) kept.parameters.push_back(parameter);
+  }
+  for (const auto* spans : {&kept.parameters, &kept.statistics}) {
+    for (const ParameterSpan& span : *spans) known.insert(span.name);
+  }
+  std::vector<std::string> unused;
+  for (auto* arrays : {&model.parameters, &model.statistics, &model.without_prefix}) {
+    for (std::string& name : take_unknown(*arrays, known)) unused.push_back(std::move(name));
+  }
+  DT_TRY_VOID(fill_weights(model, kept), "fine-tuning the model '{}'", spec.pretrained);
+  set_fixed_gammas(graph, kept);
+  log.info("Loaded model {}", spec.pretrained);
+  log.info("drawn anew: {}; not used of the model: {}", fmt::join(drawn, ", "),
+           unused.empty() ? "nothing is left" : fmt::format("{}", fmt::join(unused, ", ")));
+  return Start{};
+}
+
+}  // namespace
+
 Result<Start> make_start(const StartSpec& spec, const graph::Graph& graph, const ParameterView& view, const Log& log) {
+  if (!spec.from && !spec.pretrained.empty()) return fine_tuned(spec, graph, view, log);
   if (!spec.from) return fresh(spec, view);
   CheckpointName name{spec.from->prefix, spec.from->epoch};
   if (!name.epoch) {

@@ -26,6 +26,7 @@ struct StartFrom {
 
 struct StartSpec {
   std::optional<StartFrom> from;
+  std::string pretrained;  // without `from`: the .params file of a model with another last layer; empty: none
   InitializerSpec initializer;
   optim::OptimizerSpec optimizer;
   uint64_t seed = 0;
@@ -42,9 +43,12 @@ struct Start {
   std::vector<std::vector<double>> metric_sums;  // by rank; may be shorter than the number of workers
   std::vector<LossScale::State> loss_scales;     // likewise
   std::vector<uint64_t> worker_steps;            // as in CheckpointHeader
+  std::optional<BestAccuracy> best = {};
+  std::vector<int64_t> kept_epochs = {};  // of --resume only: another run's checkpoints are not this one's to remove
 };
 
-// Fills the view's weights and statistics. Called only on rank 0; the other workers receive everything from there.
+// Fills the view's weights and statistics. A pretrained model fills all but the last layer (graph/fine_tune.h), which is
+// drawn anew, and training begins at epoch 0. Called only on rank 0; the other workers receive everything from there.
 //
 // A checkpoint without .states is foreign: the optimizer starts with empty slots, the schedule at the beginning of the
 // epoch, and gammas that the graph fixes to 1 are set to 1 (docs/arithmetic.md, "Operators"). A checkpoint that dtrain

@@ -37,11 +37,18 @@ struct TrainSpec {
   std::string job_hash, job_text;  // of the JobSpec, for checkpoints
 
   std::optional<StartFrom> start_from;  // --load-epoch, --resume; nullopt: newly drawn weights
+  std::string pretrained;               // .params file to fine-tune, unless start_from is set; empty: none
   std::string save_prefix;              // of checkpoints; empty: none are written
   int64_t save_period = 1;              // in epochs; 0: never
   double save_every_s = 0;              // between checkpoints within an epoch; 0: off
   bool save_optimizer_states = true;    // checkpoints within an epoch always have them, because they hold the position
 
+  int64_t keep = 0;                   // checkpoints of epochs that stay on disk; 0: all
+  bool keep_best = false;             // PREFIX-best.params: the weights of the epoch with the best validation accuracy
+  int64_t patience = 0;               // epochs without a better validation accuracy that end the run; 0: no limit
+  int64_t eval_batches_interval = 0;  // validate after so many steps of an epoch; 0: only at its end
+
+  int64_t monitor = 0;  // on rank 0, prints the size of all tensors of one step in so many; 0: never
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;
   std::string metrics_path;         // metrics.jsonl, appended to; empty: none

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "train/agreement.h"
 #include "train/epoch_clock.h"
+#include "train/monitor.h"
 #include "train/reporter.h"
 #include "train/saver.h"
 #include "train/step.h"
@@ -29,9 +30,14 @@ class Trainer::Impl {
   Result<const data::LoadedBatch*> next_batch();
   Result<> pace();
   Result<> step();
+  Result<> evaluate_within_epoch();
   Result<> save_within_epoch();
   Result<> end_epoch();
+  Result<> save_and_evaluate();
   Result<> evaluate();
+  Result<> agree_on_best();
+  [[nodiscard]] bool validates() const { return parts_.inference != nullptr && parts_.validation_data != nullptr; }
+  [[nodiscard]] bool is_over(int64_t finished_epochs) const;
   Result<> regroup();
   Result<> stop();
 
@@ -42,6 +48,7 @@ class Trainer::Impl {
   Reporter reporter_;
   Saver saver_;
   Regrouper regrouper_;
+  Monitor monitor_;
   bool is_reading_ = false;  // a pass over the data is in progress
   SteadyTime step_began_;    // when the last step began
   bool stopped_ = false;
@@ -77,11 +84,13 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .store = parts_.store,
               .coordinator = parts_.coordinator,
               .log = parts_.log}),
-      regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log) {}
+      regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
+      monitor_(parts_.coordinator.rank() == 0 ? spec_.monitor : 0, parts_.graph, parts_.log) {}
 
 Result<Start> Trainer::Impl::own_start() {
   if (parts_.coordinator.rank() != 0) return Start{};
   return make_start({.from = spec_.start_from,
+                     .pretrained = spec_.pretrained,
                      .initializer = spec_.initializer,
                      .optimizer = spec_.optimizer,
                      .seed = spec_.seed,
@@ -120,13 +129,13 @@ Result<> Trainer::Impl::begin() {
   DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
   DT_TRY_VOID(parts_.store.initialize(devices, start.state), "handing out the initial weights");
   DT_TRY_VOID(reporter_.begin());
-  saver_.begin(agreed.saves_within_epochs);
-  return {};
+  saver_.begin(agreed.saves_within_epochs, start);
+  return agree_on_best();
 }
 
 Result<TrainOutcome> Trainer::Impl::run() {
   DT_TRY_VOID(begin());
-  while (clock_.position().epoch < spec_.num_epochs) {
+  while (!is_over(clock_.position().epoch)) {
     DT_TRY(const bool whole, train_epoch(), "training epoch {}", clock_.position().epoch);
     DT_TRY(const bool stopping, agree_to_stop(!whole));
     if (stopping) {
@@ -134,6 +143,10 @@ Result<TrainOutcome> Trainer::Impl::run() {
       break;
     }
     DT_TRY_VOID(end_epoch());
+  }
+  if (!stopped_ && clock_.position().epoch < spec_.num_epochs && parts_.coordinator.rank() == 0) {
+    parts_.log.info("Stopped after {} epochs: no validation accuracy above {:.6f}, that of epoch {}, in {} epochs",
+                    clock_.position().epoch, saver_.best()->accuracy, saver_.best()->epoch, spec_.patience);
   }
   return outcome();
 }
@@ -148,6 +161,7 @@ Result<bool> Trainer::Impl::train_epoch() {
     if (!go) return false;
     DT_TRY_VOID(step());
     DT_TRY_VOID(reporter_.end_step());
+    DT_TRY_VOID(evaluate_within_epoch());
     DT_TRY_VOID(save_within_epoch());
   }
 }
@@ -174,7 +188,10 @@ Result<> Trainer::Impl::step() {
     DT_TRY_VOID(reporter_.training_metrics().add(parts_.training.probabilities(), batch->labels, batch->count));
   }
   reporter_.time_step(begin, data_ready);
-  return {};
+  const uint64_t step = clock_.own_steps() - 1;
+  if (!monitor_.is_due(step)) return {};
+  DT_TRY_VOID(step_runner_.wait_for_weights());
+  return monitor_.print(step, parts_.training);
 }
 
 // --inject step-ms: the wait stands for computation, which lies between fetching the weights and pushing the gradients.
@@ -230,16 +247,55 @@ Result<> Trainer::Impl::end_epoch() {
   reporter_.time_wait(begin);
   DT_TRY_VOID(reporter_.end_epoch());
   DT_TRY_VOID(share_weights(), "ending epoch {}", epoch);
-  DT_TRY_VOID(saver_.save_epoch());
-  DT_TRY_VOID(clock_.wait_for_others());
-  DT_TRY_VOID(evaluate());
-  if (regrouper_.is_due(epoch + 1) && epoch + 1 < spec_.num_epochs) DT_TRY_VOID(regroup());
+  DT_TRY_VOID(save_and_evaluate());
+  if (regrouper_.is_due(epoch + 1) && !is_over(epoch + 1)) DT_TRY_VOID(regroup());
   clock_.epoch_done();
   return {};
 }
 
+Result<> Trainer::Impl::save_and_evaluate() {
+  if (spec_.patience == 0 && !spec_.keep_best) {
+    DT_TRY_VOID(saver_.save_epoch());
+    DT_TRY_VOID(clock_.wait_for_others());
+    return evaluate();
+  }
+  // The checkpoint says which epoch was the best so far.
+  DT_TRY_VOID(evaluate());
+  if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
+  DT_TRY_VOID(saver_.save_epoch());
+  return clock_.wait_for_others();
+}
+
+// Whether so many epochs are enough. All workers know the same accuracies, so they end together.
+bool Trainer::Impl::is_over(int64_t finished_epochs) const {
+  if (finished_epochs >= spec_.num_epochs) return true;
+  return spec_.patience > 0 && saver_.best() && finished_epochs - 1 - saver_.best()->epoch >= spec_.patience;
+}
+
+// Rank 0 alone has read the checkpoint. The others add zeros to what it knows.
+Result<> Trainer::Impl::agree_on_best() {
+  if (spec_.patience == 0) return {};
+  std::vector<double> known = {0, 0, 0};
+  const std::optional<BestAccuracy>& own = saver_.best();
+  if (own) known = {1, static_cast<double>(own->epoch), own->accuracy};
+  DT_TRY(const std::vector<double> all, parts_.coordinator.sum("the best validation accuracy so far", known));
+  if (all[0] > 0) saver_.set_best(BestAccuracy{static_cast<int64_t>(all[1]), all[2]});
+  return {};
+}
+
+Result<> Trainer::Impl::evaluate_within_epoch() {
+  const int64_t every = spec_.eval_batches_interval, step = clock_.position().step;
+  if (every == 0 || step == 0 || step % every != 0 || !validates()) return {};
+  DT_TRY(const bool over, epoch_is_over());
+  if (over) return {};
+  DT_TRY_VOID(share_weights(), "validating within an epoch");
+  DT_TRY_VOID(validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
+                       reporter_.validation_metrics()));
+  return reporter_.end_validation_within_epoch();
+}
+
 Result<> Trainer::Impl::evaluate() {
-  if (parts_.inference == nullptr || parts_.validation_data == nullptr) return {};
+  if (!validates()) return {};
   DT_TRY_VOID(validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
                        reporter_.validation_metrics()));
   return reporter_.end_validation();

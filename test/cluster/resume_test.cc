@@ -143,6 +143,27 @@ TEST_CASE("adam with a warm-up and a cosine resumes with the bytes of an uninter
   }
 }
 
+// The file is the one that a run of dtrain's own network wrote.
+TEST_CASE("a symbol file trains to the bytes of the network that it describes, alone and with 2+2", "[resume]") {
+  const std::vector<std::string> one,
+      several = {"-n", "2", "-s", "2", "--kv-store", "dist_sync", "--deterministic", "1"};
+  for (const std::vector<std::string>& processes : {one, several}) {
+    const Runs runs(processes);
+    const Ended own = runs.run(runs.command({"--run-dir", "own"}));
+    INFO(own.output);
+    REQUIRE(own.code == 0);
+    std::filesystem::copy_file(runs.path("own/lenet-symbol.json"), runs.path("net-symbol.json"));
+    const Ended stopped = runs.stopped({"--network", "net-symbol.json", "--run-dir", "file"});
+    REQUIRE(stopped.code == 75);
+    const Ended resumed = runs.run({dtrain_program(), "--resume", "../file"}, "elsewhere");
+    INFO(resumed.output);
+    REQUIRE(resumed.code == 0);
+    const auto bytes = [&](const std::string& name) { return must(read_file(runs.path(name))); };
+    CHECK((bytes("file/net-0003.params") == runs.weights("own")));  // not printed
+    CHECK((bytes("file/net-symbol.json") == bytes("net-symbol.json")));
+  }
+}
+
 TEST_CASE("a mistaken resume is an error that says what is wrong and leaves the run unchanged", "[resume]") {
   const Runs runs({});
   const Ended first = runs.stopped({"--run-dir", "a"});

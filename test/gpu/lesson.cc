@@ -9,7 +9,7 @@ namespace dtrain::gpu {
 
 namespace {
 
-constexpr int64_t kClasses = 10;
+constexpr int64_t kLessonClasses = 10;
 
 // A batch in the host's memory.
 class Slate {
@@ -33,7 +33,7 @@ class Slate {
   [[nodiscard]] int64_t right(std::span<const float> probabilities) const {
     int64_t count = 0;
     for (size_t i = 0; i < labels_.size(); i++) {
-      const auto row = probabilities.subspan(i * kClasses, kClasses);
+      const auto row = probabilities.subspan(i * kLessonClasses, kLessonClasses);
       const auto best = static_cast<float>(std::ranges::max_element(row) - row.begin());
       count += best == labels_[i] ? 1 : 0;
     }
@@ -68,7 +68,7 @@ Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictu
   options.batch_size = lesson.batch;
   options.image = {pictures.shape[0], lesson.height, lesson.width};
   DT_TRY(const graph::Graph graph,
-         graph::build_model({.network = lesson.network, .num_classes = kClasses, .image = options.image}));
+         graph::build_model({.network = lesson.network, .num_classes = kLessonClasses, .image = options.image}));
   DT_TRY(const auto learner,
          Learner::create(backend, {.graph = graph, .options = options, .optimizer = lesson.optimizer}));
   Slate slate(lesson, pictures);

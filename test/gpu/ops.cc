@@ -14,12 +14,12 @@ using exec::test::Case;
 using exec::test::Step;
 using exec::test::Values;
 
-constexpr double kLossScale = 256;
+constexpr double kOpLossScale = 256;
 
 Result<std::unique_ptr<Executor>> compile(Machine& machine, const Case& c, const Options& options) {
   machine.use();
   DT_TRY(std::unique_ptr<Executor> executor, machine.backend().compile(c.graph, options));
-  executor->set_loss_scale(kLossScale);
+  executor->set_loss_scale(kOpLossScale);
   return executor;
 }
 

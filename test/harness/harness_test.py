@@ -307,6 +307,30 @@ def test_a_name_that_was_given_up_is_red():
             tree.write(name, "")
 
 
+def test_a_name_twice_in_a_unity_build_is_red():
+    def unnamed(text):
+        return f"namespace {{\n\n{text}\n\n}}  // namespace\n"
+
+    with Tree() as tree:
+        for room, options in (("lib/a", ""), ("lib/b", ""), ("lib/off", "override_options: 'unity=off'")):
+            tree.write(f"{room}/meson.build", f"static_library('x', {options})\n")
+            tree.write(f"{room}/one.cc", unnamed("constexpr int kSize = 1;\nusing Number = int;\nvoid add(int a) {}"))
+        tree.write("lib/a/more/two.cc", unnamed("using Number = int;\nvoid add(double a) {}\nvoid size(int kSize) {}"))
+        tree.write("lib/off/two.cc", unnamed("constexpr int kSize = 1;"))
+        tree.git()
+        ended = tree.run("scripts/dev/check-unity")
+        assert ended.returncode == 0 and "no name twice" in ended.stdout, ended
+        for text, name in (
+            ("constexpr int kSize = 2;", "kSize"),
+            ("struct kSize {\n};", "kSize"),
+            ("using Number = long;", "Number"),
+            ("int add(int b) {\n}", "add"),
+        ):
+            tree.write("lib/a/more/two.cc", unnamed(text))
+            ended = tree.run("scripts/dev/check-unity")
+            assert ended.returncode == 1 and f"{name} is also in lib/a/" in ended.stdout, (text, ended)
+
+
 def test_a_branch_for_all_other_operators_is_red():
     with Tree() as tree:
         tree.write("lib/tools/a.cc", "int a = visit([](const auto&) {});\n")  # not a room that visits operators

@@ -86,13 +86,24 @@ TEST_CASE("the aspect ratio is given as a range or as a distance from 1", "[job]
   CHECK_THAT(refused({"--min-random-aspect-ratio", ".5"}), Contains("must be above 0 and not above the maximum"));
 }
 
+TEST_CASE("a range of areas without crops by area has no effect, as in MXNet's scripts", "[job]") {
+  const auto notes = [](const std::vector<std::string>& words) {
+    const Result<Parsed> parsed = parse_flags(words, variables({}));
+    REQUIRE(parsed);
+    return parsed->notes;
+  };
+  CHECK(notes({"--benchmark", "1", "--min-random-area", ".5", "--random-resized-crop", "1"}).empty());
+  const std::vector<std::string> alone = notes({"--benchmark", "1", "--min-random-area", ".5"});
+  REQUIRE(alone.size() == 1);
+  CHECK_THAT(alone[0], Contains("have no effect without --random-resized-crop 1"));
+}
+
 TEST_CASE("contradictory augmentation flags are usage errors", "[job]") {
   CHECK_THAT(refused({"--random-resized-crop", "1", "--random-crop", "1"}), Contains("leave out --random-crop"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--aug-level", "1"}), Contains("leave out --random-crop"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--min-random-scale", ".5"}), Contains("--min-random-scale"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--min-crop-size", "20", "--max-crop-size", "30"}),
              Contains("--min-crop-size"));
-  CHECK_THAT(refused({"--min-random-area", ".5"}), Contains("need --random-resized-crop 1"));
   CHECK_THAT(refused({"--random-resized-crop", "1", "--max-random-area", "2"}), Contains("more than 1"));
   CHECK_THAT(refused({"--min-crop-size", "20"}), Contains("give both"));
   CHECK_THAT(refused({"--min-crop-size", "30", "--max-crop-size", "20"}), Contains("from 1 to the maximum"));

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "job/flags/presets.h"
 #include "job/parse.h"
 #include "job/spec/job_spec.h"
 
@@ -323,83 +322,11 @@ TEST_CASE("the default learning rate is that of the network's script", "[job]") 
   CHECK(rate({"--preset", "mxnet-g-mnist", "--network", "lenet"}) == 0.1);  // a preset keeps its own rate
 }
 
-TEST_CASE("presets have the values of their scripts", "[job]") {
-  const Result<Parsed> mnist = parse_flags({"--preset", "mnist"}, variables({}));
-  REQUIRE(mnist);
-  const Flags& flags = mnist->flags;
-  CHECK(flags.job.network.network == "mlp");
-  CHECK(flags.job.num_epochs == 20);
-  CHECK(flags.job.batch_size == 64);
-  CHECK(flags.job.optimizer.lr == 0.05);
-  CHECK(flags.job.optimizer.lr_factor == 0.1);
-  CHECK(flags.job.optimizer.lr_step_epochs == std::vector<double>{10});
-  CHECK(flags.loop.disp_batches == 100);
-  CHECK(flags.data.data_dir == "data/mnist");  // the default folder of the preset's data set
-
-  const Flags g = parsed({"--preset", "mxnet-g-mnist"});
-  CHECK(g.job.num_epochs == 4);
-  CHECK(g.job.augment.scale == 1.0 / 256);
-  CHECK(g.job.optimizer.weight_decay == 1e-5);
-  CHECK(g.job.network.initializer == "xavier(uniform,in,2.34)");
-  CHECK(g.job.top_k == std::vector<int64_t>{5, 10, 20});
-  CHECK(g.loop.log_format == LogFormat::kLegacy);
-  CHECK(g.data.data_dir == "data/some");  // the flag wins
-
-  const Flags cifar = parsed({"--preset", "mxnet-g-cifar10", "--lr", ".1", "--lr-factor", ".94"});
-  CHECK(cifar.job.network.network == "inception-bn-28-small");
-  CHECK(cifar.job.optimizer.lr_factor_epoch == 1);
-  CHECK(cifar.data.mean_img == "data/some/mean.bin");
-  CHECK(cifar.job.augment.random_crop);
-  CHECK(cifar.job.augment.random_mirror);
-  CHECK_FALSE(cifar.job.augment.shuffle);
-  CHECK(cifar.loop.disp_batches == 50);
-
-  const Flags imagenet = parsed({"--preset", "imagenet"});
-  CHECK(imagenet.job.augment.val_resize == 256);
-  CHECK(imagenet.job.augment.resize == 0);
-}
-
 TEST_CASE("the step of the time-to-accuracy log is between 0 and 1", "[job]") {
   CHECK(parsed({"--log-time-to", ".05"}).loop.log_time_to == 0.05);
   CHECK(parsed({}).loop.log_time_to == 0);
   CHECK_THAT(refused({"--log-time-to", "5"}), Contains("--log-time-to: 5 is more than 1"));
   CHECK_THAT(refused({"--log-time-to", "-.1"}), Contains("--log-time-to"));
-}
-
-TEST_CASE("every preset has the network, length, learning rate and schedule of its script", "[job]") {
-  struct Row {
-    const char* name;
-    const char* network;
-    int64_t epochs, batch;
-    double lr;
-    std::vector<double> steps;
-  };
-  const std::vector<Row> rows = {{"mnist", "mlp", 20, 64, 0.05, {10}},
-                                 {"cifar10", "resnet-110", 300, 128, 0.05, {200, 250}},
-                                 {"cifar100", "resnet-110", 300, 128, 0.05, {200, 250}},
-                                 {"imagenet", "resnet-50", 80, 128, 0.1, {30, 60}},
-                                 {"fine-tune", "resnet", 30, 128, 0.01, {20}},
-                                 {"v0.7-mnist", "mlp", 10, 128, 0.1, {}},
-                                 {"v0.7-cifar10", "inception-bn-28-small@v0.7", 20, 128, 0.05, {}},
-                                 {"v0.7-cifar10-resnet", "resnet-zscore", 200, 128, 0.1, {80, 160}},
-                                 {"v0.7-imagenet", "inception-bn@v0.7", 20, 32, 0.01, {}},
-                                 {"mxnet-g-mnist", "mlp", 4, 128, 0.1, {}},
-                                 {"mxnet-g-cifar10", "inception-bn-28-small", 20, 128, 0.05, {}},
-                                 {"mxnet-g-cifar100", "inception-bn-28-small", 20, 128, 0.05, {}},
-                                 {"mxnet-g-imagenet", "inception-bn@mxnet-g", 20, 32, 0.01, {}},
-                                 {"mxnet-g-resnet-cifar10", "resnet@mxnet-g", 1, 256, 0.1, {220, 260, 280}},
-                                 {"mxnet-g-resnet-imagenet", "resnet-50@mxnet-g", 1, 256, 0.1, {30, 60, 90}}};
-  CHECK(rows.size() == presets().size());
-  for (const Row& row : rows) {
-    INFO(row.name);
-    const JobFlags job = parsed({"--preset", row.name}).job;
-    CHECK(job.network.network == row.network);
-    CHECK(job.num_epochs == row.epochs);
-    CHECK(job.batch_size == row.batch);
-    CHECK(job.optimizer.lr == row.lr);
-    CHECK(job.optimizer.lr_step_epochs == row.steps);
-    CHECK(job.optimizer.lr_factor == (row.steps.empty() ? 1.0 : 0.1));
-  }
 }
 
 TEST_CASE("the option --retrain of MXNet-G means --load-epoch or --resume", "[job]") {
@@ -424,6 +351,32 @@ TEST_CASE("training data or --benchmark is required", "[job]") {
   CHECK(parse_flags({"--benchmark", "1"}, variables({})));
   CHECK(parse_flags({"--role", "scheduler", "-n", "1"}, variables({})));  // reads none
   CHECK_THAT(refused({"--num-batches", "3"}), Contains("--benchmark"));
+}
+
+TEST_CASE("only workers that step together validate within an epoch", "[job]") {
+  CHECK(parsed({"--eval-batches-interval", "10"}).job.eval_batches_interval == 10);
+  CHECK(parsed({"-n", "2", "--eval-batches-interval", "10"}).job.eval_batches_interval == 10);
+  CHECK_THAT(refused({"-n", "2", "--kv-store", "dist_async", "--eval-batches-interval", "10"}),
+             Catch::Contains("--eval-batches-interval 10") && Catch::Contains("dist_async validates at the end"));
+  CHECK_THAT(refused({"-n", "3", "--backup", "1", "--eval-batches-interval", "10"}), Catch::Contains("--backup"));
+  CHECK(parsed({"-n", "2", "--kv-store", "dist_async", "--patience", "3"}).job.patience == 3);
+}
+
+TEST_CASE("with a pretrained model, --load-epoch names that model's epoch", "[job]") {
+  Flags flags = parsed({"--pretrained-model", "runs/a/net", "--load-epoch", "12", "--num-epochs", "3"});
+  CHECK(flags.loop.pretrained_epoch == 12);
+  CHECK_FALSE(flags.loop.load_epoch);
+  CHECK(flags.job.network.layer_before_fullc == "auto");
+  flags = parsed({"--pretrained-model", "a.params", "--layer-before-fullc", "flatten0"});
+  CHECK(flags.job.network.layer_before_fullc == "flatten0");
+  CHECK_FALSE(flags.loop.pretrained_epoch);
+  CHECK(parsed({}).job.network.layer_before_fullc.empty());
+  CHECK(parsed({"--layer-before-fullc", "flatten0"}).job.network.layer_before_fullc.empty());
+  CHECK_THAT(refused({"--layer-before-fullc", "flatten1"}), Catch::Contains("--pretrained-model"));
+  flags = parsed({"--freeze", "conv*,bn1", "--lr-mult", "fc=10"});
+  CHECK(flags.job.network.freeze == std::vector<std::string>{"conv*", "bn1"});
+  CHECK(flags.job.network.lr_mult == std::vector<std::string>{"fc=10"});
+  CHECK_THAT(refused({"--gpus", "0", "--freeze", "conv*"}, Code::kUsage), Catch::Contains("--lr-mult 'conv*=0'"));
 }
 
 }  // namespace dtrain::job

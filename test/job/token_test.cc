@@ -99,8 +99,12 @@ TEST_CASE("the build id names version and commit", "[job]") {
 }
 
 namespace {
-std::optional<std::string> knows_nothing(const std::string&) {
-  return std::nullopt;
+Result<FoundData> knows_nothing(const Flags&) {
+  return fail(Code::kNotFound, "no data set");
+}
+
+RecognizeDataSet finds(FoundData found) {
+  return [found](const Flags&) { return found; };
 }
 }  // namespace
 
@@ -125,13 +129,14 @@ TEST_CASE("synthetic data have the shape that the network is made for", "[job]")
   const std::vector<int64_t> digits = {1, 28, 28}, cifar = {3, 28, 28}, large = {3, 224, 224};
   for (const char* network : {"lenet", "mlp"}) CHECK(image({network}) == digits);
   for (const char* network : {"3conv", "cross-110", "resnet-28-small-20", "resnet-20", "resnet-v1-110", "resnetv1-56",
-                              "resnet-20@mxnet-g", "resnet-164"}) {
+                              "resnet-20@mxnet-g", "resnet-164", "resnext-20", "resnet-v1.5-56"}) {
     INFO(network);
     CHECK(image({network}) == cifar);
   }
   CHECK(image({"resnet", "--num-layers", "20"}) == cifar);
   CHECK(image({"resnet-20", "--num-layers", "50"}) == large);
-  for (const char* network : {"resnet", "resnet-v1", "resnet-50", "resnet-v1-101", "resnet-18@mxnet-g"}) {
+  for (const char* network : {"resnet", "resnet-v1", "resnet-50", "resnet-v1-101", "resnet-18@mxnet-g", "resnet-v1.5",
+                              "resnext", "resnext-50", "googlenet@v0.7", "inception-bn-full"}) {
     INFO(network);
     CHECK(image({network}) == large);
   }
@@ -139,16 +144,58 @@ TEST_CASE("synthetic data have the shape that the network is made for", "[job]")
   CHECK(image({"lenet", "--image-shape", "1,32,32"}) == std::vector<int64_t>{1, 32, 32});
 }
 
-TEST_CASE("a directory without a known data set is refused with a command that packs pictures", "[job]") {
+TEST_CASE("a directory's data set sets what the flags leave open", "[job]") {
   Flags flags = parsed({"--data-dir", "/nowhere/at/all"});
   CHECK(apply_own_data_set(flags, knows_nothing).error().code == Code::kNotFound);
   const test::TempDir dir;
   flags = parsed({"--data-dir", dir.path().c_str()});
-  const Error error = apply_own_data_set(flags, knows_nothing).error();
-  CHECK(error.code == Code::kNotFound);
-  CHECK(error.message.find("dtrain im2rec --recursive PREFIX " + dir.path()) != std::string::npos);
-  REQUIRE(apply_own_data_set(flags, [](const std::string&) { return std::optional<std::string>("cifar100"); }));
+  CHECK(apply_own_data_set(flags, knows_nothing).error().message == "no data set");
+  REQUIRE(apply_own_data_set(flags, finds({.name = "cifar100", .classes = 100, .image_shape = {3, 28, 28}})));
   CHECK(flags.job.network.num_classes == 100);
+  CHECK(flags.job.augment.data_type == "cifar100");
+
+  flags = parsed({"--data-dir", dir.path().c_str(), "--image-shape", "1,20,20"});
+  REQUIRE(apply_own_data_set(flags, finds({.name = "idx", .classes = 47, .image_shape = {1, 28, 28}})));
+  CHECK(flags.job.network.num_classes == 47);
+  CHECK(flags.job.network.image_shape == std::vector<int64_t>{1, 20, 20});
+  CHECK(flags.job.augment.scale == 1.0 / 255);
+  CHECK(flags.job.augment.rgb_mean == std::vector<double>{0});
+}
+
+TEST_CASE("what the files of a data set do not tell must be given, and the error says what they have", "[job]") {
+  const test::TempDir dir;
+  const FoundData gaps = {.name = "records", .classes = 0, .image_shape = {}, .seen = "a.rec has gaps"};
+  Flags flags = parsed({"--data-dir", dir.path().c_str()});
+  const Error no_classes = apply_own_data_set(flags, finds(gaps)).error();
+  CHECK(no_classes.code == Code::kUsage);
+  CHECK(no_classes.message.find("a.rec has gaps") == 0);
+  CHECK(no_classes.message.find("--num-classes") != std::string::npos);
+  flags = parsed({"--data-dir", dir.path().c_str(), "--num-classes", "5"});
+  const Error no_shape = apply_own_data_set(flags, finds(gaps)).error();
+  CHECK(no_shape.message.find("--image-shape C,H,W (resnet was made for 3,224,224)") != std::string::npos);
+  const std::vector<const char*> both = {"--num-classes", "5", "--image-shape", "3,8,8"};
+  flags = parsed({"--data-dir", dir.path().c_str(), both[0], both[1], both[2], both[3]});
+  REQUIRE(apply_own_data_set(flags, finds(gaps)));
+  CHECK(flags.job.augment.data_type == "records");
+  CHECK(flags.job.augment.rgb_mean.size() == 3);
+}
+
+TEST_CASE("named files that only other processes have need no looking at if flags tell classes and shape", "[job]") {
+  Flags flags = parsed({"--data-train", "a.rec", "--num-classes", "5", "--image-shape", "3,8,8"});
+  flags.data.data_dir.clear();
+  REQUIRE(apply_own_data_set(flags, knows_nothing));
+  CHECK(flags.job.augment.data_type.empty());
+  flags = parsed({"--data-train", "a.rec", "--num-classes", "5"});
+  flags.data.data_dir.clear();
+  CHECK(apply_own_data_set(flags, knows_nothing).error().message == "no data set");
+}
+
+TEST_CASE("the form of a data set may be named, and the files still tell the rest", "[job]") {
+  const test::TempDir dir;
+  Flags flags = parsed({"--data-dir", dir.path().c_str(), "--data-type", "folder"});
+  REQUIRE(apply_own_data_set(flags, finds({.name = "folder", .classes = 3, .image_shape = {3, 40, 40}})));
+  CHECK(flags.job.augment.data_type == "folder");
+  CHECK(flags.job.network.num_classes == 3);
 }
 
 }  // namespace dtrain::job

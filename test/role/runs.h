@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "data/open.h"
 #include "job/flags/flags.h"
-#include "job/resolve/data_set.h"
 #include "job/spec/job_spec.h"
+#include "role/setup/data.h"
 #include "support/must.h"
 #include "support/temp_dir.h"
 #include "tensor/ndarray_file.h"
@@ -45,7 +44,7 @@ inline void leave_checkpoint(const std::string& prefix, int64_t epoch) {
 
 // Writes what a run with these flags leaves after it has begun; `epoch` is that of its checkpoint, if it has one.
 inline void leave_run(const std::string& directory, job::Flags flags, std::optional<int64_t> epoch) {
-  must(job::apply_own_data_set(flags, data::recognize_data_set));
+  must(role::apply_own_data_set(flags));
   job::JobSpec spec = job::requested(flags);
   if (!spec.flags.seed) spec.flags.seed = 99;
   spec.shares = {{0, 100}};

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
+#include "base/file.h"
 #include "data/image_dataset.h"
 #include "data/make_images.h"
 #include "data/synthetic.h"
@@ -82,6 +84,24 @@ TEST_CASE("a relative --data-dir is prepended once to the names of data sets", "
     CHECK(sets->train->size() == 3);
     CHECK(sets->validation->size() == 2);
   }
+}
+
+TEST_CASE("class folders tell the number of classes, and their names go into the run directory", "[role]") {
+  const test::TempDir dir;
+  for (const char* folder : {"b", "a", "c"}) {
+    std::filesystem::create_directories(dir.path(std::string("set/") + folder));
+    std::ofstream(dir.path(std::string("set/") + folder + "/1.ppm")) << "P6\n2 1\n255\nabcdef";
+  }
+  using test::must;
+  job::Flags flags =
+      must(job::parse_flags({"--data-dir", dir.path("set")}, [](const std::string&) { return std::nullopt; })).flags;
+  must(apply_own_data_set(flags));
+  CHECK(flags.job.augment.data_type == "folder");
+  CHECK(flags.job.network.num_classes == 3);
+  CHECK(flags.job.network.image_shape == std::vector<int64_t>{3, 1, 2});
+  flags.job.seed = 1;
+  must(write_class_names(must(open_data(flags, 0, Log::silent())), dir.path()));
+  CHECK(must(read_file(dir.path("synset.txt"))) == "a\nb\nc\n");
 }
 
 TEST_CASE("keys are numbered parameters first and statistics second", "[role]") {

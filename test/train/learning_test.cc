@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "data/open.h"
+#include "graph/fine_tune.h"
 #include "graph/models/models.h"
 #include "kvstore/worker/device_store.h"
 #include "support/must.h"
@@ -40,10 +41,15 @@ std::unique_ptr<data::Loader> open_loader(const std::shared_ptr<const data::Data
       Log::silent());
 }
 
+struct Files {
+  std::string save_prefix, pretrained;
+};
+
 // Trains for `epochs` epochs; the outcome has the best and the last validation accuracy.
-train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& network, int64_t epochs, double rate) {
+train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& network, int64_t epochs, double rate,
+                             const Files& model = {}) {
   const auto backend = exec::make_cpu_backend();
-  exec::Options options{.batch_size = kBatch, .image = kImage};
+  exec::Options options{.batch_size = kBatch, .image = data.train->image(), .threads = 2};
   exec::DeviceGroup training(must(backend->compile(network, options)), kBatch);
   options.purpose = exec::Options::Purpose::kInference;
   exec::DeviceGroup inference(must(backend->compile(network, options, &training.executor(0))), kBatch);
@@ -51,6 +57,8 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
   const auto validation_data = open_loader(data.validation, data::LoaderOptions::Mode::kValidation);
 
   train::TrainSpec spec;
+  spec.save_prefix = model.save_prefix;
+  spec.pretrained = model.pretrained;
   spec.num_epochs = epochs;
   spec.batch_size = kBatch;
   spec.epoch = {.samples = static_cast<uint64_t>(training_data->batches() * kBatch),
@@ -68,7 +76,7 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
   const std::atomic<bool> never = false;
   train::LocalCoordinator coordinator(never);
   train::Trainer trainer(spec, {.graph = network,
-                                .image = kImage,
+                                .image = data.train->image(),
                                 .training = training,
                                 .bucket_begin = {0},
                                 .training_data = *training_data,
@@ -78,6 +86,39 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
                                 .coordinator = coordinator,
                                 .log = Log::silent()});
   return must(trainer.run());
+}
+
+// The first `most` records of some classes, which are numbered from 0 here.
+class SomeClasses final : public data::Dataset {
+ public:
+  SomeClasses(std::shared_ptr<const data::Dataset> all, int64_t first_class, int64_t classes, size_t most)
+      : all_(std::move(all)), first_class_(first_class) {
+    std::vector<float> pixels(static_cast<size_t>(element_count(all_->image())));
+    RandomStream random(1, Use::kTest);
+    for (int64_t i = 0; i < all_->size() && records_.size() < most; i++) {
+      const auto label = static_cast<int64_t>(must(all_->load(i, random, pixels)));
+      if (label >= first_class && label < first_class + classes) records_.push_back(i);
+    }
+  }
+  [[nodiscard]] int64_t size() const override { return std::ssize(records_); }
+  [[nodiscard]] const Shape& image() const override { return all_->image(); }
+  Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
+    DT_TRY(const float label, all_->load(records_[static_cast<size_t>(index)], random, out));
+    return label - static_cast<float>(first_class_);
+  }
+
+ private:
+  std::shared_ptr<const data::Dataset> all_;
+  int64_t first_class_;
+  std::vector<int64_t> records_;
+};
+
+data::DataSets some_classes(const data::DataSets& data, int64_t first_class, size_t most) {
+  constexpr int64_t kHalf = kClasses / 2;
+  return {.train = std::make_shared<SomeClasses>(data.train, first_class, kHalf, most),
+          .validation = std::make_shared<SomeClasses>(data.validation, first_class, kHalf, 100000),
+          .type = {},
+          .classes = kHalf};
 }
 
 }  // namespace
@@ -99,4 +140,29 @@ TEST_CASE("lenet learns the synthetic data set and a linear classifier does not"
     INFO("rate " << rate);
     CHECK(*train_on(data, linear_classifier(), 10, rate).best_validation_accuracy < 0.7);
   }
+}
+
+// Half of the classes are learned from many pictures. Their lower layers then serve the other half, of which there are
+// few pictures.
+TEST_CASE("a network that was fine-tuned is better than one that begins with nothing", "[train][slow]") {
+  const dtrain::test::TempDir dir;
+  must(tools::synthesize({.out = dir.path()}, Log::silent()));
+  data::DataOptions files;
+  files.data_dir = dir.path();
+  files.scale = 1.0F / 128;
+  const data::DataSets all = must(data::open_dataset(files, Log::silent()));
+  const graph::Graph network = must(graph::build_model(
+      {.network = "inception-bn-28-small", .num_layers = 0, .num_classes = kClasses / 2, .image = all.train->image()}));
+  const std::string prefix = dir.path("net");
+  CHECK(*train_on(some_classes(all, 0, 100000), network, 3, 0.05, {.save_prefix = prefix, .pretrained = {}})
+             .validation_accuracy > 0.8);
+
+  graph::Graph tuned = must(graph::with_new_head(network, "auto", kClasses / 2));
+  must(graph::apply({.frozen = {"convolution?", "batchnorm?"}, .rates = {}}, tuned));
+  const data::DataSets few = some_classes(all, kClasses / 2, 2 * kBatch);
+  const double fine_tuned =
+      *train_on(few, tuned, 6, 0.02, {.save_prefix = {}, .pretrained = prefix + "-0003.params"}).validation_accuracy;
+  const double from_nothing = *train_on(few, network, 6, 0.05).validation_accuracy;
+  INFO("fine-tuned " << fine_tuned << ", from nothing " << from_nothing);
+  CHECK(fine_tuned > from_nothing + 0.1);
 }

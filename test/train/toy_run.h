@@ -112,6 +112,7 @@ struct ToyOptions {
   std::vector<size_t> bucket_begin = {0, 2, 4};  // conv1 | bn1 | bn2 and fc1
   std::optional<EpochRule> epoch = {};           // instead of the rule for BSP
   bool validates = true;
+  bool keep_all = false;  // in the training executor
 };
 
 inline TrainSpec toy_spec(const std::string& save_prefix, int64_t epochs) {
@@ -200,7 +201,8 @@ class ToyRun {
                                                   .image = {1, 6, 6},
                                                   .bucket_begin = options_.bucket_begin,
                                                   .dtype = options_.dtype,
-                                                  .parameters_on_device = options_.parameters_on_device},
+                                                  .parameters_on_device = options_.parameters_on_device,
+                                                  .keep_all = options_.keep_all},
                                                  training_ ? &training_->executor(device) : nullptr)));
     }
     return std::make_unique<exec::DeviceGroup>(std::move(executors), batches);

@@ -320,3 +320,27 @@ TEST_CASE("workers agree on the start position and add up their validation resul
   CHECK(*std::find_if(whole_lines.begin(), whole_lines.end(), is_train_line) ==
         *std::find_if(rest_lines.begin(), rest_lines.end(), is_train_line));
 }
+
+TEST_CASE("the monitor prints the size of every tensor of one step in some", "[train]") {
+  const TempDir dir, plain;
+  TrainSpec spec = toy_spec(dir.path("net"), 1);
+  spec.monitor = 5;  // of 8 steps: the first and the sixth
+  ToyOptions options;
+  options.network = linear_network();
+  options.bucket_begin = {0};
+  options.keep_all = true;
+  ToyRun run(spec, options);
+  REQUIRE(run.run());
+  std::vector<std::string> tensors;
+  for (const std::string& line : run.lines()) {
+    if (line.starts_with("Batch:       1 ")) tensors.push_back(line.substr(15, line.find(' ', 15) - 15));
+  }
+  CHECK(tensors == std::vector<std::string>{"flatten_output", "fc1_output", "softmax_output", "fc1_weight",
+                                            "fc1_weight_grad", "fc1_bias", "fc1_bias_grad"});
+  CHECK_THAT(run.log_text(),
+             Catch::Contains("Batch:       6 fc1_output                     ") && !Catch::Contains("Batch:       2 "));
+  spec = toy_spec(plain.path("net"), 1);
+  options.keep_all = false;
+  REQUIRE(ToyRun(spec, options).run());
+  CHECK(must(read_file(dir.path("net-0001.params"))) == must(read_file(plain.path("net-0001.params"))));
+}

@@ -20,6 +20,7 @@ Lowering::Lowering(const LowerRequest& request)
       outputs_(request.graph.nodes().size(), kNoValue),
       terms_(outputs_.size()),
       wants_gradient_(graph::wants_gradient(request.graph, request.shapes)),
+      depends_on_training_(graph::depends_on_training(request.graph, request.shapes)),
       weight_terms_(request.shapes.parameters.size()) {}
 
 Dims Lowering::dims(NodeId id) const {

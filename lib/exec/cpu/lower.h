@@ -69,6 +69,8 @@ class Lowering {
 
   // Whether any step needs the gradient by the node's output.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return wants_gradient_[id]; }
+  // See graph::depends_on_training.
+  [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
   // Adds a term to the gradient by `id`'s output. Ignored if no step needs that gradient.
   void contribute(graph::NodeId id, ValueId term);
   // The gradient by the node's output in this layout: the sum of its terms. kNoValue if it has none.
@@ -96,6 +98,7 @@ class Lowering {
   std::vector<ValueId> outputs_;
   std::vector<std::vector<ValueId>> terms_;  // by node
   std::vector<char> wants_gradient_;         // by node
+  std::vector<char> depends_on_training_;    // by node
   // By parameter: what the nodes' backward wrote, in the order of the steps.
   std::vector<std::vector<ValueId>> weight_terms_;
 };

@@ -118,7 +118,7 @@ Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::Bat
             .mean = kNoValue,
             .variance = kNoValue};
   l.set_output(id, norm.y);
-  if (!l.training()) {
+  if (!l.training() || !l.depends_on_training(id)) {
     emit_inference(l, norm);
     return [] {};
   }

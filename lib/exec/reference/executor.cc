@@ -52,6 +52,7 @@ void ReferenceExecutor<T>::allocate_nodes() {
   nodes_.resize(graph_.nodes().size());
   tensors_.resize(graph_.tensor_count());
   const std::vector<char> wants_gradient = graph::wants_gradient(graph_, shapes_);
+  depends_on_training_ = graph::depends_on_training(graph_, shapes_);
   for (const NodeId id : order_) {
     Tensor& y = of_node(id);
     y.extent = extent_of(options_.batch_size, shapes_.output[id]);

@@ -101,8 +101,9 @@ class ReferenceExecutor final : public Executor {
   Options options_;
   graph::Shapes shapes_;
   std::vector<graph::NodeId> order_;
-  std::vector<Tensor> tensors_;   // by TensorId
-  std::vector<NodeState> nodes_;  // by NodeId
+  std::vector<char> depends_on_training_;  // by node
+  std::vector<Tensor> tensors_;            // by TensorId
+  std::vector<NodeState> nodes_;           // by NodeId
   // By parameter, a term of its gradient for each use, in the order of the uses. The last one becomes their sum, added in
   // the order in which backward meets the nodes.
   std::vector<std::vector<Buffer<T>>> terms_;

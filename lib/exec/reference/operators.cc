@@ -94,7 +94,7 @@ void ReferenceExecutor<T>::batch_norm(NodeId node, const graph::BatchNorm& op) {
   const Extent& e = extent(node);
   const In<T> gamma = parameter(node, op.kGamma), beta = parameter(node, op.kBeta);
   const std::span<float> mean = statistic(node, op.kMean), var = statistic(node, op.kVariance);
-  if (training()) {
+  if (training() && depends_on_training_[node] != 0) {
     batch_norm_training<T>(op, e, input(node), gamma, beta, statistics(node), mean, var, output(node));
   } else {
     batch_norm_inference<T>(op, e, input(node), gamma, beta, mean, var, output(node));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/overloaded.h"
+#include "graph/symbol/operators.h"
 
 namespace dtrain::graph {
 
@@ -22,12 +23,25 @@ std::string automatic_name(const Op& op) {
 }  // namespace
 
 NodeId Builder::add(const std::string& name, Op op, const std::vector<NodeId>& inputs) {
-  return graph_.add(name, std::move(op), inputs);
+  const NodeId id = graph_.add(name, op, inputs);
+  if (std::holds_alternative<Convolution>(op)) state(id, stated_.convolution);
+  if (std::holds_alternative<BatchNorm>(op)) state(id, stated_.batch_norm);
+  if (std::holds_alternative<Pooling>(op)) state(id, stated_.pooling);
+  return id;
 }
 
 NodeId Builder::add(Op op, const std::vector<NodeId>& inputs) {
   const std::string prefix = automatic_name(op);
-  return graph_.add(fmt::format("{}{}", prefix, counts_[prefix]++), std::move(op), inputs);
+  return add(fmt::format("{}{}", prefix, counts_[prefix]++), op, inputs);
+}
+
+void Builder::skip_names(const Op& op, int64_t count) {
+  counts_[automatic_name(op)] += count;
+}
+
+void Builder::state(NodeId node, std::string_view stated) {
+  const Node& n = graph_.node(node);
+  graph_.set_spelling(node, {.attributes = stated_attributes(n.op, n.data_inputs.size(), stated)});
 }
 
 Convolution convolution(int64_t filters, int64_t kernel, int64_t stride, int64_t pad) {

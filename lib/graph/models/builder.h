@@ -3,25 +3,39 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
 
 namespace dtrain::graph {
 
+// What a network's script states although it has MXNet's default value, by operator, as a list of attributes; see
+// stated_attributes(). The symbol file then has MXNet's text.
+struct Stated {
+  std::string_view convolution = {}, batch_norm = {}, pooling = {};
+};
+
 class Builder {
  public:
+  explicit Builder(const Stated& stated = {}) : stated_(stated) {}
+
   // The graph's Input, called "data".
   NodeId data() { return add("data", Input{}, {}); }
   NodeId add(const std::string& name, Op op, const std::vector<NodeId>& inputs);
   // Names the node as MXNet does: the operator in lower case and a number. Each operator has its own counter, which
   // starts at 0 and does not count nodes with given names.
   NodeId add(Op op, const std::vector<NodeId>& inputs);
+  // Leaves out the next `count` automatic names of the operator.
+  void skip_names(const Op& op, int64_t count);
+  // Replaces what is stated for one node.
+  void state(NodeId node, std::string_view stated);
   // For the variable that the node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule) { graph_.set_rule(node, argument, rule); }
   Graph take() { return std::move(graph_); }
 
  private:
+  Stated stated_;
   Graph graph_;
   std::map<std::string, int64_t> counts_;
 };

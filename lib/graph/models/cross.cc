@@ -31,6 +31,7 @@ class Blocks {
     const NodeId deep2 = deep(name + "_d2", x.second, filters, halve);
     const NodeId fuse = b_.add(Scale{0.5}, {plus(line1, line2)});
     if (last) {
+      b_.skip_names(Add{}, 2);  // the script adds for two streams here as well, and drops the sums
       const NodeId y = b_.add(name + "_relu1", Activation{}, {plus(plus(fuse, deep1), deep2)});
       return {y, y};
     }
@@ -63,7 +64,7 @@ Result<Graph> cross(const ModelOptions& options, int64_t depth) {
     return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be at least {} (20, 32, 56, 110)",
                 options.network, depth, kOuterLayers + kGroups * kBlockLayers);
   }
-  Builder b;
+  Builder b({.convolution = "pad stride", .batch_norm = "eps fix_gamma momentum", .pooling = "stride"});
   Blocks blocks(b, options);
   int64_t filters = 16 * options.widen_factor;
   const NodeId start = blocks.unit("g0", convolution_no_bias(filters, 3, 1, 1), b.data(), true);
@@ -79,7 +80,7 @@ Result<Graph> cross(const ModelOptions& options, int64_t depth) {
     }
     layers -= kBlockLayers * count;
   }
-  Pooling global = pooling(Pooling::Kind::kAverage, 7);
+  Pooling global = pooling(Pooling::Kind::kAverage, 8);
   global.global = true;
   NodeId y = b.add("cls_pool", global, {x.first});
   y = b.add("cls_flatten", Flatten{}, {y});

@@ -16,11 +16,17 @@ BuildModel inception_bn_28_small_of_v07;      // of MXNet 0.7, with generated na
 BuildModel inception_bn;                      // of MXNet 1.x; the small form up to height 28
 BuildModel inception_bn_of_mxnet_g;
 BuildModel inception_bn_of_v07;
+BuildModel inception_bn_full_of_mxnet_g;  // with more filters, for 21841 classes
+BuildModel inception_bn_full_of_v07;
+BuildModel googlenet;  // of MXNet 1.x
+BuildModel googlenet_of_v07;
 BuildModel resnet_28_small;       // of MXNet-G; depth 6n+2, by default 56
 BuildModel resnet_zscore;         // of MXNet 0.7
 BuildModel resnet_v2;             // of MXNet 1.x; depth by default 110 up to height 28, else 50
 BuildModel resnet_v2_of_mxnet_g;  // of MXNet-G; depth by default 50; the data set decides its form
 BuildModel resnet_v1;             // of MXNet 1.x; depths as for resnet_v2
+BuildModel resnet_v1_5;           // as resnet_v1, with the stride in another convolution
+BuildModel resnext;               // of MXNet 1.x; 32 groups; three stages up to height 32
 BuildModel cross;                 // of MXNet-G; depth by default 56
 
 }  // namespace dtrain::graph

@@ -18,10 +18,17 @@ struct Form {
   Pooling::Rounding rounding;
   Pooling::Divisor divisor;
   int64_t halving_pad;
+  Stated stated;
 };
-constexpr Form kForm1x{kEpsilon1x, false, Pooling::Rounding::kValid, Pooling::Divisor::kPadded, 1};
-constexpr Form kFormMxnetG{1e-3, true, Pooling::Rounding::kValid, Pooling::Divisor::kKernel, 1};
-constexpr Form kFormV07{1e-3, true, Pooling::Rounding::kV07, Pooling::Divisor::kKernel, 0};
+constexpr Form kForm1x{kEpsilon1x,
+                       false,
+                       Pooling::Rounding::kValid,
+                       Pooling::Divisor::kPadded,
+                       1,
+                       {"pad stride", "eps fix_gamma momentum", "stride"}};
+constexpr Stated kStatedOld{"pad stride", "", "stride"};
+constexpr Form kFormMxnetG{1e-3, true, Pooling::Rounding::kValid, Pooling::Divisor::kKernel, 1, kStatedOld};
+constexpr Form kFormV07{1e-3, true, Pooling::Rounding::kV07, Pooling::Divisor::kKernel, 0, kStatedOld};
 
 // Builds units of convolution, batch norm and relu. If `named`, nodes are named after their unit; otherwise all names
 // are generated as MXNet does and the given ones are ignored.
@@ -51,7 +58,7 @@ class InceptionUnits {
   }
 
   NodeId add(const std::string& name, Op op, const std::vector<NodeId>& inputs) {
-    return named_ ? b_.add(name, std::move(op), inputs) : b_.add(std::move(op), inputs);
+    return named_ ? b_.add(name, op, inputs) : b_.add(op, inputs);
   }
 
  private:
@@ -155,23 +162,52 @@ NodeId large_body(InceptionUnits& u, const StemNames& stem, NodeId x) {
   return module_a(u, "5b", x, 352, {192, 320, 192, 224}, {kMax, 128});
 }
 
+// One window, because the map has 7 x 7 pixels.
+Pooling last_pooling(const Form& form) {
+  Pooling op = pooling(Pooling::Kind::kAverage, 7);
+  op.rounding = form.rounding;
+  return op;
+}
+
 Graph small_graph(const ModelOptions& options, const Form& form) {
-  Builder b;
+  Builder b(form.stated);
   InceptionUnits units(b, options, form, false);
-  NodeId x = small_body(units, b.data());
-  x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
+  NodeId x = b.add("global_pool", last_pooling(form), {small_body(units, b.data())});
+  b.state(x, "");
   x = b.add("flatten1", Flatten{}, {x});
   x = b.add("fc1", FullyConnected{options.num_classes}, {x});
   b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});
   return b.take();
 }
 
+// inception-bn-full: wider up to its third stage.
+NodeId full_body(InceptionUnits& u, NodeId x) {
+  constexpr auto kAverage = Pooling::Kind::kAverage, kMax = Pooling::Kind::kMax;
+  x = u.unit("conv1", convolution(96, 7, 2, 3), x);
+  x = u.pool("pool1", kMax, 3, 2, 0, x);
+  x = u.unit("conv2red", convolution(128, 1), x);
+  x = u.unit("conv2", convolution(288, 3, 1, 1), x);
+  x = u.pool("pool2", kMax, 3, 2, 0, x);
+  x = module_a(u, "3a", x, 96, {96, 96, 96, 144}, {kAverage, 48});
+  x = module_a(u, "3b", x, 96, {96, 144, 96, 144}, {kAverage, 96});
+  x = module_b(u, "3c", x, {192, 240, 96, 144});
+  x = module_a(u, "4a", x, 224, {64, 96, 96, 128}, {kAverage, 128});
+  x = module_a(u, "4b", x, 192, {96, 128, 96, 128}, {kAverage, 128});
+  x = module_a(u, "4c", x, 160, {128, 160, 128, 160}, {kAverage, 128});
+  x = module_a(u, "4d", x, 96, {128, 192, 160, 96}, {kAverage, 128});
+  x = module_b(u, "4e", x, {128, 192, 192, 256});
+  x = module_a(u, "5a", x, 352, {192, 320, 160, 224}, {kAverage, 128});
+  return module_a(u, "5b", x, 352, {192, 320, 192, 224}, {kMax, 128});
+}
+
 // Only for images of 224 pixels, as in the versions before 1.x.
-Graph large_graph(const ModelOptions& options, const Form& form) {
-  Builder b;
+Graph large_graph(const ModelOptions& options, const Form& form, bool full) {
+  Stated stated = form.stated;
+  if (full) stated.convolution = "pad stride workspace=512";
+  Builder b(stated);
   InceptionUnits units(b, options, form, true);
-  NodeId x = large_body(units, kStemOld, b.data());
-  x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
+  NodeId x = full ? full_body(units, b.data()) : large_body(units, kStemOld, b.data());
+  x = b.add("global_pool", last_pooling(form), {x});
   x = b.add("flatten", Flatten{}, {x});
   x = b.add("fc1", FullyConnected{options.num_classes}, {x});
   b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});
@@ -189,18 +225,28 @@ Result<Graph> inception_bn_28_small_of_v07(const ModelOptions& options, int64_t)
 }
 
 Result<Graph> inception_bn_of_mxnet_g(const ModelOptions& options, int64_t) {
-  return large_graph(options, kFormMxnetG);
+  return large_graph(options, kFormMxnetG, false);
 }
 
 Result<Graph> inception_bn_of_v07(const ModelOptions& options, int64_t) {
-  return large_graph(options, kFormV07);
+  return large_graph(options, kFormV07, false);
+}
+
+Result<Graph> inception_bn_full_of_mxnet_g(const ModelOptions& options, int64_t) {
+  return large_graph(options, kFormMxnetG, true);
+}
+
+Result<Graph> inception_bn_full_of_v07(const ModelOptions& options, int64_t) {
+  return large_graph(options, kFormV07, true);
 }
 
 Result<Graph> inception_bn(const ModelOptions& options, int64_t) {
-  Builder b;
+  Builder b(kForm1x.stated);
   InceptionUnits units(b, options, kForm1x, true);
-  NodeId x = options.image[1] <= 28 ? small_body(units, b.data()) : large_body(units, kStem1x, b.data());
-  x = b.add("global_pool", pooling(Pooling::Kind::kAverage, 7), {x});
+  const bool small = options.image[1] <= 28;
+  NodeId x = small ? small_body(units, b.data()) : large_body(units, kStem1x, b.data());
+  x = b.add("global_pool", last_pooling(kForm1x), {x});
+  if (small) b.state(x, "");
   x = b.add(Flatten{}, {x});
   x = b.add(FullyConnected{options.num_classes}, {x});
   b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});

@@ -26,18 +26,24 @@ constexpr std::string_view kMxnetG = "mxnet-g", kV07 = "v0.7", kV1 = "1.x";
 constexpr NetworkVersion kNetworkVersions[] = {
     {"3conv", kMxnetG, false, three_convolutions},
     {"cross", kMxnetG, true, cross},
+    {"googlenet", kV1, false, googlenet},
+    {"googlenet", kV07, false, googlenet_of_v07},
     {"inception-bn", kV1, false, inception_bn},
     {"inception-bn", kMxnetG, false, inception_bn_of_mxnet_g},
     {"inception-bn", kV07, false, inception_bn_of_v07},
     {"inception-bn-28-small", kMxnetG, false, inception_bn_28_small_of_mxnet_g},
     {"inception-bn-28-small", kV07, false, inception_bn_28_small_of_v07},
+    {"inception-bn-full", kMxnetG, false, inception_bn_full_of_mxnet_g},
+    {"inception-bn-full", kV07, false, inception_bn_full_of_v07},
     {"lenet", kV1, false, lenet},
     {"mlp", kV1, false, mlp},
     {"resnet", kV1, true, resnet_v2},
     {"resnet", kMxnetG, true, resnet_v2_of_mxnet_g},
     {"resnet-28-small", kMxnetG, true, resnet_28_small},
     {"resnet-v1", kV1, true, resnet_v1},
+    {"resnet-v1.5", kV1, true, resnet_v1_5},
     {"resnet-zscore", kV07, false, resnet_zscore},
+    {"resnext", kV1, true, resnext},
 };
 
 struct Alias {
@@ -47,8 +53,7 @@ constexpr Alias kAliases[] = {
     {"dfnmr", "cross"}, {"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
 
 // Networks of MXNet that are not implemented. They get a message of their own instead of "unknown network".
-constexpr std::string_view kNotBuilt[] = {"alexnet",   "googlenet",   "inception-bn-full", "inception-v3",
-                                          "lenet-stn", "resnet-v1.5", "resnext",           "vgg"};
+constexpr std::string_view kNotBuilt[] = {"alexnet", "inception-v3", "lenet-stn", "vgg"};
 
 // If `version` is empty, returns the newest version's entry.
 const NetworkVersion* find_version(std::string_view name, std::string_view version = {}) {

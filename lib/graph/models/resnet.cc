@@ -1,5 +1,5 @@
-// Residual networks: v2 (activation before the convolutions) of MXNet 1.x and MXNet-G, and v1 (activation after them)
-// of MXNet 1.x.
+// Residual networks: v2 (activation before the convolutions) of MXNet 1.x and MXNet-G, and v1 and v1.5 (activation
+// after them) of MXNet 1.x.
 #include <array>
 #include <optional>
 
@@ -56,21 +56,23 @@ tl::unexpected<Error> no_such_depth(const ModelOptions& options, int64_t depth, 
 }
 
 // Chooses the stages by the image's height. Images of 29 to 32 pixels get four stages with a small stem.
-Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth) {
+// ResNeXt has three stages for these too.
+Result<Plan> plan_by_height(const ModelOptions& options, int64_t depth, int64_t height_of_three_stages = 28) {
   const int64_t height = options.image[1];
-  const bool three_stages = height <= 28;
+  const bool three_stages = height <= height_of_three_stages;
   if (depth == 0) depth = three_stages ? 110 : 50;
   std::optional<Plan> plan = three_stages ? plan_of_3_stages(depth) : plan_of_4_stages(depth, height <= 32);
   if (plan) return *plan;
-  return no_such_depth(options, depth, three_stages,
-                       three_stages ? "images of up to 28 pixels" : "images of more than 28 pixels");
+  const std::string images =
+      fmt::format("images of {} {} pixels", three_stages ? "up to" : "more than", height_of_three_stages);
+  return no_such_depth(options, depth, three_stages, images.c_str());
 }
 
-// Chooses stages and stem by the data set; if it is unknown, as for ImageNet, like MXNet-G's script.
+// Chooses stages and stem by the data set; for any other set of pictures as for ImageNet, like MXNet-G's script.
 Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
   const std::string& type = options.data_type;
   const bool three_stages = type == "cifar10" || type == "cifar100";
-  if (!three_stages && !type.empty() && type != "imagenet") {
+  if (type == "mnist" || type == "idx") {
     return fail(Code::kUsage, "network '{}' exists for cifar10, cifar100 and imagenet, not for {}", options.network,
                 type);
   }
@@ -80,12 +82,24 @@ Result<Plan> plan_by_data_type(const ModelOptions& options, int64_t depth) {
   return no_such_depth(options, depth, three_stages, three_stages ? type.c_str() : "imagenet");
 }
 
+constexpr std::string_view kNormStated = "eps fix_gamma momentum";
+constexpr Stated kStated1x{.convolution = "pad stride workspace=256", .batch_norm = kNormStated};
+constexpr Stated kStatedMxnetG{.convolution = "pad stride workspace=512", .batch_norm = kNormStated};
+constexpr std::string_view kProjection1x = "stride workspace=256", kProjectionMxnetG = "stride workspace=512";
+
 // What v1 and v2 share. `s` in names is stage<i>_unit<j>.
 class Residual {
  public:
-  Residual(Builder& b, const ModelOptions& options, const Plan& plan) : b_(b), options_(options), plan_(plan) {}
+  Residual(Builder& b, const ModelOptions& options, const Plan& plan, std::string_view projection_stated)
+      : b_(b), options_(options), plan_(plan), projection_stated_(projection_stated) {}
 
   NodeId convolve(const std::string& name, const Convolution& op, NodeId x) { return b_.add(name, op, {x}); }
+  // The convolution of a shortcut, whose pad the scripts leave out.
+  NodeId project(const std::string& name, int64_t filters, int64_t stride, NodeId x) {
+    x = convolve(name, convolution_no_bias(filters, 1, stride), x);
+    b_.state(x, projection_stated_);
+    return x;
+  }
   NodeId norm(const std::string& name, NodeId x, bool fix_gamma = false) {
     return norm(name, x, options_.bn_momentum, fix_gamma);
   }
@@ -130,17 +144,20 @@ class Residual {
   Builder& b_;
   const ModelOptions& options_;
   const Plan& plan_;
+  std::string_view projection_stated_;  // see Builder::state
 };
 
 // How MXNet 1.x and MXNet-G differ in v2.
 struct V2 {
+  Stated stated;
+  std::string_view projection_stated;
   bool identity;         // an Identity node before the first one
   double unit_momentum;  // of the batch norms in the units
 };
 
 Graph pre_activated(const ModelOptions& options, const Plan& plan, const V2& version) {
-  Builder b;
-  Residual r(b, options, plan);
+  Builder b(version.stated);
+  Residual r(b, options, plan, version.projection_stated);
   const auto norm = [&](const std::string& name, NodeId in) { return r.norm(name, in, version.unit_momentum, false); };
   NodeId x = version.identity ? b.add("id", Identity{}, {b.data()}) : b.data();
   x = r.norm("bn_data", x, true);
@@ -159,37 +176,27 @@ Graph pre_activated(const ModelOptions& options, const Plan& plan, const V2& ver
       y = r.relu(s + "_relu2", norm(s + "_bn2", y));
       y = r.convolve(s + "_conv2", convolution_no_bias(filters, 3, 1, 1), y);
     }
-    return r.plus(y, first ? r.convolve(s + "_sc", convolution_no_bias(filters, 1, stride), act) : in);
+    return r.plus(y, first ? r.project(s + "_sc", filters, stride, act) : in);
   });
   x = r.relu("relu1", r.norm("bn1", x));
   return r.head(x);
 }
 
-}  // namespace
+// The two differ in the convolution of a bottleneck that has the stride: in v1 the first, in v1.5 the one of 3x3.
+enum class Stride : uint8_t { kFirst, kMiddle };
 
-Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth) {
-  DT_TRY(const Plan plan, plan_by_height(options, depth));
-  return pre_activated(options, plan, {.identity = true, .unit_momentum = options.bn_momentum});
-}
-
-// In this version --bn-mom applies only to the stem and the tail; the units' momentum is fixed.
-Result<Graph> resnet_v2_of_mxnet_g(const ModelOptions& options, int64_t depth) {
-  DT_TRY(const Plan plan, plan_by_data_type(options, depth));
-  return pre_activated(options, plan, {.identity = false, .unit_momentum = 0.9});
-}
-
-Result<Graph> resnet_v1(const ModelOptions& options, int64_t depth) {
-  DT_TRY(const Plan plan, plan_by_height(options, depth));
-  Builder b;
-  Residual r(b, options, plan);
+Graph post_activated(const ModelOptions& options, const Plan& plan, Stride where) {
+  Builder b(kStated1x);
+  Residual r(b, options, plan, kProjection1x);
   NodeId x = b.add("id", Identity{}, {b.data()});
   x = plan.small_stem ? r.norm("bn0", r.small_stem(x)) : r.large_stem(x);
   x = r.stages(x, [&](const std::string& s, NodeId in, int64_t filters, int64_t stride, bool first) {
     NodeId y = 0;
     if (plan.bottleneck) {
-      y = r.convolve(s + "_conv1", convolution_no_bias(filters / 4, 1, stride), in);
+      const int64_t of_first = where == Stride::kFirst ? stride : 1;
+      y = r.convolve(s + "_conv1", convolution_no_bias(filters / 4, 1, of_first), in);
       y = r.relu(s + "_relu1", r.norm(s + "_bn1", y));
-      y = r.convolve(s + "_conv2", convolution_no_bias(filters / 4, 3, 1, 1), y);
+      y = r.convolve(s + "_conv2", convolution_no_bias(filters / 4, 3, stride / of_first, 1), y);
       y = r.relu(s + "_relu2", r.norm(s + "_bn2", y));
       y = r.norm(s + "_bn3", r.convolve(s + "_conv3", convolution_no_bias(filters, 1), y));
     } else {
@@ -198,10 +205,73 @@ Result<Graph> resnet_v1(const ModelOptions& options, int64_t depth) {
       y = r.norm(s + "_bn2", r.convolve(s + "_conv2", convolution_no_bias(filters, 3, 1, 1), y));
     }
     if (!first) return r.relu(s + "_relu3", r.plus(y, in));
-    const NodeId projected = r.convolve(s + "_conv1sc", convolution_no_bias(filters, 1, stride), in);
+    const NodeId projected = r.project(s + "_conv1sc", filters, stride, in);
     return r.relu(s + "_relu3", r.plus(y, r.norm(s + "_sc", projected)));
   });
   return r.head(x);
+}
+
+// ResNeXt: as v1, but the middle convolution of a bottleneck is wide and has groups.
+Graph grouped(const ModelOptions& options, const Plan& plan) {
+  constexpr int64_t kGroups = 32;
+  Builder b(kStated1x);
+  Residual r(b, options, plan, kProjection1x);
+  NodeId x = r.norm("bn_data", b.add("id", Identity{}, {b.data()}), true);
+  x = plan.small_stem ? r.small_stem(x) : r.large_stem(x);
+  x = r.stages(x, [&](const std::string& s, NodeId in, int64_t filters, int64_t stride, bool first) {
+    NodeId y = 0;
+    if (plan.bottleneck) {
+      y = r.convolve(s + "_conv1", convolution_no_bias(filters / 2, 1), in);
+      y = r.relu(s + "_relu1", r.norm(s + "_bn1", y));
+      Convolution middle = convolution_no_bias(filters / 2, 3, stride, 1);
+      middle.groups = kGroups;
+      y = r.relu(s + "_relu2", r.norm(s + "_bn2", r.convolve(s + "_conv2", middle, y)));
+      y = r.norm(s + "_bn3", r.convolve(s + "_conv3", convolution_no_bias(filters, 1), y));
+    } else {
+      y = r.convolve(s + "_conv1", convolution_no_bias(filters, 3, stride, 1), in);
+      y = r.relu(s + "_relu1", r.norm(s + "_bn1", y));
+      y = r.norm(s + "_bn2", r.convolve(s + "_conv2", convolution_no_bias(filters, 3, 1, 1), y));
+    }
+    if (!first) return r.relu(s + "_relu", r.plus(y, in));
+    const NodeId projected = r.project(s + "_sc", filters, stride, in);
+    return r.relu(s + "_relu", r.plus(y, r.norm(s + "_sc_bn", projected)));
+  });
+  return r.head(x);
+}
+
+}  // namespace
+
+Result<Graph> resnet_v2(const ModelOptions& options, int64_t depth) {
+  DT_TRY(const Plan plan, plan_by_height(options, depth));
+  return pre_activated(options, plan,
+                       {.stated = kStated1x,
+                        .projection_stated = kProjection1x,
+                        .identity = true,
+                        .unit_momentum = options.bn_momentum});
+}
+
+// In this version --bn-mom applies only to the stem and the tail; the units' momentum is fixed.
+Result<Graph> resnet_v2_of_mxnet_g(const ModelOptions& options, int64_t depth) {
+  DT_TRY(const Plan plan, plan_by_data_type(options, depth));
+  return pre_activated(
+      options, plan,
+      {.stated = kStatedMxnetG, .projection_stated = kProjectionMxnetG, .identity = false, .unit_momentum = 0.9});
+}
+
+Result<Graph> resnet_v1(const ModelOptions& options, int64_t depth) {
+  DT_TRY(const Plan plan, plan_by_height(options, depth));
+  return post_activated(options, plan, Stride::kFirst);
+}
+
+Result<Graph> resnet_v1_5(const ModelOptions& options, int64_t depth) {
+  DT_TRY(const Plan plan, plan_by_height(options, depth));
+  return post_activated(options, plan, Stride::kMiddle);
+}
+
+Result<Graph> resnext(const ModelOptions& options, int64_t depth) {
+  constexpr int64_t kImageOfThreeStages = 32;
+  DT_TRY(const Plan plan, plan_by_height(options, depth, kImageOfThreeStages));
+  return grouped(options, plan);
 }
 
 }  // namespace dtrain::graph

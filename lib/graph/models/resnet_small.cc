@@ -39,7 +39,7 @@ Result<Graph> resnet_28_small(const ModelOptions& options, int64_t depth) {
     return fail(Code::kUsage, "network '{}' cannot have {} layers: the depth must be 6n+2 (20, 56)", options.network,
                 depth);
   }
-  Builder b;
+  Builder b({.convolution = "pad stride"});
   BasicBlocks units(b, options);
   NodeId x = units.relu(units.unit(convolution(16, 3, 1, 1), b.data()));
   for (const int64_t filters : {16, 32, 64}) {

@@ -62,9 +62,10 @@ Result<Graph> resnet_zscore(const ModelOptions& options, int64_t) {
     return fail(Code::kUsage, "network '{}' needs images of 32 x 32 pixels, not {}: use --image-shape 3,32,32",
                 options.network, to_string(options.image));
   }
-  Builder b;
+  Builder b({.convolution = "pad stride", .batch_norm = "eps fix_gamma momentum"});
   ZscoreUnits u(b, options);
   NodeId x = u.norm("zscore", 1e-3, true, b.data());
+  b.state(x, "fix_gamma momentum");
   b.set_rule(x, BatchNorm::kGamma, kFixed);
   b.set_rule(x, BatchNorm::kBeta, kFixed);
   x = u.relu("conv0", u.unit("conv0", convolution_no_bias(16, 3, 1, 1), x));

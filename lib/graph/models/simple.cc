@@ -40,7 +40,7 @@ Result<Graph> lenet(const ModelOptions& options, int64_t) {
 }
 
 Result<Graph> three_convolutions(const ModelOptions& options, int64_t) {
-  Builder b;
+  Builder b({.convolution = "pad stride"});
   const auto unit = [&](int64_t filters, NodeId x) {
     x = b.add(convolution(filters, 5, 1, 2), {x});
     x = b.add(BatchNorm{.momentum = options.bn_momentum}, {x});

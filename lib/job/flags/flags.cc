@@ -9,6 +9,8 @@
 #include "job/flags/presets.h"
 #include "job/flags/rows.h"
 #include "job/flags/toml_file.h"
+#include "job/resolve/augmentation.h"
+#include "job/resolve/network_file.h"
 #include "job/resolve/resolve.h"
 #include "job/spec/job_spec.h"
 #include "job/spec/resume.h"
@@ -150,6 +152,22 @@ Source Flags::source(std::string_view name) const {
   return found == sources.end() ? Source::kDefault : found->second;
 }
 
+namespace {
+
+std::vector<std::string> notes_on(const Flags& flags, const Environment& environment) {
+  std::vector<std::string> notes = environment_notes(environment);
+  if (flags.device.count() >= 4 && flags.job.scheme.kv_store == "local") {
+    notes.push_back(fmt::format(
+        "--kv-store local updates on the first of the {} devices; --kv-store device divides the work among them",
+        flags.device.count()));
+  }
+  const std::vector<std::string> more = augmentation_notes(flags.job.augment);
+  notes.insert(notes.end(), more.begin(), more.end());
+  return notes;
+}
+
+}  // namespace
+
 Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Environment& environment) {
   Parsed parsed;
   parsed.help = asks_for_help(arguments);
@@ -172,12 +190,7 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
     DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
   }
   DT_TRY_VOID(resolve(flags));
-  parsed.notes = environment_notes(environment);
-  if (parsed.flags.device.count() >= 4 && parsed.flags.job.scheme.kv_store == "local") {
-    parsed.notes.push_back(fmt::format(
-        "--kv-store local updates on the first of the {} devices; --kv-store device divides the work among them",
-        parsed.flags.device.count()));
-  }
+  parsed.notes = notes_on(flags, environment);
   return parsed;
 }
 
@@ -233,7 +246,7 @@ std::string default_run_dir(const Flags& flags, std::chrono::system_clock::time_
   gmtime_r(&seconds, &utc);
   char time[32];
   std::strftime(time, sizeof time, "%Y%m%d-%H%M%S", &utc);
-  return fmt::format("runs/{}-{}", flags.job.network.network, time);
+  return fmt::format("runs/{}-{}", network_label(flags.job.network.network), time);
 }
 
 }  // namespace dtrain::job

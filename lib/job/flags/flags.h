@@ -59,18 +59,22 @@ struct SchemeFlags {
 };
 
 struct NetworkFlags {
-  std::string network = "resnet";
+  std::string network = "resnet";    // or LABEL:HASH of a symbol file (resolve/network_file.h)
+  std::string file;                  // the path of that file; not part of the JobSpec
   int64_t num_layers = 0;            // 0: given by the network's name or family
   int64_t num_classes = 0;           // 0: that of the data set
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: that of the data set
   double bn_momentum = 0.9;
   int64_t widen_factor = 1;
   std::string initializer = "default";  // docs/arithmetic.md, "Initializers"
+  // Fine-tuning (graph/fine_tune.h). Empty: the network keeps its last layer.
+  std::string layer_before_fullc;
+  std::vector<std::string> freeze, lr_mult;
 };
 
 // Data flags that must be equal in all workers.
 struct AugmentFlags {
-  std::string data_type;     // "mnist", "cifar10", "cifar100", "imagenet"; empty: recognized from the files
+  std::string data_type;     // as in data/recognize.h; empty: recognized from the files
   int64_t num_examples = 0;  // 0: all records in the files
   bool shuffle = true;
   std::vector<double> rgb_mean;  // per channel; empty: that of the data set
@@ -135,6 +139,10 @@ struct JobFlags {
   std::vector<int64_t> top_k;     // metrics are summed over the workers, so all workers need the same ones
   std::vector<std::string> loss;  // "ce", "nll"
   std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
+  // All workers validate at the same points and end together.
+  int64_t eval_batches_interval = 0;  // steps of an epoch; 0: only at its end
+  int64_t patience = 0;               // epochs without a better validation accuracy; 0: no limit
+  bool keep_best = false;             // write PREFIX-best
 };
 
 // Flags of the process, like those of the structs below: they may differ between the processes of a job.
@@ -201,10 +209,14 @@ struct DataFlags {
 struct LoopFlags {
   std::string model_prefix, save_model_prefix;  // empty: <run-dir>/<network>; the same as model_prefix
   std::optional<int64_t> load_epoch;
+  std::string pretrained_model;             // empty: none
+  std::optional<int64_t> pretrained_epoch;  // --load-epoch with --pretrained-model, once resolved
   std::string resume;                       // "auto", a run directory, or empty
   int64_t save_period = 1;                  // epochs; 0: never
   std::chrono::milliseconds save_every{0};  // 0: off
   bool save_optimizer_states = true;
+  int64_t keep = 0;     // checkpoints of epochs to keep; 0: all
+  int64_t monitor = 0;  // steps between lines about all tensors; 0: none
   int64_t disp_batches = 20;
   LogFormat log_format = LogFormat::kNew;
   std::string log_file;    // empty: none

@@ -19,16 +19,17 @@ std::vector<Row> file_rows() {
       {.name = "data-type",
        .aliases = {"--dataset"},
        .value = "NAME",
-       .help = "data set: mnist, cifar10, cifar100 or imagenet",
+       .help = "data set: mnist, cifar10, cifar100 or imagenet; or the form of another one: idx, records or folder",
        .bind = DT_FIELD(Flags, job.augment.data_type, "auto"),
        .default_text = "by preset or by the files in --data-dir",
-       .choices = {"auto", "mnist", "cifar10", "cifar100", "imagenet"},
+       .choices = {"auto", "mnist", "cifar10", "cifar100", "imagenet", "idx", "records", "folder"},
        .scope = Scope::kJob},
       {.name = "data-train",
        .aliases = {Alias("--train-dataset", in_data_dir)},
        .value = "FILE",
        .help = "training data: a record file, several as in a.rec;b.rec, or a directory of record files; a relative "
-               "path begins in --data-dir",
+               "path begins in --data-dir; also an idx file of images, CIFAR's binary files, or a directory with a "
+               "folder of pictures for each class",
        .bind = DT_FIELD(Flags, data.data_train),
        .default_text = "by data set"},
       {.name = "data-val",
@@ -169,7 +170,9 @@ std::vector<Row> data_rows() {
   return rows;
 }
 
-std::vector<Row> loop_rows() {
+namespace {
+
+std::vector<Row> checkpoint_rows() {
   return {
       {.name = "model-prefix",
        .value = "PREFIX",
@@ -193,6 +196,11 @@ std::vector<Row> loop_rows() {
        .bind = DT_FIELD(Flags, loop.model_load_epoch, "none"),
        .min = 0,
        .max = kEpochsMax},
+      {.name = "pretrained-model",
+       .value = "MODEL",
+       .help = "fine-tune a trained model: a run directory, a prefix with --load-epoch N, or a .params file; without "
+               "--network, the network of its run",
+       .bind = DT_FIELD(Flags, loop.pretrained_model, "none")},
       {.name = "resume",
        .value = "auto|DIR",
        .help = "continue the run in the run directory DIR, which needs no other flags; or auto: the newest run of this "
@@ -218,12 +226,48 @@ std::vector<Row> loop_rows() {
       {.name = "save-optimizer-states",
        .help = "save the optimizer's state with each checkpoint",
        .bind = DT_FIELD(Flags, loop.save_optimizer_states)},
+      {.name = "keep",
+       .value = "N",
+       .help =
+           "keep only the last N checkpoints of epochs, and remove older ones that this run has written; 0 keeps all",
+       .bind = DT_FIELD(Flags, loop.keep),
+       .min = 0,
+       .max = kEpochsMax},
+      {.name = "keep-best",
+       .help = "write PREFIX-best.params after each epoch with the best validation accuracy so far",
+       .bind = DT_FIELD(Flags, job.keep_best),
+       .scope = Scope::kJob},
+  };
+}
+
+std::vector<Row> report_rows() {
+  return {
+      {.name = "patience",
+       .value = "N",
+       .help = "end the run after N epochs without a better validation accuracy; 0 means never",
+       .bind = DT_FIELD(Flags, job.patience),
+       .min = 0,
+       .max = kEpochsMax,
+       .scope = Scope::kJob},
+      {.name = "eval-batches-interval",
+       .value = "N",
+       .help = "also validate after every N steps of an epoch; 0 means only at its end",
+       .bind = DT_FIELD(Flags, job.eval_batches_interval),
+       .min = 0,
+       .max = kStepsMax,
+       .scope = Scope::kJob},
       {.name = "disp-batches",
        .aliases = {"--frequent"},
        .value = "N",
        .help = "number of steps between log lines with the speed",
        .bind = DT_FIELD(Flags, loop.disp_batches),
        .min = 1,
+       .max = kStepsMax},
+      {.name = "monitor",
+       .value = "N",
+       .help = "print the size of all outputs, weights, gradients and statistics after one step in N; slow",
+       .bind = DT_FIELD(Flags, loop.monitor, "0"),
+       .min = 0,
        .max = kStepsMax},
       {.name = "log-format",
        .value = "1.9|legacy",
@@ -253,6 +297,14 @@ std::vector<Row> loop_rows() {
        .default_text = "random; printed and saved in the JobSpec",
        .scope = Scope::kJob},
   };
+}
+
+}  // namespace
+
+std::vector<Row> loop_rows() {
+  std::vector<Row> rows = checkpoint_rows();
+  for (Row& row : report_rows()) rows.push_back(std::move(row));
+  return rows;
 }
 
 }  // namespace dtrain::job

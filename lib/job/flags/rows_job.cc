@@ -247,14 +247,20 @@ std::vector<Row> device_rows() {
 std::vector<Row> network_rows() {
   return {
       {.name = "network",
-       .value = "NAME",
-       .help = "network to train: mlp, lenet, 3conv (or small), cross (or dfnmr), inception-bn, inception-bn-28-small, "
-               "resnet-28-small, resnet (or resnet-v2), resnet-v1 or resnet-zscore; append a depth (resnet-50) or an "
-               "older version (inception-bn@v0.7, resnet@mxnet-g)",
+       .value = "NAME|FILE",
+       .help = "network to train: mlp, lenet, 3conv (or small), cross (or dfnmr), googlenet, inception-bn, "
+               "inception-bn-28-small, inception-bn-full, resnet-28-small, resnet (or resnet-v2), resnet-v1, "
+               "resnet-v1.5, resnet-zscore or resnext; append a depth (resnet-50) or an older version "
+               "(inception-bn@v0.7, resnet@mxnet-g). Or an MXNet symbol file (FILE-symbol.json)",
        .bind = DT_FIELD(Flags, job.network.network),
        .scope = Scope::kJob,
-       .suggestions = {"mlp", "lenet", "3conv", "cross", "inception-bn", "inception-bn-28-small", "resnet-28-small",
-                       "resnet", "resnet-v1", "resnet-zscore"}},
+       .suggestions = {"mlp", "lenet", "3conv", "cross", "googlenet", "inception-bn", "inception-bn-28-small",
+                       "inception-bn-full", "resnet-28-small", "resnet", "resnet-v1", "resnet-v1.5", "resnet-zscore",
+                       "resnext"}},
+      {.name = "network-file",
+       .value = "FILE",
+       .help = "where the symbol file of --network is now, for a run that is resumed after it was moved",
+       .bind = DT_FIELD(Flags, job.network.file, "none")},
       {.name = "num-layers",
        .aliases = {"--depth"},
        .value = "N",
@@ -303,6 +309,22 @@ std::vector<Row> network_rows() {
        .bind = initializer(),
        .scope = Scope::kJob,
        .suggestions = {"default", "xavier", "msra", "uniform", "normal", "one", "zero"}},
+      {.name = "layer-before-fullc",
+       .value = "LAYER",
+       .help = "fine-tuning: the layer after which a new last layer begins; needs --pretrained-model",
+       .bind = DT_FIELD(Flags, job.network.layer_before_fullc, "none"),
+       .default_text = "what the last fully connected layer reads",
+       .scope = Scope::kJob},
+      {.name = "freeze",
+       .value = "PATTERN,...",
+       .help = "layers or parameters that keep their values; * and ? stand for any text and any letter",
+       .bind = DT_FIELD(Flags, job.network.freeze, "none"),
+       .scope = Scope::kJob},
+      {.name = "lr-mult",
+       .value = "PATTERN=X,...",
+       .help = "multiply the learning rate of layers or parameters, as in '*=0.1,fc=1'; the last one that fits counts",
+       .bind = DT_FIELD(Flags, job.network.lr_mult, "none"),
+       .scope = Scope::kJob},
   };
 }
 

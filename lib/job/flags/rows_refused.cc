@@ -45,17 +45,16 @@ std::vector<RefusedFlag> later_with_values() {
   };
   return {
       later({"--num-attempt", "--local-num-attempt"}, {"1"}),
-      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--macrobatch-size", "--smooth-alpha",
-             "--eval-batches-interval", "--monitor", "--trace"},
-            {"0"}),
+      later(
+          {"--replicas", "--slice-elements", "--shuffle-chunk-size", "--macrobatch-size", "--smooth-alpha", "--trace"},
+          {"0"}),
       later({"--p3", "--batch-norm", "--recompute", "--backward-mirror", "--memonger", "--add-stn", "--add_stn",
              "--test-io"},
             {"0"}, true),
-      later({"--gc-type", "--pretrained-model"}, {"none", ""}),
+      later({"--gc-type"}, {"none", ""}),
       later({"--gc-threshold"}, {"0.5"}),
       later({"--wire-dtype"}, {"float32"}),
       later({"--num-group"}, {"32"}),
-      later({"--layer-before-fullc"}, {"flatten0"}),
       later({"--path-imglist"}, {""}),
       later({"--label-width"}, {"1"}),
       later({"--synthetic-on"}, {"cpu"}),

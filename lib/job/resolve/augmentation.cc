@@ -114,11 +114,7 @@ Result<> check_crops(const AugmentFlags& augment) {
     return fail(Code::kUsage,
                 "--min-crop-size {} and --max-crop-size {}: give both, with a minimum from 1 to the maximum", min, max);
   }
-  const bool area = augment.min_random_area != 1 || augment.max_random_area != 1;
-  if (!augment.random_resized_crop) {
-    if (area) return fail(Code::kUsage, "--min-random-area and --max-random-area need --random-resized-crop 1");
-    return {};
-  }
+  if (!augment.random_resized_crop) return {};
   const char* other = augment.random_crop  ? "--random-crop"
                       : squares            ? "--min-crop-size and --max-crop-size"
                       : is_scaled(augment) ? "--min-random-scale and --max-random-scale"
@@ -134,6 +130,12 @@ AspectRange aspect_range(const AugmentFlags& augment) {
   const double max = augment.max_random_aspect_ratio;
   if (augment.min_random_aspect_ratio) return {*augment.min_random_aspect_ratio, max};
   return {1 - max, 1 + max};
+}
+
+std::vector<std::string> augmentation_notes(const AugmentFlags& augment) {
+  const bool area = augment.min_random_area != 1 || augment.max_random_area != 1;
+  if (!area || augment.random_resized_crop) return {};
+  return {"--min-random-area and --max-random-area have no effect without --random-resized-crop 1"};
 }
 
 Result<> resolve_augmentation(Flags& flags) {

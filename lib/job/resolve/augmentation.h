@@ -1,6 +1,9 @@
 // Augmentation flags that depend on each other: bundles, ranges, and flags that exclude each other.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "job/flags/flags.h"
 
@@ -10,6 +13,9 @@ namespace dtrain::job {
 // value if it was given in the same source as the bundle or in a stronger one. Then checks all flags of augmentation;
 // fails with Code::kUsage.
 Result<> resolve_augmentation(Flags& flags);
+
+// Hints for the user about flags that have no effect. MXNet's scripts take them without a word, so dtrain takes them too.
+std::vector<std::string> augmentation_notes(const AugmentFlags& augment);
 
 // The range of aspect ratios (width / height) that --min-random-aspect-ratio and --max-random-aspect-ratio give: [min,
 // max] if the minimum is set, else [1 - max, 1 + max].

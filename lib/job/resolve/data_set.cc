@@ -5,6 +5,8 @@
 #include <charconv>
 #include <filesystem>
 
+#include "job/resolve/network_file.h"
+
 namespace dtrain::job {
 
 namespace {
@@ -54,13 +56,15 @@ const DataSet* find_data_set(std::string_view name) {
 }
 
 std::string_view data_set_of_network(std::string_view network, int64_t num_layers) {
+  if (is_name_of_file(network)) return "imagenet";  // the label says nothing about the images
   if (network == "mlp" || network.starts_with("lenet")) return "mnist";
   if (network == "3conv" || network == "small" || network.find("-28-small") != network.npos) return "cifar10";
   for (const std::string_view family : {"cross", "dfnmr", "resnet-zscore"}) {
     if (network.starts_with(family)) return "cifar10";  // for all depths and versions
   }
   const int64_t depth = num_layers > 0 ? num_layers : depth_in_name(network);
-  return network.starts_with("resnet") && depth > 0 && !is_depth_for_large_images(depth) ? "cifar10" : "imagenet";
+  const bool residual = network.starts_with("resnet") || network.starts_with("resnext");
+  return residual && depth > 0 && !is_depth_for_large_images(depth) ? "cifar10" : "imagenet";
 }
 
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers) {
@@ -81,7 +85,8 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
                 "the data set was not recognized: name it with --data-type, or give --num-classes and --image-shape");
   }
   AugmentFlags& augment = flags.augment;
-  const DataSet& defaults = set != nullptr ? *set : *find_data_set("imagenet");
+  // Other idx files are scaled as MNIST's, and other pictures as ImageNet's.
+  const DataSet& defaults = set != nullptr ? *set : *find_data_set(name == "idx" ? "mnist" : "imagenet");
   if (augment.data_type.empty()) augment.data_type = name;
   if (network.num_classes == 0) network.num_classes = defaults.classes;
   if (network.image_shape.empty()) network.image_shape = defaults.image_shape;
@@ -91,28 +96,53 @@ Result<> apply_data_set(std::string_view name, JobFlags& flags) {
   return {};
 }
 
-Result<> apply_own_data_set(Flags& flags, RecognizeDataSet recognize) {
-  const DataFlags& data = flags.data;
-  std::string name = flags.job.augment.data_type;
-  if (name.empty() && flags.job.augment.benchmark) {
-    NetworkFlags& network = flags.job.network;
-    name = data_set_of_network(network.network, network.num_layers);
-    if (network.image_shape.empty()) network.image_shape = image_of_network(network.network, network.num_layers);
-  } else if (name.empty() && !data.data_dir.empty()) {
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(data.data_dir, ignored)) {
-      return fail(Code::kNotFound, "--data-dir {}: {}", data.data_dir, why_no_directory(data.data_dir));
-    }
-    name = recognize(data.data_dir).value_or("");
-    if (name.empty() && data.data_train.empty()) {
-      return fail(Code::kNotFound,
-                  "--data-dir {}: the directory has neither the idx files of MNIST nor train.rec with test.rec "
-                  "(CIFAR-10, CIFAR-100) or val.rec (ImageNet). Name other files with --data-train and --data-val, or "
-                  "pack a folder of images into PREFIX.rec with 'dtrain im2rec --recursive PREFIX {}'",
-                  data.data_dir, data.data_dir);
-    }
+namespace {
+
+// Sets what the flags leave open to what the files have.
+Result<> apply_found(const FoundData& found, JobFlags& flags) {
+  NetworkFlags& network = flags.network;
+  if (network.num_classes == 0) network.num_classes = found.classes;
+  if (network.image_shape.empty()) network.image_shape = found.image_shape;
+  if (network.num_classes == 0) {
+    return fail(Code::kUsage, "{}: this does not tell the classes; give --num-classes, or the data set's --data-type",
+                found.seen);
   }
-  return apply_data_set(name, flags.job);
+  if (network.image_shape.empty()) {
+    return fail(Code::kUsage, "{}: give the size that the network takes with --image-shape C,H,W ({} was made for {})",
+                found.seen, network.network, fmt::join(image_of_network(network.network, network.num_layers), ","));
+  }
+  return apply_data_set(found.name, flags);
+}
+
+// Files that only other processes have cannot be looked at. Their classes and their shape are then given by flags.
+bool needs_no_files(const Flags& flags) {
+  return !flags.data.data_train.empty() && flags.job.network.num_classes > 0 && !flags.job.network.image_shape.empty();
+}
+
+}  // namespace
+
+Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize) {
+  const DataFlags& data = flags.data;
+  NetworkFlags& network = flags.job.network;
+  const std::string& name = flags.job.augment.data_type;
+  const bool is_form = !name.empty() && find_data_set(name) == nullptr;  // the files tell the rest
+  if (!name.empty() && !(is_form && (network.num_classes == 0 || network.image_shape.empty()))) {
+    return apply_data_set(name, flags.job);
+  }
+  if (flags.job.augment.benchmark) {
+    const std::string_view designed = data_set_of_network(network.network, network.num_layers);
+    if (network.image_shape.empty()) network.image_shape = image_of_network(network.network, network.num_layers);
+    return apply_data_set(designed, flags.job);
+  }
+  if (data.data_dir.empty() && data.data_train.empty()) return apply_data_set("", flags.job);
+  std::error_code ignored;
+  if (!data.data_dir.empty() && !std::filesystem::is_directory(data.data_dir, ignored)) {
+    return fail(Code::kNotFound, "--data-dir {}: {}", data.data_dir, why_no_directory(data.data_dir));
+  }
+  const Result<FoundData> found = recognize(flags);
+  if (!found && needs_no_files(flags)) return apply_data_set("", flags.job);
+  DT_TRY_VOID(found, "recognizing the data set");
+  return apply_found(*found, flags.job);
 }
 
 }  // namespace dtrain::job

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,11 +37,19 @@ double default_learning_rate(std::string_view network, int64_t num_layers = 0);
 // set and the data set is unknown.
 Result<> apply_data_set(std::string_view name, JobFlags& flags);
 
-// Returns the name of the data set whose files a directory holds; nullopt if it holds those of none.
-using RecognizeDataSet = std::optional<std::string> (*)(const std::string& directory);
+// What the files of a data set were found to be.
+struct FoundData {
+  std::string name;                  // of find_data_set, or the form of another data set: idx, records, folder
+  int64_t classes = 0;               // 0: the files do not tell
+  std::vector<int64_t> image_shape;  // [c, h, w]; empty: the files do not tell
+  std::string seen = {};             // what the files have, for messages
+};
+// Looks at the files that the flags name.
+using RecognizeDataSet = std::function<Result<FoundData>(const Flags& flags)>;
 
 // Like apply_data_set, for a process that has the data files: the data set is that of --data-type. Without the flag it
-// is, for synthetic data, that of the network, and otherwise the one whose files --data-dir holds.
-Result<> apply_own_data_set(Flags& flags, RecognizeDataSet recognize);
+// is, for synthetic data, that of the network, and otherwise the one that the files are found to be. Code::kUsage says
+// what the files have if they do not tell the number of classes or the shape.
+Result<> apply_own_data_set(Flags& flags, const RecognizeDataSet& recognize);
 
 }  // namespace dtrain::job

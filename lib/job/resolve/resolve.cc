@@ -6,6 +6,7 @@
 #include "job/flags/value.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/data_set.h"
+#include "job/resolve/network_file.h"
 #include "job/resolve/schedule.h"
 #include "job/resolve/scheme.h"
 
@@ -150,6 +151,13 @@ Result<> resolve_loss_scale(JobFlags& job) {
 
 Result<> check_gpus(const Flags& flags) {
   const std::vector<int64_t>& gpus = flags.device.gpus;
+  if (!gpus.empty() && !flags.job.network.freeze.empty()) {
+    return fail(
+        Code::kUsage,
+        "--freeze {}: in this version of dtrain, only CPU devices leave out frozen layers; on GPUs use --lr-mult "
+        "'{}=0', with which the layers keep their weights",
+        format_value(flags.job.network.freeze), flags.job.network.freeze.front());
+  }
   if (!gpus.empty() && flags.given("cpus")) {
     return fail(Code::kUsage, "--gpus and --cpus exclude each other: a process has devices of one kind");
   }
@@ -291,6 +299,16 @@ Result<> check_metrics(const JobFlags& job) {
   return {};
 }
 
+// Validation within an epoch needs workers that make the same steps.
+Result<> check_validation(const JobFlags& job) {
+  if (job.eval_batches_interval == 0 || (store_of(job).scheme == Scheme::kBsp && job.scheme.backup == 0)) return {};
+  return fail(
+      Code::kUsage,
+      "--eval-batches-interval {}: validation within an epoch needs workers that step together; {} validates at "
+      "the end of each epoch",
+      job.eval_batches_interval, job.scheme.backup > 0 ? "a job with --backup" : job.scheme.kv_store);
+}
+
 // --overwrite needs the name of the run to delete, which must not be the one to continue.
 Result<> check_overwrite(const Flags& flags) {
   if (flags.launch.run_dir.empty()) {
@@ -308,9 +326,31 @@ Result<> check_overwrite(const Flags& flags) {
   return {};
 }
 
+// With --pretrained-model, --load-epoch is that model's, and training begins at epoch 0.
+Result<> resolve_fine_tuning(Flags& flags) {
+  LoopFlags& loop = flags.loop;
+  NetworkFlags& network = flags.job.network;
+  if (loop.pretrained_model.empty()) {
+    if (flags.source("layer-before-fullc") <= Source::kEnvironment || network.layer_before_fullc.empty()) return {};
+    if (flags.source("layer-before-fullc") == Source::kResumed) return {};
+    if (network.layer_before_fullc == "flatten0") {  // the default of MXNet's fine-tune.py, which asks for nothing
+      network.layer_before_fullc.clear();
+      return {};
+    }
+    return fail(Code::kUsage, "--layer-before-fullc {}: the model to fine-tune is missing (--pretrained-model)",
+                network.layer_before_fullc);
+  }
+  if (network.layer_before_fullc.empty()) network.layer_before_fullc = "auto";
+  if (!loop.resume.empty() || loop.retrain) return {};
+  loop.pretrained_epoch = loop.load_epoch;
+  loop.load_epoch.reset();
+  return {};
+}
+
 // MXNet-G's --retrain and --model-load-epoch become --load-epoch or --resume auto.
 Result<> resolve_loop(Flags& flags) {
   LoopFlags& loop = flags.loop;
+  DT_TRY_VOID(resolve_fine_tuning(flags));
   if (loop.model_load_epoch && !loop.retrain) {
     return fail(Code::kUsage, "--model-load-epoch {} has no effect without --retrain", *loop.model_load_epoch);
   }
@@ -349,10 +389,12 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_inject(flags));
   DT_TRY_VOID(check_devices(flags));
   DT_TRY_VOID(resolve_loss_scale(flags.job));
+  DT_TRY_VOID(resolve_network_file(flags));
   DT_TRY_VOID(check_network(flags.job));
   DT_TRY_VOID(resolve_data(flags));
   DT_TRY_VOID(resolve_schedule(flags));
   DT_TRY_VOID(check_metrics(flags.job));
+  DT_TRY_VOID(check_validation(flags.job));
   return resolve_loop(flags);
 }
 

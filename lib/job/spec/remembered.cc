@@ -24,9 +24,9 @@ const Names kOfOneStart = {"run-dir", "overwrite", "resume", "retrain", "load-ep
 // variables, whose values may be secrets.
 const Names kOfOneProcess = {"role",       "scheduler",  "rank",     "token-file",   "env",
                              "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"};
-const Names kPaths = {"model-prefix", "save-model-prefix", "groups-file", "data-sharding-file",
-                      "hostfile",     "trace-events",      "tls-cert",    "tls-key",
-                      "tls-ca",       "data-dir"};
+const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "groups-file", "data-sharding-file",
+                      "hostfile",     "trace-events",      "tls-cert",         "tls-key",     "tls-ca",
+                      "data-dir",     "network-file"};
 // Lists of paths, separated by ';', that are relative to --data-dir if it is given.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 

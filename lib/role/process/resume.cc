@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "data/open.h"
-#include "job/resolve/data_set.h"
+#include "job/resolve/network_file.h"
 #include "job/spec/resume.h"
+#include "role/setup/network.h"
 #include "train/checkpoint.h"
 
 namespace dtrain::role {
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string own_prefix(const job::JobFlags& job, const std::string& run_dir) {
-  return run_dir + "/" + job.network.network;
+  return run_dir + "/" + job::network_label(job.network.network);
 }
 
 // Where a run wrote its checkpoints.
@@ -141,7 +141,7 @@ class Candidates {
 };
 
 Result<ResumeSearch> resume_newest(job::Flags flags) {
-  const Result<> data_is_here = job::apply_own_data_set(flags, data::recognize_data_set);
+  const Result<> data_is_here = complete_flags(flags);
   if (!data_is_here && flags.launch.dry_run)
     return ResumeSearch{};  // the data may exist on the machine that will run the job
   DT_TRY_VOID(data_is_here);

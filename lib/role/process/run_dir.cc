@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "job/resolve/network_file.h"
 #include "train/checkpoint.h"
 
 namespace dtrain::role {
@@ -57,12 +58,13 @@ bool is_checkpoint(std::string_view name, const std::string& network) {
 // Removes the files that dtrain has written for a run; other files stay.
 void remove_run(const std::string& directory) {
   const Result<job::JobSpec> spec = job::read_job_spec(directory);
-  const std::string network = spec ? spec->flags.network.network : "";
+  const std::string network = spec ? job::network_label(spec->flags.network.network) : "";
   std::vector<fs::path> files;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool known = name == job::kJobSpecFile || name == kMetricsFile || name == "summary.json";
+    const bool known =
+        name == job::kJobSpecFile || name == kMetricsFile || name == "summary.json" || name == kClassNamesFile;
     if (known || is_log(name) || (spec && is_checkpoint(name, network))) files.push_back(entry.path());
   }
   for (const fs::path& file : files) fs::remove(file, ignored);

@@ -3,6 +3,7 @@
 //   jobspec             text of the JobSpec, and what --resume needs besides (job/spec/job_spec.h)
 //   ROLE-RANK.log       a log of each process
 //   metrics.jsonl       made when training begins; summary.json
+//   synset.txt          the names of the classes, if the data are class folders
 //   NETWORK-*.params, .states, NETWORK-symbol.json    checkpoints, unless --model-prefix says otherwise
 #pragma once
 
@@ -18,6 +19,7 @@
 namespace dtrain::role {
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
+inline constexpr const char* kClassNamesFile = "synset.txt";
 
 // --run-dir, else the resumed run's directory, else a new name made from the network and the time. Creates nothing.
 std::string choose_run_dir(const job::Flags& flags, const std::optional<Resumed>& resumed);

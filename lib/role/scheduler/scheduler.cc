@@ -3,16 +3,15 @@
 #include <cstdio>
 
 #include "base/step_faults.h"
-#include "data/open.h"
 #include "job/process/exit_code.h"
 #include "job/process/host_file.h"
-#include "job/resolve/data_set.h"
 #include "job/resolve/scheme.h"
 #include "kvstore/wire/placement.h"
 #include "role/process/addresses.h"
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
+#include "role/setup/data.h"
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
 #include "rpc/scheduler.h"
@@ -109,7 +108,7 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
 Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "scheduler"));
   DT_TRY_VOID(process.take_rank(0));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognize_data_set));
+  DT_TRY_VOID(complete_flags(process.flags));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
   warn(process.log, job::learning_rate_hint(process.flags.job));

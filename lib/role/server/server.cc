@@ -143,7 +143,8 @@ std::vector<uint64_t> worker_incarnations(const rpc::JoinReply& reply) {
 Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& data, const rpc::JoinRequest& request) {
   DT_TRY(const rpc::JoinReply reply, control.join(request), "joining the job");
   DT_TRY_VOID(process.take_rank(reply.rank));
-  DT_TRY(const job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
+  DT_TRY(job::JobSpec spec, job::parse_job_spec(reply.job_text), "reading the job's description");
+  spec.flags.network.file = process.flags.job.network.file;
   DT_TRY_VOID(adopt_spec(process.flags, spec, process.run_dir.path(), process.resumed));
   DT_TRY(const std::unique_ptr<sync::TraceWriter> trace, open_trace(process.flags, spec, reply.rank),
          "opening --trace-events");

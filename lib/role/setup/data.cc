@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "data/synthetic.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/data_set.h"
+#include "role/process/run_dir.h"
 #include "role/setup/threads.h"
 
 namespace dtrain::role {
@@ -89,6 +91,21 @@ int64_t synthetic_batches(const job::JobFlags& flags) {
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags) {
   if (flags.job.augment.benchmark) return std::vector<data::IndexedFile>{};
   return data::record_files(data_options(flags));
+}
+
+Result<> apply_own_data_set(job::Flags& flags) {
+  return job::apply_own_data_set(flags, [](const job::Flags& given) -> Result<job::FoundData> {
+    DT_TRY(data::Recognized found, data::recognize(data_options(given)));
+    return job::FoundData{.name = std::move(found.type.name),
+                          .classes = found.type.classes,
+                          .image_shape = std::move(found.type.image),
+                          .seen = std::move(found.seen)};
+  });
+}
+
+Result<> write_class_names(const data::DataSets& data, const std::string& run_dir) {
+  if (data.class_names.empty()) return {};
+  return write_file_atomic(run_dir + "/" + kClassNamesFile, fmt::format("{}\n", fmt::join(data.class_names, "\n")));
 }
 
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known) {

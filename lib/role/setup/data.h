@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -18,6 +19,11 @@ data::Distortion distortion_of(const job::AugmentFlags& augment);
 
 // The record files that --data-dir and the related flags name; none with --benchmark 1 or for data sets of other kinds.
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
+// Completes the flags that depend on the data set, which is recognized from its files unless flags name it.
+Result<> apply_own_data_set(job::Flags& flags);
+// Writes RUN_DIR/synset.txt, with the names of the classes by label, if the data set has such names.
+Result<> write_class_names(const data::DataSets& data, const std::string& run_dir);
+
 // Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.
 // `known` has the offsets of record files without an index, by path.
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known = {});

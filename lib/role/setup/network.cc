@@ -1,7 +1,18 @@
 #include "role/setup/network.h"
 
+#include <fmt/ranges.h>
+
+#include <optional>
+#include <set>
+
+#include "graph/fine_tune.h"
 #include "graph/models/models.h"
+#include "graph/symbol/parse.h"
+#include "graph/symbol/read.h"
+#include "job/resolve/data_set.h"
+#include "job/resolve/network_file.h"
 #include "kvstore/worker/buckets.h"
+#include "role/setup/data.h"
 #include "role/setup/devices.h"
 
 namespace dtrain::role {
@@ -20,19 +31,94 @@ Result<> check_initializer(const job::JobFlags& flags, const graph::Shapes& shap
   return {};
 }
 
-}  // namespace
+Result<> fine_tune(const job::NetworkFlags& flags, graph::Graph& graph) {
+  if (!flags.layer_before_fullc.empty()) {
+    DT_TRY(graph, graph::with_new_head(graph, flags.layer_before_fullc, flags.num_classes));
+  }
+  if (flags.freeze.empty() && flags.lr_mult.empty()) return {};
+  DT_TRY(auto rates, graph::parse_rates(flags.lr_mult));
+  return graph::apply({.frozen = flags.freeze, .rates = std::move(rates)}, graph);
+}
 
-Result<Network> build_network(const job::JobFlags& flags) {
-  const Shape& image = flags.network.image_shape;
+// What training needs of a graph that somebody else made.
+Result<> check_trainable(const job::NetworkFlags& flags, const graph::Graph& graph) {
+  std::set<std::string> labels;
+  for (const graph::NodeId head : graph.heads()) {
+    const graph::Node& node = graph.node(head);
+    if (!graph::is_loss(node.op)) {
+      return fail(Code::kUsage,
+                  "{}: the output '{}' ({}) is not a loss; dtrain trains networks that end in SoftmaxOutput",
+                  flags.file, node.name, graph::op_name(node.op));
+    }
+    labels.insert(graph.variables()[*graph.variable(node.inputs.back())].name);
+  }
+  if (labels.size() <= 1) return {};
+  return fail(Code::kUsage, "{}: the losses have several labels ({}), but the data has one label an image", flags.file,
+              fmt::join(labels, ", "));
+}
+
+// The graph in the network's file.
+Result<graph::Graph> read_graph(const job::NetworkFlags& flags) {
+  DT_TRY(const std::string text, job::read_network_file(flags));
+  DT_TRY(const graph::SymbolFile file, graph::parse_symbol_file(text), "reading the symbol file {}", flags.file);
+  DT_TRY(graph::Graph graph, graph::read_symbol(file), "reading the symbol file {}", flags.file);
+  DT_TRY_VOID(fine_tune(flags, graph));
+  DT_TRY_VOID(check_trainable(flags, graph));
+  return graph;
+}
+
+Result<graph::Graph> make_graph(const job::JobFlags& flags) {
+  if (job::is_name_of_file(flags.network.network)) return read_graph(flags.network);
   DT_TRY(graph::Graph graph, graph::build_model({.network = flags.network.network,
                                                  .num_layers = flags.network.num_layers,
                                                  .num_classes = flags.network.num_classes,
-                                                 .image = image,
+                                                 .image = flags.network.image_shape,
                                                  .bn_momentum = flags.network.bn_momentum,
                                                  .data_type = flags.augment.data_type,
                                                  .widen_factor = flags.network.widen_factor}));
-  DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, image), "building network '{}' for images {}",
-         flags.network.network, to_string(image));
+  DT_TRY_VOID(fine_tune(flags.network, graph));
+  return graph;
+}
+
+Result<graph::Shapes> shapes_of(const job::NetworkFlags& flags, const graph::Graph& graph) {
+  DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, flags.image_shape), "building network '{}' for images {}",
+         flags.network, to_string(flags.image_shape));
+  return shapes;
+}
+
+}  // namespace
+
+Result<> complete_flags(job::Flags& flags) {
+  job::NetworkFlags& network = flags.job.network;
+  const bool is_known = network.num_classes > 0 && !network.image_shape.empty();
+  const bool has_new_head = !network.layer_before_fullc.empty();  // as many classes as the data
+  if (job::is_name_of_file(network.network) && !is_known && !has_new_head) {
+    DT_TRY(const graph::Graph graph, read_graph(network));
+    const std::optional<Shape> stated = graph::stated_image(graph);
+    if (network.image_shape.empty() && stated) network.image_shape = *stated;
+    // Synthetic data has as many classes as the network.
+    if (network.num_classes == 0 && flags.job.augment.benchmark) {
+      if (network.image_shape.empty()) network.image_shape = job::image_of_network(network.network);
+      DT_TRY(const graph::Shapes shapes, shapes_of(network, graph));
+      network.num_classes = shapes.classes;
+    }
+  }
+  return apply_own_data_set(flags);
+}
+
+Result<int64_t> classes_of_file(const job::NetworkFlags& flags) {
+  DT_TRY(const graph::Graph graph, read_graph(flags));
+  DT_TRY(const graph::Shapes shapes, shapes_of(flags, graph));
+  return shapes.classes;
+}
+
+Result<Network> build_network(const job::JobFlags& flags) {
+  DT_TRY(graph::Graph graph, make_graph(flags));
+  DT_TRY(graph::Shapes shapes, shapes_of(flags.network, graph));
+  if (shapes.classes != flags.network.num_classes) {
+    return fail(Code::kUsage, "the network of {} has {} classes, but there are {} in the data (--num-classes)",
+                flags.network.file, shapes.classes, flags.network.num_classes);
+  }
   DT_TRY_VOID(check_initializer(flags, shapes));
   return Network{std::move(graph), std::move(shapes)};
 }

@@ -19,6 +19,12 @@ struct Network {
   graph::Shapes shapes;
 };
 Result<Network> build_network(const job::JobFlags& flags);
+// The classes of a network that is a symbol file, with the image shape of the flags.
+Result<int64_t> classes_of_file(const job::NetworkFlags& flags);
+
+// Sets the flags that the network's file and the data set decide, where they are not given: the shape of the images, the
+// number of classes, the type of the data and their mean. For a process that has the data files.
+Result<> complete_flags(job::Flags& flags);
 
 // --initializer. "default" is the initializer that MXNet 1.x chooses for the network.
 Result<InitializerSpec> initializer_spec(const job::JobFlags& flags);

@@ -5,7 +5,6 @@
 #include "exec/check.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
-#include "job/resolve/data_set.h"
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
@@ -81,7 +80,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
 Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "worker"));
   DT_TRY_VOID(process.take_rank(0));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognize_data_set));
+  DT_TRY_VOID(complete_flags(process.flags));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
   DT_TRY(const Network network, build_network(process.flags.job));
@@ -93,6 +92,7 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
          complete_spec(data.train->size(), data.validation == nullptr ? 0 : data.validation->size(), sharding, spec));
   for (const std::string& hint : data_hints(spec, plan)) process.log.warn("{}", hint);
   DT_TRY_VOID(write_complete_spec(process.flags, spec, process.run_dir.path()));
+  DT_TRY_VOID(write_class_names(data, process.run_dir.path()), "writing the run directory");
   return train_alone(process, network, data, spec, plan);
 }
 

@@ -4,12 +4,12 @@
 
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
-#include "job/resolve/data_set.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
 #include "role/process/process.h"
 #include "role/process/signal_watcher.h"
 #include "role/setup/data.h"
+#include "role/setup/network.h"
 #include "role/worker/indexing.h"
 
 namespace dtrain::role {
@@ -117,6 +117,7 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   };
   DT_TRY(joined.reply, connection.control->join(request, prepare), "joining the job");
   DT_TRY(joined.spec, job::parse_job_spec(joined.reply.job_text), "reading the job's description");
+  joined.spec.flags.network.file = process.flags.job.network.file;
   joined.plan = job::plan_of(joined.spec);
   DT_TRY_VOID(adopt_spec(process.flags, joined.spec, process.run_dir.path(), process.resumed));
   if (!has_rank) DT_TRY_VOID(process.take_rank(joined.reply.rank));
@@ -133,7 +134,7 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
 
 Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work) {
   DT_TRY(Process process, Process::open(flags, signals, "worker"));
-  DT_TRY_VOID(job::apply_own_data_set(process.flags, data::recognize_data_set));
+  DT_TRY_VOID(complete_flags(process.flags));
   Connection connection;
   DT_TRY(connection.security, security_of(flags.launch));
   DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));

@@ -4,11 +4,25 @@
 #include "role/setup/devices.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/network.h"
+#include "role/setup/pretrained.h"
 #include "role/setup/shares.h"
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
 
 namespace dtrain::role {
+
+namespace {
+
+Result<> check_needs_no_validation(const job::JobFlags& job) {
+  const char* flag = job.patience > 0                ? "patience"
+                     : job.keep_best                 ? "keep-best"
+                     : job.eval_batches_interval > 0 ? "eval-batches-interval"
+                                                     : nullptr;
+  if (flag == nullptr) return {};
+  return fail(Code::kUsage, "--{} needs validation data: name them with --data-val", flag);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const MakeStore& make_store) {
   DT_TRY_VOID(check_memory(setup.process.flags, setup.network, host_memory_bytes()));
@@ -20,8 +34,14 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
   DT_TRY(const InitializerSpec initializer, initializer_spec(job), "reading --initializer");
   DT_TRY(const train::LossScale loss_scale, train::LossScale::parse(job.loss_scale));
   TrainingSetup& parts = training->setup_;
+  train::TrainSpec spec = training->train_spec(initializer, loss_scale);
+  if (parts.keeps_weights && !spec.start_from && parts.coordinator.rank() == 0) {
+    DT_TRY(spec.pretrained, pretrained_params(parts.process.flags.loop));
+    const std::string hint = pixels_hint(parts.process.flags);
+    if (!hint.empty()) parts.process.log.warn("{}", hint);
+  }
   training->trainer_ = std::make_unique<train::Trainer>(
-      training->train_spec(initializer, loss_scale),
+      std::move(spec),
       train::TrainParts{.graph = parts.network.graph,
                         .image = parts.spec.flags.network.image_shape,
                         .normalisation = normalisation_of_batches(parts.process.flags, *parts.data.train),
@@ -46,7 +66,9 @@ Result<> Training::compile() {
   DT_TRY(devices_, Devices::open(setup_.process.flags, setup_.process.log));
   DT_TRY(training_, compile_for(exec::Options::Purpose::kTraining, *setup_.data.train), "compiling '{}'",
          setup_.spec.flags.network.network);
-  if (setup_.data.validation == nullptr) return {};
+  if (setup_.data.validation == nullptr) {
+    return setup_.keeps_weights ? check_needs_no_validation(setup_.spec.flags) : Result<>{};
+  }
   DT_TRY(inference_, compile_for(exec::Options::Purpose::kInference, *setup_.data.validation),
          "compiling '{}' for validation", setup_.spec.flags.network.network);
   return {};
@@ -68,6 +90,7 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
   exec::Options options = executor_options(setup_.process.flags, purpose);
   options.normalisation = normalisation_of_batches(setup_.process.flags, data);
   options.bucket_begin = setup_.bucket_begin;
+  options.keep_all = purpose == exec::Options::Purpose::kTraining && monitors();
   DT_TRY(std::vector<int64_t> batches, device_batches(setup_.process.flags));
   std::vector<std::unique_ptr<exec::Executor>> executors;
   for (size_t device = 0; device < batches.size(); device++) {
@@ -135,6 +158,11 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.save_period = flags.loop.save_period;
   spec.save_every_s = static_cast<double>(flags.loop.save_every.count()) / 1000;
   spec.save_optimizer_states = flags.loop.save_optimizer_states;
+  spec.keep = flags.loop.keep;
+  spec.keep_best = job.keep_best;
+  spec.patience = job.patience;
+  spec.eval_batches_interval = job.eval_batches_interval;
+  spec.monitor = monitors() ? flags.loop.monitor : 0;
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;
   spec.metrics_path = run_dir + "/" + kMetricsFile;

@@ -57,6 +57,10 @@ class Training {
 
  private:
   explicit Training(TrainingSetup setup) : setup_(std::move(setup)) {}
+  // Worker 0 prints what --monitor asks for.
+  [[nodiscard]] bool monitors() const {
+    return setup_.process.flags.loop.monitor > 0 && setup_.coordinator.rank() == 0 && setup_.keeps_weights;
+  }
   Result<> compile();
   Result<> make_store(const MakeStore& make_store);
   Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);

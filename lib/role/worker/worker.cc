@@ -10,6 +10,7 @@
 #include "role/process/process.h"
 #include "role/process/report.h"
 #include "role/process/wait_log.h"
+#include "role/setup/data.h"
 #include "role/setup/devices.h"
 #include "role/setup/network.h"
 #include "role/setup/threads.h"
@@ -131,6 +132,7 @@ Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, co
 Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
   const Clock::time_point started = Clock::now();
   const auto& [reply, spec, plan, data] = joined;
+  if (reply.rank == 0) DT_TRY_VOID(write_class_names(data, process.run_dir.path()), "writing the run directory");
   DT_TRY(const Network network, build_network(spec.flags));
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,

@@ -66,4 +66,5 @@ def main():
     print("worker %d samples_per_s %.1f" % (kv.rank, sum(t[0] for t in timed) / sum(t[1] for t in timed)), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+// Pictures in the binary files of CIFAR-10 and CIFAR-100 (docs/formats.md, "CIFAR files").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/image_source.h"
+
+namespace dtrain::data {
+
+// CIFAR-10 has one label for each picture. CIFAR-100 has two, of which the second, the fine one, is used.
+enum class Cifar { k10, k100 };
+
+// Opens the files, whose pictures are numbered through in this order. Code::kNotFound; kData: a file has no pictures or
+// a wrong size, or a label is out of range, as in a file of another kind.
+Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths);
+
+}  // namespace dtrain::data

@@ -1,0 +1,205 @@
+#include "graph/fine_tune.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/nearest.h"
+
+namespace dtrain::graph {
+namespace {
+
+std::vector<std::string> node_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const NodeId id : graph.canonical_order()) names.push_back(graph.node(id).name);
+  return names;
+}
+
+std::optional<NodeId> find_node(const Graph& graph, std::string_view name) {
+  for (const NodeId id : graph.canonical_order()) {
+    if (graph.node(id).name == name) return id;
+  }
+  return std::nullopt;
+}
+
+// What the last FullyConnected reads.
+std::optional<NodeId> before_last_layer(const Graph& graph) {
+  std::optional<NodeId> found;
+  for (const NodeId id : graph.canonical_order()) {
+    const Node& node = graph.node(id);
+    if (std::holds_alternative<FullyConnected>(node.op)) found = node.data_inputs.front();
+  }
+  return found;
+}
+
+std::string suggestion(std::string_view name, const std::vector<std::string>& names) {
+  const std::optional<std::string> near = nearest(name, names);
+  return near ? fmt::format("; did you mean '{}'?", *near) : "";
+}
+
+Result<NodeId> last_kept_node(const Graph& graph, const std::string& layer) {
+  const bool chooses = layer == "auto";
+  const std::optional<NodeId> found = chooses ? before_last_layer(graph) : find_node(graph, layer);
+  if (found) return *found;
+  if (chooses) {
+    return fail(Code::kUsage,
+                "the network has no fully connected layer to replace: name the layer before the new one "
+                "with --layer-before-fullc");
+  }
+  const std::vector<std::string> names = node_names(graph);
+  return fail(Code::kUsage, "--layer-before-fullc {}: the network has no such layer{}", layer,
+              suggestion(layer, names));
+}
+
+// Copies nodes with all that they read from one graph to another.
+class Copy {
+ public:
+  explicit Copy(const Graph& from) : from_(from) {}
+
+  // Copies the node and those that it depends on; returns its new number.
+  NodeId up_to(NodeId last) {
+    std::set<NodeId> needed = {last};
+    for (NodeId id = last + 1; id-- > 0;) {
+      if (!needed.contains(id)) continue;
+      const std::vector<NodeId>& inputs = from_.node(id).data_inputs;
+      needed.insert(inputs.begin(), inputs.end());
+    }
+    NodeId copied = 0;
+    for (const NodeId id : needed) copied = copy(id);  // inputs come first
+    return copied;
+  }
+
+  Graph take() { return std::move(to_); }
+
+ private:
+  NodeId copy(NodeId id) {
+    const Node& node = from_.node(id);
+    std::vector<TensorId> inputs;
+    for (const TensorId input : node.inputs) inputs.push_back(tensor(input));
+    const NodeId copied = to_.add_reader(node.name, node.op, std::move(inputs), node.device_group);
+    to_.set_spelling(copied, node.spelling);
+    tensors_.emplace(from_.tensor(Edge{id}), to_.tensor(Edge{copied}));
+    return copied;
+  }
+
+  TensorId tensor(TensorId input) {
+    const auto found = tensors_.find(input);
+    if (found != tensors_.end()) return found->second;
+    const TensorId made = to_.add_variable(from_.variables()[*from_.variable(input)]);
+    tensors_.emplace(input, made);
+    return made;
+  }
+
+  const Graph& from_;
+  Graph to_;
+  std::map<TensorId, TensorId> tensors_;
+};
+
+// The learned tensors that a pattern names.
+std::vector<VariableId> named_by(const std::string& pattern, const Graph& graph) {
+  std::set<VariableId> found;
+  for (const NodeId id : graph.canonical_order()) {
+    const Node& node = graph.node(id);
+    for (const TensorId input : node.inputs) {
+      const std::optional<VariableId> variable = graph.variable(input);
+      if (!variable || graph.variables()[*variable].role != Variable::Role::kLearned) continue;
+      if (fits(pattern, node.name) || fits(pattern, graph.variables()[*variable].name)) found.insert(*variable);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+Result<std::vector<VariableId>> found_by(const char* flag, const std::string& pattern, const Graph& graph) {
+  std::vector<VariableId> found = named_by(pattern, graph);
+  if (!found.empty()) return found;
+  std::vector<std::string> names;
+  for (const NodeId id : graph.canonical_order()) {
+    if (!named_by(graph.node(id).name, graph).empty()) names.push_back(graph.node(id).name);
+  }
+  constexpr size_t kShown = 10;
+  const size_t shown = std::min(kShown, names.size());
+  return fail(Code::kUsage, "{} {}: no layer of the network that learns has such a name{} (its layers are {}{})", flag,
+              pattern, suggestion(pattern, names),
+              fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
+              shown < names.size() ? ", ..." : "");
+}
+
+}  // namespace
+
+bool fits(std::string_view pattern, std::string_view name) {
+  // `star` is where the text behind the last * begins, and `from` how far the name has been given to that *.
+  size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = ++p;
+      from = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      p++;
+      n++;
+    } else if (star != std::string_view::npos) {
+      p = star;
+      n = ++from;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+std::vector<std::string> new_head_parameters() {
+  return {fmt::format("{}_weight", kNewLayer), fmt::format("{}_bias", kNewLayer)};
+}
+
+Result<Graph> with_new_head(const Graph& graph, const std::string& layer, int64_t classes) {
+  DT_TRY(const NodeId last, last_kept_node(graph, layer));
+  Copy copy(graph);
+  const NodeId kept = copy.up_to(last);
+  Graph tuned = copy.take();
+  for (const Node& node : tuned.nodes()) {
+    if (node.name != kNewLayer && node.name != kNewLoss) continue;
+    return fail(Code::kUsage,
+                "--layer-before-fullc {}: the network has a layer '{}' before it, which is the name of a new layer",
+                layer, node.name);
+  }
+  tuned.add(kNewLoss, SoftmaxOutput{}, {tuned.add(kNewLayer, FullyConnected{.outputs = classes}, {kept})});
+  return tuned;
+}
+
+Result<std::vector<std::pair<std::string, double>>> parse_rates(const std::vector<std::string>& rules) {
+  std::vector<std::pair<std::string, double>> rates;
+  for (const std::string& rule : rules) {
+    const size_t equals = rule.rfind('=');
+    double rate = -1;
+    const char* const end = rule.data() + rule.size();
+    const auto parsed = equals == std::string::npos ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                                                    : std::from_chars(rule.data() + equals + 1, end, rate);
+    const bool good = equals != 0 && parsed.ec == std::errc() && parsed.ptr == end && rate >= 0 && rate <= 1e6;
+    if (!good) return fail(Code::kUsage, "--lr-mult {}: must have the form PATTERN=X with X from 0 to 1e6", rule);
+    rates.emplace_back(rule.substr(0, equals), rate);
+  }
+  return rates;
+}
+
+Result<> apply(const RateRules& rules, Graph& graph) {
+  for (const auto& [pattern, rate] : rules.rates) {
+    DT_TRY(const std::vector<VariableId> found, found_by("--lr-mult", pattern, graph));
+    for (const VariableId id : found) {
+      ParameterRule rule = graph.variables()[id].rule;
+      rule.learning_rate = rate;
+      graph.set_rule(id, rule);
+    }
+  }
+  for (const std::string& pattern : rules.frozen) {
+    DT_TRY(const std::vector<VariableId> found, found_by("--freeze", pattern, graph));
+    for (const VariableId id : found) graph.freeze(id);
+  }
+  const auto learns = [](const Variable& v) { return v.role == Variable::Role::kLearned && !v.frozen; };
+  if (std::ranges::any_of(graph.variables(), learns)) return {};
+  return fail(Code::kUsage, "--freeze {}: nothing of the network is left to train", fmt::join(rules.frozen, ","));
+}
+
+}  // namespace dtrain::graph

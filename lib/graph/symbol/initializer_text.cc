@@ -1,0 +1,94 @@
+#include "graph/symbol/initializer_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "base/json.h"
+#include "base/printable.h"
+
+namespace dtrain::graph {
+
+namespace {
+
+using Json = nlohmann::json;
+using Kind = InitializerSpec::Kind;
+constexpr std::array<std::string_view, 3> kFactors = {"avg", "in", "out"};
+
+std::optional<double> number(const Json& arguments, const char* key, double fallback) {
+  const auto found = arguments.find(key);
+  if (found == arguments.end()) return fallback;
+  if (!found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<std::string> word(const Json& arguments, const char* key, const char* fallback) {
+  const auto found = arguments.find(key);
+  if (found == arguments.end()) return fallback;
+  if (!found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+std::optional<InitializerSpec> with_value(Kind kind, std::optional<double> value) {
+  if (!value || !std::isfinite(*value)) return std::nullopt;
+  return InitializerSpec{.kind = kind, .magnitude = *value};
+}
+
+std::optional<InitializerSpec> xavier(const Json& arguments) {
+  const std::optional<std::string> type = word(arguments, "rnd_type", "uniform");
+  const std::optional<std::string> factor = word(arguments, "factor_type", "avg");
+  std::optional<InitializerSpec> spec = with_value(Kind::kXavier, number(arguments, "magnitude", 3));
+  if (!spec || !type || !factor || (*type != "uniform" && *type != "gaussian")) return std::nullopt;
+  const auto* const found = std::ranges::find(kFactors, std::string_view(*factor));
+  if (found == kFactors.end()) return std::nullopt;
+  spec->gaussian = *type == "gaussian";
+  spec->factor = static_cast<InitializerSpec::Factor>(found - kFactors.begin());
+  return spec;
+}
+
+// `json` is [NAME, {KEY: VALUE, ...}]. Without an argument, MXNet's default holds.
+std::optional<InitializerSpec> initializer(const Json& json) {
+  if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_object()) return std::nullopt;
+  const auto name = json[0].get<std::string>();
+  const Json& arguments = json[1];
+  if (name == "zero" || name == "zeros") return with_value(Kind::kConstant, 0);
+  if (name == "one" || name == "ones") return with_value(Kind::kConstant, 1);
+  if (name == "constant") return with_value(Kind::kConstant, number(arguments, "value", 0));
+  if (name == "uniform") return with_value(Kind::kUniform, number(arguments, "scale", 0.07));
+  if (name == "normal") return with_value(Kind::kNormal, number(arguments, "sigma", 0.01));
+  if (name == "xavier") return xavier(arguments);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string initializer_text(const InitializerSpec& spec) {
+  switch (spec.kind) {
+    case Kind::kXavier:
+      return fmt::format(R"(["xavier", {{"rnd_type": "{}", "factor_type": "{}", "magnitude": {}}}])",
+                         spec.gaussian ? "gaussian" : "uniform", kFactors.at(static_cast<size_t>(spec.factor)),
+                         spec.magnitude);
+    case Kind::kUniform: return fmt::format(R"(["uniform", {{"scale": {}}}])", spec.magnitude);
+    case Kind::kNormal: return fmt::format(R"(["normal", {{"sigma": {}}}])", spec.magnitude);
+    case Kind::kConstant:
+      if (spec.magnitude == 0) return R"(["zero", {}])";
+      return fmt::format(R"(["constant", {{"value": {}}}])", spec.magnitude);
+    case Kind::kDiagonal: break;
+  }
+  return "";
+}
+
+Result<InitializerSpec> read_initializer(std::string_view text) {
+  const std::optional<InitializerSpec> spec =
+      initializer(text.starts_with('[') ? parse_json(text) : Json::array({text, Json::object()}));
+  if (spec) return *spec;
+  return fail(
+      Code::kUsage,
+      "the initializer '{}' is not one of xavier, uniform, normal, constant, zero and one with MXNet's arguments",
+      printable(text));
+}
+
+}  // namespace dtrain::graph

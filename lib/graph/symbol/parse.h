@@ -1,0 +1,28 @@
+// Reads the text of an MXNet symbol file of any version. The file may come from anywhere: whatever it holds, reading it
+// takes memory and time in proportion to its size, and ends with a SymbolFile or with one error.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "base/error.h"
+#include "graph/symbol/symbol_file.h"
+
+namespace dtrain::graph {
+
+// The largest network of MXNet's examples has 8,400 nodes and 2.2 MB.
+struct SymbolLimits {
+  size_t bytes = size_t{16} << 20;
+  size_t nodes = 65536;
+  size_t inputs = 4096;      // of one node; all nodes together may have 16 times the limit of nodes
+  size_t attributes = 64;    // of one node; all nodes together may have 8 times the limit of nodes
+  size_t text = 1024;        // bytes of a name, a key or a value
+  size_t init_text = 65536;  // bytes of the value of "__init__", which may list a whole tensor
+  size_t heads = 256;
+};
+
+// Code::kData: names the line for a text that is not JSON, and the node for one that is no symbol file. References are
+// checked: a node reads only nodes that come before it, so that there are no cycles.
+Result<SymbolFile> parse_symbol_file(std::string_view text, const SymbolLimits& limits = {});
+
+}  // namespace dtrain::graph

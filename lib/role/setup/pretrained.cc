@@ -1,0 +1,129 @@
+#include "role/setup/pretrained.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "job/resolve/network_file.h"
+#include "train/checkpoint.h"
+
+namespace dtrain::role {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSymbol = "-symbol.json";
+constexpr std::string_view kParams = ".params";
+
+// The prefix of the symbol file in a run directory.
+Result<std::string> prefix_in(const std::string& flag, const std::string& directory) {
+  std::string prefix;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(kSymbol)) continue;
+    if (!prefix.empty()) {
+      return fail(Code::kUsage, "{} {}: the directory has several models; name the prefix of one, as {}", flag,
+                  directory, prefix);
+    }
+    prefix = path.substr(0, path.size() - kSymbol.size());
+  }
+  if (!prefix.empty()) return prefix;
+  return fail(Code::kNotFound, "{} {}: the directory has no model (NAME-symbol.json, NAME-NNNN.params)", flag,
+              directory);
+}
+
+}  // namespace
+
+Result<job::JobSpec> spec_of(const std::string& params) {
+  Result<job::JobSpec> beside = job::read_job_spec(fs::path(params).parent_path().string());
+  if (beside || beside.error().code != Code::kNotFound) return beside;
+  const std::string stem = params.substr(0, params.size() - kParams.size());
+  const size_t dash = stem.rfind('-');
+  if (dash == std::string::npos) return beside;
+  const std::string epoch = stem.substr(dash + 1);
+  const bool is_number =
+      !epoch.empty() && epoch.size() <= 9 && epoch.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number && epoch != "last") return beside;
+  DT_TRY(const train::Checkpoint checkpoint,
+         train::read_checkpoint(
+             {stem.substr(0, dash), is_number ? std::optional<int64_t>(std::stoll(epoch)) : std::nullopt}));
+  if (!checkpoint.header) return beside;
+  return job::parse_job_spec(checkpoint.header->job_text);
+}
+
+std::string symbol_beside(const std::string& params) {
+  std::string path = params.substr(0, std::min(params.rfind('-'), params.size()));
+  path += kSymbol;
+  std::error_code ignored;
+  return fs::exists(path, ignored) ? path : std::string();
+}
+
+Result<std::string> params_of(const ModelName& model) {
+  if (model.name.ends_with(kParams)) {
+    if (model.epoch) {
+      return fail(Code::kUsage, "{} {} and --load-epoch {}: give the prefix or leave out the epoch", model.flag,
+                  model.name, *model.epoch);
+    }
+    return model.name;
+  }
+  std::string prefix = model.name;
+  std::error_code ignored;
+  if (fs::is_directory(model.name, ignored)) {
+    DT_TRY(prefix, prefix_in(model.flag, model.name));
+  }
+  std::optional<train::CheckpointName> name = train::CheckpointName{prefix, model.epoch};
+  if (!model.epoch) {
+    DT_TRY(name, train::newest_checkpoint(prefix), "looking for the model of {}", model.flag);
+  }
+  if (name && fs::exists(name->params_path(), ignored)) return name->params_path();
+  return fail(Code::kNotFound, "{} {}: there is no {}; name a run directory, a .params file, or a prefix", model.flag,
+              model.name, name ? name->params_path() : prefix + "-NNNN.params");
+}
+
+Result<std::string> pretrained_params(const job::LoopFlags& flags) {
+  if (flags.pretrained_model.empty()) return std::string();
+  return params_of({"--pretrained-model", flags.pretrained_model, flags.pretrained_epoch});
+}
+
+Result<> apply_pretrained(job::Flags& flags) {
+  if (flags.loop.pretrained_model.empty() || flags.given("network")) return {};
+  DT_TRY(const std::string params, pretrained_params(flags.loop));
+  const Result<job::JobSpec> spec = spec_of(params);
+  const std::string symbol = symbol_beside(params);
+  const bool is_own_network = spec && !job::is_name_of_file(spec->flags.network.network);
+  if (!is_own_network && !symbol.empty()) {
+    flags.job.network.network = symbol;
+    if (spec && flags.job.network.image_shape.empty()) flags.job.network.image_shape = spec->flags.network.image_shape;
+    return job::resolve_network_file(flags);
+  }
+  if (!spec) {
+    return fail(Code::kUsage, "--pretrained-model {}: its files do not tell which network it is: give --network ({})",
+                flags.loop.pretrained_model, spec.error().message);
+  }
+  const job::NetworkFlags& trained = spec->flags.network;
+  job::NetworkFlags& network = flags.job.network;
+  network.network = trained.network;
+  if (!flags.given("num-layers")) network.num_layers = trained.num_layers;
+  if (!flags.given("widen-factor")) network.widen_factor = trained.widen_factor;
+  if (!flags.given("bn-mom")) network.bn_momentum = trained.bn_momentum;
+  if (network.image_shape.empty()) network.image_shape = trained.image_shape;
+  return {};
+}
+
+std::string pixels_hint(const job::Flags& flags) {
+  const Result<std::string> params = pretrained_params(flags.loop);
+  if (!params || params->empty()) return {};
+  const Result<job::JobSpec> spec = spec_of(*params);
+  if (!spec) return {};
+  const job::AugmentFlags &then = spec->flags.augment, &now = flags.job.augment;
+  const bool same = then.rgb_mean == now.rgb_mean && then.rgb_std == now.rgb_std && then.scale == now.scale;
+  if (same) return {};
+  return fmt::format(
+      "the pretrained model was trained with --rgb-mean {} --rgb-std {} --scale {}; with other values it may be worse",
+      fmt::join(then.rgb_mean, ","), fmt::join(then.rgb_std, ","), then.scale.value_or(1));
+}
+
+}  // namespace dtrain::role

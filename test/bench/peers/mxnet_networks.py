@@ -1,0 +1,191 @@
+"""Networks of MXNet's model zoo, which dtrain does not have, trained by dtrain from MXNet's symbol files.
+
+    python mxnet_networks.py --dtrain build/cmd/dtrain [--steps 20] [--results FILE]
+
+MXNet 1.9.1 draws the weights of each network and saves them with its symbol file. Both programs continue from there
+for one epoch of sgd without momentum on the same pictures, in the same order. Compared are the cross-entropy of that epoch,
+the weights after it (the norm of the difference relative to the norm of all weights; for information, because rounding
+errors grow with every step in networks with batch norm), and the symbol file that dtrain writes, which must be MXNet's.
+MXNet's own results with oneDNN and without, of which it does both, differ as well. Ends with code 1 if a loss is further
+from MXNet's than 1e-3, relative, and than MXNet's two are from each other, or if a file differs by a byte. Needs PyPI's
+mxnet==1.9.1 and numpy==1.23.5.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+import numpy as np
+
+np.bool = bool  # MXNet 1.9.1 uses the name that later numpy releases dropped
+import mxnet as mx
+from mxnet.gluon.model_zoo import vision
+
+BATCH = 16
+RATE = 0.001
+CLASSES = 10
+MEAN = np.array([123.68, 116.779, 103.939], np.float32).reshape(3, 1, 1)
+NETWORKS = {
+    "mobilenet0.25": vision.mobilenet0_25,
+    "resnet18_v1": vision.resnet18_v1,
+    "resnet18_v2": vision.resnet18_v2,
+    "resnet50_v1": vision.resnet50_v1,
+    "two heads, a shared weight": None,
+}
+
+
+def two_heads():
+    """Two branches share a weight, and each has a loss over the same labels."""
+    data, label, weight = mx.sym.Variable("data"), mx.sym.Variable("label"), mx.sym.Variable("shared_weight")
+    x = mx.sym.Convolution(data, name="c", kernel=(3, 3), num_filter=8, stride=(2, 2))
+    x = mx.sym.Activation(x, act_type="tanh")
+    heads = []
+    for branch, kind in (("a", "max"), ("b", "avg")):
+        y = mx.sym.Pooling(x, name=branch + "_pool", kernel=(3, 3), stride=(3, 3), pool_type=kind)
+        y = mx.sym.FullyConnected(y, name=branch, weight=weight, num_hidden=CLASSES)
+        heads.append(mx.sym.SoftmaxOutput(y, name=branch + "_softmax", label=label))
+    return mx.sym.Group(heads), "label"
+
+
+def symbol_of(make):
+    if make is None:
+        return two_heads()
+    network = make(classes=CLASSES)
+    return mx.sym.SoftmaxOutput(network(mx.sym.Variable("data")), name="softmax"), "softmax_label"
+
+
+def module_of(symbol, label):
+    module = mx.mod.Module(symbol, context=mx.cpu(), label_names=(label,))
+    module.bind([("data", (BATCH, 3, 64, 64))], [(label, (BATCH,))])
+    return module
+
+
+def make_pictures(steps):
+    random = np.random.RandomState(7)
+    pictures = random.randint(0, 256, (steps * BATCH, 3, 64, 64)).astype(np.uint8)
+    return pictures, random.randint(0, CLASSES, steps * BATCH)
+
+
+def png(picture):
+    """A picture of [3, h, w] as a PNG file."""
+    rows = picture.transpose(1, 2, 0).reshape(picture.shape[1], -1)
+    lines = b"".join(b"\0" + row.tobytes() for row in rows)
+
+    def chunk(kind, content):
+        body = kind + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+    head = struct.pack(">2I5B", picture.shape[2], picture.shape[1], 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+
+
+def write_records(folder, pictures, labels):
+    """The same pictures in a record file, as PNG, which keeps every pixel."""
+    record = mx.recordio.MXIndexedRecordIO(str(folder / "train.idx"), str(folder / "train.rec"), "w")
+    for i, (picture, label) in enumerate(zip(pictures, labels)):
+        record.write_idx(i, mx.recordio.pack(mx.recordio.IRHeader(0, float(label), i, 0), png(picture)))
+    record.close()
+
+
+def mxnet_epoch(module, pictures, labels):
+    """The cross-entropy of the epoch, of the first head, and the weights after it."""
+    metric = mx.metric.CrossEntropy()
+    module.init_optimizer(kvstore=None, optimizer="sgd",
+                          optimizer_params={"learning_rate": RATE, "momentum": 0.0, "wd": 0.0})
+    for begin in range(0, len(pictures), BATCH):
+        part = slice(begin, begin + BATCH)
+        batch = mx.io.DataBatch([mx.nd.array(pictures[part].astype(np.float32) - MEAN)], [mx.nd.array(labels[part])])
+        module.forward_backward(batch)
+        metric.update([mx.nd.array(labels[part])], module.get_outputs()[:1])
+        module.update()
+    return metric.get()[1], {name: array.asnumpy() for name, array in module.get_params()[0].items()}
+
+
+def dtrain_epoch(args, folder, prefix, steps):
+    command = [args.dtrain, "--network", f"{prefix}-symbol.json", "--image-shape", "3,64,64", "--num-classes",
+               str(CLASSES), "--data-train", folder / "train.rec", "--shuffle", "0", "--rgb-mean",
+               "123.68,116.779,103.939", "--num-examples", str(steps * BATCH), "--batch-size", str(BATCH),
+               "--model-prefix", prefix, "--load-epoch", "0", "--num-epochs", "1", "--optimizer", "sgd", "--mom", "0",
+               "--wd", "0", "--lr", str(RATE), "--loss", "ce", "--save-model-prefix", folder / "after",
+               "--run-dir", folder / "run", "--overwrite"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode != 0:
+        raise SystemExit(ended.stdout + ended.stderr)
+    loss = float(re.search(r"Train-cross-entropy=([0-9.einfa-]+)", ended.stdout + ended.stderr)[1])
+    arrays = mx.nd.load(str(folder / "after-0001.params"))
+    return loss, {key.split(":", 1)[1]: array.asnumpy() for key, array in arrays.items() if key.startswith("arg:")}
+
+
+def norm(arrays):
+    return sum(float(np.square(array, dtype=np.float64).sum()) for array in arrays) ** 0.5
+
+
+def without_onednn(folder, label, steps):
+    """The cross-entropy of a process in which MXNet does not use oneDNN."""
+    command = [sys.executable, __file__, "--mxnet-alone", str(folder), label, "--steps", str(steps)]
+    output = subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL,
+                                     env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"})
+    return float(output.split("\n")[-2])
+
+
+def mxnet_alone(folder, label, steps):
+    symbol, weights, statistics = mx.model.load_checkpoint(f"{folder}/before", 0)
+    module = module_of(symbol, label)
+    module.set_params(weights, statistics)
+    return mxnet_epoch(module, *make_pictures(steps))[0]
+
+
+def compare(args, folder, name, version):
+    symbol, label = symbol_of(NETWORKS[name])
+    module = module_of(symbol, label)
+    mx.random.seed(1)
+    np.random.seed(1)
+    module.init_params(mx.init.Xavier(rnd_type="gaussian", factor_type="in", magnitude=2))
+    prefix = str(folder / "before")
+    module.save_checkpoint(prefix, 0)
+    pictures, labels = make_pictures(args.steps)
+    write_records(folder, pictures, labels)
+    ours, our_weights = dtrain_epoch(args, folder, prefix, args.steps)
+    theirs, their_weights = mxnet_epoch(module, pictures, labels)
+    apart = norm(our_weights[key] - array for key, array in their_weights.items()) / norm(their_weights.values())
+    same_file = pathlib.Path(f"{prefix}-symbol.json").read_bytes() == (folder / "after-symbol.json").read_bytes()
+    without = without_onednn(folder, label, args.steps)
+    return {"check": "mxnet networks", "network": name, "steps": args.steps, "cross_entropy": round(ours, 6),
+            "mxnet": round(float(theirs), 6), "mxnet_without_onednn": round(without, 6),
+            "weights_apart": float(f"{apart:.2g}"), "same_symbol_file": same_file,
+            "version": version, "date": str(datetime.date.today())}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtrain", default="build/cmd/dtrain")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--results", help="file to which a line of JSON is appended for each network")
+    parser.add_argument("--mxnet-alone", nargs=2, metavar=("FOLDER", "LABEL"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.mxnet_alone:
+        print(mxnet_alone(*args.mxnet_alone, args.steps))
+        return 0
+    version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
+    failed = False
+    for name in NETWORKS:
+        with tempfile.TemporaryDirectory() as folder:
+            row = compare(args, pathlib.Path(folder), name, version)
+        bound = max(1e-3 * row["mxnet"], abs(row["mxnet_without_onednn"] - row["mxnet"]))
+        failed |= abs(row["cross_entropy"] - row["mxnet"]) > bound or not row["same_symbol_file"]
+        print(json.dumps(row), flush=True)
+        if args.results:
+            with open(args.results, "a") as results:
+                results.write(json.dumps(row) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,314 @@
+#include "data/recognize.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "data/cifar_source.h"
+#include "data/folder_source.h"
+#include "data/open.h"
+#include "data/survey.h"
+#include "make_images.h"
+#include "support/must.h"
+#include "support/temp_dir.h"
+
+using namespace dtrain;
+using namespace dtrain::data;
+using dtrain::test::must;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string words(std::initializer_list<uint32_t> values) {
+  std::string text;
+  for (const uint32_t value : values) {
+    for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
+  }
+  return text;
+}
+
+void write_idx(const std::string& directory, const std::string& prefix, uint32_t count, uint32_t edge,
+               uint32_t classes) {
+  std::string labels = words({0x801, count});
+  for (uint32_t i = 0; i < count; i++) labels += static_cast<char>(i % classes);
+  test::write_text(directory + "/" + prefix + "-images-idx3-ubyte",
+                   words({0x803, count, edge, edge}) + std::string(size_t{count} * edge * edge, 'p'));
+  test::write_text(directory + "/" + prefix + "-labels-idx1-ubyte", labels);
+}
+
+// `count` pictures of CIFAR-10, or with coarse labels of CIFAR-100. The pixel bytes of picture i are i, i + 1, ...
+std::string cifar_text(int count, int classes, bool has_coarse = false) {
+  std::string text;
+  for (int i = 0; i < count; i++) {
+    if (has_coarse) text += static_cast<char>(i % 20);
+    text += static_cast<char>(i % classes);
+    for (int k = 0; k < 3072; k++) text += static_cast<char>(i + k);
+  }
+  return text;
+}
+
+void write_cifar10(const std::string& directory) {
+  fs::create_directories(directory);
+  for (int i = 1; i <= 5; i++)
+    test::write_text(fmt::format("{}/data_batch_{}.bin", directory, i), cifar_text(3 * i, 10));
+  test::write_text(directory + "/test_batch.bin", cifar_text(4, 10));
+}
+
+// Writes pictures 0.png, 1.png, ... into a folder.
+void write_pictures(const std::string& directory, int count, int height = 6, int width = 6) {
+  fs::create_directories(directory);
+  for (int i = 0; i < count; i++) {
+    test::write_bytes(fmt::format("{}/{}.png", directory, i),
+                      must(encode_image(test::gradient_image(height, width, 3, i), ".png", 3)));
+  }
+}
+
+DataFiles directory_of(const std::string& path) {
+  DataFiles files;
+  files.data_dir = path;
+  return files;
+}
+
+// "NAME CLASSES SHAPE" of what the directory holds, or the error.
+std::string found(const DataFiles& files) {
+  const Result<Recognized> recognized = recognize(files);
+  if (!recognized) return recognized.error().message;
+  const DataType& type = recognized->type;
+  return fmt::format("{} {} {}", type.name, type.classes, fmt::join(type.image, ","));
+}
+
+struct SetShape {
+  int count, edge, classes;
+};
+std::string found_records(const SetShape& set, const std::string& validation = "test.rec") {
+  const test::TempDir dir;
+  test::write_record_file(dir.path("train.rec"), set.count, set.edge, set.edge, 3, set.classes);
+  if (!validation.empty()) test::write_record_file(dir.path(validation), 1, set.edge, set.edge, 3, 1);
+  return found(directory_of(dir.path()));
+}
+
+std::vector<float> pixels(const Dataset& set, int64_t index) {
+  RandomStream random(1, Use::kTest);
+  std::vector<float> out(static_cast<size_t>(element_count(set.image())));
+  must(set.load(index, random, out));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("idx files are mnist if they have its counts and size, else a data set of their own", "[data]") {
+  const test::TempDir dir;
+  write_idx(dir.path(), "train", 60000, 28, 10);
+  write_idx(dir.path(), "t10k", 10000, 28, 10);
+  CHECK(found(directory_of(dir.path())) == "mnist 10 1,28,28");
+  write_idx(dir.path(), "t10k", 9999, 28, 10);
+  CHECK(found(directory_of(dir.path())) == "idx 10 1,28,28");
+  write_idx(dir.path(), "train", 94, 32, 47);
+  CHECK(found(directory_of(dir.path())) == "idx 47 1,32,32");
+  DataFiles named;
+  named.data_train = dir.path("train-images-idx3-ubyte");
+  CHECK(found(named) == "idx 47 1,32,32");
+  fs::remove(dir.path("train-labels-idx1-ubyte"));
+  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("train-labels-idx1-ubyte[.gz] is missing"));
+}
+
+TEST_CASE("record files are recognized by their labels and pictures", "[data]") {
+  CHECK(found_records({20, 32, 10}) == "cifar10 10 3,28,28");
+  CHECK(found_records({100, 32, 100}) == "cifar100 100 3,28,28");
+  CHECK(found_records({100, 32, 100}, "val.rec") == "cifar100 100 3,28,28");
+  CHECK(found_records({5, 32, 5}) == "records 5 3,32,32");
+  CHECK(found_records({20, 48, 10}) == "records 10 3,48,48");
+  CHECK(found_records({7, 32, 10}) == "records 7 3,32,32");
+  CHECK(found_records({6, 129, 3}) == "records 3 ");
+  CHECK(found_records({1000, 4, 1000}, "val.rec") == "records 1000 3,4,4");
+  CHECK(found_records({1000, 130, 1000}, "val.rec") == "imagenet 1000 3,224,224");
+  CHECK_THAT(found_records({4, 4, 2}, ""), Catch::Contains("test.rec or val.rec is missing"));
+}
+
+TEST_CASE("labels with a gap do not tell the number of classes", "[data]") {
+  const test::TempDir dir;
+  std::vector<uint8_t> file;
+  const auto picture = must(encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3));
+  for (const float label : {0.0f, 1.0f, 3.0f}) must(append_record(file, test::image_payload(1, label, picture)));
+  test::write_bytes(dir.path("a.rec"), file);
+  const Survey gap = must(survey_records({dir.path("a.rec")}));
+  CHECK(!gap.classes());
+  CHECK(gap.text() == "3 labels from 0 to 3 and pictures of 8 x 8");
+  must(append_record(file, test::image_payload(1, 2.0f, picture)));
+  test::write_bytes(dir.path("b.rec"), file);
+  CHECK(must(survey_records({dir.path("b.rec")})).classes() == 4);
+  must(append_record(file, test::image_payload(1, 0.5f, picture)));
+  test::write_bytes(dir.path("b.rec"), file);
+  CHECK(!must(survey_records({dir.path("b.rec")})).classes());
+}
+
+TEST_CASE("a survey goes on behind broken records, and reports pictures of several sizes", "[data]") {
+  const test::TempDir dir;
+  std::vector<uint8_t> file;
+  for (int i = 0; i < 3; i++) {
+    const auto picture = must(encode_image(test::gradient_image(8 + i, 9, 3, i), ".png", 3));
+    must(append_record(file, test::image_payload(1, static_cast<float>(i), picture)));
+    if (i == 1) file.insert(file.end(), 1000, 'x');
+  }
+  test::write_bytes(dir.path("a.rec"), file);
+  const Survey survey = must(survey_records({dir.path("a.rec")}));
+  CHECK(survey.classes() == 3);
+  CHECK(!survey.image);
+  CHECK(survey.sizes == "from 9 x 8 to 9 x 10");
+}
+
+TEST_CASE("CIFAR's binary files are recognized in the directory and in the folder of their archive", "[data]") {
+  const test::TempDir dir;
+  write_cifar10(dir.path("a"));
+  write_cifar10(dir.path("b/cifar-10-batches-bin"));
+  CHECK(found(directory_of(dir.path("a"))) == "cifar10 10 3,28,28");
+  CHECK(found(directory_of(dir.path("b"))) == "cifar10 10 3,28,28");
+  fs::create_directories(dir.path("c"));
+  test::write_text(dir.path("c/train.bin"), cifar_text(200, 100, true));
+  CHECK_THAT(found(directory_of(dir.path("c"))), Catch::Contains("test.bin is missing for the data set cifar100"));
+  test::write_text(dir.path("c/test.bin"), cifar_text(9, 9, true));
+  CHECK(found(directory_of(dir.path("c"))) == "cifar100 100 3,28,28");
+  DataFiles named;
+  named.data_dir = dir.path("a");
+  named.data_train = "data_batch_1.bin;data_batch_2.bin";
+  CHECK(found(named) == "cifar10 10 3,28,28");
+}
+
+TEST_CASE("a directory with two data sets is refused", "[data]") {
+  const test::TempDir dir;
+  write_idx(dir.path(), "train", 10, 8, 10);
+  write_cifar10(dir.path());
+  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("(idx, cifar10): choose one with --data-type"));
+  DataFiles chosen = directory_of(dir.path());
+  chosen.data_type = "cifar10";
+  CHECK(found(chosen) == "cifar10 10 3,28,28");
+}
+
+TEST_CASE("files of CIFAR with a wrong size or label are refused", "[data]") {
+  const test::TempDir dir;
+  const auto opened = [&](Cifar kind, const std::string& text) {
+    test::write_text(dir.path("a.bin"), text);
+    const auto source = open_cifar(kind, {dir.path("a.bin")});
+    return source ? fmt::format("{} pictures", (*source)->size()) : source.error().message;
+  };
+  const std::string ten = cifar_text(12, 10);
+  CHECK(opened(Cifar::k10, ten) == "12 pictures");
+  CHECK_THAT(opened(Cifar::k10, ten.substr(1)), Catch::Contains("36875 bytes are not a multiple of the 3073 bytes"));
+  CHECK_THAT(opened(Cifar::k10, ten + "x"), Catch::Contains("the file is cut or of another kind"));
+  CHECK_THAT(opened(Cifar::k10, ""), Catch::Contains("0 bytes"));
+  CHECK_THAT(opened(Cifar::k10, cifar_text(12, 11)),
+             Catch::Contains("picture 10 has the label 10; the file is not one of CIFAR-10"));
+  CHECK(opened(Cifar::k100, cifar_text(120, 100, true)) == "120 pictures");
+  CHECK_THAT(opened(Cifar::k100, cifar_text(3074, 10)), Catch::Contains("the file is not one of CIFAR-100"));
+}
+
+TEST_CASE("CIFAR's binary files give the same pictures as record files", "[data]") {
+  const test::TempDir dir;
+  fs::create_directories(dir.path("bin"));
+  std::vector<uint8_t> records;
+  std::string binary;
+  for (int i = 0; i < 12; i++) {
+    const Image picture = test::gradient_image(32, 32, 3, i);
+    const auto encoded = must(encode_image(picture, ".png", 3));
+    must(append_record(records, test::image_payload(static_cast<uint64_t>(i), static_cast<float>(i % 10), encoded)));
+    binary += static_cast<char>(i % 10);
+    for (const int channel : {2, 1, 0}) {
+      for (int k = 0; k < 1024; k++) binary += static_cast<char>(picture.at(k / 32, k % 32)[channel]);
+    }
+  }
+  test::write_bytes(dir.path("train.rec"), records);
+  test::write_bytes(dir.path("test.rec"), records);
+  for (int i = 1; i <= 5; i++) test::write_text(fmt::format("{}/data_batch_{}.bin", dir.path("bin"), i), binary);
+  test::write_text(dir.path("bin/test_batch.bin"), binary);
+  DataOptions options;
+  options.data_dir = dir.path();
+  const DataSets by_records = must(open_dataset(options, Log::silent()));
+  options.data_dir = dir.path("bin");
+  const DataSets by_binary = must(open_dataset(options, Log::silent()));
+  CHECK(by_binary.train->size() == 60);
+  CHECK(by_binary.type == "cifar10");
+  for (int64_t i = 0; i < 12; i++) {
+    CHECK(pixels(*by_binary.validation, i) == pixels(*by_records.validation, i));
+    CHECK(pixels(*by_binary.train, 24 + i) == pixels(*by_records.train, i));
+  }
+  CHECK_THAT(by_binary.train->describe(25), Catch::Contains("data_batch_3.bin: picture 1"));
+}
+
+TEST_CASE("class folders are a data set, with and without validation", "[data]") {
+  const test::TempDir dir;
+  for (const char* set : {"split/train/", "split/val/", "plain/"}) {
+    write_pictures(dir.path(std::string(set) + "cat"), 2);
+    write_pictures(dir.path(std::string(set) + "Dog/old"), 3);
+  }
+  fs::create_directories(dir.path("plain/.hidden"));
+  CHECK(found(directory_of(dir.path("split"))) == "folder 2 3,6,6");
+  CHECK(found(directory_of(dir.path("plain"))) == "folder 2 3,6,6");
+
+  DataOptions options;
+  options.data_dir = dir.path("split");
+  const DataSets split = must(open_dataset(options, Log::silent()));
+  CHECK(split.class_names == std::vector<std::string>{"Dog", "cat"});  // by bytes
+  CHECK(split.train->size() == 5);
+  CHECK(split.validation->size() == 5);
+  CHECK_THAT(split.train->describe(1), Catch::EndsWith("split/train/Dog/old/1.png"));
+  RandomStream random(1, Use::kTest);
+  std::vector<float> out(3 * 6 * 6);
+  CHECK(must(split.train->load(3, random, out)) == 1.0f);
+  CHECK(out[0] == Approx(test::gradient_image(6, 6, 3, 0).at(0, 0)[2] - 123.68));
+
+  options.data_dir = dir.path("plain");
+  CHECK(must(open_dataset(options, Log::silent())).validation == nullptr);
+  options.data_val = dir.path("split/val");
+  CHECK(must(open_dataset(options, Log::silent())).validation->size() == 5);
+
+  DataFiles named;
+  named.data_train = dir.path("split/train");
+  CHECK(found(named) == "folder 2 3,6,6");
+}
+
+TEST_CASE("class folders that do not fit are refused with their names", "[data]") {
+  const test::TempDir dir;
+  write_pictures(dir.path("train/cat"), 1);
+  write_pictures(dir.path("train/dog"), 1, 6, 7);
+  write_pictures(dir.path("test/cat"), 1);
+  DataOptions options;
+  options.data_dir = dir.path();
+  CHECK(found(options) == "folder 2 ");  // two sizes
+  options.image_shape = {3, 4, 4};
+  const auto refusal = [&] { return open_dataset(options, Log::silent()).error().message; };
+  CHECK_THAT(refusal(), Catch::Contains("test: there is no folder for the class 'dog'"));
+  write_pictures(dir.path("test/dog"), 1);
+  write_pictures(dir.path("test/emu"), 1);
+  CHECK_THAT(refusal(), Catch::Contains("no folder for the class 'emu'"));
+  fs::remove_all(dir.path("test/emu"));
+  CHECK(must(open_dataset(options, Log::silent())).train->size() == 2);
+  fs::create_directories(dir.path("train/cow"));
+  fs::create_directories(dir.path("test/cow"));
+  CHECK_THAT(refusal(), Catch::Contains("train/cow: the folder of a class has no pictures"));
+}
+
+TEST_CASE("folders without pictures are not a data set", "[data]") {
+  const test::TempDir dir;
+  fs::create_directories(dir.path("a/b"));
+  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("nor a folder of pictures for each class"));
+  fs::create_directories(dir.path("c"));
+  CHECK_THAT(found(directory_of(dir.path())), Catch::Contains("the folders in it have no pictures"));
+  write_pictures(dir.path("d/train"), 2);
+  write_pictures(dir.path("d/test"), 2);
+  CHECK_THAT(found(directory_of(dir.path("d"))), Catch::Contains("must hold a folder of pictures for each class"));
+  CHECK(!recognize(directory_of("/nowhere/at/all")));
+}
+
+TEST_CASE("a picture of a folder that is gone or broken is a bad record", "[data]") {
+  const test::TempDir dir;
+  write_pictures(dir.path("cat"), 2);
+  const auto source = must(open_folder(dir.path(), {"cat"}, 3));
+  test::write_text(dir.path("cat/0.png"), "no picture");
+  fs::remove(dir.path("cat/1.png"));
+  ReadScratch scratch;
+  for (int64_t i = 0; i < 2; i++) {
+    const Error error = source->read(i, scratch).error();
+    CHECK(error.code == Code::kData);
+    CHECK_THAT(error.message, Catch::Contains(fmt::format("cat/{}.png", i)));
+  }
+}
