@@ -70,6 +70,9 @@ const Row kRows[] = {
     {"googlenet@v0.7", 0, 1000, {3, 224, 224}, 116, 6998552, 0, 0, 0, 1582671872},
     {"inception-bn-full", 0, 21841, {3, 224, 224}, 278, 33619969, 10800, 21600, 138, 3311204352},
     {"inception-bn-full@v0.7", 0, 21841, {3, 224, 224}, 278, 33619969, 10800, 21600, 138, 3422893056},
+    {"inception-v3", 0, 1000, {3, 299, 299}, 284, 23834568, 17216, 34432, 188, 5713216096},
+    {"inception-v3@mxnet-g", 0, 1000, {3, 299, 299}, 284, 23834568, 17216, 34432, 188, 5713216096},
+    {"inception-v3@v0.7", 0, 1000, {3, 299, 299}, 284, 23834568, 17216, 34432, 188, 5713216096},
     {"resnet-v1-101", 0, 1000, {3, 224, 224}, 314, 44549160, 0, 105344, 208, 7570194432},
     {"resnet-v1-200", 0, 1000, {3, 224, 224}, 611, 64673832, 0, 176000, 406, 14776270848},
     {"resnet-v1-269", 0, 1000, {3, 224, 224}, 818, 102073384, 0, 252800, 544, 19798687744},
@@ -447,16 +450,24 @@ TEST_CASE("options change the nodes", "[graph][models]") {
   CHECK(build({.network = "resnet-110", .num_layers = 20}).shapes.parameter_elements() == 272544);
 }
 
+TEST_CASE("inception-v3 refuses images below 299 x 299", "[graph][models]") {
+  const auto refusal = [](std::vector<int64_t> image) {
+    return build_model({.network = "inception-v3", .image = std::move(image)}).error().message;
+  };
+  CHECK(refusal({3, 298, 320}) == "network 'inception-v3' needs images of at least 299 x 299, not 298 x 320");
+  CHECK(refusal({3, 299, 224}) == "network 'inception-v3' needs images of at least 299 x 299, not 299 x 224");
+}
+
 TEST_CASE("networks that do not exist are refused, with the nearest name and the list", "[graph][models]") {
   const std::string list =
-      "3conv, cross, googlenet, inception-bn, inception-bn-28-small, inception-bn-full, lenet, mlp, resnet, "
-      "resnet-28-small, resnet-v1, resnet-v1.5, resnet-zscore, resnext";
+      "3conv, cross, googlenet, inception-bn, inception-bn-28-small, inception-bn-full, inception-v3, lenet, mlp, "
+      "resnet, resnet-28-small, resnet-v1, resnet-v1.5, resnet-zscore, resnext";
   CHECK(message("lennet") == "unknown network 'lennet': did you mean 'lenet'? known networks are " + list);
   CHECK(message("resnet50") == "unknown network 'resnet50': did you mean 'resnet-50'? known networks are " + list);
   CHECK(message("rsenet-18") == "unknown network 'rsenet-18': did you mean 'resnet-18'? known networks are " + list);
   CHECK(message("transformer") == "unknown network 'transformer': known networks are " + list);
   CHECK(message("") == "unknown network '': known networks are " + list);
-  for (const char* name : {"alexnet", "vgg-16", "inception-v3", "lenet-stn", "alexnet@v0.7"}) {
+  for (const char* name : {"alexnet", "vgg-16", "lenet-stn", "alexnet@v0.7"}) {
     CHECK(message(name) == fmt::format("network '{}' is not implemented; known networks are {}", name, list));
   }
   CHECK(message("lenet@v0.7") ==

@@ -140,6 +140,9 @@ TEST_CASE("synthetic data have the shape that the network is made for", "[job]")
     INFO(network);
     CHECK(image({network}) == large);
   }
+  for (const char* network : {"inception-v3", "inception-v3@v0.7"}) {
+    CHECK(image({network}) == std::vector<int64_t>{3, 299, 299});
+  }
   CHECK(image({"resnet-zscore"}) == std::vector<int64_t>{3, 32, 32});
   CHECK(image({"lenet", "--image-shape", "1,32,32"}) == std::vector<int64_t>{1, 32, 32});
 }

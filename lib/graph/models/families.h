@@ -18,6 +18,9 @@ BuildModel inception_bn_of_mxnet_g;
 BuildModel inception_bn_of_v07;
 BuildModel inception_bn_full_of_mxnet_g;  // with more filters, for 21841 classes
 BuildModel inception_bn_full_of_v07;
+BuildModel inception_v3;  // of MXNet 1.x
+BuildModel inception_v3_of_mxnet_g;
+BuildModel inception_v3_of_v07;
 BuildModel googlenet;  // of MXNet 1.x
 BuildModel googlenet_of_v07;
 BuildModel resnet_28_small;       // of MXNet-G; depth 6n+2, by default 56

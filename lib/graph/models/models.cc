@@ -35,6 +35,9 @@ constexpr NetworkVersion kNetworkVersions[] = {
     {"inception-bn-28-small", kV07, false, inception_bn_28_small_of_v07},
     {"inception-bn-full", kMxnetG, false, inception_bn_full_of_mxnet_g},
     {"inception-bn-full", kV07, false, inception_bn_full_of_v07},
+    {"inception-v3", kV1, false, inception_v3},
+    {"inception-v3", kMxnetG, false, inception_v3_of_mxnet_g},
+    {"inception-v3", kV07, false, inception_v3_of_v07},
     {"lenet", kV1, false, lenet},
     {"mlp", kV1, false, mlp},
     {"resnet", kV1, true, resnet_v2},
@@ -53,7 +56,7 @@ constexpr Alias kAliases[] = {
     {"dfnmr", "cross"}, {"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
 
 // Networks of MXNet that are not implemented. They get a message of their own instead of "unknown network".
-constexpr std::string_view kNotBuilt[] = {"alexnet", "inception-v3", "lenet-stn", "vgg"};
+constexpr std::string_view kNotBuilt[] = {"alexnet", "lenet-stn", "vgg"};
 
 // If `version` is empty, returns the newest version's entry.
 const NetworkVersion* find_version(std::string_view name, std::string_view version = {}) {

@@ -249,14 +249,14 @@ std::vector<Row> network_rows() {
       {.name = "network",
        .value = "NAME|FILE",
        .help = "network to train: mlp, lenet, 3conv (or small), cross (or dfnmr), googlenet, inception-bn, "
-               "inception-bn-28-small, inception-bn-full, resnet-28-small, resnet (or resnet-v2), resnet-v1, "
-               "resnet-v1.5, resnet-zscore or resnext; append a depth (resnet-50) or an older version "
+               "inception-bn-28-small, inception-bn-full, inception-v3, resnet-28-small, resnet (or resnet-v2), "
+               "resnet-v1, resnet-v1.5, resnet-zscore or resnext; append a depth (resnet-50) or an older version "
                "(inception-bn@v0.7, resnet@mxnet-g). Or an MXNet symbol file (FILE-symbol.json)",
        .bind = DT_FIELD(Flags, job.network.network),
        .scope = Scope::kJob,
        .suggestions = {"mlp", "lenet", "3conv", "cross", "googlenet", "inception-bn", "inception-bn-28-small",
-                       "inception-bn-full", "resnet-28-small", "resnet", "resnet-v1", "resnet-v1.5", "resnet-zscore",
-                       "resnext"}},
+                       "inception-bn-full", "inception-v3", "resnet-28-small", "resnet", "resnet-v1", "resnet-v1.5",
+                       "resnet-zscore", "resnext"}},
       {.name = "network-file",
        .value = "FILE",
        .help = "where the symbol file of --network is now, for a run that is resumed after it was moved",

@@ -69,6 +69,7 @@ std::string_view data_set_of_network(std::string_view network, int64_t num_layer
 
 std::vector<int64_t> image_of_network(std::string_view network, int64_t num_layers) {
   if (network.starts_with("resnet-zscore")) return {3, 32, 32};
+  if (network.starts_with("inception-v3")) return {3, 299, 299};
   return find_data_set(data_set_of_network(network, num_layers))->image_shape;
 }
 
