@@ -416,6 +416,12 @@ def test_locks_that_were_not_looked_at_are_red():
         assert ended.returncode == 1 and "0 files checked" in ended.stdout, ended
 
 
+def test_each_command_of_the_documents_is_in_the_list_of_commands():
+    program = SCRIPTS.parent / "test/docs/commands"
+    ended = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and ended.stdout == "0 passed, 0 failed\n", ended
+
+
 def main():
     failed = 0
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
