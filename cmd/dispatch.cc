@@ -33,7 +33,7 @@ const std::vector<SubCommand>& grammar() {
       {{"plan"}, plan, false, "measure a job's workers, write its groups and shares"},
       {{"simulate"}, simulate, false, "simulate a job under each scheme"},
       {{"score"}, score, true, "measure how well a trained model classifies pictures"},
-      {{"predict"}, nullptr},
+      {{"predict"}, predict, true, "print the classes of pictures by a trained model"},
       {{"export"}, nullptr},
       {{"plot"}, nullptr},
       {{"doctor"}, nullptr},

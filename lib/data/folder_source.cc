@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/file.h"
 #include "data/image_list.h"
+#include "data/picture_source.h"
 
 namespace dtrain::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kPictureBytesMax = uint64_t{1} << 29;  // as in a record
 
 class FolderSource : public ImageSource {
  public:
@@ -44,11 +42,7 @@ class FolderSource : public ImageSource {
   [[nodiscard]] int channels() const override { return channels_; }
 
   Result<float> read(int64_t index, ReadScratch& scratch) const override {
-    const Result<std::string> file = read_file(describe(index), kPictureBytesMax);
-    // A picture that is gone is a broken one, which is skipped.
-    if (!file) return fail(Code::kData, "{}", file.error().message);
-    const auto decoded = scratch.decoder.decode(as_bytes(*file), channels_, scratch.image);
-    if (!decoded) return fail(Code::kData, "{}: {}", describe(index), decoded.error().message);
+    DT_TRY_VOID(read_picture(describe(index), channels_, scratch));
     return static_cast<float>(pictures_[static_cast<size_t>(index)].label);
   }
 

@@ -84,7 +84,7 @@ class IdxSource : public ImageSource {
     const size_t bytes = scratch.image.pixels.size();
     const uint8_t* pixels = images_.data() + kImagesHeader + static_cast<size_t>(index) * bytes;
     std::copy(pixels, pixels + bytes, scratch.image.pixels.data());
-    return static_cast<float>(labels_[kLabelsHeader + static_cast<size_t>(index)]);
+    return labels_.empty() ? 0.0F : static_cast<float>(labels_[kLabelsHeader + static_cast<size_t>(index)]);
   }
 
   [[nodiscard]] std::string describe(int64_t index) const override { return fmt::format("{}: image {}", path_, index); }
@@ -135,8 +135,9 @@ Result<Content> read_idx(const std::string& path, size_t header_bytes,
               content.size() > whole ? "more" : fmt::format("only {}", content.size()));
 }
 
+// `classes`: empty if there is no file of labels.
 Result<> check_counts(const std::string& images, Bytes pixels, const std::string& labels, Bytes classes) {
-  if (big_u32(pixels, 4) != big_u32(classes, 4)) {
+  if (!classes.empty() && big_u32(pixels, 4) != big_u32(classes, 4)) {
     return fail(Code::kData, "{} has {} images, but {} has {} labels", images, big_u32(pixels, 4), labels,
                 big_u32(classes, 4));
   }
@@ -162,7 +163,10 @@ Result<IdxFacts> idx_facts(const std::string& images, const std::string& labels)
 
 Result<std::shared_ptr<const ImageSource>> open_idx(const std::string& images, const std::string& labels) {
   DT_TRY(Content pixels, read_idx(images, kImagesHeader, image_bytes));
-  DT_TRY(Content classes, read_idx(labels, kLabelsHeader, label_bytes));
+  Content classes;
+  if (!labels.empty()) {
+    DT_TRY(classes, read_idx(labels, kLabelsHeader, label_bytes));
+  }
   DT_TRY_VOID(check_counts(images, pixels, labels, classes));
   return std::make_shared<const IdxSource>(images, std::move(pixels), std::move(classes));
 }

@@ -36,7 +36,8 @@ class Loader::Impl {
     std::shared_ptr<float> memory;  // of the spans below
     std::span<float> labels, data;
     std::span<uint8_t> pixels, mirrored;
-    std::vector<uint8_t> broken;  // by row, in validation: 1 if left out
+    std::vector<int64_t> records;  // by row
+    std::vector<uint8_t> broken;   // by row, in validation: 1 if left out
     LoadedBatch batch;
   };
   // How far the decoders are with a slot.
@@ -142,6 +143,7 @@ void Loader::Impl::allocate(Slot& slot) {
   const size_t mirrored_at = images_at + lines(options_.pixels ? elements : elements * sizeof(float));
   slot.memory = options_.allocate(mirrored_at + (options_.pixels ? lines(rows) : 0));
   slot.labels = {slot.memory.get(), rows};
+  slot.records.resize(rows);
   slot.broken.resize(rows);
   float* images = slot.memory.get() + images_at;
   if (options_.pixels) {
@@ -291,6 +293,7 @@ void Loader::Impl::move_row(Slot& slot, int64_t from, int64_t to) {
     std::ranges::copy(row_of(slot.data, from), row_of(slot.data, to).begin());
   }
   slot.labels[static_cast<size_t>(to)] = slot.labels[static_cast<size_t>(from)];
+  slot.records[static_cast<size_t>(to)] = slot.records[static_cast<size_t>(from)];
 }
 
 Result<float> Loader::Impl::load_image(Slot& slot, int64_t row, int64_t record, RandomStream& random) {
@@ -314,6 +317,7 @@ Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
                 dataset_->describe(record), *label, options_.classes - 1);
   }
   slot.labels[static_cast<size_t>(row)] = *label;
+  slot.records[static_cast<size_t>(row)] = record;
   return true;
 }
 
@@ -329,6 +333,9 @@ Result<> Loader::Impl::note_broken(int64_t record, const Error& error) {
     if (!broken_.insert(record).second) return {};  // another thread found it at the same time
     count = static_cast<int64_t>(broken_.size());
     any_broken_ = true;
+  }
+  if (options_.max_bad_records == 0) {
+    return fail(Code::kData, "{} (--max-bad-records N leaves out up to N that cannot be read)", error.message);
   }
   log_.warn("skipped broken record {} (--max-bad-records {}): {}", count, options_.max_bad_records, error.message);
   if (count > options_.max_bad_records) {
@@ -402,7 +409,7 @@ void Loader::Impl::set_batch(Slot& slot) {
       count++;
     }
   }
-  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored}, count, 0};
+  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored}, count, slot.records, 0};
 }
 
 int64_t Loader::Impl::bad_records() const {

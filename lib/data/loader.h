@@ -66,8 +66,9 @@ struct LoaderOptions {
 
 // A batch of batch_size images.
 struct LoadedBatch : Batch {
-  int64_t count = 0;    // training: batch_size. Validation: the number of records; the rest is padding
-  uint64_t serial = 0;  // different for every batch that the loader returns
+  int64_t count = 0;  // training: batch_size. Validation: the number of records; the rest is padding
+  std::span<const int64_t> records = {};  // [batch_size]: the record in each row; undefined beyond `count`
+  uint64_t serial = 0;                    // different for every batch that the loader returns
 };
 
 // One thread calls the loader, and the loader's own threads decode. Equal options give equal batches for any number of

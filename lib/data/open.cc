@@ -8,6 +8,7 @@
 #include "data/idx_source.h"
 #include "data/image_dataset.h"
 #include "data/mean_image.h"
+#include "data/picture_source.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -99,6 +100,10 @@ Distortion central_crop(int resize, Interpolation interpolation) {
   return distortion;
 }
 
+Distortion validation_crop(const DataOptions& options) {
+  return central_crop(options.val_resize, options.training.interpolation);
+}
+
 std::string mean_image_path(const DataOptions& options) {
   const bool bare = std::filesystem::path(options.mean_img).filename() == options.mean_img;
   return bare ? (std::filesystem::path(options.data_dir) / options.mean_img).string() : options.mean_img;
@@ -171,12 +176,29 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   }
   if (located.validation.given()) {
     DT_TRY(const auto validation, open_set(located.validation, opening, log), "opening the validation data");
-    augment.distortion = central_crop(options.val_resize, options.training.interpolation);
+    augment.distortion = validation_crop(options);
     sets.validation = augmented(validation, augment);
   }
   augment.distortion = options.training;
   sets.train = augmented(train, augment);
   return sets;
+}
+
+Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
+                                                      const Log& log) {
+  use_own_threads_only();
+  const Shape& image = options.image_shape;
+  DT_TRY_VOID(check_options(options, image));
+  DT_TRY(const auto pictures, open_pictures(names, static_cast<int>(image[0]), log));
+  AugmentOptions augment = common_augmentation(options, image, false);
+  if (!options.mean_img.empty()) {
+    const std::string path = mean_image_path(options);
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) return fail(Code::kNotFound, "--mean-img {}: no such file", path);
+    DT_TRY(augment.mean_image, mean_image(path, image, {}, pictures, 1, log));
+  }
+  augment.distortion = validation_crop(options);
+  return augmented(pictures, augment);
 }
 
 }  // namespace dtrain::data

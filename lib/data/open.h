@@ -44,4 +44,9 @@ Result<std::vector<IndexedFile>> record_files(const DataOptions& options);
 // how to get them; kUsage: the flags do not fit each other or the data, or the directory holds several data sets.
 Result<DataSets> open_dataset(const DataOptions& options, const Log& log);
 
+// The pictures that `names` stand for (picture_source.h), read as a validation set of these options would be: their
+// files are ignored, and the shape, the mean and the scale must be given. Code::kNotFound: there is no mean image.
+Result<std::shared_ptr<const Dataset>> open_unlabeled(const std::vector<std::string>& names, const DataOptions& options,
+                                                      const Log& log);
+
 }  // namespace dtrain::data

@@ -2,23 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "job/flags/flags.h"
+#include "tools/trained_model.h"
 
 namespace dtrain::tools {
 
 struct ScoreOptions {
-  ScoreOptions();
-
-  std::string model;             // a run directory, a prefix, or a .params file
-  std::optional<int64_t> epoch;  // nullopt: the newest checkpoint
-  // The network, the form of its images, how pixels become numbers, the data and the threads. Of network and augment,
-  // what is not set (empty or 0) is that of the run that trained the model.
-  job::Flags flags;
+  ModelChoice model;  // its flags also name the data
 };
 
 struct Score {

@@ -208,7 +208,7 @@ TEST_CASE("unknown subcommands are refused by name", "[cmd]") {
       {{"simulate", "--replay", "/nowhere/at/all"}, 7, {"/nowhere/at/all"}},
       {{"data", "get", "mnist"}, 2, {"dtrain data get is not in this version of dtrain; choose from: synth, index"}},
       {{"bench"}, 2, {"dtrain bench must be followed by one of", "kv"}},
-      {{"predict", "--model", "m"}, 2, {"dtrain predict is not in this version of dtrain", "dtrain --help"}},
+      {{"doctor", "--full"}, 2, {"dtrain doctor is not in this version of dtrain", "dtrain --help"}},
       {{"data", "sinth"}, 2, {"synth"}},
       {{"parse-log"}, 2, {"usage: dtrain parse-log FILE"}},
       {{"parse-log", "a", "b"}, 2, {"usage"}},

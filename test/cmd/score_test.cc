@@ -1,40 +1,15 @@
 // dtrain score, from the training of a model on.
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <regex>
 
 #include "base/file.h"
-#include "support/process.h"
-#include "support/temp_dir.h"
+#include "small_model.h"
 
 namespace dtrain {
 
-namespace {
-
-test::Ended in_folder(const test::TempDir& dir, std::vector<std::string> words) {
-  words.insert(words.begin(), DTRAIN_EXE);
-  return test::run(words, {.deadline_s = 60, .directory = dir.path(), .environment = {}});
-}
-
-std::string first_match(const std::string& text, const std::string& expression) {
-  std::smatch match;
-  return std::regex_search(text, match, std::regex(expression)) ? match[1].str() : "";
-}
-
-// Trains lenet in `dir` on small pictures for one epoch, as run/lenet-0001, and returns the validation accuracy.
-std::string train_small(const test::TempDir& dir) {
-  const test::Ended made = in_folder(dir, {"data", "synth", "--out", "data", "--count", "60", "--size", "28"});
-  INFO(made.output);
-  REQUIRE(made.code == 0);
-  const test::Ended trained =
-      in_folder(dir, {"--network", "lenet", "--data-dir", "data", "--num-classes", "10", "--image-shape", "3,28,28",
-                      "--batch-size", "8", "--num-epochs", "1", "--run-dir", "run"});
-  INFO(trained.output);
-  REQUIRE(trained.code == 0);
-  return first_match(trained.output, R"(Validation-accuracy=([\d.]+))");
-}
-
-}  // namespace
+using test::first_match;
+using test::in_folder;
+using test::train_small;
 
 TEST_CASE("score gives the accuracy of the run's own validation", "[cmd]") {
   const test::TempDir dir;

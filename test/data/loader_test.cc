@@ -278,6 +278,13 @@ TEST_CASE("validation leaves out a broken record, and training takes the next on
   records.clear();
   for (const Row& row : epoch_rows(validation, 0)) records.push_back(row.record);
   CHECK(records == std::vector<float>{0, 3, 4, 5, 6, 7, 8});
+
+  validation.start(1);
+  std::vector<int64_t> named;
+  while (const LoadedBatch* batch = must(validation.next())) {
+    named.insert(named.end(), batch->records.begin(), batch->records.begin() + batch->count);
+  }
+  CHECK(named == std::vector<int64_t>{0, 3, 4, 5, 6, 7, 8});
 }
 
 TEST_CASE("each broken record is counted once, and one too many ends the run", "[data]") {
@@ -296,6 +303,10 @@ TEST_CASE("each broken record is counted once, and one too many ends the run", "
   CHECK(error.code == Code::kData);
   CHECK(error.message.find("--max-bad-records 2") != std::string::npos);
   CHECK(error.message.find("broken on purpose") != std::string::npos);
+
+  options.max_bad_records = 0;
+  Loader strict(numbers, options, Log::silent());
+  CHECK(failing_epoch(strict).message.find("--max-bad-records N leaves out") != std::string::npos);
 }
 
 TEST_CASE("a share with only broken records is an error", "[data]") {

@@ -125,6 +125,11 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
       .train = data::synthetic(options), .validation = nullptr, .type = {}, .classes = flags.job.network.num_classes};
 }
 
+Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,
+                                                           const std::vector<std::string>& names, const Log& log) {
+  return data::open_unlabeled(names, data_options(flags), log);
+}
+
 std::shared_ptr<const Normalisation> normalisation_of_batches(const job::Flags& flags, const data::Dataset& data) {
   return flags.device.gpus.empty() ? nullptr : data.normalisation();
 }

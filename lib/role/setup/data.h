@@ -27,6 +27,9 @@ Result<> write_class_names(const data::DataSets& data, const std::string& run_di
 // Opens the data that --data-dir and the related flags name; with --benchmark 1, synthetic batches drawn for `rank`.
 // `known` has the offsets of record files without an index, by path.
 Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const Log& log, data::KnownOffsets known = {});
+// The pictures that the names stand for (data/picture_source.h), read as the validation data of these flags.
+Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,
+                                                           const std::vector<std::string>& names, const Log& log);
 
 // How the devices turn pixels into numbers. Null if batches already contain numbers. GPUs receive pixels whenever the
 // data set has any: a quarter of the bytes to transfer, and of the memory that the decoders need. On the CPU the

@@ -1,0 +1,72 @@
+// The flags that name a trained model, which score, predict and export have in common.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tool.h"
+#include "tools/trained_model.h"
+
+namespace dtrain::cmd {
+
+// The default, in --help, of flags that change something of the run that trained the model.
+inline const std::string kOfModel = "the model's";
+
+// Which model, and which network it is. Options must have a member `tools::ModelChoice model`.
+template <class Options>
+std::vector<job::FlagRow<Options>> model_rows() {
+  return {
+      {.name = "model",
+       .value = "MODEL",
+       .help = "the trained model: a run directory, the prefix of checkpoints, or a .params file",
+       .bind = DT_FIELD(Options, model.model, "required")},
+      {.name = "load-epoch",
+       .value = "N",
+       .help = "take the checkpoint that was saved after N epochs",
+       .bind = DT_FIELD(Options, model.epoch, "none"),
+       .default_text = "the newest one",
+       .min = 0,
+       .max = job::kStepsMax},
+      training_row("network", DT_FIELD(Options, model.flags.job.network.network), kOfModel),
+      training_row("num-layers", DT_FIELD(Options, model.flags.job.network.num_layers, "auto"), kOfModel),
+      training_row("num-classes", DT_FIELD(Options, model.flags.job.network.num_classes, "auto"), kOfModel),
+      training_row("image-shape", DT_FIELD(Options, model.flags.job.network.image_shape, "auto"), kOfModel),
+  };
+}
+
+// How pictures are read and computed.
+template <class Options>
+std::vector<job::FlagRow<Options>> picture_rows() {
+  return {
+      training_row("rgb-mean", DT_FIELD(Options, model.flags.job.augment.rgb_mean, "auto"), kOfModel),
+      training_row("rgb-std", DT_FIELD(Options, model.flags.job.augment.rgb_std, "auto"), kOfModel),
+      training_row("scale", DT_FIELD(Options, model.flags.job.augment.scale, "auto"), kOfModel),
+      {.name = "mean-img",
+       .value = "FILE",
+       .help = "the mean image of the training data, for a model that was trained with one",
+       .bind = DT_FIELD(Options, model.flags.data.mean_img, "none")},
+      training_row("val-resize", DT_FIELD(Options, model.flags.job.augment.val_resize, "off"), kOfModel),
+      training_row("batch-size", DT_FIELD(Options, model.flags.job.batch_size)),
+      training_row("threads", DT_FIELD(Options, model.flags.launch.threads, "auto"), "cores of the host"),
+      training_row("data-nthreads", DT_FIELD(Options, model.flags.data.data_threads), "part of --threads"),
+      training_row("max-bad-records", DT_FIELD(Options, model.flags.data.max_bad_records)),
+  };
+}
+
+template <class Options>
+std::vector<job::FlagRow<Options>> joined(std::vector<std::vector<job::FlagRow<Options>>> parts) {
+  std::vector<job::FlagRow<Options>> all;
+  for (std::vector<job::FlagRow<Options>>& part : parts) {
+    for (job::FlagRow<Options>& row : part) all.push_back(std::move(row));
+  }
+  return all;
+}
+
+// Flags of training that these commands refuse.
+inline std::vector<job::RefusedFlag> refused_with_model() {
+  return {{{"--gpus", "--gpu"},
+           "is refused, because this version computes trained models on CPUs only; leave out the flag",
+           Code::kDevice}};
+}
+
+}  // namespace dtrain::cmd

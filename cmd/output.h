@@ -1,0 +1,26 @@
+// Where a command writes its results: a file that is there as a whole or not at all, or standard output.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace dtrain::cmd {
+
+class OutputFile {
+ public:
+  // An empty path: standard output.
+  static Result<OutputFile> open(const std::string& path);
+
+  Result<> write(std::string_view piece);
+  // Completes the output.
+  Result<> finish();
+
+ private:
+  OutputFile() = default;
+  std::optional<AtomicFile> file_;  // nullopt: standard output
+};
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,78 @@
+#include "tools/predict.h"
+
+#include <iostream>
+
+#include "model_rows.h"
+#include "notes.h"
+#include "output.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+using Output = tools::PredictOptions::Output;
+
+struct Options : tools::PredictOptions {
+  std::string output_name = "table";
+  std::string out;
+};
+
+std::vector<job::FlagRow<Options>> output_rows() {
+  return {
+      {.name = "output",
+       .value = "FORM",
+       .help =
+           "a line of text or of JSON for each picture, or a NumPy array (.npy) of the probabilities of all classes",
+       .bind = DT_FIELD(Options, output_name),
+       .choices = {"table", "json", "npy"}},
+      {.name = "top",
+       .value = "K",
+       .help = "print the K most probable classes",
+       .bind = DT_FIELD(Options, top),
+       .min = 1,
+       .max = job::kClassesMax},
+      {.name = "synset",
+       .value = "FILE",
+       .help = "the names of the classes, one on each line",
+       .bind = DT_FIELD(Options, synset),
+       .default_text = "synset.txt beside the model or its training data"},
+      {.name = "out",
+       .value = "FILE",
+       .help = "write to this file",
+       .bind = DT_FIELD(Options, out),
+       .default_text = "standard output"},
+  };
+}
+
+job::FlagTable<Options> flags() {
+  return {joined<Options>({model_rows<Options>(), output_rows(), picture_rows<Options>()}), refused_with_model()};
+}
+
+constexpr const char* kUsage =
+    "dtrain predict --model MODEL INPUT... [FLAGS]\n"
+    "INPUT: an image file, a folder, a .rec file, an idx file, or - for a list of them on standard input";
+
+}  // namespace
+
+Result<int> predict(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 0, static_cast<size_t>(-1)));
+  if (line.help) return 0;
+  Options& options = line.options;
+  options.output = options.output_name == "json"  ? Output::kJson
+                   : options.output_name == "npy" ? Output::kNpy
+                                                  : Output::kTable;
+  DT_TRY(options.inputs, tools::with_lines_of(std::cin, line.positionals));
+  note_threads(options.model.flags.launch.threads);
+  const Log log = Log::to_stderr("predict");
+  DT_TRY(OutputFile output, OutputFile::open(options.out));
+  const auto write = [&](std::string_view piece) { return output.write(piece); };
+  DT_TRY(const tools::Predicted predicted, tools::predict(options, write, log));
+  DT_TRY_VOID(output.finish());
+  if (predicted.bad_records > 0) {
+    log.warn("{} of {} pictures could not be read and were left out", predicted.bad_records,
+             predicted.pictures + predicted.bad_records);
+  }
+  return 0;
+}
+
+}  // namespace dtrain::cmd

@@ -1,0 +1,135 @@
+#include "data/picture_source.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
+#include "data/cifar_source.h"
+#include "data/folder_source.h"
+#include "data/idx_source.h"
+#include "data/image_list.h"
+#include "data/recognize.h"
+#include "data/record_source.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kPictureBytesMax = uint64_t{1} << 29;  // as in a record
+
+class PictureFiles : public ImageSource {
+ public:
+  PictureFiles(std::vector<std::string> paths, int channels) : paths_(std::move(paths)), channels_(channels) {}
+
+  [[nodiscard]] int64_t size() const override { return std::ssize(paths_); }
+  [[nodiscard]] int channels() const override { return channels_; }
+  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+    DT_TRY_VOID(read_picture(describe(index), channels_, scratch));
+    return 0.0F;
+  }
+  [[nodiscard]] std::string describe(int64_t index) const override { return paths_[static_cast<size_t>(index)]; }
+
+ private:
+  std::vector<std::string> paths_;
+  int channels_;
+};
+
+// The pictures of several sources, one source after the other, without their labels.
+class JoinedPictures : public ImageSource {
+ public:
+  explicit JoinedPictures(int channels) : channels_(channels) {}
+
+  void add(std::shared_ptr<const ImageSource> source) {
+    const int64_t begin = size();
+    parts_.push_back({begin + source->size(), begin, std::move(source)});
+  }
+
+  [[nodiscard]] int64_t size() const override { return parts_.empty() ? 0 : parts_.back().end; }
+  [[nodiscard]] int channels() const override { return channels_; }
+  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+    const Part& part = part_of(index);
+    DT_TRY_VOID(part.source->read(index - part.begin, scratch));
+    return 0.0F;
+  }
+  [[nodiscard]] std::string describe(int64_t index) const override {
+    const Part& part = part_of(index);
+    return part.source->describe(index - part.begin);
+  }
+
+ private:
+  struct Part {
+    int64_t end, begin;
+    std::shared_ptr<const ImageSource> source;
+  };
+  [[nodiscard]] const Part& part_of(int64_t index) const {
+    return *std::ranges::upper_bound(parts_, index, {}, &Part::end);
+  }
+
+  int channels_;
+  std::vector<Part> parts_;
+};
+
+Result<std::vector<std::string>> pictures_in(const std::string& folder) {
+  DT_TRY(const ImageFolder found, list_folder(folder, true, picture_extensions()));
+  if (found.entries.empty()) {
+    return fail(Code::kData, "{}: the folder has no pictures ({})", folder, fmt::join(picture_extensions(), ", "));
+  }
+  std::vector<std::string> paths;
+  for (const ListEntry& entry : found.entries) paths.push_back((fs::path(folder) / entry.path).string());
+  return paths;
+}
+
+// The source of a file of several pictures; null for an image file.
+Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name, int channels, const Log& log) {
+  if (name.ends_with(".rec")) return open_records({.paths = {name}, .index = {}, .channels = channels}, log);
+  const bool is_idx = name.find("idx3-ubyte") != std::string::npos;
+  const bool is_cifar = name.ends_with(".bin");
+  if (!is_idx && !is_cifar) return nullptr;
+  const int own_channels = is_idx ? 1 : 3;
+  if (channels != own_channels) {
+    return fail(Code::kUsage, "{}: the images have {}, but those of the network have {}", name,
+                is_idx ? "1 channel" : "3 channels", channels);
+  }
+  if (is_idx) return open_idx(name, "");
+  DT_TRY(const std::string kind, recognize_cifar({name}));
+  return open_cifar(kind == "cifar10" ? Cifar::k10 : Cifar::k100, {name});
+}
+
+}  // namespace
+
+Result<> read_picture(const std::string& path, int channels, ReadScratch& scratch) {
+  const Result<std::string> file = read_file(path, kPictureBytesMax);
+  if (!file) return fail(Code::kData, "{}", file.error().message);
+  const auto decoded = scratch.decoder.decode(as_bytes(*file), channels, scratch.image);
+  if (!decoded) return fail(Code::kData, "{}: {}", path, decoded.error().message);
+  return {};
+}
+
+Result<std::shared_ptr<const ImageSource>> open_pictures(const std::vector<std::string>& names, int channels,
+                                                         const Log& log) {
+  auto joined = std::make_shared<JoinedPictures>(channels);
+  std::vector<std::string> files;  // image files that follow each other
+  const auto add_files = [&] {
+    if (!files.empty()) joined->add(std::make_shared<PictureFiles>(std::exchange(files, {}), channels));
+  };
+  for (const std::string& name : names) {
+    std::error_code ignored;
+    if (fs::is_directory(name, ignored)) {
+      DT_TRY(const std::vector<std::string> found, pictures_in(name));
+      files.insert(files.end(), found.begin(), found.end());
+      continue;
+    }
+    DT_TRY(std::shared_ptr<const ImageSource> source, open_set_file(name, channels, log));
+    if (source == nullptr) {
+      files.push_back(name);
+      continue;
+    }
+    add_files();
+    joined->add(std::move(source));
+  }
+  add_files();
+  return joined;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,199 @@
+#include "tools/predict.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <numeric>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "role/process/run_dir.h"
+#include "role/setup/data.h"
+#include "tools/npy.h"
+
+namespace dtrain::tools {
+namespace {
+
+using Output = PredictOptions::Output;
+
+std::string without_id(std::string_view line) {
+  const bool has_id = line.size() > 9 && line[0] == 'n' && line[9] == ' ' &&
+                      std::all_of(line.begin() + 1, line.begin() + 9, [](char c) { return c >= '0' && c <= '9'; });
+  return std::string(has_id ? line.substr(10) : line);
+}
+
+Result<std::vector<std::string>> read_class_names(const std::string& path) {
+  DT_TRY(const std::string text, read_file(path));
+  return parse_class_names(text);
+}
+
+// The names of the model's classes by the file that the user gave, or by one that is there. A file that was found, and not
+// given, may be about other classes and then names nothing.
+Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const std::string& synset, const Log& log) {
+  const auto fits = [&](const std::vector<std::string>& names) {
+    return std::ssize(names) == model.network().num_classes;
+  };
+  if (!synset.empty()) {
+    DT_TRY(std::vector<std::string> names, read_class_names(synset), "reading --synset");
+    if (fits(names)) return names;
+    return fail(Code::kUsage, "--synset {}: the file has {} lines, but the model has {} classes", synset, names.size(),
+                model.network().num_classes);
+  }
+  std::vector<std::string> places = {class_names_beside(model)};
+  if (!model.data_dir.empty()) places.push_back(model.data_dir + "/" + role::kClassNamesFile);
+  for (const std::string& path : places) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    DT_TRY(std::vector<std::string> names, read_class_names(path));
+    if (fits(names)) return names;
+    log.warn("{} is not used: it has {} lines, but the model has {} classes", path, names.size(),
+             model.network().num_classes);
+  }
+  return std::vector<std::string>();
+}
+
+// Writes the classes of one picture after the other.
+class Report {
+ public:
+  Report(const PredictOptions& options, std::vector<std::string> names, const data::Dataset& pictures,
+         const Write& write)
+      : options_(options), names_(std::move(names)), pictures_(pictures), write_(write) {}
+
+  Result<> begin(int64_t classes) {
+    classes_ = static_cast<size_t>(classes);
+    top_ = std::min(classes_, static_cast<size_t>(options_.top));
+    if (options_.output == Output::kNpy) return write_(npy_header({pictures_.size(), classes}));
+    if (options_.output == Output::kTable) {
+      for (int64_t i = 0; i < pictures_.size(); i++) width_ = std::max(width_, shown(i).size());
+    }
+    return {};
+  }
+
+  // Pictures come in ascending order; some may be left out.
+  Result<> add(int64_t picture, std::span<const float> probabilities) {
+    if (options_.output == Output::kNpy) {
+      DT_TRY_VOID(fill_up_to(picture));
+      next_ = picture + 1;
+      return write_(npy_values(probabilities));
+    }
+    order_.resize(classes_);
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    const auto is_before = [&](size_t a, size_t b) {
+      return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;
+    };
+    std::partial_sort(order_.begin(), order_.begin() + static_cast<long>(top_), order_.end(), is_before);
+    order_.resize(top_);
+    return write_(options_.output == Output::kJson ? json_line(picture, probabilities)
+                                                   : table_line(picture, probabilities));
+  }
+
+  Result<> end() { return options_.output == Output::kNpy ? fill_up_to(pictures_.size()) : Result<>(); }
+
+ private:
+  Result<> fill_up_to(int64_t picture) {
+    const std::vector<float> nothing(classes_, std::numeric_limits<float>::quiet_NaN());
+    for (; next_ < picture; next_++) DT_TRY_VOID(write_(npy_values(nothing)));
+    return {};
+  }
+
+  [[nodiscard]] std::string shown(int64_t picture) const {
+    return printable(pictures_.describe(picture), std::numeric_limits<size_t>::max());
+  }
+
+  [[nodiscard]] std::string json_line(int64_t picture, std::span<const float> probabilities) const {
+    nlohmann::ordered_json classes = nlohmann::ordered_json::array();
+    for (const size_t c : order_) {
+      nlohmann::ordered_json one{{"class", c}};
+      if (!names_.empty()) one["name"] = names_[c];
+      one["probability"] = probabilities[c];
+      classes.push_back(std::move(one));
+    }
+    return json_text(nlohmann::ordered_json{{"file", pictures_.describe(picture)}, {"classes", std::move(classes)}}) +
+           "\n";
+  }
+
+  [[nodiscard]] std::string table_line(int64_t picture, std::span<const float> probabilities) const {
+    std::string line = fmt::format("{:<{}}", shown(picture), width_);
+    for (const size_t c : order_) {
+      line += fmt::format("  {:.4f} {}", probabilities[c], names_.empty() ? fmt::to_string(c) : printable(names_[c]));
+    }
+    return line + "\n";
+  }
+
+  const PredictOptions& options_;
+  const std::vector<std::string> names_;  // by class; empty: not known
+  const data::Dataset& pictures_;
+  const Write& write_;
+  size_t classes_ = 0, top_ = 0;
+  size_t width_ = 0;           // of the table's first column
+  int64_t next_ = 0;           // of the array: the row that is written next
+  std::vector<size_t> order_;  // the classes to show
+};
+
+Result<> classify(exec::Executor& executor, data::Loader& loader, size_t classes, Report& report) {
+  loader.start(0);
+  for (;;) {
+    DT_TRY(const data::LoadedBatch* batch, loader.next());
+    if (batch == nullptr) return report.end();
+    DT_TRY_VOID(executor.forward(*batch, exec::no_wait));
+    const std::span<const float> probabilities = executor.probabilities();
+    for (size_t row = 0; row < static_cast<size_t>(batch->count); row++) {
+      DT_TRY_VOID(report.add(batch->records[row], probabilities.subspan(row * classes, classes)));
+    }
+  }
+}
+
+}  // namespace
+
+PredictOptions::PredictOptions() {
+  model.flags.data.max_bad_records = 0;
+}
+
+Result<std::vector<std::string>> with_lines_of(std::istream& standard_input, const std::vector<std::string>& inputs) {
+  if (std::ranges::count(inputs, "-") > 1) return fail(Code::kUsage, "standard input ('-') can be read only once");
+  std::vector<std::string> all;
+  for (const std::string& input : inputs) {
+    if (input != "-") {
+      all.push_back(input);
+      continue;
+    }
+    for (std::string line; std::getline(standard_input, line);) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (!line.empty()) all.push_back(line);
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> parse_class_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    names.push_back(without_id(line));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return names;
+}
+
+Result<Predicted> predict(const PredictOptions& options, const Write& write, const Log& log) {
+  if (options.inputs.empty()) {
+    return fail(Code::kUsage,
+                "no pictures: name image files, folders or a .rec file, or - for a list on standard input");
+  }
+  DT_TRY(const TrainedModel model, find_model(options.model, log));
+  DT_TRY(std::vector<std::string> names, class_names_of(model, options.synset, log));
+  DT_TRY(const auto pictures, role::open_pictures(model.flags, options.inputs, log), "opening the pictures");
+  DT_TRY(const std::unique_ptr<exec::Executor> executor, compile_model(model));
+  Report report(options, std::move(names), *pictures, write);
+  const int64_t classes = model.network().num_classes;
+  DT_TRY_VOID(report.begin(classes));
+  data::Loader loader(pictures, in_order(model, pictures->size()), log);
+  DT_TRY_VOID(classify(*executor, loader, static_cast<size_t>(classes), report));
+  return Predicted{.pictures = pictures->size() - loader.bad_records(), .bad_records = loader.bad_records()};
+}
+
+}  // namespace dtrain::tools

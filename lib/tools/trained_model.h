@@ -1,0 +1,58 @@
+// A trained model that --model names, and what it takes to compute it: what score, predict and export have in common.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/loader.h"
+#include "exec/executor.h"
+#include "job/flags/flags.h"
+#include "role/setup/network.h"
+#include "tensor/parameter_memory.h"
+
+namespace dtrain::tools {
+
+struct ModelChoice {
+  ModelChoice();
+
+  std::string model;             // a run directory, a prefix, or a .params file
+  std::optional<int64_t> epoch;  // nullopt: the newest checkpoint
+  // The network, the form of its images, how pixels become numbers, and the threads. Of network and augment, what is not
+  // set (empty or 0) is that of the run that trained the model.
+  job::Flags flags;
+};
+
+struct TrainedModel {
+  std::string params;         // the file of the weights
+  job::Flags flags;           // of the choice, completed by those of the run that trained the model
+  std::string data_dir = {};  // of the run's training data; empty if the files do not tell
+
+  [[nodiscard]] const job::NetworkFlags& network() const { return flags.job.network; }
+};
+
+// Finds the model's files and reads what they say about it. Logs how pixels become numbers. Code::kNotFound: there is no
+// such model; kUsage: it is not known which network it is, or it needs a mean image.
+Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log);
+
+// synset.txt beside the model, with the names of its classes by label. The file may not exist.
+std::string class_names_beside(const TrainedModel& model);
+
+// A network with its learned tensors and statistics.
+struct LearnedNetwork {
+  role::Network network;
+  ParameterMemory values;
+};
+// Reads the model's weights. Code::kData: a file is broken, or the weights are of another network.
+Result<LearnedNetwork> read_network(const TrainedModel& model);
+
+// Compiles the model for the CPU, for batches of --batch-size floats. Fails as read_network.
+Result<std::unique_ptr<exec::Executor>> compile_model(const TrainedModel& model);
+
+// Each of so many pictures once, in order, with the threads and the limit of bad records of the flags.
+data::LoaderOptions in_order(const TrainedModel& model, int64_t pictures);
+
+}  // namespace dtrain::tools
