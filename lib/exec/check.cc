@@ -72,7 +72,7 @@ class Checker {
   bool by_winograd(const graph::Node& node) const {
     const auto* op = std::get_if<graph::Convolution>(&node.op);
     return options_.winograd && op != nullptr && op->kernel_h == 3 && op->kernel_w == 3 && op->stride_h == 1 &&
-           op->stride_w == 1;
+           op->stride_w == 1 && op->dilation_h == 1 && op->dilation_w == 1;
   }
 
   static void adopt(const std::vector<float>& tested, std::span<double> into) {

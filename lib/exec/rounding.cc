@@ -53,6 +53,11 @@ double window(const graph::Pooling& op, const Tensors& t) {
   return op.global ? count(t.x) / count(t.y) : static_cast<double>(op.kernel_h * op.kernel_w);
 }
 
+// How much larger a sum is than the average.
+double sum_factor(const graph::Pooling& op, const Tensors& t) {
+  return op.kind == graph::Pooling::Kind::kSum ? window(op, t) : 1;
+}
+
 // The norm of x after multiplying each channel by the batch norm's factor.
 double normalised_norm(const graph::BatchNorm& op, const Tensors& t, Reference& reference, NodeId node,
                        std::span<const double> x) {
@@ -95,7 +100,7 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
                  },
                  [&](const graph::Pooling& op) {
                    if (op.kind == graph::Pooling::Kind::kMax) return Rounding{};
-                   return Rounding{rms(t.x) * std::sqrt(count(t.y) / window(op, t)), window(op, t)};
+                   return Rounding{rms(t.x) * std::sqrt(count(t.y) / window(op, t)) * sum_factor(op, t), window(op, t)};
                  },
                  [&](const graph::Concat&) { return Rounding{}; },
                  [&](const graph::Add&) {
@@ -130,13 +135,13 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
                  },
                  [&](const graph::Pooling& op) {
                    if (op.kind == graph::Pooling::Kind::kMax) return Rounding{norm(t.dy), window(op, t)};
-                   return Rounding{norm(t.dy) / std::sqrt(window(op, t)), window(op, t)};
+                   return Rounding{norm(t.dy) / std::sqrt(window(op, t)) * sum_factor(op, t), window(op, t)};
                  },
                  [&](const graph::Scale& op) {
                    return Rounding{std::abs(op.factor) * norm(t.dy), 1};
                  },
-                 [&](const graph::SoftmaxOutput&) {
-                   return Rounding{norm(t.y), t.channels};
+                 [&](const graph::SoftmaxOutput& op) {
+                   return Rounding{std::abs(op.factor(t.images)) * norm(t.y), t.channels};
                  },
                  [&](const graph::Input&) { return same(); }, [&](const graph::Concat&) { return same(); },
                  [&](const graph::Add&) { return same(); }, [&](const graph::Flatten&) { return same(); },

@@ -32,13 +32,19 @@ struct Input {};
 
 // Cross-correlation, with the filter not flipped: y = x (*) w + b.
 //   x [n, c, h, w]    w [filters, c/groups, kernel_h, kernel_w]    b [filters], absent unless bias
-//   y [n, filters, p, q], where p = floor((h + 2 pad_h - kernel_h) / stride_h) + 1, and q likewise
+//   y [n, filters, p, q], where p = floor((h + 2 pad_h - extent_h) / stride_h) + 1, and q likewise
+// With a dilation d, the kernel reads every d-th cell.
 // Both p and q must be at least 1, or shape inference fails.
 // Source: Dumoulin & Visin, arXiv:1603.07285, relationship 6.
 struct Convolution {
   static constexpr size_t kWeight = 1, kBias = 2;  // positions of the arguments after x
   int64_t filters = 0, kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, groups = 1;
   bool bias = true;
+  int64_t dilation_h = 1, dilation_w = 1;
+
+  // The cells from the first to the last one that the kernel reads along an axis.
+  [[nodiscard]] int64_t extent_h() const { return dilation_h * (kernel_h - 1) + 1; }
+  [[nodiscard]] int64_t extent_w() const { return dilation_w * (kernel_w - 1) + 1; }
 };
 
 // y = x W' + b, with x flattened to [n, c*h*w] in that order. w [outputs, c*h*w], b [outputs], absent unless bias.
@@ -62,9 +68,9 @@ struct BatchNorm {
 };
 
 // Gradients in terms of the output y: relu dy [y > 0] (0 at 0), tanh dy (1 - y^2), sigmoid dy y (1 - y),
-// softrelu dy (1 - e^-y).
+// softrelu dy (1 - e^-y), softsign, which is x / (1 + |x|), dy (1 - |y|)^2.
 struct Activation {
-  enum class Kind { kRelu, kTanh, kSigmoid, kSoftrelu };
+  enum class Kind { kRelu, kTanh, kSigmoid, kSoftrelu, kSoftsign };
   Kind kind = Kind::kRelu;
 };
 
@@ -73,12 +79,12 @@ struct Activation {
 //   kValid floor((x + 2p - k) / s) + 1      kFull ceil((x + 2p - k) / s) + 1
 //   kV07   min(x + 2p - k + s - 1, x + 2p - 1) div s + 1: rounds up, but the last window starts inside the padded map
 // Maximum: padded cells are ignored; the gradient goes to the first maximum in row-major order.
-// Average: the divisor is the window's area clipped to the padded map (kPadded), or always kernel_h * kernel_w
-// (kKernel).
+// Average: the divisor is the window's area clipped to the padded map (kPadded), clipped to the map itself (kReal), or
+// always kernel_h * kernel_w (kKernel). Sum: not divided.
 struct Pooling {
-  enum class Kind { kMax, kAverage };
+  enum class Kind { kMax, kAverage, kSum };
   enum class Rounding { kValid, kFull, kV07 };
-  enum class Divisor { kPadded, kKernel };
+  enum class Divisor { kPadded, kKernel, kReal };
   Kind kind = Kind::kMax;
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
   bool global = false;
@@ -99,8 +105,15 @@ struct Scale {
 // p = softmax(x) over the classes, x [n, classes]. A loss; it also takes the labels of the batch.
 // Backward: dx = p - [label], not divided by the batch size.
 // With smoothing a: dx[label] = p - 1 + a, and dx = p - a / (classes - 1) for the other classes.
+// dx is multiplied by gradient_scale, and divided by the images of the device's batch if per_image.
 struct SoftmaxOutput {
   double smooth_alpha = 0;
+  double gradient_scale = 1;
+  bool per_image = false;
+
+  [[nodiscard]] float factor(int64_t images) const {
+    return static_cast<float>(per_image ? gradient_scale / static_cast<double>(images) : gradient_scale);
+  }
 };
 
 using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,

@@ -82,17 +82,18 @@ class Inference {
     DT_TRY_VOID(expect_map());
     const int64_t c = x_[0][0], h = x_[0][1], w = x_[0][2];
     if (op.filters < 1 || op.kernel_h < 1 || op.kernel_w < 1 || op.stride_h < 1 || op.stride_w < 1 || op.pad_h < 0 ||
-        op.pad_w < 0 || op.groups < 1) {
-      return refuse("invalid convolution: {} filters, {} groups, kernel {}x{}, stride {}x{}, pad {}x{}", op.filters,
-                    op.groups, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w);
+        op.pad_w < 0 || op.groups < 1 || op.dilation_h < 1 || op.dilation_w < 1) {
+      return refuse("invalid convolution: {} filters, {} groups, kernel {}x{}, stride {}x{}, pad {}x{}, dilation {}x{}",
+                    op.filters, op.groups, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w,
+                    op.dilation_h, op.dilation_w);
     }
     if (c % op.groups != 0 || op.filters % op.groups != 0) {
       return refuse("the {} filters and the channels of the input {} must be multiples of the {} groups", op.filters,
                     to_string(x_[0]), op.groups);
     }
-    const int64_t p = positions({h, op.kernel_h, op.stride_h, op.pad_h}, Pooling::Rounding::kValid);
-    const int64_t q = positions({w, op.kernel_w, op.stride_w, op.pad_w}, Pooling::Rounding::kValid);
-    if (p < 1 || q < 1) return window_too_large(op);
+    const int64_t p = positions({h, op.extent_h(), op.stride_h, op.pad_h}, Pooling::Rounding::kValid);
+    const int64_t q = positions({w, op.extent_w(), op.stride_w, op.pad_w}, Pooling::Rounding::kValid);
+    if (p < 1 || q < 1) return window_too_large(op.extent_h(), op.extent_w(), op);
     NodeShapes shapes{{op.filters, p, q}, {{op.filters, c / op.groups, op.kernel_h, op.kernel_w}}};
     if (op.bias) shapes.parameters.push_back({op.filters});
     return shapes;
@@ -125,7 +126,7 @@ class Inference {
     const int64_t q = positions({x_[0][2], op.kernel_w, op.stride_w, op.pad_w}, op.rounding);
     // Rounding up cannot make up for a kernel larger than the padded map.
     const bool fits = op.kernel_h <= x_[0][1] + 2 * op.pad_h && op.kernel_w <= x_[0][2] + 2 * op.pad_w;
-    if (!fits || p < 1 || q < 1) return window_too_large(op);
+    if (!fits || p < 1 || q < 1) return window_too_large(op.kernel_h, op.kernel_w, op);
     // Rounding up with a stride larger than the kernel may start a window beyond the map.
     if ((p - 1) * op.stride_h - op.pad_h >= x_[0][1] || (q - 1) * op.stride_w - op.pad_w >= x_[0][2]) {
       return refuse("the last window, of {}x{} with stride {}x{}, starts outside the input {}", op.kernel_h,
@@ -181,9 +182,8 @@ class Inference {
   }
 
   template <class Windowed>
-  [[nodiscard]] tl::unexpected<Error> window_too_large(const Windowed& op) const {
-    return refuse("kernel {}x{} with pad {}x{} exceeds the input {}", op.kernel_h, op.kernel_w, op.pad_h, op.pad_w,
-                  to_string(x_[0]));
+  [[nodiscard]] tl::unexpected<Error> window_too_large(int64_t h, int64_t w, const Windowed& op) const {
+    return refuse("kernel {}x{} with pad {}x{} exceeds the input {}", h, w, op.pad_h, op.pad_w, to_string(x_[0]));
   }
 
   const Node& node_;

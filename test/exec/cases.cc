@@ -46,9 +46,11 @@ Pooling window(Pooling::Kind kind, int64_t kernel, int64_t stride, int64_t pad,
 }
 constexpr auto kMax = Pooling::Kind::kMax;
 constexpr auto kAverage = Pooling::Kind::kAverage;
+constexpr auto kSum = Pooling::Kind::kSum;
 constexpr auto kFull = Pooling::Rounding::kFull;
 constexpr auto kV07 = Pooling::Rounding::kV07;
-constexpr auto kKernel = Pooling::Divisor::kKernel;
+constexpr auto kValid = Pooling::Rounding::kValid;
+constexpr auto kKernel = Pooling::Divisor::kKernel, kReal = Pooling::Divisor::kReal;
 
 NodeId add_like(Graph& graph, const std::string& name, NodeId like, NodeId x) {
   const Node& model = graph.node(like);
@@ -192,8 +194,10 @@ void activations(Table& t) {
   using Kind = Activation::Kind;
   t.one("relu", {16, 7, 7}, Activation{});
   t.one("relu of odd sizes", {5, 3, 7}, Activation{});
-  for (const auto& [name, kind] :
-       {std::pair{"tanh", Kind::kTanh}, {"sigmoid", Kind::kSigmoid}, {"softrelu", Kind::kSoftrelu}}) {
+  for (const auto& [name, kind] : {std::pair{"tanh", Kind::kTanh},
+                                   {"sigmoid", Kind::kSigmoid},
+                                   {"softrelu", Kind::kSoftrelu},
+                                   {"softsign", Kind::kSoftsign}}) {
     t.one(name, {20, 6, 6}, Activation{kind}).exact = false;
     t.one(std::string(name) + " of odd sizes", {5, 3, 7}, Activation{kind}).exact = false;
   }
@@ -240,6 +244,47 @@ void average_poolings(Table& t) {
   inexact(
       "average pooling with sides that differ", {5, 9, 11},
       Pooling{.kind = kAverage, .kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 3, .pad_h = 1, .pad_w = 0});
+}
+
+// Padded cells are left out of the divisor.
+void poolings_of_real_cells(Table& t) {
+  const auto inexact = [&](std::string name, const Shape& image, Pooling op) {
+    t.one(std::move(name), image, op).exact = false;
+  };
+  inexact("average of real cells, 3x3 stride 1 pad 1", {16, 7, 7}, window(kAverage, 3, 1, 1, kValid, kReal));
+  inexact("average of real cells, full, pad 1", {5, 8, 8}, window(kAverage, 3, 2, 1, kFull, kReal));
+  inexact("average of real cells, sides that differ", {16, 9, 11},
+          Pooling{.kind = kAverage,
+                  .kernel_h = 3,
+                  .kernel_w = 2,
+                  .stride_h = 2,
+                  .stride_w = 3,
+                  .pad_h = 2,
+                  .pad_w = 1,
+                  .divisor = kReal});
+}
+
+void sum_poolings(Table& t) {
+  t.one("sum pooling 2x2 stride 2", {16, 8, 8}, window(kSum, 2, 2, 0));
+  t.one("sum pooling 3x3 stride 1 pad 1", {16, 7, 7}, window(kSum, 3, 1, 1));
+  t.one("sum pooling full, clipped", {5, 8, 8}, window(kSum, 3, 2, 0, kFull));
+  t.one("sum pooling of everything", {24, 4, 4}, Pooling{.kind = kSum, .global = true});
+}
+
+void dilated_convolutions(Table& t) {
+  Convolution op{.filters = 24, .kernel_h = 3, .kernel_w = 3, .pad_h = 2, .pad_w = 2, .dilation_h = 2, .dilation_w = 2};
+  t.one("convolution, dilation 2", {16, 9, 9}, op);
+  op.stride_h = op.stride_w = 2;
+  t.one("convolution, dilation 2, stride 2", {16, 9, 9}, op);
+  op.filters = 32;
+  op.stride_h = op.stride_w = 1;
+  t.one("convolution of 32 channels, dilation 2", {32, 9, 9}, op);  // no Winograd
+  op.groups = 2;
+  t.one("convolution of groups, dilation 2", {32, 9, 9}, op);
+  t.one("convolution, dilations that differ", {5, 11, 9},
+        Convolution{.filters = 7, .kernel_h = 3, .kernel_w = 2, .pad_h = 1, .dilation_h = 3, .dilation_w = 4});
+  t.first("first convolution, dilation 3", {3, 12, 12},
+          Convolution{.filters = 16, .kernel_h = 3, .kernel_w = 3, .dilation_h = 3, .dilation_w = 3});
 }
 
 void joins(Table& t) {
@@ -311,6 +356,9 @@ void softmaxes(Table& t) {
   put("softmax of 2 classes", 2, {}, true, 3);
   put("softmax of 100 classes", 100, {}, true, 7);
   put("softmax with smoothing", 10, {.smooth_alpha = 0.1}, false, 4);
+  put("softmax with half the gradient", 10, {.gradient_scale = 0.5}, true, 3);
+  put("softmax with the gradient of an image", 10, {.gradient_scale = 2, .per_image = true}, true, 4);
+  put("softmax with smoothing and a scale", 10, {.smooth_alpha = 0.1, .gradient_scale = 3}, false, 4);
 }
 
 // Chains that a backend may fuse.
@@ -454,6 +502,9 @@ std::vector<Case> operator_cases() {
   fully_connected(table);
   batch_norms(table);
   activations(table);
+  dilated_convolutions(table);
+  poolings_of_real_cells(table);
+  sum_poolings(table);
   max_poolings(table);
   average_poolings(table);
   joins(table);

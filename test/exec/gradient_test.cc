@@ -16,9 +16,10 @@ namespace {
 using Reference = reference::ReferenceExecutor<double>;
 
 // The function whose gradient softmax_backward computes: the cross-entropy against the smoothed labels, summed over the
-// batch.
+// batch, times the node's factor.
 double loss_of(Reference& executor, const Case& c, const HostBatch& batch, graph::NodeId softmax) {
-  const double alpha = std::get<graph::SoftmaxOutput>(c.graph.node(softmax).op).smooth_alpha;
+  const auto& op = std::get<graph::SoftmaxOutput>(c.graph.node(softmax).op);
+  const double alpha = op.smooth_alpha;
   const std::span<const double> p = executor.output(softmax);
   const size_t classes = p.size() / batch.labels.size();
   double sum = 0;
@@ -26,7 +27,7 @@ double loss_of(Reference& executor, const Case& c, const HostBatch& batch, graph
     const bool is_label = i % classes == static_cast<size_t>(batch.labels[i / classes]);
     sum -= (is_label ? 1 - alpha : alpha / static_cast<double>(classes - 1)) * std::log(p[i]);
   }
-  return sum;
+  return sum * static_cast<double>(op.factor(static_cast<int64_t>(batch.labels.size())));
 }
 
 double loss(Reference& executor, const Case& c, const HostBatch& batch) {

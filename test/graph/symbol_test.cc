@@ -6,6 +6,8 @@
 #include <set>
 
 #include "graph/models/models.h"
+#include "graph/symbol/parse.h"
+#include "graph/symbol/read.h"
 
 using namespace dtrain;
 using namespace dtrain::graph;
@@ -198,6 +200,29 @@ TEST_CASE("attributes are written only if they are not the default", "[graph][sy
   CHECK(by_name["half"]["attrs"] == json::parse(R"({"scalar": "0.5"})"));
   CHECK(by_name["fc"]["attrs"]["no_bias"] == "True");
   CHECK(!by_name["softmax"].contains("attrs"));
+}
+
+TEST_CASE("options of operators are written and read", "[graph][symbol]") {
+  Graph g;
+  NodeId x = g.add("data", Input{}, {});
+  x = g.add("conv", Convolution{.filters = 4, .kernel_h = 3, .kernel_w = 3, .dilation_h = 2, .dilation_w = 3}, {x});
+  x = g.add("soft", Activation{Activation::Kind::kSoftsign}, {x});
+  x = g.add("real", Pooling{.kind = Pooling::Kind::kAverage, .kernel_h = 2, .divisor = Pooling::Divisor::kReal}, {x});
+  x = g.add("sum", Pooling{.kind = Pooling::Kind::kSum, .kernel_h = 2}, {x});
+  x = g.add("fc", FullyConnected{.outputs = 3}, {x});
+  g.add("softmax", SoftmaxOutput{.gradient_scale = 0.5, .per_image = true}, {x});
+  const std::string text = symbol_text(g);
+  const Graph read = read_symbol(parse_symbol_file(text).value()).value();
+  CHECK(symbol_text(read) == text);
+  std::map<std::string, Op> by_name;
+  for (const Node& node : read.nodes()) by_name[node.name] = node.op;
+  CHECK(std::get<Convolution>(by_name["conv"]).dilation_h == 2);
+  CHECK(std::get<Convolution>(by_name["conv"]).dilation_w == 3);
+  CHECK(std::get<Activation>(by_name["soft"]).kind == Activation::Kind::kSoftsign);
+  CHECK(std::get<Pooling>(by_name["real"]).divisor == Pooling::Divisor::kReal);
+  CHECK(std::get<Pooling>(by_name["sum"]).kind == Pooling::Kind::kSum);
+  CHECK(std::get<SoftmaxOutput>(by_name["softmax"]).gradient_scale == 0.5);
+  CHECK(std::get<SoftmaxOutput>(by_name["softmax"]).per_image);
 }
 
 TEST_CASE("a network's rules for its parameters are attributes of their nodes", "[graph][symbol]") {

@@ -37,7 +37,7 @@ OperationGraph operations_of(const ConvolutionPass& pass) {
   const ConvolutionShape& shape = pass.shape;
   const graph::Convolution& op = shape.op;
   const cudnnDataType_t type = cudnn_type(pass.type);
-  const Window window{op.stride_h, op.stride_w, op.pad_h, op.pad_w};
+  const Window window{op.stride_h, op.stride_w, op.pad_h, op.pad_w, op.dilation_h, op.dilation_w};
   const TensorExtent y_extent{shape.n, op.filters, shape.p(), shape.q(), shape.y_pitch};
   OperationGraph graph;
   OperationGraph::Tensor x = graph.tensor(Slot::kX, type, {shape.n, shape.c, shape.h, shape.w, shape.x_pitch});

@@ -56,7 +56,7 @@ OperationGraph::Tensor OperationGraph::passed_on(const TensorExtent& extent) {
 const Descriptor& OperationGraph::convolution(const Window& window) {
   const std::array<int64_t, 2> strides = {window.stride_h, window.stride_w};
   const std::array<int64_t, 2> pads = {window.pad_h, window.pad_w};
-  const std::array<int64_t, 2> dilations = {1, 1};
+  const std::array<int64_t, 2> dilations = {window.dilation_h, window.dilation_w};
   Descriptor& convolution = parts_.emplace_back(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   convolution.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2});
   convolution.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);

@@ -27,7 +27,7 @@ struct TensorExtent {
 };
 
 struct Window {
-  int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
+  int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
 };
 
 // Every operation accumulates in float32. Pointers must be aligned to 16 bytes (kAlignment).

@@ -29,6 +29,7 @@ const char* pass_name(Pass pass) {
 std::string ConvolutionShape::text() const {
   std::string text = fmt::format("{}x{}x{}x{} k{} {}x{} s{} p{}", n, c, h, w, op.filters, op.kernel_h, op.kernel_w,
                                  both(op.stride_h, op.stride_w), both(op.pad_h, op.pad_w));
+  if (op.dilation_h != 1 || op.dilation_w != 1) text += fmt::format(" d{}", both(op.dilation_h, op.dilation_w));
   if (op.groups != 1) text += fmt::format(" groups {}", op.groups);
   if (x_pitch != 0 && x_pitch != c) text += fmt::format(" x in {}", x_pitch);
   if (y_pitch != 0 && y_pitch != op.filters) text += fmt::format(" y in {}", y_pitch);

@@ -6,7 +6,6 @@
 // (test/cuda/dnn/plans_sm90.txt). If x is kept in NHWC and flattened as stored, the weights [outputs, c*h*w] have to be
 // stored as [outputs, h, w, c]. That is the same permutation as for a filter [outputs, c, h, w], so one rule serves
 // both.
-// same change of order as that of a filter [outputs, c, h, w], so one rule serves both.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +34,9 @@ struct ConvolutionShape {
   // for a branch of a Concat.
   int64_t x_pitch = 0, y_pitch = 0;
 
-  [[nodiscard]] int64_t p() const { return (h + 2 * op.pad_h - op.kernel_h) / op.stride_h + 1; }
-  [[nodiscard]] int64_t q() const { return (w + 2 * op.pad_w - op.kernel_w) / op.stride_w + 1; }
-  // "256x64x56x56 k64 3x3 s1 p1", followed by groups and pitches if they are not the default. Equal texts get equal
+  [[nodiscard]] int64_t p() const { return (h + 2 * op.pad_h - op.extent_h()) / op.stride_h + 1; }
+  [[nodiscard]] int64_t q() const { return (w + 2 * op.pad_w - op.extent_w()) / op.stride_w + 1; }
+  // "256x64x56x56 k64 3x3 s1 p1", followed by dilation, groups and pitches if they are not the default. Equal texts get equal
   // plans.
   [[nodiscard]] std::string text() const;
 };

@@ -13,6 +13,7 @@ Curve curve_of(graph::Activation::Kind kind) {
     case graph::Activation::Kind::kTanh: return Curve::kTanh;
     case graph::Activation::Kind::kSigmoid: return Curve::kSigmoid;
     case graph::Activation::Kind::kSoftrelu: return Curve::kSoftrelu;
+    case graph::Activation::Kind::kSoftsign: return Curve::kSoftsign;
   }
   return Curve::kRelu;
 }

@@ -31,6 +31,16 @@ PoolingShape shape_of(const graph::Pooling& op, const Map& x, const Map& y) {
   return shape;
 }
 
+Divide divide_of(const graph::Pooling& op) {
+  if (op.kind == graph::Pooling::Kind::kSum) return Divide::kNot;
+  switch (op.divisor) {
+    case graph::Pooling::Divisor::kPadded: return Divide::kByPadded;
+    case graph::Pooling::Divisor::kKernel: return Divide::kByKernel;
+    case graph::Pooling::Divisor::kReal: return Divide::kByReal;
+  }
+  return Divide::kByPadded;
+}
+
 void emit_max(Lowering& l, Pool& pool) {
   if (l.training()) {
     pool.where =
@@ -71,8 +81,7 @@ void emit_backward(Lowering& l, const Pool& p, bool max) {
 Lowering::EmitBackward lower_pooling(Lowering& l, NodeId id, const graph::Pooling& op) {
   const Map x = l.input(id), y = l.make_output(id);
   const bool max = op.kind == graph::Pooling::Kind::kMax;
-  const Divide divide = op.divisor == graph::Pooling::Divisor::kPadded ? Divide::kByPadded : Divide::kByKernel;
-  Pool pool{.id = id, .shape = shape_of(op, x, y), .divide = divide, .x = x, .y = y};
+  Pool pool{.id = id, .shape = shape_of(op, x, y), .divide = divide_of(op), .x = x, .y = y};
   if (max) {
     emit_max(l, pool);
   } else {

@@ -96,7 +96,7 @@ Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::Softma
     return Softmax{x.type, x.rows(), x.channels, at.at(x.value), at.at<float>(p.value)};
   });
   l.set_output(id, p);
-  return [&l, id, x, p, alpha = op.smooth_alpha] {
+  return [&l, id, x, p, op] {
     const Map dx = l.program().like(x);
     const PassInput& pass = l.pass_input();
     const float *labels = pass.labels, *scale = pass.loss_scale == nullptr ? nullptr : &pass.loss_scale->scale;
@@ -104,7 +104,8 @@ Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::Softma
       return SoftmaxBackward{.type = dx.type,
                              .rows = dx.rows(),
                              .classes = dx.channels,
-                             .smooth_alpha = alpha,
+                             .smooth_alpha = op.smooth_alpha,
+                             .factor = op.factor(dx.rows()),
                              .p = at.at<float>(p.value),
                              .labels = labels,
                              .loss_scale = scale,

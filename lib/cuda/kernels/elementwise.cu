@@ -54,6 +54,7 @@ __device__ float curve_at(Curve curve, float x) {
     case Curve::kTanh: return tanhf(x);
     case Curve::kSigmoid: return 1 / (1 + expf(-x));
     case Curve::kSoftrelu: return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+    case Curve::kSoftsign: return x / (1 + fabsf(x));
   }
   return x;
 }
@@ -64,6 +65,7 @@ __device__ float slope_at(Curve curve, float y) {
     case Curve::kTanh: return 1 - y * y;
     case Curve::kSigmoid: return y * (1 - y);
     case Curve::kSoftrelu: return -expm1f(-y);
+    case Curve::kSoftsign: return (1 - fabsf(y)) * (1 - fabsf(y));
   }
   return 1;
 }

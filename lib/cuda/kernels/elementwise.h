@@ -25,7 +25,7 @@ struct Sum {
 void sum(const Sum& sum, cudaStream_t stream);
 
 // Mirrors graph::Activation::Kind, which this folder does not include.
-enum class Curve { kRelu, kTanh, kSigmoid, kSoftrelu };
+enum class Curve { kRelu, kTanh, kSigmoid, kSoftrelu, kSoftsign };
 
 // y = curve(x).   x, y [rows, channels]   Bytes: 2 * rows * channels * bytes_of(type).
 // softrelu is computed as max(x, 0) + log1p(exp(-|x|)), which does not overflow. See docs/arithmetic.md, "Operators".
@@ -38,7 +38,8 @@ struct Activate {
 };
 void activate(const Activate& activate, cudaStream_t stream);
 
-// dx = add + dy * slope; the slope in terms of y: relu [y > 0], tanh 1 - y^2, sigmoid y (1 - y), softrelu 1 - e^-y.
+// dx = add + dy * slope; the slope in terms of y: relu [y > 0], tanh 1 - y^2, sigmoid y (1 - y), softrelu 1 - e^-y,
+// softsign (1 - |y|)^2.
 //   y, dy, dx, add [rows, channels]; add may be null, and may be dx
 // Bytes: (3 or, with add, 4) * rows * channels * bytes_of(type).
 struct ActivateBackward {

@@ -9,7 +9,7 @@ namespace {
 // PoolingShape in 32 bits, because 64-bit divisions would cost more than the loads between them.
 struct Windows {
   int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
-  bool by_kernel;
+  Divide divide;
 };
 
 struct Pixel {
@@ -32,7 +32,12 @@ __device__ __forceinline__ Cells cells_of(const Windows& s, int i, int j) {
 }
 
 __device__ __forceinline__ float divisor_of(const Windows& s, int i, int j) {
-  if (s.by_kernel) return static_cast<float>(s.kernel_h * s.kernel_w);
+  if (s.divide == Divide::kNot) return 1;
+  if (s.divide == Divide::kByKernel) return static_cast<float>(s.kernel_h * s.kernel_w);
+  if (s.divide == Divide::kByReal) {
+    const Cells cells = cells_of(s, i, j);
+    return static_cast<float>((cells.h_end - cells.h_begin) * (cells.w_end - cells.w_begin));
+  }
   const int top = i * s.stride_h - s.pad_h, left = j * s.stride_w - s.pad_w;
   const int rows = min(top + s.kernel_h, s.h + s.pad_h) - top, columns = min(left + s.kernel_w, s.w + s.pad_w) - left;
   return static_cast<float>(rows * columns);
@@ -214,7 +219,7 @@ Windows windows_of(const PoolingShape& s, Divide divide) {
           narrow(s.stride_w),
           narrow(s.pad_h),
           narrow(s.pad_w),
-          divide == Divide::kByKernel};
+          divide};
 }
 
 // The parameters that forward and backward of both kinds of pooling share.

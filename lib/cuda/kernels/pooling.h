@@ -44,7 +44,7 @@ struct MaxPoolingBackward {
 void max_pooling_backward(const MaxPoolingBackward& backward, cudaStream_t stream);
 
 // The divisor of the sum of a window's real cells.
-enum class Divide { kByPadded, kByKernel };  // graph::Pooling::Divisor
+enum class Divide { kByPadded, kByKernel, kByReal, kNot };  // graph::Pooling::Divisor; kNot: a sum
 
 // y = the sum of each window's real cells, row by row, / its divisor.   Bytes: (x + y) * bytes_of(type).
 struct AveragePooling {

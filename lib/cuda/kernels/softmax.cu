@@ -44,12 +44,13 @@ __global__ void __launch_bounds__(kThreads) softmax_kernel(const T* x, float* p,
 struct BackwardArguments {
   int64_t rows, classes;
   float right, wrong;  // targets of the label's class and of the other classes
+  float factor;
   const float *p, *labels, *loss_scale;
 };
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) backward_kernel(const BackwardArguments a, T* dx) {
-  const float scale = a.loss_scale == nullptr ? 1.0f : *a.loss_scale;
+  const float scale = a.loss_scale == nullptr ? a.factor : a.factor * *a.loss_scale;
   for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const auto label = static_cast<int64_t>(a.labels[row]);
     for (int64_t k = threadIdx.x; k < a.classes; k += kThreads) {
@@ -90,6 +91,7 @@ void softmax_backward(const SoftmaxBackward& s, cudaStream_t stream) {
                             .classes = s.classes,
                             .right = 1 - alpha,
                             .wrong = s.classes > 1 ? alpha / static_cast<float>(s.classes - 1) : 0.0f,
+                            .factor = s.factor,
                             .p = s.p,
                             .labels = s.labels,
                             .loss_scale = s.loss_scale};

@@ -17,7 +17,7 @@ struct Softmax {
 void softmax(const Softmax& softmax, cudaStream_t stream);
 
 // dx = (p - [label]) * loss_scale. With smoothing a: dx[label] = (p - 1 + a) * loss_scale, and for the other classes (p
-// - a / (classes - 1)) * loss_scale. Not divided by the batch size.
+// - a / (classes - 1)) * loss_scale. All of it is multiplied by `factor`.
 //   p [rows, classes], float32    labels [rows], whole numbers below classes (checked on the host)
 //   loss_scale: one float in device memory; null counts as 1    dx [rows, classes]
 // Bytes: rows * classes * (4 + bytes_of(type)) + 4 * rows.
@@ -25,6 +25,7 @@ struct SoftmaxBackward {
   Type type = Type::kFloat32;  // of dx
   int64_t rows = 0, classes = 0;
   double smooth_alpha = 0;
+  float factor = 1;
   const float* p = nullptr;
   const float* labels = nullptr;
   const float* loss_scale = nullptr;

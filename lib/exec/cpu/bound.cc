@@ -215,17 +215,19 @@ class Meter {
     using Kind = graph::Activation::Kind;
     using Algorithm = dnnl::algorithm;
     static constexpr Algorithm kForward[] = {Algorithm::eltwise_relu, Algorithm::eltwise_tanh,
-                                             Algorithm::eltwise_logistic, Algorithm::eltwise_soft_relu};
+                                             Algorithm::eltwise_logistic, Algorithm::eltwise_soft_relu,
+                                             Algorithm::eltwise_linear};  // oneDNN has no softsign
     static constexpr Algorithm kBackward[] = {
         Algorithm::eltwise_relu_use_dst_for_bwd, Algorithm::eltwise_tanh_use_dst_for_bwd,
-        Algorithm::eltwise_logistic_use_dst_for_bwd, Algorithm::eltwise_soft_relu};
+        Algorithm::eltwise_logistic_use_dst_for_bwd, Algorithm::eltwise_soft_relu, Algorithm::eltwise_linear};
     const auto kind = static_cast<size_t>(op.kind);
     const Md& x = layout_[id];
     const auto forward = eltwise_forward(engine_, kForward[kind], x);
     line(id, "eltwise",
          watch_.time(dnnl::eltwise_forward(forward), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, x}, scratchpad(forward)}));
     const auto backward = eltwise_backward(engine_, kBackward[kind], x, eltwise_forward(engine_, kBackward[kind], x));
-    const int source = op.kind == Kind::kSoftrelu ? DNNL_ARG_SRC : DNNL_ARG_DST;
+    const bool by_source = op.kind == Kind::kSoftrelu || op.kind == Kind::kSoftsign;
+    const int source = by_source ? DNNL_ARG_SRC : DNNL_ARG_DST;
     line(id, "eltwise backward",
          watch_.time(dnnl::eltwise_backward(backward),
                      {{source, x}, {DNNL_ARG_DIFF_DST, x}, {DNNL_ARG_DIFF_SRC, x}, scratchpad(backward)}));

@@ -7,7 +7,7 @@ namespace dtrain::exec::cpu {
 bool winograd_fits(const graph::Convolution& op, int64_t channels) {
   constexpr int64_t kChannelsMin = 32;
   return op.kernel_h == 3 && op.kernel_w == 3 && op.stride_h == 1 && op.stride_w == 1 && op.groups == 1 &&
-         channels >= kChannelsMin && op.filters >= kChannelsMin;
+         op.dilation_h == 1 && op.dilation_w == 1 && channels >= kChannelsMin && op.filters >= kChannelsMin;
 }
 
 bool channels_last_fits(const graph::Convolution& op, int64_t channels) {
@@ -36,15 +36,16 @@ Dims weight_dims(const graph::Convolution& op, int64_t channels) {
 
 ConvolutionSpec open_convolution(const graph::Convolution& op, const Dims& x, const Dims& y) {
   // Sizes round down, so rows and columns that no window reaches may remain at the bottom and right: negative padding.
-  const int64_t over_h = (y[2] - 1) * op.stride_h + op.kernel_h - x[2] - op.pad_h;
-  const int64_t over_w = (y[3] - 1) * op.stride_w + op.kernel_w - x[3] - op.pad_w;
+  const int64_t over_h = (y[2] - 1) * op.stride_h + op.extent_h() - x[2] - op.pad_h;
+  const int64_t over_w = (y[3] - 1) * op.stride_w + op.extent_w() - x[3] - op.pad_w;
   return {.src = any_md(x),
           .weights = any_md(weight_dims(op, x[1])),
           .bias = op.bias ? plain_md({op.filters}) : Md(),
           .dst = any_md(y),
           .strides = {op.stride_h, op.stride_w},
           .pad_left = {op.pad_h, op.pad_w},
-          .pad_right = {over_h, over_w}};
+          .pad_right = {over_h, over_w},
+          .dilations = {op.dilation_h - 1, op.dilation_w - 1}};
 }
 
 }  // namespace dtrain::exec::cpu

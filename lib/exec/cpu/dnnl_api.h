@@ -16,6 +16,7 @@ struct ConvolutionSpec {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
   Md src, weights, bias, dst;  // bias: the empty descriptor if there is none
   Dims strides, pad_left, pad_right;
+  Dims dilations = {0, 0};  // the cells between two that the kernel reads
 };
 
 struct PoolingSpec {
@@ -36,19 +37,19 @@ inline Dims dims_of(const Md& md) {
 
 inline auto convolution_forward(const dnnl::engine& engine, const ConvolutionSpec& s) {
   const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, s.algorithm, s.src, s.weights, s.bias,
-                                             s.dst, s.strides, s.pad_left, s.pad_right);
+                                             s.dst, s.strides, s.dilations, s.pad_left, s.pad_right);
   return dnnl::convolution_forward::primitive_desc(desc, user_scratchpad(), engine, true);
 }
 inline auto convolution_backward_data(const dnnl::engine& engine, const ConvolutionSpec& s,
                                       const dnnl::convolution_forward::primitive_desc& forward) {
-  const dnnl::convolution_backward_data::desc desc(s.algorithm, s.src, s.weights, s.dst, s.strides, s.pad_left,
-                                                   s.pad_right);
+  const dnnl::convolution_backward_data::desc desc(s.algorithm, s.src, s.weights, s.dst, s.strides, s.dilations,
+                                                   s.pad_left, s.pad_right);
   return dnnl::convolution_backward_data::primitive_desc(desc, user_scratchpad(), engine, forward, true);
 }
 inline auto convolution_backward_weights(const dnnl::engine& engine, const ConvolutionSpec& s,
                                          const dnnl::convolution_forward::primitive_desc& forward) {
   const dnnl::convolution_backward_weights::desc desc(s.algorithm, s.src, s.weights, s.bias, s.dst, s.strides,
-                                                      s.pad_left, s.pad_right);
+                                                      s.dilations, s.pad_left, s.pad_right);
   return dnnl::convolution_backward_weights::primitive_desc(desc, user_scratchpad(), engine, forward, true);
 }
 inline auto pooling_forward(const dnnl::engine& engine, const PoolingSpec& s) {

@@ -153,11 +153,11 @@ Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::Softma
                        std::memcpy(a[0], batch->labels.data(), static_cast<size_t>(rows) * sizeof(float));
                      },
                      {out(labels)});
-  return [&l, id, p, labels, rows, classes, alpha = op.smooth_alpha] {
+  return [&l, id, p, labels, rows, classes, op] {
     const ValueId dx = l.program().tensor(l.md(p));
     l.program().kernel(id, "softmax backward",
-                       [rows, classes, alpha](void* const* a) {
-                         softmax_backward(rows, classes, alpha, static_cast<const float*>(a[0]),
+                       [op, rows, classes](void* const* a) {
+                         softmax_backward(op, rows, classes, static_cast<const float*>(a[0]),
                                           static_cast<const float*>(a[1]), static_cast<float*>(a[2]));
                        },
                        {in(p), in(labels), out(dx)});

@@ -17,6 +17,7 @@ T activate(Kind kind, T x) {
     case Kind::kSigmoid: return 1 / (1 + std::exp(-x));
     // log(1 + e^x) for any x. Computing it directly would overflow for large x, where the result is x itself.
     case Kind::kSoftrelu: return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
+    case Kind::kSoftsign: return x / (1 + std::abs(x));
   }
   return x;
 }
@@ -28,6 +29,7 @@ T slope(Kind kind, T y) {
     case Kind::kTanh: return 1 - y * y;
     case Kind::kSigmoid: return y * (1 - y);
     case Kind::kSoftrelu: return -std::expm1(-y);
+    case Kind::kSoftsign: return (1 - std::abs(y)) * (1 - std::abs(y));
   }
   return 1;
 }

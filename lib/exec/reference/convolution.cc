@@ -24,13 +24,14 @@ void for_each_row(const graph::Convolution& op, const Extent& xe, const Extent& 
   const int64_t c_group = xe.c / op.groups, filters_group = op.filters / op.groups;
   const Extent we{op.filters, c_group, op.kernel_h, op.kernel_w};
   const auto visit_weight = [&](int64_t n, int64_t o, int64_t c, int64_t u, int64_t v) {
-    const int64_t q_begin = first_at_least(0, op.stride_w, op.pad_w, v);
-    const int64_t q_end = std::min(ye.w, first_at_least(xe.w, op.stride_w, op.pad_w, v));
+    const int64_t down = u * op.dilation_h, right = v * op.dilation_w;
+    const int64_t q_begin = first_at_least(0, op.stride_w, op.pad_w, right);
+    const int64_t q_end = std::min(ye.w, first_at_least(xe.w, op.stride_w, op.pad_w, right));
     if (q_begin >= q_end) return;
     for (int64_t p = 0; p < ye.h; p++) {
-      const int64_t h = p * op.stride_h - op.pad_h + u;
+      const int64_t h = p * op.stride_h - op.pad_h + down;
       if (h < 0 || h >= xe.h) continue;
-      const int64_t w = q_begin * op.stride_w - op.pad_w + v;
+      const int64_t w = q_begin * op.stride_w - op.pad_w + right;
       visit(Row{xe.at(n, o / filters_group * c_group + c, h, w), ye.at(n, o, p, q_begin), we.at(o, c, u, v),
                 static_cast<size_t>(q_end - q_begin), static_cast<size_t>(op.stride_w)});
     }

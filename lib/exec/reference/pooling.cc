@@ -13,13 +13,21 @@ struct Window {
 };
 
 Window window_at(const graph::Pooling& op, const Extent& xe, int64_t p, int64_t q) {
-  if (op.global) return {0, xe.h, 0, xe.w, xe.h * xe.w};
+  using Kind = graph::Pooling::Kind;
+  using Divisor = graph::Pooling::Divisor;
+  if (op.global) return {0, xe.h, 0, xe.w, op.kind == Kind::kSum ? 1 : xe.h * xe.w};
   const int64_t h = p * op.stride_h - op.pad_h, w = q * op.stride_w - op.pad_w;
   const int64_t h_padded = std::min(h + op.kernel_h, xe.h + op.pad_h),
                 w_padded = std::min(w + op.kernel_w, xe.w + op.pad_w);
-  const bool kernel = op.divisor == graph::Pooling::Divisor::kKernel;
-  return {std::max<int64_t>(h, 0), std::min(h_padded, xe.h), std::max<int64_t>(w, 0), std::min(w_padded, xe.w),
-          kernel ? op.kernel_h * op.kernel_w : (h_padded - h) * (w_padded - w)};
+  Window window{std::max<int64_t>(h, 0), std::min(h_padded, xe.h), std::max<int64_t>(w, 0), std::min(w_padded, xe.w),
+                1};
+  if (op.kind == Kind::kSum) return window;
+  switch (op.divisor) {
+    case Divisor::kPadded: window.divisor = (h_padded - h) * (w_padded - w); break;
+    case Divisor::kKernel: window.divisor = op.kernel_h * op.kernel_w; break;
+    case Divisor::kReal: window.divisor = (window.h_end - window.h_begin) * (window.w_end - window.w_begin); break;
+  }
+  return window;
 }
 
 template <class Visit>

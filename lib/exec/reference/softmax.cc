@@ -23,11 +23,12 @@ void softmax_backward(const graph::SoftmaxOutput& op, In<T> p, In<float> labels,
   const size_t classes = p.size() / labels.size();
   const T alpha = static_cast<T>(op.smooth_alpha);
   const T others = classes > 1 ? alpha / static_cast<T>(classes - 1) : T{0};
+  const T factor = op.factor(static_cast<int64_t>(labels.size()));
   for (size_t n = 0; n < labels.size(); n++) {
     const auto label = static_cast<size_t>(labels[n]);
     for (size_t k = 0; k < classes; k++) {
       const T target = k == label ? 1 - alpha : others;
-      dx[n * classes + k] += p[n * classes + k] - target;
+      dx[n * classes + k] += factor * (p[n * classes + k] - target);
     }
   }
 }

@@ -157,11 +157,6 @@ void AttributeReader::only_number(std::string_view key, int64_t value) {
   if (text != nullptr && whole_number(*text) != value) wrong(key, *text, fmt::format("{}", value));
 }
 
-void AttributeReader::only_real(std::string_view key, double value) {
-  const std::string* text = find(key, false);
-  if (text != nullptr && real_number(*text) != value) wrong(key, *text, fmt::format("{}", value));
-}
-
 void AttributeReader::only(std::string_view key, Names values) {
   choice(key, values, 0);
 }

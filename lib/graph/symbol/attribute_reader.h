@@ -51,7 +51,6 @@ class AttributeReader {
   // Attributes that dtrain has for one value only. Any other value is a problem.
   void only_truth(std::string_view key, bool value);
   void only_number(std::string_view key, int64_t value);
-  void only_real(std::string_view key, double value);
   void only(std::string_view key, Names values);
   // Attributes that do not change what the operator computes.
   void ignore(Names keys);

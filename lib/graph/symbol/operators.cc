@@ -25,7 +25,7 @@ Op read_convolution(AttributeReader& in, size_t) {
   const auto [kernel_h, kernel_w] = in.pair("kernel", kWindow);
   const auto [stride_h, stride_w] = in.pair("stride", kWindow, kOnes);
   const auto [pad_h, pad_w] = in.pair("pad", kPad, kZeros);
-  in.pair("dilate", {1, 1}, kOnes);
+  const auto [dilation_h, dilation_w] = in.pair("dilate", kWindow, kOnes);
   const int64_t filters = in.number("num_filter", kWidth), groups = in.number("num_group", kWidth, 1);
   in.ignore({"workspace", "cudnn_tune", "cudnn_off"});
   in.only("layout", {"None", "NCHW"});
@@ -37,7 +37,9 @@ Op read_convolution(AttributeReader& in, size_t) {
                      .pad_h = pad_h,
                      .pad_w = pad_w,
                      .groups = groups,
-                     .bias = !in.truth("no_bias", false)};
+                     .bias = !in.truth("no_bias", false),
+                     .dilation_h = dilation_h,
+                     .dilation_w = dilation_w};
 }
 
 Op read_fully_connected(AttributeReader& in, size_t) {
@@ -57,7 +59,7 @@ Op read_batch_norm(AttributeReader& in, size_t) {
 }
 
 Op read_activation(AttributeReader& in, size_t) {
-  const size_t kind = in.choice("act_type", {"relu", "tanh", "sigmoid", "softrelu"});
+  const size_t kind = in.choice("act_type", {"relu", "tanh", "sigmoid", "softrelu", "softsign"});
   return Activation{static_cast<Activation::Kind>(kind)};
 }
 
@@ -71,9 +73,9 @@ Pooling read_any_pooling(AttributeReader& in) {
   const auto [kernel_h, kernel_w] = in.pair("kernel", kWindow, global ? std::optional(kOnes) : std::nullopt);
   const auto [stride_h, stride_w] = in.pair("stride", kWindow, kOnes);
   const auto [pad_h, pad_w] = in.pair("pad", kPad, kZeros);
-  const size_t kind = in.choice("pool_type", {"max", "avg"}, 0);
+  const size_t kind = in.choice("pool_type", {"max", "avg", "sum"}, 0);
   const size_t rounding = in.choice("pooling_convention", {"valid", "full"}, 0);
-  return {.kind = kind == 0 ? Pooling::Kind::kMax : Pooling::Kind::kAverage,
+  return {.kind = static_cast<Pooling::Kind>(kind),
           .kernel_h = kernel_h,
           .kernel_w = kernel_w,
           .stride_h = stride_h,
@@ -88,8 +90,10 @@ Op read_pooling(AttributeReader& in, size_t) {
   in.ignore({"cudnn_off"});
   in.only("p_value", {"None"});
   in.only("layout", {"None", "NCHW"});
-  in.only("count_include_pad", {"None", "True", "true", "1"});
-  return read_any_pooling(in);
+  Pooling op = read_any_pooling(in);
+  const size_t padding = in.choice("count_include_pad", {"None", "True", "true", "1", "False", "false", "0"}, 0);
+  if (padding >= 4) op.divisor = Pooling::Divisor::kReal;
+  return op;
 }
 
 // MXNet keeps the pooling of version 0.7 as an operator. It compares padded cells as zeros, and divides averages by the
@@ -139,13 +143,14 @@ Op read_scale(AttributeReader& in, size_t) {
 }
 
 Op read_softmax_output(AttributeReader& in, size_t) {
-  in.only_real("grad_scale", 1);
-  in.only("normalization", {"null"});
+  const double scale = in.real("grad_scale", 1);
+  // Without ignored labels, all labels are valid.
+  const bool per_image = in.choice("normalization", {"null", "batch", "valid"}, 0) != 0;
   for (const char* key : {"multi_output", "use_ignore", "preserve_shape", "out_grad"}) in.only_truth(key, false);
   in.ignore({"ignore_label"});
   const double alpha = in.real("smooth_alpha", 0);
   if (alpha < 0 || alpha > 1) in.problem("'smooth_alpha' must be from 0 to 1");
-  return SoftmaxOutput{alpha};
+  return SoftmaxOutput{.smooth_alpha = alpha, .gradient_scale = scale, .per_image = per_image};
 }
 
 // How one name is read. Names with `same_as` are only other names, which MXNet does not write.
@@ -222,6 +227,7 @@ void write(const Convolution& op, AttributeWriter out) {
   out.put("kernel", Pair{op.kernel_h, op.kernel_w});
   out.put("num_filter", op.filters);
   out.put_unless("stride", Pair{op.stride_h, op.stride_w}, kOnes);
+  out.put_unless("dilate", Pair{op.dilation_h, op.dilation_w}, kOnes);
   out.put_unless("pad", Pair{op.pad_h, op.pad_w}, kZeros);
   out.put_unless<int64_t>("num_group", op.groups, 1);
   out.put_unless("no_bias", !op.bias, false);
@@ -239,18 +245,26 @@ void write(const BatchNorm& op, AttributeWriter out) {
 }
 
 void write(const Activation& op, AttributeWriter out) {
-  constexpr std::array kNames = {"relu", "tanh", "sigmoid", "softrelu"};
+  constexpr std::array kNames = {"relu", "tanh", "sigmoid", "softrelu", "softsign"};
   out.out["act_type"] = kNames.at(static_cast<size_t>(op.kind));
 }
 
 // MXNet 1.9 has no name for the rounding of version 0.7, and rounding up is the nearest that it has.
 void write(const Pooling& op, AttributeWriter out) {
   out.put("kernel", Pair{op.kernel_h, op.kernel_w});
-  out.out["pool_type"] = op.kind == Pooling::Kind::kMax ? "max" : "avg";
+  constexpr std::array kNames = {"max", "avg", "sum"};
+  out.out["pool_type"] = kNames.at(static_cast<size_t>(op.kind));
   out.put_unless("stride", Pair{op.stride_h, op.stride_w}, kOnes);
   out.put_unless("pad", Pair{op.pad_h, op.pad_w}, kZeros);
   out.put_unless("global_pool", op.global, false);
   if (!op.global && op.rounding != Pooling::Rounding::kValid) out.out["pooling_convention"] = "full";
+  if (op.divisor == Pooling::Divisor::kReal) out.put("count_include_pad", false);
+}
+
+void write(const SoftmaxOutput& op, AttributeWriter out) {
+  out.put_unless("smooth_alpha", op.smooth_alpha, 0.0);
+  out.put_unless("grad_scale", op.gradient_scale, 1.0);
+  if (op.per_image) out.out["normalization"] = "batch";
 }
 
 Attributes written_attributes(const Op& op, size_t inputs, bool all) {
@@ -263,10 +277,9 @@ Attributes written_attributes(const Op& op, size_t inputs, bool all) {
                           if (inputs != 2) out.put("num_args", count);
                         },
                         [&](const Scale& o) { out.put("scalar", o.factor); },
-                        [&](const SoftmaxOutput& o) { out.put_unless("smooth_alpha", o.smooth_alpha, 0.0); },
-                        [&](const Convolution& o) { write(o, out); }, [&](const FullyConnected& o) { write(o, out); },
-                        [&](const BatchNorm& o) { write(o, out); }, [&](const Activation& o) { write(o, out); },
-                        [&](const Pooling& o) { write(o, out); }},
+                        [&](const SoftmaxOutput& o) { write(o, out); }, [&](const Convolution& o) { write(o, out); },
+                        [&](const FullyConnected& o) { write(o, out); }, [&](const BatchNorm& o) { write(o, out); },
+                        [&](const Activation& o) { write(o, out); }, [&](const Pooling& o) { write(o, out); }},
              op);
   return attributes;
 }

@@ -1,6 +1,6 @@
 """Networks of MXNet's model zoo, which dtrain does not have, trained by dtrain from MXNet's symbol files.
 
-    python mxnet_networks.py --dtrain build/cmd/dtrain [--steps 20] [--results FILE]
+    python mxnet_networks.py --dtrain build/cmd/dtrain [--networks NAME...] [--steps 20] [--results FILE]
 
 MXNet 1.9.1 draws the weights of each network and saves them with its symbol file. Both programs continue from there
 for one epoch of sgd without momentum on the same pictures, in the same order. Compared are the cross-entropy of that epoch,
@@ -32,14 +32,6 @@ BATCH = 16
 RATE = 0.001
 CLASSES = 10
 MEAN = np.array([123.68, 116.779, 103.939], np.float32).reshape(3, 1, 1)
-NETWORKS = {
-    "mobilenet0.25": vision.mobilenet0_25,
-    "resnet18_v1": vision.resnet18_v1,
-    "resnet18_v2": vision.resnet18_v2,
-    "resnet50_v1": vision.resnet50_v1,
-    "two heads, a shared weight": None,
-}
-
 
 def two_heads():
     """Two branches share a weight, and each has a loss over the same labels."""
@@ -54,11 +46,30 @@ def two_heads():
     return mx.sym.Group(heads), "label"
 
 
-def symbol_of(make):
-    if make is None:
-        return two_heads()
+def operator_options():
+    """Options of operators that the networks of the zoo do not use."""
+    x = mx.sym.Convolution(mx.sym.Variable("data"), name="c", kernel=(3, 3), num_filter=8, stride=(2, 2), dilate=(2, 3))
+    x = mx.sym.Activation(x, act_type="softsign")
+    x = mx.sym.Pooling(x, name="p", kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="avg", count_include_pad=False,
+                       pooling_convention="full")
+    x = mx.sym.Pooling(x, name="q", kernel=(2, 2), stride=(2, 2), pool_type="sum")
+    x = mx.sym.FullyConnected(x, name="f", num_hidden=CLASSES)
+    return mx.sym.SoftmaxOutput(x, name="softmax", grad_scale=8, normalization="batch"), "softmax_label"
+
+
+def of_the_zoo(make):
     network = make(classes=CLASSES)
     return mx.sym.SoftmaxOutput(network(mx.sym.Variable("data")), name="softmax"), "softmax_label"
+
+
+NETWORKS = {
+    "mobilenet0.25": lambda: of_the_zoo(vision.mobilenet0_25),
+    "resnet18_v1": lambda: of_the_zoo(vision.resnet18_v1),
+    "resnet18_v2": lambda: of_the_zoo(vision.resnet18_v2),
+    "resnet50_v1": lambda: of_the_zoo(vision.resnet50_v1),
+    "two heads, a shared weight": two_heads,
+    "options of operators": operator_options,
+}
 
 
 def module_of(symbol, label):
@@ -143,7 +154,7 @@ def mxnet_alone(folder, label, steps):
 
 
 def compare(args, folder, name, version):
-    symbol, label = symbol_of(NETWORKS[name])
+    symbol, label = NETWORKS[name]()
     module = module_of(symbol, label)
     mx.random.seed(1)
     np.random.seed(1)
@@ -166,6 +177,7 @@ def compare(args, folder, name, version):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtrain", default="build/cmd/dtrain")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, help="by default all of them")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--results", help="file to which a line of JSON is appended for each network")
     parser.add_argument("--mxnet-alone", nargs=2, metavar=("FOLDER", "LABEL"), help=argparse.SUPPRESS)
@@ -175,7 +187,7 @@ def main():
         return 0
     version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
     failed = False
-    for name in NETWORKS:
+    for name in args.networks or NETWORKS:
         with tempfile.TemporaryDirectory() as folder:
             row = compare(args, pathlib.Path(folder), name, version)
         bound = max(1e-3 * row["mxnet"], abs(row["mxnet_without_onednn"] - row["mxnet"]))

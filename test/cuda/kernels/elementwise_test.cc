@@ -22,7 +22,8 @@ void for_each_case(Check&& check) {
 }
 
 constexpr graph::Activation::Kind kKinds[] = {graph::Activation::Kind::kRelu, graph::Activation::Kind::kTanh,
-                                              graph::Activation::Kind::kSigmoid, graph::Activation::Kind::kSoftrelu};
+                                              graph::Activation::Kind::kSigmoid, graph::Activation::Kind::kSoftrelu,
+                                              graph::Activation::Kind::kSoftsign};
 
 }  // namespace
 

@@ -34,10 +34,10 @@ std::optional<PoolingShape> shape_of(const Pooling& op, const Extent& e) {
 // The windows of the networks, and all rounding and divisor rules, on square and other maps.
 std::vector<Pooling> all_poolings() {
   std::vector<Pooling> ops;
-  for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
+  for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage, Pooling::Kind::kSum}) {
     for (const auto rounding : {Pooling::Rounding::kValid, Pooling::Rounding::kFull, Pooling::Rounding::kV07}) {
-      for (const auto divisor : {Pooling::Divisor::kPadded, Pooling::Divisor::kKernel}) {
-        if (kind == Pooling::Kind::kMax && divisor == Pooling::Divisor::kKernel) continue;
+      for (const auto divisor : {Pooling::Divisor::kPadded, Pooling::Divisor::kKernel, Pooling::Divisor::kReal}) {
+        if (kind != Pooling::Kind::kAverage && divisor != Pooling::Divisor::kPadded) continue;
         for (const auto& [kernel, stride, pad] :
              {std::array<int64_t, 3>{2, 2, 0}, {3, 2, 0}, {3, 2, 1}, {3, 1, 1}, {2, 3, 0}, {5, 3, 2}}) {
           ops.push_back({.kind = kind,
@@ -79,7 +79,8 @@ Results run(const Pooling& op, const PoolingShape& s, Type type, const Extent& e
     max_pooling_backward(
         {.type = type, .shape = s, .dy = dy.in(), .add = dx.in(), .where = where.at(0), .dx = dx.out()}, nullptr);
   } else {
-    const auto divide = op.divisor == Pooling::Divisor::kKernel ? Divide::kByKernel : Divide::kByPadded;
+    constexpr Divide kDivides[] = {Divide::kByPadded, Divide::kByKernel, Divide::kByReal};  // by Pooling::Divisor
+    const Divide divide = op.kind == Pooling::Kind::kSum ? Divide::kNot : kDivides[static_cast<size_t>(op.divisor)];
     average_pooling({.type = type, .shape = s, .divide = divide, .x = x.in(), .y = y.out()}, nullptr);
     average_pooling_backward(
         {.type = type, .shape = s, .divide = divide, .dy = dy.in(), .add = dx.in(), .dx = dx.out()}, nullptr);

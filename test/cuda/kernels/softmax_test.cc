@@ -68,12 +68,13 @@ TEST_CASE("the gradient of given probabilities has the reference's bits", "[cuda
     softmax_backward({.rows = 4,
                       .classes = 10,
                       .smooth_alpha = alpha,
+                      .factor = 0.5F,
                       .p = p_array.floats(),
                       .labels = label_array.floats(),
                       .dx = dx.data()},
                      nullptr);
     Floats truth(40);
-    exec::reference::softmax_backward<float>({.smooth_alpha = alpha}, p, labels, truth);
+    exec::reference::softmax_backward<float>({.smooth_alpha = alpha, .gradient_scale = 0.5}, p, labels, truth);
     CHECK(same_bits(dx.get(), truth));
     CHECK(session.records()[0].bytes == 40 * 8 + 16);
   }

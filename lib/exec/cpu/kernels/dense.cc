@@ -102,14 +102,17 @@ void softmax_forward(int64_t rows, int64_t classes, const float* x, float* p) {
                   });
 }
 
-void softmax_backward(int64_t rows, int64_t classes, double smooth_alpha, const float* p, const float* labels,
-                      float* dx) {
-  const auto on = static_cast<float>(1 - smooth_alpha);
-  const auto off = static_cast<float>(classes > 1 ? smooth_alpha / static_cast<double>(classes - 1) : 0);
+void softmax_backward(const graph::SoftmaxOutput& op, int64_t rows, int64_t classes, const float* p,
+                      const float* labels, float* dx) {
+  const auto on = static_cast<float>(1 - op.smooth_alpha);
+  const auto off = static_cast<float>(classes > 1 ? op.smooth_alpha / static_cast<double>(classes - 1) : 0);
+  const float factor = op.factor(rows);
   parallel_shares(rows, rows * classes, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       const auto label = static_cast<int64_t>(labels[r]);
-      for (int64_t c = 0; c < classes; c++) dx[r * classes + c] = p[r * classes + c] - (c == label ? on : off);
+      for (int64_t c = 0; c < classes; c++) {
+        dx[r * classes + c] = factor * (p[r * classes + c] - (c == label ? on : off));
+      }
     }
   });
 }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "graph/graph.h"
+
 namespace dtrain::exec::cpu {
 
 // x [rows, inputs]   w [outputs, inputs]   b [outputs]   y [rows, outputs]
@@ -22,9 +24,8 @@ void dense_backward_bias(const DenseShape& shape, const float* dy, float* db);
 
 // p = softmax of each row of x [rows, classes].
 void softmax_forward(int64_t rows, int64_t classes, const float* x, float* p);
-// dx = p - [label]; with smoothing a: dx[label] = p - 1 + a, others p - a / (classes - 1). labels [rows], whole
-// numbers.
-void softmax_backward(int64_t rows, int64_t classes, double smooth_alpha, const float* p, const float* labels,
-                      float* dx);
+// dx as graph::SoftmaxOutput has it. labels [rows], whole numbers.
+void softmax_backward(const graph::SoftmaxOutput& op, int64_t rows, int64_t classes, const float* p,
+                      const float* labels, float* dx);
 
 }  // namespace dtrain::exec::cpu

@@ -42,12 +42,24 @@ void softrelu_backward(const float* y, const float* dy, float* dx, int64_t n) {
   for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * -std::expm1(-y[i]);
 }
 
+DT_MULTI_ISA void softsign_backward(const float* y, const float* dy, float* dx, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    const float rest = 1.0f - std::abs(y[i]);
+    dx[i] = dy[i] * (rest * rest);
+  }
+}
+
+DT_MULTI_ISA void softsign_piece(const float* x, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] / (1.0f + std::abs(x[i]));
+}
+
 void derive(Kind kind, const float* y, const float* dy, float* dx, int64_t n) {
   switch (kind) {
     case Kind::kRelu: return relu_backward(y, dy, dx, n);
     case Kind::kTanh: return tanh_backward(y, dy, dx, n);
     case Kind::kSigmoid: return sigmoid_backward(y, dy, dx, n);
     case Kind::kSoftrelu: return softrelu_backward(y, dy, dx, n);
+    case Kind::kSoftsign: return softsign_backward(y, dy, dx, n);
   }
 }
 
@@ -94,6 +106,10 @@ void sum_sources(const float* const* sources, int count, float* y, int64_t n) {
 void activation_backward(Kind kind, const float* y, const float* const* sources, int count, float* dx, int64_t n) {
   for_sums(sources, count, n,
            [=](int64_t begin, int64_t size, const float* dy) { derive(kind, y + begin, dy, dx + begin, size); });
+}
+
+void softsign(const float* x, float* y, int64_t n) {
+  parallel_shares(n, n, [=](int64_t begin, int64_t end) { softsign_piece(x + begin, y + begin, end - begin); });
 }
 
 void sum_relu(const float* const* sources, int count, float* y, int64_t n) {

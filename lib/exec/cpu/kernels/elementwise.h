@@ -21,6 +21,9 @@ void sum_sources(const float* const* sources, int count, float* y, int64_t n);
 void activation_backward(graph::Activation::Kind kind, const float* y, const float* const* sources, int count,
                          float* dx, int64_t n);
 
+// y = x / (1 + |x|).
+void softsign(const float* x, float* y, int64_t n);
+
 // y = max(the sum of `count` sources, 0).
 void sum_relu(const float* const* sources, int count, float* y, int64_t n);
 

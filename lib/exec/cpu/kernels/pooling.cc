@@ -101,8 +101,15 @@ DT_INLINE void max_plane_backward(const PoolingWindow& p, const float* dy, const
 }
 
 int64_t divisor_of(const PoolingWindow& p, int64_t i, int64_t j) {
-  if (p.divisor == graph::Pooling::Divisor::kKernel) return p.kernel_h * p.kernel_w;
+  using Divisor = graph::Pooling::Divisor;
+  if (p.kind == graph::Pooling::Kind::kSum) return 1;
+  if (p.divisor == Divisor::kKernel) return p.kernel_h * p.kernel_w;
   const int64_t top = i * p.stride_h - p.pad_h, left = j * p.stride_w - p.pad_w;
+  if (p.divisor == Divisor::kReal) {
+    const Span rows = span_of(i, p.kernel_h, p.stride_h, p.pad_h, p.x.h);
+    const Span columns = span_of(j, p.kernel_w, p.stride_w, p.pad_w, p.x.w);
+    return (rows.end - rows.begin) * (columns.end - columns.begin);
+  }
   return (std::min(top + p.kernel_h, p.x.h + p.pad_h) - top) * (std::min(left + p.kernel_w, p.x.w + p.pad_w) - left);
 }
 
@@ -202,9 +209,9 @@ DT_MULTI_ISA void average_planes_backward(const PoolingWindow& p, const float* d
 PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, const BlockedShape& y) {
   DT_CHECK(x.lanes == y.lanes && x.planes() == y.planes(),
            "the input and the output of a pooling must have one layout");
-  PoolingWindow window{.x = x, .y = y, .kernel_h = x.h, .kernel_w = x.w};
+  PoolingWindow window{.x = x, .y = y, .kernel_h = x.h, .kernel_w = x.w, .kind = op.kind};
   if (!op.global) {
-    window = {x, y, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w, op.divisor};
+    window = {x, y, op.kernel_h, op.kernel_w, op.stride_h, op.stride_w, op.pad_h, op.pad_w, op.divisor, op.kind};
   }
   return window;
 }

@@ -13,6 +13,7 @@ struct PoolingWindow {
   BlockedShape x, y;  // equal n, blocks and lanes
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
   graph::Pooling::Divisor divisor = graph::Pooling::Divisor::kPadded;
+  graph::Pooling::Kind kind = graph::Pooling::Kind::kAverage;
 };
 PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, const BlockedShape& y);
 
@@ -20,6 +21,7 @@ PoolingWindow resolve_window(const graph::Pooling& op, const BlockedShape& x, co
 void max_pooling_forward(const PoolingWindow& window, const float* x, float* y, int32_t* where);
 void max_pooling_backward(const PoolingWindow& window, const float* dy, const int32_t* where, float* dx);
 
+// Also for sums, whose divisor is 1.
 void average_pooling_forward(const PoolingWindow& window, const float* x, float* y);
 void average_pooling_backward(const PoolingWindow& window, const float* dy, float* dx);
 
