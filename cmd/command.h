@@ -19,6 +19,7 @@ struct Call {
 };
 
 Result<int> train(const Call& call);
+Result<int> info(const Call& call);
 Result<int> im2rec(const Call& call);
 Result<int> data_synth(const Call& call);
 Result<int> data_index(const Call& call);

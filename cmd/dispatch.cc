@@ -33,6 +33,7 @@ const std::vector<SubCommand>& grammar() {
       {{"plan"}, plan, false, "measure a job's workers, write its groups and shares"},
       {{"simulate"}, simulate, false, "simulate a job under each scheme"},
       {{"score"}, score, true, "measure how well a trained model classifies pictures"},
+      {{"info"}, info, false, "print the layers of a network or the arrays of a file"},
       {{"predict"}, predict, true, "print the classes of pictures by a trained model"},
       {{"export"}, nullptr},
       {{"plot"}, nullptr},

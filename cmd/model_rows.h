@@ -1,4 +1,4 @@
-// The flags that name a trained model, which score, predict and export have in common.
+// The flags that name a trained model, which several commands have in common.
 #pragma once
 
 #include <string>
@@ -12,6 +12,17 @@ namespace dtrain::cmd {
 // The default, in --help, of flags that change something of the run that trained the model.
 inline const std::string kOfModel = "the model's";
 
+template <class Options>
+job::FlagRow<Options> epoch_row() {
+  return {.name = "load-epoch",
+          .value = "N",
+          .help = "take the checkpoint that was saved after N epochs",
+          .bind = DT_FIELD(Options, model.epoch, "none"),
+          .default_text = "the newest one",
+          .min = 0,
+          .max = job::kStepsMax};
+}
+
 // Which model, and which network it is. Options must have a member `tools::ModelChoice model`.
 template <class Options>
 std::vector<job::FlagRow<Options>> model_rows() {
@@ -20,13 +31,7 @@ std::vector<job::FlagRow<Options>> model_rows() {
        .value = "MODEL",
        .help = "the trained model: a run directory, the prefix of checkpoints, or a .params file",
        .bind = DT_FIELD(Options, model.model, "required")},
-      {.name = "load-epoch",
-       .value = "N",
-       .help = "take the checkpoint that was saved after N epochs",
-       .bind = DT_FIELD(Options, model.epoch, "none"),
-       .default_text = "the newest one",
-       .min = 0,
-       .max = job::kStepsMax},
+      epoch_row<Options>(),
       training_row("network", DT_FIELD(Options, model.flags.job.network.network), kOfModel),
       training_row("num-layers", DT_FIELD(Options, model.flags.job.network.num_layers, "auto"), kOfModel),
       training_row("num-classes", DT_FIELD(Options, model.flags.job.network.num_classes, "auto"), kOfModel),

@@ -237,5 +237,7 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
 // Multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image. A
 // weight counts once for each use.
 int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes);
+// Those of each node, by NodeId.
+std::vector<int64_t> multiply_accumulates_by_node(const Graph& graph, const Shapes& shapes);
 
 }  // namespace dtrain::graph

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "base/overloaded.h"
 #include "graph/graph.h"
@@ -304,18 +305,23 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
   return shapes;
 }
 
-int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes) {
-  int64_t sum = 0;
+std::vector<int64_t> multiply_accumulates_by_node(const Graph& graph, const Shapes& shapes) {
+  std::vector<int64_t> of_node(graph.nodes().size(), 0);
   for (const ParameterInfo& info : shapes.parameters) {
     if (info.kind != ParameterKind::kWeight) continue;
     for (const TensorUse& use : info.uses) {
       // Each weight is used once for every position of its node's output.
       const Shape& y = shapes.output[use.node];
       const bool is_convolution = std::holds_alternative<Convolution>(graph.node(use.node).op);
-      sum += element_count(info.shape) * (is_convolution ? y[1] * y[2] : 1);
+      of_node[use.node] += element_count(info.shape) * (is_convolution ? y[1] * y[2] : 1);
     }
   }
-  return sum;
+  return of_node;
+}
+
+int64_t multiply_accumulates(const Graph& graph, const Shapes& shapes) {
+  const std::vector<int64_t> of_node = multiply_accumulates_by_node(graph, shapes);
+  return std::accumulate(of_node.begin(), of_node.end(), int64_t{0});
 }
 
 }  // namespace dtrain::graph

@@ -18,14 +18,14 @@ namespace dtrain::tools {
 namespace {
 
 // Completes the flags of a model without a JobSpec, whose network is the symbol file beside it or has to be given.
-Result<> complete_foreign(const std::string& model, const std::string& params, job::Flags& flags) {
+Result<> complete_foreign(const ModelChoice& choice, const std::string& params, job::Flags& flags) {
   job::NetworkFlags& network = flags.job.network;
   if (network.network.empty()) network.network = role::symbol_beside(params);
   if (network.network.empty()) {
     return fail(Code::kUsage,
-                "--model {}: there is neither a jobspec nor a symbol file beside {}, so give --network and "
+                "{} {}: there is neither a jobspec nor a symbol file beside {}, so give --network and "
                 "--num-classes, or --network FILE-symbol.json",
-                model, params);
+                choice.flag, choice.model, params);
   }
   DT_TRY_VOID(job::resolve_network_file(flags));
   job::AugmentFlags& augment = flags.job.augment;
@@ -38,10 +38,11 @@ Result<> complete_foreign(const std::string& model, const std::string& params, j
 }
 
 // A symbol file tells its classes; a network of dtrain's own is built for a number of classes.
-Result<> complete_classes(const std::string& model, job::NetworkFlags& network) {
+Result<> complete_classes(const ModelChoice& choice, job::NetworkFlags& network) {
   if (network.num_classes > 0) return {};
   if (!job::is_name_of_file(network.network)) {
-    return fail(Code::kUsage, "--model {}: its files do not tell the number of classes: give --num-classes", model);
+    return fail(Code::kUsage, "{} {}: its files do not tell the number of classes: give --num-classes", choice.flag,
+                choice.model);
   }
   DT_TRY(network.num_classes, role::classes_of_file(network));
   return {};
@@ -53,16 +54,17 @@ void prefer(const T& given, const T& unset, T& value) {
 }
 
 // The flags of the run that trained the model, changed to those that the user gave.
-Result<> complete_flags(const std::string& model, TrainedModel& trained) {
+Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   job::Flags& flags = trained.flags;
   const std::string& params = trained.params;
   const Result<job::JobSpec> spec = role::spec_of(params);
   if (!spec && spec.error().code != Code::kNotFound) return tl::unexpected(spec.error());
-  if (!spec) return complete_foreign(model, params, flags);
+  if (!spec) return complete_foreign(choice, params, flags);
   const job::Remembered& run = spec->remembered;
   trained.data_dir = job::absolute_value("data-dir", run.path_of("data-dir"), run.directory, "");
-  if (spec->mean_image && flags.data.mean_img.empty()) {
-    return fail(Code::kUsage, "--model {}: it was trained with a mean image: name the file with --mean-img", model);
+  if (choice.reads_pictures && spec->mean_image && flags.data.mean_img.empty()) {
+    return fail(Code::kUsage, "--model {}: it was trained with a mean image: name the file with --mean-img",
+                choice.model);
   }
   const job::NetworkFlags network = std::exchange(flags.job.network, spec->flags.network);
   job::NetworkFlags& run_network = flags.job.network;
@@ -95,9 +97,10 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
     return fail(Code::kUsage, "no model was named: give --model RUN-DIRECTORY, PREFIX or FILE.params");
   }
   TrainedModel model{.params = {}, .flags = choice.flags};
-  DT_TRY(model.params, role::params_of({"--model", choice.model, choice.epoch}));
-  DT_TRY_VOID(complete_flags(choice.model, model));
-  DT_TRY_VOID(complete_classes(choice.model, model.flags.job.network));
+  DT_TRY(model.params, role::params_of({choice.flag, choice.model, choice.epoch}));
+  DT_TRY_VOID(complete_flags(choice, model));
+  DT_TRY_VOID(complete_classes(choice, model.flags.job.network));
+  if (!choice.reads_pictures) return model;
   const job::AugmentFlags& augment = model.flags.job.augment;
   log.info("{}: network {}, images {}, mean {}, deviation {}, scale {}", model.params, model.network().network,
            to_string(model.network().image_shape), fmt::join(augment.rgb_mean, ","), fmt::join(augment.rgb_std, ","),

@@ -19,11 +19,15 @@ namespace dtrain::tools {
 struct ModelChoice {
   ModelChoice();
 
+  std::string flag = "--model";  // what messages call it
   std::string model;             // a run directory, a prefix, or a .params file
   std::optional<int64_t> epoch;  // nullopt: the newest checkpoint
   // The network, the form of its images, how pixels become numbers, and the threads. Of network and augment, what is not
   // set (empty or 0) is that of the run that trained the model.
   job::Flags flags;
+  bool reads_pictures =
+      true;  // then a model that was trained with a mean image needs --mean-img, and the log shows how
+             // pixels become numbers
 };
 
 struct TrainedModel {
@@ -34,7 +38,7 @@ struct TrainedModel {
   [[nodiscard]] const job::NetworkFlags& network() const { return flags.job.network; }
 };
 
-// Finds the model's files and reads what they say about it. Logs how pixels become numbers. Code::kNotFound: there is no
+// Finds the model's files and reads what they say about it. Code::kNotFound: there is no
 // such model; kUsage: it is not known which network it is, or it needs a mean image.
 Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log);
 

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "base/crc32c.h"
-#include "tensor/ndarray_file.h"
 
 namespace dtrain::train {
 namespace {
@@ -110,6 +109,18 @@ Result<> parse_params(std::string_view bytes, Checkpoint& checkpoint) {
   return {};
 }
 
+}  // namespace
+
+Result<CheckpointHeader> header_of(const std::vector<StoredArray>& arrays) {
+  const auto* json = arrays.empty() ? nullptr : std::get_if<std::vector<uint8_t>>(&arrays[0].values);
+  if (json == nullptr || arrays[0].name != kHeader) {
+    return fail(Code::kData, "its first array is not a header of bytes");
+  }
+  return parse_checkpoint_header({reinterpret_cast<const char*>(json->data()), json->size()});
+}
+
+namespace {
+
 struct States {
   CheckpointHeader header;
   std::vector<NamedArray> slots;
@@ -117,11 +128,8 @@ struct States {
 
 Result<States> parse_states(std::string_view bytes) {
   DT_TRY(std::vector<StoredArray> arrays, parse_ndarray_bytes(bytes));
-  auto* json = arrays.empty() ? nullptr : std::get_if<std::vector<uint8_t>>(&arrays[0].values);
-  if (json == nullptr || arrays[0].name != kHeader)
-    return fail(Code::kData, "its first array is not a header of bytes");
   States states;
-  DT_TRY(states.header, parse_checkpoint_header({reinterpret_cast<const char*>(json->data()), json->size()}));
+  DT_TRY(states.header, header_of(arrays));
   for (StoredArray& array : std::span(arrays).subspan(1)) {
     auto* values = std::get_if<std::vector<float>>(&array.values);
     if (values == nullptr || !array.name.starts_with(kState)) {

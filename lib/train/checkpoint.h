@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tensor/ndarray_file.h"
 #include "tensor/parameters.h"
 #include "train/checkpoint_header.h"
 
@@ -64,6 +65,9 @@ Result<Checkpoint> read_checkpoint(const CheckpointName& name);
 
 // Reads a .params file alone, without looking for states.
 Result<Checkpoint> read_weights(const std::string& params_path);
+
+// The header among the arrays of a `.states` file. Code::kData: the arrays are those of another file, or damaged.
+Result<CheckpointHeader> header_of(const std::vector<StoredArray>& arrays);
 
 // Returns the most advanced checkpoint of `prefix`, or nullopt if there is none. Code::kData if PREFIX-last, which must
 // be read to compare positions, is damaged.

@@ -16,7 +16,7 @@ const std::vector<std::vector<std::string>> kTools = {{"im2rec"},         {"data
                                                       {"bench", "train"}, {"bench", "kv"},   {"parse-log"},
                                                       {"plan"},           {"simulate"},      {"ps"},
                                                       {"kill"},           {"completion"},    {"man"},
-                                                      {"score"},          {"predict"}};
+                                                      {"score"},          {"predict"},       {"info"}};
 
 std::set<std::string> matches(const std::string& text, const std::string& expression) {
   const std::regex pattern(expression);
