@@ -59,12 +59,14 @@ struct FullyConnected {
 //               the moving statistics to momentum * old + (1 - momentum) * this batch's
 //   inference   the same with the moving statistics
 // Parameters gamma, beta [c]; statistics moving_mean, moving_var [c]. With fix_gamma, gamma counts as 1 and its
-// gradient is 0, but the tensor exists. Gradients: docs/arithmetic.md, "Operators".
+// gradient is 0, but the tensor exists. With global_statistics, training uses the moving statistics as inference does, and
+// does not change them. Gradients: docs/arithmetic.md, "Operators".
 struct BatchNorm {
   static constexpr size_t kGamma = 1, kBeta = 2, kMean = 3, kVariance = 4;
   double epsilon = 1e-3;
   double momentum = 0.9;
   bool fix_gamma = true;
+  bool global_statistics = false;
 };
 
 // Gradients in terms of the output y: relu dy [y > 0] (0 at 0), tanh dy (1 - y^2), sigmoid dy y (1 - y),

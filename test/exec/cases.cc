@@ -175,6 +175,8 @@ void batch_norms(Table& t) {
   };
   put("batch norm", {32, 7, 7}, {.epsilon = 2e-5, .fix_gamma = false}, 4);
   put("batch norm with gamma fixed", {24, 6, 6}, {.epsilon = 1e-3, .fix_gamma = true}, 4);
+  put("batch norm by global statistics", {32, 7, 7}, {.fix_gamma = false, .global_statistics = true}, 4);
+  put("batch norm by global statistics with gamma fixed", {5, 3, 7}, {.global_statistics = true}, 3);
   put("batch norm of odd sizes", {5, 3, 7}, {.epsilon = 1e-5 + 1e-10, .fix_gamma = false}, 3);
   put("batch norm of 33 channels, momentum 0.5", {33, 4, 4}, {.epsilon = 1e-3, .momentum = 0.5, .fix_gamma = false}, 2);
   put("batch norm of 1x1 maps", {16, 1, 1}, {.epsilon = 1e-3, .fix_gamma = false}, 8);
@@ -364,6 +366,18 @@ void softmaxes(Table& t) {
 // Chains that a backend may fuse.
 void chains(Table& t) {
   const Shape image = {16, 8, 8};
+  Net global(image);
+  const NodeId gb = global.add("bn", BatchNorm{.fix_gamma = false, .global_statistics = true}, {global.x()});
+  Case& by_global =
+      t.put("batch norm by global statistics, relu", image, global.finish(global.add("relu", Activation{}, {gb})));
+  by_global.exact = by_global.smooth = false;
+  Net global_sum(image);
+  const NodeId gs = global_sum.add("bn", BatchNorm{.fix_gamma = false, .global_statistics = true}, {global_sum.x()});
+  const NodeId added = global_sum.add("plus", Add{}, {gs, global_sum.x()});
+  Case& sum_of_global = t.put("batch norm by global statistics, sum, relu", image,
+                              global_sum.finish(global_sum.add("relu", Activation{}, {added})));
+  sum_of_global.exact = sum_of_global.smooth = false;
+
   Net conv(image);
   const NodeId c =
       conv.add("conv", Convolution{.filters = 24, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1}, {conv.x()});
@@ -527,6 +541,9 @@ void fill_parameters(const ParameterView& view, Values values, uint64_t seed) {
         fill_integers(p, random);
       } else {
         fill_floats(p, random);
+      }
+      if (p.name.ends_with("_moving_var")) {
+        for (float& x : p.weight) x = std::abs(x) + 1;
       }
     }
   }

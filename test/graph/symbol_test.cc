@@ -207,6 +207,7 @@ TEST_CASE("options of operators are written and read", "[graph][symbol]") {
   NodeId x = g.add("data", Input{}, {});
   x = g.add("conv", Convolution{.filters = 4, .kernel_h = 3, .kernel_w = 3, .dilation_h = 2, .dilation_w = 3}, {x});
   x = g.add("soft", Activation{Activation::Kind::kSoftsign}, {x});
+  x = g.add("bn", BatchNorm{.global_statistics = true}, {x});
   x = g.add("real", Pooling{.kind = Pooling::Kind::kAverage, .kernel_h = 2, .divisor = Pooling::Divisor::kReal}, {x});
   x = g.add("sum", Pooling{.kind = Pooling::Kind::kSum, .kernel_h = 2}, {x});
   x = g.add("fc", FullyConnected{.outputs = 3}, {x});
@@ -219,6 +220,7 @@ TEST_CASE("options of operators are written and read", "[graph][symbol]") {
   CHECK(std::get<Convolution>(by_name["conv"]).dilation_h == 2);
   CHECK(std::get<Convolution>(by_name["conv"]).dilation_w == 3);
   CHECK(std::get<Activation>(by_name["soft"]).kind == Activation::Kind::kSoftsign);
+  CHECK(std::get<BatchNorm>(by_name["bn"]).global_statistics);
   CHECK(std::get<Pooling>(by_name["real"]).divisor == Pooling::Divisor::kReal);
   CHECK(std::get<Pooling>(by_name["sum"]).kind == Pooling::Kind::kSum);
   CHECK(std::get<SoftmaxOutput>(by_name["softmax"]).gradient_scale == 0.5);

@@ -62,6 +62,7 @@ struct Norm {
   double epsilon = 0;
   Map x;
   ValueId gamma = kNoValue, beta = kNoValue, mean = kNoValue, inv_std = kNoValue, variance = kNoValue;
+  bool global = false;  // mean and inv_std are not the batch's
 };
 
 // The state of a lowering, used by the operators' files.

@@ -34,7 +34,16 @@ void emit_statistics(Lowering& l, const Norm& norm, const graph::BatchNorm& op) 
                      });
 }
 
-// In training, also emits the batch's statistics.
+void emit_inverse(Lowering& l, const Norm& norm) {
+  l.program().kernel(norm.id, batch_norm_inverse, {{norm.variance}, {norm.inv_std}}, [=](const Addresses& at) {
+    return BatchNormInverse{.channels = norm.x.channels,
+                            .variance = at.at<float>(norm.variance),
+                            .epsilon = norm.epsilon,
+                            .inv_std = at.at<float>(norm.inv_std)};
+  });
+}
+
+// In training, also emits the statistics.
 Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   Norm norm{.id = id,
             .epsilon = op.epsilon,
@@ -46,8 +55,16 @@ Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
     norm.variance = l.statistic(id, BatchNorm::kVariance);
     return norm;
   }
-  norm.mean = l.program().floats(norm.x.channels);
   norm.inv_std = l.program().floats(norm.x.channels);
+  if (op.global_statistics) {
+    norm.global = true;
+    norm.mean = l.statistic(id, BatchNorm::kMean);
+    norm.variance = l.statistic(id, BatchNorm::kVariance);
+    emit_inverse(l, norm);
+    norm.variance = kNoValue;  // inv_std takes its place
+    return norm;
+  }
+  norm.mean = l.program().floats(norm.x.channels);
   emit_statistics(l, norm, op);
   return norm;
 }
@@ -94,6 +111,7 @@ void emit_norm_backward(Lowering& l, const Norm& norm, const NormGradient& gradi
                              .y = at.in(g.y),
                              .dy = at.in(g.dy),
                              .relu = g.relu,
+                             .global = norm.global,
                              .mean = at.at<float>(norm.mean),
                              .inv_std = at.at<float>(norm.inv_std),
                              .gamma = at.at<float>(norm.gamma),

@@ -119,6 +119,12 @@ __global__ void __launch_bounds__(kFinalChannels* kFinalThreads) finish_statisti
   a.moving_var[channel] = a.keep * a.moving_var[channel] + a.take * variance;
 }
 
+__global__ void __launch_bounds__(kBlockThreads, kBlocksMin)
+    inverse_kernel(const float* variance, float epsilon, float* inv_std, int64_t channels) {
+  const int64_t channel = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (channel < channels) inv_std[channel] = 1 / sqrtf(variance[channel] + epsilon);
+}
+
 template <class T>
 struct ApplyArguments {
   int64_t rows, groups;
@@ -210,6 +216,17 @@ void batch_norm_statistics(const BatchNormStatistics& s, cudaStream_t stream) {
            static_cast<float*>(s.workspace));
   });
   finish_statistics(s, chunks, stream);
+}
+
+void batch_norm_inverse(const BatchNormInverse& s, cudaStream_t stream) {
+  DT_KERNEL_CHECK(s.channels > 0, "a batch norm of nothing");
+  const auto blocks = static_cast<uint32_t>((s.channels + kBlockThreads - 1) / kBlockThreads);
+  launch({.name = "batch_norm_inverse",
+          .grid = {blocks},
+          .block = {kBlockThreads},
+          .bytes = 2 * s.channels * int64_t{sizeof(float)},
+          .stream = stream},
+         inverse_kernel, s.variance, static_cast<float>(s.epsilon), s.inv_std, s.channels);
 }
 
 void batch_norm_apply(const BatchNormApply& s, cudaStream_t stream) {

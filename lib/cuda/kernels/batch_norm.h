@@ -32,6 +32,15 @@ struct BatchNormStatistics {
 };
 void batch_norm_statistics(const BatchNormStatistics& statistics, cudaStream_t stream);
 
+// inv_std = 1 / sqrt(variance + epsilon) of given statistics, [channels].   Bytes: 8 * channels.
+struct BatchNormInverse {
+  int64_t channels = 0;
+  const float* variance = nullptr;
+  double epsilon = 1e-3;
+  float* inv_std = nullptr;
+};
+void batch_norm_inverse(const BatchNormInverse& inverse, cudaStream_t stream);
+
 // y = gamma (x - mean) inv_std + beta, plus skip if it is given, then max(y, 0) if relu. For inference, give `variance`
 // (the moving one) and epsilon in place of inv_std.
 //   x, skip, y [rows, channels]    mean, inv_std, variance, gamma, beta [channels]    y may be x or skip
@@ -54,6 +63,7 @@ void batch_norm_apply(const BatchNormApply& apply, cudaStream_t stream);
 // With dz = dy, or dy [y > 0] if relu:
 //   dbeta = sum dz    dgamma = sum dz xhat    dskip = dz
 //   dx = add + gamma inv_std (dz - dbeta/m - xhat sum(dz xhat)/m)
+//   dx = add + gamma inv_std dz if mean and inv_std are given ones, not the batch's (global)
 //   x, y, dy, add, dx, dskip [rows, channels]    mean, inv_std, gamma, beta, dgamma, dbeta [channels]
 // y is required if a skip was added before the ReLU. Leave it null otherwise: [y > 0] is then recomputed from x, bit
 // for bit as batch_norm_apply stored it, which saves reading y twice. dskip is the gradient of the skip. It may be
@@ -66,7 +76,7 @@ struct BatchNormBackward {
   Type type = Type::kFloat32;
   int64_t rows = 0, channels = 0;
   In x = {}, y = {}, dy = {};
-  bool relu = false;
+  bool relu = false, global = false;
   const float* mean = nullptr;
   const float* inv_std = nullptr;
   const float* gamma = nullptr;

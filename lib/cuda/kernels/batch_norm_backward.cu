@@ -1,4 +1,6 @@
 // The backward pass: two sums in each channel, then the gradient of the input. The forward pass is batch_norm.cu.
+#include <limits>
+
 #include "cuda/kernels/batch_norm.cuh"
 #include "cuda/kernels/batch_norm.h"
 #include "cuda/kernels/reduction.cuh"
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) backward_sums_kerne
 
 struct FinishBackward {
   int64_t channels, chunks;
-  float rows;
+  float rows;  // the divisor of the sums that are subtracted; infinite if none are
   const float *partials, *inv_std;
   bool fixed_gamma;
   float *dgamma, *dbeta, *sums;
@@ -208,7 +210,7 @@ void finish_backward(const BatchNormBackward& s, const Chunks& chunks, cudaStrea
          finish_backward_kernel,
          FinishBackward{.channels = s.channels,
                         .chunks = chunks.count,
-                        .rows = static_cast<float>(s.rows),
+                        .rows = s.global ? std::numeric_limits<float>::infinity() : static_cast<float>(s.rows),
                         .partials = static_cast<const float*>(s.workspace),
                         .inv_std = s.inv_std,
                         .fixed_gamma = s.gamma == nullptr,

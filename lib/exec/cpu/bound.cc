@@ -185,6 +185,7 @@ class Meter {
     Flags flags = Flags::use_shift;
     if (!op.fix_gamma) flags = flags | Flags::use_scale;
     if (fusions_.relu_after[id] != Fusions::kNone) flags = flags | Flags::fuse_norm_relu;
+    if (op.global_statistics) flags = flags | Flags::use_global_stats;
     const Md& x = layout_[id];
     const Md channel = plain_md({dims_of(x)[1]});
     const auto epsilon = static_cast<float>(op.epsilon);

@@ -49,14 +49,17 @@ void emit_inference(Lowering& l, Norm norm) {
   l.program().primitive(norm.id, "batch norm", dnnl::batch_normalization_forward(pd), std::move(args), {norm.x});
 }
 
-dnnl::batch_normalization_forward::primitive_desc emit_training(Lowering& l, Norm& norm) {
+dnnl::batch_normalization_forward::primitive_desc emit_training(Lowering& l, Norm& norm, bool global) {
   auto pd = batch_norm_forward(l.engine(), dnnl::prop_kind::forward_training, l.md(norm.x), norm.epsilon, norm.flags);
-  norm.mean = l.program().tensor(plain_md(norm.channels));
-  norm.variance = l.program().tensor(plain_md(norm.channels));
-  std::vector<Arg> args{
-      in(DNNL_ARG_SRC, norm.x),      out(DNNL_ARG_DST, norm.y),
-      out(DNNL_ARG_MEAN, norm.mean), out(DNNL_ARG_VARIANCE, norm.variance),
-      in(DNNL_ARG_SHIFT, norm.beta), out(DNNL_ARG_SCRATCHPAD, l.program().scratchpad(pd.scratchpad_desc()))};
+  const auto statistic = [&](size_t argument) {
+    return global ? l.weight(norm.id, argument, norm.channels) : l.program().tensor(plain_md(norm.channels));
+  };
+  norm.mean = statistic(BatchNorm::kMean);
+  norm.variance = statistic(BatchNorm::kVariance);
+  std::vector<Arg> args{in(DNNL_ARG_SRC, norm.x), out(DNNL_ARG_DST, norm.y), in(DNNL_ARG_SHIFT, norm.beta),
+                        out(DNNL_ARG_SCRATCHPAD, l.program().scratchpad(pd.scratchpad_desc()))};
+  args.push_back(global ? in(DNNL_ARG_MEAN, norm.mean) : out(DNNL_ARG_MEAN, norm.mean));
+  args.push_back(global ? in(DNNL_ARG_VARIANCE, norm.variance) : out(DNNL_ARG_VARIANCE, norm.variance));
   if (norm.gamma != kNoValue) args.push_back(in(DNNL_ARG_SCALE, norm.gamma));
   if (norm.reader != norm.id) {
     norm.mask = l.program().tensor(pd.workspace_desc());
@@ -103,6 +106,7 @@ Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::Bat
   Flags flags = Flags::use_shift;
   if (!op.fix_gamma) flags = flags | Flags::use_scale;
   if (fused) flags = flags | Flags::fuse_norm_relu;
+  if (op.global_statistics) flags = flags | Flags::use_global_stats;
 
   const ValueId x = l.input(id);
   const Dims channels{dims_of(l.md(x))[1]};
@@ -122,8 +126,8 @@ Lowering::EmitBackward lower_batch_norm(Lowering& l, NodeId id, const graph::Bat
     emit_inference(l, norm);
     return [] {};
   }
-  const auto pd = emit_training(l, norm);
-  move_statistics(l, norm, static_cast<float>(op.momentum));
+  const auto pd = emit_training(l, norm, op.global_statistics);
+  if (!op.global_statistics) move_statistics(l, norm, static_cast<float>(op.momentum));
   return [&l, norm, pd] { emit_backward(l, norm, pd); };
 }
 

@@ -58,6 +58,16 @@ void batch_norm_inference(const graph::BatchNorm& op, const Extent& e, In<T> x, 
 }
 
 template <class T>
+void batch_norm_training_globally(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
+                                  BatchStatistics<T> batch, In<float> moving_mean, In<float> moving_var, Out<T> y) {
+  for (size_t i = 0; i < moving_mean.size(); i++) {
+    batch.mean[i] = static_cast<T>(moving_mean[i]);
+    batch.inv_std[i] = 1 / std::sqrt(static_cast<T>(moving_var[i]) + static_cast<T>(op.epsilon));
+  }
+  batch_norm_inference<T>(op, e, x, gamma, beta, moving_mean, moving_var, y);
+}
+
+template <class T>
 void batch_norm_backward(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, BatchStatistics<T> batch,
                          In<T> dy, Out<T> dx, Out<T> dgamma, Out<T> dbeta) {
   const T m = static_cast<T>(e.n * e.h * e.w);
@@ -73,7 +83,11 @@ void batch_norm_backward(const graph::BatchNorm& op, const Extent& e, In<T> x, I
     dgamma[i] = op.fix_gamma ? T{0} : sum_normal;
     if (dx.empty()) continue;
     const T scale = (op.fix_gamma ? T{1} : gamma[i]) * batch.inv_std[i];
-    for_each_of_channel(e, c, [&](size_t j) { dx[j] += scale * (dy[j] - sum / m - normal(j) * sum_normal / m); });
+    if (op.global_statistics) {
+      for_each_of_channel(e, c, [&](size_t j) { dx[j] += scale * dy[j]; });
+    } else {
+      for_each_of_channel(e, c, [&](size_t j) { dx[j] += scale * (dy[j] - sum / m - normal(j) * sum_normal / m); });
+    }
   }
 }
 
@@ -82,6 +96,8 @@ void batch_norm_backward(const graph::BatchNorm& op, const Extent& e, In<T> x, I
                                        BatchStatistics<T>, Out<float>, Out<float>, Out<T>);                      \
   template void batch_norm_inference<T>(const graph::BatchNorm&, const Extent&, In<T>, In<T>, In<T>, In<float>,  \
                                         In<float>, Out<T>);                                                      \
+  template void batch_norm_training_globally<T>(const graph::BatchNorm&, const Extent&, In<T>, In<T>, In<T>,     \
+                                                BatchStatistics<T>, In<float>, In<float>, Out<T>);               \
   template void batch_norm_backward<T>(const graph::BatchNorm&, const Extent&, In<T>, In<T>, BatchStatistics<T>, \
                                        In<T>, Out<T>, Out<T>, Out<T>);
 DT_INSTANTIATE(float)

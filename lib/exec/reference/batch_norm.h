@@ -16,6 +16,10 @@ struct BatchStatistics {
 template <class T>
 void batch_norm_training(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                          BatchStatistics<T> batch, Out<float> moving_mean, Out<float> moving_var, Out<T> y);
+// For graph::BatchNorm::global_statistics.
+template <class T>
+void batch_norm_training_globally(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
+                                  BatchStatistics<T> batch, In<float> moving_mean, In<float> moving_var, Out<T> y);
 template <class T>
 void batch_norm_inference(const graph::BatchNorm& op, const Extent& e, In<T> x, In<T> gamma, In<T> beta,
                           In<float> moving_mean, In<float> moving_var, Out<T> y);

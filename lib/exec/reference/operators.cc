@@ -94,7 +94,10 @@ void ReferenceExecutor<T>::batch_norm(NodeId node, const graph::BatchNorm& op) {
   const Extent& e = extent(node);
   const In<T> gamma = parameter(node, op.kGamma), beta = parameter(node, op.kBeta);
   const std::span<float> mean = statistic(node, op.kMean), var = statistic(node, op.kVariance);
-  if (training() && depends_on_training_[node] != 0) {
+  const bool in_training = training() && depends_on_training_[node] != 0;
+  if (in_training && op.global_statistics) {
+    batch_norm_training_globally<T>(op, e, input(node), gamma, beta, statistics(node), mean, var, output(node));
+  } else if (in_training) {
     batch_norm_training<T>(op, e, input(node), gamma, beta, statistics(node), mean, var, output(node));
   } else {
     batch_norm_inference<T>(op, e, input(node), gamma, beta, mean, var, output(node));

@@ -49,13 +49,15 @@ Op read_fully_connected(AttributeReader& in, size_t) {
 }
 
 Op read_batch_norm(AttributeReader& in, size_t) {
-  in.only_truth("use_global_stats", false);
   in.only_truth("output_mean_var", false);
   in.only_number("axis", 1);
   in.ignore({"cudnn_off"});
   const double epsilon = in.real("eps", 1e-3), momentum = in.real("momentum", 0.9);
   if (epsilon <= 0) in.problem("'eps' must be larger than 0");
-  return BatchNorm{.epsilon = epsilon, .momentum = momentum, .fix_gamma = in.truth("fix_gamma", true)};
+  return BatchNorm{.epsilon = epsilon,
+                   .momentum = momentum,
+                   .fix_gamma = in.truth("fix_gamma", true),
+                   .global_statistics = in.truth("use_global_stats", false)};
 }
 
 Op read_activation(AttributeReader& in, size_t) {
@@ -242,6 +244,7 @@ void write(const BatchNorm& op, AttributeWriter out) {
   out.put_unless("eps", op.epsilon, 1e-3);
   out.put_unless("momentum", op.momentum, 0.9);
   out.put_unless("fix_gamma", op.fix_gamma, true);
+  out.put_unless("use_global_stats", op.global_statistics, false);
 }
 
 void write(const Activation& op, AttributeWriter out) {

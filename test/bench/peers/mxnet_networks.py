@@ -50,6 +50,7 @@ def operator_options():
     """Options of operators that the networks of the zoo do not use."""
     x = mx.sym.Convolution(mx.sym.Variable("data"), name="c", kernel=(3, 3), num_filter=8, stride=(2, 2), dilate=(2, 3))
     x = mx.sym.Activation(x, act_type="softsign")
+    x = mx.sym.BatchNorm(x, name="b", use_global_stats=True, fix_gamma=False)
     x = mx.sym.Pooling(x, name="p", kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="avg", count_include_pad=False,
                        pooling_convention="full")
     x = mx.sym.Pooling(x, name="q", kernel=(2, 2), stride=(2, 2), pool_type="sum")
@@ -85,7 +86,7 @@ def make_pictures(steps):
 
 
 def png(picture):
-    """A picture of [3, h, w] as a PNG file."""
+    """A picture of [3, h, w], or a gray one of [1, h, w], as a PNG file."""
     rows = picture.transpose(1, 2, 0).reshape(picture.shape[1], -1)
     lines = b"".join(b"\0" + row.tobytes() for row in rows)
 
@@ -93,7 +94,7 @@ def png(picture):
         body = kind + content
         return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
-    head = struct.pack(">2I5B", picture.shape[2], picture.shape[1], 8, 2, 0, 0, 0)
+    head = struct.pack(">2I5B", picture.shape[2], picture.shape[1], 8, 2 if len(picture) == 3 else 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
 
 

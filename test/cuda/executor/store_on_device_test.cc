@@ -501,7 +501,7 @@ class DeviceSteps {
     for (uint64_t b = 0; b < kBatches; b++) {
       images_[b].assign(static_cast<size_t>(kToyBatch) * 36, 0.1F * static_cast<float>(b));
       labels_[b].assign(static_cast<size_t>(kToyBatch), static_cast<float>(b));
-      batches_[b] = {{.data = images_[b], .labels = labels_[b]}, kToyBatch, b + 1};
+      batches_[b] = {{.data = images_[b], .labels = labels_[b]}, kToyBatch, {}, b + 1};
     }
   }
 
