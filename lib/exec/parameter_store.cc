@@ -16,24 +16,27 @@ bool same(const std::vector<graph::ParameterInfo>& a, const std::vector<graph::P
   return true;
 }
 
-std::optional<size_t> position(const std::vector<graph::ParameterInfo>& infos, graph::NodeId node, size_t argument) {
-  for (size_t i = 0; i < infos.size(); i++) {
-    if (std::ranges::count(infos[i].uses, graph::TensorUse{node, argument}) > 0) return i;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 ParameterStore::ParameterStore(const graph::Shapes& shapes, Options::Purpose purpose, const FloatAllocator& allocate)
     : parameters_(shapes.parameters),
       statistics_(shapes.statistics),
-      memory_(parameter_memory(shapes, purpose, allocate)) {}
+      memory_(parameter_memory(shapes, purpose, allocate)) {
+  for (const auto* infos : {&parameters_, &statistics_}) {
+    for (size_t i = 0; i < infos->size(); i++) {
+      for (const graph::TensorUse& use : (*infos)[i].uses) {
+        places_.push_back({use.node, use.argument, infos == &parameters_, i});
+      }
+    }
+  }
+  std::ranges::sort(places_, {}, &Place::key);
+}
 
 std::optional<ParameterStore::Found> ParameterStore::find(graph::NodeId node, size_t argument) const {
-  if (const auto i = position(parameters_, node, argument)) return Found{true, *i, &view().parameters[*i]};
-  if (const auto i = position(statistics_, node, argument)) return Found{false, *i, &view().statistics[*i]};
-  return std::nullopt;
+  const auto found = std::ranges::lower_bound(places_, std::pair{node, argument}, {}, &Place::key);
+  if (found == places_.end() || found->key() != std::pair{node, argument}) return std::nullopt;
+  const std::vector<ParameterSpan>& spans = found->learned ? view().parameters : view().statistics;
+  return Found{found->learned, found->index, &spans[found->index]};
 }
 
 bool ParameterStore::fits(const graph::Shapes& shapes) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "exec/executor.h"
@@ -29,8 +30,18 @@ class ParameterStore {
   [[nodiscard]] bool fits(const graph::Shapes& shapes) const;
 
  private:
+  // Where a node's argument is.
+  struct Place {
+    graph::NodeId node;
+    size_t argument;
+    bool learned;
+    size_t index;
+    [[nodiscard]] std::pair<graph::NodeId, size_t> key() const { return {node, argument}; }
+  };
+
   std::vector<graph::ParameterInfo> parameters_, statistics_;
   ParameterMemory memory_;
+  std::vector<Place> places_;  // sorted by node and argument
 };
 
 }  // namespace dtrain::exec
