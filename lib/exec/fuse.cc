@@ -12,7 +12,8 @@ bool is_relu(const graph::Op& op) {
   return activation != nullptr && activation->kind == graph::Activation::Kind::kRelu;
 }
 
-bool takes_relu(const graph::Op& op) {
+bool takes_relu(const graph::Op& op, bool with_convolutions) {
+  if (with_convolutions && std::holds_alternative<graph::Convolution>(op)) return true;
   return std::holds_alternative<graph::BatchNorm>(op) || std::holds_alternative<graph::Add>(op);
 }
 
@@ -23,13 +24,13 @@ Fusions no_fusions(const graph::Graph& graph) {
   return {std::vector<graph::NodeId>(count, Fusions::kNone), std::vector<graph::NodeId>(count, Fusions::kNone)};
 }
 
-Fusions find_fusions(const graph::Graph& graph) {
+Fusions find_fusions(const graph::Graph& graph, bool with_convolutions) {
   Fusions fusions = no_fusions(graph);
   const std::vector<std::vector<graph::NodeId>> readers = graph::readers(graph);
   for (graph::NodeId id = 0; id < graph.nodes().size(); id++) {
     if (!is_relu(graph.node(id).op)) continue;
     const graph::NodeId producer = graph.node(id).data_inputs[0];
-    if (readers[producer].size() != 1 || !takes_relu(graph.node(producer).op)) continue;
+    if (readers[producer].size() != 1 || !takes_relu(graph.node(producer).op, with_convolutions)) continue;
     fusions.relu_after[producer] = id;
     fusions.computed_by[id] = producer;
   }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <set>
 
 #include "base/nearest.h"
+#include "graph/copy.h"
 
 namespace dtrain::graph {
 namespace {
@@ -54,50 +54,6 @@ Result<NodeId> last_kept_node(const Graph& graph, const std::string& layer) {
   return fail(Code::kUsage, "--layer-before-fullc {}: the network has no such layer{}", layer,
               suggestion(layer, names));
 }
-
-// Copies nodes with all that they read from one graph to another.
-class Copy {
- public:
-  explicit Copy(const Graph& from) : from_(from) {}
-
-  // Copies the node and those that it depends on; returns its new number.
-  NodeId up_to(NodeId last) {
-    std::set<NodeId> needed = {last};
-    for (NodeId id = last + 1; id-- > 0;) {
-      if (!needed.contains(id)) continue;
-      const std::vector<NodeId>& inputs = from_.node(id).data_inputs;
-      needed.insert(inputs.begin(), inputs.end());
-    }
-    NodeId copied = 0;
-    for (const NodeId id : needed) copied = copy(id);  // inputs come first
-    return copied;
-  }
-
-  Graph take() { return std::move(to_); }
-
- private:
-  NodeId copy(NodeId id) {
-    const Node& node = from_.node(id);
-    std::vector<TensorId> inputs;
-    for (const TensorId input : node.inputs) inputs.push_back(tensor(input));
-    const NodeId copied = to_.add_reader(node.name, node.op, std::move(inputs), node.device_group);
-    to_.set_spelling(copied, node.spelling);
-    tensors_.emplace(from_.tensor(Edge{id}), to_.tensor(Edge{copied}));
-    return copied;
-  }
-
-  TensorId tensor(TensorId input) {
-    const auto found = tensors_.find(input);
-    if (found != tensors_.end()) return found->second;
-    const TensorId made = to_.add_variable(from_.variables()[*from_.variable(input)]);
-    tensors_.emplace(input, made);
-    return made;
-  }
-
-  const Graph& from_;
-  Graph to_;
-  std::map<TensorId, TensorId> tensors_;
-};
 
 // The learned tensors that a pattern names.
 std::vector<VariableId> named_by(const std::string& pattern, const Graph& graph) {

@@ -1,10 +1,10 @@
 #include "tools/trained_model.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "exec/contract.h"
+#include "exec/folded_values.h"
 #include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
 #include "role/process/run_dir.h"
@@ -126,11 +126,10 @@ Result<std::unique_ptr<exec::Executor>> compile_model(const TrainedModel& model)
   DT_TRY(const LearnedNetwork learned, read_network(model));
   exec::Options options = role::executor_options(model.flags, exec::Options::Purpose::kInference);
   options.dtype = Type::kFloat32;
-  DT_TRY(std::unique_ptr<exec::Executor> executor, exec::make_cpu_backend()->compile(learned.network.graph, options),
+  const graph::FoldedGraph folded = graph::fold_batch_norms(learned.network.graph);
+  DT_TRY(std::unique_ptr<exec::Executor> executor, exec::make_cpu_backend()->compile(folded.graph, options),
          "compiling '{}'", model.network().network);
-  const ParameterView& view = executor->parameters();
-  std::ranges::copy(learned.values.view().all_weights, view.all_weights.begin());
-  std::ranges::copy(learned.values.view().all_statistics, view.all_statistics.begin());
+  exec::fill_folded(folded, learned.values.view(), executor->parameters());
   return executor;
 }
 

@@ -17,6 +17,7 @@ struct ConvolutionSpec {
   Md src, weights, bias, dst;  // bias: the empty descriptor if there is none
   Dims strides, pad_left, pad_right;
   Dims dilations = {0, 0};  // the cells between two that the kernel reads
+  bool relu = false;        // forward: y = max(x (*) w + b, 0)
 };
 
 struct PoolingSpec {
@@ -38,7 +39,13 @@ inline Dims dims_of(const Md& md) {
 inline auto convolution_forward(const dnnl::engine& engine, const ConvolutionSpec& s) {
   const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, s.algorithm, s.src, s.weights, s.bias,
                                              s.dst, s.strides, s.dilations, s.pad_left, s.pad_right);
-  return dnnl::convolution_forward::primitive_desc(desc, user_scratchpad(), engine, true);
+  dnnl::primitive_attr attributes = user_scratchpad();
+  if (s.relu) {
+    dnnl::post_ops after;
+    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    attributes.set_post_ops(after);
+  }
+  return dnnl::convolution_forward::primitive_desc(desc, attributes, engine, true);
 }
 inline auto convolution_backward_data(const dnnl::engine& engine, const ConvolutionSpec& s,
                                       const dnnl::convolution_forward::primitive_desc& forward) {

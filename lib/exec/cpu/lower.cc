@@ -15,7 +15,9 @@ Lowering::Lowering(const LowerRequest& request)
       options_(request.options),
       parameters_(request.parameters),
       batch_(request.batch),
-      fusions_(request.options.keep_all ? no_fusions(request.graph) : find_fusions(request.graph)),
+      fusions_(request.options.keep_all
+                   ? no_fusions(request.graph)
+                   : find_fusions(request.graph, request.options.purpose == Options::Purpose::kInference)),
       program_(dnnl::engine(dnnl::engine::kind::cpu, 0)),
       outputs_(request.graph.nodes().size(), kNoValue),
       terms_(outputs_.size()),

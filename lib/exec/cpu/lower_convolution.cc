@@ -79,14 +79,15 @@ void emit_backward_data(Lowering& l, const ConvolutionLayer& layer, const Forwar
 
 Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id, const graph::Convolution& op) {
   const Dims x = l.dims(l.input_node(id));
-  const ConvolutionLayer layer{.id = id,
-                               .spec = open_convolution(op, x, l.dims(id)),
-                               .choice = {.winograd = l.options().winograd && winograd_fits(op, x[1]),
-                                          .channels_last = channels_last_fits(op, x[1])},
-                               .bias = op.bias,
-                               .weight_dims = weight_dims(op, x[1]),
-                               .bias_dims = {op.filters},
-                               .x = l.input(id)};
+  ConvolutionLayer layer{.id = id,
+                         .spec = open_convolution(op, x, l.dims(id)),
+                         .choice = {.winograd = l.options().winograd && winograd_fits(op, x[1]),
+                                    .channels_last = channels_last_fits(op, x[1])},
+                         .bias = op.bias,
+                         .weight_dims = weight_dims(op, x[1]),
+                         .bias_dims = {op.filters},
+                         .x = l.input(id)};
+  layer.spec.relu = l.fusions().relu_after[id] != Fusions::kNone;
   const Forward forward = emit_forward(l, layer);
   return [&l, layer, forward] {
     const ValueId dy = l.gradient(layer.id, forward.dst_desc());
