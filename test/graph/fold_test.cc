@@ -11,13 +11,13 @@ using dtrain::test::must;
 
 namespace {
 
-std::vector<std::string> node_names(const Graph& graph) {
+std::vector<std::string> names_in(const Graph& graph) {
   std::vector<std::string> names;
   for (const NodeId id : graph.canonical_order()) names.push_back(graph.node(id).name);
   return names;
 }
 
-const Shape kImage = {3, 8, 8};
+const Shape kFoldImage = {3, 8, 8};
 
 // data - conv - bn - relu, to which `change` adds what it likes before the fully connected layer and the loss.
 template <class Change>
@@ -37,8 +37,8 @@ NodeId nothing_else(Graph&, NodeId, NodeId x) {
 
 size_t folds_of(const Graph& graph) {
   const FoldedGraph folded = fold_batch_norms(graph);
-  REQUIRE(infer_shapes(folded.graph, kImage));
-  if (folded.folds.empty()) CHECK(node_names(folded.graph) == node_names(graph));
+  REQUIRE(infer_shapes(folded.graph, kFoldImage));
+  if (folded.folds.empty()) CHECK(names_in(folded.graph) == names_in(graph));
   return folded.folds.size();
 }
 
@@ -47,14 +47,14 @@ size_t folds_of(const Graph& graph) {
 TEST_CASE("a batch norm after a convolution or a fully connected layer goes, and the layer gets a bias", "[graph]") {
   for (const bool bias : {false, true}) {
     const FoldedGraph folded = fold_batch_norms(network(bias, nothing_else));
-    CHECK(node_names(folded.graph) == std::vector<std::string>{"data", "conv", "relu", "flat", "fc", "softmax"});
+    CHECK(names_in(folded.graph) == std::vector<std::string>{"data", "conv", "relu", "flat", "fc", "softmax"});
     REQUIRE(folded.folds.size() == 1);
     const Fold& fold = folded.folds[0];
     CHECK(fold.weight == "conv_weight");
     CHECK(fold.bias == "conv_bias");
     CHECK(fold.had_bias == bias);
     CHECK(fold.mean == "bn_moving_mean");
-    const Shapes shapes = must(infer_shapes(folded.graph, kImage));
+    const Shapes shapes = must(infer_shapes(folded.graph, kFoldImage));
     CHECK(shapes.parameters.size() == 4);
     CHECK(shapes.statistics.empty());
   }
