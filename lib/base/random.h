@@ -20,7 +20,7 @@ inline uint64_t mix64(uint64_t x) {
 }
 
 // The purpose of a stream. Gives independent streams to uses that have the same (seed, a, b).
-enum class Use : uint64_t { kInit = 1, kShuffle, kAugment, kSynthetic, kSimulation = 6, kTest, kFaults };
+enum class Use : uint64_t { kInit = 1, kShuffle, kAugment, kSynthetic, kSimulation = 6, kTest, kFaults, kDropout };
 
 class RandomStream {
  public:

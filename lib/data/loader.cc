@@ -36,6 +36,7 @@ class Loader::Impl {
     std::shared_ptr<float> memory;  // of the spans below
     std::span<float> labels, data;
     std::span<uint8_t> pixels, mirrored;
+    std::span<uint64_t> keys;
     std::vector<int64_t> records;  // by row
     std::vector<uint8_t> broken;   // by row, in validation: 1 if left out
     LoadedBatch batch;
@@ -129,7 +130,7 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
   for (int i = 0; i < options_.threads; i++) threads_.emplace_back([this] { serve(); });
 }
 
-// Allocates one piece of memory for labels, images and mirror flags, each at the start of a cache line. Rows are filled
+// Allocates one piece of memory for labels, images, mirror flags and keys, each at the start of a cache line. Rows are filled
 // or cleared before they are read.
 void Loader::Impl::allocate(Slot& slot) {
   constexpr size_t kFloatsPerLine = 16;
@@ -141,7 +142,9 @@ void Loader::Impl::allocate(Slot& slot) {
   const size_t elements = rows * image_elements_;
   const size_t images_at = lines(rows * sizeof(float));
   const size_t mirrored_at = images_at + lines(options_.pixels ? elements : elements * sizeof(float));
-  slot.memory = options_.allocate(mirrored_at + (options_.pixels ? lines(rows) : 0));
+  const size_t keys_at = mirrored_at + (options_.pixels ? lines(rows) : 0);
+  slot.memory = options_.allocate(keys_at + lines(rows * sizeof(uint64_t)));
+  slot.keys = {reinterpret_cast<uint64_t*>(slot.memory.get() + keys_at), rows};
   slot.labels = {slot.memory.get(), rows};
   slot.records.resize(rows);
   slot.broken.resize(rows);
@@ -294,6 +297,7 @@ void Loader::Impl::move_row(Slot& slot, int64_t from, int64_t to) {
   }
   slot.labels[static_cast<size_t>(to)] = slot.labels[static_cast<size_t>(from)];
   slot.records[static_cast<size_t>(to)] = slot.records[static_cast<size_t>(from)];
+  slot.keys[static_cast<size_t>(to)] = slot.keys[static_cast<size_t>(from)];
 }
 
 Result<float> Loader::Impl::load_image(Slot& slot, int64_t row, int64_t record, RandomStream& random) {
@@ -318,6 +322,8 @@ Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
   }
   slot.labels[static_cast<size_t>(row)] = *label;
   slot.records[static_cast<size_t>(row)] = record;
+  slot.keys[static_cast<size_t>(row)] =
+      RandomStream(options_.seed, Use::kDropout, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record)).next();
   return true;
 }
 
@@ -409,7 +415,7 @@ void Loader::Impl::set_batch(Slot& slot) {
       count++;
     }
   }
-  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored}, count, slot.records, 0};
+  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored, slot.keys}, count, slot.records, 0};
 }
 
 int64_t Loader::Impl::bad_records() const {

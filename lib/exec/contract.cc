@@ -79,7 +79,7 @@ void copy_numbers(const Batch& batch, const Options& options, std::span<float> n
   }
 }
 
-Result<> check_batch(const Batch& batch, const Options& options, int64_t classes) {
+Result<> check_batch(const Batch& batch, const Options& options, const graph::Shapes& shapes) {
   const auto expected = static_cast<size_t>(options.batch_size * element_count(options.image));
   const auto images = static_cast<size_t>(options.batch_size);
   const bool pixels = options.normalisation != nullptr;
@@ -90,14 +90,16 @@ Result<> check_batch(const Batch& batch, const Options& options, int64_t classes
            batch.mirrored.size());
   const bool training = options.purpose == Options::Purpose::kTraining;
   if (batch.labels.empty() && !training) return {};
+  DT_CHECK(batch.keys.size() == images || (!shapes.draws && batch.keys.empty()), "{} keys for {} images",
+           batch.keys.size(), images);
   DT_CHECK(batch.labels.size() == images, "{} labels for {} images", batch.labels.size(), images);
   for (size_t i = 0; i < images; i++) {
     const float label = batch.labels[i];
     // Written so that a NaN fails too. Whole numbers below `classes` are exact in float.
-    if (!(label >= 0 && label < static_cast<float>(classes)) ||
+    if (!(label >= 0 && label < static_cast<float>(shapes.classes)) ||
         label != static_cast<float>(static_cast<int64_t>(label))) {
       return fail(Code::kData, "image {1} of the batch has label {0}, which is not in the range 0 to {2}", label, i,
-                  classes - 1);
+                  shapes.classes - 1);
     }
   }
   return {};

@@ -29,7 +29,8 @@ void check_same_parameters(const ParameterView& view, const graph::Shapes& shape
 void copy_numbers(const Batch& batch, const Options& options, std::span<float> numbers);
 
 // Throws CheckFailed if the sizes do not fit the options. Returns Code::kData for a label that is not a class, naming
-// the image's position in the batch. Executors for inference also accept a batch without labels.
-Result<> check_batch(const Batch& batch, const Options& options, int64_t classes);
+// the image's position in the batch. Executors for inference also accept a batch without labels. Keys must be there if
+// training draws random numbers from them.
+Result<> check_batch(const Batch& batch, const Options& options, const graph::Shapes& shapes);
 
 }  // namespace dtrain::exec

@@ -77,6 +77,17 @@ double activation_terms(const graph::Activation& op) {
   return op.kind == graph::Activation::Kind::kRelu ? 1 : 16;
 }
 
+// Powers are accurate to a few units in the last place, and add up their arguments' errors.
+double response_terms(const graph::LocalResponseNorm& op) {
+  return 16 + static_cast<double>(op.size);
+}
+
+// The error of a place in a map, in units of the map's cells, grows with the map's size.
+double reach(const graph::Graph& graph, Reference& reference, NodeId node) {
+  const Shape& map = reference.shapes().output[graph.node(node).data_inputs[0]];
+  return static_cast<double>(std::max(map[1], map[2]));
+}
+
 }  // namespace
 
 void Rounding::add(const Rounding& summand) {
@@ -110,7 +121,13 @@ Rounding output_rounding(const graph::Graph& graph, Reference& reference, NodeId
                    return Rounding{std::sqrt(squares), static_cast<double>(graph.node(node).data_inputs.size())};
                  },
                  [&](const graph::Flatten&) { return Rounding{}; }, [&](const graph::Identity&) { return Rounding{}; },
-                 [&](const graph::Scale&) { return Rounding{}; },
+                 [&](const graph::Scale&) { return Rounding{}; }, [&](const graph::Dropout&) { return Rounding{}; },
+                 [&](const graph::LocalResponseNorm& op) {
+                   return Rounding{0, response_terms(op)};
+                 },
+                 [&](const graph::SpatialTransformer&) {
+                   return Rounding{rms(t.x) * std::sqrt(count(t.y)) * reach(graph, reference, node), 16};
+                 },
                  [&](const graph::SoftmaxOutput&) {
                    return Rounding{0, t.channels};
                  }},
@@ -139,6 +156,17 @@ Rounding input_gradient_rounding(const graph::Graph& graph, Reference& reference
                  },
                  [&](const graph::Scale& op) {
                    return Rounding{std::abs(op.factor) * norm(t.dy), 1};
+                 },
+                 [&](const graph::Dropout& op) {
+                   return Rounding{norm(t.dy) / (1 - op.rate), 1};
+                 },
+                 [&](const graph::LocalResponseNorm& op) {
+                   return Rounding{norm(t.dy) * std::pow(op.k, -op.beta), response_terms(op)};
+                 },
+                 // The larger one of the map's gradient and the transformation's, which sums over all outputs.
+                 [&](const graph::SpatialTransformer&) {
+                   const double size = reach(graph, reference, node) * std::max(1.0, 2 * rms(t.x));
+                   return Rounding{norm(t.dy) * size, count(t.y) / t.images};
                  },
                  [&](const graph::SoftmaxOutput& op) {
                    return Rounding{std::abs(op.factor(t.images)) * norm(t.y), t.channels};

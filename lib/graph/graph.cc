@@ -21,6 +21,9 @@ std::string_view op_name(const Op& op) {
                                [](const Flatten&) -> std::string_view { return "Flatten"; },
                                [](const Identity&) -> std::string_view { return "Identity"; },
                                [](const Scale&) -> std::string_view { return "Scale"; },
+                               [](const LocalResponseNorm&) -> std::string_view { return "LocalResponseNorm"; },
+                               [](const Dropout&) -> std::string_view { return "Dropout"; },
+                               [](const SpatialTransformer&) -> std::string_view { return "SpatialTransformer"; },
                                [](const SoftmaxOutput&) -> std::string_view { return "SoftmaxOutput"; }},
                     op);
 }
@@ -61,25 +64,27 @@ Variable variable_for(const std::string& node, const Argument& argument) {
 
 std::vector<Argument> arguments_of(const Op& op, size_t tensors) {
   const auto plain = [&] { return tensors_and(tensors, {}); };
-  return std::visit(Overloaded{[&](const Input&) {
-                                 return tensors_and(tensors, {{Role::kImages, ""}});
-                               },
-                               [&](const Convolution& o) { return weight_and_bias(tensors, o.bias); },
-                               [&](const FullyConnected& o) { return weight_and_bias(tensors, o.bias); },
-                               [&](const BatchNorm&) {
-                                 return tensors_and(tensors, {{Role::kGamma, "gamma"},
-                                                              {Role::kBeta, "beta"},
-                                                              {Role::kMean, "moving_mean"},
-                                                              {Role::kVariance, "moving_var"}});
-                               },
-                               [&](const SoftmaxOutput&) {
-                                 return tensors_and(tensors, {{Role::kLabel, "label"}});
-                               },
-                               [&](const Activation&) { return plain(); }, [&](const Pooling&) { return plain(); },
-                               [&](const Concat&) { return plain(); }, [&](const Add&) { return plain(); },
-                               [&](const Flatten&) { return plain(); }, [&](const Identity&) { return plain(); },
-                               [&](const Scale&) { return plain(); }},
-                    op);
+  return std::visit(
+      Overloaded{[&](const Input&) {
+                   return tensors_and(tensors, {{Role::kImages, ""}});
+                 },
+                 [&](const Convolution& o) { return weight_and_bias(tensors, o.bias); },
+                 [&](const FullyConnected& o) { return weight_and_bias(tensors, o.bias); },
+                 [&](const BatchNorm&) {
+                   return tensors_and(tensors, {{Role::kGamma, "gamma"},
+                                                {Role::kBeta, "beta"},
+                                                {Role::kMean, "moving_mean"},
+                                                {Role::kVariance, "moving_var"}});
+                 },
+                 [&](const SoftmaxOutput&) {
+                   return tensors_and(tensors, {{Role::kLabel, "label"}});
+                 },
+                 [&](const Activation&) { return plain(); }, [&](const Pooling&) { return plain(); },
+                 [&](const Concat&) { return plain(); }, [&](const Add&) { return plain(); },
+                 [&](const Flatten&) { return plain(); }, [&](const Identity&) { return plain(); },
+                 [&](const Scale&) { return plain(); }, [&](const LocalResponseNorm&) { return plain(); },
+                 [&](const Dropout&) { return plain(); }, [&](const SpatialTransformer&) { return plain(); }},
+      op);
 }
 
 bool is_loss(const Op& op) {

@@ -104,6 +104,33 @@ struct Scale {
   double factor = 1;
 };
 
+// Normalizes over neighboring channels: y = x d^-beta, where d = k + alpha / size * (the sum of the squares of the `size`
+// channels around x's own, which is odd; channels outside of the map count as 0).
+// Backward: dx = dy d^-beta - 2 beta alpha / size * x * (the sum of dy y / d over the same channels).
+// Source: Krizhevsky et al. 2012, section 3.3. MXNet's LRN.
+struct LocalResponseNorm {
+  int64_t size = 5;
+  double alpha = 1e-4, beta = 0.75, k = 2;
+};
+
+// Training: y = 0 for a part `rate` of the elements, and x / (1 - rate) for the others; dx likewise. Inference: y = x.
+// Which elements are left out depends on the key of the image in the batch, the node's name and the element's position
+// in [c, h, w] (exec/dropout.h). Source: Srivastava et al. 2014.
+struct Dropout {
+  double rate = 0.5;  // from 0, below 1
+};
+
+// Samples a map x [n, c, h, w] at places that an affine transformation gives, t [n, 6], row-major 2 x 3:
+//   y[i, j] = x at (row, column) = ((v + 1) (h - 1) / 2, (u + 1) (w - 1) / 2), where
+//   (u, v) = (t0 a + t1 b + t2, t3 a + t4 b + t5), a = -1 + 2 j / (width - 1), b = -1 + 2 i / (height - 1)
+// Between the cells it is interpolated linearly in both directions; cells outside of the map are 0. exec/sampling.h has
+// the order of the operations, which decides between which cells a place is.
+// Source: Jaderberg et al., arXiv:1506.02025.
+struct SpatialTransformer {
+  static constexpr size_t kTransformation = 1;  // position of t among the arguments
+  int64_t height = 2, width = 2;                // of y, at least 2 each
+};
+
 // p = softmax(x) over the classes, x [n, classes]. A loss; it also takes the labels of the batch.
 // Backward: dx = p - [label], not divided by the batch size.
 // With smoothing a: dx[label] = p - 1 + a, and dx = p - a / (classes - 1) for the other classes.
@@ -119,7 +146,7 @@ struct SoftmaxOutput {
 };
 
 using Op = std::variant<Input, Convolution, FullyConnected, BatchNorm, Activation, Pooling, Concat, Add, Flatten,
-                        Identity, Scale, SoftmaxOutput>;
+                        Identity, Scale, LocalResponseNorm, Dropout, SpatialTransformer, SoftmaxOutput>;
 
 // "Convolution", "BatchNorm", ...: for messages. symbol.cc has MXNet's names for the operators.
 std::string_view op_name(const Op& op);
@@ -228,6 +255,7 @@ struct Shapes {
   [[nodiscard]] int64_t parameter_elements() const;
   [[nodiscard]] int64_t statistic_elements() const;
   int64_t classes = 0;  // of all losses
+  bool draws = false;   // whether training draws random numbers from the keys of a batch's images
   static constexpr size_t kNowhere = static_cast<size_t>(-1);
   std::vector<size_t> position;  // by VariableId: its place in `parameters` or `statistics`, kNowhere if in neither
 };

@@ -163,6 +163,31 @@ class Inference {
     return NodeShapes{{element_count(x_[0])}, {}};
   }
 
+  Result<NodeShapes> infer(const LocalResponseNorm& op) const {
+    DT_TRY_VOID(expect_map());
+    if (op.size < 1 || op.size % 2 == 0) return refuse("the number of channels is {}, but must be odd", op.size);
+    if (!(op.k > 0 && op.alpha >= 0 && op.beta >= 0)) {
+      return refuse("k is {}, alpha {} and beta {}, but k must be larger than 0, and the others not less", op.k,
+                    op.alpha, op.beta);
+    }
+    return same();
+  }
+
+  Result<NodeShapes> infer(const Dropout& op) const {
+    if (!(op.rate >= 0 && op.rate < 1)) return refuse("the rate is {}, but must be from 0, and below 1", op.rate);
+    return same();
+  }
+
+  Result<NodeShapes> infer(const SpatialTransformer& op) const {
+    DT_TRY_VOID(expect_inputs(2));
+    if (x_[0].size() != 3) return refuse("the first input must have the shape (c, h, w), not {}", to_string(x_[0]));
+    if (x_[1] != Shape{6}) return refuse("the second input must be a vector of 6 numbers, not {}", to_string(x_[1]));
+    if (op.height < 2 || op.width < 2) {
+      return refuse("the output has {}x{} cells, but must have at least 2x2", op.height, op.width);
+    }
+    return NodeShapes{{x_[0][0], op.height, op.width}, {}};
+  }
+
   Result<NodeShapes> infer(const SoftmaxOutput& op) const {
     DT_TRY_VOID(expect_inputs(1));
     if (x_[0].size() != 1) return refuse("the input must be a vector, not {}: flatten it first", to_string(x_[0]));
@@ -302,6 +327,8 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
   Parameters parameters(graph, shapes);
   for (const NodeId id : order) DT_TRY_VOID(parameters.read_by(id, of_node[id]));
   DT_TRY(shapes.classes, classes_of(graph, shapes, order));
+  shapes.draws =
+      std::ranges::any_of(order, [&](NodeId id) { return std::holds_alternative<Dropout>(graph.node(id).op); });
   return shapes;
 }
 

@@ -13,6 +13,9 @@ struct Batch {
   std::span<const float> labels = {};      // [n], class numbers
   std::span<const uint8_t> pixels = {};    // [n, h, w, c], not mirrored yet
   std::span<const uint8_t> mirrored = {};  // [n], with pixels: 1 if the image is to be mirrored
+  // [n], for training: a random number for each image, different in every epoch, from which a network's own random
+  // numbers are made. May be absent if it draws none.
+  std::span<const uint64_t> keys = {};
 
   // Images [begin, begin + count) of this batch, which has `images` of them.
   [[nodiscard]] Batch part(int64_t images, int64_t begin, int64_t count) const {
@@ -20,7 +23,7 @@ struct Batch {
       const auto each = all.size() / static_cast<size_t>(images);
       return all.subspan(static_cast<size_t>(begin) * each, static_cast<size_t>(count) * each);
     };
-    return {of(data), of(labels), of(pixels), of(mirrored)};
+    return {of(data), of(labels), of(pixels), of(mirrored), of(keys)};
   }
 };
 

@@ -65,6 +65,7 @@ LoaderOptions training(int64_t records, int64_t batch_size) {
 
 struct Row {
   float record = 0, draw = 0, label = 0;
+  uint64_t key = 0;
   bool operator==(const Row&) const = default;
 };
 
@@ -74,7 +75,7 @@ std::vector<Row> epoch_rows(Loader& loader, int64_t epoch, int64_t first = 0) {
   loader.start(epoch, first);
   while (const LoadedBatch* batch = must(loader.next())) {
     for (size_t i = 0; i < static_cast<size_t>(batch->count); i++) {
-      rows.push_back({batch->data[2 * i], batch->data[2 * i + 1], batch->labels[i]});
+      rows.push_back({batch->data[2 * i], batch->data[2 * i + 1], batch->labels[i], batch->keys[i]});
     }
   }
   return rows;
@@ -135,6 +136,30 @@ TEST_CASE("batches do not depend on the number of threads or on how many are pre
       }
     }
   }
+}
+
+// They are not those that augmentation draws, and neither the share nor the place in the epoch matters.
+TEST_CASE("a record's key depends on the epoch and the record", "[data]") {
+  const auto numbers = std::make_shared<Numbers>(20);
+  const auto keys_of = [&](LoaderOptions options, int64_t epoch) {
+    std::map<float, uint64_t> keys;
+    Loader loader(numbers, options, Log::silent());
+    for (const Row& row : epoch_rows(loader, epoch)) {
+      if (keys.contains(row.record)) CHECK(keys[row.record] == row.key);
+      keys[row.record] = row.key;
+    }
+    return keys;
+  };
+  const std::map<float, uint64_t> all = keys_of(training(20, 8), 1), next = keys_of(training(20, 8), 2);
+  std::set<uint64_t> different;
+  for (const auto& keys : {all, next}) {
+    for (const auto& [record, key] : keys) different.insert(key);
+  }
+  CHECK(different.size() == 40);
+  LoaderOptions second_half = training(20, 5);
+  second_half.share = {10, 20};
+  second_half.shuffle = false;
+  for (const auto& [record, key] : keys_of(second_half, 1)) CHECK(all.at(record) == key);
 }
 
 TEST_CASE("a share's loader stays inside its share", "[data]") {

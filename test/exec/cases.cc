@@ -348,6 +348,49 @@ void joins(Table& t) {
   t.put("mean of two streams in both", image, streams.finish(streams.add("op", Add{}, {x1, x2}))).smooth = false;
 }
 
+void dropouts(Table& t) {
+  t.one("dropout of half of a map", {16, 6, 6}, Dropout{0.5});
+  t.one("dropout of three quarters of a map of odd sizes", {5, 3, 7}, Dropout{0.75});
+  t.one("dropout of a tenth", {24, 6, 6}, Dropout{0.1}).exact = false;
+  t.one("dropout of nothing", {16, 6, 6}, Dropout{0});
+  t.first("first dropout", {3, 6, 6}, Dropout{0.5});
+  const Shape image = {16, 6, 6};
+  Net flat(image);
+  t.put("dropout of a flattened map", image,
+        flat.finish(flat.add("op", Dropout{0.5}, {flat.add("flat", Flatten{}, {flat.x()})})));
+  Net chain(image);
+  const NodeId f = chain.add("f", FullyConnected{.outputs = 20}, {chain.x()});
+  const NodeId dropped = chain.add("drop", Dropout{0.5}, {chain.add("relu", Activation{}, {f})});
+  const NodeId g = chain.add("g", FullyConnected{.outputs = 20}, {dropped});
+  t.put("two dropouts of vectors", image, chain.finish(chain.add("op", Dropout{0.5}, {g}))).smooth = false;
+  Net twice(image);
+  const NodeId d = twice.add("d", Dropout{0.5}, {twice.x()});
+  t.put("a map with and without dropout", image, twice.finish(twice.add("op", Add{}, {d, twice.x()})));
+}
+
+void response_norms(Table& t) {
+  const auto put = [&](std::string name, const Shape& image, LocalResponseNorm op) {
+    t.one(std::move(name), image, op).exact = false;
+  };
+  put("local response norm, alexnet", {32, 7, 7}, {});
+  put("local response norm of strong responses", {16, 6, 6}, {.size = 5, .alpha = 0.5, .beta = 0.75, .k = 1});
+  put("local response norm of 3 channels, odd sizes", {5, 3, 7}, {.size = 3, .alpha = 1, .beta = 0.5, .k = 2});
+  put("local response norm of more channels than there are", {3, 4, 4}, {.size = 7, .alpha = 1, .beta = 1, .k = 1});
+  put("local response norm of single channels", {24, 4, 4}, {.size = 1, .alpha = 0.5, .beta = 0.75, .k = 2});
+  t.first("first local response norm", {3, 6, 6}, LocalResponseNorm{.size = 3, .alpha = 0.1}).exact = false;
+}
+
+void spatial_transformers(Table& t) {
+  const auto put = [&](std::string name, const Shape& image, SpatialTransformer op, bool first) {
+    Net net(image, first);
+    const NodeId numbers = net.add("numbers", FullyConnected{.outputs = 6}, {net.x()});
+    t.put(std::move(name), image, net.finish(net.add("op", op, {net.x(), numbers}))).exact = false;
+  };
+  put("spatial transformer", {16, 6, 6}, {6, 6}, false);
+  put("spatial transformer to another size", {5, 7, 9}, {4, 11}, false);
+  put("first spatial transformer", {1, 12, 12}, {12, 12}, true);
+}
+
 void softmaxes(Table& t) {
   const auto put = [&](std::string name, int64_t classes, SoftmaxOutput op, bool exact, int64_t batch) {
     Net net({8, 2, 2});
@@ -522,6 +565,9 @@ std::vector<Case> operator_cases() {
   max_poolings(table);
   average_poolings(table);
   joins(table);
+  dropouts(table);
+  response_norms(table);
+  spatial_transformers(table);
   softmaxes(table);
   chains(table);
   return table.take();
@@ -549,9 +595,17 @@ void fill_parameters(const ParameterView& view, Values values, uint64_t seed) {
   }
 }
 
+std::vector<uint64_t> make_keys(int64_t images, uint64_t seed) {
+  RandomStream random(seed, Use::kTest, 4);
+  std::vector<uint64_t> keys;
+  for (int64_t i = 0; i < images; i++) keys.push_back(random.next());
+  return keys;
+}
+
 HostBatch make_batch(const Case& c, Values values, uint64_t seed) {
   RandomStream random(seed, Use::kTest, 2);
   HostBatch batch;
+  batch.keys = make_keys(c.batch, seed);
   const int64_t elements = element_count(c.image);
   const int64_t classes = graph::infer_shapes(c.graph, c.image)->classes;
   for (int64_t n = 0; n < c.batch; n++) {
@@ -569,7 +623,7 @@ HostBatch make_batch(const Case& c, Values values, uint64_t seed) {
 }
 
 HostBatch PixelBatch::numbers() const {
-  HostBatch batch{std::vector<float>(pixels.size()), labels};
+  HostBatch batch{std::vector<float>(pixels.size()), labels, keys};
   normalisation->apply(pixels, mirrored, batch.data);
   return batch;
 }
@@ -584,6 +638,7 @@ PixelBatch make_pixels(const Shape& image, int64_t batch, int64_t classes, bool 
   for (int64_t i = 0; i < element_count(image); i++) means.push_back(100 + static_cast<float>(i % 31) / 3);
   PixelBatch made{std::make_shared<const Normalisation>(
       image, mean, factor, mean_image ? std::make_shared<const std::vector<float>>(means) : nullptr)};
+  made.keys = make_keys(batch, seed);
   for (int64_t n = 0; n < batch; n++) {
     for (int64_t i = 0; i < element_count(image); i++) made.pixels.push_back(static_cast<uint8_t>(random.below(256)));
     made.mirrored.push_back(static_cast<uint8_t>(n % 2));

@@ -43,8 +43,11 @@ void fill_parameters(const ParameterView& view, Values values, uint64_t seed);
 
 struct HostBatch {
   std::vector<float> data, labels;
-  [[nodiscard]] Batch view() const { return {data, labels}; }
+  std::vector<uint64_t> keys = {};
+  [[nodiscard]] Batch view() const { return {.data = data, .labels = labels, .keys = keys}; }
 };
+// Keys for the images of a batch.
+std::vector<uint64_t> make_keys(int64_t images, uint64_t seed);
 HostBatch make_batch(const Case& c, Values values, uint64_t seed);
 
 // Random pixels, half of the images mirrored, and a normalization with a different mean (or mean image) and factor for
@@ -53,7 +56,8 @@ struct PixelBatch {
   std::shared_ptr<const Normalisation> normalisation;
   std::vector<uint8_t> pixels = {}, mirrored = {};
   std::vector<float> labels = {};
-  [[nodiscard]] Batch view() const { return {{}, labels, pixels, mirrored}; }
+  std::vector<uint64_t> keys = {};
+  [[nodiscard]] Batch view() const { return {{}, labels, pixels, mirrored, keys}; }
   [[nodiscard]] HostBatch numbers() const;
 };
 PixelBatch make_pixels(const Shape& image, int64_t batch, int64_t classes, bool mean_image, uint64_t seed);

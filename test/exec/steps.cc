@@ -62,6 +62,7 @@ graph::Graph model(const Network& network) {
 HostBatch random_batch(const Network& network, uint64_t seed) {
   RandomStream random(seed, Use::kTest);
   HostBatch batch;
+  batch.keys = make_keys(network.batch, seed);
   batch.data.resize(static_cast<size_t>(network.batch * element_count(network.image)));
   for (float& x : batch.data) x = static_cast<float>(random.normal());
   for (int64_t i = 0; i < network.batch; i++) {

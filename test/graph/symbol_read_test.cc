@@ -139,6 +139,37 @@ TEST_CASE("operators and connections that dtrain does not have are named", "[gra
              Contains("the value of 'data'"));
 }
 
+TEST_CASE("dropouts, norms and transformers that dtrain does not have are refused", "[graph][symbol]") {
+  const auto after_data = [](const std::string& op, const std::string& attributes) {
+    const std::string flat = node("Flatten", "flat", "", "[1, 0, 0]");
+    const std::string fc =
+        node("FullyConnected", "fc", R"("num_hidden": "3", "no_bias": "True")", "[2, 0, 0], [3, 0, 0]");
+    return file({variable("data"), node(op, "op", attributes, "[0, 0, 0]"), flat, variable("w"), fc, variable("y"),
+                 node("SoftmaxOutput", "loss", "", "[4, 0, 0], [5, 0, 0]")},
+                "0, 3, 5", "[6, 0, 0]");
+  };
+  const auto refused = [&](const std::string& op, const std::string& attributes) {
+    return error_of(after_data(op, attributes));
+  };
+  CHECK_THAT(refused("Dropout", R"("p": "1")"), Contains("'p' must be") && Contains("node 'op'"));
+  CHECK_THAT(refused("Dropout", R"("p": "-0.1")"), Contains("'p' must be"));
+  CHECK_THAT(refused("Dropout", R"("mode": "always")"), Contains("always"));
+  CHECK_THAT(refused("Dropout", R"json("axes": "(1, 2)")json"), Contains("(1, 2)"));
+  CHECK_THAT(refused("LRN", R"("nsize": "4")"), Contains("'nsize' must be odd"));
+  CHECK_THAT(refused("LRN", ""), Contains("nsize"));
+  CHECK_THAT(refused("LRN", R"("nsize": "5", "knorm": "0")"), Contains("'knorm' must be"));
+  CHECK_THAT(refused("Cast", R"("dtype": "int8")"), Contains("int8"));
+  CHECK_THAT(refused("SpatialTransformer", R"json("target_shape": "(28, 28)", "transform_type": "affine",
+      "sampler_type": "bilinear")json"),
+             Contains("has 1 inputs, but takes 2"));
+  CHECK_THAT(refused("SpatialTransformer", R"json("target_shape": "(0, 0)", "transform_type": "affine",
+      "sampler_type": "bilinear")json"),
+             Contains("target_shape"));
+  CHECK(read(after_data("Cast", R"("dtype": "float16")")));
+  CHECK(read(after_data("Dropout", R"json("p": "0.2", "mode": "training", "axes": "()")json")));
+  CHECK(read(after_data("LRN", R"("nsize": "5")")));
+}
+
 TEST_CASE("every node has a name of its own", "[graph][symbol]") {
   std::string text = small(R"("num_hidden": "3")");
   const size_t place = text.find(R"("name": "w")");

@@ -227,6 +227,37 @@ TEST_CASE("options of operators are written and read", "[graph][symbol]") {
   CHECK(std::get<SoftmaxOutput>(by_name["softmax"]).per_image);
 }
 
+TEST_CASE("dropouts, response norms and spatial transformers are written and read", "[graph][symbol]") {
+  Graph g;
+  const NodeId data = g.add("data", Input{}, {});
+  const NodeId numbers = g.add("numbers", FullyConnected{.outputs = 6}, {data});
+  NodeId x = g.add("stn", SpatialTransformer{5, 7}, {data, numbers});
+  x = g.add("norm", LocalResponseNorm{.size = 3, .alpha = 0.5, .beta = 0.25, .k = 1}, {x});
+  x = g.add("usual", LocalResponseNorm{}, {x});
+  x = g.add("drop", Dropout{0.25}, {x});
+  x = g.add("fc", FullyConnected{.outputs = 3}, {x});
+  g.add("softmax", SoftmaxOutput{}, {x});
+  const std::string text = symbol_text(g);
+  const Graph read = read_symbol(parse_symbol_file(text).value()).value();
+  CHECK(symbol_text(read) == text);
+  std::map<std::string, Op> ops;
+  for (const Node& node : read.nodes()) ops[node.name] = node.op;
+  CHECK(std::get<SpatialTransformer>(ops["stn"]).height == 5);
+  CHECK(std::get<SpatialTransformer>(ops["stn"]).width == 7);
+  CHECK(std::get<LocalResponseNorm>(ops["norm"]).size == 3);
+  CHECK(std::get<LocalResponseNorm>(ops["norm"]).alpha == 0.5);
+  CHECK(std::get<LocalResponseNorm>(ops["norm"]).beta == 0.25);
+  CHECK(std::get<LocalResponseNorm>(ops["norm"]).k == 1);
+  CHECK(std::get<LocalResponseNorm>(ops["usual"]).k == 2);
+  CHECK(std::get<Dropout>(ops["drop"]).rate == 0.25);
+  std::map<std::string, json> attributes;
+  const json nodes = json::parse(text).at("nodes");
+  for (const json& node : nodes) attributes[node.at("name")] = node.value("attrs", json());
+  CHECK(attributes["usual"] == json::parse(R"({"nsize": "5"})"));
+  CHECK(attributes["stn"] == json::parse(R"json({"sampler_type": "bilinear", "target_shape": "(5, 7)",
+        "transform_type": "affine"})json"));
+}
+
 TEST_CASE("a network's rules for its parameters are attributes of their nodes", "[graph][symbol]") {
   const json nodes =
       json::parse(symbol_text(build_model({.network = "resnet-zscore", .image = {3, 32, 32}}).value())).at("nodes");

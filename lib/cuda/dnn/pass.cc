@@ -59,7 +59,8 @@ std::vector<ConvolutionCase> convolutions_of(const graph::Graph& graph, const gr
                           [](const graph::Input&) {}, [](const graph::BatchNorm&) {}, [](const graph::Activation&) {},
                           [](const graph::Pooling&) {}, [](const graph::Concat&) {}, [](const graph::Add&) {},
                           [](const graph::Flatten&) {}, [](const graph::Identity&) {}, [](const graph::Scale&) {},
-                          [](const graph::SoftmaxOutput&) {}},
+                          [](const graph::Dropout&) {}, [](const graph::LocalResponseNorm&) {},
+                          [](const graph::SpatialTransformer&) {}, [](const graph::SoftmaxOutput&) {}},
                node.op);
   }
   return cases;

@@ -56,19 +56,19 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   const ParameterView& view = parameters_->host().view();
   owner_ = owner;
   view_ = training() ? view : without_gradients(view);
-  batch_memory_ = std::make_unique<BatchMemory>(options_, training() && on_device());
+  batch_memory_ = std::make_unique<BatchMemory>(options_, training() && on_device(), training() && shapes_.draws);
   if (scales_loss() || (training() && on_device())) loss_scale_ = std::make_unique<LossScaleMemory>();
   make_streams();
   make_upload_tables();
   LossScale* const found = loss_scale_ == nullptr ? nullptr : loss_scale_->device();
-  bind(lower(
-      {graph_,
-       shapes_,
-       options_,
-       layout,
-       plans_,
-       *parameters_,
-       {batch_memory_->images(), batch_memory_->labels(), scales_loss() ? found : nullptr, found, &gradient_limit_}}));
+  bind(lower({graph_,
+              shapes_,
+              options_,
+              layout,
+              plans_,
+              *parameters_,
+              {batch_memory_->images(), batch_memory_->labels(), batch_memory_->keys(), scales_loss() ? found : nullptr,
+               found, &gradient_limit_}}));
   return {};
 }
 
@@ -175,7 +175,7 @@ Result<> CudaExecutor::queue_forward(const exec::WeightsWait& wait) {
 }
 
 Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait& wait) {
-  DT_TRY_VOID(exec::check_batch(batch, options_, shapes_.classes));
+  DT_TRY_VOID(exec::check_batch(batch, options_, shapes_));
   DT_CUDA(cudaSetDevice(device_));
   finish_results();
   if (on_device()) {

@@ -55,6 +55,9 @@ class Chooser {
             [&](const graph::Input&) { return input_form(id, plain); },
             [&](const graph::Flatten&) { return input_map(id); }, [&](const graph::Identity&) { return input_map(id); },
             [&](const graph::Activation&) { return input_map(id); }, [&](const graph::Scale&) { return input_map(id); },
+            [&](const graph::Dropout&) { return input_map(id); },
+            [&](const graph::LocalResponseNorm&) { return plain; },
+            [&](const graph::SpatialTransformer&) { return plain; },
             [&](const graph::Add&) { return alike(id) ? input_map(id) : plain; },
             [&](const graph::Convolution&) { return plain; }, [&](const graph::FullyConnected&) { return plain; },
             [&](const graph::BatchNorm&) { return plain; }, [&](const graph::Pooling&) { return plain; },
@@ -98,8 +101,10 @@ class Chooser {
       const bool own_kernel = std::visit(
           Overloaded{[](const graph::BatchNorm&) { return true; }, [](const graph::Activation&) { return true; },
                      [](const graph::Pooling&) { return true; }, [](const graph::Add&) { return true; },
-                     [](const graph::Scale&) { return true; }, [](const graph::Input&) { return false; },
-                     [](const graph::Convolution&) { return false; },
+                     [](const graph::Scale&) { return true; }, [](const graph::LocalResponseNorm&) { return true; },
+                     [](const graph::SpatialTransformer&) { return true; },
+                     [](const graph::Dropout&) { return false; },  // inference has none
+                     [](const graph::Input&) { return false; }, [](const graph::Convolution&) { return false; },
                      [](const graph::FullyConnected&) { return false; }, [](const graph::Concat&) { return false; },
                      [](const graph::Flatten&) { return false; }, [](const graph::Identity&) { return false; },
                      [](const graph::SoftmaxOutput&) { return false; }},

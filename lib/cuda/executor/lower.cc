@@ -255,6 +255,9 @@ Lowering::EmitBackward Lowering::lower_node(NodeId id) {
                         [&](const graph::Flatten&) { return lower_flatten(*this, id); },
                         [&](const graph::Identity&) { return lower_flatten(*this, id); },
                         [&](const graph::Scale& op) { return lower_scale(*this, id, op); },
+                        [&](const graph::Dropout& op) { return lower_dropout(*this, id, op); },
+                        [&](const graph::LocalResponseNorm& op) { return lower_response_norm(*this, id, op); },
+                        [&](const graph::SpatialTransformer&) { return lower_spatial_transformer(*this, id); },
                         [&](const graph::SoftmaxOutput& op) { return lower_softmax(*this, id, op); },
                     },
                     node(id).op);

@@ -23,6 +23,7 @@ namespace dtrain::cuda {
 struct PassInput {
   DeviceImages images;
   const float* labels = nullptr;    // [n]
+  const uint64_t* keys = nullptr;   // [n]; null if the network draws no random numbers
   LossScale* loss_scale = nullptr;  // null: the scale is 1
   LossScale* search = nullptr;      // where to note a gradient that is not finite; null: no search
   // Absolute values from which on a gradient counts as not finite. Read when a search is queued.
@@ -158,6 +159,9 @@ Lowering::EmitBackward lower_concat(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_add(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_flatten(Lowering& l, graph::NodeId id);  // also for Identity
 Lowering::EmitBackward lower_scale(Lowering& l, graph::NodeId id, const graph::Scale& op);
+Lowering::EmitBackward lower_dropout(Lowering& l, graph::NodeId id, const graph::Dropout& op);
+Lowering::EmitBackward lower_response_norm(Lowering& l, graph::NodeId id, const graph::LocalResponseNorm& op);
+Lowering::EmitBackward lower_spatial_transformer(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
 
 }  // namespace dtrain::cuda

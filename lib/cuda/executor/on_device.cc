@@ -12,7 +12,7 @@ namespace {
 
 bool same_memory(const exec::Batch& a, const exec::Batch& b) {
   return a.data.data() == b.data.data() && a.pixels.data() == b.pixels.data() &&
-         a.mirrored.data() == b.mirrored.data() && a.labels.data() == b.labels.data();
+         a.mirrored.data() == b.mirrored.data() && a.labels.data() == b.labels.data() && a.keys.data() == b.keys.data();
 }
 
 }  // namespace

@@ -23,12 +23,15 @@ void upload(std::span<const T> values, const DeviceMemory& to, cudaStream_t stre
 
 }  // namespace
 
-BatchMemory::BatchMemory(const exec::Options& options, bool ahead)
+BatchMemory::BatchMemory(const exec::Options& options, bool ahead, bool with_keys)
     : of_pixels_(options.normalisation != nullptr), ahead_(ahead), copied_(make_event()) {
   const auto images = static_cast<size_t>(options.batch_size);
   const size_t elements = images * static_cast<size_t>(element_count(options.image));
   const auto place = [&] {
-    return Place(elements * (of_pixels_ ? 1 : sizeof(float)), of_pixels_ ? images : 0, images * sizeof(float));
+    return Place{.images = DeviceMemory(elements * (of_pixels_ ? 1 : sizeof(float))),
+                 .mirrored = DeviceMemory(of_pixels_ ? images : 0),
+                 .labels = DeviceMemory(images * sizeof(float)),
+                 .keys = DeviceMemory(with_keys ? images * sizeof(uint64_t) : 0)};
   };
   current_ = place();
   if (ahead_) next_ = place();
@@ -48,6 +51,7 @@ void BatchMemory::stage(const Batch& batch, cudaStream_t stream) {
   upload(batch.pixels, to.images, stream);
   upload(batch.mirrored, to.mirrored, stream);
   upload(batch.labels, to.labels, stream);
+  if (to.keys.bytes() != 0) upload(batch.keys, to.keys, stream);
   DT_CUDA(cudaEventRecord(copied_.get(), stream));
 }
 
@@ -60,6 +64,7 @@ void BatchMemory::take(cudaStream_t stream) {
   copy(next_.images, current_.images);
   copy(next_.mirrored, current_.mirrored);
   copy(next_.labels, current_.labels);
+  copy(next_.keys, current_.keys);
 }
 
 void BatchMemory::await() const {
@@ -75,10 +80,14 @@ DeviceImages BatchMemory::images() const {
           .factor = pointer<float>(factor_)};
 }
 
+const uint64_t* BatchMemory::keys() const {
+  return pointer<uint64_t>(current_.keys);
+}
+
 size_t BatchMemory::bytes() const {
   size_t bytes = 0;
   for (const Place* place : {&current_, &next_}) {
-    bytes += place->images.bytes() + place->mirrored.bytes() + place->labels.bytes();
+    bytes += place->images.bytes() + place->mirrored.bytes() + place->labels.bytes() + place->keys.bytes();
   }
   return bytes + mean_.bytes() + mean_image_.bytes() + factor_.bytes();
 }

@@ -25,7 +25,8 @@ class BatchMemory {
  public:
   // For the batch size, image shape and normalization of the options. The normalization is on the device when this
   // returns.
-  BatchMemory(const exec::Options& options, bool ahead);
+  // with_keys: the batches have keys.
+  BatchMemory(const exec::Options& options, bool ahead, bool with_keys);
 
   // Queues the copies of a batch that fits the options. Labels may be missing.
   void stage(const Batch& batch, cudaStream_t stream);
@@ -36,14 +37,12 @@ class BatchMemory {
 
   [[nodiscard]] DeviceImages images() const;
   [[nodiscard]] const float* labels() const { return static_cast<const float*>(current_.labels.at(0)); }
+  [[nodiscard]] const uint64_t* keys() const;  // null without keys
   [[nodiscard]] size_t bytes() const;
 
  private:
   struct Place {
-    DeviceMemory images, mirrored, labels;
-    Place() = default;
-    Place(size_t image_bytes, size_t mirrored_bytes, size_t label_bytes)
-        : images(image_bytes), mirrored(mirrored_bytes), labels(label_bytes) {}
+    DeviceMemory images, mirrored, labels, keys;
   };
 
   bool of_pixels_, ahead_;

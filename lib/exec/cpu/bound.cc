@@ -85,7 +85,9 @@ class Meter {
                      [&](const graph::Activation& op) { activation(id, op); },
                      [&](const graph::Pooling& op) { pooling(id, op); }, [&](const graph::Concat&) { concat(id); },
                      [&](const graph::Add&) { sum(id, "sum", graph_.node(id).data_inputs.size()); },
-                     [&](const graph::Scale&) { scale(id); },
+                     [&](const graph::Scale&) { scale(id); }, [](const graph::Dropout&) {},
+                     [&](const graph::LocalResponseNorm& op) { response_norm(id, op); },
+                     [&](const graph::SpatialTransformer&) { layout_[id] = plain_md(dims(id)); },
                      [&](const graph::Flatten&) { layout_[id] = plain_md(dims(id)); }, [](const graph::Input&) {},
                      [](const graph::Identity&) {}, [](const graph::SoftmaxOutput&) {}},
           graph_.node(id).op);
@@ -232,6 +234,20 @@ class Meter {
     line(id, "eltwise backward",
          watch_.time(dnnl::eltwise_backward(backward),
                      {{source, x}, {DNNL_ARG_DIFF_DST, x}, {DNNL_ARG_DIFF_SRC, x}, scratchpad(backward)}));
+  }
+
+  void response_norm(NodeId id, const graph::LocalResponseNorm& op) {
+    const Md& x = layout_[id];
+    const auto forward = response_norm_forward(engine_, true, x, op);
+    const auto backward = response_norm_backward(engine_, x, op, forward);
+    const std::pair<int, Md> workspace{DNNL_ARG_WORKSPACE, forward.workspace_desc()};
+    line(id, "local response norm",
+         watch_.time(dnnl::lrn_forward(forward),
+                     {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, x}, workspace, scratchpad(forward)}));
+    line(id, "local response norm backward",
+         watch_.time(
+             dnnl::lrn_backward(backward),
+             {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, x}, {DNNL_ARG_DIFF_SRC, x}, workspace, scratchpad(backward)}));
   }
 
   void pooling(NodeId id, const graph::Pooling& op) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
+
 namespace dtrain::exec::cpu {
 
 using Md = dnnl::memory::desc;
@@ -103,6 +105,21 @@ inline auto inner_product_backward_weights(const dnnl::engine& engine, const Md&
                                            const Md& dst, const dnnl::inner_product_forward::primitive_desc& forward) {
   const dnnl::inner_product_backward_weights::desc desc(src, weights, bias, dst);
   return dnnl::inner_product_backward_weights::primitive_desc(desc, user_scratchpad(), engine, forward);
+}
+inline auto response_norm_forward(const dnnl::engine& engine, bool training, const Md& data,
+                                  const graph::LocalResponseNorm& op) {
+  const auto kind = training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+  const dnnl::lrn_forward::desc desc(kind, dnnl::algorithm::lrn_across_channels, data, op.size,
+                                     static_cast<float>(op.alpha), static_cast<float>(op.beta),
+                                     static_cast<float>(op.k));
+  return dnnl::lrn_forward::primitive_desc(desc, user_scratchpad(), engine);
+}
+inline auto response_norm_backward(const dnnl::engine& engine, const Md& data, const graph::LocalResponseNorm& op,
+                                   const dnnl::lrn_forward::primitive_desc& forward) {
+  const dnnl::lrn_backward::desc desc(dnnl::algorithm::lrn_across_channels, data, data, op.size,
+                                      static_cast<float>(op.alpha), static_cast<float>(op.beta),
+                                      static_cast<float>(op.k));
+  return dnnl::lrn_backward::primitive_desc(desc, user_scratchpad(), engine, forward);
 }
 inline auto sum_of(const dnnl::engine& engine, const Md& dst, const std::vector<Md>& sources) {
   return dnnl::sum::primitive_desc(dst, std::vector<float>(sources.size(), 1.0f), sources, engine, user_scratchpad());

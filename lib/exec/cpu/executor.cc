@@ -52,7 +52,7 @@ void CpuExecutor::build() {
 }
 
 Result<> CpuExecutor::forward(const Batch& batch, const WeightsWait& wait) {
-  DT_TRY_VOID(check_batch(batch, options_, shapes_.classes));
+  DT_TRY_VOID(check_batch(batch, options_, shapes_));
   const Team team(options_.threads);
   batch_ = batch;
   const std::vector<size_t>& due = schedule_.wait_before;

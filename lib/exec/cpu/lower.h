@@ -115,6 +115,9 @@ Lowering::EmitBackward lower_add(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_flatten(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_identity(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_scale(Lowering& l, graph::NodeId id, const graph::Scale& op);
+Lowering::EmitBackward lower_dropout(Lowering& l, graph::NodeId id, const graph::Dropout& op);
+Lowering::EmitBackward lower_local_response_norm(Lowering& l, graph::NodeId id, const graph::LocalResponseNorm& op);
+Lowering::EmitBackward lower_spatial_transformer(Lowering& l, graph::NodeId id);
 Lowering::EmitBackward lower_softmax(Lowering& l, graph::NodeId id, const graph::SoftmaxOutput& op);
 
 // The layout nearest to `md` that our own kernels support: `md` itself or nChw16c.

@@ -65,6 +65,7 @@ void ReferenceExecutor<T>::allocate_nodes() {
   allocate_parameters();
   images_ = Buffer<float>(static_cast<size_t>(options_.batch_size * element_count(options_.image)));
   labels_ = Buffer<float>(static_cast<size_t>(options_.batch_size));
+  if (shapes_.draws && training()) keys_ = Buffer<uint64_t>(labels_.size());
   probabilities_ = Buffer<float>(output(graph_.output()).size());
 }
 
@@ -85,8 +86,9 @@ void ReferenceExecutor<T>::allocate_parameters() {
 
 template <class T>
 Result<> ReferenceExecutor<T>::begin_forward(const Batch& batch) {
-  DT_TRY_VOID(check_batch(batch, options_, shapes_.classes));
+  DT_TRY_VOID(check_batch(batch, options_, shapes_));
   std::copy(batch.labels.begin(), batch.labels.end(), labels_.data());
+  std::ranges::copy(batch.keys.first(keys_.size()), keys_.data());
   copy_numbers(batch, options_, images_.span());
   for (const NodeId id : order_) {
     if (!std::holds_alternative<graph::Input>(graph_.node(id).op)) continue;

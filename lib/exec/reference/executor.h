@@ -10,6 +10,7 @@
 #include "exec/executor.h"
 #include "exec/reference/batch_norm.h"
 #include "exec/reference/spans.h"
+#include "exec/sampling.h"
 #include "graph/graph.h"
 #include "tensor/buffer.h"
 #include "tensor/parameter_memory.h"
@@ -92,6 +93,10 @@ class ReferenceExecutor final : public Executor {
   // Used by forward_node and compute_backward. `sum` computes an Add or, with a single input, a Flatten, Identity or
   // Scale.
   void batch_norm(graph::NodeId node, const graph::BatchNorm& op);
+  void dropout(graph::NodeId node, const graph::Dropout& op);
+  Sampling sampling(graph::NodeId node) const;
+  void sample(graph::NodeId node);
+  void sample_gradient(graph::NodeId node);
   void concat(graph::NodeId node);
   void concat_gradient(graph::NodeId node);
   void sum(graph::NodeId node, double factor = 1);
@@ -110,6 +115,7 @@ class ReferenceExecutor final : public Executor {
   ParameterMemory parameters_;  // empty if another executor owns them
   ParameterView view_;
   Buffer<float> images_, labels_, probabilities_;
+  Buffer<uint64_t> keys_;  // empty if the network draws no random numbers
 };
 
 extern template class ReferenceExecutor<float>;

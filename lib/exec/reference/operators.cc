@@ -4,15 +4,28 @@
 #include "base/overloaded.h"
 #include "exec/reference/activation.h"
 #include "exec/reference/convolution.h"
+#include "exec/reference/dropout.h"
 #include "exec/reference/elementwise.h"
 #include "exec/reference/executor.h"
 #include "exec/reference/fully_connected.h"
+#include "exec/reference/local_response_norm.h"
 #include "exec/reference/pooling.h"
 #include "exec/reference/softmax.h"
+#include "exec/sampling.h"
 
 namespace dtrain::exec::reference {
 
 using graph::NodeId;
+
+namespace {
+
+// Image i of n; an empty span has empty parts, whose address is null.
+template <class Span>
+Span part_of(Span all, size_t i, size_t n) {
+  return all.empty() ? Span() : all.subspan(i * (all.size() / n), all.size() / n);
+}
+
+}  // namespace
 
 template <class T>
 void ReferenceExecutor<T>::forward_node(NodeId node) {
@@ -20,25 +33,27 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
   const Out<T> y = output(node);
   const int64_t n = options_.batch_size;
   std::visit(
-      Overloaded{[&](const graph::Input&) {},  // begin_forward has stored the images there
-                 [&](const graph::Convolution& op) {
-                   convolution_forward<T>(op, input_extent(node), input(node), parameter(node, op.kWeight),
-                                          parameter(node, op.kBias), e, y);
-                 },
-                 [&](const graph::FullyConnected& op) {
-                   fully_connected_forward<T>(n, input(node), parameter(node, op.kWeight), parameter(node, op.kBias),
-                                              y);
-                 },
-                 [&](const graph::BatchNorm& op) { batch_norm(node, op); },
-                 [&](const graph::Activation& op) { activation_forward<T>(op, input(node), y); },
-                 [&](const graph::Pooling& op) { pooling_forward<T>(op, input_extent(node), input(node), e, y); },
-                 [&](const graph::Concat&) { concat(node); }, [&](const graph::Add&) { sum(node); },
-                 [&](const graph::Flatten&) { sum(node); }, [&](const graph::Identity&) { sum(node); },
-                 [&](const graph::Scale& op) { sum(node, op.factor); },
-                 [&](const graph::SoftmaxOutput&) {
-                   softmax_forward<T>(n, input(node), y);
-                   if (node == graph_.output()) std::ranges::copy(y, probabilities_.data());
-                 }},
+      Overloaded{
+          [&](const graph::Input&) {},  // begin_forward has stored the images there
+          [&](const graph::Convolution& op) {
+            convolution_forward<T>(op, input_extent(node), input(node), parameter(node, op.kWeight),
+                                   parameter(node, op.kBias), e, y);
+          },
+          [&](const graph::FullyConnected& op) {
+            fully_connected_forward<T>(n, input(node), parameter(node, op.kWeight), parameter(node, op.kBias), y);
+          },
+          [&](const graph::BatchNorm& op) { batch_norm(node, op); },
+          [&](const graph::Activation& op) { activation_forward<T>(op, input(node), y); },
+          [&](const graph::Pooling& op) { pooling_forward<T>(op, input_extent(node), input(node), e, y); },
+          [&](const graph::Concat&) { concat(node); }, [&](const graph::Add&) { sum(node); },
+          [&](const graph::Flatten&) { sum(node); }, [&](const graph::Identity&) { sum(node); },
+          [&](const graph::Scale& op) { sum(node, op.factor); }, [&](const graph::Dropout& op) { dropout(node, op); },
+          [&](const graph::LocalResponseNorm& op) { local_response_norm_forward<T>(op, e, input(node), y); },
+          [&](const graph::SpatialTransformer&) { sample(node); },
+          [&](const graph::SoftmaxOutput&) {
+            softmax_forward<T>(n, input(node), y);
+            if (node == graph_.output()) std::ranges::copy(y, probabilities_.data());
+          }},
       graph_.node(node).op);
 }
 
@@ -82,6 +97,13 @@ void ReferenceExecutor<T>::compute_backward(NodeId node) {
           [&](const graph::Concat&) { concat_gradient(node); }, [&](const graph::Add&) { sum_gradient(node); },
           [&](const graph::Flatten&) { sum_gradient(node); }, [&](const graph::Identity&) { sum_gradient(node); },
           [&](const graph::Scale& op) { sum_gradient(node, op.factor); },
+          [&](const graph::Dropout& op) {
+            add_kept<T>(drop_rule(graph_.node(node), op), keys_.span(), dy, input_gradient(node));
+          },
+          [&](const graph::LocalResponseNorm& op) {
+            local_response_norm_backward<T>(op, e, input(node), dy, input_gradient(node));
+          },
+          [&](const graph::SpatialTransformer&) { sample_gradient(node); },
           // Its own gradient is not used: the loss's gradient starts here.
           [&](const graph::SoftmaxOutput& op) {
             softmax_backward<T>(op, output(node), labels_.span(), input_gradient(node));
@@ -101,6 +123,41 @@ void ReferenceExecutor<T>::batch_norm(NodeId node, const graph::BatchNorm& op) {
     batch_norm_training<T>(op, e, input(node), gamma, beta, statistics(node), mean, var, output(node));
   } else {
     batch_norm_inference<T>(op, e, input(node), gamma, beta, mean, var, output(node));
+  }
+}
+
+template <class T>
+void ReferenceExecutor<T>::dropout(NodeId node, const graph::Dropout& op) {
+  if (!training()) return sum(node);
+  std::ranges::fill(output(node), T{0});
+  add_kept<T>(drop_rule(graph_.node(node), op), keys_.span(), input(node), output(node));
+}
+
+template <class T>
+Sampling ReferenceExecutor<T>::sampling(NodeId node) const {
+  const Extent &x = input_extent(node), &y = extent(node);
+  return {.channels = x.c, .height = x.h, .width = x.w, .output_height = y.h, .output_width = y.w};
+}
+
+template <class T>
+void ReferenceExecutor<T>::sample(NodeId node) {
+  const Sampling s = sampling(node);
+  const auto n = static_cast<size_t>(options_.batch_size);
+  for (size_t i = 0; i < n; i++) {
+    const In<T> x = part_of(input(node), i, n), t = part_of(input(node, 1), i, n);
+    sample_map<T>(s, x.data(), t.data(), part_of(output(node), i, n).data());
+  }
+}
+
+template <class T>
+void ReferenceExecutor<T>::sample_gradient(NodeId node) {
+  const Sampling s = sampling(node);
+  const auto n = static_cast<size_t>(options_.batch_size);
+  const Out<T> dx = input_gradient(node), dt = input_gradient(node, 1);
+  for (size_t i = 0; i < n; i++) {
+    const In<T> x = part_of(input(node), i, n), t = part_of(input(node, 1), i, n);
+    sample_map_backward<T>(s, x.data(), t.data(), part_of(gradient(node), i, n).data(), part_of(dx, i, n).data(),
+                           part_of(dt, i, n).data());
   }
 }
 
@@ -140,6 +197,10 @@ void ReferenceExecutor<T>::sum_gradient(NodeId node, double factor) {
   template void ReferenceExecutor<T>::backward_node(NodeId);                       \
   template void ReferenceExecutor<T>::compute_backward(NodeId);                    \
   template void ReferenceExecutor<T>::batch_norm(NodeId, const graph::BatchNorm&); \
+  template void ReferenceExecutor<T>::dropout(NodeId, const graph::Dropout&);      \
+  template Sampling ReferenceExecutor<T>::sampling(NodeId) const;                  \
+  template void ReferenceExecutor<T>::sample(NodeId);                              \
+  template void ReferenceExecutor<T>::sample_gradient(NodeId);                     \
   template void ReferenceExecutor<T>::concat(NodeId);                              \
   template void ReferenceExecutor<T>::concat_gradient(NodeId);                     \
   template void ReferenceExecutor<T>::sum(NodeId, double);                         \

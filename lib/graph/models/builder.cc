@@ -16,7 +16,10 @@ std::string automatic_name(const Op& op) {
                  [](const Activation&) { return "activation"; }, [](const Pooling&) { return "pooling"; },
                  [](const Concat&) { return "concat"; }, [](const Add&) { return "_plus"; },
                  [](const Flatten&) { return "flatten"; }, [](const Identity&) { return "identity"; },
-                 [](const Scale&) { return "_mulscalar"; }, [](const SoftmaxOutput&) { return "softmaxoutput"; }},
+                 [](const Scale&) { return "_mulscalar"; }, [](const LocalResponseNorm&) { return "lrn"; },
+                 [](const Dropout&) { return "dropout"; },
+                 [](const SpatialTransformer&) { return "spatialtransformer"; },
+                 [](const SoftmaxOutput&) { return "softmaxoutput"; }},
       op);
 }
 

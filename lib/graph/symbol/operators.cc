@@ -144,6 +144,39 @@ Op read_scale(AttributeReader& in, size_t) {
   return Scale{in.real("scalar")};
 }
 
+Op read_local_response_norm(AttributeReader& in, size_t) {
+  const int64_t size = in.number("nsize", kWindow);
+  if (size % 2 == 0) in.problem("'nsize' must be odd");
+  const double alpha = in.real("alpha", 1e-4), beta = in.real("beta", 0.75), k = in.real("knorm", 2);
+  if (!(k > 0 && alpha >= 0 && beta >= 0)) {
+    in.problem("'knorm' must be larger than 0, and 'alpha' and 'beta' not less than 0");
+  }
+  return LocalResponseNorm{.size = size, .alpha = alpha, .beta = beta, .k = k};
+}
+
+Op read_dropout(AttributeReader& in, size_t) {
+  in.only("mode", {"training"});
+  in.only("axes", {"()", "[]", "None"});
+  in.ignore({"cudnn_off"});
+  const double rate = in.real("p", 0.5);
+  if (!(rate >= 0 && rate < 1)) in.problem("'p' must be from 0, and below 1");
+  return Dropout{rate};
+}
+
+Op read_spatial_transformer(AttributeReader& in, size_t) {
+  in.only("transform_type", {"affine"});
+  in.only("sampler_type", {"bilinear"});
+  in.ignore({"cudnn_off"});
+  const auto [height, width] = in.pair("target_shape", {2, kWindow.last});
+  return SpatialTransformer{height, width};
+}
+
+// Converts numbers to another type. All tensors have the job's type, which --dtype chooses.
+Op read_cast(AttributeReader& in, size_t) {
+  in.choice("dtype", {"float32", "float16", "float64", "bfloat16"});
+  return Identity{};
+}
+
 Op read_softmax_output(AttributeReader& in, size_t) {
   const double scale = in.real("grad_scale", 1);
   // Without ignored labels, all labels are valid.
@@ -167,14 +200,18 @@ constexpr std::array kOperators = std::to_array<OperatorName>({
     {"Activation", read_activation},
     {"BatchNorm", read_batch_norm},
     {"BatchNorm_v1", read_batch_norm},
+    {"Cast", read_cast},
     {"Concat", read_concat},
     {"Convolution", read_convolution},
     {"Convolution_v1", read_convolution},
+    {"Dropout", read_dropout},
     {"Flatten", read_flatten},
     {"FullyConnected", read_fully_connected},
+    {"LRN", read_local_response_norm},
     {"Pooling", read_pooling},
     {"Pooling_v1", read_old_pooling},
     {"SoftmaxOutput", read_softmax_output},
+    {"SpatialTransformer", read_spatial_transformer},
     {"_copy", read_copy},
     {"_grad_add", read_add},
     {"_mul_scalar", read_scale},
@@ -195,6 +232,7 @@ constexpr std::array kOperators = std::to_array<OperatorName>({
     {"_plus", read_add, "elemwise_add"},
     {"_sum", read_sum, "add_n"},
     {"broadcast_plus", read_add, "broadcast_add"},
+    {"cast", read_cast, "Cast"},
     {"concat", read_concat, "Concat"},
     {"flatten", read_flatten, "Flatten"},
     {"identity", read_copy, "_copy"},
@@ -264,6 +302,19 @@ void write(const Pooling& op, AttributeWriter out) {
   if (op.divisor == Pooling::Divisor::kReal) out.put("count_include_pad", false);
 }
 
+void write(const LocalResponseNorm& op, AttributeWriter out) {
+  out.put("nsize", op.size);
+  out.put_unless("alpha", op.alpha, 1e-4);
+  out.put_unless("beta", op.beta, 0.75);
+  out.put_unless("knorm", op.k, 2.0);
+}
+
+void write(const SpatialTransformer& op, AttributeWriter out) {
+  out.put("target_shape", Pair{op.height, op.width});
+  out.out["transform_type"] = "affine";
+  out.out["sampler_type"] = "bilinear";
+}
+
 void write(const SoftmaxOutput& op, AttributeWriter out) {
   out.put_unless("smooth_alpha", op.smooth_alpha, 0.0);
   out.put_unless("grad_scale", op.gradient_scale, 1.0);
@@ -280,6 +331,9 @@ Attributes written_attributes(const Op& op, size_t inputs, bool all) {
                           if (inputs != 2) out.put("num_args", count);
                         },
                         [&](const Scale& o) { out.put("scalar", o.factor); },
+                        [&](const Dropout& o) { out.put_unless("p", o.rate, 0.5); },
+                        [&](const LocalResponseNorm& o) { write(o, out); },
+                        [&](const SpatialTransformer& o) { write(o, out); },
                         [&](const SoftmaxOutput& o) { write(o, out); }, [&](const Convolution& o) { write(o, out); },
                         [&](const FullyConnected& o) { write(o, out); }, [&](const BatchNorm& o) { write(o, out); },
                         [&](const Activation& o) { write(o, out); }, [&](const Pooling& o) { write(o, out); }},
@@ -314,6 +368,9 @@ std::string_view usual_name(const Op& op, size_t inputs) {
                                [](const Flatten&) -> std::string_view { return "Flatten"; },
                                [](const Identity&) -> std::string_view { return "_copy"; },
                                [](const Scale&) -> std::string_view { return "_mul_scalar"; },
+                               [](const LocalResponseNorm&) -> std::string_view { return "LRN"; },
+                               [](const Dropout&) -> std::string_view { return "Dropout"; },
+                               [](const SpatialTransformer&) -> std::string_view { return "SpatialTransformer"; },
                                [](const SoftmaxOutput&) -> std::string_view { return "SoftmaxOutput"; }},
                     op);
 }
@@ -333,7 +390,8 @@ Result<Op> read_operator(std::string_view name, const Attributes& attributes, si
 
 std::vector<Argument> file_arguments(const Op& op, size_t inputs) {
   const bool takes_any_number = std::holds_alternative<Concat>(op) || std::holds_alternative<Add>(op);
-  return arguments_of(op, takes_any_number ? inputs : 1);
+  const size_t fixed = std::holds_alternative<SpatialTransformer>(op) ? 2 : 1;
+  return arguments_of(op, takes_any_number ? inputs : fixed);
 }
 
 Attributes attributes_of(const Op& op, size_t inputs) {

@@ -58,6 +58,20 @@ def operator_options():
     return mx.sym.SoftmaxOutput(x, name="softmax", grad_scale=8, normalization="batch"), "softmax_label"
 
 
+def transformer_and_norm():
+    """A spatial transformer and a local response norm. Dropout leaves out nothing, because MXNet's random numbers are its
+    own."""
+    data = mx.sym.Cast(mx.sym.Variable("data") * 0.01, dtype="float32")
+    small = mx.sym.Pooling(data, kernel=(8, 8), stride=(8, 8), pool_type="avg")
+    where = mx.sym.FullyConnected(small, name="where", num_hidden=6)
+    x = mx.sym.SpatialTransformer(data, where, target_shape=(30, 34), transform_type="affine", sampler_type="bilinear")
+    x = mx.sym.Convolution(x, name="c", kernel=(5, 5), num_filter=8, stride=(2, 2))
+    x = mx.sym.LRN(x, nsize=5, alpha=1)
+    x = mx.sym.Dropout(x, p=0)
+    x = mx.sym.FullyConnected(x, name="f", num_hidden=CLASSES)
+    return mx.sym.SoftmaxOutput(x, name="softmax"), "softmax_label"
+
+
 def of_the_zoo(make):
     network = make(classes=CLASSES)
     return mx.sym.SoftmaxOutput(network(mx.sym.Variable("data")), name="softmax"), "softmax_label"
@@ -70,6 +84,7 @@ NETWORKS = {
     "resnet50_v1": lambda: of_the_zoo(vision.resnet50_v1),
     "two heads, a shared weight": two_heads,
     "options of operators": operator_options,
+    "spatial transformer, response norm": transformer_and_norm,
 }
 
 

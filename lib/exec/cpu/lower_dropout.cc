@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <cstring>
+
+#include "exec/cpu/layout.h"
+#include "exec/cpu/lower.h"
+#include "exec/cpu/parallel.h"
+#include "exec/dropout.h"
+
+namespace dtrain::exec::cpu {
+
+using graph::NodeId;
+
+namespace {
+
+// y = the kept elements of x, multiplied by the rule's factor; both [rows, each], keys [rows].
+void keep_elements(const DropRule& rule, const uint64_t* keys, int64_t rows, int64_t each, const float* x, float* y) {
+  constexpr int64_t kCost = 8;  // of a random number, in elements
+  parallel_shares(rows, rows * each * kCost, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; row++) {
+      const uint64_t key = drop_key(rule, keys[row]);
+      for (int64_t i = 0; i < each; i++) {
+        const bool dropped = is_dropped(rule, key, static_cast<uint64_t>(i));
+        y[row * each + i] = dropped ? 0.0f : x[row * each + i] * rule.factor;
+      }
+    }
+  });
+}
+
+ValueId emit_keep(Lowering& l, NodeId id, const DropRule& rule, ValueId keys, ValueId x) {
+  const int64_t rows = l.options().batch_size;
+  const int64_t each = static_cast<int64_t>(l.md(x).get_size() / sizeof(float)) / rows;
+  const ValueId y = l.program().tensor(l.md(x));
+  l.program().kernel(id, "dropout",
+                     [rule, rows, each](void* const* p) {
+                       keep_elements(rule, static_cast<const uint64_t*>(p[1]), rows, each,
+                                     static_cast<const float*>(p[0]), static_cast<float*>(p[2]));
+                     },
+                     {in(x), in(keys), out(y)}, {x});
+  return y;
+}
+
+}  // namespace
+
+// In row-major order, which vectors have anyway: a position's number is that of [c, h, w]. The keys are copied because the
+// caller's are valid during the forward pass only.
+Lowering::EmitBackward lower_dropout(Lowering& l, NodeId id, const graph::Dropout& op) {
+  if (!l.training()) return lower_identity(l, id);
+  const DropRule rule = drop_rule(l.node(id), op);
+  const int64_t rows = l.options().batch_size;
+  const ValueId keys = l.program().tensor(plain_md({rows * 2}));  // of 8 bytes each
+  l.program().kernel(id, "copy of the keys",
+                     [rows, batch = l.batch()](void* const* p) {
+                       std::memcpy(p[0], batch->keys.data(), static_cast<size_t>(rows) * sizeof(uint64_t));
+                     },
+                     {out(keys)});
+  const Md plain = plain_md(l.dims(id));
+  l.set_output(id, emit_keep(l, id, rule, keys, l.program().converted(id, l.input(id), plain)));
+  return [&l, id, rule, keys, plain] {
+    const ValueId dy = l.gradient(id, plain);
+    if (dy != kNoValue && l.wants_gradient(l.input_node(id))) {
+      l.contribute(l.input_node(id), emit_keep(l, id, rule, keys, dy));
+    }
+  };
+}
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,46 @@
+#include "exec/cpu/layout.h"
+#include "exec/cpu/lower.h"
+
+namespace dtrain::exec::cpu {
+
+using graph::NodeId;
+
+namespace {
+
+// oneDNN has fast code for blocks of channels and 5 channels, which all known networks normalize over. With other
+// numbers that code may crash (oneDNN 2.6, 1 channel), so they go through its plain loops.
+ValueId input_for(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
+  constexpr int64_t kFastSize = 5;
+  if (op.size == kFastSize) return l.blocked_input(id);
+  return l.program().converted(id, l.input(id), plain_md(l.dims(id)));
+}
+
+}  // namespace
+
+// oneDNN keeps what backward needs in a workspace; its size is 0 for implementations that need nothing.
+Lowering::EmitBackward lower_local_response_norm(Lowering& l, NodeId id, const graph::LocalResponseNorm& op) {
+  const ValueId x = input_for(l, id, op);
+  const Md layout = l.md(x);
+  const auto forward = response_norm_forward(l.engine(), l.training(), layout, op);
+  const ValueId y = l.program().tensor(layout);
+  const bool keeps = l.training() && forward.workspace_desc().get_size() > 0;
+  const ValueId workspace = keeps ? l.program().tensor(forward.workspace_desc()) : kNoValue;
+  std::vector<Arg> args = {in(DNNL_ARG_SRC, x), out(DNNL_ARG_DST, y),
+                           out(DNNL_ARG_SCRATCHPAD, l.program().scratchpad(forward.scratchpad_desc()))};
+  if (keeps) args.push_back(out(DNNL_ARG_WORKSPACE, workspace));
+  l.program().primitive(id, "local response norm", dnnl::lrn_forward(forward), std::move(args));
+  l.set_output(id, y);
+  return [&l, id, op, x, layout, forward, keeps, workspace] {
+    const ValueId dy = l.gradient(id, layout);
+    if (dy == kNoValue || !l.wants_gradient(l.input_node(id))) return;
+    const auto backward = response_norm_backward(l.engine(), layout, op, forward);
+    const ValueId dx = l.program().tensor(layout);
+    std::vector<Arg> backward_args = {in(DNNL_ARG_SRC, x), in(DNNL_ARG_DIFF_DST, dy), out(DNNL_ARG_DIFF_SRC, dx),
+                                      out(DNNL_ARG_SCRATCHPAD, l.program().scratchpad(backward.scratchpad_desc()))};
+    if (keeps) backward_args.push_back(in(DNNL_ARG_WORKSPACE, workspace));
+    l.program().primitive(id, "local response norm backward", dnnl::lrn_backward(backward), std::move(backward_args));
+    l.contribute(l.input_node(id), dx);
+  };
+}
+
+}  // namespace dtrain::exec::cpu

@@ -1,0 +1,31 @@
+// Which elements a Dropout leaves out. This follows from the image's key in the batch, the node's name and the element's
+// position alone: it is the same for any number of devices and threads and after a resume, and backward draws it again
+// instead of keeping it. cuda/kernels/dropout.cu has the same arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "base/random.h"
+#include "graph/graph.h"
+
+namespace dtrain::exec {
+
+struct DropRule {
+  uint64_t node = 0;       // made from the node's name
+  uint32_t threshold = 0;  // elements whose random number is below it are left out
+  float factor = 1;        // multiplies the others
+};
+
+DropRule drop_rule(const graph::Node& node, const graph::Dropout& op);
+
+// The random numbers of one image at one node.
+inline uint64_t drop_key(const DropRule& rule, uint64_t image_key) {
+  return mix64(image_key ^ rule.node);
+}
+
+// element: the position in [c, h, w].
+inline bool is_dropped(const DropRule& rule, uint64_t drop_key, uint64_t element) {
+  return static_cast<uint32_t>(mix64(drop_key + 0x9e3779b97f4a7c15 * element) >> 32) < rule.threshold;
+}
+
+}  // namespace dtrain::exec
