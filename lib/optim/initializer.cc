@@ -91,7 +91,15 @@ void fill_diagonal(double value, const Shape& shape, std::span<float> values) {
   }
 }
 
+void fill_identity_transformation(const Shape& shape, std::span<float> values) {
+  constexpr int64_t kNumbers = 6;
+  DT_CHECK(shape[0] == kNumbers, "a transformation needs 6 numbers, not {}", dtrain::to_string(shape));
+  std::fill(values.begin(), values.end(), 0.0F);
+  if (shape.size() == 1) values[0] = values[4] = 1;
+}
+
 void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, std::span<float> values) {
+  if (spec.kind == InitializerSpec::Kind::kIdentityTransformation) return fill_identity_transformation(shape, values);
   if (spec.kind == InitializerSpec::Kind::kDiagonal) return fill_diagonal(spec.magnitude, shape, values);
   if (spec.kind == InitializerSpec::Kind::kConstant) {
     return std::fill(values.begin(), values.end(), static_cast<float>(spec.magnitude));
@@ -148,6 +156,7 @@ std::string to_string(const InitializerSpec& spec) {
     case InitializerSpec::Kind::kNormal: return fmt::format("normal({})", spec.magnitude);
     case InitializerSpec::Kind::kConstant: return fmt::format("constant({})", spec.magnitude);
     case InitializerSpec::Kind::kDiagonal: return fmt::format("diagonal({})", spec.magnitude);
+    case InitializerSpec::Kind::kIdentityTransformation: return "identity transformation";
     case InitializerSpec::Kind::kXavier: break;
   }
   static constexpr const char* kFactors[] = {"avg", "in", "out"};

@@ -26,7 +26,9 @@ class DeviceArrays {
 // optim/initializer.h.
 struct InitializerSpec {
   // kConstant: all values are `magnitude`. kDiagonal: w[i, i, ...] are `magnitude`, all others are 0.
-  enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal };
+  // kIdentityTransformation: for the layer whose outputs a SpatialTransformer takes, so that it begins with the identity.
+  // The weights are 0, and the bias is 1, 0, 0, 0, 1, 0.
+  enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kIdentityTransformation };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
   bool gaussian = false;             // xavier: draw from a normal distribution instead of a uniform one

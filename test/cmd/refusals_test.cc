@@ -177,7 +177,7 @@ TEST_CASE("missing files and hosts are named before any process is started", "[c
       {{"-n", "2", "--data-dir", dir.path("empty"), "--network", "lenet"}, 7, {"empty", "--data-train"}},
       {{"--config", dir.path("none.toml")}, 7, {"none.toml"}},
       {{"-n", "2", "--benchmark", "1", "--network", "lennet"}, 2, {"lennet", "lenet"}},
-      {{"-n", "2", "--benchmark", "1", "--network", "alexnet"}, 2, {"alexnet"}},
+      {{"-n", "2", "--benchmark", "1", "--network", "vgg-12"}, 2, {"vgg", "11, 13, 16 or 19"}},
       {{"-n", "2", "--benchmark", "1", "--network", "lenet", "--initializer", "xavier(sideways)"}, 2, {"xavier"}},
   };
   for (const Refusal& refusal : refusals) {

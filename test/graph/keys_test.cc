@@ -17,6 +17,7 @@ struct KeyOrder {
   int64_t layers, classes;
   Shape image;
   uint32_t crc;
+  bool batch_norm = false;
 };
 
 const KeyOrder kKeyOrders[] = {
@@ -95,6 +96,21 @@ const KeyOrder kKeyOrdersOfMxnet[] = {
     {"resnext-56", 0, 10, {3, 32, 32}, 0xb27f0868},
     {"resnext-110", 0, 10, {3, 32, 32}, 0x58b97b46},
     {"resnext-164", 0, 10, {3, 32, 32}, 0x7f5e0a71},
+    {"vgg", 0, 1000, {3, 224, 224}, 0x71444f2b},
+    {"vgg-13", 0, 1000, {3, 224, 224}, 0x0c84124c},
+    {"vgg-16", 0, 1000, {3, 224, 224}, 0xf070fb22},
+    {"vgg-19", 0, 1000, {3, 224, 224}, 0x4e4ed11c},
+    {"vgg-11", 0, 1000, {3, 224, 224}, 0xbbb15f85, true},
+    {"vgg-13", 0, 1000, {3, 224, 224}, 0x435a74e4, true},
+    {"vgg-16", 0, 1000, {3, 224, 224}, 0xcee91bf6, true},
+    {"vgg-19", 0, 1000, {3, 224, 224}, 0xc988dd4f, true},
+    {"vgg@mxnet-g", 0, 1000, {3, 224, 224}, 0x71444f2b},
+    {"vgg@v0.7", 0, 1000, {3, 224, 224}, 0x71444f2b},
+    {"alexnet", 0, 1000, {3, 224, 224}, 0x5ec85ef4},
+    {"alexnet", 0, 1000, {3, 227, 227}, 0xccfb6590},
+    {"alexnet@mxnet-g", 0, 1000, {3, 224, 224}, 0x204e4b38},
+    {"alexnet@v0.7", 0, 1000, {3, 224, 224}, 0x297cdb6b},
+    {"lenet-stn", 0, 10, {1, 28, 28}, 0x36c72d83},
 };
 
 // One line for each learned tensor and each statistic, in order: its name, its shape and the network's rules for it.
@@ -110,8 +126,11 @@ std::string list_of(const Shapes& shapes) {
 }
 
 void check_keys(const KeyOrder& row) {
-  const ModelOptions options{
-      .network = row.network, .num_layers = row.layers, .num_classes = row.classes, .image = row.image};
+  const ModelOptions options{.network = row.network,
+                             .num_layers = row.layers,
+                             .num_classes = row.classes,
+                             .image = row.image,
+                             .batch_norm = row.batch_norm};
   const std::string list = list_of(infer_shapes(build_model(options).value(), row.image).value());
   INFO(row.network << ", " << row.layers << " layers, " << to_string(row.image) << ":\n" << list.substr(0, 2000));
   CHECK(crc32c(std::as_bytes(std::span(list))) == row.crc);

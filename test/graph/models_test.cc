@@ -17,6 +17,7 @@ struct Row {
   int64_t parameters, fixed_gammas, statistics;
   size_t statistic_tensors;
   int64_t macs;
+  bool batch_norm = false;
 };
 
 const Row kRows[] = {
@@ -90,6 +91,21 @@ const Row kRows[] = {
     {"resnext-110", 0, 10, {3, 32, 32}, 0, 1730976, 3, 0, 0, 253411968},
     {"resnext-164", 0, 10, {3, 32, 32}, 0, 1713280, 3, 0, 0, 250726912},
     {"resnext-1001", 0, 10, {3, 32, 32}, 0, 10441888, 3, 0, 0, 1503218176},
+    {"lenet-stn", 0, 10, {1, 28, 28}, 14, 448486, 0, 0, 0, 2984560},
+    {"alexnet", 0, 1000, {3, 224, 224}, 16, 50844008, 0, 0, 0, 1009945728},
+    {"alexnet", 0, 1000, {3, 227, 227}, 16, 62378344, 0, 0, 0, 1135256096},
+    {"alexnet@mxnet-g", 0, 1000, {3, 224, 224}, 16, 50844008, 0, 0, 0, 1009945728},
+    {"alexnet@v0.7", 0, 1000, {3, 224, 224}, 16, 62378344, 0, 0, 0, 1131457664},
+    {"vgg", 0, 1000, {3, 224, 224}, 22, 132863336, 0, 0, 0, 7609090048},
+    {"vgg@mxnet-g", 0, 1000, {3, 224, 224}, 22, 132863336, 0, 0, 0, 7609090048},
+    {"vgg@v0.7", 11, 1000, {3, 224, 224}, 22, 132863336, 0, 0, 0, 7609090048},
+    {"vgg-13", 0, 1000, {3, 224, 224}, 26, 133047848, 0, 0, 0, 11308466176},
+    {"vgg", 16, 1000, {3, 224, 224}, 32, 138357544, 0, 0, 0, 15470264320},
+    {"vgg-19", 0, 1000, {3, 224, 224}, 38, 143667240, 0, 0, 0, 19632062464},
+    {"vgg-11", 0, 1000, {3, 224, 224}, 38, 132868840, 2752, 5504, 16, 7609090048, true},
+    {"vgg-13", 0, 1000, {3, 224, 224}, 46, 133053736, 2944, 5888, 20, 11308466176, true},
+    {"vgg-16", 0, 1000, {3, 224, 224}, 58, 138365992, 4224, 8448, 26, 15470264320, true},
+    {"vgg-19", 0, 1000, {3, 224, 224}, 70, 143678248, 5504, 11008, 32, 19632062464, true},
 };
 
 struct Built {
@@ -165,8 +181,11 @@ std::string message(const std::string& network, int64_t layers = 0, const Shape&
 TEST_CASE("every network has the documented numbers of parameters and operations", "[graph][models]") {
   for (const Row& row : kRows) {
     INFO(row.network << ", " << row.layers << " layers, " << row.classes << " classes, " << to_string(row.image));
-    const Built built =
-        build({.network = row.network, .num_layers = row.layers, .num_classes = row.classes, .image = row.image});
+    const Built built = build({.network = row.network,
+                               .num_layers = row.layers,
+                               .num_classes = row.classes,
+                               .image = row.image,
+                               .batch_norm = row.batch_norm});
     CHECK(built.shapes.parameter_elements() == row.parameters);
     CHECK(fixed_gammas(built) == row.fixed_gammas);
     if (row.macs != 0) CHECK(multiply_accumulates(built.graph, built.shapes) == row.macs);
@@ -460,16 +479,13 @@ TEST_CASE("inception-v3 refuses images below 299 x 299", "[graph][models]") {
 
 TEST_CASE("networks that do not exist are refused, with the nearest name and the list", "[graph][models]") {
   const std::string list =
-      "3conv, cross, googlenet, inception-bn, inception-bn-28-small, inception-bn-full, inception-v3, lenet, mlp, "
-      "resnet, resnet-28-small, resnet-v1, resnet-v1.5, resnet-zscore, resnext";
+      "3conv, alexnet, cross, googlenet, inception-bn, inception-bn-28-small, inception-bn-full, inception-v3, lenet, "
+      "lenet-stn, mlp, resnet, resnet-28-small, resnet-v1, resnet-v1.5, resnet-zscore, resnext, vgg";
   CHECK(message("lennet") == "unknown network 'lennet': did you mean 'lenet'? known networks are " + list);
   CHECK(message("resnet50") == "unknown network 'resnet50': did you mean 'resnet-50'? known networks are " + list);
   CHECK(message("rsenet-18") == "unknown network 'rsenet-18': did you mean 'resnet-18'? known networks are " + list);
   CHECK(message("transformer") == "unknown network 'transformer': known networks are " + list);
   CHECK(message("") == "unknown network '': known networks are " + list);
-  for (const char* name : {"alexnet", "vgg-16", "lenet-stn", "alexnet@v0.7"}) {
-    CHECK(message(name) == fmt::format("network '{}' is not implemented; known networks are {}", name, list));
-  }
   CHECK(message("lenet@v0.7") ==
         "network 'lenet@v0.7': dtrain does not have 'lenet' in version 'v0.7'; use lenet (MXNet 1.x)");
   CHECK(message("resnet-20@v0.7") ==
@@ -488,11 +504,19 @@ TEST_CASE("depths that do not exist are refused", "[graph][models]") {
   CHECK_THAT(message("resnet-28-small", 2), Catch::Contains("cannot have 2 layers"));
   CHECK(message("lenet-5") == "network 'lenet' has a fixed depth: it cannot have 5 layers");
   CHECK(message("mlp", 3) == "network 'mlp' has a fixed depth: it cannot have 3 layers");
+  CHECK(message("vgg-12", 0, {3, 32, 32}) == "network 'vgg' cannot have 12 layers: it can have 11, 13, 16 or 19");
+  CHECK(message("vgg-16@v0.7", 0, {3, 32, 32}) == "network 'vgg-16@v0.7' cannot have 16 layers: this version has 11");
   CHECK_THAT(message("cross", 13), Catch::Contains("cannot have 13 layers: the depth must be at least 14"));
   CHECK(build_model({.network = "lenet", .widen_factor = 2}).error().message ==
         "network 'lenet' has a fixed width: the widen factor must be 1, not 2");
   CHECK(build_model({.network = "cross", .widen_factor = 65}).error().message ==
         "the widen factor is 65, but must be from 1 to 64");
+  CHECK(build_model({.network = "resnet", .num_group = 16}).error().message ==
+        "network 'resnet' has no groups: --num-group is for resnext");
+  CHECK(build_model({.network = "vgg@v0.7", .batch_norm = true}).error().message ==
+        "network 'vgg@v0.7' cannot take --batch-norm, which is for vgg of MXNet 1.x");
+  CHECK(build_model({.network = "mlp", .add_stn = true}).error().message ==
+        "network 'mlp' has no spatial transformer: --add-stn is for lenet");
   CHECK_THAT(message("resnet", -1), Catch::Contains("the number of layers is -1"));
   CHECK_THAT(message("lenet", 0, {28, 28}), Catch::Contains("the image shape must be (c, h, w), not (28, 28)"));
 }

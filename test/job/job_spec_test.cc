@@ -93,7 +93,8 @@ TEST_CASE("the lists of a JobSpec have an entry for each worker or are absent", 
 
 TEST_CASE("the text of a JobSpec is sorted and at first lacks the scheduler's entries", "[job]") {
   const std::string lines = text(requested(parsed({"-n", "2"})));
-  CHECK(lines.starts_with("allow-gaps = 0\naug-level = off\nbackup = 0\nbatch-size = 128\n"));
+  CHECK(lines.starts_with(
+      "add-stn = 0\nallow-gaps = 0\naug-level = off\nbackup = 0\nbatch-norm = 0\nbatch-size = 128\n"));
   CHECK_THAT(lines, Contains("seed = auto\n") && Contains("shares = auto\n") && Contains("records-train = auto\n") &&
                         Contains("num-classes = auto\n") && Contains("kv-store = dist_sync\n"));
   std::string before;

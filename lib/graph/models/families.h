@@ -10,6 +10,7 @@ using BuildModel = Result<Graph>(const ModelOptions& options, int64_t depth);
 
 BuildModel mlp;                               // of MXNet 1.x
 BuildModel lenet;                             // of MXNet 1.x
+BuildModel lenet_stn;                         // of MXNet 1.x
 BuildModel three_convolutions;                // of MXNet-G
 BuildModel inception_bn_28_small_of_mxnet_g;  // of MXNet-G, with generated names
 BuildModel inception_bn_28_small_of_v07;      // of MXNet 0.7, with generated names
@@ -21,6 +22,12 @@ BuildModel inception_bn_full_of_v07;
 BuildModel inception_v3;  // of MXNet 1.x
 BuildModel inception_v3_of_mxnet_g;
 BuildModel inception_v3_of_v07;
+BuildModel alexnet;  // of MXNet 1.x
+BuildModel alexnet_of_mxnet_g;
+BuildModel alexnet_of_v07;
+BuildModel vgg;  // of MXNet 1.x; 11 layers by default
+BuildModel vgg_of_mxnet_g;
+BuildModel vgg_of_v07;
 BuildModel googlenet;  // of MXNet 1.x
 BuildModel googlenet_of_v07;
 BuildModel resnet_28_small;       // of MXNet-G; depth 6n+2, by default 56
@@ -29,7 +36,7 @@ BuildModel resnet_v2;             // of MXNet 1.x; depth by default 110 up to he
 BuildModel resnet_v2_of_mxnet_g;  // of MXNet-G; depth by default 50; the data set decides its form
 BuildModel resnet_v1;             // of MXNet 1.x; depths as for resnet_v2
 BuildModel resnet_v1_5;           // as resnet_v1, with the stride in another convolution
-BuildModel resnext;               // of MXNet 1.x; 32 groups; three stages up to height 32
+BuildModel resnext;               // of MXNet 1.x; three stages up to height 32
 BuildModel cross;                 // of MXNet-G; depth by default 56
 
 }  // namespace dtrain::graph

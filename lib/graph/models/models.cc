@@ -25,6 +25,9 @@ struct NetworkVersion {
 constexpr std::string_view kMxnetG = "mxnet-g", kV07 = "v0.7", kV1 = "1.x";
 constexpr NetworkVersion kNetworkVersions[] = {
     {"3conv", kMxnetG, false, three_convolutions},
+    {"alexnet", kV1, false, alexnet},
+    {"alexnet", kMxnetG, false, alexnet_of_mxnet_g},
+    {"alexnet", kV07, false, alexnet_of_v07},
     {"cross", kMxnetG, true, cross},
     {"googlenet", kV1, false, googlenet},
     {"googlenet", kV07, false, googlenet_of_v07},
@@ -39,6 +42,7 @@ constexpr NetworkVersion kNetworkVersions[] = {
     {"inception-v3", kMxnetG, false, inception_v3_of_mxnet_g},
     {"inception-v3", kV07, false, inception_v3_of_v07},
     {"lenet", kV1, false, lenet},
+    {"lenet-stn", kV1, false, lenet_stn},
     {"mlp", kV1, false, mlp},
     {"resnet", kV1, true, resnet_v2},
     {"resnet", kMxnetG, true, resnet_v2_of_mxnet_g},
@@ -47,6 +51,9 @@ constexpr NetworkVersion kNetworkVersions[] = {
     {"resnet-v1.5", kV1, true, resnet_v1_5},
     {"resnet-zscore", kV07, false, resnet_zscore},
     {"resnext", kV1, true, resnext},
+    {"vgg", kV1, true, vgg},
+    {"vgg", kMxnetG, true, vgg_of_mxnet_g},
+    {"vgg", kV07, true, vgg_of_v07},
 };
 
 struct Alias {
@@ -54,9 +61,6 @@ struct Alias {
 };
 constexpr Alias kAliases[] = {
     {"dfnmr", "cross"}, {"resnet-v2", "resnet"}, {"resnetv1", "resnet-v1"}, {"small", "3conv"}};
-
-// Networks of MXNet that are not implemented. They get a message of their own instead of "unknown network".
-constexpr std::string_view kNotBuilt[] = {"alexnet", "lenet-stn", "vgg"};
 
 // If `version` is empty, returns the newest version's entry.
 const NetworkVersion* find_version(std::string_view name, std::string_view version = {}) {
@@ -69,12 +73,8 @@ const NetworkVersion* find_version(std::string_view name, std::string_view versi
   return found == std::end(kNetworkVersions) ? nullptr : found;
 }
 
-bool is_not_built(std::string_view name) {
-  return std::find(std::begin(kNotBuilt), std::end(kNotBuilt), name) != std::end(kNotBuilt);
-}
-
 bool is_known(std::string_view name) {
-  return find_version(name) != nullptr || is_not_built(name);
+  return find_version(name) != nullptr;
 }
 
 // The parts of a name such as "resnet-50@mxnet-g": family, depth (0 if none), version (empty if none).
@@ -153,6 +153,15 @@ Result<> check_choices(const ModelOptions& options, const NetworkVersion& family
     return fail(Code::kUsage, "network '{}' has a fixed width: the widen factor must be 1, not {}", family.name,
                 options.widen_factor);
   }
+  if (options.num_group != ModelOptions().num_group && family.build != resnext) {
+    return fail(Code::kUsage, "network '{}' has no groups: --num-group is for resnext", options.network);
+  }
+  if (options.batch_norm && family.build != vgg) {
+    return fail(Code::kUsage, "network '{}' cannot take --batch-norm, which is for vgg of MXNet 1.x", options.network);
+  }
+  if (options.add_stn && family.build != lenet && family.build != lenet_stn) {
+    return fail(Code::kUsage, "network '{}' has no spatial transformer: --add-stn is for lenet", options.network);
+  }
   return {};
 }
 
@@ -168,10 +177,6 @@ std::vector<std::string> model_names() {
 
 Result<Graph> build_model(const ModelOptions& options) {
   const Parts parts = split(options.network);
-  if (is_not_built(parts.family)) {
-    return fail(Code::kUsage, "network '{}' is not implemented; known networks are {}", options.network,
-                list_of_names());
-  }
   const NetworkVersion* newest = find_version(parts.family);
   const bool spelled = parts.depth == 0 || options.network.find("-" + std::to_string(parts.depth)) != std::string::npos;
   if (newest == nullptr || !spelled) return unknown(options.network, parts);

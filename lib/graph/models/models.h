@@ -18,6 +18,9 @@ struct ModelOptions {
   double smooth_alpha = 0;
   std::string data_type = {};  // "cifar10", "imagenet", ...; some families choose their form by it; empty: unknown
   int64_t widen_factor = 1;    // only for cross; 1 to 64
+  int64_t num_group = 32;      // only for resnext: groups of its grouped convolutions
+  bool batch_norm = false;     // only for vgg: a batch norm after each convolution
+  bool add_stn = false;        // only for lenet: begins with a spatial transformer, as lenet-stn does
 };
 
 // network: NAME[-DEPTH][@VERSION] or an alias of it. VERSION is the version of MXNet whose definition to build; without it, the

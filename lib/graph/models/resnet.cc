@@ -213,7 +213,6 @@ Graph post_activated(const ModelOptions& options, const Plan& plan, Stride where
 
 // ResNeXt: as v1, but the middle convolution of a bottleneck is wide and has groups.
 Graph grouped(const ModelOptions& options, const Plan& plan) {
-  constexpr int64_t kGroups = 32;
   Builder b(kStated1x);
   Residual r(b, options, plan, kProjection1x);
   NodeId x = r.norm("bn_data", b.add("id", Identity{}, {b.data()}), true);
@@ -224,7 +223,7 @@ Graph grouped(const ModelOptions& options, const Plan& plan) {
       y = r.convolve(s + "_conv1", convolution_no_bias(filters / 2, 1), in);
       y = r.relu(s + "_relu1", r.norm(s + "_bn1", y));
       Convolution middle = convolution_no_bias(filters / 2, 3, stride, 1);
-      middle.groups = kGroups;
+      middle.groups = options.num_group;
       y = r.relu(s + "_relu2", r.norm(s + "_bn2", r.convolve(s + "_conv2", middle, y)));
       y = r.norm(s + "_bn3", r.convolve(s + "_conv3", convolution_no_bias(filters, 1), y));
     } else {

@@ -1,4 +1,4 @@
-// Small networks for small images: mlp, lenet, 3conv.
+// Small networks for small images: mlp, lenet (also with a spatial transformer), 3conv.
 #include "graph/models/builder.h"
 #include "graph/models/families.h"
 
@@ -23,9 +23,27 @@ Result<Graph> mlp(const ModelOptions& options, int64_t) {
   return b.take();
 }
 
-Result<Graph> lenet(const ModelOptions& options, int64_t) {
-  Builder b;
-  NodeId x = b.data();
+namespace {
+
+// Where and how to look at the image: a transformation, which begins as the identity and learns slowly.
+NodeId localization(Builder& b, NodeId data) {
+  NodeId x = b.add(kRelu, {b.add(convolution(30, 5, 2), {data})});
+  x = b.add(pooling(Pooling::Kind::kMax, 2, 2), {x});
+  const NodeId second = b.add(convolution(60, 3, 1, 1), {x});
+  b.state(second, "stride");
+  Pooling all = pooling(Pooling::Kind::kAverage, 2);
+  all.global = true;
+  x = b.add(Flatten{}, {b.add(all, {b.add(kRelu, {second})})});
+  const NodeId numbers = b.add("stn_loc", FullyConnected{6}, {x});
+  b.state(numbers, "__lr_mult__=0.01");
+  const InitializerSpec identity{.kind = InitializerSpec::Kind::kIdentityTransformation};
+  for (const size_t argument : {FullyConnected::kWeight, FullyConnected::kBias}) {
+    b.set_rule(numbers, argument, {.learning_rate = 0.01, .weight_decay = {}, .initial = identity});
+  }
+  return numbers;
+}
+
+Graph lenet_of(Builder& b, const ModelOptions& options, NodeId x) {
   for (const int64_t filters : {20, 50}) {
     x = b.add(convolution(filters, 5), {x});
     x = b.add(kTanh, {x});
@@ -37,6 +55,22 @@ Result<Graph> lenet(const ModelOptions& options, int64_t) {
   x = b.add(FullyConnected{options.num_classes}, {x});
   b.add("softmax", SoftmaxOutput{options.smooth_alpha}, {x});
   return b.take();
+}
+
+}  // namespace
+
+Result<Graph> lenet_stn(const ModelOptions& options, int64_t) {
+  constexpr int64_t kEdge = 28;
+  Builder b;
+  const NodeId data = b.data();
+  const NodeId numbers = localization(b, data);
+  return lenet_of(b, options, b.add(SpatialTransformer{kEdge, kEdge}, {data, numbers}));
+}
+
+Result<Graph> lenet(const ModelOptions& options, int64_t depth) {
+  if (options.add_stn) return lenet_stn(options, depth);
+  Builder b;
+  return lenet_of(b, options, b.data());
 }
 
 Result<Graph> three_convolutions(const ModelOptions& options, int64_t) {

@@ -76,7 +76,8 @@ std::string initializer_text(const InitializerSpec& spec) {
     case Kind::kConstant:
       if (spec.magnitude == 0) return R"(["zero", {}])";
       return fmt::format(R"(["constant", {{"value": {}}}])", spec.magnitude);
-    case Kind::kDiagonal: break;
+    case Kind::kDiagonal:
+    case Kind::kIdentityTransformation: break;
   }
   return "";
 }

@@ -66,6 +66,9 @@ struct NetworkFlags {
   std::vector<int64_t> image_shape;  // [c, h, w]; empty: that of the data set
   double bn_momentum = 0.9;
   int64_t widen_factor = 1;
+  int64_t num_group = 32;
+  bool batch_norm = false, add_stn = false;
+  double smooth_alpha = 0;
   std::string initializer = "default";  // docs/arithmetic.md, "Initializers"
   // Fine-tuning (graph/fine_tune.h). Empty: the network keeps its last layer.
   std::string layer_before_fullc;

@@ -1,4 +1,4 @@
-// The flags of schemes and servers, devices, the network, the optimizer and its schedule.
+// The flags of schemes and servers, devices, the optimizer and its schedule.
 #include "job/flags/optimizers.h"
 #include "job/flags/rows.h"
 
@@ -37,17 +37,6 @@ Binding<Flags> optimizer() {
   Binding<Flags> binding = DT_FIELD(Flags, job.optimizer.optimizer);
   binding.set = [plain = binding.set](Flags& flags, std::string_view text) -> Result<> {
     DT_TRY_VOID(check_optimizer_text(text));
-    return plain(flags, text);
-  };
-  return binding;
-}
-
-// Checks the name of the rule; its parameters in parentheses are checked when it is used.
-Binding<Flags> initializer() {
-  Binding<Flags> binding = DT_FIELD(Flags, job.network.initializer);
-  binding.set = [plain = binding.set](Flags& flags, std::string_view text) -> Result<> {
-    DT_TRY_VOID(check_choice(text.substr(0, text.find('(')),
-                             {"default", "xavier", "msra", "uniform", "normal", "one", "zero"}, {"orthogonal"}));
     return plain(flags, text);
   };
   return binding;
@@ -241,90 +230,6 @@ std::vector<Row> device_rows() {
        .help = "compare the first step with the reference backend node by node, and exit",
        .bind = DT_FIELD(Flags, device.check, "none"),
        .choices = {"reference", "none"}},
-  };
-}
-
-std::vector<Row> network_rows() {
-  return {
-      {.name = "network",
-       .value = "NAME|FILE",
-       .help = "network to train: mlp, lenet, 3conv (or small), cross (or dfnmr), googlenet, inception-bn, "
-               "inception-bn-28-small, inception-bn-full, inception-v3, resnet-28-small, resnet (or resnet-v2), "
-               "resnet-v1, resnet-v1.5, resnet-zscore or resnext; append a depth (resnet-50) or an older version "
-               "(inception-bn@v0.7, resnet@mxnet-g). Or an MXNet symbol file (FILE-symbol.json)",
-       .bind = DT_FIELD(Flags, job.network.network),
-       .scope = Scope::kJob,
-       .suggestions = {"mlp", "lenet", "3conv", "cross", "googlenet", "inception-bn", "inception-bn-28-small",
-                       "inception-bn-full", "inception-v3", "resnet-28-small", "resnet", "resnet-v1", "resnet-v1.5",
-                       "resnet-zscore", "resnext"}},
-      {.name = "network-file",
-       .value = "FILE",
-       .help = "where the symbol file of --network is now, for a run that is resumed after it was moved",
-       .bind = DT_FIELD(Flags, job.network.file, "none")},
-      {.name = "num-layers",
-       .aliases = {"--depth"},
-       .value = "N",
-       .help = "number of layers",
-       .bind = DT_FIELD(Flags, job.network.num_layers, "auto"),
-       .default_text = "from the network's name or the preset",
-       .min = 0,
-       .max = kLayersMax,
-       .scope = Scope::kJob},
-      {.name = "num-classes",
-       .value = "N",
-       .help = "number of classes",
-       .bind = DT_FIELD(Flags, job.network.num_classes, "auto"),
-       .default_text = "by data set",
-       .min = 0,
-       .max = kClassesMax,
-       .scope = Scope::kJob},
-      {.name = "image-shape",
-       .aliases = {"--image_shape",
-                   Alias("--data-shape", [](std::string_view edge) { return fmt::format("3,{},{}", edge, edge); })},
-       .value = "C,H,W",
-       .help = "channels, height and width of an image; --data-shape N means 3,N,N",
-       .bind = DT_FIELD(Flags, job.network.image_shape, "auto"),
-       .default_text = "by data set",
-       .min = 1,
-       .max = kEdgeMax,
-       .scope = Scope::kJob},
-      {.name = "bn-mom",
-       .value = "X",
-       .help = "momentum of the moving statistics of batch normalization",
-       .bind = DT_FIELD(Flags, job.network.bn_momentum),
-       .min = 0,
-       .max = 1,
-       .scope = Scope::kJob},
-      {.name = "widen-factor",
-       .value = "K",
-       .help = "width of the network cross",
-       .bind = DT_FIELD(Flags, job.network.widen_factor),
-       .min = 1,
-       .max = 64,
-       .scope = Scope::kJob},
-      {.name = "initializer",
-       .value = "RULE",
-       .help = "how to draw the initial weights: default (by network), xavier, msra, uniform, normal, one or zero, "
-               "with parameters in parentheses as in xavier(uniform,in,2.34)",
-       .bind = initializer(),
-       .scope = Scope::kJob,
-       .suggestions = {"default", "xavier", "msra", "uniform", "normal", "one", "zero"}},
-      {.name = "layer-before-fullc",
-       .value = "LAYER",
-       .help = "fine-tuning: the layer after which a new last layer begins; needs --pretrained-model",
-       .bind = DT_FIELD(Flags, job.network.layer_before_fullc, "none"),
-       .default_text = "what the last fully connected layer reads",
-       .scope = Scope::kJob},
-      {.name = "freeze",
-       .value = "PATTERN,...",
-       .help = "layers or parameters that keep their values; * and ? stand for any text and any letter",
-       .bind = DT_FIELD(Flags, job.network.freeze, "none"),
-       .scope = Scope::kJob},
-      {.name = "lr-mult",
-       .value = "PATTERN=X,...",
-       .help = "multiply the learning rate of layers or parameters, as in '*=0.1,fc=1'; the last one that fits counts",
-       .bind = DT_FIELD(Flags, job.network.lr_mult, "none"),
-       .scope = Scope::kJob},
   };
 }
 

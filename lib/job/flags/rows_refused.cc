@@ -45,16 +45,11 @@ std::vector<RefusedFlag> later_with_values() {
   };
   return {
       later({"--num-attempt", "--local-num-attempt"}, {"1"}),
-      later(
-          {"--replicas", "--slice-elements", "--shuffle-chunk-size", "--macrobatch-size", "--smooth-alpha", "--trace"},
-          {"0"}),
-      later({"--p3", "--batch-norm", "--recompute", "--backward-mirror", "--memonger", "--add-stn", "--add_stn",
-             "--test-io"},
-            {"0"}, true),
+      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--macrobatch-size", "--trace"}, {"0"}),
+      later({"--p3", "--recompute", "--backward-mirror", "--memonger", "--test-io"}, {"0"}, true),
       later({"--gc-type"}, {"none", ""}),
       later({"--gc-threshold"}, {"0.5"}),
       later({"--wire-dtype"}, {"float32"}),
-      later({"--num-group"}, {"32"}),
       later({"--path-imglist"}, {""}),
       later({"--label-width"}, {"1"}),
       later({"--synthetic-on"}, {"cpu"}),

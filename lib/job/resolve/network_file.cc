@@ -51,12 +51,16 @@ Result<> resolve_network_file(Flags& flags) {
     if (!is_name_of_file(network.network)) network.file.clear();
     return {};
   }
-  for (const char* flag : {"num-layers", "widen-factor", "bn-mom"}) {
+  for (const char* flag :
+       {"num-layers", "widen-factor", "num-group", "batch-norm", "add-stn", "smooth-alpha", "bn-mom"}) {
     if (flags.source(flag) != Source::kCommandLine) continue;
     return fail(Code::kUsage, "--{}: the symbol file of --network says this itself: leave the flag out", flag);
   }
   network.num_layers = 0;
   network.widen_factor = 1;
+  network.num_group = NetworkFlags().num_group;
+  network.batch_norm = network.add_stn = false;
+  network.smooth_alpha = 0;
   network.file = network.network;
   DT_TRY(const std::string content, read(network.file), "--network {}", network.file);
   network.network = network_of_file(network.file, content);

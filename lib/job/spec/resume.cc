@@ -13,9 +13,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // A run cannot change these: its weights, optimizer state, initial values and order of records depend on them.
-constexpr std::array kFixed = {
-    "network",   "num-layers", "num-classes", "image-shape", "widen-factor", "layer-before-fullc",
-    "data-type", "optimizer",  "initializer", "seed"};
+constexpr std::array kFixed = {"network",   "num-layers", "num-classes", "image-shape",  "widen-factor",
+                               "num-group", "batch-norm", "add-stn",     "smooth-alpha", "layer-before-fullc",
+                               "data-type", "optimizer",  "initializer", "seed"};
 // A different value of one of these means a different job, even if all other flags are equal.
 constexpr std::array kOwnPaths = {"data-dir", "data-train",   "data-val",
                                   "mean-img", "model-prefix", "save-model-prefix"};

@@ -74,8 +74,12 @@ Result<graph::Graph> make_graph(const job::JobFlags& flags) {
                                                  .num_classes = flags.network.num_classes,
                                                  .image = flags.network.image_shape,
                                                  .bn_momentum = flags.network.bn_momentum,
+                                                 .smooth_alpha = flags.network.smooth_alpha,
                                                  .data_type = flags.augment.data_type,
-                                                 .widen_factor = flags.network.widen_factor}));
+                                                 .widen_factor = flags.network.widen_factor,
+                                                 .num_group = flags.network.num_group,
+                                                 .batch_norm = flags.network.batch_norm,
+                                                 .add_stn = flags.network.add_stn}));
   DT_TRY_VOID(fine_tune(flags.network, graph));
   return graph;
 }

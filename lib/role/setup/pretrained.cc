@@ -108,6 +108,10 @@ Result<> apply_pretrained(job::Flags& flags) {
   network.network = trained.network;
   if (!flags.given("num-layers")) network.num_layers = trained.num_layers;
   if (!flags.given("widen-factor")) network.widen_factor = trained.widen_factor;
+  if (!flags.given("num-group")) network.num_group = trained.num_group;
+  if (!flags.given("batch-norm")) network.batch_norm = trained.batch_norm;
+  if (!flags.given("smooth-alpha")) network.smooth_alpha = trained.smooth_alpha;
+  if (!flags.given("add-stn")) network.add_stn = trained.add_stn;
   if (!flags.given("bn-mom")) network.bn_momentum = trained.bn_momentum;
   if (network.image_shape.empty()) network.image_shape = trained.image_shape;
   return {};

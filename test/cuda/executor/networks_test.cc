@@ -76,6 +76,7 @@ void check_training(const Network& network, Type type, int steps, double toleran
 
 TEST_CASE("networks agree with the reference node by node on the emulated device", "[cuda][exec][networks]") {
   check_nodes({"lenet", {1, 28, 28}, 3}, Type::kFloat32);
+  check_nodes({"lenet-stn", {1, 28, 28}, 3}, Type::kFloat32);
   check_nodes({"resnet-28-small-20", {3, 28, 28}, 2}, Type::kFloat32);
   check_nodes({"resnet-20", {3, 28, 28}, 2}, Type::kFloat32);
   check_nodes({"inception-bn-28-small", {3, 28, 28}, 2}, Type::kFloat32);
@@ -86,6 +87,7 @@ TEST_CASE("networks agree with the reference node by node on the emulated device
 TEST_CASE("networks in 16 bit agree with the reference node by node on the emulated device", "[cuda][exec][networks]") {
   for (const Type type : {Type::kFloat16, Type::kBfloat16}) {
     check_nodes({"lenet", {1, 28, 28}, 3}, type);
+    check_nodes({"lenet-stn", {1, 28, 28}, 3}, type);
     check_nodes({"resnet-20", {3, 28, 28}, 2}, type);  // its images go through a batch norm first
     check_nodes({"inception-bn-28-small", {3, 28, 28}, 2}, type);
     check_nodes({"cross-20", {3, 28, 28}, 2}, type);
