@@ -1,5 +1,6 @@
 #include "tensor/ndarray_reader.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -31,6 +32,14 @@ std::string other_kind(std::string_view bytes) {
       "{}, such as the optimizer states that MXNet's Python interface writes; dtrain cannot read them: remove the file "
       "to resume from the weights (.params) alone",
       kind);
+}
+
+// Whether the number of bytes might overflow, whatever the type and the order in which the extents are multiplied. An
+// extent of 0 or -1 (unknown) does not make up for the others.
+bool is_too_large(const Shape& shape) {
+  int64_t bytes = 8;
+  return std::ranges::any_of(
+      shape, [&](int64_t extent) { return __builtin_mul_overflow(bytes, std::max(extent, int64_t{1}), &bytes); });
 }
 
 class Reader {
@@ -152,6 +161,7 @@ class Reader {
       if (static_cast<int64_t>(extent) < least) return fail(Code::kData, "its dimension {} is {}", i, extent);
       shape.push_back(extent);
     }
+    if (is_too_large(shape)) return fail(Code::kData, "its shape {} is too large", to_string(shape));
     return shape;
   }
 
@@ -184,13 +194,7 @@ class Reader {
   }
 
   Result<std::string_view> block(StoredType type, const Shape& shape) {
-    int64_t bytes = kTypes[static_cast<size_t>(type)].bytes;
-    for (const int64_t extent : shape) {
-      if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-        return fail(Code::kData, "its shape {} is too large", to_string(shape));
-      }
-    }
-    return take(static_cast<uint64_t>(bytes));
+    return take(static_cast<uint64_t>(kTypes[static_cast<size_t>(type)].bytes * element_count(shape)));
   }
 
   std::string_view bytes_;

@@ -202,6 +202,7 @@ def test_a_suite_that_was_not_built_or_run_is_red():
     red(lambda tree: tree.write("fake/setup", ""))
     red(lambda tree: tree.write("fake/setup", ""), "style")
     red(lambda tree: tree.write("fake/setup", ""), "asan")
+    red(lambda tree: tree.write("fake/setup", ""), "fuzz")
     red(lambda tree: tree.write("fake/broken", ""))
     red(lambda tree: tree.write("fake/names", ""))
     red(lambda tree: (tree.path / "fake/log").unlink())

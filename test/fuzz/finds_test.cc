@@ -1,0 +1,57 @@
+// Runs the functions that the fuzzers run, without clang: on the seeds, on all inputs on which a fuzzer once failed, and
+// on seeds with changed bytes.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <catch2/catch.hpp>
+
+#include "base/random.h"
+#include "fuzz/targets.h"
+
+namespace dtrain::fuzz {
+namespace {
+
+std::string bytes_of_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE(in);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+// All seeds are valid but one: sparse arrays are refused.
+TEST_CASE("the fuzzers' seeds and finds are read", "[fuzz]") {
+  for (const Target& target : targets()) {
+    const std::vector<std::string> seeds = target.seeds();
+    const auto refused = std::ranges::count_if(seeds, [&](const std::string& seed) { return !target.read(seed); });
+    CHECK(refused == (target.name == std::string_view("params") ? 1 : 0));
+    const std::filesystem::path finds = std::filesystem::path(DTRAIN_FINDS_DIR) / target.name;
+    REQUIRE(std::filesystem::is_directory(finds));
+    for (const auto& entry : std::filesystem::directory_iterator(finds)) {
+      INFO(entry.path());
+      CHECK_NOTHROW(target.read(bytes_of_file(entry.path())));
+    }
+  }
+}
+
+TEST_CASE("seeds with changed bytes give a value or an error", "[fuzz]") {
+  constexpr size_t kBytesMax = 4000;  // of a seed
+  for (const Target& target : targets()) {
+    uint64_t seed = 0;
+    for (const std::string& valid : target.seeds()) {
+      RandomStream random(++seed, Use::kTest);
+      for (int round = 0; round < 200 && valid.size() <= kBytesMax; round++) {
+        INFO(target.name << ", seed " << seed << ", round " << round);
+        std::string bytes = valid;
+        for (int change = 0; change <= round % 3; change++) {
+          bytes[static_cast<size_t>(random.below(bytes.size()))] = static_cast<char>(random.below(256));
+        }
+        REQUIRE_NOTHROW(target.read(bytes));
+      }
+    }
+  }
+}
+
+}  // namespace dtrain::fuzz
