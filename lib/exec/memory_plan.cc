@@ -1,7 +1,10 @@
 #include "exec/memory_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace dtrain::exec {
 
@@ -19,7 +22,7 @@ bool overlap(const Lifetime& a, const Lifetime& b) {
 class Lives {
  public:
   Lives(std::span<const MemoryValue> values, std::span<const MemoryStep> steps, size_t alignment)
-      : values_(values), steps_(steps), owner_(values.size()), life_(values.size()) {
+      : values_(values), steps_(steps), root_(roots(values)), owner_(values.size()), life_(values.size()) {
     std::iota(owner_.begin(), owner_.end(), size_t{0});
     for (Lifetime& life : life_) life.first = static_cast<size_t>(-1);
     for (size_t s = 0; s < steps.size(); s++) {
@@ -40,21 +43,29 @@ class Lives {
     }
   }
 
-  [[nodiscard]] size_t root(size_t value) const {
-    while (values_[value].alias_of) value = *values_[value].alias_of;
-    return value;
-  }
-  [[nodiscard]] size_t owner(size_t value) const {
-    value = root(value);
-    while (owner_[value] != value) value = owner_[value];
-    return value;
-  }
+  [[nodiscard]] size_t root(size_t value) const { return root_[value]; }
+  // Steps are joined in their order, so a value that is born has joined none before, and no chains of owners arise.
+  [[nodiscard]] size_t owner(size_t value) const { return owner_[root(value)]; }
   [[nodiscard]] const Lifetime& life(size_t owner) const { return life_[owner]; }
   [[nodiscard]] bool in_arena(size_t root) const {
     return !values_[root].outside && life_[root].first != static_cast<size_t>(-1);
   }
 
  private:
+  // What each value is a view of in the end. A chain of views is followed once, however many values it has.
+  static std::vector<size_t> roots(std::span<const MemoryValue> values) {
+    constexpr size_t kUnknown = MemoryPlan::kNone;
+    std::vector<size_t> roots(values.size(), kUnknown), chain;
+    for (size_t v = 0; v < values.size(); v++) {
+      size_t end = v;
+      for (; roots[end] == kUnknown && values[end].alias_of; end = *values[end].alias_of) chain.push_back(end);
+      if (roots[end] == kUnknown) roots[end] = end;
+      for (const size_t view : chain) roots[view] = roots[end];
+      chain.clear();
+    }
+    return roots;
+  }
+
   void use(size_t root, size_t step) {
     life_[root].first = std::min(life_[root].first, step);
     life_[root].last = std::max(life_[root].last, step);
@@ -71,7 +82,7 @@ class Lives {
 
   std::span<const MemoryValue> values_;
   std::span<const MemoryStep> steps_;
-  std::vector<size_t> owner_;
+  std::vector<size_t> root_, owner_;  // by value
   std::vector<Lifetime> life_;
 };
 
@@ -85,9 +96,83 @@ size_t lowest_free(const Lifetime& life, const std::vector<std::pair<size_t, Lif
   return offset;
 }
 
+// The gaps of an arena that grows when no gap is large enough.
+class Gaps {
+ public:
+  // The smallest gap that is large enough, from its beginning.
+  size_t take(size_t bytes) {
+    const auto found = by_size_.lower_bound({bytes, 0});
+    if (found == by_size_.end()) return std::exchange(end_, end_ + bytes);
+    const auto [size, offset] = *found;
+    remove(offset, size);
+    if (size > bytes) add(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  void give(size_t offset, size_t bytes) {
+    const auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && next->first == offset + bytes) {
+      const size_t more = next->second;
+      remove(offset + bytes, more);
+      bytes += more;
+    }
+    const auto after = by_offset_.lower_bound(offset);
+    if (after != by_offset_.begin()) {
+      const auto [begin, size] = *std::prev(after);
+      if (begin + size == offset) {
+        remove(begin, size);
+        offset = begin;
+        bytes += size;
+      }
+    }
+    add(offset, bytes);
+  }
+
+  [[nodiscard]] size_t end() const { return end_; }
+
+ private:
+  void add(size_t offset, size_t bytes) {
+    by_offset_.emplace(offset, bytes);
+    by_size_.emplace(bytes, offset);
+  }
+  void remove(size_t offset, size_t bytes) {
+    by_offset_.erase(offset);
+    by_size_.erase({bytes, offset});
+  }
+
+  std::map<size_t, size_t> by_offset_;
+  std::set<std::pair<size_t, size_t>> by_size_;
+  size_t end_ = 0;
+};
+
+// Places values when they are born, each in the smallest gap that is large enough: for more values than the other way
+// can compare with each other.
+Placement place_by_birth(std::span<const Lifetime> lifetimes, size_t alignment) {
+  std::vector<size_t> births(lifetimes.size());
+  std::iota(births.begin(), births.end(), size_t{0});
+  std::vector<size_t> deaths = births;
+  std::ranges::stable_sort(births, {}, [&](size_t i) { return lifetimes[i].first; });
+  std::ranges::stable_sort(deaths, {}, [&](size_t i) { return lifetimes[i].last; });
+
+  Placement result{.offset = std::vector<size_t>(lifetimes.size())};
+  Gaps gaps;
+  auto dead = deaths.begin();
+  for (const size_t i : births) {
+    for (; lifetimes[*dead].last < lifetimes[i].first; ++dead) {
+      const size_t bytes = rounded(lifetimes[*dead].bytes, alignment);
+      if (bytes > 0) gaps.give(result.offset[*dead], bytes);
+    }
+    const size_t bytes = rounded(lifetimes[i].bytes, alignment);
+    if (bytes > 0) result.offset[i] = gaps.take(bytes);
+  }
+  result.bytes = gaps.end();
+  return result;
+}
+
 }  // namespace
 
 Placement place(std::span<const Lifetime> lifetimes, size_t alignment) {
+  if (lifetimes.size() > kComparedMax) return place_by_birth(lifetimes, alignment);
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),

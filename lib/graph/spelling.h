@@ -3,14 +3,49 @@
 // texts, so that the same file is written again.
 #pragma once
 
-#include <functional>
-#include <map>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace dtrain::graph {
 
-using Attributes = std::map<std::string, std::string, std::less<>>;  // MXNet sorts the keys
+// The attributes of a node: texts by key, sorted by key as MXNet sorts them. A vector, because a file from anywhere may
+// have half a million attributes, and a map takes almost twice as much memory for each.
+class Attributes {
+ public:
+  using Attribute = std::pair<std::string, std::string>;
+  using Iterator = std::vector<Attribute>::const_iterator;
+
+  [[nodiscard]] Iterator begin() const { return sorted_.begin(); }
+  [[nodiscard]] Iterator end() const { return sorted_.end(); }
+  [[nodiscard]] bool empty() const { return sorted_.empty(); }
+  [[nodiscard]] size_t size() const { return sorted_.size(); }
+  [[nodiscard]] Iterator find(std::string_view key) const;  // end() if the key is not there
+  [[nodiscard]] bool contains(std::string_view key) const { return find(key) != end(); }
+  bool operator==(const Attributes&) const = default;
+
+  std::string& operator[](std::string key);             // adds an empty text if the key is not there
+  void try_emplace(std::string key, std::string text);  // does nothing if the key is there
+  void insert(Attribute attribute) { try_emplace(std::move(attribute.first), std::move(attribute.second)); }
+  // Calls `should_go`, which may move the attribute away if it returns true, for all attributes in their order.
+  template <class Function>
+  void remove_if(Function should_go) {
+    auto kept = sorted_.begin();
+    for (auto place = sorted_.begin(); place != sorted_.end(); ++place) {
+      if (should_go(*place)) continue;
+      if (kept != place) *kept = std::move(*place);
+      ++kept;
+    }
+    sorted_.erase(kept, sorted_.end());
+  }
+  void shrink_to_fit() { sorted_.shrink_to_fit(); }
+
+ private:
+  std::vector<Attribute> sorted_;
+};
 
 struct Spelling {
   // MXNet's name of the operator if dtrain has one operator for several of MXNet's, such as "relu" or "broadcast_add".

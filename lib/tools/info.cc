@@ -92,9 +92,6 @@ LayerInfo layer_info(const role::Network& network, NodeId id, int64_t batch_size
                   .output = network.shapes.output[id],
                   .activation_bytes = element_count(network.shapes.output[id]) * batch_size * bytes_of(Type::kFloat32)};
   for (const NodeId input : node.data_inputs) layer.inputs.push_back(network.graph.node(input).name);
-  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
-    if (parameter.uses.front().node == id) layer.parameters += element_count(parameter.shape);
-  }
   return layer;
 }
 
@@ -136,8 +133,13 @@ Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log) {
                    .parameters = network.shapes.parameter_elements(),
                    .statistics = network.shapes.statistic_elements()};
   const std::vector<int64_t> products = graph::multiply_accumulates_by_node(network.graph, network.shapes);
+  std::vector<int64_t> parameters(network.graph.nodes().size(), 0);  // by the node that reads them first
+  for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
+    parameters[parameter.uses.front().node] += element_count(parameter.shape);
+  }
   for (const NodeId id : network.graph.canonical_order()) {
     LayerInfo layer = layer_info(network, id, info.batch_size);
+    layer.parameters = parameters[id];
     layer.multiply_adds = products[id];
     info.multiply_adds += layer.multiply_adds;
     info.activation_bytes += layer.activation_bytes;

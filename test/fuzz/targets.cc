@@ -15,8 +15,8 @@ namespace dtrain::fuzz {
 namespace {
 
 Result<graph::Graph> network_of(std::string_view bytes) {
-  DT_TRY(const graph::SymbolFile file, graph::parse_symbol_file(bytes));
-  return graph::read_symbol(file);
+  DT_TRY(graph::SymbolFile file, graph::parse_symbol_file(bytes));
+  return graph::read_symbol(std::move(file));
 }
 
 bool is_trainable(const graph::Graph& graph) {

@@ -15,8 +15,8 @@ namespace {
 using Catch::Contains;
 
 Result<Graph> read(const std::string& text) {
-  DT_TRY(const SymbolFile file, parse_symbol_file(text));
-  return read_symbol(file);
+  DT_TRY(SymbolFile file, parse_symbol_file(text));
+  return read_symbol(std::move(file));
 }
 
 std::string error_of(const std::string& text) {
@@ -307,7 +307,42 @@ TEST_CASE("more nodes, inputs and attributes than the limits are refused while t
   CHECK_THAT(parse_symbol_file(good, {.nodes = 4}).error().text(), Contains("4"));
   CHECK_THAT(parse_symbol_file(good, {.inputs = 1}).error().text(), Contains("1"));
   CHECK_THAT(parse_symbol_file(good, {.attributes = 1}).error().text(), Contains("1"));
+  // All nodes together may have four attributes for each node of the limit.
+  const auto node = [](const char* name) { return variable(name, R"("a": "", "b": "", "c": "", "d": "", "e": "")"); };
+  const std::string many = file({node("v"), node("w")}, "0, 1", "[0, 0, 0]");
+  CHECK_THAT(parse_symbol_file(many, {.nodes = 2}).error().text(), Contains("more than 8 attributes"));
+  CHECK(parse_symbol_file(many, {.nodes = 3}));
   CHECK_THAT(parse_symbol_file(good, {.text = 3}).error().text(), Contains("3"));
+}
+
+// A copy of a text of this length would have another address.
+TEST_CASE("the texts of a file become those of the graph without a copy", "[graph][symbol]") {
+  for (const int version : {800, 10901}) {
+    const std::string text =
+        file({variable("data", R"("__hidden__": "a text that no small string has room for")"),
+              node("Flatten", "f", R"("__hidden__": "another text of more than a few bytes")", "[0, 0, 0]"),
+              variable("y"), node("SoftmaxOutput", "loss", "", "[1, 0, 0], [2, 0, 0]")},
+             "0, 2", "[3, 0, 0]", version);
+    SymbolFile parsed = parse_symbol_file(text).value();
+    const char* of_data = parsed.nodes[0].attributes.find("__hidden__")->second.data();
+    const char* of_node = parsed.nodes[1].attributes.find("__hidden__")->second.data();
+    const Graph graph = read_symbol(std::move(parsed)).value();
+    CHECK(variable_of(graph, "data").attributes->find("__hidden__")->second.data() == of_data);
+    CHECK(graph.node(1).spelling.attributes->find("__hidden__")->second.data() == of_node);
+  }
+}
+
+TEST_CASE("attributes are sorted by their keys, which differ", "[graph][symbol]") {
+  Attributes attributes;
+  for (const char* key : {"d", "b", "a", "c", "b"}) attributes[key] += key;
+  attributes.try_emplace("a", "other");
+  attributes.insert({"e", "new"});
+  std::string all;
+  for (const auto& [key, text] : attributes) all += key + "=" + text + " ";
+  CHECK(all == "a=a b=bb c=c d=d e=new ");
+  CHECK((attributes.contains("c") && !attributes.contains("") && !attributes.contains("f")));
+  attributes.remove_if([](const auto& attribute) { return attribute.second.size() == 1; });
+  CHECK((attributes.size() == 2 && attributes.find("b")->second == "bb" && attributes.begin()->first == "b"));
 }
 
 TEST_CASE("a chain of sums of equal inputs is read in time in proportion to its length", "[graph][symbol]") {

@@ -21,6 +21,7 @@ Runner::Runner(const Program& program, bool share) : engine_(program.engine()), 
 void Runner::bind_addresses(const Program& program, const MemoryPlan& plan) {
   const auto& values = program.values();
   addresses_.resize(values.size(), nullptr);
+  mds_.reserve(values.size());
   for (ValueId v = 0; v < values.size(); v++) {
     mds_.push_back(values[v].md);
     const Value& root = values[program.root(v)];

@@ -192,7 +192,7 @@ bool SymbolHandler::attribute_key(const std::string& name) {
   if (!check_text(name, limits_.text)) return false;
   if (attributes.contains(name)) return refuse("the attribute '{}' is there twice", printable(name));
   if (attributes.size() == limits_.attributes) return refuse("more than {} attributes", limits_.attributes);
-  const size_t total = 8 * limits_.nodes;
+  const size_t total = 4 * limits_.nodes;
   if (++attributes_ > total) return refuse("the file has more than {} attributes", total);
   return true;
 }
@@ -208,6 +208,7 @@ bool SymbolHandler::end_node() {
   for (const std::string_view needed : {"op", "name", "inputs"}) {
     if (std::ranges::find(fields_seen_, needed) == fields_seen_.end()) return refuse("the key '{}' is missing", needed);
   }
+  file_.nodes.back().attributes.shrink_to_fit();
   return leave();
 }
 

@@ -15,7 +15,7 @@ struct SymbolLimits {
   size_t bytes = size_t{16} << 20;
   size_t nodes = 65536;
   size_t inputs = 4096;      // of one node; all nodes together may have 16 times the limit of nodes
-  size_t attributes = 64;    // of one node; all nodes together may have 8 times the limit of nodes
+  size_t attributes = 64;    // of one node; all nodes together may have 4 times the limit of nodes
   size_t text = 1024;        // bytes of a name, a key or a value
   size_t init_text = 65536;  // bytes of the value of "__init__", which may list a whole tensor
   size_t heads = 256;

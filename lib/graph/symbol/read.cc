@@ -89,7 +89,7 @@ const char* name_of(Is role) {
 
 class Reader {
  public:
-  explicit Reader(const SymbolFile& file) : file_(file), tensors_(file.nodes.size()) {}
+  explicit Reader(SymbolFile file) : file_(std::move(file)), tensors_(file_.nodes.size()) {}
 
   Result<Graph> run() {
     DT_TRY_VOID(check_names());
@@ -112,7 +112,7 @@ class Reader {
   }
 
   Result<> add(size_t index) {
-    const FileNode& node = file_.nodes[index];
+    FileNode& node = file_.nodes[index];
     DT_TRY(Op op, read_operator(node.op, node.attributes, node.inputs.size()));
     const std::vector<Argument> arguments = file_arguments(op, node.inputs.size());
     if (node.inputs.size() != arguments.size()) {
@@ -124,10 +124,12 @@ class Reader {
       given.push_back(tensor);
     }
     Spelling spelling{.op = node.op == usual_name(op, given.size()) ? "" : node.op,
-                      .attributes = node.attributes,
+                      .attributes = {},
                       .statistic_version = statistic_version(node, arguments)};
+    const int group = device_group(node);
+    spelling.attributes = std::move(node.attributes);
     if (auto* pooling = std::get_if<Pooling>(&op)) keep_old_rounding(*pooling, spelling);
-    const NodeId id = graph_.add_reader(node.name, op, std::move(given), device_group(node));
+    const NodeId id = graph_.add_reader(node.name, op, std::move(given), group);
     graph_.set_spelling(id, std::move(spelling));
     tensors_[index] = graph_.tensor(Edge{id});
     return {};
@@ -163,9 +165,10 @@ class Reader {
   }
 
   Result<TensorId> new_variable(size_t index, Is role, ParameterKind kind) {
-    const FileNode& node = file_.nodes[index];
+    FileNode& node = file_.nodes[index];
     DT_TRY(const ParameterRule rule, rule_of(node));
-    Variable variable{.name = node.name, .role = role, .kind = kind, .rule = rule, .attributes = node.attributes};
+    Variable variable{
+        .name = node.name, .role = role, .kind = kind, .rule = rule, .attributes = std::move(node.attributes)};
     uses_[index] = {role, kind};
     TensorId tensor = graph_.add_variable(std::move(variable));
     if (role == Is::kInput) {
@@ -214,7 +217,7 @@ class Reader {
     return groups_.try_emplace(*group, static_cast<int>(groups_.size())).first->second;
   }
 
-  const SymbolFile& file_;
+  SymbolFile file_;  // the graph takes the attributes of the nodes that it has
   Graph graph_;
   std::vector<std::optional<TensorId>> tensors_;         // by node of the file
   std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // by node of the file, of the variables
@@ -224,15 +227,14 @@ class Reader {
 
 }  // namespace
 
-Result<Graph> read_symbol(const SymbolFile& file) {
-  const SymbolFile current = upgraded(file);
-  return Reader(current).run();
+Result<Graph> read_symbol(SymbolFile file) {
+  return Reader(upgraded(std::move(file))).run();
 }
 
 Result<Graph> load_symbol(const std::string& path) {
   DT_TRY(const std::string text, read_file(path, SymbolLimits{}.bytes), "reading the symbol file {}", path);
-  DT_TRY(const SymbolFile file, parse_symbol_file(text), "reading the symbol file {}", path);
-  DT_TRY(Graph graph, read_symbol(file), "reading the symbol file {}", path);
+  DT_TRY(SymbolFile file, parse_symbol_file(text), "reading the symbol file {}", path);
+  DT_TRY(Graph graph, read_symbol(std::move(file)), "reading the symbol file {}", path);
   return graph;
 }
 

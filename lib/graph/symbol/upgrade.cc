@@ -38,6 +38,7 @@ class Upgrade {
   explicit Upgrade(SymbolFile file) : old_(std::move(file)) {}
 
   SymbolFile run() {
+    new_.nodes.reserve(old_.nodes.size());
     new_.version = kMxnetVersion;
     new_.is_from_before_0_9 = old_.is_from_before_0_9;
     new_.numpy_shapes = old_.numpy_shapes;
@@ -58,18 +59,18 @@ class Upgrade {
   void upgrade(FileNode& node) {
     node.op = written_name(node.op);
     if (old_.version >= kMxnetVersion) return;
-    Attributes hidden = take_plain_names(node);
+    std::vector<Attributes::Attribute> hidden = take_plain_names(node);
     const std::vector<Argument> arguments = arguments_of(node);
     for (auto& [key, value] : hidden) place(node, arguments, key, std::move(value));
     if (old_.version < kStatisticsListed) add_statistics(node, arguments);
     if (old_.version < kStatisticsInitialized) initialize_statistics(node, arguments);
   }
 
-  static Attributes take_plain_names(FileNode& node) {
-    Attributes taken;
-    std::erase_if(node.attributes, [&](const auto& attribute) {
+  static std::vector<Attributes::Attribute> take_plain_names(FileNode& node) {
+    std::vector<Attributes::Attribute> taken;
+    node.attributes.remove_if([&](Attributes::Attribute& attribute) {
       const bool is_plain = !plain_name(attribute.first).empty();
-      if (is_plain) taken.insert(attribute);
+      if (is_plain) taken.push_back(std::move(attribute));
       return is_plain;
     });
     return taken;

@@ -60,8 +60,8 @@ Result<> check_trainable(const job::NetworkFlags& flags, const graph::Graph& gra
 // The graph in the network's file.
 Result<graph::Graph> read_graph(const job::NetworkFlags& flags) {
   DT_TRY(const std::string text, job::read_network_file(flags));
-  DT_TRY(const graph::SymbolFile file, graph::parse_symbol_file(text), "reading the symbol file {}", flags.file);
-  DT_TRY(graph::Graph graph, graph::read_symbol(file), "reading the symbol file {}", flags.file);
+  DT_TRY(graph::SymbolFile file, graph::parse_symbol_file(text), "reading the symbol file {}", flags.file);
+  DT_TRY(graph::Graph graph, graph::read_symbol(std::move(file)), "reading the symbol file {}", flags.file);
   DT_TRY_VOID(fine_tune(flags, graph));
   DT_TRY_VOID(check_trainable(flags, graph));
   return graph;
