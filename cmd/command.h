@@ -28,6 +28,7 @@ Result<int> bench_kv(const Call& call);
 Result<int> parse_log(const Call& call);
 Result<int> plan(const Call& call);
 Result<int> predict(const Call& call);
+Result<int> export_model(const Call& call);
 Result<int> score(const Call& call);
 Result<int> simulate(const Call& call);
 Result<int> ps(const Call& call);

@@ -35,7 +35,7 @@ const std::vector<SubCommand>& grammar() {
       {{"score"}, score, true, "measure how well a trained model classifies pictures"},
       {{"info"}, info, false, "print the layers of a network or the arrays of a file"},
       {{"predict"}, predict, true, "print the classes of pictures by a trained model"},
-      {{"export"}, nullptr},
+      {{"export"}, export_model, false, "write a trained model as ONNX or safetensors"},
       {{"plot"}, nullptr},
       {{"doctor"}, nullptr},
       {{"ps"}, ps, false, "list the running jobs, here or with -H on other hosts"},

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <istream>
 #include <string>
 #include <string_view>
@@ -31,9 +30,6 @@ struct PredictOptions {
 
 // Replaces "-" by the lines of `standard_input`, without those that are empty. Code::kUsage for a second "-".
 Result<std::vector<std::string>> with_lines_of(std::istream& standard_input, const std::vector<std::string>& inputs);
-
-// Takes a piece of the output.
-using Write = std::function<Result<>(std::string_view)>;
 
 struct Predicted {
   int64_t pictures = 0, bad_records = 0;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -15,6 +17,9 @@
 #include "tensor/parameter_memory.h"
 
 namespace dtrain::tools {
+
+// Takes a piece of a command's output.
+using Write = std::function<Result<>(std::string_view)>;
 
 struct ModelChoice {
   ModelChoice();

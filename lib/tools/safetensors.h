@@ -1,0 +1,18 @@
+// The file format safetensors: a header in JSON, then the numbers of all arrays.
+// Source: https://github.com/huggingface/safetensors, "Format".
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensor/parameters.h"
+
+namespace dtrain::tools {
+
+// What precedes the numbers: 8 bytes with the length of the header, and the header. The arrays, of float32, follow in their
+// order without gaps, row-major and little-endian. Its length is a multiple of 8 bytes.
+std::string safetensors_header(const std::vector<const ParameterSpan*>& arrays,
+                               const std::map<std::string, std::string>& metadata);
+
+}  // namespace dtrain::tools

@@ -1,0 +1,107 @@
+"""Trained networks in ONNX Runtime: what `dtrain export` writes gives the outputs of `dtrain predict`.
+
+    python onnx_outputs.py --dtrain build/cmd/dtrain [--networks NAME...] [--results FILE]
+
+dtrain trains each network for a few steps on random pictures, with the moving statistics of the last step, exports it as ONNX with and without its batch norms folded,
+and as safetensors, and predicts these pictures. onnx's checker, with shape inference, must accept both models, and ONNX
+Runtime's outputs for the same pictures must be dtrain's to 1e-4; the arrays of the safetensors file must be those of the
+ONNX file. A row of JSON has the largest difference of a probability for both models, and as "spread" how much the
+probabilities of a class differ between the pictures, which shows that the outputs depend on them. Ends with code 1 if a
+difference is above 1e-4. Needs PyPI's onnx, onnxruntime and safetensors.
+"""
+import argparse
+import datetime
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+import safetensors.numpy
+
+PICTURES = 4
+CLASSES = 10
+LIMIT = 1e-4
+SHAPES = {
+    "mlp": (1, 28, 28), "lenet": (1, 28, 28), "lenet-stn": (1, 28, 28), "3conv": (3, 28, 28), "alexnet": (3, 224, 224),
+    "alexnet@v0.7": (3, 224, 224), "vgg-11": (3, 64, 64), "googlenet": (3, 224, 224), "googlenet@v0.7": (3, 224, 224),
+    "inception-bn-28-small": (3, 28, 28), "inception-bn-28-small@v0.7": (3, 28, 28), "inception-bn": (3, 224, 224),
+    "inception-bn@v0.7": (3, 224, 224), "inception-bn-full": (3, 224, 224), "inception-v3": (3, 299, 299),
+    "resnet-20": (3, 28, 28), "resnet-28-small-20": (3, 28, 28), "resnet-zscore": (3, 32, 32), "resnet-50": (3, 224, 224),
+    "resnet-v1-50": (3, 224, 224), "resnet-v1.5-50": (3, 224, 224), "resnext-50": (3, 224, 224), "cross-20": (3, 28, 28),
+}
+
+
+def run(command):
+    ended = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if ended.returncode != 0:
+        raise SystemExit(f"{command}\n{ended.stdout}{ended.stderr}")
+
+
+def write_pictures(folder, pictures):
+    """A folder for each class, with a picture as a PPM file, or PGM for one channel."""
+    for i, picture in enumerate(pictures):
+        kind = b"P5" if len(picture) == 1 else b"P6"
+        head = b"%s %d %d 255\n" % (kind, picture.shape[2], picture.shape[1])
+        (folder / f"class{i}").mkdir(parents=True)
+        (folder / f"class{i}" / "picture.ppm").write_bytes(head + picture.transpose(1, 2, 0).tobytes())
+
+
+def outputs_of(path, pictures):
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {"data": pictures.astype(np.float32) * np.float32(1 / 128)})[0]
+
+
+def same_arrays(folder):
+    model = onnx.load(folder / "plain.onnx")
+    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    stored = safetensors.numpy.load_file(folder / "plain.safetensors")
+    shared = [name for name in stored if name in arrays]  # gammas that count as 1 are not in the model
+    return len(shared) > 0 and all(np.array_equal(stored[name], arrays[name]) for name in shared)
+
+
+def compare(args, folder, network, shape):
+    pictures = np.random.RandomState(7).randint(0, 256, (PICTURES, *shape)).astype(np.uint8)
+    write_pictures(folder / "pictures", pictures)
+    run([args.dtrain, "--network", network, "--image-shape", ",".join(map(str, shape)), "--num-classes", CLASSES,
+         "--data-train", folder / "pictures", "--scale", 1 / 128, "--rgb-mean", 0, "--batch-size", PICTURES, "--lr", 0.001,
+         "--num-epochs", 4, "--seed", 1, "--bn-mom", 0, "--save-model-prefix", folder / "model", "--run-dir",
+         folder / "run"])
+    for name, more in (("plain", ()), ("folded", ("--fold-batch-norm",))):
+        run([args.dtrain, "export", "--model", folder / "model", "--out", folder / f"{name}.onnx", *more])
+    run([args.dtrain, "export", "--model", folder / "model", "--out", folder / "plain.safetensors"])
+    run([args.dtrain, "predict", "--model", folder / "model", "--output", "npy", "--out", folder / "out.npy",
+         *(folder / "pictures" / f"class{i}" / "picture.ppm" for i in range(PICTURES))])
+    ours = np.load(folder / "out.npy")
+    plain, folded = (np.abs(outputs_of(folder / f"{name}.onnx", pictures) - ours).max() for name in ("plain", "folded"))
+    return {"plain": float(f"{plain:.2g}"), "folded": float(f"{folded:.2g}"),
+            "spread": float(f"{np.ptp(ours, axis=0).max():.2g}"), "same_arrays": same_arrays(folder)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtrain", default="build/cmd/dtrain")
+    parser.add_argument("--networks", nargs="+", choices=SHAPES, help="by default all of them")
+    parser.add_argument("--results", help="file to which a line of JSON is appended for each network")
+    args = parser.parse_args()
+    version = subprocess.check_output([args.dtrain, "--version"], text=True).split("\n")[0]
+    failed = False
+    for network in args.networks or SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            found = compare(args, pathlib.Path(folder), network, SHAPES[network])
+        row = {"check": "onnx outputs", "network": network, **found, "onnxruntime": onnxruntime.__version__,
+               "version": version, "date": str(datetime.date.today())}
+        failed |= not max(row["plain"], row["folded"]) <= LIMIT or not row["same_arrays"]
+        print(json.dumps(row), flush=True)
+        if args.results:
+            with open(args.results, "a") as results:
+                results.write(json.dumps(row) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
