@@ -73,6 +73,8 @@ std::vector<std::string> symbol_seeds() {
   for (const char* network : {"mlp", "lenet", "resnet-8", "inception-bn-28-small"}) {
     seeds.push_back(graph::symbol_text(graph::build_model({.network = network}).value()));
   }
+  seeds.push_back(graph::symbol_text(graph::build_model({.network = "alexnet", .image = {3, 224, 224}}).value()));
+  seeds.push_back(graph::symbol_text(graph::build_model({.network = "lenet", .add_stn = true}).value()));
   return seeds;
 }
 
