@@ -181,6 +181,7 @@ Result<OptimizerSpec> parse_optimizer(std::string_view text, OptimizerSpec spec)
   if (open == std::string_view::npos) return spec;
   if (!text.ends_with(')')) return fail(Code::kUsage, "'{}' must have the form NAME(PARAMETER=X,...)", text);
   std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+  if (rest.empty()) return spec;
   while (true) {
     const size_t comma = rest.find(',');
     DT_TRY_VOID(set_parameter(*find_rule(spec.name), rest.substr(0, comma), spec));

@@ -27,6 +27,8 @@ TEST_CASE("an optimizer's parameters are checked with the flag", "[job]") {
   const OptimizerFlags flags = parsed({"--optimizer", "rmsprop(centered=1,gamma1=0.95)"}).job.optimizer;
   CHECK(flags.optimizer == "rmsprop(centered=1,gamma1=0.95)");
   CHECK(flags.lr == 0.001);
+  CHECK(parsed({"--optimizer", "adam()"}).job.optimizer.optimizer == "adam()");
+  CHECK_THAT(refused({"--optimizer", "adam(,)"}), Contains("is no parameter of adam"));
   CHECK_THAT(refused({"--optimizer", "rmsprop(centered=1)", "--mom", ".8"}), Contains("--mom 0.8 has no effect"));
   CHECK_THAT(refused({"--optimizer", "adadelta(rho=.8)", "--lr", ".1"}), Contains("--lr has no effect"));
   CHECK_THAT(refused({"--optimizer", "adma(beta1=.9)"}), Contains("did you mean 'adam'?"));

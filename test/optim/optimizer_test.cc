@@ -313,6 +313,7 @@ TEST_CASE("an optimizer's parameters are read from its text", "[optim]") {
   CHECK(spec.weight_decay == 0.5);
   CHECK(spec.parameters == std::map<std::string, double>{{"beta2", 0.99}, {"epsilon", 1e-6}});
   CHECK(parse_optimizer("sgd")->parameters.empty());
+  CHECK(parse_optimizer("adam()")->parameters.empty());
   const auto refusal = [](const char* text) {
     const auto wrong = parse_optimizer(text);
     INFO(text);

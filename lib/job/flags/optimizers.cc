@@ -99,6 +99,7 @@ Result<> check_optimizer_text(std::string_view text) {
   }
   std::string_view rest = text.substr(name.size() + 1, text.size() - name.size() - 2);
   std::set<std::string> seen;
+  if (rest.empty()) return {};
   while (true) {
     const size_t comma = rest.find(',');
     DT_TRY_VOID(check_parameter(optimizer_kind(name), rest.substr(0, comma), seen));
