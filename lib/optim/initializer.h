@@ -10,7 +10,7 @@
 
 namespace dtrain::optim {
 
-// Parses "xavier(uniform,in,2.34)", "msra(in,0.25)", "uniform(0.07)", "normal(0.01)", "one", "zero". Other texts are
+// Parses "xavier(uniform,in,2.34)", "msra(in,0.25)", "orthogonal(uniform,1.414)", "uniform(0.07)", "normal(0.01)", "one", "zero". Other texts are
 // Code::kUsage, with a list of these forms; so are the kinds that only networks use (constant, diagonal).
 Result<InitializerSpec> parse_initializer(std::string_view text);
 std::string to_string(const InitializerSpec& spec);

@@ -26,14 +26,15 @@ class DeviceArrays {
 // optim/initializer.h.
 struct InitializerSpec {
   // kConstant: all values are `magnitude`. kDiagonal: w[i, i, ...] are `magnitude`, all others are 0.
+  // kOrthogonal: `magnitude` times a matrix [shape[0], all others] with orthonormal rows, or columns if it has more rows.
   // kIdentityTransformation: for the layer whose outputs a SpatialTransformer takes, so that it begins with the identity.
   // The weights are 0, and the bias is 1, 0, 0, 0, 1, 0.
-  enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kIdentityTransformation };
+  enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
-  bool gaussian = false;             // xavier: draw from a normal distribution instead of a uniform one
+  bool gaussian = false;             // xavier, orthogonal: draw from a normal distribution instead of a uniform one
   Factor factor = Factor::kAverage;  // xavier
-  double magnitude = 3;              // xavier: magnitude; uniform: scale; normal: sigma; constant, diagonal: the value
+  double magnitude = 3;  // xavier: magnitude; uniform, orthogonal: scale; normal: sigma; constant, diagonal: the value
 };
 
 // What a tensor is to the layer that it belongs to. Optimizers and initializers go by this, never by a name.

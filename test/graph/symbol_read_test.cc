@@ -94,6 +94,15 @@ TEST_CASE("multipliers and initial values of variables are rules", "[graph][symb
   const std::string by_name = R"("__init__": "ones")";  // as gluon writes it
   CHECK(variable_of(read(small(R"("num_hidden": "3")", by_name)).value(), "w").rule.initial->magnitude == 1);
   CHECK_THAT(error_of(small(R"("num_hidden": "3")", R"("__lr_mult__": "much")")), Contains("'w' is 'much'"));
+  const auto initial = [](const std::string& text) {
+    return *variable_of(read(small(R"("num_hidden": "3")", R"("__init__": ")" + text + "\"")).value(), "w")
+                .rule.initial;
+  };
+  const InitializerSpec msra = initial(R"([\"msraprelu\", {\"factor_type\": \"in\", \"slope\": 1}])");
+  CHECK((msra.kind == InitializerSpec::Kind::kXavier && msra.gaussian && msra.magnitude == 1));
+  CHECK(msra.factor == InitializerSpec::Factor::kIn);
+  const InitializerSpec orthogonal = initial(R"([\"orthogonal\", {\"scale\": 2, \"rand_type\": \"normal\"}])");
+  CHECK((orthogonal.kind == InitializerSpec::Kind::kOrthogonal && orthogonal.gaussian && orthogonal.magnitude == 2));
   CHECK_THAT(error_of(small(R"("num_hidden": "3")", R"("__init__": "[\"magic\", {}]")")), Contains("reading 'w'"));
 }
 

@@ -61,6 +61,30 @@ TEST_CASE("msra has the documented scales, one and zero are constant", "[optim]"
   CHECK(filled("one", {4}, 1, 0, ParameterKind::kBias) == std::vector<float>(4, 0.0F));  // only weights
 }
 
+// The products of all pairs of rows, or of columns if the matrix has more rows.
+TEST_CASE("an orthogonal matrix has orthonormal rows or columns, times its scale", "[optim]") {
+  for (const char* text : {"orthogonal", "orthogonal(gaussian,0.5)"}) {
+    for (const Shape& shape : {Shape{7, 3, 2, 2}, Shape{40, 6}, Shape{5, 5}, Shape{1, 9}, Shape{64, 32, 3, 3}}) {
+      INFO(text << " " << to_string(shape));
+      const std::vector<float> w = filled(text, shape);
+      const auto rows = static_cast<size_t>(shape[0]), columns = w.size() / rows;
+      const bool by_row = rows <= columns;
+      const double scale = parse_initializer(text)->magnitude;
+      for (size_t a = 0; a < std::min(rows, columns); a++) {
+        for (size_t b = 0; b <= a; b++) {
+          double product = 0;
+          for (size_t i = 0; i < std::max(rows, columns); i++) {
+            const size_t x = by_row ? a * columns + i : i * columns + a, y = by_row ? b * columns + i : i * columns + b;
+            product += static_cast<double>(w[x]) * static_cast<double>(w[y]);
+          }
+          REQUIRE(product == Approx(a == b ? scale * scale : 0).margin(1e-6));
+        }
+      }
+    }
+  }
+  CHECK(filled("orthogonal", {4, 4}, 1) != filled("orthogonal", {4, 4}, 2));
+}
+
 TEST_CASE("a network's own rule replaces the job's", "[optim]") {
   using Kind = InitializerSpec::Kind;
   std::vector<float> weight(4 * 2 * 3, 9.0F), other(6, 9.0F), variance(2, 9.0F);
@@ -127,12 +151,13 @@ TEST_CASE("the numbers depend only on seed and index", "[optim]") {
 
 TEST_CASE("the text form is read back", "[optim]") {
   for (const char* text : {"xavier(uniform,in,2.34)", "xavier(gaussian,out,2)", "xavier(uniform,avg,3)",
-                           "uniform(0.07)", "normal(0.01)"}) {
+                           "uniform(0.07)", "normal(0.01)", "orthogonal(gaussian,2)"}) {
     const auto spec = parse_initializer(text);
     REQUIRE(spec);
     CHECK(to_string(*spec) == text);
   }
   CHECK(to_string(*parse_initializer("xavier")) == "xavier(uniform,avg,3)");
+  CHECK(to_string(*parse_initializer("orthogonal()")) == "orthogonal(uniform,1.414)");
   CHECK(to_string(*parse_initializer("uniform")) == "uniform(0.07)");
   CHECK(to_string(*parse_initializer("normal")) == "normal(0.01)");
   CHECK(to_string(*parse_initializer("normal(0.5)")) == "normal(0.5)");
@@ -140,10 +165,28 @@ TEST_CASE("the text form is read back", "[optim]") {
 }
 
 TEST_CASE("other texts are refused with the forms that exist", "[optim]") {
-  for (const char* text :
-       {"", "(", ")", "xavier(", "xavier)", "xavier(uniform)in)", "xavier(in)", "xavier(uniform,all)",
-        "xavier(uniform,in,-1)", "xavier(uniform,in,2,3)", "uniform(x)", "uniform(0.1,2)", "normal(nan)", "gaussian",
-        "kaiming", "msra(uniform)", "msra(in,-1)", "msra(in,1,2)", "one(2)"}) {
+  for (const char* text : {"",
+                           "(",
+                           ")",
+                           "xavier(",
+                           "xavier)",
+                           "xavier(uniform)in)",
+                           "xavier(in)",
+                           "xavier(uniform,all)",
+                           "xavier(uniform,in,-1)",
+                           "xavier(uniform,in,2,3)",
+                           "uniform(x)",
+                           "uniform(0.1,2)",
+                           "normal(nan)",
+                           "gaussian",
+                           "kaiming",
+                           "msra(uniform)",
+                           "msra(in,-1)",
+                           "msra(in,1,2)",
+                           "one(2)",
+                           "orthogonal(2)",
+                           "orthogonal(uniform,0)",
+                           "orthogonal(uniform,1,2)"}) {
     INFO("text " << text);
     const auto spec = parse_initializer(text);
     REQUIRE_FALSE(spec);

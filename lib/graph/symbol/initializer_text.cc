@@ -49,6 +49,22 @@ std::optional<InitializerSpec> xavier(const Json& arguments) {
   return spec;
 }
 
+// Xavier's rule, made for an activation with this slope below 0.
+std::optional<InitializerSpec> msraprelu(const Json& arguments) {
+  const std::optional<double> slope = number(arguments, "slope", 0.25);
+  const std::optional<std::string> factor = word(arguments, "factor_type", "avg");
+  if (!slope || !factor) return std::nullopt;
+  return xavier({{"rnd_type", "gaussian"}, {"factor_type", *factor}, {"magnitude", 2 / (1 + *slope * *slope)}});
+}
+
+std::optional<InitializerSpec> orthogonal(const Json& arguments) {
+  const std::optional<std::string> type = word(arguments, "rand_type", "uniform");
+  std::optional<InitializerSpec> spec = with_value(Kind::kOrthogonal, number(arguments, "scale", 1.414));
+  if (!spec || !type || (*type != "uniform" && *type != "normal")) return std::nullopt;
+  spec->gaussian = *type == "normal";
+  return spec;
+}
+
 // `json` is [NAME, {KEY: VALUE, ...}]. Without an argument, MXNet's default holds.
 std::optional<InitializerSpec> initializer(const Json& json) {
   if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_object()) return std::nullopt;
@@ -60,6 +76,8 @@ std::optional<InitializerSpec> initializer(const Json& json) {
   if (name == "uniform") return with_value(Kind::kUniform, number(arguments, "scale", 0.07));
   if (name == "normal") return with_value(Kind::kNormal, number(arguments, "sigma", 0.01));
   if (name == "xavier") return xavier(arguments);
+  if (name == "msraprelu") return msraprelu(arguments);
+  if (name == "orthogonal") return orthogonal(arguments);
   return std::nullopt;
 }
 
@@ -76,6 +94,9 @@ std::string initializer_text(const InitializerSpec& spec) {
     case Kind::kConstant:
       if (spec.magnitude == 0) return R"(["zero", {}])";
       return fmt::format(R"(["constant", {{"value": {}}}])", spec.magnitude);
+    case Kind::kOrthogonal:
+      return fmt::format(R"(["orthogonal", {{"scale": {}, "rand_type": "{}"}}])", spec.magnitude,
+                         spec.gaussian ? "normal" : "uniform");
     case Kind::kDiagonal:
     case Kind::kIdentityTransformation: break;
   }
@@ -86,10 +107,10 @@ Result<InitializerSpec> read_initializer(std::string_view text) {
   const std::optional<InitializerSpec> spec =
       initializer(text.starts_with('[') ? parse_json(text) : Json::array({text, Json::object()}));
   if (spec) return *spec;
-  return fail(
-      Code::kUsage,
-      "the initializer '{}' is not one of xavier, uniform, normal, constant, zero and one with MXNet's arguments",
-      printable(text));
+  return fail(Code::kUsage,
+              "the initializer '{}' is not one of xavier, msraprelu, orthogonal, uniform, normal, constant, zero and "
+              "one with MXNet's arguments",
+              printable(text));
 }
 
 }  // namespace dtrain::graph

@@ -10,7 +10,7 @@ Binding<Flags> initializer() {
   Binding<Flags> binding = DT_FIELD(Flags, job.network.initializer);
   binding.set = [plain = binding.set](Flags& flags, std::string_view text) -> Result<> {
     DT_TRY_VOID(check_choice(text.substr(0, text.find('(')),
-                             {"default", "xavier", "msra", "uniform", "normal", "one", "zero"}, {"orthogonal"}));
+                             {"default", "xavier", "msra", "orthogonal", "uniform", "normal", "one", "zero"}, {}));
     return plain(flags, text);
   };
   return binding;
@@ -105,11 +105,12 @@ std::vector<Row> form_rows() {
        .scope = Scope::kJob},
       {.name = "initializer",
        .value = "RULE",
-       .help = "how to draw the initial weights: default (by network), xavier, msra, uniform, normal, one or zero, "
+       .help = "how to draw the initial weights: default (by network), xavier, msra, orthogonal, uniform, normal, one "
+               "or zero, "
                "with parameters in parentheses as in xavier(uniform,in,2.34)",
        .bind = initializer(),
        .scope = Scope::kJob,
-       .suggestions = {"default", "xavier", "msra", "uniform", "normal", "one", "zero"}},
+       .suggestions = {"default", "xavier", "msra", "orthogonal", "uniform", "normal", "one", "zero"}},
   };
 }
 
