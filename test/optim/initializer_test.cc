@@ -135,6 +135,20 @@ TEST_CASE("a tensor whose initial value nothing gives is refused by name", "[opt
   CHECK(values == std::vector<float>(4, 0.25F));
 }
 
+// A symbol file may give a bias the initial value of a weight.
+TEST_CASE("rules for matrices refuse a vector by name", "[optim]") {
+  using Kind = InitializerSpec::Kind;
+  std::vector<float> values(4);
+  ParameterSpan tensor{"fc_bias", ParameterKind::kBias, {4}, values, {}};
+  for (const Kind kind : {Kind::kXavier, Kind::kOrthogonal, Kind::kDiagonal}) {
+    tensor.rule.initial = InitializerSpec{.kind = kind};
+    const Result<> refused = initialize({}, tensor, 1, 0);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Code::kUsage);
+    CHECK_THAT(refused.error().message, Catch::Contains("'fc_bias'") && Catch::Contains("(4,)"));
+  }
+}
+
 // A name that looks like that of another kind changes nothing.
 TEST_CASE("the name of a tensor has no meaning", "[optim]") {
   std::vector<float> values(4);
