@@ -26,7 +26,8 @@ PICTURES = 8
 EPOCHS = 20  # of two steps; then batch norm's moving statistics are those of the pictures
 CLASSES = 10
 SHAPES = {
-    "mlp": (1, 28, 28), "lenet": (1, 28, 28), "3conv": (3, 28, 28), "inception-bn-28-small": (3, 28, 28),
+    "mlp": (1, 28, 28), "lenet": (1, 28, 28), "lenet-stn": (1, 28, 28), "3conv": (3, 28, 28),
+    "alexnet": (3, 224, 224), "vgg-11": (3, 64, 64), "inception-bn-28-small": (3, 28, 28),
     "resnet-20": (3, 28, 28), "resnet-v1-20": (3, 28, 28), "resnext-20": (3, 32, 32), "googlenet": (3, 224, 224),
     "inception-bn": (3, 224, 224), "inception-v3": (3, 299, 299), "resnet-50": (3, 224, 224),
     "resnet-v1-50": (3, 224, 224), "resnet-v1.5-50": (3, 224, 224), "resnext-50": (3, 224, 224),
