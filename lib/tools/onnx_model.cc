@@ -278,10 +278,11 @@ class OnnxWriter {
     const std::string& y = value(id);
     std::vector<float> coordinates(static_cast<size_t>(3 * op.height * op.width), 1);
     for (int64_t i = 0; i < op.height * op.width; i++) {
+      const int64_t row = i / op.width, column = i % op.width;
       const auto at = static_cast<size_t>(i);
-      coordinates[at] = 2 * static_cast<float>(i % op.width) / static_cast<float>(op.width - 1) - 1;
+      coordinates[at] = 2 * static_cast<float>(column) / static_cast<float>(op.width - 1) - 1;
       coordinates[at + static_cast<size_t>(op.height * op.width)] =
-          2 * static_cast<float>(i / op.width) / static_cast<float>(op.height - 1) - 1;
+          2 * static_cast<float>(row) / static_cast<float>(op.height - 1) - 1;
     }
     const std::string outputs = constant(y + "_coordinates", {3, op.height * op.width}, coordinates);
     const std::string matrix_shape = constant<int64_t>(y + "_matrix_shape", {3}, {-1, 2, 3});
