@@ -21,6 +21,8 @@ std::vector<job::FlagRow<Options>> data_rows() {
        .bind = DT_FIELD(Options, model.flags.data.data_val),
        .default_text = "the validation data in --data-dir"},
       training_row("data-val-idx", DT_FIELD(Options, model.flags.data.data_val_idx), "next to the .rec file"),
+      training_row("label-width", DT_FIELD(Options, model.flags.job.augment.label_width), kOfModel),
+      training_row("label-names", DT_FIELD(Options, model.flags.job.augment.label_names), kOfModel),
   };
 }
 

@@ -1,6 +1,7 @@
 #include "data/cifar_source.h"
 
 #include <algorithm>
+#include <array>
 
 #include "data/record_file.h"
 
@@ -22,7 +23,7 @@ LabelBytes labels_of(Cifar kind) {
 
 class CifarSource : public ImageSource {
  public:
-  explicit CifarSource(Cifar kind) : labels_(labels_of(kind)) {}
+  CifarSource(Cifar kind, size_t label_width) : labels_(labels_of(kind)), label_width_(label_width) {}
 
   // Checks the size of a file and all its labels.
   Result<> add(RecordFile file) {
@@ -32,7 +33,7 @@ class CifarSource : public ImageSource {
                   file.path(), file.size(), record_bytes());
     }
     const int64_t pictures = file.size() / record_bytes();
-    for (int64_t i = 0; i < pictures; i++) DT_TRY_VOID(read_label(file, i));
+    for (int64_t i = 0; i < pictures; i++) DT_TRY_VOID(read_labels(file, i));
     end_.push_back(size() + pictures);
     files_.push_back(std::move(file));
     return {};
@@ -41,10 +42,13 @@ class CifarSource : public ImageSource {
   [[nodiscard]] int64_t size() const override { return end_.empty() ? 0 : end_.back(); }
   [[nodiscard]] int channels() const override { return 3; }
 
-  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+  [[nodiscard]] size_t label_width() const override { return label_width_; }
+
+  Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     const Place place = place_of(index);
     const RecordFile& file = files_[place.file];
-    DT_TRY(const uint8_t label, read_label(file, place.picture));
+    DT_TRY(const LabelValues all, read_labels(file, place.picture));
+    std::ranges::copy(std::span(all).last(labels.size()), labels.begin());
     scratch.record.resize(3 * kPlane);
     DT_TRY_VOID(file.read_at(place.picture * record_bytes() + labels_.count, scratch.record));
     scratch.image.resize(kEdge, kEdge, 3);
@@ -53,7 +57,7 @@ class CifarSource : public ImageSource {
         scratch.image.pixels[3 * pixel + 2 - plane] = scratch.record[plane * kPlane + pixel];
       }
     }
-    return static_cast<float>(label);
+    return {};
   }
 
   [[nodiscard]] std::string describe(int64_t index) const override {
@@ -73,23 +77,29 @@ class CifarSource : public ImageSource {
     return {file, index - (file == 0 ? 0 : end_[file - 1])};
   }
 
-  [[nodiscard]] Result<uint8_t> read_label(const RecordFile& file, int64_t picture) const {
-    std::vector<uint8_t> bytes(static_cast<size_t>(labels_.count));
+  // The labels are the last ones; CIFAR-10 has only one.
+  using LabelValues = std::array<uint8_t, 2>;
+  [[nodiscard]] Result<LabelValues> read_labels(const RecordFile& file, int64_t picture) const {
+    LabelValues values{};
+    const std::span<uint8_t> bytes = std::span(values).last(static_cast<size_t>(labels_.count));
     DT_TRY_VOID(file.read_at(picture * record_bytes(), bytes));
-    if (bytes.front() <= labels_.coarse_max && bytes.back() <= labels_.max) return bytes.back();
+    if (bytes.front() <= labels_.coarse_max && bytes.back() <= labels_.max) return values;
     return fail(Code::kData, "{}: picture {} has the label {}; the file is not one of CIFAR-{}", file.path(), picture,
                 fmt::join(bytes, "/"), labels_.max + 1);
   }
 
   LabelBytes labels_;
+  size_t label_width_;
   std::vector<RecordFile> files_;
   std::vector<int64_t> end_;  // by file: the number of pictures up to its end
 };
 
 }  // namespace
 
-Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths) {
-  auto source = std::make_shared<CifarSource>(kind);
+Result<std::shared_ptr<const ImageSource>> open_cifar(Cifar kind, const std::vector<std::string>& paths,
+                                                      size_t label_width) {
+  DT_CHECK(label_width >= 1 && label_width <= cifar_labels(kind), "{} labels of a picture of CIFAR", label_width);
+  auto source = std::make_shared<CifarSource>(kind, label_width);
   for (const std::string& path : paths) {
     DT_TRY(RecordFile file, RecordFile::open(path));
     DT_TRY_VOID(source->add(std::move(file)));

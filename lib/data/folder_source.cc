@@ -41,9 +41,10 @@ class FolderSource : public ImageSource {
   [[nodiscard]] int64_t size() const override { return std::ssize(pictures_); }
   [[nodiscard]] int channels() const override { return channels_; }
 
-  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+  Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     DT_TRY_VOID(read_picture(describe(index), channels_, scratch));
-    return static_cast<float>(pictures_[static_cast<size_t>(index)].label);
+    labels[0] = static_cast<float>(pictures_[static_cast<size_t>(index)].label);
+    return {};
   }
 
   [[nodiscard]] std::string describe(int64_t index) const override {

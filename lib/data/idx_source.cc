@@ -79,12 +79,13 @@ class IdxSource : public ImageSource {
   [[nodiscard]] int64_t size() const override { return count_; }
   [[nodiscard]] int channels() const override { return 1; }
 
-  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+  Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     scratch.image.resize(rows_, columns_, 1);
     const size_t bytes = scratch.image.pixels.size();
     const uint8_t* pixels = images_.data() + kImagesHeader + static_cast<size_t>(index) * bytes;
     std::copy(pixels, pixels + bytes, scratch.image.pixels.data());
-    return labels_.empty() ? 0.0F : static_cast<float>(labels_[kLabelsHeader + static_cast<size_t>(index)]);
+    labels[0] = labels_.empty() ? 0.0F : static_cast<float>(labels_[kLabelsHeader + static_cast<size_t>(index)]);
+    return {};
   }
 
   [[nodiscard]] std::string describe(int64_t index) const override { return fmt::format("{}: image {}", path_, index); }

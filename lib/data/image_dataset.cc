@@ -14,26 +14,27 @@ class ImageDataset : public Dataset {
 
   [[nodiscard]] int64_t size() const override { return source_->size(); }
   [[nodiscard]] const Shape& image() const override { return augmenter_.options().image; }
+  [[nodiscard]] size_t label_width() const override { return source_->label_width(); }
   [[nodiscard]] std::string describe(int64_t index) const override { return source_->describe(index); }
 
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override {
     return augmenter_.normalisation();
   }
 
-  Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
-    return with_scratch([&](Scratch& scratch) -> Result<float> {
-      DT_TRY(const float label, source_->read(index, scratch.read));
-      DT_TRY_VOID(place_named(index, augmenter_.apply(scratch.read.image, random, scratch.augment, out)));
-      return label;
+  Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
+    return with_scratch([&](Scratch& scratch) -> Result<> {
+      DT_TRY_VOID(source_->read(index, scratch.read, labels));
+      return place_named(index, augmenter_.apply(scratch.read.image, random, scratch.augment, out));
     });
   }
 
-  Result<PixelLabel> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out) const override {
-    return with_scratch([&](Scratch& scratch) -> Result<PixelLabel> {
-      DT_TRY(const float label, source_->read(index, scratch.read));
+  Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
+                           std::span<float> labels) const override {
+    return with_scratch([&](Scratch& scratch) -> Result<bool> {
+      DT_TRY_VOID(source_->read(index, scratch.read, labels));
       DT_TRY(const Placement crop,
              place_named(index, augmenter_.crop(scratch.read.image, random, scratch.augment, out)));
-      return PixelLabel{label, crop.mirrored};
+      return crop.mirrored;
     });
   }
 

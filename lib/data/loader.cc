@@ -13,9 +13,9 @@
 
 namespace dtrain::data {
 
-Result<Dataset::PixelLabel> Dataset::load_pixels(int64_t index, RandomStream&, std::span<uint8_t>) const {
+Result<bool> Dataset::load_pixels(int64_t index, RandomStream&, std::span<uint8_t>, std::span<float>) const {
   DT_CHECK(false, "{}: the data set cannot return pixels", describe(index));
-  return PixelLabel{};
+  return false;
 }
 
 // A ring of batches. Decoders take runs of rows from it in order and fill them. The consumer holds one batch, while up
@@ -64,12 +64,16 @@ class Loader::Impl {
   Result<> note_broken(int64_t record, const Error& error) DT_EXCLUDES(mutex_);
   bool known_broken(int64_t record) const DT_EXCLUDES(mutex_);
   void allocate(Slot& slot);
-  Result<float> load_image(Slot& slot, int64_t row, int64_t record, RandomStream& random);
+  Result<> load_image(Slot& slot, int64_t row, int64_t record, std::span<float> labels);
+  Result<> set_labels(Slot& slot, int64_t row, int64_t record, std::span<const float> of_record);
   void clear_row(Slot& slot, int64_t row);
   void move_row(Slot& slot, int64_t from, int64_t to);
   template <class T>
   std::span<T> row_of(std::span<T> images, int64_t row) {
     return images.subspan(static_cast<size_t>(row) * image_elements_, image_elements_);
+  }
+  std::span<float> labels_of(Slot& slot, int64_t row) {
+    return slot.labels.subspan(static_cast<size_t>(row) * options_.labels.size(), options_.labels.size());
   }
   Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
   Filling& filling_of(int64_t batch) DT_REQUIRES(mutex_) {
@@ -121,6 +125,9 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
       0 <= options_.share.begin && options_.share.begin <= options_.share.end && options_.share.end <= dataset_->size(),
       "share [{}, {}) of {} records", options_.share.begin, options_.share.end, dataset_->size());
   DT_CHECK(!options_.pixels || dataset_->normalisation() != nullptr, "the data set cannot return pixels");
+  for (const BatchLabel& label : options_.labels) {
+    DT_CHECK(label.position < dataset_->label_width(), "label {} of {}", label.position, dataset_->label_width());
+  }
   if (options_.batches == 0) options_.batches = batches_per_epoch(options_.share.size(), options_.batch_size);
   constexpr int64_t kRunRowsMax = 32;
   run_rows_ = std::clamp<int64_t>(options_.batch_size / (int64_t{4} * options_.threads), 1, kRunRowsMax);
@@ -140,12 +147,13 @@ void Loader::Impl::allocate(Slot& slot) {
   };
   const auto rows = static_cast<size_t>(options_.batch_size);
   const size_t elements = rows * image_elements_;
-  const size_t images_at = lines(rows * sizeof(float));
+  const size_t labels = rows * options_.labels.size();
+  const size_t images_at = lines(labels * sizeof(float));
   const size_t mirrored_at = images_at + lines(options_.pixels ? elements : elements * sizeof(float));
   const size_t keys_at = mirrored_at + (options_.pixels ? lines(rows) : 0);
   slot.memory = options_.allocate(keys_at + lines(rows * sizeof(uint64_t)));
   slot.keys = {reinterpret_cast<uint64_t*>(slot.memory.get() + keys_at), rows};
-  slot.labels = {slot.memory.get(), rows};
+  slot.labels = {slot.memory.get(), labels};
   slot.records.resize(rows);
   slot.broken.resize(rows);
   float* images = slot.memory.get() + images_at;
@@ -285,7 +293,7 @@ void Loader::Impl::clear_row(Slot& slot, int64_t row) {
   } else {
     std::ranges::fill(row_of(slot.data, row), 0.0f);
   }
-  slot.labels[static_cast<size_t>(row)] = 0.0f;
+  std::ranges::fill(labels_of(slot, row), 0.0f);
 }
 
 void Loader::Impl::move_row(Slot& slot, int64_t from, int64_t to) {
@@ -295,32 +303,41 @@ void Loader::Impl::move_row(Slot& slot, int64_t from, int64_t to) {
   } else {
     std::ranges::copy(row_of(slot.data, from), row_of(slot.data, to).begin());
   }
-  slot.labels[static_cast<size_t>(to)] = slot.labels[static_cast<size_t>(from)];
+  std::ranges::copy(labels_of(slot, from), labels_of(slot, to).begin());
   slot.records[static_cast<size_t>(to)] = slot.records[static_cast<size_t>(from)];
   slot.keys[static_cast<size_t>(to)] = slot.keys[static_cast<size_t>(from)];
 }
 
-Result<float> Loader::Impl::load_image(Slot& slot, int64_t row, int64_t record, RandomStream& random) {
-  if (!options_.pixels) return dataset_->load(record, random, row_of(slot.data, row));
-  DT_TRY(const Dataset::PixelLabel loaded, dataset_->load_pixels(record, random, row_of(slot.pixels, row)));
-  slot.mirrored[static_cast<size_t>(row)] = loaded.mirrored ? 1 : 0;
-  return loaded.label;
+Result<> Loader::Impl::load_image(Slot& slot, int64_t row, int64_t record, std::span<float> labels) {
+  RandomStream random(options_.seed, Use::kAugment, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
+  if (!options_.pixels) return dataset_->load(record, random, row_of(slot.data, row), labels);
+  DT_TRY(const bool mirrored, dataset_->load_pixels(record, random, row_of(slot.pixels, row), labels));
+  slot.mirrored[static_cast<size_t>(row)] = mirrored ? 1 : 0;
+  return {};
+}
+
+Result<> Loader::Impl::set_labels(Slot& slot, int64_t row, int64_t record, std::span<const float> of_record) {
+  const std::span<float> labels = labels_of(slot, row);
+  for (size_t i = 0; i < labels.size(); i++) {
+    const BatchLabel& label = options_.labels[i];
+    labels[i] = of_record[label.position];
+    if (labels[i] >= 0.0f && labels[i] < static_cast<float>(label.classes)) continue;
+    return fail(Code::kData, "{}: label {}{} is not in the range 0 to {}; check --num-classes",
+                dataset_->describe(record), labels[i], labels.size() == 1 ? "" : fmt::format(" for '{}'", label.name),
+                label.classes - 1);
+  }
+  return {};
 }
 
 Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
   if (any_broken_ && known_broken(record)) return false;
-  RandomStream random(options_.seed, Use::kAugment, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
-  const Result<float> label = load_image(slot, row, record, random);
-  if (!label) {
-    if (label.error().code != Code::kData) return tl::unexpected(label.error());
-    DT_TRY_VOID(note_broken(record, label.error()));
+  std::vector<float> of_record(dataset_->label_width());
+  if (const Result<> loaded = load_image(slot, row, record, of_record); !loaded) {
+    if (loaded.error().code != Code::kData) return tl::unexpected(loaded.error());
+    DT_TRY_VOID(note_broken(record, loaded.error()));
     return false;
   }
-  if (!(*label >= 0.0f && *label < static_cast<float>(options_.classes))) {
-    return fail(Code::kData, "{}: label {} is not in the range 0 to {}; check --num-classes",
-                dataset_->describe(record), *label, options_.classes - 1);
-  }
-  slot.labels[static_cast<size_t>(row)] = *label;
+  DT_TRY_VOID(set_labels(slot, row, record, of_record));
   slot.records[static_cast<size_t>(row)] = record;
   slot.keys[static_cast<size_t>(row)] =
       RandomStream(options_.seed, Use::kDropout, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record)).next();
@@ -415,7 +432,9 @@ void Loader::Impl::set_batch(Slot& slot) {
       count++;
     }
   }
-  slot.batch = {{slot.data, slot.labels, slot.pixels, slot.mirrored, slot.keys}, count, slot.records, 0};
+  const Batch view{
+      .inputs = {Batch::Input{slot.data, slot.pixels, slot.mirrored}}, .labels = slot.labels, .keys = slot.keys};
+  slot.batch = {view, count, slot.records, 0};
 }
 
 int64_t Loader::Impl::bad_records() const {

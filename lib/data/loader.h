@@ -26,22 +26,28 @@ namespace dtrain::data {
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  [[nodiscard]] virtual int64_t size() const = 0;        // records
-  [[nodiscard]] virtual const Shape& image() const = 0;  // [c, h, w] of what load writes
-  // Decodes, augments and normalizes record `index` into `out` (image() elements, channels first) and returns its
-  // label. All randomness comes from `random`. Code::kData: a broken record, with file, offset and reason.
-  virtual Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const = 0;
+  [[nodiscard]] virtual int64_t size() const = 0;                 // records
+  [[nodiscard]] virtual const Shape& image() const = 0;           // [c, h, w] of what load writes
+  [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every record
+  // Decodes, augments and normalizes record `index` into `out` (image() elements, channels first), and reads its labels,
+  // label_width() of them. All randomness comes from `random`. Code::kData: a broken record, with file, offset and
+  // reason.
+  virtual Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const = 0;
   // What load does with the pixels of its images; nullptr if they never were pixels.
   [[nodiscard]] virtual std::shared_ptr<const Normalisation> normalisation() const { return nullptr; }
   // As load, with the same random numbers, but writes pixels, which normalisation() turns into the numbers that load
-  // writes. Requires that normalisation() is not null.
-  struct PixelLabel {
-    float label = 0;
-    bool mirrored = false;
-  };
-  virtual Result<PixelLabel> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out) const;
+  // writes, and returns whether the image is to be mirrored. Requires that normalisation() is not null.
+  virtual Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
+                                   std::span<float> labels) const;
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
+};
+
+// One label of the batches: which one of a record's labels it is, and its values, which are in [0, classes).
+struct BatchLabel {
+  std::string name;  // of the network's variable, for messages; may be empty if there is only one label
+  size_t position = 0;
+  int64_t classes = 0;
 };
 
 struct LoaderOptions {
@@ -53,8 +59,8 @@ struct LoaderOptions {
   int64_t batch_size = 1;
   int64_t batches = 0;  // per epoch; 0: as many as the share fills. Training: the last ones are filled up from the
                         // start of the same epoch's order. Validation: beyond the share there is only padding
-  int64_t classes = 0;  // labels must be in [0, classes), else Code::kData at once, naming the record
-  bool pixels = false;  // batches of pixels, if the data set has a normalisation(); else of numbers
+  std::vector<BatchLabel> labels = {};  // a value that is no class: Code::kData at once, naming the record
+  bool pixels = false;                  // batches of pixels, if the data set has a normalisation(); else of numbers
   FloatAllocator allocate = allocate_floats;  // allocates the memory of the batches
   bool shuffle = true;  // training: a new permutation of the share in every epoch, from (seed, epoch)
   uint64_t seed = 0;
@@ -66,6 +72,8 @@ struct LoaderOptions {
 
 // A batch of batch_size images.
 struct LoadedBatch : Batch {
+  [[nodiscard]] const Input& images() const { return inputs[0]; }  // the only input
+
   int64_t count = 0;  // training: batch_size. Validation: the number of records; the rest is padding
   std::span<const int64_t> records = {};  // [batch_size]: the record in each row; undefined beyond `count`
   uint64_t serial = 0;                    // different for every batch that the loader returns

@@ -30,8 +30,9 @@ AugmentOptions not_normalised(const Shape& image, const Distortion& distortion) 
 
 void add_pictures(const Dataset& pictures, int64_t begin, int64_t end, Sums& sums) {
   RandomStream unused(0, Use::kAugment);
+  std::vector<float> labels(pictures.label_width());
   for (int64_t i = begin; i < end; i++) {
-    if (!pictures.load(i, unused, sums.picture)) continue;
+    if (!pictures.load(i, unused, sums.picture, labels)) continue;
     for (size_t k = 0; k < sums.sum.size(); k++) sums.sum[k] += static_cast<uint64_t>(sums.picture[k]);
     sums.count++;
   }

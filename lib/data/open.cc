@@ -17,15 +17,31 @@ namespace {
 // What opening a set needs besides its files.
 struct OpenOptions {
   const Shape& image;
+  size_t label_width;
   const KnownOffsets& known;
   const std::vector<std::string>& classes;  // of class folders
 };
+
+// Refuses files whose pictures have fewer labels than are to be read.
+Result<> check_label_width(const std::string& files, size_t labels, size_t wanted) {
+  if (wanted <= labels) return {};
+  return fail(Code::kUsage, "--label-width {}: the pictures of {} have {} label{}", wanted, files, labels,
+              labels == 1 ? "" : "s");
+}
+
+Result<std::shared_ptr<const ImageSource>> open_cifar_set(const std::vector<std::string>& files, size_t label_width) {
+  DT_TRY(const std::string name, recognize_cifar(files));
+  const Cifar kind = name == "cifar10" ? Cifar::k10 : Cifar::k100;
+  DT_TRY_VOID(check_label_width(files.front(), cifar_labels(kind), label_width));
+  return open_cifar(kind, files, label_width);
+}
 
 Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const OpenOptions& options, const Log& log) {
   const auto channels = static_cast<int>(options.image[0]);
   if (!files.images.empty()) {
     if (channels != 1)
       return fail(Code::kUsage, "{}: the images have 1 channel, but --image-shape has {}", files.images, channels);
+    DT_TRY_VOID(check_label_width(files.images, 1, options.label_width));
     return open_idx(files.images, files.labels);
   }
   if (!files.cifar.empty()) {
@@ -33,11 +49,17 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
       return fail(Code::kUsage, "{}: the images have 3 channels, but --image-shape has {}", files.cifar.front(),
                   channels);
     }
-    DT_TRY(const std::string name, recognize_cifar(files.cifar));
-    return open_cifar(name == "cifar10" ? Cifar::k10 : Cifar::k100, files.cifar);
+    return open_cifar_set(files.cifar, options.label_width);
   }
-  if (!files.folder.empty()) return open_folder(files.folder, options.classes, channels);
-  RecordSourceOptions source{.paths = {}, .index = files.index, .channels = channels, .known = options.known};
+  if (!files.folder.empty()) {
+    DT_TRY_VOID(check_label_width(files.folder, 1, options.label_width));
+    return open_folder(files.folder, options.classes, channels);
+  }
+  RecordSourceOptions source{.paths = {},
+                             .index = files.index,
+                             .channels = channels,
+                             .label_width = options.label_width,
+                             .known = options.known};
   DT_TRY(const std::vector<IndexedFile> records, records_of(files));
   for (const IndexedFile& file : records) source.paths.push_back(file.path);
   return open_records(source, log);
@@ -165,7 +187,10 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   DataSets sets{
       .train = nullptr, .validation = nullptr, .type = type ? type->name : "", .classes = type ? type->classes : 0};
   DT_TRY(sets.class_names, common_classes(located), "opening the data");
-  const OpenOptions opening{.image = image, .known = options.known, .classes = sets.class_names};
+  const OpenOptions opening{.image = image,
+                            .label_width = static_cast<size_t>(options.label_width),
+                            .known = options.known,
+                            .classes = sets.class_names};
   DT_TRY(const auto train, open_set(located.train, opening, log), "opening the training data");
 
   AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());

@@ -24,9 +24,9 @@ class PictureFiles : public ImageSource {
 
   [[nodiscard]] int64_t size() const override { return std::ssize(paths_); }
   [[nodiscard]] int channels() const override { return channels_; }
-  Result<float> read(int64_t index, ReadScratch& scratch) const override {
-    DT_TRY_VOID(read_picture(describe(index), channels_, scratch));
-    return 0.0F;
+  [[nodiscard]] size_t label_width() const override { return 0; }
+  Result<> read(int64_t index, ReadScratch& scratch, std::span<float> /*labels*/) const override {
+    return read_picture(describe(index), channels_, scratch);
   }
   [[nodiscard]] std::string describe(int64_t index) const override { return paths_[static_cast<size_t>(index)]; }
 
@@ -47,10 +47,11 @@ class JoinedPictures : public ImageSource {
 
   [[nodiscard]] int64_t size() const override { return parts_.empty() ? 0 : parts_.back().end; }
   [[nodiscard]] int channels() const override { return channels_; }
-  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+  [[nodiscard]] size_t label_width() const override { return 0; }
+  Result<> read(int64_t index, ReadScratch& scratch, std::span<float> /*labels*/) const override {
     const Part& part = part_of(index);
-    DT_TRY_VOID(part.source->read(index - part.begin, scratch));
-    return 0.0F;
+    scratch.labels.resize(part.source->label_width());
+    return part.source->read(index - part.begin, scratch, scratch.labels);
   }
   [[nodiscard]] std::string describe(int64_t index) const override {
     const Part& part = part_of(index);
@@ -82,7 +83,8 @@ Result<std::vector<std::string>> pictures_in(const std::string& folder) {
 
 // The source of a file of several pictures; null for an image file.
 Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name, int channels, const Log& log) {
-  if (name.ends_with(".rec")) return open_records({.paths = {name}, .index = {}, .channels = channels}, log);
+  if (name.ends_with(".rec"))
+    return open_records({.paths = {name}, .index = {}, .channels = channels, .label_width = 0}, log);
   const bool is_idx = name.find("idx3-ubyte") != std::string::npos;
   const bool is_cifar = name.ends_with(".bin");
   if (!is_idx && !is_cifar) return nullptr;

@@ -15,8 +15,8 @@ namespace dtrain::data {
 Result<> read_picture(const std::string& path, int channels, ReadScratch& scratch);
 
 // The pictures that the names stand for, in this order: an image file; a folder, for the image files in it, at any depth;
-// a record file (.rec); an idx file of images (its name contains "idx3-ubyte"); a binary file of CIFAR (.bin). All labels
-// are 0. Image files are opened when they are read. Code::kNotFound: a file of several pictures does not exist; kData: it
+// a record file (.rec); an idx file of images (its name contains "idx3-ubyte"); a binary file of CIFAR (.bin). They have no
+// labels. Image files are opened when they are read. Code::kNotFound: a file of several pictures does not exist; kData: it
 // is broken, or a folder has no pictures.
 Result<std::shared_ptr<const ImageSource>> open_pictures(const std::vector<std::string>& names, int channels,
                                                          const Log& log);

@@ -10,7 +10,7 @@ namespace {
 
 class RecordSource : public ImageSource {
  public:
-  explicit RecordSource(int channels) : channels_(channels) {}
+  RecordSource(int channels, size_t label_width) : channels_(channels), label_width_(label_width) {}
 
   void add(RecordFile file, const std::vector<int64_t>& offsets) {
     for (size_t i = 0; i < offsets.size(); i++) {
@@ -24,13 +24,15 @@ class RecordSource : public ImageSource {
   [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(places_.size()); }
   [[nodiscard]] int channels() const override { return channels_; }
 
-  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+  [[nodiscard]] size_t label_width() const override { return label_width_; }
+
+  Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     const Place& place = places_[static_cast<size_t>(index)];
     const RecordFile& file = files_[place.file];
     DT_TRY(const Bytes payload, file.read(place.offset, place.end, scratch.record));
-    auto label = decode(payload, scratch);
-    if (!label) return fail(Code::kData, "{}: {}", describe(index), label.error().message);
-    return label;
+    const Result<> decoded = decode(payload, scratch, labels);
+    if (!decoded) return fail(Code::kData, "{}: {}", describe(index), decoded.error().message);
+    return {};
   }
 
   [[nodiscard]] std::string describe(int64_t index) const override {
@@ -45,14 +47,19 @@ class RecordSource : public ImageSource {
     int64_t offset, end;
   };
 
-  Result<float> decode(Bytes payload, ReadScratch& scratch) const {
+  Result<> decode(Bytes payload, ReadScratch& scratch, std::span<float> labels) const {
     DT_TRY(const ImageRecord record, parse_image_record(payload));
-    if (record.flag > 1) return fail(Code::kData, "the record has {} labels, but one is needed", record.flag);
-    DT_TRY_VOID(scratch.decoder.decode(record.image, channels_, scratch.image));
-    return record.label_at(0);
+    const size_t count = std::max<size_t>(record.flag, 1);
+    if (label_width_ != 0 && count != label_width_) {
+      return fail(Code::kData, "the record has {} label{}, but --label-width is {}", count, count == 1 ? "" : "s",
+                  label_width_);
+    }
+    for (size_t i = 0; i < labels.size(); i++) labels[i] = record.label_at(i);
+    return scratch.decoder.decode(record.image, channels_, scratch.image);
   }
 
   int channels_;
+  size_t label_width_;
   std::vector<RecordFile> files_;
   std::vector<int64_t> first_;  // by file: the number of records up to its end
   std::vector<Place> places_;
@@ -61,7 +68,7 @@ class RecordSource : public ImageSource {
 }  // namespace
 
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log) {
-  auto source = std::make_shared<RecordSource>(options.channels);
+  auto source = std::make_shared<RecordSource>(options.channels, options.label_width);
   for (const std::string& path : options.paths) {
     DT_TRY(RecordFile file, RecordFile::open(path));
     DT_TRY_VOID(check_is_record_file(file));

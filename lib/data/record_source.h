@@ -15,6 +15,7 @@ struct RecordSourceOptions {
   std::vector<std::string> paths;  // their records are numbered in this order
   std::string index;        // of a single path: its index file; empty: the one beside it, or made (record_index.h)
   int channels = 3;         // of the decoded pictures
+  size_t label_width = 1;   // labels of every record; 0: they are not read, and may be any number
   KnownOffsets known = {};  // of these files no index is read or made
 };
 // Code::kNotFound if a file does not exist; kData if there are no records.

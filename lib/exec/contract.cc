@@ -29,9 +29,12 @@ std::vector<TensorName> names_of(const std::vector<graph::ParameterInfo>& infos)
 void check_options(const Options& options, const graph::Shapes& shapes) {
   DT_CHECK(options.batch_size >= 1, "batch size {}", options.batch_size);
   DT_CHECK(options.threads >= 1, "{} threads", options.threads);
-  DT_CHECK(options.normalisation == nullptr || options.normalisation->image() == options.image,
-           "the normalization is for images of shape {}, the executor for {}",
-           to_string(options.normalisation->image()), to_string(options.image));
+  DT_CHECK(options.inputs.size() <= Batch::kInputsMax, "{} inputs", options.inputs.size());
+  for (const InputForm& input : options.inputs) {
+    DT_CHECK(input.normalisation == nullptr || input.normalisation->image() == input.shape,
+             "the normalization is for images of shape {}, the executor for {}",
+             to_string(input.normalisation->image()), to_string(input.shape));
+  }
   const std::vector<size_t>& begin = options.bucket_begin;
   DT_CHECK(!begin.empty() && begin[0] == 0, "the first bucket must begin with the first parameter");
   for (size_t b = 1; b < begin.size(); b++) {
@@ -71,36 +74,60 @@ void check_same_parameters(const ParameterView& view, const graph::Shapes& shape
   check_same(view.statistics, shapes.statistics);
 }
 
-void copy_numbers(const Batch& batch, const Options& options, std::span<float> numbers) {
-  if (options.normalisation != nullptr) {
-    options.normalisation->apply(batch.pixels, batch.mirrored, numbers);
+Result<graph::Shapes> infer_shapes(const graph::Graph& graph, const Options& options) {
+  std::vector<Shape> shapes;
+  for (const InputForm& input : options.inputs) shapes.push_back(input.shape);
+  return graph::infer_shapes(graph, shapes);
+}
+
+void copy_numbers(const Batch::Input& input, const InputForm& form, std::span<float> numbers) {
+  if (form.normalisation != nullptr) {
+    form.normalisation->apply(input.pixels, input.mirrored, numbers);
   } else {
-    std::ranges::copy(batch.data, numbers.begin());
+    std::ranges::copy(input.numbers, numbers.begin());
   }
 }
 
+void copy_labels(std::span<const float> labels, size_t position, size_t count, std::span<float> to) {
+  for (size_t i = 0; i < to.size(); i++) to[i] = labels[i * count + position];
+}
+
+namespace {
+
+void check_input(const Batch::Input& input, const InputForm& form, int64_t batch_size) {
+  const auto expected = static_cast<size_t>(batch_size * element_count(form.shape));
+  const bool pixels = form.normalisation != nullptr;
+  DT_CHECK(input.numbers.size() == (pixels ? 0 : expected) && input.pixels.size() == (pixels ? expected : 0),
+           "a batch of {} numbers and {} pixels, compiled for {} {}", input.numbers.size(), input.pixels.size(),
+           expected, pixels ? "pixels" : "numbers");
+  DT_CHECK(input.mirrored.size() == (pixels ? static_cast<size_t>(batch_size) : 0),
+           "the batch has mirror flags for {} images", input.mirrored.size());
+}
+
+Result<> check_label(float label, size_t image, const graph::LabelInfo& info, size_t labels) {
+  // Written so that a NaN fails too. Whole numbers below `classes` are exact in float.
+  if (label >= 0 && label < static_cast<float>(info.classes) &&
+      label == static_cast<float>(static_cast<int64_t>(label))) {
+    return {};
+  }
+  return fail(Code::kData, "image {} of the batch has label {}{}, which is not in the range 0 to {}", image, label,
+              labels == 1 ? "" : fmt::format(" for '{}'", info.name), info.classes - 1);
+}
+
+}  // namespace
+
 Result<> check_batch(const Batch& batch, const Options& options, const graph::Shapes& shapes) {
-  const auto expected = static_cast<size_t>(options.batch_size * element_count(options.image));
+  for (size_t i = 0; i < options.inputs.size(); i++) {
+    check_input(batch.inputs[i], options.inputs[i], options.batch_size);
+  }
   const auto images = static_cast<size_t>(options.batch_size);
-  const bool pixels = options.normalisation != nullptr;
-  DT_CHECK(batch.data.size() == (pixels ? 0 : expected) && batch.pixels.size() == (pixels ? expected : 0),
-           "a batch of {} numbers and {} pixels, compiled for {} {}", batch.data.size(), batch.pixels.size(), expected,
-           pixels ? "pixels" : "numbers");
-  DT_CHECK(batch.mirrored.size() == (pixels ? images : 0), "the batch has mirror flags for {} images",
-           batch.mirrored.size());
-  const bool training = options.purpose == Options::Purpose::kTraining;
-  if (batch.labels.empty() && !training) return {};
+  if (batch.labels.empty() && options.purpose == Options::Purpose::kInference) return {};
   DT_CHECK(batch.keys.size() == images || (!shapes.draws && batch.keys.empty()), "{} keys for {} images",
            batch.keys.size(), images);
-  DT_CHECK(batch.labels.size() == images, "{} labels for {} images", batch.labels.size(), images);
-  for (size_t i = 0; i < images; i++) {
-    const float label = batch.labels[i];
-    // Written so that a NaN fails too. Whole numbers below `classes` are exact in float.
-    if (!(label >= 0 && label < static_cast<float>(shapes.classes)) ||
-        label != static_cast<float>(static_cast<int64_t>(label))) {
-      return fail(Code::kData, "image {1} of the batch has label {0}, which is not in the range 0 to {2}", label, i,
-                  shapes.classes - 1);
-    }
+  const size_t count = shapes.labels.size();
+  DT_CHECK(batch.labels.size() == images * count, "{} labels for {} images", batch.labels.size(), images);
+  for (size_t i = 0; i < batch.labels.size(); i++) {
+    DT_TRY_VOID(check_label(batch.labels[i], i / count, shapes.labels[i % count], count));
   }
   return {};
 }

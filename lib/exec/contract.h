@@ -24,9 +24,14 @@ ParameterMemory parameter_memory(const graph::Shapes& shapes, Options::Purpose p
 // Throws CheckFailed unless the parameters of an executor that is to be shared are those of `shapes`.
 void check_same_parameters(const ParameterView& view, const graph::Shapes& shapes);
 
-// Writes the images of a batch as floats, [n, c, h, w]: copied, or converted from pixels. The batch must fit the
-// options.
-void copy_numbers(const Batch& batch, const Options& options, std::span<float> numbers);
+// Infers the shapes of a graph with the inputs of the options.
+Result<graph::Shapes> infer_shapes(const graph::Graph& graph, const Options& options);
+
+// Writes an input of a batch as floats, [n, shape]: copied, or converted from pixels. The batch must fit the form.
+void copy_numbers(const Batch::Input& input, const InputForm& form, std::span<float> numbers);
+
+// Copies one label of each example; `labels` as in a batch, with so many of them for an example.
+void copy_labels(std::span<const float> labels, size_t position, size_t count, std::span<float> to);
 
 // Throws CheckFailed if the sizes do not fit the options. Returns Code::kData for a label that is not a class, naming
 // the image's position in the batch. Executors for inference also accept a batch without labels. Keys must be there if

@@ -40,9 +40,10 @@ DeviceGroup::DeviceGroup(std::vector<std::unique_ptr<Executor>> executors, std::
     share.ready = share.wait;
     batch_size_ += batch_sizes[i];
   }
-  if (size() > 1)
-    probabilities_ = Buffer<float>(executors_.front()->probabilities().size() /
-                                   static_cast<size_t>(shares_.front().count) * static_cast<size_t>(batch_size_));
+  for (size_t head = 0; size() > 1 && head < heads(); head++) {
+    const size_t each = executors_.front()->result(head).size() / static_cast<size_t>(shares_.front().count);
+    results_.push_back({.values = Buffer<float>(each * static_cast<size_t>(batch_size_))});
+  }
 }
 
 DeviceGroup::DeviceGroup(std::unique_ptr<Executor> executor, int64_t batch_size)
@@ -85,7 +86,7 @@ void DeviceGroup::backward_on(size_t device) {
 Result<> DeviceGroup::forward(const Batch& batch, const DeviceCall& wait) {
   batch_ = batch;
   call_ = &wait;
-  is_gathered_ = false;
+  for (Gathered& result : results_) result.is_gathered = false;
   return on_each(forward_);
 }
 
@@ -125,16 +126,17 @@ bool DeviceGroup::left_out_update() {
                      [](const auto& executor) { return executor->left_out_update(); });
 }
 
-std::span<const float> DeviceGroup::probabilities() {
-  if (size() == 1) return executors_.front()->probabilities();
-  for (size_t device = 0; device < size() && !is_gathered_; device++) {
+std::span<const float> DeviceGroup::result(size_t head) {
+  if (size() == 1) return executors_.front()->result(head);
+  Gathered& whole = results_[head];
+  for (size_t device = 0; device < size() && !whole.is_gathered; device++) {
     const Share& share = shares_[device];
-    const std::span<const float> own = executors_[device]->probabilities();
+    const std::span<const float> own = executors_[device]->result(head);
     const size_t each = own.size() / static_cast<size_t>(share.count);
-    std::copy(own.begin(), own.end(), probabilities_.data() + static_cast<size_t>(share.begin) * each);
+    std::copy(own.begin(), own.end(), whole.values.data() + static_cast<size_t>(share.begin) * each);
   }
-  is_gathered_ = true;
-  return probabilities_.span();
+  whole.is_gathered = true;
+  return whole.values.span();
 }
 
 }  // namespace dtrain::exec

@@ -50,7 +50,8 @@ class DeviceGroup {
   bool overflowed();
   bool left_out_update();
   // For the whole batch, in its order. Must not be called while a pass is running.
-  std::span<const float> probabilities();
+  std::span<const float> result(size_t head);
+  [[nodiscard]] size_t heads() { return executors_.front()->heads(); }
 
  private:
   struct Share {
@@ -71,8 +72,11 @@ class DeviceGroup {
   Batch batch_;
   int64_t batch_size_ = 0;
   const DeviceCall* call_ = nullptr;
-  Buffer<float> probabilities_;  // used with several devices only; gathered on demand
-  bool is_gathered_ = false;
+  struct Gathered {
+    Buffer<float> values;
+    bool is_gathered = false;
+  };
+  std::vector<Gathered> results_;  // by head; used with several devices only, gathered on demand
 };
 
 inline Result<> no_device_wait(size_t, size_t) {

@@ -18,8 +18,6 @@
 #include "tensor/batch.h"
 #include "tensor/parameter_memory.h"
 #include "tensor/parameters.h"
-#include "tensor/pixels.h"
-#include "tensor/shape.h"
 #include "tensor/type.h"
 
 namespace dtrain::exec {
@@ -42,10 +40,8 @@ struct Options {
   enum class Purpose { kTraining, kInference };
   Purpose purpose = Purpose::kTraining;
   int64_t batch_size = 1;
-  Shape image;  // [c, h, w]
-  // How uint8 pixels become floats. Null if batches already hold floats.
-  std::shared_ptr<const Normalisation> normalisation = nullptr;
-  int threads = 1;       // compute threads, including the caller's
+  std::vector<InputForm> inputs;  // of the network's inputs, in the order of Shapes::inputs; at most Batch::kInputsMax
+  int threads = 1;                // compute threads, including the caller's
   bool winograd = true;  // use Winograd for 3x3 convolutions where it pays; relative errors of 1e-5 instead of 1e-6
   std::vector<size_t> bucket_begin = {0};  // index of each bucket's first parameter, ascending, starting with 0
   // Type of the tensors between nodes and of products; Code::kUsage if the device does not support it.
@@ -59,14 +55,14 @@ struct Options {
 
 // Not thread-safe. Our code allocates nothing after compile. After a DeviceError the executor is unusable, but
 // parameters() stay readable. Weights, gradients and statistics are initially zero. A device may still be computing
-// when forward returns; its results are complete once probabilities(), parameters() or backward has been called.
+// when forward returns; its results are complete once result(), parameters() or backward has been called.
 class Executor {
  public:
   virtual ~Executor() = default;
 
   // Computes the outputs; in training also the batch's statistics and what backward needs. Fails as `wait` does, and
   // with Code::kData for a label that is not a class of the network. Labels may be absent for inference. In training
-  // with parameters_on_device the batch must stay unchanged until backward or probabilities() has returned.
+  // with parameters_on_device the batch must stay unchanged until backward or result() has returned.
   virtual Result<> forward(const Batch& batch, const WeightsWait& wait) = 0;
   // Computes all gradients for the batch of the last forward: sums over the batch, not means. Previous gradients are
   // overwritten. With parameters_on_device it returns when all work that the store queued is done, so it also returns
@@ -111,8 +107,11 @@ class Executor {
   // summed by the store were not finite.
   virtual bool has_bad_gradient() { return false; }
   virtual bool left_out_update() { return false; }
-  // The softmax of the last forward, [n, classes], row-major. Valid until the next forward.
-  virtual std::span<const float> probabilities() = 0;
+  // The number of the network's results.
+  [[nodiscard]] virtual size_t heads() const = 0;
+  // A result of the last forward, [n, outputs], row-major: the softmax of a loss. `head` counts Shapes::heads. Valid until
+  // the next forward.
+  virtual std::span<const float> result(size_t head) = 0;
 
   // With keep_all: a node's output in the last forward, and the loss's gradient by that output after the last backward,
   // in [n, c, h, w] order. The gradient is empty where none flows: the images and nodes without parameters before them.

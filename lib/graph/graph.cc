@@ -87,6 +87,14 @@ std::vector<Argument> arguments_of(const Op& op, size_t tensors) {
       op);
 }
 
+std::vector<VariableId> Graph::variables(Variable::Role role) const {
+  std::vector<VariableId> found;
+  for (VariableId id = 0; id < variables_.size(); id++) {
+    if (variables_[id].role == role) found.push_back(id);
+  }
+  return found;
+}
+
 bool is_loss(const Op& op) {
   return std::holds_alternative<SoftmaxOutput>(op);
 }

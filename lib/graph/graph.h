@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -27,7 +28,8 @@
 
 namespace dtrain::graph {
 
-// The images of a batch: [n, c, h, w]. A graph has one such node, called "data". It reads a variable of the same name.
+// What a batch has for one variable of the role kInput, and called as that variable: images [n, c, h, w], or vectors
+// [n, c]. The networks of models/ have one, "data".
 struct Input {};
 
 // Cross-correlation, with the filter not flipped: y = x (*) w + b.
@@ -207,6 +209,8 @@ class Graph {
   [[nodiscard]] std::vector<NodeId> heads() const;
   [[nodiscard]] NodeId output() const { return heads().front(); }  // a SoftmaxOutput
   [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }
+  // The variables with a role, in ascending order.
+  [[nodiscard]] std::vector<VariableId> variables(Variable::Role role) const;
 
   [[nodiscard]] size_t tensor_count() const { return tensors_.size(); }
   [[nodiscard]] TensorId tensor(Edge edge) const { return first_output_.at(edge.node); }
@@ -247,22 +251,51 @@ struct ParameterInfo {
   ParameterRule rule = {};      // see Variable::rule; a statistic's always has an initial value
 };
 
-// What shape inference derives from a graph and the shape of one image.
+// What a batch has for one image: the network's inputs and the labels that its losses read. Batches have them in the order
+// of these lists (tensor/batch.h).
+struct InputInfo {
+  VariableId variable;
+  std::string name;
+  Shape shape;  // [c, h, w] or [c]
+};
+struct LabelInfo {
+  VariableId variable;
+  std::string name;
+  int64_t classes = 0;  // the label is a whole number in [0, classes), for every loss that reads it
+};
+// A result of the network: [n, outputs].
+struct HeadInfo {
+  NodeId node;
+  std::string name;
+  int64_t outputs = 0;  // of a loss: its classes
+  size_t label = 0;     // of a loss: the position of its label in Shapes::labels
+};
+
+// What shape inference derives from a graph and the shapes of its inputs.
 struct Shapes {
   std::vector<Shape> output;              // by NodeId, without the batch: [c, h, w] or [c]
   std::vector<ParameterInfo> parameters;  // learned ones, in canonical order; the index is the key in a parameter store
   std::vector<ParameterInfo> statistics;  // moving means and variances, in canonical order
   [[nodiscard]] int64_t parameter_elements() const;
   [[nodiscard]] int64_t statistic_elements() const;
-  int64_t classes = 0;  // of all losses
-  bool draws = false;   // whether training draws random numbers from the keys of a batch's images
+  std::vector<InputInfo> inputs;  // in the order of their variables
+  std::vector<LabelInfo> labels;  // in the order of their variables
+  std::vector<HeadInfo> heads;    // in the order of Graph::heads()
+  bool draws = false;             // whether training draws random numbers from the keys of a batch's images
   static constexpr size_t kNowhere = static_cast<size_t>(-1);
   std::vector<size_t> position;  // by VariableId: its place in `parameters` or `statistics`, kNowhere if in neither
 };
 
-// image: [c, h, w]. On failure Code::kUsage, naming the node, its operator and the shapes that do not fit, or the two
-// nodes that need different shapes of one variable.
+// `inputs`: for one image, in the order of the input variables: [c, h, w] or [c]. On failure Code::kUsage, naming the
+// inputs if their number is another, the node, its operator and the shapes that do not fit, or the two nodes that need
+// different shapes of one variable.
+Result<Shapes> infer_shapes(const Graph& graph, std::span<const Shape> inputs);
+// For data that have nothing but images: [c, h, w].
 Result<Shapes> infer_shapes(const Graph& graph, const Shape& image);
+
+// The position in Shapes::inputs of what an Input node reads, and in Shapes::labels of what a loss reads.
+size_t input_of(const Graph& graph, const Shapes& shapes, NodeId node);
+size_t label_of(const Graph& graph, const Shapes& shapes, NodeId node);
 
 // Multiply-accumulate operations of the convolutions and fully connected layers in the forward pass of one image. A
 // weight counts once for each use.

@@ -1,4 +1,7 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/overloaded.h"
@@ -47,8 +50,9 @@ ParameterRule rule_of(const Variable& variable, Argument::Role role) {
 // The shape rules, one overload per operator. `node` is used in messages; `x` holds the shapes of its inputs.
 class Inference {
  public:
-  Inference(const Node& node, std::vector<Shape> x, const Shape& image)
-      : node_(node), x_(std::move(x)), image_(image) {}
+  // `given`: of an Input, the shape of what it reads.
+  Inference(const Node& node, std::vector<Shape> x, const Shape& given)
+      : node_(node), x_(std::move(x)), given_(given) {}
 
   Result<NodeShapes> run() const {
     return std::visit([this](const auto& op) { return infer(op); }, node_.op);
@@ -74,9 +78,10 @@ class Inference {
 
   Result<NodeShapes> infer(const Input&) const {
     DT_TRY_VOID(expect_inputs(0));
-    const bool positive = std::all_of(image_.begin(), image_.end(), [](int64_t d) { return d >= 1; });
-    if (image_.size() != 3 || !positive) return refuse("the image shape must be (c, h, w), not {}", to_string(image_));
-    return NodeShapes{image_, {}};
+    const bool positive = std::all_of(given_.begin(), given_.end(), [](int64_t d) { return d >= 1; });
+    if ((given_.size() != 3 && given_.size() != 1) || !positive)
+      return refuse("the image shape must be (c, h, w), not {}", to_string(given_));
+    return NodeShapes{given_, {}};
   }
 
   Result<NodeShapes> infer(const Convolution& op) const {
@@ -214,7 +219,7 @@ class Inference {
 
   const Node& node_;
   std::vector<Shape> x_;
-  const Shape& image_;
+  const Shape& given_;
 };
 
 // Collects the learned tensors and the statistics in the order in which nodes first read them.
@@ -281,16 +286,46 @@ Result<> check_sizes(const Node& node, const NodeShapes& shapes) {
   return {};
 }
 
-// All losses compare with the same labels, so they have the same classes.
-Result<int64_t> classes_of(const Graph& graph, const Shapes& shapes, const std::vector<NodeId>& order) {
-  const NodeId output = graph.output();
+// Refuses data that do not have what the network reads.
+Result<> check_inputs(const Graph& graph, const std::vector<VariableId>& needed, std::span<const Shape> given) {
+  if (needed.size() == given.size()) return {};
+  std::vector<std::string> names;
+  for (const VariableId id : needed) names.push_back(graph.variables()[id].name);
+  return fail(Code::kUsage, "the network has {} inputs ({}), but the data have {}", names.size(),
+              fmt::join(names, ", "), given.size());
+}
+
+// The labels that the losses read: those of all nodes that are computed.
+std::vector<LabelInfo> find_labels(const Graph& graph, const std::vector<NodeId>& order, const Shapes& shapes) {
+  std::map<VariableId, int64_t> classes;
   for (const NodeId id : order) {
-    if (!is_loss(graph.node(id).op) || shapes.output[id] == shapes.output[output]) continue;
-    return fail(Code::kUsage,
-                "node '{}' has {} classes and node '{}' has {}, but both are compared with the same labels",
-                graph.node(output).name, shapes.output[output][0], graph.node(id).name, shapes.output[id][0]);
+    const Node& node = graph.node(id);
+    if (!is_loss(node.op)) continue;
+    const auto [known, is_new] = classes.try_emplace(graph.variable(node.inputs.back()).value(), shapes.output[id][0]);
+    known->second = std::min(known->second, shapes.output[id][0]);
   }
-  return shapes.output[output][0];
+  std::vector<LabelInfo> labels;
+  for (const auto& [id, fewest] : classes) labels.push_back({id, graph.variables()[id].name, fewest});
+  return labels;
+}
+
+std::vector<HeadInfo> find_heads(const Graph& graph, const Shapes& shapes) {
+  std::vector<HeadInfo> heads;
+  for (const NodeId id : graph.heads()) {
+    const Node& node = graph.node(id);
+    heads.push_back({.node = id,
+                     .name = node.name,
+                     .outputs = element_count(shapes.output[id]),
+                     .label = is_loss(node.op) ? label_of(graph, shapes, id) : Shapes::kNowhere});
+  }
+  return heads;
+}
+
+template <class Info>
+size_t place_of(const std::vector<Info>& infos, VariableId variable) {
+  const auto found = std::ranges::find(infos, variable, &Info::variable);
+  DT_CHECK(found != infos.end(), "no node that is computed reads variable {}", variable);
+  return static_cast<size_t>(found - infos.begin());
 }
 
 int64_t elements(const std::vector<ParameterInfo>& infos) {
@@ -301,6 +336,13 @@ int64_t elements(const std::vector<ParameterInfo>& infos) {
 
 }  // namespace
 
+size_t input_of(const Graph& graph, const Shapes& shapes, NodeId node) {
+  return place_of(shapes.inputs, graph.variable(graph.node(node).inputs.front()).value());
+}
+size_t label_of(const Graph& graph, const Shapes& shapes, NodeId node) {
+  return place_of(shapes.labels, graph.variable(graph.node(node).inputs.back()).value());
+}
+
 int64_t Shapes::parameter_elements() const {
   return elements(parameters);
 }
@@ -308,17 +350,26 @@ int64_t Shapes::statistic_elements() const {
   return elements(statistics);
 }
 
-Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
+Result<Shapes> infer_shapes(const Graph& graph, std::span<const Shape> inputs) {
   DT_CHECK(!graph.nodes().empty(), "the graph has no nodes");
   const Node& output = graph.node(graph.output());
   DT_CHECK(std::holds_alternative<SoftmaxOutput>(output.op), "the output '{}' is a {}, but must be a SoftmaxOutput",
            output.name, op_name(output.op));
+  const std::vector<VariableId> needed = graph.variables(Variable::Role::kInput);
+  DT_TRY_VOID(check_inputs(graph, needed, inputs));
   Shapes shapes;
+  std::vector<Shape> given(graph.variables().size());
+  for (size_t i = 0; i < needed.size(); i++) {
+    given[needed[i]] = inputs[i];
+    shapes.inputs.push_back({needed[i], graph.variables()[needed[i]].name, inputs[i]});
+  }
   std::vector<std::vector<Shape>> of_node;
   for (const Node& node : graph.nodes()) {
-    std::vector<Shape> inputs;
-    for (const NodeId input : node.data_inputs) inputs.push_back(shapes.output[input]);
-    DT_TRY(NodeShapes inferred, Inference(node, std::move(inputs), image).run());
+    std::vector<Shape> read;
+    for (const NodeId input : node.data_inputs) read.push_back(shapes.output[input]);
+    const bool is_input = std::holds_alternative<Input>(node.op);
+    const Shape own = is_input ? given[graph.variable(node.inputs.front()).value()] : Shape{};
+    DT_TRY(NodeShapes inferred, Inference(node, std::move(read), own).run());
     DT_TRY_VOID(check_sizes(node, inferred));
     shapes.output.push_back(std::move(inferred.output));
     of_node.push_back(std::move(inferred.parameters));
@@ -326,10 +377,15 @@ Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
   const std::vector<NodeId> order = graph.canonical_order();
   Parameters parameters(graph, shapes);
   for (const NodeId id : order) DT_TRY_VOID(parameters.read_by(id, of_node[id]));
-  DT_TRY(shapes.classes, classes_of(graph, shapes, order));
+  shapes.labels = find_labels(graph, order, shapes);
+  shapes.heads = find_heads(graph, shapes);
   shapes.draws =
       std::ranges::any_of(order, [&](NodeId id) { return std::holds_alternative<Dropout>(graph.node(id).op); });
   return shapes;
+}
+
+Result<Shapes> infer_shapes(const Graph& graph, const Shape& image) {
+  return infer_shapes(graph, std::span(&image, 1));
 }
 
 std::vector<int64_t> multiply_accumulates_by_node(const Graph& graph, const Shapes& shapes) {

@@ -1,29 +1,58 @@
-// A batch of labeled images on the host, as it is passed from the loader to the executors.
+// A batch of examples on the host, as it is passed from the loader to the executors: what the network's inputs read, and
+// the labels with which its losses compare. Image classification is the case of one input, the images, and one label.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+
+#include "tensor/pixels.h"
+#include "tensor/shape.h"
 
 namespace dtrain {
 
-// A view that borrows its memory. Holds either floats or pixels (tensor/pixels.h); the spans of the other form are
-// empty.
+// How the examples of a batch look for one input of the network.
+struct InputForm {
+  Shape shape;  // [c, h, w] or [c]
+  // How uint8 pixels become floats. Null if batches already hold floats.
+  std::shared_ptr<const Normalisation> normalisation = nullptr;
+};
+
+// A view that borrows its memory; n is the number of examples.
 struct Batch {
-  std::span<const float> data = {};        // [n, c, h, w], float32, row-major
-  std::span<const float> labels = {};      // [n], class numbers
-  std::span<const uint8_t> pixels = {};    // [n, h, w, c], not mirrored yet
-  std::span<const uint8_t> mirrored = {};  // [n], with pixels: 1 if the image is to be mirrored
-  // [n], for training: a random number for each image, different in every epoch, from which a network's own random
+  // Holds either floats or pixels (tensor/pixels.h); the spans of the other form are empty.
+  struct Input {
+    std::span<const float> numbers = {};     // [n, shape], float32, row-major
+    std::span<const uint8_t> pixels = {};    // [n, h, w, c], not mirrored yet
+    std::span<const uint8_t> mirrored = {};  // [n], with pixels: 1 if the image is to be mirrored
+  };
+  static constexpr size_t kInputsMax = 4;
+
+  std::array<Input, kInputsMax> inputs = {};  // in the order of the network's inputs (graph::Shapes::inputs)
+  // [n, number of labels], row-major: class numbers, in the order of the network's labels (graph::Shapes::labels).
+  std::span<const float> labels = {};
+  // [n], for training: a random number for each example, different in every epoch, from which a network's own random
   // numbers are made. May be absent if it draws none.
   std::span<const uint64_t> keys = {};
 
-  // Images [begin, begin + count) of this batch, which has `images` of them.
-  [[nodiscard]] Batch part(int64_t images, int64_t begin, int64_t count) const {
-    const auto of = [&](auto all) {
-      const auto each = all.size() / static_cast<size_t>(images);
+  // A batch of one input, of floats.
+  static Batch of(std::span<const float> numbers, std::span<const float> labels = {}) {
+    return {.inputs = {Input{.numbers = numbers}}, .labels = labels, .keys = {}};
+  }
+
+  // Examples [begin, begin + count) of this batch, which has `examples` of them.
+  [[nodiscard]] Batch part(int64_t examples, int64_t begin, int64_t count) const {
+    const auto part_of = [&](auto all) {
+      const auto each = all.size() / static_cast<size_t>(examples);
       return all.subspan(static_cast<size_t>(begin) * each, static_cast<size_t>(count) * each);
     };
-    return {of(data), of(labels), of(pixels), of(mirrored), of(keys)};
+    Batch part{.inputs = {}, .labels = part_of(labels), .keys = part_of(keys)};
+    for (size_t i = 0; i < kInputsMax; i++) {
+      part.inputs[i] = {part_of(inputs[i].numbers), part_of(inputs[i].pixels), part_of(inputs[i].mirrored)};
+    }
+    return part;
   }
 };
 

@@ -51,7 +51,7 @@ class TrainBench {
         compiled_(std::move(compiled)),
         executor_(std::move(executor)),
         store_(std::move(store)),
-        data_(random_data(options.batch_size, compiled_.image, classes)) {}
+        data_(random_data(options.batch_size, compiled_.inputs.front().shape, classes)) {}
 
   Result<BenchTrainResult> run() {
     DT_TRY_VOID(optim::initialize({}, executor_->parameters(), kWeightSeed));
@@ -87,7 +87,7 @@ class TrainBench {
   Result<> batches(int64_t count) {
     for (int64_t i = 0; i < count; i++) {
       const auto begin = Clock::now();
-      DT_TRY_VOID(executor_->forward({data_.images, data_.labels}, exec::no_wait));
+      DT_TRY_VOID(executor_->forward(Batch::of(data_.images, data_.labels), exec::no_wait));
       if (training()) {
         DT_TRY_VOID(executor_->backward([this](size_t bucket) {
           return store_->gradient_ready(bucket, ++step_, static_cast<uint32_t>(options_.batch_size));
@@ -146,7 +146,7 @@ Result<BenchTrainResult> bench_train(const BenchTrainOptions& options) {
   DT_TRY_VOID(role::check_memory(need, options.network, options.batch_size, role::host_memory_bytes()));
   const exec::Options compiled{.purpose = purpose,
                                .batch_size = options.batch_size,
-                               .image = image,
+                               .inputs = {{.shape = image}},
                                .threads = options.threads,
                                .winograd = options.winograd};
   DT_TRY(std::unique_ptr<CpuExecutor> executor, CpuExecutor::compile(graph, compiled), "compiling '{}'",

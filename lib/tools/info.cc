@@ -127,7 +127,7 @@ Result<NetworkInfo> network_info(const InfoOptions& options, const Log& log) {
   const job::NetworkFlags& named = flags.job.network;
   NetworkInfo info{.network = named.network,
                    .image = named.image_shape,
-                   .classes = network.shapes.classes,
+                   .classes = named.num_classes,
                    .batch_size = flags.job.batch_size,
                    .layers = {},
                    .parameters = network.shapes.parameter_elements(),

@@ -72,7 +72,8 @@ Result<LearningData> learning_data(const std::string& data_dir) {
   for (int64_t i = 0; i < count; i++) {
     RandomStream random(0, Use::kAugment, 0, static_cast<uint64_t>(i));
     const std::span<float> out(data.pictures.data() + i * features, static_cast<size_t>(features));
-    DT_TRY(const float label, sets.train->load(i, random, out));
+    float label = 0;
+    DT_TRY_VOID(sets.train->load(i, random, out, {&label, 1}));
     if (!(label >= 0 && label < static_cast<float>(data.classes))) {
       return fail(Code::kData, "{}: label {} is not one of the {} classes", sets.train->describe(i), label,
                   data.classes);

@@ -7,6 +7,7 @@
 #include "job/spec/job_spec.h"
 #include "role/process/membership.h"
 #include "role/setup/data.h"
+#include "role/setup/labels.h"
 #include "role/setup/network.h"
 #include "tools/speed_log.h"
 
@@ -52,7 +53,8 @@ PlanFiles plan_files(const job::LaunchFlags& flags) {
 Result<> prepare_plan(job::Flags& flags) {
   DT_TRY_VOID(check_plan_files(plan_files(flags.launch)));
   DT_TRY_VOID(role::complete_flags(flags));
-  DT_TRY_VOID(role::build_network(flags.job));
+  DT_TRY(const role::Network network, role::build_network(flags.job));
+  DT_TRY_VOID(role::batch_labels(flags.job.augment, network.shapes));
   return {};
 }
 

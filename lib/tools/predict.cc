@@ -1,5 +1,7 @@
 #include "tools/predict.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -31,15 +33,14 @@ Result<std::vector<std::string>> read_class_names(const std::string& path) {
 
 // The names of the model's classes by the file that the user gave, or by one that is there. A file that was found, and not
 // given, may be about other classes and then names nothing.
-Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const std::string& synset, const Log& log) {
-  const auto fits = [&](const std::vector<std::string>& names) {
-    return std::ssize(names) == model.network().num_classes;
-  };
+Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const std::string& synset, int64_t classes,
+                                                const Log& log) {
+  const auto fits = [&](const std::vector<std::string>& names) { return std::ssize(names) == classes; };
   if (!synset.empty()) {
     DT_TRY(std::vector<std::string> names, read_class_names(synset), "reading --synset");
     if (fits(names)) return names;
     return fail(Code::kUsage, "--synset {}: the file has {} lines, but the model has {} classes", synset, names.size(),
-                model.network().num_classes);
+                classes);
   }
   std::vector<std::string> places = {class_names_beside(model)};
   if (!model.data_dir.empty()) places.push_back(model.data_dir + "/" + role::kClassNamesFile);
@@ -48,8 +49,7 @@ Result<std::vector<std::string>> class_names_of(const TrainedModel& model, const
     if (!std::filesystem::exists(path, ignored)) continue;
     DT_TRY(std::vector<std::string> names, read_class_names(path));
     if (fits(names)) return names;
-    log.warn("{} is not used: it has {} lines, but the model has {} classes", path, names.size(),
-             model.network().num_classes);
+    log.warn("{} is not used: it has {} lines, but the model has {} classes", path, names.size(), classes);
   }
   return std::vector<std::string>();
 }
@@ -132,13 +132,25 @@ class Report {
   std::vector<size_t> order_;  // the classes to show
 };
 
-Result<> classify(exec::Executor& executor, data::Loader& loader, size_t classes, Report& report) {
+// The position of the result that --result names.
+Result<size_t> find_result(const graph::Shapes& shapes, const std::string& name, const Log& log) {
+  std::vector<std::string> names;
+  for (const graph::HeadInfo& head : shapes.heads) names.push_back(head.name);
+  if (name.empty() && names.size() > 1) {
+    log.info("the network has the results {}; this is '{}' (--result)", fmt::join(names, ", "), names[0]);
+  }
+  const auto found = name.empty() ? names.begin() : std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  return fail(Code::kUsage, "--result {}: the network has {}", name, fmt::join(names, ", "));
+}
+
+Result<> classify(exec::Executor& executor, size_t head, data::Loader& loader, size_t classes, Report& report) {
   loader.start(0);
   for (;;) {
     DT_TRY(const data::LoadedBatch* batch, loader.next());
     if (batch == nullptr) return report.end();
     DT_TRY_VOID(executor.forward(*batch, exec::no_wait));
-    const std::span<const float> probabilities = executor.probabilities();
+    const std::span<const float> probabilities = executor.result(head);
     for (size_t row = 0; row < static_cast<size_t>(batch->count); row++) {
       DT_TRY_VOID(report.add(batch->records[row], probabilities.subspan(row * classes, classes)));
     }
@@ -185,14 +197,15 @@ Result<Predicted> predict(const PredictOptions& options, const Write& write, con
                 "no pictures: name image files, folders or a .rec file, or - for a list on standard input");
   }
   DT_TRY(const TrainedModel model, find_model(options.model, log));
-  DT_TRY(std::vector<std::string> names, class_names_of(model, options.synset, log));
   DT_TRY(const auto pictures, role::open_pictures(model.flags, options.inputs, log), "opening the pictures");
-  DT_TRY(const std::unique_ptr<exec::Executor> executor, compile_model(model));
+  DT_TRY(const CompiledModel compiled, compile_model(model));
+  DT_TRY(const size_t head, find_result(compiled.shapes, options.result, log));
+  const int64_t classes = compiled.shapes.heads[head].outputs;
+  DT_TRY(std::vector<std::string> names, class_names_of(model, options.synset, classes, log));
   Report report(options, std::move(names), *pictures, write);
-  const int64_t classes = model.network().num_classes;
   DT_TRY_VOID(report.begin(classes));
   data::Loader loader(pictures, in_order(model, pictures->size()), log);
-  DT_TRY_VOID(classify(*executor, loader, static_cast<size_t>(classes), report));
+  DT_TRY_VOID(classify(*compiled.executor, head, loader, static_cast<size_t>(classes), report));
   return Predicted{.pictures = pictures->size() - loader.bad_records(), .bad_records = loader.bad_records()};
 }
 

@@ -22,7 +22,8 @@ struct PredictOptions {
   // As in data/picture_source.h. "-" stands for standard input, which has such a name on each line.
   std::vector<std::string> inputs;
   Output output = Output::kTable;
-  int64_t top = 5;  // classes for each picture, the most probable ones first; kNpy has all classes
+  std::string result;  // the network's result, by its node; empty: the first one
+  int64_t top = 5;     // classes for each picture, the most probable ones first; kNpy has all classes
   std::string
       synset;  // a file with the names of the classes, a line each; empty: synset.txt beside the model or in the
                // directory of its training data, if it is there
@@ -38,7 +39,8 @@ struct Predicted {
 // Classifies each picture once, on the CPU, and writes the results in the order of the inputs. `inputs` has no "-" any
 // more. A picture that cannot be read is named in the log; it has no line in a table or in JSON, and in kNpy a row of NaN,
 // so that row i is always picture i. Code::kData: more of them than --max-bad-records, or a file is broken; kNotFound:
-// there is no such file; kUsage: the model is not known, or the names do not fit its classes.
+// there is no such file; kUsage: the model is not known or has no such
+// result, or the names do not fit its classes.
 Result<Predicted> predict(const PredictOptions& options, const Write& write, const Log& log);
 
 // Names by class. Takes the rest of a line behind an id such as n01440764, as in ImageNet's synset.txt.

@@ -1,5 +1,6 @@
 #include "tools/score.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "data/loader.h"
 #include "exec/executor.h"
 #include "role/setup/data.h"
+#include "role/setup/labels.h"
 #include "train/metrics.h"
 
 namespace dtrain::tools {
@@ -52,8 +54,8 @@ Result<std::shared_ptr<const data::Dataset>> open_validation(const TrainedModel&
   return sets.validation;
 }
 
-Result<Score> measure(exec::Executor& executor, data::Loader& loader) {
-  DT_TRY(train::Metrics metrics, train::Metrics::create({.top_k = {5}}));
+Result<Score> measure(exec::Executor& executor, const train::MetricSpec& spec, data::Loader& loader) {
+  DT_TRY(train::Metrics metrics, train::Metrics::create(spec));
   Score score;
   const auto begin = std::chrono::steady_clock::now();
   loader.start(0);
@@ -61,14 +63,12 @@ Result<Score> measure(exec::Executor& executor, data::Loader& loader) {
     DT_TRY(const data::LoadedBatch* batch, loader.next());
     if (batch == nullptr) break;
     DT_TRY_VOID(executor.forward(*batch, exec::no_wait));
-    DT_TRY_VOID(metrics.add(executor.probabilities(), batch->labels, batch->count));
+    DT_TRY_VOID(metrics.add(executor, batch->labels, batch->count));
     score.images += batch->count;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   score.bad_records = loader.bad_records();
-  score.accuracy = metrics.epoch_accuracy();
-  score.top_5 = metrics.epoch().back().value;
-  score.cross_entropy = metrics.epoch_cross_entropy();
+  score.metrics = metrics.epoch();
   score.images_per_s = static_cast<double>(score.images) / seconds;
   return score;
 }
@@ -77,29 +77,34 @@ Result<Score> measure(exec::Executor& executor, data::Loader& loader) {
 
 Result<Score> score(const ScoreOptions& options, const Log& log) {
   DT_TRY(const TrainedModel model, find_model(options.model, log));
-  DT_TRY(const std::unique_ptr<exec::Executor> executor, compile_model(model));
+  DT_TRY(const CompiledModel compiled, compile_model(model));
   DT_TRY(const auto data, open_validation(model, log), "opening the data");
-  data::Loader loader(data, in_order(model, data->size()), log);
-  DT_TRY(Score score, measure(*executor, loader), "scoring {}", model.params);
+  data::LoaderOptions loading = in_order(model, data->size());
+  DT_TRY(loading.labels, role::batch_labels(model.flags.job.augment, compiled.shapes));
+  data::Loader loader(data, std::move(loading), log);
+  train::MetricSpec metrics = role::metrics_of(model.flags.job, compiled.shapes);
+  metrics.top_k = {5};
+  metrics.losses = {"ce"};
+  DT_TRY(Score score, measure(*compiled.executor, metrics, loader), "scoring {}", model.params);
   score.params = model.params;
   return score;
 }
 
 std::string Score::json() const {
-  return json_text(nlohmann::ordered_json{{"params", params},
-                                          {"images", images},
-                                          {"bad_records", bad_records},
-                                          {"accuracy", accuracy},
-                                          {"top_k_accuracy_5", top_5},
-                                          {"cross_entropy", cross_entropy},
-                                          {"images_per_s", images_per_s}});
+  nlohmann::ordered_json object{{"params", params}, {"images", images}, {"bad_records", bad_records}};
+  for (const train::MetricValue& metric : metrics) {
+    std::string key = metric.name;
+    std::ranges::replace(key, '-', '_');
+    object[key] = metric.value;
+  }
+  object["images_per_s"] = images_per_s;
+  return json_text(object);
 }
 
 std::string Score::text() const {
-  return fmt::format(
-      "Finished with {:.6f} images per second\n('accuracy', {:.6f})\n('top_k_accuracy_5', {:.6f})\n"
-      "('cross-entropy', {:.6f})\n",
-      images_per_s, accuracy, top_5, cross_entropy);
+  std::string text = fmt::format("Finished with {:.6f} images per second\n", images_per_s);
+  for (const train::MetricValue& metric : metrics) text += fmt::format("('{}', {:.6f})\n", metric.name, metric.value);
+  return text;
 }
 
 }  // namespace dtrain::tools

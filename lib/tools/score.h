@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "tools/trained_model.h"
+#include "train/metrics.h"
 
 namespace dtrain::tools {
 
@@ -17,11 +19,13 @@ struct ScoreOptions {
 struct Score {
   std::string params;  // the file of the weights
   int64_t images = 0, bad_records = 0;
-  double accuracy = 0, top_5 = 0, cross_entropy = 0;
+  // accuracy, top_k_accuracy_5 and cross-entropy; if the network has several results, means over them, and then those of
+  // each one
+  std::vector<train::MetricValue> metrics;
   double images_per_s = 0;  // reading and decoding included
 
   [[nodiscard]] std::string json() const;  // one line
-  [[nodiscard]] std::string text() const;  // the lines of MXNet's score.py, and the cross-entropy
+  [[nodiscard]] std::string text() const;  // the lines of MXNet's score.py
 };
 
 // Classifies the validation data that --data-val or --data-dir names, each picture once, on the CPU. Logs how pixels

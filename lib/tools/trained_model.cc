@@ -7,6 +7,7 @@
 #include "exec/folded_values.h"
 #include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
+#include "job/resolve/resolve.h"
 #include "role/process/run_dir.h"
 #include "role/setup/devices.h"
 #include "role/setup/pretrained.h"
@@ -80,6 +81,8 @@ Result<> complete_flags(const ModelChoice& choice, TrainedModel& trained) {
   prefer(augment.rgb_mean, {}, run_augment.rgb_mean);
   prefer(augment.rgb_std, {}, run_augment.rgb_std);
   prefer(augment.scale, {}, run_augment.scale);
+  prefer(augment.label_width, int64_t{1}, run_augment.label_width);
+  prefer(augment.label_names, {}, run_augment.label_names);
   prefer(augment.val_resize, {}, run_augment.val_resize);
   run_augment.benchmark = false;
   return job::resolve_network_file(flags);
@@ -98,6 +101,7 @@ Result<TrainedModel> find_model(const ModelChoice& choice, const Log& log) {
   }
   TrainedModel model{.params = {}, .flags = choice.flags};
   DT_TRY(model.params, role::params_of({choice.flag, choice.model, choice.epoch}));
+  DT_TRY_VOID(job::resolve_labels(model.flags.job.augment));
   DT_TRY_VOID(complete_flags(choice, model));
   DT_TRY_VOID(complete_classes(choice, model.flags.job.network));
   if (!choice.reads_pictures) return model;
@@ -122,15 +126,15 @@ Result<LearnedNetwork> read_network(const TrainedModel& model) {
   return LearnedNetwork{std::move(network), std::move(values)};
 }
 
-Result<std::unique_ptr<exec::Executor>> compile_model(const TrainedModel& model) {
-  DT_TRY(const LearnedNetwork learned, read_network(model));
+Result<CompiledModel> compile_model(const TrainedModel& model) {
+  DT_TRY(LearnedNetwork learned, read_network(model));
   exec::Options options = role::executor_options(model.flags, exec::Options::Purpose::kInference);
   options.dtype = Type::kFloat32;
   const graph::FoldedGraph folded = graph::fold_batch_norms(learned.network.graph);
   DT_TRY(std::unique_ptr<exec::Executor> executor, exec::make_cpu_backend()->compile(folded.graph, options),
          "compiling '{}'", model.network().network);
   exec::fill_folded(folded, learned.values.view(), executor->parameters());
-  return executor;
+  return CompiledModel{std::move(executor), std::move(learned.network.shapes)};
 }
 
 data::LoaderOptions in_order(const TrainedModel& model, int64_t pictures) {
@@ -138,7 +142,6 @@ data::LoaderOptions in_order(const TrainedModel& model, int64_t pictures) {
   options.mode = data::LoaderOptions::Mode::kValidation;
   options.share = data::equal_share(pictures, 0, 1);
   options.batch_size = model.flags.job.batch_size;
-  options.classes = model.network().num_classes;
   options.shuffle = false;
   options.threads = role::plan_threads(model.flags).decode;
   options.max_bad_records = model.flags.data.max_bad_records;

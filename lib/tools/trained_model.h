@@ -58,10 +58,15 @@ struct LearnedNetwork {
 // Reads the model's weights. Code::kData: a file is broken, or the weights are of another network.
 Result<LearnedNetwork> read_network(const TrainedModel& model);
 
+// A model that can be computed, and the labels and results of its network.
+struct CompiledModel {
+  std::unique_ptr<exec::Executor> executor;
+  graph::Shapes shapes;
+};
 // Compiles the model for the CPU, for batches of --batch-size floats. Fails as read_network.
-Result<std::unique_ptr<exec::Executor>> compile_model(const TrainedModel& model);
+Result<CompiledModel> compile_model(const TrainedModel& model);
 
-// Each of so many pictures once, in order, with the threads and the limit of bad records of the flags.
+// Each of so many pictures once, in order, without labels, with the threads and the limit of bad records of the flags.
 data::LoaderOptions in_order(const TrainedModel& model, int64_t pictures);
 
 }  // namespace dtrain::tools

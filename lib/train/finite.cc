@@ -35,10 +35,13 @@ void copy_weights(const std::vector<ParameterSpan>& from, const std::vector<Para
 
 // Returns how many rows to compute again: 8, because batch norm's statistics need more than one image, but fewer for
 // large networks, because the plain loops take 1 s for 1e9 products.
-int64_t rows_to_repeat(const graph::Graph& graph, const Shape& image, int64_t rows) {
-  const auto shapes = graph::infer_shapes(graph, image);
+int64_t rows_to_repeat(const graph::Graph& graph, const exec::Options& options) {
+  std::vector<Shape> inputs;
+  for (const InputForm& input : options.inputs) inputs.push_back(input.shape);
+  const auto shapes = graph::infer_shapes(graph, inputs);
   const int64_t products = shapes ? graph::multiply_accumulates(graph, *shapes) : 0;
-  return std::min<int64_t>({rows, 8, std::max<int64_t>(1, 4'000'000'000 / std::max<int64_t>(1, products))});
+  return std::min<int64_t>(
+      {options.batch_size, 8, std::max<int64_t>(1, 4'000'000'000 / std::max<int64_t>(1, products))});
 }
 
 }  // namespace
@@ -61,20 +64,20 @@ std::string bad_gradient(const ParameterView& view, size_t begin, size_t end, fl
 }
 
 std::string bad_layer(const graph::Graph& graph, const exec::Options& options, const ParameterView& view,
-                      const exec::Batch& batch, std::span<const float> probabilities) {
-  std::string output = graph.node(graph.output()).name;
+                      const exec::Batch& batch, const BadResult& result) {
+  std::string output = graph.node(graph.heads()[result.head]).name;
   for (const ParameterSpan& parameter : view.parameters) {
     if (!all_finite(parameter.weight)) return parameter.name;
   }
-  const size_t classes = probabilities.size() / batch.labels.size();
+  const int64_t images = options.batch_size;
+  const size_t each = result.values.size() / static_cast<size_t>(images);
   size_t row = 0;
-  while (row + 1 < batch.labels.size() && all_finite(probabilities.subspan(row * classes, classes))) row++;
+  while (row + 1 < static_cast<size_t>(images) && all_finite(result.values.subspan(row * each, each))) row++;
 
-  const auto images = static_cast<int64_t>(batch.labels.size());
-  const int64_t rows = rows_to_repeat(graph, options.image, images);
+  const int64_t rows = rows_to_repeat(graph, options);
   const int64_t first = std::min(static_cast<int64_t>(row), images - rows);
-  const auto executor = exec::make_reference_backend()->compile(
-      graph, {.batch_size = rows, .image = options.image, .normalisation = options.normalisation, .keep_all = true});
+  const auto executor =
+      exec::make_reference_backend()->compile(graph, {.batch_size = rows, .inputs = options.inputs, .keep_all = true});
   if (!executor) return output;
   copy_weights(view.parameters, (*executor)->parameters().parameters);
   copy_weights(view.statistics, (*executor)->parameters().statistics);

@@ -23,10 +23,15 @@ float summand_limit(uint32_t terms);
 // is a summand_limit: the one that the backward pass reached first. Returns "" if there is none.
 std::string bad_gradient(const ParameterView& view, size_t begin, size_t end, float limit);
 
-// Returns the name of the first layer whose output is not finite, for a batch whose probabilities are not all finite.
-// Recomputes a few images around the first bad row with the reference backend. `options` must have the image shape and
-// the normalization that the executor was compiled with. Takes seconds; used for the message that ends a run.
+// A result that is not finite: which one, and its values.
+struct BadResult {
+  size_t head = 0;
+  std::span<const float> values;
+};
+// Returns the name of the first layer whose output is not finite, for a batch with such a result. Recomputes a few images
+// around the first bad row with the reference backend. `options` must have the batch's size and the inputs that the
+// executor was compiled with. Takes seconds; used for the message that ends a run.
 std::string bad_layer(const graph::Graph& graph, const exec::Options& options, const ParameterView& view,
-                      const exec::Batch& batch, std::span<const float> probabilities);
+                      const exec::Batch& batch, const BadResult& result);
 
 }  // namespace dtrain::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace dtrain::train {
 namespace {
@@ -20,8 +21,13 @@ int64_t rank_of(std::span<const float> p, int64_t label) {
 
 }  // namespace
 
-Metrics::Metrics(std::vector<Item> items)
-    : items_(std::move(items)), epoch_(items_.size() + 1, 0.0), window_(items_.size() + 1, 0.0) {}
+Metrics::Metrics(std::vector<Item> items, std::vector<MetricHead> heads, size_t labels)
+    : items_(std::move(items)),
+      heads_(std::move(heads)),
+      labels_(labels),
+      epoch_(items_.size() * heads_.size() + 1, 0.0),
+      window_(epoch_.size(), 0.0),
+      chance_(heads_.size(), std::numeric_limits<double>::quiet_NaN()) {}
 
 Result<Metrics> Metrics::create(const MetricSpec& spec) {
   using Kind = Item::Kind;
@@ -37,41 +43,56 @@ Result<Metrics> Metrics::create(const MetricSpec& spec) {
     }
     items.push_back({Kind::kCrossEntropy, 0, nll ? "nll-loss" : "cross-entropy", true});
   }
-  return Metrics(std::move(items));
+  return Metrics(std::move(items), spec.heads, spec.labels);
 }
 
-void Metrics::add_row(std::span<const float> probabilities, int64_t label) {
+void Metrics::add_row(size_t head, std::span<const float> probabilities, int64_t label) {
   const int64_t rank = rank_of(probabilities, label);
   const double loss = -std::log(static_cast<double>(probabilities[static_cast<size_t>(label)]) + kLogOffset);
-  epoch_[0]++;
-  window_[0]++;
   for (size_t i = 0; i < items_.size(); i++) {
     const double value = items_[i].kind == Item::Kind::kRank ? (rank < items_[i].k ? 1.0 : 0.0) : loss;
-    epoch_[i + 1] += value;
-    window_[i + 1] += value;
+    epoch_[place(head, i)] += value;
+    window_[place(head, i)] += value;
   }
 }
 
-Result<> Metrics::add(std::span<const float> probabilities, std::span<const float> labels, int64_t count) {
-  DT_CHECK(!labels.empty() && probabilities.size() % labels.size() == 0, "{} probabilities for {} labels",
-           probabilities.size(), labels.size());
-  const size_t classes = probabilities.size() / labels.size();
-  chance_ = std::log(static_cast<double>(classes));
+void Metrics::count_rows(int64_t count) {
+  epoch_[0] += static_cast<double>(count);
+  window_[0] += static_cast<double>(count);
+}
+
+Result<> Metrics::add_head(size_t head, std::span<const float> probabilities, std::span<const float> labels,
+                           int64_t count) {
+  const size_t batch = labels.size() / labels_;
+  DT_CHECK(batch > 0 && probabilities.size() % batch == 0, "{} probabilities for {} rows", probabilities.size(), batch);
+  const size_t classes = probabilities.size() / batch;
+  chance_[head] = std::log(static_cast<double>(classes));
   const auto rows = static_cast<size_t>(count);
-  DT_CHECK(rows <= labels.size(), "{} rows of {}", rows, labels.size());
+  DT_CHECK(rows <= batch, "{} rows of {}", rows, batch);
+  const auto label_of = [&](size_t row) { return labels[row * labels_ + heads_[head].label]; };
   for (size_t i = 0; i < rows; i++) {
-    if (!(labels[i] >= 0 && labels[i] < static_cast<float>(classes))) {
-      return fail(Code::kData, "label {} in row {} of a batch: the network has {} classes", labels[i], i, classes);
+    if (!(label_of(i) >= 0 && label_of(i) < static_cast<float>(classes))) {
+      return fail(Code::kData, "label {} in row {} of a batch: the network has {} classes", label_of(i), i, classes);
     }
   }
   for (size_t i = 0; i < rows; i++) {
-    add_row(probabilities.subspan(i * classes, classes), static_cast<int64_t>(labels[i]));
+    add_row(head, probabilities.subspan(i * classes, classes), static_cast<int64_t>(label_of(i)));
   }
   return {};
 }
 
-double Metrics::mean(const std::vector<double>& sums, size_t index) {
-  return sums[0] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[index] / sums[0];
+double Metrics::mean(const std::vector<double>& sums, size_t head, size_t item) const {
+  return sums[0] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[place(head, item)] / sums[0];
+}
+
+double Metrics::mean(const std::vector<double>& sums, size_t item) const {
+  double sum = 0;
+  for (size_t head = 0; head < heads_.size(); head++) sum += mean(sums, head, item);
+  return sum / static_cast<double>(heads_.size());
+}
+
+double Metrics::chance_cross_entropy() const {
+  return std::accumulate(chance_.begin(), chance_.end(), 0.0) / static_cast<double>(chance_.size());
 }
 
 void Metrics::start_epoch() {
@@ -86,7 +107,13 @@ void Metrics::start_window() {
 std::vector<MetricValue> Metrics::shown(const std::vector<double>& sums) const {
   std::vector<MetricValue> values;
   for (size_t i = 0; i < items_.size(); i++) {
-    if (items_[i].shown) values.push_back({items_[i].name, mean(sums, i + 1)});
+    if (items_[i].shown) values.push_back({items_[i].name, mean(sums, i)});
+  }
+  for (size_t head = 0; head < heads_.size() && heads_.size() > 1; head++) {
+    for (size_t i = 0; i < items_.size(); i++) {
+      if (!items_[i].shown) continue;
+      values.push_back({fmt::format("{}_{}", items_[i].name, heads_[head].name), mean(sums, head, i)});
+    }
   }
   return values;
 }

@@ -12,10 +12,19 @@
 
 namespace dtrain::train {
 
-// The metrics to show besides accuracy, in this order: --top-k, then --loss.
+// A result of the network: its name, and the position of its label among the labels of an example.
+struct MetricHead {
+  std::string name;
+  size_t label = 0;
+};
+
+// The metrics to show besides accuracy, in this order: --top-k, then --loss. All are means over the results; if there are
+// several, the metrics of each one follow: "accuracy_NAME".
 struct MetricSpec {
   std::vector<int64_t> top_k = {};       // each at least 2; if larger than the number of classes, every row is a hit
   std::vector<std::string> losses = {};  // "ce", "crossentropy", "nll", "nll_loss"
+  std::vector<MetricHead> heads = {{}};
+  size_t labels = 1;  // of an example
 };
 
 struct MetricValue {
@@ -30,10 +39,18 @@ class Metrics {
   // Code::kUsage for a metric that does not exist.
   static Result<Metrics> create(const MetricSpec& spec);
 
-  // Adds rows 0 .. count - 1 of probabilities [rows, classes] with labels [rows]; rows = labels.size(). Among equal
-  // probabilities the lower class ranks first. Cross-entropy adds -ln(p[label] + 1e-12) for each row. Code::kData for a
-  // label outside [0, classes); then nothing of the batch is added.
-  Result<> add(std::span<const float> probabilities, std::span<const float> labels, int64_t count);
+  // Adds rows 0 .. count - 1 of each head: probabilities [rows, classes], which `results.result(head)` returns (an
+  // exec::Executor or exec::DeviceGroup), with labels [rows, labels]. Among equal probabilities the lower class ranks
+  // first. Cross-entropy adds -ln(p[label] + 1e-12) for each row. Code::kData for a label outside [0, classes); then
+  // nothing of that head and the ones after it is added.
+  template <class Results>
+  Result<> add(Results& results, std::span<const float> labels, int64_t count) {
+    for (size_t head = 0; head < heads_.size(); head++) {
+      DT_TRY_VOID(add_head(head, results.result(head), labels, count));
+    }
+    count_rows(count);
+    return {};
+  }
 
   void start_epoch();   // clears all sums
   void start_window();  // clears the sums of the window
@@ -42,14 +59,14 @@ class Metrics {
   [[nodiscard]] std::vector<MetricValue> epoch() const { return shown(epoch_); }
   [[nodiscard]] std::vector<MetricValue> window() const { return shown(window_); }
   // Accuracy and cross-entropy are always computed, whether shown or not.
-  [[nodiscard]] double epoch_accuracy() const { return mean(epoch_, 1); }
-  [[nodiscard]] double epoch_cross_entropy() const { return mean(epoch_, 2); }
+  [[nodiscard]] double epoch_accuracy() const { return mean(epoch_, 0); }
+  [[nodiscard]] double epoch_cross_entropy() const { return mean(epoch_, 1); }
   // The cross-entropy of a uniform guess: ln of the number of classes in the last add(); NaN before the first one.
-  [[nodiscard]] double chance_cross_entropy() const { return chance_; }
-  [[nodiscard]] double window_accuracy() const { return mean(window_, 1); }
-  [[nodiscard]] double window_cross_entropy() const { return mean(window_, 2); }
+  [[nodiscard]] double chance_cross_entropy() const;
+  [[nodiscard]] double window_accuracy() const { return mean(window_, 0); }
+  [[nodiscard]] double window_cross_entropy() const { return mean(window_, 1); }
 
-  // The epoch's sums: the row count, then one sum per metric. Equal specs give the same layout. The sums are added over
+  // The epoch's sums: the row count, then for each head one sum per metric. Equal specs give the same layout. The sums are added over
   // workers and stored in checkpoints.
   [[nodiscard]] const std::vector<double>& sums() const { return epoch_; }
   // Code::kData if the count of numbers differs from that of sums().
@@ -66,15 +83,22 @@ class Metrics {
   static std::vector<Item> always() {
     return {{Item::Kind::kRank, 1, "accuracy", true}, {Item::Kind::kCrossEntropy, 0, "cross-entropy", false}};
   }
-  explicit Metrics(std::vector<Item> items);
-  static double mean(const std::vector<double>& sums, size_t index);
+  explicit Metrics(std::vector<Item> items, std::vector<MetricHead> heads = {{}}, size_t labels = 1);
+  [[nodiscard]] size_t place(size_t head, size_t item) const { return 1 + head * items_.size() + item; }
+  // Of all heads, and of one.
+  [[nodiscard]] double mean(const std::vector<double>& sums, size_t item) const;
+  [[nodiscard]] double mean(const std::vector<double>& sums, size_t head, size_t item) const;
   [[nodiscard]] std::vector<MetricValue> shown(const std::vector<double>& sums) const;
-  void add_row(std::span<const float> probabilities, int64_t label);
+  Result<> add_head(size_t head, std::span<const float> probabilities, std::span<const float> labels, int64_t count);
+  void add_row(size_t head, std::span<const float> probabilities, int64_t label);
+  void count_rows(int64_t count);
 
-  std::vector<Item> items_;     // accuracy, cross-entropy, then the others
-  std::vector<double> epoch_;   // row count, then one sum per item
+  std::vector<Item> items_;  // accuracy, cross-entropy, then the others
+  std::vector<MetricHead> heads_;
+  size_t labels_;
+  std::vector<double> epoch_;   // row count, then for each head one sum per item
   std::vector<double> window_;  // the same layout
-  double chance_ = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> chance_;  // by head
 };
 
 }  // namespace dtrain::train

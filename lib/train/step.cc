@@ -179,14 +179,15 @@ Result<> StepRunner::compute(const exec::Batch& input) {
 }
 
 Result<> StepRunner::check_loss(const exec::Batch& input) {
-  const std::span<const float> probabilities = parts_.devices.probabilities();
-  bad_loss_ = !all_finite(probabilities);
+  size_t head = 0;
+  while (head < parts_.devices.heads() && all_finite(parts_.devices.result(head))) head++;
+  bad_loss_ = head < parts_.devices.heads();
   if (!bad_loss_ || parts_.on_nan == job::OnNan::kSkip) return {};
-  const exec::Options compiled{.image = parts_.image, .normalisation = parts_.normalisation};
+  const exec::Options compiled{.batch_size = samples_, .inputs = parts_.inputs};
   const ParameterView& view = parts_.devices.parameters();
   DT_TRY_VOID(copy_to_host(parts_.devices.device_parameters(), view));
-  return tl::unexpected(
-      not_finite("loss is not finite", bad_layer(parts_.graph, compiled, view, input, probabilities)));
+  return tl::unexpected(not_finite(
+      "loss is not finite", bad_layer(parts_.graph, compiled, view, input, {head, parts_.devices.result(head)})));
 }
 
 // Runs after a step whose gradients were not visible to the host.

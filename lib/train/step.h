@@ -15,16 +15,14 @@
 #include "graph/ids.h"
 #include "job/flags/flags.h"
 #include "kvstore/store.h"
-#include "tensor/pixels.h"
-#include "tensor/shape.h"
+#include "tensor/batch.h"
 #include "train/loss_scale.h"
 
 namespace dtrain::train {
 
 struct StepParts {
   const graph::Graph& graph;
-  Shape image;                                                   // [c, h, w]
-  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as compiled into the executors
+  std::vector<InputForm> inputs;  // as compiled into the executors
   exec::DeviceGroup& devices;
   std::vector<size_t> bucket_begin;  // as compiled into the executors
   kvstore::Store& store;

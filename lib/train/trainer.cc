@@ -58,8 +58,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
     : spec_(std::move(spec)),
       parts_(std::move(parts)),
       step_runner_({.graph = parts_.graph,
-                    .image = parts_.image,
-                    .normalisation = parts_.normalisation,
+                    .inputs = parts_.inputs,
                     .devices = parts_.training,
                     .bucket_begin = parts_.bucket_begin,
                     .store = parts_.store,
@@ -185,7 +184,7 @@ Result<> Trainer::Impl::step() {
   DT_TRY(const bool applied, step_runner_.run(*batch, clock_.updates(), parts_.training_data.peek()));
   clock_.step_done(applied, batch->count);
   if (applied) {
-    DT_TRY_VOID(reporter_.training_metrics().add(parts_.training.probabilities(), batch->labels, batch->count));
+    DT_TRY_VOID(reporter_.training_metrics().add(parts_.training, batch->labels, batch->count));
   }
   reporter_.time_step(begin, data_ready);
   const uint64_t step = clock_.own_steps() - 1;

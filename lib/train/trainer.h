@@ -22,8 +22,7 @@ namespace dtrain::train {
 // References and pointers are borrowed and must outlive the trainer.
 struct TrainParts {
   const graph::Graph& graph;
-  Shape image;                                                   // [c, h, w]
-  std::shared_ptr<const Normalisation> normalisation = nullptr;  // as compiled into `training`
+  std::vector<InputForm> inputs;  // as compiled into `training`
   exec::DeviceGroup& training;
   std::vector<size_t> bucket_begin;  // as compiled into `training`
   data::Loader& training_data;

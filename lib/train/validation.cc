@@ -10,7 +10,7 @@ Result<> validate(int64_t epoch, exec::DeviceGroup& inference, data::Loader& loa
     DT_TRY(const data::LoadedBatch* batch, loader.next(), "validating epoch {}", epoch);
     if (batch == nullptr) break;
     DT_TRY_VOID(inference.forward(*batch, exec::no_device_wait));
-    DT_TRY_VOID(metrics.add(inference.probabilities(), batch->labels, batch->count));
+    DT_TRY_VOID(metrics.add(inference, batch->labels, batch->count));
   }
   DT_TRY(const std::vector<double> sums, coordinator.sum(fmt::format("validation of epoch {}", epoch), metrics.sums()));
   return metrics.set_sums(sums);

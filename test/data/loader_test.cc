@@ -27,13 +27,14 @@ class Numbers : public Dataset {
   explicit Numbers(int64_t size) : size_(size) {}
   [[nodiscard]] int64_t size() const override { return size_; }
   [[nodiscard]] const Shape& image() const override { return image_; }
-  Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
+  Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
     loads++;
     if (throws) throw std::runtime_error("a library threw");
     if (broken.contains(index)) return fail(Code::kData, "numbers: record {}: broken on purpose", index);
     out[0] = static_cast<float>(index);
     out[1] = static_cast<float>(random.uniform());
-    return static_cast<float>(index % classes);
+    labels[0] = static_cast<float>(index % classes);
+    return {};
   }
 
   std::set<int64_t> broken;
@@ -52,15 +53,16 @@ class Pictures : public ImageSource {
   [[nodiscard]] int64_t size() const override { return 23; }
   [[nodiscard]] int channels() const override { return 3; }
   [[nodiscard]] std::string describe(int64_t index) const override { return fmt::format("picture {}", index); }
-  Result<float> read(int64_t index, ReadScratch& scratch) const override {
+  Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     if (index % 7 == 2) return fail(Code::kData, "{}: broken on purpose", describe(index));
     scratch.image = test::gradient_image(12, 12, 3, static_cast<int>(index));
-    return static_cast<float>(index % 10);
+    labels[0] = static_cast<float>(index % 10);
+    return {};
   }
 };
 
 LoaderOptions training(int64_t records, int64_t batch_size) {
-  return {.share = {0, records}, .batch_size = batch_size, .classes = 10, .seed = 7};
+  return {.share = {0, records}, .batch_size = batch_size, .labels = {{.name = {}, .classes = 10}}, .seed = 7};
 }
 
 struct Row {
@@ -75,7 +77,8 @@ std::vector<Row> epoch_rows(Loader& loader, int64_t epoch, int64_t first = 0) {
   loader.start(epoch, first);
   while (const LoadedBatch* batch = must(loader.next())) {
     for (size_t i = 0; i < static_cast<size_t>(batch->count); i++) {
-      rows.push_back({batch->data[2 * i], batch->data[2 * i + 1], batch->labels[i], batch->keys[i]});
+      rows.push_back(
+          {batch->images().numbers[2 * i], batch->images().numbers[2 * i + 1], batch->labels[i], batch->keys[i]});
     }
   }
   return rows;
@@ -237,16 +240,16 @@ TEST_CASE("peeking shows the next batch and does not change the last one", "[dat
   const LoadedBatch* last = must(loader.next());
   std::set<uint64_t> serials = {last->serial};
   for (int batch = 1; batch < 3; batch++) {
-    const std::vector<float> before(last->data.begin(), last->data.end());
+    const std::vector<float> before(last->images().numbers.begin(), last->images().numbers.end());
     const LoadedBatch* seen = nullptr;
     while ((seen = loader.peek()) == nullptr) std::this_thread::yield();
     const uint64_t serial = seen->serial;
-    const std::vector<float> data(seen->data.begin(), seen->data.end());
-    CHECK(std::ranges::equal(before, last->data));
+    const std::vector<float> data(seen->images().numbers.begin(), seen->images().numbers.end());
+    CHECK(std::ranges::equal(before, last->images().numbers));
     last = must(loader.next());
     CHECK(last == seen);
     CHECK(last->serial == serial);
-    CHECK(std::ranges::equal(data, last->data));
+    CHECK(std::ranges::equal(data, last->images().numbers));
     CHECK(serials.insert(serial).second);
   }
   CHECK(loader.peek() == nullptr);  // the end of the epoch
@@ -281,8 +284,8 @@ TEST_CASE("validation counts every record once and none of the padding", "[data]
   std::vector<int64_t> counts;
   while (const LoadedBatch* batch = must(loader.next())) {
     counts.push_back(batch->count);
-    CHECK(batch->data.size() == 8);  // whole batches, always
-    for (size_t i = static_cast<size_t>(batch->count); i < 4; i++) CHECK(batch->data[2 * i] == 0.0f);
+    CHECK(batch->images().numbers.size() == 8);  // whole batches, always
+    for (size_t i = static_cast<size_t>(batch->count); i < 4; i++) CHECK(batch->images().numbers[2 * i] == 0.0f);
   }
   CHECK(counts == std::vector<int64_t>{4, 4, 2, 0});
 }
@@ -406,14 +409,14 @@ TEST_CASE("batches of pixels are equal to batches of numbers before normalizatio
       while (const LoadedBatch* expected = must(numbers.next())) {
         const LoadedBatch& batch = *must(pixels.next());
         REQUIRE(batch.count == expected->count);
-        CHECK(batch.data.empty());
-        CHECK((expected->pixels.empty() && expected->mirrored.empty()));
+        CHECK(batch.images().numbers.empty());
+        CHECK((expected->images().pixels.empty() && expected->images().mirrored.empty()));
         CHECK(std::ranges::equal(batch.labels, expected->labels));
-        std::vector<float> normalised(expected->data.size());
-        dataset->normalisation()->apply(batch.pixels, batch.mirrored, normalised);
+        std::vector<float> normalised(expected->images().numbers.size());
+        dataset->normalisation()->apply(batch.images().pixels, batch.images().mirrored, normalised);
         const auto counted = static_cast<ptrdiff_t>(batch.count * 3 * 8 * 8);
-        CHECK(std::equal(normalised.begin(), normalised.begin() + counted, expected->data.begin()));
-        const auto padding = batch.pixels.subspan(static_cast<size_t>(counted));
+        CHECK(std::equal(normalised.begin(), normalised.begin() + counted, expected->images().numbers.begin()));
+        const auto padding = batch.images().pixels.subspan(static_cast<size_t>(counted));
         if (mode == LoaderOptions::Mode::kValidation && counted == 0) {
           CHECK(std::ranges::count(padding, 0) == std::ssize(padding));
         }
@@ -450,8 +453,9 @@ TEST_CASE("batches are in memory from the caller, allocated once", "[data]") {
       loader.start(epoch);
       while (const LoadedBatch* batch = must(loader.next())) {
         CHECK(lies_there(batch->labels));
-        CHECK((pixels ? lies_there(batch->pixels) && lies_there(batch->mirrored) : lies_there(batch->data)));
-        CHECK(std::ranges::none_of(batch->data, [](float x) { return std::isnan(x); }));
+        CHECK((pixels ? lies_there(batch->images().pixels) && lies_there(batch->images().mirrored)
+                      : lies_there(batch->images().numbers)));
+        CHECK(std::ranges::none_of(batch->images().numbers, [](float x) { return std::isnan(x); }));
       }
     }
     CHECK(given.size() == 3);
@@ -492,7 +496,7 @@ TEST_CASE("batches of a record file are identical for 1, 4 and 16 threads", "[da
     std::vector<float> all;
     loader.start(1);
     while (const LoadedBatch* batch = must(loader.next())) {
-      all.insert(all.end(), batch->data.begin(), batch->data.end());
+      all.insert(all.end(), batch->images().numbers.begin(), batch->images().numbers.end());
       all.insert(all.end(), batch->labels.begin(), batch->labels.end());
     }
     CHECK(all.size() == 9 * 7 * (3 * 8 * 8 + 1));

@@ -8,10 +8,18 @@
 
 #include "data/image.h"
 #include "data/image_record.h"
+#include "data/image_source.h"
 #include "data/record_file.h"
 #include "support/must.h"
 
 namespace dtrain::test {
+
+// Reads the only label of a picture.
+inline Result<float> read_label(const data::ImageSource& source, int64_t index, data::ReadScratch& scratch) {
+  float label = 0;
+  DT_TRY_VOID(source.read(index, scratch, {&label, 1}));
+  return label;
+}
 
 // A picture so smooth that its JPEG is like that of a photograph; a different one for every seed.
 inline data::Image gradient_image(int height, int width, int channels, int seed) {

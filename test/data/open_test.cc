@@ -71,7 +71,7 @@ Loaded load(const Dataset& dataset, int64_t index, uint64_t seed = 1) {
   RandomStream random(seed, Use::kTest);
   Loaded loaded;
   loaded.data.resize(static_cast<size_t>(element_count(dataset.image())));
-  loaded.label = must(dataset.load(index, random, loaded.data));
+  must(dataset.load(index, random, loaded.data, {&loaded.label, 1}));
   return loaded;
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("idx files are read, plain and compressed", "[data]") {
   const auto source = must(open_idx(dir.path("i"), dir.path("l.gz")));
   CHECK(source->size() == 12);
   ReadScratch scratch;
-  CHECK(must(source->read(11, scratch)) == 1.0f);
+  CHECK(must(test::read_label(*source, 11, scratch)) == 1.0f);
   CHECK(scratch.image.height == 2);
   CHECK(scratch.image.width == 3);
   CHECK(scratch.image.pixels == std::vector<uint8_t>(6, 11));
@@ -140,7 +140,7 @@ TEST_CASE("a damaged gzip file is an error", "[data]") {
     unharmed++;
     REQUIRE(bit / 8 < whole.size() - 8);  // the checksum and the size
     for (int64_t i = 0; i < 30; i++) {
-      must((*opened)->read(i, scratch));
+      must(test::read_label(**opened, i, scratch));
       REQUIRE(scratch.image.pixels == std::vector<uint8_t>(28 * 28, static_cast<uint8_t>(i)));
     }
   }
@@ -374,10 +374,63 @@ TEST_CASE("the error of a record that cannot be decoded names file, offset and r
   test::write_bytes(dir.path("a.rec"), bytes);
   const auto source = must(open_records({.paths = {dir.path("a.rec")}, .index = "", .channels = 3}, Log::silent()));
   ReadScratch scratch;
-  CHECK(source->read(0, scratch));
-  const Error error = source->read(1, scratch).error();
+  CHECK(test::read_label(*source, 0, scratch));
+  const Error error = test::read_label(*source, 1, scratch).error();
   CHECK(error.code == Code::kData);
   CHECK(mentions(error, fmt::format("a.rec: record 1 at offset {}: not an image", offsets[1])));
+}
+
+TEST_CASE("records with several labels are read with --label-width", "[data]") {
+  const test::TempDir dir;
+  const auto encoded = must(encode_image(test::gradient_image(8, 8, 3, 1), ".png", 3));
+  std::vector<uint8_t> file;
+  for (const std::vector<float>& labels : {std::vector<float>{4, 1}, {7, 0}}) {
+    std::vector<uint8_t> payload;
+    append_image_record(payload, 1, labels, encoded);
+    must(append_record(file, payload));
+  }
+  test::write_bytes(dir.path("a.rec"), file);
+  DataOptions options;
+  options.data_train = dir.path("a.rec");
+  options.image_shape = {3, 8, 8};
+  options.label_width = 2;
+  const DataSets sets = must(open_dataset(options, Log::silent()));
+  CHECK(sets.train->label_width() == 2);
+  RandomStream random(1, Use::kTest);
+  std::vector<float> pixels(3 * 8 * 8), labels(2);
+  must(sets.train->load(1, random, pixels, labels));
+  CHECK(labels == std::vector<float>{7, 0});
+
+  // The loader takes those that the network reads, in its order.
+  LoaderOptions loading{.share = {0, 2}, .batch_size = 2, .shuffle = false};
+  loading.labels = {{.name = "parity", .position = 1, .classes = 2}, {.name = "digit", .position = 0, .classes = 10}};
+  Loader loader(sets.train, loading, Log::silent());
+  loader.start(0);
+  CHECK(std::ranges::equal(must(loader.next())->labels, std::vector<float>{1, 4, 0, 7}));
+  loading.labels[1].classes = 7;
+  Loader strict(sets.train, loading, Log::silent());
+  strict.start(0);
+  CHECK(mentions(strict.next().error(), "label 7 for 'digit' is not in the range 0 to 6"));
+
+  options.label_width = 1;
+  const DataSets one = must(open_dataset(options, Log::silent()));
+  CHECK(
+      mentions(one.train->load(0, random, pixels, labels).error(), "the record has 2 labels, but --label-width is 1"));
+  options.label_width = 3;
+  const DataSets three = must(open_dataset(options, Log::silent()));
+  labels.resize(3);
+  CHECK(mentions(three.train->load(0, random, pixels, labels).error(), "has 2 labels, but --label-width is 3"));
+}
+
+TEST_CASE("a data set whose pictures have fewer labels than asked for is refused", "[data]") {
+  const test::TempDir dir;
+  test::write_text(dir.path("train-images-idx3-ubyte"), idx_images(12));
+  test::write_text(dir.path("train-labels-idx1-ubyte"), idx_labels(12));
+  DataOptions options;
+  options.data_train = dir.path("train-images-idx3-ubyte");
+  options.image_shape = {1, 2, 3};
+  options.label_width = 2;
+  CHECK(mentions(open_dataset(options, Log::silent()).error(), "--label-width 2: the pictures of"));
 }
 
 TEST_CASE("an empty record file is an error", "[data]") {
@@ -428,7 +481,9 @@ TEST_CASE("a mean image that cannot be written is refused before a picture is re
    public:
     [[nodiscard]] int64_t size() const override { return 100; }
     [[nodiscard]] int channels() const override { return 3; }
-    Result<float> read(int64_t, ReadScratch&) const override { throw std::logic_error("a picture was read"); }
+    Result<> read(int64_t, ReadScratch&, std::span<float>) const override {
+      throw std::logic_error("a picture was read");
+    }
     [[nodiscard]] std::string describe(int64_t) const override { return "none"; }
   };
   const test::TempDir dir;
@@ -439,7 +494,8 @@ TEST_CASE("a mean image that cannot be written is refused before a picture is re
 }
 
 TEST_CASE("synthetic data repeats one batch, a different one for each rank", "[data]") {
-  const SyntheticOptions options{.image = {1, 4, 4}, .classes = 3, .batch_size = 5, .batches = 7, .seed = 1, .rank = 0};
+  const SyntheticOptions options{
+      .image = {1, 4, 4}, .classes = {3}, .batch_size = 5, .batches = 7, .seed = 1, .rank = 0};
   const auto first = synthetic(options);
   CHECK(first->size() == 35);
   CHECK(load(*first, 2).data == load(*first, 32).data);

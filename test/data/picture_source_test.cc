@@ -44,11 +44,11 @@ TEST_CASE("names of pictures are opened in their order, whatever they are", "[da
   CHECK(source->describe(5) == dir.path("last"));
   ReadScratch scratch;
   for (const int64_t i : {5, 0, 2, 1}) {
-    CHECK(must(source->read(i, scratch)) == 0);
+    must(source->read(i, scratch, {}));
     const int seed = i == 5 ? 4 : static_cast<int>(i) + 1;
     CHECK(scratch.image.pixels == test::gradient_image(8, 8, 3, seed).pixels);
   }
-  CHECK(must(source->read(4, scratch)) == 0);  // whose label is 1
+  must(source->read(4, scratch, {}));
   CHECK(scratch.image.pixels[0] == 41);
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("idx images need no labels", "[data]") {
   const auto source = open({path}, 1);
   REQUIRE(source->size() == 2);
   ReadScratch scratch;
-  CHECK(must(source->read(1, scratch)) == 0);
+  must(source->read(1, scratch, {}));
   CHECK(scratch.image.pixels == std::vector<uint8_t>{'e', 'f', 'g', 'h'});
   CHECK(open_pictures({path}, 3, Log::silent()).error().code == Code::kUsage);
 }
@@ -72,12 +72,12 @@ TEST_CASE("a picture that is missing or broken is an error of that picture alone
   const auto source = open({dir.path("bad.png"), dir.path("gone.png"), dir.path("good.png")});
   ReadScratch scratch;
   for (const int64_t i : {0, 1}) {
-    const auto read = source->read(i, scratch);
+    const auto read = source->read(i, scratch, {});
     REQUIRE(!read);
     CHECK(read.error().code == Code::kData);
     CHECK_THAT(read.error().message, Catch::StartsWith(source->describe(i)));
   }
-  CHECK(source->read(2, scratch));
+  CHECK(source->read(2, scratch, {}));
 }
 
 TEST_CASE("what holds several pictures must be there", "[data]") {

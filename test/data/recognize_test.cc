@@ -90,7 +90,8 @@ std::string found_records(const SetShape& set, const std::string& validation = "
 std::vector<float> pixels(const Dataset& set, int64_t index) {
   RandomStream random(1, Use::kTest);
   std::vector<float> out(static_cast<size_t>(element_count(set.image())));
-  must(set.load(index, random, out));
+  std::vector<float> labels(set.label_width());
+  must(set.load(index, random, out, labels));
   return out;
 }
 
@@ -184,6 +185,21 @@ TEST_CASE("a directory with two data sets is refused", "[data]") {
   CHECK(found(chosen) == "cifar10 10 3,28,28");
 }
 
+TEST_CASE("a picture of CIFAR-100 has a coarse and a fine label", "[data]") {
+  const test::TempDir dir;
+  test::write_text(dir.path("train.bin"), cifar_text(200, 100, true));
+  const auto fine = must(open_cifar(Cifar::k100, {dir.path("train.bin")}));
+  const auto both = must(open_cifar(Cifar::k100, {dir.path("train.bin")}, 2));
+  ReadScratch scratch;
+  for (const int64_t i : {37, 59, 137}) {
+    std::vector<float> labels(2);
+    must(both->read(i, scratch, labels));
+    CHECK(labels[1] == must(test::read_label(*fine, i, scratch)));
+    CHECK(labels[0] != labels[1]);
+    CHECK(labels[0] < 20);
+  }
+}
+
 TEST_CASE("files of CIFAR with a wrong size or label are refused", "[data]") {
   const test::TempDir dir;
   const auto opened = [&](Cifar kind, const std::string& text) {
@@ -253,7 +269,9 @@ TEST_CASE("class folders are a data set, with and without validation", "[data]")
   CHECK_THAT(split.train->describe(1), Catch::EndsWith("split/train/Dog/old/1.png"));
   RandomStream random(1, Use::kTest);
   std::vector<float> out(3 * 6 * 6);
-  CHECK(must(split.train->load(3, random, out)) == 1.0f);
+  float label = 0;
+  must(split.train->load(3, random, out, {&label, 1}));
+  CHECK(label == 1.0f);
   CHECK(out[0] == Approx(test::gradient_image(6, 6, 3, 0).at(0, 0)[2] - 123.68));
 
   options.data_dir = dir.path("plain");
@@ -307,7 +325,7 @@ TEST_CASE("a picture of a folder that is gone or broken is a bad record", "[data
   fs::remove(dir.path("cat/1.png"));
   ReadScratch scratch;
   for (int64_t i = 0; i < 2; i++) {
-    const Error error = source->read(i, scratch).error();
+    const Error error = test::read_label(*source, i, scratch).error();
     CHECK(error.code == Code::kData);
     CHECK_THAT(error.message, Catch::Contains(fmt::format("cat/{}.png", i)));
   }

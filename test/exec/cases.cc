@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/random.h"
+#include "exec/contract.h"
 
 namespace dtrain::exec::test {
 
@@ -536,6 +537,29 @@ void heads(Table& t) {
   const NodeId d = add_like(h, "d", c, c);
   h.add_head(h.add("unlearned", FullyConnected{.outputs = 3}, {d}));
   t.put("a branch without a loss", image, std::move(h));
+
+  Net apart(image);
+  const NodeId e = apart.add("e", conv1x1(4), {apart.x()});
+  Graph i = apart.finish(e);
+  i.add_head(id_of(i, "softmax"));
+  const NodeId few = i.add("few", FullyConnected{.outputs = 3}, {i.add("few_flatten", Flatten{}, {e})});
+  i.add_head(i.add("other", SoftmaxOutput{}, {few}));
+  t.put("two losses with labels of their own", image, std::move(i)).exact = false;
+}
+
+// Graphs with several inputs.
+void inputs(Table& t) {
+  const Shape image = {4, 6, 6};
+  Net vector(image);
+  const NodeId map = vector.add("map", FullyConnected{.outputs = 6}, {vector.x()});
+  const NodeId numbers = vector.add("numbers", Input{}, {});
+  const NodeId dense = vector.add("dense", FullyConnected{.outputs = 6}, {numbers});
+  t.put("a map and a vector", image, vector.finish(vector.add("plus", Add{}, {map, dense}))).other_inputs = {{5}};
+
+  Net maps(image);
+  const NodeId left = maps.add("left", conv1x1(4), {maps.x()});
+  const NodeId right = maps.add("right", conv3x3(4, 2), {maps.add("second", Input{}, {})});
+  t.put("two maps", image, maps.finish(maps.add("plus", Add{}, {left, right}))).other_inputs = {{3, 12, 12}};
 }
 
 }  // namespace
@@ -556,6 +580,7 @@ std::vector<Case> operator_and_sharing_cases() {
 std::vector<Case> operator_cases() {
   Table table;
   convolutions(table);
+  inputs(table);
   fully_connected(table);
   batch_norms(table);
   activations(table);
@@ -574,7 +599,9 @@ std::vector<Case> operator_cases() {
 }
 
 Options case_options(const Case& c) {
-  return {.batch_size = c.batch, .image = c.image, .winograd = false, .keep_all = true};
+  Options options{.batch_size = c.batch, .inputs = {{.shape = c.image}}, .winograd = false, .keep_all = true};
+  for (const Shape& shape : c.other_inputs) options.inputs.push_back({.shape = shape});
+  return options;
 }
 
 void fill_parameters(const ParameterView& view, Values values, uint64_t seed) {
@@ -602,22 +629,34 @@ std::vector<uint64_t> make_keys(int64_t images, uint64_t seed) {
   return keys;
 }
 
+namespace {
+
+// Small whole numbers, or numbers equidistant in (-2, 2), shuffled. The 0.75 keeps even the middle one away from 0.
+void add_numbers(int64_t elements, Values values, RandomStream& random, std::vector<float>& to) {
+  for (const int64_t k : permutation(elements, random)) {
+    const double spread = 4 * (static_cast<double>(k) + 0.75) / static_cast<double>(elements) - 2;
+    to.push_back(static_cast<float>(values == Values::kIntegers ? static_cast<double>(random.below(9) - 4) : spread));
+  }
+}
+
+}  // namespace
+
 HostBatch make_batch(const Case& c, Values values, uint64_t seed) {
   RandomStream random(seed, Use::kTest, 2);
   HostBatch batch;
   batch.keys = make_keys(c.batch, seed);
-  const int64_t elements = element_count(c.image);
-  const int64_t classes = graph::infer_shapes(c.graph, c.image)->classes;
+  batch.others.resize(c.other_inputs.size());
+  const graph::Shapes shapes = infer_shapes(c.graph, case_options(c)).value();
   for (int64_t n = 0; n < c.batch; n++) {
-    // Equidistant in (-2, 2), shuffled. The 0.75 keeps even the middle one away from 0.
-    for (const int64_t k : permutation(elements, random)) {
-      const double spread = 4 * (static_cast<double>(k) + 0.75) / static_cast<double>(elements) - 2;
-      batch.data.push_back(
-          static_cast<float>(values == Values::kIntegers ? static_cast<double>(random.below(9) - 4) : spread));
-    }
+    add_numbers(element_count(c.image), values, random, batch.data);
     // With integers class 0 has all the probability, so it would have no gradient as a label.
     const int64_t lowest = values == Values::kIntegers ? 1 : 0;
-    batch.labels.push_back(static_cast<float>(lowest + random.below(classes - lowest)));
+    for (const graph::LabelInfo& label : shapes.labels) {
+      batch.labels.push_back(static_cast<float>(lowest + random.below(label.classes - lowest)));
+    }
+    for (size_t i = 0; i < batch.others.size(); i++) {
+      add_numbers(element_count(c.other_inputs[i]), values, random, batch.others[i]);
+    }
   }
   return batch;
 }
@@ -655,7 +694,9 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 }
 
 std::string first_difference(Executor& a, Executor& b) {
-  if (!same_bits(a.probabilities(), b.probabilities())) return "probabilities";
+  for (size_t head = 0; head < a.heads(); head++) {
+    if (!same_bits(a.result(head), b.result(head))) return "probabilities";
+  }
   const ParameterView &left = a.parameters(), &right = b.parameters();
   for (size_t p = 0; p < left.parameters.size(); p++) {
     if (!same_bits(left.parameters[p].gradient, right.parameters[p].gradient)) return left.parameters[p].name;
@@ -675,11 +716,11 @@ Result<> step(Executor& executor, const Batch& batch, bool training) {
 
 std::string compare_pixels(Backend& backend, const graph::Graph& graph, const Options& options, bool mean_image) {
   Options of_pixels = options;
-  const int64_t classes = graph::infer_shapes(graph, options.image)->classes;
+  const int64_t classes = graph::infer_shapes(graph, options.inputs[0].shape)->heads[0].outputs;
   const auto draw = [&](uint64_t seed) {
-    return make_pixels(options.image, options.batch_size, classes, mean_image, seed);
+    return make_pixels(options.inputs[0].shape, options.batch_size, classes, mean_image, seed);
   };
-  of_pixels.normalisation = draw(0).normalisation;
+  of_pixels.inputs[0].normalisation = draw(0).normalisation;
   const auto a = backend.compile(graph, options).value(), b = backend.compile(graph, of_pixels).value();
   for (Executor* executor : {a.get(), b.get()}) fill_parameters(executor->parameters(), Values::kFloats, 1);
   Options inference = options, inference_of_pixels = of_pixels;

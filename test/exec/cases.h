@@ -24,12 +24,13 @@ struct Case {
   graph::Graph graph;
   Shape image;  // [c, h, w]
   int64_t batch = 2;
-  bool exact = true;   // integers give the same bits in any order of summation
-  bool smooth = true;  // with floats, no kink is near, so central differences are valid
+  bool exact = true;                     // integers give the same bits in any order of summation
+  bool smooth = true;                    // with floats, no kink is near, so central differences are valid
+  std::vector<Shape> other_inputs = {};  // after the image
 };
 
 std::vector<Case> operator_cases();
-// Variables that several nodes read, and graphs with several results; for backends that have them.
+// Variables that several nodes read, and graphs with several results, labels or inputs; for backends that have them.
 std::vector<Case> sharing_cases();
 std::vector<Case> operator_and_sharing_cases();
 
@@ -44,7 +45,13 @@ void fill_parameters(const ParameterView& view, Values values, uint64_t seed);
 struct HostBatch {
   std::vector<float> data, labels;
   std::vector<uint64_t> keys = {};
-  [[nodiscard]] Batch view() const { return {.data = data, .labels = labels, .keys = keys}; }
+  std::vector<std::vector<float>> others = {};  // the inputs after `data`
+  [[nodiscard]] Batch view() const {
+    Batch batch = Batch::of(data, labels);
+    batch.keys = keys;
+    for (size_t i = 0; i < others.size(); i++) batch.inputs[i + 1].numbers = others[i];
+    return batch;
+  }
 };
 // Keys for the images of a batch.
 std::vector<uint64_t> make_keys(int64_t images, uint64_t seed);
@@ -57,7 +64,9 @@ struct PixelBatch {
   std::vector<uint8_t> pixels = {}, mirrored = {};
   std::vector<float> labels = {};
   std::vector<uint64_t> keys = {};
-  [[nodiscard]] Batch view() const { return {{}, labels, pixels, mirrored, keys}; }
+  [[nodiscard]] Batch view() const {
+    return {.inputs = {Batch::Input{{}, pixels, mirrored}}, .labels = labels, .keys = keys};
+  }
   [[nodiscard]] HostBatch numbers() const;
 };
 PixelBatch make_pixels(const Shape& image, int64_t batch, int64_t classes, bool mean_image, uint64_t seed);

@@ -30,7 +30,8 @@ class Faulty final : public Executor {
     return {};
   }
   const ParameterView& parameters() override { return right_->parameters(); }
-  std::span<const float> probabilities() override { return right_->probabilities(); }
+  size_t heads() const override { return right_->heads(); }
+  std::span<const float> result(size_t head) override { return right_->result(head); }
   std::vector<float> node_output(graph::NodeId node) override {
     return spoil(right_->node_output(node), output == node);
   }
@@ -135,7 +136,7 @@ TEST_CASE("the check takes pixels too", "[exec][check]") {
   const Case c = exec::test::operator_cases().front();
   const auto batch = exec::test::make_pixels(c.image, c.batch, 4, true, 1);
   Options options = case_options(c);
-  options.normalisation = batch.normalisation;
+  options.inputs[0].normalisation = batch.normalisation;
   const auto executor = make_reference_backend()->compile(c.graph, options).value();
   fill_parameters(executor->parameters(), exec::test::Values::kFloats, 1);
   const CheckReport report = check_against_reference(c.graph, options, *executor, batch.view()).value();

@@ -34,7 +34,7 @@ std::unique_ptr<DeviceGroup> group_of(const std::vector<int64_t>& batches,
     executors.push_back(
         backend
             ->compile(small_network(),
-                      {.batch_size = batch, .image = kImage, .normalisation = normalisation, .bucket_begin = {0, 2}})
+                      {.batch_size = batch, .inputs = {{kImage, normalisation}}, .bucket_begin = {0, 2}})
             .value());
     fill_parameters(executors.back()->parameters(), Values::kFloats, 1);
   }
@@ -47,7 +47,7 @@ struct Images {
   Images() {
     for (size_t i = 0; i < data.size(); i++) data[i] = static_cast<float>(i % 11) - 5;
   }
-  [[nodiscard]] Batch view() const { return {data, labels}; }
+  [[nodiscard]] Batch view() const { return Batch::of(data, labels); }
 };
 
 Result<> no_call(size_t, size_t) {
@@ -80,7 +80,7 @@ TEST_CASE("several devices compute the same as one device", "[exec]") {
     REQUIRE(group->forward(images.view(), no_call));
     REQUIRE(group->backward(no_call));
   }
-  const std::span<const float> expected = one->probabilities(), actual = three->probabilities();
+  const std::span<const float> expected = one->result(0), actual = three->result(0);
   REQUIRE(actual.size() == expected.size());
   CHECK(std::equal(actual.begin(), actual.end(), expected.begin()));
   for (size_t p = 0; p < one->parameters().parameters.size(); p++) {
@@ -98,7 +98,7 @@ TEST_CASE("pixels and their mirror flags are split among devices like numbers", 
   const auto numbers = group_of({3, 2, 2}), pixels = group_of({3, 2, 2}, batch.normalisation);
   REQUIRE(numbers->forward(batch.numbers().view(), no_call));
   REQUIRE(pixels->forward(batch.view(), no_call));
-  CHECK(std::ranges::equal(numbers->probabilities(), pixels->probabilities()));
+  CHECK(std::ranges::equal(numbers->result(0), pixels->result(0)));
   for (DeviceGroup* group : {numbers.get(), pixels.get()}) REQUIRE(group->backward(no_call));
   for (size_t d = 0; d < 3; d++) {
     CHECK(std::ranges::equal(numbers->parameters(d).all_gradients, pixels->parameters(d).all_gradients));

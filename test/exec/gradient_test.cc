@@ -21,13 +21,14 @@ double loss_of(Reference& executor, const Case& c, const HostBatch& batch, graph
   const auto& op = std::get<graph::SoftmaxOutput>(c.graph.node(softmax).op);
   const double alpha = op.smooth_alpha;
   const std::span<const double> p = executor.output(softmax);
-  const size_t classes = p.size() / batch.labels.size();
+  const size_t labels = executor.shapes().labels.size(), label = graph::label_of(c.graph, executor.shapes(), softmax);
+  const size_t rows = batch.labels.size() / labels, classes = p.size() / rows;
   double sum = 0;
   for (size_t i = 0; i < p.size(); i++) {
-    const bool is_label = i % classes == static_cast<size_t>(batch.labels[i / classes]);
+    const bool is_label = i % classes == static_cast<size_t>(batch.labels[i / classes * labels + label]);
     sum -= (is_label ? 1 - alpha : alpha / static_cast<double>(classes - 1)) * std::log(p[i]);
   }
-  return sum * static_cast<double>(op.factor(static_cast<int64_t>(batch.labels.size())));
+  return sum * static_cast<double>(op.factor(static_cast<int64_t>(rows)));
 }
 
 double loss(Reference& executor, const Case& c, const HostBatch& batch) {

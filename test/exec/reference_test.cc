@@ -27,7 +27,7 @@ TEST_CASE("integer cases are exact in float32", "[exec]") {
       REQUIRE(executor->forward(batch.view(), no_wait));
       REQUIRE(executor->backward([](size_t) -> Result<> { return {}; }));
     }
-    CHECK(single->probabilities()[0] == 1.0F);
+    CHECK(single->result(0)[0] == 1.0F);
     const graph::NodeId head = c.graph.node(c.graph.output()).data_inputs[0];
     const std::vector<float> into_head = single->node_gradient(c.graph.node(head).data_inputs[0]);
     const bool flows = std::any_of(into_head.begin(), into_head.end(), [](float d) { return d != 0; });
@@ -158,7 +158,7 @@ TEST_CASE("an executor for inference shares the trained weights", "[exec]") {
   REQUIRE(training->forward(batch.view(), no_wait));
   const std::vector<std::vector<float>> statistics = copies(training->parameters().statistics, false);
 
-  REQUIRE(inference->forward({batch.data, {}}, no_wait));  // labels are ignored
+  REQUIRE(inference->forward(Batch::of(batch.data), no_wait));  // labels are ignored
   CHECK(copies(training->parameters().statistics, false) == statistics);
   CHECK(inference->parameters().parameters[0].weight.data() == training->parameters().parameters[0].weight.data());
   CHECK(inference->parameters().parameters[0].gradient.empty());
@@ -195,7 +195,7 @@ TEST_CASE("options that only a bug can cause are checked", "[exec]") {
   CHECK_THROWS_AS(compile([](Options& o) { o.bucket_begin = {0, 9}; }), CheckFailed);
   CHECK_THROWS_AS(compile([](Options& o) { o.bucket_begin = {}; }), CheckFailed);
   CHECK_THROWS_AS(compile([](Options& o) { o.batch_size = 0; }), CheckFailed);
-  const auto refused = compile([](Options& o) { o.image = {16, 7}; });
+  const auto refused = compile([](Options& o) { o.inputs[0].shape = {16, 7}; });
   REQUIRE(!refused);
   CHECK(refused.error().code == Code::kUsage);
 }
@@ -205,7 +205,8 @@ TEST_CASE("the reference computes the same from pixels as from the corresponding
     const Shape image = {channels, 28, 28};
     const graph::Graph graph = graph::build_model({.network = "lenet", .num_classes = 4, .image = image}).value();
     for (const bool mean_image : {false, true}) {
-      CHECK(exec::test::compare_pixels(*make_reference_backend(), graph, {.batch_size = 2, .image = image}, mean_image)
+      CHECK(exec::test::compare_pixels(*make_reference_backend(), graph,
+                                       {.batch_size = 2, .inputs = {{.shape = image}}}, mean_image)
                 .empty());
     }
   }
@@ -215,15 +216,15 @@ TEST_CASE("a batch of pixels is refused where numbers are needed, and the revers
   const Shape image = {1, 28, 28};
   const graph::Graph graph = graph::build_model({.network = "lenet", .image = image}).value();
   const exec::test::PixelBatch batch = exec::test::make_pixels(image, 2, 10, false, 1);
-  Options options{.batch_size = 2, .image = image};
+  Options options{.batch_size = 2, .inputs = {{.shape = image}}};
   const auto of_numbers = make_reference_backend()->compile(graph, options).value();
   CHECK_THROWS_AS(of_numbers->forward(batch.view(), no_wait), CheckFailed);
-  options.normalisation = batch.normalisation;
+  options.inputs[0].normalisation = batch.normalisation;
   const auto of_pixels = make_reference_backend()->compile(graph, options).value();
   CHECK_THROWS_AS(of_pixels->forward(batch.numbers().view(), no_wait), CheckFailed);
   exec::test::PixelBatch incomplete = batch;
   incomplete.mirrored.pop_back();
   CHECK_THROWS_AS(of_pixels->forward(incomplete.view(), no_wait), CheckFailed);
-  options.normalisation = exec::test::make_pixels({3, 28, 28}, 1, 10, false, 1).normalisation;
+  options.inputs[0].normalisation = exec::test::make_pixels({3, 28, 28}, 1, 10, false, 1).normalisation;
   CHECK_THROWS_AS(make_reference_backend()->compile(graph, options), CheckFailed);
 }

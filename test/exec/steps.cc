@@ -16,7 +16,7 @@ Result<Step> run_step(Executor& executor, const Batch& batch) {
   const auto keep = [&](const std::string& name, std::span<const float> values) {
     step.tensors.push_back({name, {values.begin(), values.end()}});
   };
-  keep("probabilities", executor.probabilities());
+  for (size_t head = 0; head < executor.heads(); head++) keep("probabilities", executor.result(head));
   DT_TRY_VOID(executor.backward(no_wait));
   for (const ParameterSpan& p : executor.parameters().parameters) {
     keep("gradient of " + p.name, p.gradient);
@@ -102,12 +102,12 @@ float sum_of_terms(Backend& backend, const std::vector<double>& factors) {
   }
   const graph::NodeId sum = g.add("sum", graph::Add{}, scaled);
   g.add("softmax", graph::SoftmaxOutput{}, {g.add("head", graph::FullyConnected{.outputs = 2}, {sum})});
-  const auto executor = backend.compile(g, {.batch_size = 1, .image = {1, 1, 1}}).value();
+  const auto executor = backend.compile(g, {.batch_size = 1, .inputs = {{.shape = {1, 1, 1}}}}).value();
   const std::vector<ParameterSpan>& parameters = executor->parameters().parameters;
   parameters[1].weight[1] = 1;
   parameters[2].weight[1] = 262144;  // so all the probability is class 1's, and the gradient by `sum` is 1
   const std::vector<float> image = {1}, labels = {0};
-  DT_CHECK(executor->forward({image, labels}, no_wait), "forward failed");
+  DT_CHECK(executor->forward(Batch::of(image, labels), no_wait), "forward failed");
   DT_CHECK(executor->backward(no_wait), "backward failed");
   return parameters[0].gradient[0];
 }

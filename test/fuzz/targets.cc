@@ -55,7 +55,7 @@ bool read_symbol_bytes(std::string_view bytes) {
     DT_CHECK(is_message(shapes.error()), "the message has {} bytes", shapes.error().message.size());
     return false;
   }
-  DT_CHECK(shapes->classes >= 1, "the network has {} classes", shapes->classes);
+  DT_CHECK(shapes->labels.at(0).classes >= 1, "the network has {} classes", shapes->labels[0].classes);
   DT_CHECK(graph::multiply_accumulates(*graph, *shapes) >= 0, "the number of operations is negative");
   return true;
 }

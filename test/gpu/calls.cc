@@ -48,11 +48,13 @@ Result<Outcome> time_calls(Machine& machine, const CallsOptions& options) {
   machine.use();
   DT_TRY(graph::Graph graph,
          graph::build_model({.network = options.network, .num_classes = options.classes, .image = options.image}));
-  const Course course{.graph = std::move(graph),
-                      .options = mode_of("float16").options({.batch_size = options.batch, .image = options.image})};
+  const Course course{
+      .graph = std::move(graph),
+      .options = mode_of("float16").options({.batch_size = options.batch, .inputs = {{.shape = options.image}}})};
   DT_TRY(const auto learner, Learner::create(machine.backend(), course));
   const Images images = random_images(course, options.classes);
-  DT_TRY(const std::vector<cuda::TimedCall> calls, learner->time_calls({images.data, images.labels}, options.steps));
+  DT_TRY(const std::vector<cuda::TimedCall> calls,
+         learner->time_calls(Batch::of(images.data, images.labels), options.steps));
   double whole_ms = 0;
   int64_t bytes = 0;
   for (const cuda::TimedCall& call : calls) {

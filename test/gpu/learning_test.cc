@@ -56,7 +56,7 @@ TEST_CASE("a network learns pictures with its weights on the device", "[gpu]") {
 TEST_CASE("the speed of a network is measured over its steps", "[gpu]") {
   const auto emulated = machine();
   const Course course{.graph = must(graph::build_model({.network = "mlp", .image = {1, 28, 28}})),
-                      .options = {.batch_size = 4, .image = {1, 28, 28}}};
+                      .options = {.batch_size = 4, .inputs = {{.shape = {1, 28, 28}}}}};
   const Speed speed = must(measure_speed(*emulated, course, {.warm_up = 2, .steps = 5}));
   CHECK(speed.images_per_s > speed.images_per_s_brought);
   CHECK(speed.images_per_s_brought > 0);

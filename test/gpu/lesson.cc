@@ -26,7 +26,7 @@ class Slate {
       pictures_.read(indices[i], lesson_.height, lesson_.width, lesson_.mean, lesson_.scale, &data_[i * elements_]);
       labels_[i] = pictures_.labels[static_cast<size_t>(indices[i])];
     }
-    return {data_, labels_};
+    return exec::Batch::of(data_, labels_);
   }
 
   // How many images of the batch have the largest probability at their label.
@@ -66,9 +66,10 @@ Result<double> epoch(const Lesson& lesson, const Pictures& pictures, uint64_t nu
 
 Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictures& pictures, exec::Options options) {
   options.batch_size = lesson.batch;
-  options.image = {pictures.shape[0], lesson.height, lesson.width};
-  DT_TRY(const graph::Graph graph,
-         graph::build_model({.network = lesson.network, .num_classes = kLessonClasses, .image = options.image}));
+  options.inputs = {{.shape = {pictures.shape[0], lesson.height, lesson.width}}};
+  DT_TRY(
+      const graph::Graph graph,
+      graph::build_model({.network = lesson.network, .num_classes = kLessonClasses, .image = options.inputs[0].shape}));
   DT_TRY(const auto learner,
          Learner::create(backend, {.graph = graph, .options = options, .optimizer = lesson.optimizer}));
   Slate slate(lesson, pictures);
@@ -79,7 +80,7 @@ Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictu
            epoch(lesson, pictures, static_cast<uint64_t>(e), slate, [&](const auto& batch) -> Answers {
              DT_TRY_VOID(learner->stage(batch));
              DT_TRY_VOID(learner->step(lesson.rate));
-             return learner->executor().probabilities();
+             return learner->executor().result(0);
            }));
     progress.training_accuracy.push_back(accuracy);
   }
@@ -88,7 +89,7 @@ Result<Progress> learn(exec::Backend& backend, const Lesson& lesson, const Pictu
   DT_TRY(const auto inference, backend.compile(graph, options, &learner->executor()));
   DT_TRY(progress.inference_accuracy, epoch(lesson, pictures, 0, slate, [&](const auto& batch) -> Answers {
            DT_TRY_VOID(inference->forward(batch, exec::no_wait));
-           return inference->probabilities();
+           return inference->result(0);
          }));
   return progress;
 }

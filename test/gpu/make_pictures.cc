@@ -24,7 +24,8 @@ Result<gpu::Pictures> mnist(const std::string& folder) {
   gpu::Pictures pictures{.shape = {1, 28, 28}, .pixels = {}, .labels = {}};
   data::ReadScratch scratch;
   for (int64_t i = 0; i < std::min(kMnist, source->size()); i++) {
-    DT_TRY(const float label, source->read(i, scratch));
+    float label = 0;
+    DT_TRY_VOID(source->read(i, scratch, {&label, 1}));
     pictures.labels.push_back(static_cast<uint8_t>(label));
     pictures.pixels.insert(pictures.pixels.end(), scratch.image.pixels.begin(), scratch.image.pixels.end());
   }

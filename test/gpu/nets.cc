@@ -75,8 +75,9 @@ class TakingTurns final : public Executor {
   const ParameterView& parameters() override {
     return in_turn([&]() -> const ParameterView& { return executor_->parameters(); });
   }
-  std::span<const float> probabilities() override {
-    return in_turn([&] { return executor_->probabilities(); });
+  size_t heads() const override { return executor_->heads(); }
+  std::span<const float> result(size_t head) override {
+    return in_turn([&] { return executor_->result(head); });
   }
   std::vector<float> node_output(graph::NodeId node) override {
     return in_turn([&] { return executor_->node_output(node); });
@@ -113,7 +114,7 @@ struct Shared {
 };
 
 Options options_of(const Network& network) {
-  return {.batch_size = network.batch, .image = network.image, .winograd = false};
+  return {.batch_size = network.batch, .inputs = {{.shape = network.image}}, .winograd = false};
 }
 
 Result<Outcome> check_nodes(Shared& shared, const Network& network, const Mode& mode) {

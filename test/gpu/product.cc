@@ -48,12 +48,12 @@ Result<PixelStep> pixel_step(exec::DeviceModule& module, const Mode& mode) {
   DT_TRY(const graph::Graph graph, model("lenet"));
   const exec::test::PixelBatch pixels = exec::test::make_pixels(kImage, kBatch, kClasses, false, 1);
   const exec::test::HostBatch numbers = pixels.numbers();
-  const exec::Options options{.batch_size = kBatch, .image = kImage};
+  const exec::Options options{.batch_size = kBatch, .inputs = {{.shape = kImage}}};
   DT_TRY(const auto backend, module_backend(module));
   exec::Options tested = mode.options(options);
   DT_TRY(const exec::test::Step expected, step_of(*exec::make_reference_backend(), graph, options, numbers.view()));
   DT_TRY(const exec::test::Step on_numbers, step_of(*backend, graph, tested, numbers.view()));
-  tested.normalisation = pixels.normalisation;
+  tested.inputs[0].normalisation = pixels.normalisation;
   DT_TRY(const exec::test::Step on_pixels, step_of(*backend, graph, tested, pixels.view()));
   const double floor = exec::test::gradient_floor(expected);
   return PixelStep{.error = largest_difference(expected, on_pixels, floor).error,
@@ -67,13 +67,16 @@ class Digits final : public data::Dataset {
   [[nodiscard]] int64_t size() const override { return pictures_.count(); }
   [[nodiscard]] const Shape& image() const override { return kImage; }
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override { return normalisation_; }
-  Result<float> load(int64_t index, RandomStream&, std::span<float> out) const override {
+  Result<> load(int64_t index, RandomStream&, std::span<float> out, std::span<float> labels) const override {
     normalisation_->apply(pixels_of(index).data(), static_cast<size_t>(kImage[2]), false, out);
-    return label(index);
+    labels[0] = label(index);
+    return {};
   }
-  Result<PixelLabel> load_pixels(int64_t index, RandomStream&, std::span<uint8_t> out) const override {
+  Result<bool> load_pixels(int64_t index, RandomStream&, std::span<uint8_t> out,
+                           std::span<float> labels) const override {
     std::ranges::copy(pixels_of(index), out.begin());
-    return PixelLabel{.label = label(index)};
+    labels[0] = label(index);
+    return false;
   }
 
  private:
@@ -124,8 +127,7 @@ class Training {
     const std::atomic<bool> stop = false;
     train::LocalCoordinator alone(stop);
     train::Trainer trainer(spec, {.graph = graph_,
-                                  .image = kImage,
-                                  .normalisation = data_->normalisation(),
+                                  .inputs = {{kImage, data_->normalisation()}},
                                   .training = *training_,
                                   .bucket_begin = {0},
                                   .training_data = *training_data_,
@@ -162,8 +164,7 @@ class Training {
     DT_TRY(std::unique_ptr<exec::Executor> executor, backend_->compile(graph_,
                                                                        {.purpose = purpose,
                                                                         .batch_size = product_.batch,
-                                                                        .image = kImage,
-                                                                        .normalisation = data_->normalisation(),
+                                                                        .inputs = {{kImage, data_->normalisation()}},
                                                                         .dtype = Type::kFloat16,
                                                                         .parameters_on_device = true},
                                                                        training_ ? &training_->executor(0) : nullptr));
@@ -176,7 +177,7 @@ class Training {
                                                               .share = {0, data_->size()},
                                                               .batch_size = product_.batch,
                                                               .batches = trains ? batches() : 0,
-                                                              .classes = kClasses,
+                                                              .labels = {{.name = {}, .classes = kClasses}},
                                                               .pixels = true,
                                                               .allocate = backend_->batch_memory(),
                                                               .seed = 1,

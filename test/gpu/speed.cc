@@ -11,7 +11,7 @@ namespace dtrain::gpu {
 Images random_images(const Course& course, int64_t classes) {
   RandomStream random(1, Use::kSynthetic);
   Images images;
-  images.data.resize(static_cast<size_t>(course.options.batch_size * element_count(course.options.image)));
+  images.data.resize(static_cast<size_t>(course.options.batch_size * element_count(course.options.inputs[0].shape)));
   // Only some thousand different numbers: drawing 40 million would take longer than the measurement.
   constexpr size_t kDrawn = 4099;
   for (size_t i = 0; i < images.data.size(); i++) {
@@ -57,9 +57,9 @@ double median(std::vector<double> values) {
 Result<Speed> measure_speed(Machine& machine, const Course& course, const SpeedOptions& options) {
   const int64_t free_before = machine.memory().free_bytes;
   DT_TRY(const auto learner, Learner::create(machine.backend(), course));
-  DT_TRY(const graph::Shapes shapes, graph::infer_shapes(course.graph, course.options.image));
-  const Images images = random_images(course, shapes.classes);
-  const exec::Batch batch{images.data, images.labels};
+  DT_TRY(const graph::Shapes shapes, graph::infer_shapes(course.graph, course.options.inputs[0].shape));
+  const Images images = random_images(course, shapes.heads[0].outputs);
+  const auto batch = exec::Batch::of(images.data, images.labels);
   for (int step = 0; step < options.warm_up; step++) DT_TRY_VOID(timed_step(machine, *learner, batch));
   std::vector<double> steps, all;
   for (int step = 0; step < options.steps; step++) {

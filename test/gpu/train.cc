@@ -51,7 +51,7 @@ Result<Outcome> race(Machine& machine, const Race& race) {
   const Shape image = {3, 224, 224};
   DT_TRY(graph::Graph graph, graph::build_model({.network = race.network, .num_classes = 1000, .image = image}));
   machine.use();
-  const exec::Options options = mode_of(race.mode).options({.batch_size = race.batch, .image = image});
+  const exec::Options options = mode_of(race.mode).options({.batch_size = race.batch, .inputs = {{.shape = image}}});
   DT_TRY(const Speed speed, measure_speed(machine, {.graph = std::move(graph), .options = options}));
   constexpr double kGiB = 1 << 30;
   return passed(

@@ -154,16 +154,32 @@ TEST_CASE("nodes that need different shapes of a variable are refused", "[graph]
         "'a_weight' would have the shape (2, 2, 3, 3) for node 'a' and (3, 2, 3, 3) for node 'b'");
 }
 
-TEST_CASE("losses with different numbers of classes are refused", "[graph]") {
+TEST_CASE("a network tells its inputs, the labels of its losses and its results", "[graph]") {
   Graph g;
-  const NodeId data = g.add("data", Input{}, {});
-  g.add_head(g.add("ten", SoftmaxOutput{}, {g.add("fc10", FullyConnected{.outputs = 10}, {data})}));
-  g.add_head(g.add("five", SoftmaxOutput{}, {g.add("fc5", FullyConnected{.outputs = 5}, {data})}));
-  const auto shapes = infer_shapes(g, {1, 2, 2});
-  REQUIRE_FALSE(shapes);
-  CHECK(shapes.error().code == Code::kUsage);
-  CHECK(shapes.error().message ==
-        "node 'ten' has 10 classes and node 'five' has 5, but both are compared with the same labels");
+  const NodeId data = g.add("data", Input{}, {}), more = g.add("more", Input{}, {});
+  const NodeId both = g.add("both", Concat{}, {g.add("f", FullyConnected{.outputs = 2}, {data}), more});
+  g.add_head(g.add("ten", SoftmaxOutput{}, {g.add("fc10", FullyConnected{.outputs = 10}, {both})}));
+  g.add_head(g.add("five", SoftmaxOutput{}, {g.add("fc5", FullyConnected{.outputs = 5}, {both})}));
+  const TensorId ten_label = g.node(g.heads()[0]).inputs.back();
+  const NodeId fc3 = g.add("fc3", FullyConnected{.outputs = 3}, {both});
+  g.add_head(g.add_reader("three", SoftmaxOutput{}, {g.tensor(Edge{fc3}), ten_label}));
+  const std::vector<Shape> inputs = {{1, 2, 2}, {7}};
+  const Shapes shapes = infer_shapes(g, inputs).value();
+  REQUIRE(shapes.inputs.size() == 2);
+  CHECK(shapes.inputs[1].name == "more");
+  CHECK(shapes.inputs[1].shape == Shape{7});
+  CHECK(shapes.output[both] == Shape{9});
+  REQUIRE(shapes.labels.size() == 2);
+  CHECK(shapes.labels[0].name == "ten_label");
+  CHECK(shapes.labels[0].classes == 3);  // those that every loss has
+  CHECK(shapes.labels[1].name == "five_label");
+  CHECK(shapes.labels[1].classes == 5);
+  REQUIRE(shapes.heads.size() == 3);
+  CHECK(shapes.heads[2].name == "three");
+  CHECK(shapes.heads[2].outputs == 3);
+  CHECK(shapes.heads[2].label == 0);
+  CHECK(shapes.heads[1].label == 1);
+  CHECK(infer_shapes(g, {1, 2, 2}).error().message == "the network has 2 inputs (data, more), but the data have 1");
 }
 
 TEST_CASE("a variable that does not fit its place is a bug", "[graph]") {

@@ -189,7 +189,7 @@ TEST_CASE("every network has the documented numbers of parameters and operations
     CHECK(built.shapes.parameter_elements() == row.parameters);
     CHECK(fixed_gammas(built) == row.fixed_gammas);
     if (row.macs != 0) CHECK(multiply_accumulates(built.graph, built.shapes) == row.macs);
-    CHECK(built.shapes.classes == row.classes);
+    CHECK(built.shapes.heads[0].outputs == row.classes);
     if (row.tensors != 0) CHECK(built.shapes.parameters.size() == row.tensors);
     if (row.statistics != 0) CHECK(built.shapes.statistic_elements() == row.statistics);
     if (row.statistic_tensors != 0) CHECK(built.shapes.statistics.size() == row.statistic_tensors);
@@ -464,7 +464,7 @@ TEST_CASE("options change the nodes", "[graph][models]") {
     }
   }
   CHECK(norms == 19);
-  CHECK(net.shapes.classes == 7);
+  CHECK(net.shapes.heads[0].outputs == 7);
   // --num-layers wins even if the name has a depth, as a preset's may.
   CHECK(build({.network = "resnet-110", .num_layers = 20}).shapes.parameter_elements() == 272544);
 }

@@ -75,7 +75,7 @@ TEST_CASE("shapes that do not fit are refused with node, operator and shapes", "
              Catch::Contains("(FullyConnected): the number of outputs is 0"));
   CHECK(message(infer(Identity{}, {3, 0, 6})) ==
         "node 'data' (Input): the image shape must be (c, h, w), not (3, 0, 6)");
-  CHECK(message(infer(Identity{}, {784})) == "node 'data' (Input): the image shape must be (c, h, w), not (784,)");
+  CHECK(message(infer(Identity{}, {28, 28})) == "node 'data' (Input): the image shape must be (c, h, w), not (28, 28)");
 }
 
 TEST_CASE("joining different shapes is refused", "[graph]") {

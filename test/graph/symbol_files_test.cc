@@ -63,7 +63,7 @@ TEST_CASE("a file that is read is written again without a change", "[graph][symb
     CHECK(symbol_text(read) == text);
     const Shapes expected = infer_shapes(built, row.options.image).value();
     const Shapes seen = infer_shapes(read, row.options.image).value();
-    CHECK(seen.classes == expected.classes);
+    CHECK(seen.heads[0].outputs == expected.heads[0].outputs);
     REQUIRE(seen.parameters.size() == expected.parameters.size());
     for (size_t i = 0; i < seen.parameters.size(); i++) {
       CHECK(seen.parameters[i].name == expected.parameters[i].name);

@@ -54,7 +54,7 @@ TEST_CASE("a pretrained model brings its network, and flags win", "[role]") {
   CHECK(flags.job.network.image_shape == std::vector<int64_t>{1, 20, 20});
   CHECK(flags.job.network.bn_momentum == 0.5);
   const Network network = must(build_network(flags.job));
-  CHECK(network.shapes.classes == 3);
+  CHECK(network.shapes.heads[0].outputs == 3);
   CHECK(network.shapes.parameters.back().name == "fc_bias");
 
   flags = flags_of({"--pretrained-model", "a", "--network", "mlp"});

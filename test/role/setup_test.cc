@@ -9,8 +9,10 @@
 #include "data/make_images.h"
 #include "data/synthetic.h"
 #include "job/flags/optimizers.h"
+#include "job/resolve/resolve.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
+#include "role/setup/labels.h"
 #include "role/setup/network.h"
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
@@ -143,6 +145,43 @@ TEST_CASE("flags select the width of cross and the stages of MXNet-G's resnet", 
   flags.network.image_shape = {3, 32, 32};
   flags.augment.data_type = "cifar10";
   CHECK(build_network(flags)->shapes.parameters.size() == 64);
+}
+
+TEST_CASE("each label of the network is one of the data's", "[role]") {
+  graph::Shapes shapes;
+  shapes.labels = {{.variable = {}, .name = "digit_label", .classes = 10},
+                   {.variable = {}, .name = "parity_label", .classes = 2}};
+  job::AugmentFlags flags;
+  const auto places = [&]() -> std::string {
+    const auto labels = batch_labels(flags, shapes);
+    if (!labels) return labels.error().message;
+    std::string text;
+    for (const data::BatchLabel& label : *labels) {
+      text += fmt::format("{} {} {};", label.name, label.position, label.classes);
+    }
+    return text;
+  };
+  CHECK_THAT(places(),
+             Catch::Contains("the network reads 2 labels (digit_label, parity_label), but an image of the data "
+                             "has 1: give --label-width N"));
+  flags.label_width = 2;
+  CHECK(places() == "digit_label 0 10;parity_label 1 2;");
+  flags.label_names = {"color", "parity_label", "digit_label"};
+  flags.label_width = 3;
+  CHECK(places() == "digit_label 2 10;parity_label 1 2;");
+  flags.label_names.pop_back();
+  CHECK_THAT(places(),
+             Catch::Contains("reads the label 'digit_label', which is none of --label-names color,parity_label"));
+
+  // The names tell the number of labels.
+  job::AugmentFlags named;
+  named.label_names = {"a", "b"};
+  REQUIRE(job::resolve_labels(named));
+  CHECK(named.label_width == 2);
+  named.label_width = 3;
+  CHECK_THAT(job::resolve_labels(named).error().message, Catch::Contains("2 names, but --label-width is 3"));
+  named.label_names = {"a", "b", "a"};
+  CHECK_THAT(job::resolve_labels(named).error().message, Catch::Contains("'a' is there twice"));
 }
 
 // Only rank 0 writes checkpoints, so it must have the whole optimizer state when the store joins several workers.

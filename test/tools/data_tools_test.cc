@@ -173,7 +173,8 @@ struct Examples {
     RandomStream unused(0, Use::kTest);
     data.resize(width * static_cast<size_t>(set.size()));
     for (int64_t i = 0; i < set.size(); i++) {
-      labels.push_back(must(set.load(i, unused, std::span(data).subspan(static_cast<size_t>(i) * width, width))));
+      must(set.load(i, unused, std::span(data).subspan(static_cast<size_t>(i) * width, width),
+                    {&labels.emplace_back(), 1}));
     }
   }
   [[nodiscard]] std::span<const float> row(size_t i) const { return std::span(data).subspan(i * width, width); }

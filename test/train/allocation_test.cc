@@ -21,7 +21,7 @@ TEST_CASE("a training step between two log lines allocates no memory", "[train]"
   const std::vector<float> labels = {1};
   for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
     StepRunner runner({.graph = graph,
-                       .image = {1, 2, 2},
+                       .inputs = {{.shape = {1, 2, 2}}},
                        .devices = devices,
                        .bucket_begin = {0, 1},
                        .store = store,
@@ -34,8 +34,8 @@ TEST_CASE("a training step between two log lines allocates no memory", "[train]"
     for (int64_t step = 0; step < 20; step++) {
       dtrain::test::counts_allocations = step >= 10;
       const SteadyTime now = std::chrono::steady_clock::now();
-      const bool applied = *runner.run({{.data = pixels, .labels = labels}, 1}, static_cast<uint64_t>(step));
-      const bool added = metrics.add(devices.probabilities(), labels, 1).has_value();
+      const bool applied = *runner.run({Batch::of(pixels, labels), 1}, static_cast<uint64_t>(step));
+      const bool added = metrics.add(devices, labels, 1).has_value();
       pace.step(now, now, now, 0);
       const bool line = speedometer.tick(step, now).has_value();
       dtrain::test::counts_allocations = false;

@@ -25,7 +25,8 @@ class FakeExecutor final : public exec::Executor {
     return ready(0);
   }
   const ParameterView& parameters() override { return view_; }
-  std::span<const float> probabilities() override { return probabilities_; }
+  size_t heads() const override { return 1; }
+  std::span<const float> result(size_t) override { return probabilities_; }
   std::vector<float> node_output(graph::NodeId) override { return {}; }
   std::vector<float> node_gradient(graph::NodeId) override { return {}; }
   size_t memory_bytes() const override { return 0; }

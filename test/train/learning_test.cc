@@ -34,11 +34,13 @@ graph::Graph linear_classifier() {
 
 std::unique_ptr<data::Loader> open_loader(const std::shared_ptr<const data::Dataset>& dataset,
                                           data::LoaderOptions::Mode mode) {
-  return std::make_unique<data::Loader>(
-      dataset,
-      data::LoaderOptions{
-          .mode = mode, .share = {0, dataset->size()}, .batch_size = kBatch, .classes = kClasses, .seed = 1},
-      Log::silent());
+  return std::make_unique<data::Loader>(dataset,
+                                        data::LoaderOptions{.mode = mode,
+                                                            .share = {0, dataset->size()},
+                                                            .batch_size = kBatch,
+                                                            .labels = {{.name = {}, .classes = kClasses}},
+                                                            .seed = 1},
+                                        Log::silent());
 }
 
 struct Files {
@@ -49,7 +51,7 @@ struct Files {
 train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& network, int64_t epochs, double rate,
                              const Files& model = {}) {
   const auto backend = exec::make_cpu_backend();
-  exec::Options options{.batch_size = kBatch, .image = data.train->image(), .threads = 2};
+  exec::Options options{.batch_size = kBatch, .inputs = {{.shape = data.train->image()}}, .threads = 2};
   exec::DeviceGroup training(must(backend->compile(network, options)), kBatch);
   options.purpose = exec::Options::Purpose::kInference;
   exec::DeviceGroup inference(must(backend->compile(network, options, &training.executor(0))), kBatch);
@@ -76,7 +78,7 @@ train::TrainOutcome train_on(const data::DataSets& data, const graph::Graph& net
   const std::atomic<bool> never = false;
   train::LocalCoordinator coordinator(never);
   train::Trainer trainer(spec, {.graph = network,
-                                .image = data.train->image(),
+                                .inputs = {{.shape = data.train->image()}},
                                 .training = training,
                                 .bucket_begin = {0},
                                 .training_data = *training_data,
@@ -96,15 +98,18 @@ class SomeClasses final : public data::Dataset {
     std::vector<float> pixels(static_cast<size_t>(element_count(all_->image())));
     RandomStream random(1, Use::kTest);
     for (int64_t i = 0; i < all_->size() && records_.size() < most; i++) {
-      const auto label = static_cast<int64_t>(must(all_->load(i, random, pixels)));
+      float value = 0;
+      must(all_->load(i, random, pixels, {&value, 1}));
+      const auto label = static_cast<int64_t>(value);
       if (label >= first_class && label < first_class + classes) records_.push_back(i);
     }
   }
   [[nodiscard]] int64_t size() const override { return std::ssize(records_); }
   [[nodiscard]] const Shape& image() const override { return all_->image(); }
-  Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
-    DT_TRY(const float label, all_->load(records_[static_cast<size_t>(index)], random, out));
-    return label - static_cast<float>(first_class_);
+  Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
+    DT_TRY_VOID(all_->load(records_[static_cast<size_t>(index)], random, out, labels));
+    labels[0] -= static_cast<float>(first_class_);
+    return {};
   }
 
  private:

@@ -44,7 +44,7 @@ struct Setting {
 
   Result<bool> run(job::OnNan on_nan, uint32_t workers) {
     StepRunner runner({.graph = graph,
-                       .image = {1, 6, 6},
+                       .inputs = {{.shape = {1, 6, 6}}},
                        .devices = devices,
                        .bucket_begin = {0, 1},
                        .store = store,
@@ -52,7 +52,7 @@ struct Setting {
                        .workers = workers,
                        .on_nan = on_nan,
                        .log = Log::silent()});
-    return runner.run({{.data = pixels, .labels = labels}, 1}, 418);
+    return runner.run({Batch::of(pixels, labels), 1}, 418);
   }
 };
 
@@ -165,7 +165,7 @@ TEST_CASE("a step with overflowing float16 gradients is skipped and halves the l
   s.executor.overflows_above_ = 1 << 13;
   s.executor.g2_[0] = kNan;
   StepRunner runner({.graph = s.graph,
-                     .image = {1, 6, 6},
+                     .inputs = {{.shape = {1, 6, 6}}},
                      .devices = s.devices,
                      .bucket_begin = {0, 1},
                      .store = s.store,
@@ -174,7 +174,7 @@ TEST_CASE("a step with overflowing float16 gradients is skipped and halves the l
                      .log = Log::silent()});
   const auto step = [&] {
     s.store.told.clear();
-    return runner.run({{.data = s.pixels, .labels = s.labels}, 1}, 0);
+    return runner.run({Batch::of(s.pixels, s.labels), 1}, 0);
   };
   const std::vector<std::string> nothing = {"wait 0", "wait 1", "bucket 1 step 0 samples 0",
                                             "bucket 0 step 0 samples 0"};

@@ -38,7 +38,7 @@ class ToyDataset final : public data::Dataset {
   explicit ToyDataset(Change change = nullptr) : change_(std::move(change)) {}
   [[nodiscard]] int64_t size() const override { return kToyRecords; }
   [[nodiscard]] const Shape& image() const override { return image_; }
-  Result<float> load(int64_t index, RandomStream& random, std::span<float> out) const override {
+  Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
     const int64_t label = index % kToyClasses;
     for (int64_t y = 0; y < 6; y++) {
       for (int64_t x = 0; x < 6; x++) {
@@ -47,7 +47,8 @@ class ToyDataset final : public data::Dataset {
       }
     }
     if (change_) change_(index, out);
-    return static_cast<float>(label);
+    labels[0] = static_cast<float>(label);
+    return {};
   }
 
  private:
@@ -149,7 +150,7 @@ class ToyRun {
                                                                 .share = share,
                                                                 .batch_size = kToyBatch,
                                                                 .batches = trains ? batches : 0,
-                                                                .classes = kToyClasses,
+                                                                .labels = {{.name = {}, .classes = kToyClasses}},
                                                                 .seed = spec_.seed},
                                             log_);
     };
@@ -161,7 +162,7 @@ class ToyRun {
     validation_data_ = load(data::LoaderOptions::Mode::kValidation);
     store_ = store != nullptr ? std::move(store) : own_store();
     trainer_ = std::make_unique<Trainer>(spec_, TrainParts{.graph = options_.network,
-                                                           .image = {1, 6, 6},
+                                                           .inputs = {{.shape = {1, 6, 6}}},
                                                            .training = *training_,
                                                            .bucket_begin = options_.bucket_begin,
                                                            .training_data = *training_data_,
@@ -198,7 +199,7 @@ class ToyRun {
       executors.push_back(must(backend_->compile(options_.network,
                                                  {.purpose = purpose,
                                                   .batch_size = batches[device],
-                                                  .image = {1, 6, 6},
+                                                  .inputs = {{.shape = {1, 6, 6}}},
                                                   .bucket_begin = options_.bucket_begin,
                                                   .dtype = options_.dtype,
                                                   .parameters_on_device = options_.parameters_on_device,

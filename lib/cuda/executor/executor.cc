@@ -16,7 +16,7 @@ CudaExecutor::CudaExecutor(const graph::Graph& graph, const exec::Options& optio
 Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& graph, const exec::Options& options,
                                                             Executor* weights_of, int device,
                                                             std::shared_ptr<ConvolutionRunner> runner) {
-  DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
+  DT_TRY(graph::Shapes shapes, exec::infer_shapes(graph, options));
   exec::check_options(options, shapes);
   DT_TRY_VOID(exec::check_plain(graph, shapes));
   auto* owner = dynamic_cast<CudaExecutor*>(weights_of);
@@ -56,7 +56,8 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
   const ParameterView& view = parameters_->host().view();
   owner_ = owner;
   view_ = training() ? view : without_gradients(view);
-  batch_memory_ = std::make_unique<BatchMemory>(options_, training() && on_device(), training() && shapes_.draws);
+  batch_memory_ = std::make_unique<BatchMemory>(options_, shapes_.labels.size(), training() && on_device(),
+                                                training() && shapes_.draws);
   if (scales_loss() || (training() && on_device())) loss_scale_ = std::make_unique<LossScaleMemory>();
   make_streams();
   make_upload_tables();
@@ -67,7 +68,7 @@ Result<> CudaExecutor::build(std::shared_ptr<ConvolutionRunner> runner, CudaExec
               layout,
               plans_,
               *parameters_,
-              {batch_memory_->images(), batch_memory_->labels(), batch_memory_->keys(), scales_loss() ? found : nullptr,
+              {batch_memory_->inputs(), batch_memory_->labels(), batch_memory_->keys(), scales_loss() ? found : nullptr,
                found, &gradient_limit_}}));
   return {};
 }
@@ -137,7 +138,9 @@ void CudaExecutor::bind(const Lowered& lowered) {
   gradients_ = lowered.gradients;
   output_at_ = addresses_of(outputs_, at);
   gradient_at_ = addresses_of(gradients_, at);
-  probabilities_ = PinnedMemory(static_cast<size_t>(options_.batch_size * shapes_.classes) * sizeof(float));
+  for (const graph::HeadInfo& head : shapes_.heads) {
+    host_results_.emplace_back(static_cast<size_t>(options_.batch_size * head.outputs) * sizeof(float));
+  }
   if (options_.keep_all) read_memory_ = DeviceMemory(largest_bytes(outputs_));
 }
 
@@ -199,10 +202,16 @@ Result<> CudaExecutor::forward(const exec::Batch& batch, const exec::WeightsWait
 
 void CudaExecutor::download_results() {
   if (training()) parameters_->download_statistics(copy_.get());
-  DT_CUDA(cudaMemcpyAsync(probabilities_.data(), output_at_[graph_.output()], probabilities_.bytes(),
-                          cudaMemcpyDeviceToHost, copy_.get()));
+  copy_results();
   DT_CUDA(cudaEventRecord(results_.get(), copy_.get()));
   results_pending_ = true;
+}
+
+void CudaExecutor::copy_results() {
+  for (size_t head = 0; head < host_results_.size(); head++) {
+    DT_CUDA(cudaMemcpyAsync(host_results_[head].data(), output_at_[shapes_.heads[head].node],
+                            host_results_[head].bytes(), cudaMemcpyDeviceToHost, copy_.get()));
+  }
 }
 
 void CudaExecutor::finish_results() {
@@ -289,9 +298,10 @@ const ParameterView& CudaExecutor::parameters() {
   return view_;
 }
 
-std::span<const float> CudaExecutor::probabilities() {
+std::span<const float> CudaExecutor::result(size_t head) {
   finish_results();
-  return {static_cast<const float*>(probabilities_.data()), probabilities_.bytes() / sizeof(float)};
+  const PinnedMemory& values = host_results_[head];
+  return {static_cast<const float*>(values.data()), values.bytes() / sizeof(float)};
 }
 
 std::vector<float> CudaExecutor::read(const Map& map, const void* address, float factor) {

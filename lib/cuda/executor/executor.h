@@ -54,7 +54,8 @@ class CudaExecutor final : public exec::Executor {
   const ParameterView& device_parameters() override;
   bool has_bad_gradient() override;
   bool left_out_update() override;
-  std::span<const float> probabilities() override;
+  size_t heads() const override { return shapes_.heads.size(); }
+  std::span<const float> result(size_t head) override;
   std::vector<float> node_output(graph::NodeId node) override;
   std::vector<float> node_gradient(graph::NodeId node) override;
   [[nodiscard]] size_t memory_bytes() const override;
@@ -94,6 +95,7 @@ class CudaExecutor final : public exec::Executor {
   // Makes work queued on `then` from now on wait for the work that is queued on `first` now.
   void follow(cudaStream_t first, cudaStream_t then);
   void begin_forward(const exec::Batch& batch);
+  void copy_results();  // queues their copies to the host
   Result<> queue_forward(const exec::WeightsWait& wait);
   void upload_bucket(size_t bucket);
   void download_results();
@@ -143,7 +145,7 @@ class CudaExecutor final : public exec::Executor {
   std::unique_ptr<BatchMemory> batch_memory_;
   std::unique_ptr<LossScaleMemory> loss_scale_;  // in training with float16 or with parameters on the device
   DeviceMemory arena_, scratch_, read_memory_;
-  PinnedMemory probabilities_;
+  std::vector<PinnedMemory> host_results_;  // by head
   std::vector<Part> forward_, backward_;
   std::vector<TimedCall> call_names_;  // the calls of forward_ and backward_, in order
   std::vector<Map> outputs_, gradients_;

@@ -21,8 +21,8 @@ namespace dtrain::cuda {
 
 // Device memory that the executor fills before a pass.
 struct PassInput {
-  DeviceImages images;
-  const float* labels = nullptr;    // [n]
+  std::vector<DeviceInput> inputs;  // in the order of Shapes::inputs
+  const float* labels = nullptr;    // [n, number of labels]
   const uint64_t* keys = nullptr;   // [n]; null if the network draws no random numbers
   LossScale* loss_scale = nullptr;  // null: the scale is 1
   LossScale* search = nullptr;      // where to note a gradient that is not finite; null: no search
@@ -80,6 +80,9 @@ class Lowering {
   [[nodiscard]] const LayerPlans& plans(graph::NodeId id) const { return plans_.at(id); }
   [[nodiscard]] const PassInput& pass_input() const { return input_; }
   Program& program() { return program_; }
+  [[nodiscard]] size_t input_of(graph::NodeId id) const { return graph::input_of(graph_, shapes_, id); }
+  [[nodiscard]] size_t label_of(graph::NodeId id) const { return graph::label_of(graph_, shapes_, id); }
+  [[nodiscard]] size_t label_count() const { return shapes_.labels.size(); }
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }

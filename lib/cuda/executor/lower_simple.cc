@@ -9,7 +9,7 @@ using graph::NodeId;
 
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const Map y = l.make_output(id);
-  const DeviceImages& images = l.pass_input().images;
+  const DeviceInput& images = l.pass_input().inputs[l.input_of(id)];
   if (images.pixels != nullptr) {
     l.program().kernel(id, image_input, {{}, {y.value}}, [=](const Addresses& at) {
       return ImageInput{.n = y.n,
@@ -99,7 +99,9 @@ Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::Softma
   return [&l, id, x, p, op] {
     const Map dx = l.program().like(x);
     const PassInput& pass = l.pass_input();
-    const float *labels = pass.labels, *scale = pass.loss_scale == nullptr ? nullptr : &pass.loss_scale->scale;
+    const float* labels = pass.labels + l.label_of(id);
+    const float* scale = pass.loss_scale == nullptr ? nullptr : &pass.loss_scale->scale;
+    const auto label_stride = static_cast<int64_t>(l.label_count());
     l.program().kernel(id, softmax_backward, {{p.value}, {dx.value}}, [=](const Addresses& at) {
       return SoftmaxBackward{.type = dx.type,
                              .rows = dx.rows(),
@@ -108,6 +110,7 @@ Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::Softma
                              .factor = op.factor(dx.rows()),
                              .p = at.at<float>(p.value),
                              .labels = labels,
+                             .label_stride = label_stride,
                              .loss_scale = scale,
                              .dx = at.at(dx.value)};
     });

@@ -2,6 +2,8 @@
 // graph.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "cuda/executor/executor.h"
 #include "cuda/kernels/layout.h"
 #include "cuda/kernels/update.h"
@@ -11,8 +13,12 @@ namespace dtrain::cuda {
 namespace {
 
 bool same_memory(const exec::Batch& a, const exec::Batch& b) {
-  return a.data.data() == b.data.data() && a.pixels.data() == b.pixels.data() &&
-         a.mirrored.data() == b.mirrored.data() && a.labels.data() == b.labels.data() && a.keys.data() == b.keys.data();
+  const auto same_input = [](const exec::Batch::Input& x, const exec::Batch::Input& y) {
+    return x.numbers.data() == y.numbers.data() && x.pixels.data() == y.pixels.data() &&
+           x.mirrored.data() == y.mirrored.data();
+  };
+  return std::ranges::equal(a.inputs, b.inputs, same_input) && a.labels.data() == b.labels.data() &&
+         a.keys.data() == b.keys.data();
 }
 
 }  // namespace
@@ -100,8 +106,7 @@ void CudaExecutor::forward_on_device(Queue queue) {
   }
   for (Part& part : forward_) queue(part.segment, compute_.get());
   follow(compute_.get(), copy_.get());
-  DT_CUDA(cudaMemcpyAsync(probabilities_.data(), output_at_[graph_.output()], probabilities_.bytes(),
-                          cudaMemcpyDeviceToHost, copy_.get()));
+  copy_results();
 }
 
 Result<> CudaExecutor::backward_on_device(const exec::GradientReady& ready, Queue queue) {

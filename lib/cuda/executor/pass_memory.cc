@@ -23,33 +23,44 @@ void upload(std::span<const T> values, const DeviceMemory& to, cudaStream_t stre
 
 }  // namespace
 
-BatchMemory::BatchMemory(const exec::Options& options, bool ahead, bool with_keys)
-    : of_pixels_(options.normalisation != nullptr), ahead_(ahead), copied_(make_event()) {
-  const auto images = static_cast<size_t>(options.batch_size);
-  const size_t elements = images * static_cast<size_t>(element_count(options.image));
-  const auto place = [&] {
-    return Place{.images = DeviceMemory(elements * (of_pixels_ ? 1 : sizeof(float))),
-                 .mirrored = DeviceMemory(of_pixels_ ? images : 0),
-                 .labels = DeviceMemory(images * sizeof(float)),
-                 .keys = DeviceMemory(with_keys ? images * sizeof(uint64_t) : 0)};
-  };
-  current_ = place();
-  if (ahead_) next_ = place();
-  if (!of_pixels_) return;
-  const Normalisation& normalisation = *options.normalisation;
-  factor_ = device_copy(normalisation.factor());
-  if (normalisation.mean_image() != nullptr) {
-    mean_image_ = device_copy(*normalisation.mean_image());
-  } else {
-    mean_ = device_copy(normalisation.mean());
+BatchMemory::Place BatchMemory::place_for(const exec::Options& options, size_t labels, bool with_keys) {
+  const auto examples = static_cast<size_t>(options.batch_size);
+  Place place{.inputs = {},
+              .labels = DeviceMemory(examples * labels * sizeof(float)),
+              .keys = DeviceMemory(with_keys ? examples * sizeof(uint64_t) : 0)};
+  for (const InputForm& form : options.inputs) {
+    const size_t elements = examples * static_cast<size_t>(element_count(form.shape));
+    const bool pixels = form.normalisation != nullptr;
+    place.inputs.push_back({.values = DeviceMemory(elements * (pixels ? 1 : sizeof(float))),
+                            .mirrored = DeviceMemory(pixels ? examples : 0)});
+  }
+  return place;
+}
+
+BatchMemory::BatchMemory(const exec::Options& options, size_t labels, bool ahead, bool with_keys)
+    : ahead_(ahead), current_(place_for(options, labels, with_keys)), copied_(make_event()) {
+  if (ahead_) next_ = place_for(options, labels, with_keys);
+  for (const InputForm& form : options.inputs) {
+    InputTables& tables = tables_.emplace_back();
+    if (form.normalisation == nullptr) continue;
+    const Normalisation& normalisation = *form.normalisation;
+    tables.of_pixels = true;
+    tables.factor = device_copy(normalisation.factor());
+    if (normalisation.mean_image() != nullptr) {
+      tables.mean_image = device_copy(*normalisation.mean_image());
+    } else {
+      tables.mean = device_copy(normalisation.mean());
+    }
   }
 }
 
 void BatchMemory::stage(const Batch& batch, cudaStream_t stream) {
   const Place& to = ahead_ ? next_ : current_;
-  upload(batch.data, to.images, stream);
-  upload(batch.pixels, to.images, stream);
-  upload(batch.mirrored, to.mirrored, stream);
+  for (size_t i = 0; i < to.inputs.size(); i++) {
+    upload(batch.inputs[i].numbers, to.inputs[i].values, stream);
+    upload(batch.inputs[i].pixels, to.inputs[i].values, stream);
+    upload(batch.inputs[i].mirrored, to.inputs[i].mirrored, stream);
+  }
   upload(batch.labels, to.labels, stream);
   if (to.keys.bytes() != 0) upload(batch.keys, to.keys, stream);
   DT_CUDA(cudaEventRecord(copied_.get(), stream));
@@ -61,8 +72,10 @@ void BatchMemory::take(cudaStream_t stream) {
     if (from.bytes() == 0) return;
     DT_CUDA(cudaMemcpyAsync(to.at(0), from.at(0), from.bytes(), cudaMemcpyDeviceToDevice, stream));
   };
-  copy(next_.images, current_.images);
-  copy(next_.mirrored, current_.mirrored);
+  for (size_t i = 0; i < next_.inputs.size(); i++) {
+    copy(next_.inputs[i].values, current_.inputs[i].values);
+    copy(next_.inputs[i].mirrored, current_.inputs[i].mirrored);
+  }
   copy(next_.labels, current_.labels);
   copy(next_.keys, current_.keys);
 }
@@ -71,13 +84,19 @@ void BatchMemory::await() const {
   DT_CUDA(cudaEventSynchronize(copied_.get()));
 }
 
-DeviceImages BatchMemory::images() const {
-  if (!of_pixels_) return {.numbers = pointer<float>(current_.images)};
-  return {.pixels = pointer<uint8_t>(current_.images),
-          .mirrored = pointer<uint8_t>(current_.mirrored),
-          .mean = pointer<float>(mean_),
-          .mean_image = pointer<float>(mean_image_),
-          .factor = pointer<float>(factor_)};
+std::vector<DeviceInput> BatchMemory::inputs() const {
+  std::vector<DeviceInput> inputs;
+  for (size_t i = 0; i < tables_.size(); i++) {
+    const InputPlace& place = current_.inputs[i];
+    const InputTables& tables = tables_[i];
+    inputs.push_back(tables.of_pixels ? DeviceInput{.pixels = pointer<uint8_t>(place.values),
+                                                    .mirrored = pointer<uint8_t>(place.mirrored),
+                                                    .mean = pointer<float>(tables.mean),
+                                                    .mean_image = pointer<float>(tables.mean_image),
+                                                    .factor = pointer<float>(tables.factor)}
+                                      : DeviceInput{.numbers = pointer<float>(place.values)});
+  }
+  return inputs;
 }
 
 const uint64_t* BatchMemory::keys() const {
@@ -87,9 +106,13 @@ const uint64_t* BatchMemory::keys() const {
 size_t BatchMemory::bytes() const {
   size_t bytes = 0;
   for (const Place* place : {&current_, &next_}) {
-    bytes += place->images.bytes() + place->mirrored.bytes() + place->labels.bytes() + place->keys.bytes();
+    bytes += place->labels.bytes() + place->keys.bytes();
+    for (const InputPlace& input : place->inputs) bytes += input.values.bytes() + input.mirrored.bytes();
   }
-  return bytes + mean_.bytes() + mean_image_.bytes() + factor_.bytes();
+  for (const InputTables& tables : tables_) {
+    bytes += tables.mean.bytes() + tables.mean_image.bytes() + tables.factor.bytes();
+  }
+  return bytes;
 }
 
 LossScaleMemory::LossScaleMemory() : host_(3 * sizeof(LossScale)), device_(2 * sizeof(LossScale)) {

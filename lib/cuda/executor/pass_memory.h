@@ -1,15 +1,17 @@
 // The device memory for what the caller passes in for a pass: the batch and the loss scale.
 #pragma once
 
+#include <vector>
+
 #include "cuda/kernels/update.h"
 #include "cuda/runtime/memory.h"
 #include "exec/executor.h"
 
 namespace dtrain::cuda {
 
-// The images of a batch, either as numbers or as pixels with their normalization; see kernels/input.h. Pointers of the
+// An input of a batch, either as numbers or as pixels with their normalization; see kernels/input.h. Pointers of the
 // other kind are null.
-struct DeviceImages {
+struct DeviceInput {
   const float* numbers = nullptr;
   const uint8_t *pixels = nullptr, *mirrored = nullptr;
   const float *mean = nullptr, *mean_image = nullptr, *factor = nullptr;
@@ -23,10 +25,9 @@ struct DeviceImages {
 // it is copied within the device to where the program reads it, which takes a thousandth of a step.
 class BatchMemory {
  public:
-  // For the batch size, image shape and normalization of the options. The normalization is on the device when this
-  // returns.
-  // with_keys: the batches have keys.
-  BatchMemory(const exec::Options& options, bool ahead, bool with_keys);
+  // For the batch size and the inputs of the options, whose normalizations are on the device when this returns, and this
+  // number of labels for each example. with_keys: the batches have keys.
+  BatchMemory(const exec::Options& options, size_t labels, bool ahead, bool with_keys);
 
   // Queues the copies of a batch that fits the options. Labels may be missing.
   void stage(const Batch& batch, cudaStream_t stream);
@@ -35,20 +36,30 @@ class BatchMemory {
   // Waits until the copies queued by `stage` are complete.
   void await() const;
 
-  [[nodiscard]] DeviceImages images() const;
+  [[nodiscard]] std::vector<DeviceInput> inputs() const;
+  // [n, labels]
   [[nodiscard]] const float* labels() const { return static_cast<const float*>(current_.labels.at(0)); }
   [[nodiscard]] const uint64_t* keys() const;  // null without keys
   [[nodiscard]] size_t bytes() const;
 
  private:
-  struct Place {
-    DeviceMemory images, mirrored, labels, keys;
+  struct InputPlace {
+    DeviceMemory values, mirrored;
   };
+  struct Place {
+    std::vector<InputPlace> inputs;
+    DeviceMemory labels, keys;
+  };
+  struct InputTables {
+    bool of_pixels = false;
+    DeviceMemory mean, mean_image, factor;
+  };
+  static Place place_for(const exec::Options& options, size_t labels, bool with_keys);
 
-  bool of_pixels_, ahead_;
-  Place current_;  // the batch that the program reads
-  Place next_;     // the staging buffer, used with `ahead`
-  DeviceMemory mean_, mean_image_, factor_;
+  bool ahead_;
+  Place current_;                    // the batch that the program reads
+  Place next_;                       // the staging buffer, used with `ahead`
+  std::vector<InputTables> tables_;  // by input
   CudaEvent copied_;
 };
 

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads) softmax_kernel(const T* x, float* p,
 }
 
 struct BackwardArguments {
-  int64_t rows, classes;
+  int64_t rows, classes, label_stride;
   float right, wrong;  // targets of the label's class and of the other classes
   float factor;
   const float *p, *labels, *loss_scale;
@@ -52,7 +52,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) backward_kernel(const BackwardArguments a, T* dx) {
   const float scale = a.loss_scale == nullptr ? a.factor : a.factor * *a.loss_scale;
   for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
-    const auto label = static_cast<int64_t>(a.labels[row]);
+    const auto label = static_cast<int64_t>(a.labels[row * a.label_stride]);
     for (int64_t k = threadIdx.x; k < a.classes; k += kThreads) {
       const float d = a.p[row * a.classes + k] - (k == label ? a.right : a.wrong);
       dx[row * a.classes + k] = from_float<T>(d * scale);
@@ -89,6 +89,7 @@ void softmax_backward(const SoftmaxBackward& s, cudaStream_t stream) {
   const auto alpha = static_cast<float>(s.smooth_alpha);
   const BackwardArguments a{.rows = s.rows,
                             .classes = s.classes,
+                            .label_stride = s.label_stride,
                             .right = 1 - alpha,
                             .wrong = s.classes > 1 ? alpha / static_cast<float>(s.classes - 1) : 0.0f,
                             .factor = s.factor,

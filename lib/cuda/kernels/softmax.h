@@ -18,7 +18,7 @@ void softmax(const Softmax& softmax, cudaStream_t stream);
 
 // dx = (p - [label]) * loss_scale. With smoothing a: dx[label] = (p - 1 + a) * loss_scale, and for the other classes (p
 // - a / (classes - 1)) * loss_scale. All of it is multiplied by `factor`.
-//   p [rows, classes], float32    labels [rows], whole numbers below classes (checked on the host)
+//   p [rows, classes], float32    labels: whole numbers below classes (checked on the host), that of row i at i * label_stride
 //   loss_scale: one float in device memory; null counts as 1    dx [rows, classes]
 // Bytes: rows * classes * (4 + bytes_of(type)) + 4 * rows.
 struct SoftmaxBackward {
@@ -28,6 +28,7 @@ struct SoftmaxBackward {
   float factor = 1;
   const float* p = nullptr;
   const float* labels = nullptr;
+  int64_t label_stride = 1;
   const float* loss_scale = nullptr;
   void* dx = nullptr;
 };

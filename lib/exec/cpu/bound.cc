@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/overloaded.h"
+#include "exec/contract.h"
 #include "exec/cpu/convolution.h"
 #include "exec/cpu/layout.h"
 #include "exec/cpu/parallel.h"
@@ -332,7 +333,7 @@ double Bound::best_s() const {
 }
 
 Result<Bound> measure_bound(const graph::Graph& graph, const Options& options) {
-  DT_TRY(const graph::Shapes shapes, graph::infer_shapes(graph, options.image));
+  DT_TRY(const graph::Shapes shapes, infer_shapes(graph, options));
   const Team team(options.threads);
   return Meter(graph, shapes, options).run();
 }

@@ -15,7 +15,7 @@ CpuExecutor::CpuExecutor(const graph::Graph& graph, const Options& options, grap
 
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::compile(const graph::Graph& graph, const Options& options,
                                                           Executor* weights_of) {
-  DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
+  DT_TRY(graph::Shapes shapes, infer_shapes(graph, options));
   check_options(options, shapes);
   DT_TRY_VOID(check_float32(options));
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(graph, options, std::move(shapes)));
@@ -47,7 +47,7 @@ void CpuExecutor::build() {
   forward_count_ = lowered.program.forward_count();
   outputs_ = std::move(lowered.outputs);
   gradients_ = std::move(lowered.gradients);
-  probabilities_ = lowered.probabilities;
+  results_ = std::move(lowered.results);
   runner_ = std::make_unique<Runner>(lowered.program, !options_.keep_all);
 }
 
@@ -81,9 +81,9 @@ Result<> CpuExecutor::backward(const GradientReady& ready) {
   return {};
 }
 
-std::span<const float> CpuExecutor::probabilities() {
-  const auto count = static_cast<size_t>(options_.batch_size * shapes_.classes);
-  return {static_cast<const float*>(runner_->address(probabilities_)), count};
+std::span<const float> CpuExecutor::result(size_t head) {
+  const auto count = static_cast<size_t>(options_.batch_size * shapes_.heads[head].outputs);
+  return {static_cast<const float*>(runner_->address(results_[head])), count};
 }
 
 std::vector<float> CpuExecutor::read(ValueId value) const {

@@ -23,7 +23,8 @@ class CpuExecutor final : public Executor {
   Result<> forward(const Batch& batch, const WeightsWait& wait) override;
   Result<> backward(const GradientReady& ready) override;
   const ParameterView& parameters() override { return view_; }
-  std::span<const float> probabilities() override;
+  size_t heads() const override { return shapes_.heads.size(); }
+  std::span<const float> result(size_t head) override;
   std::vector<float> node_output(graph::NodeId node) override { return read(outputs_[node]); }
   std::vector<float> node_gradient(graph::NodeId node) override { return read(gradients_[node]); }
   size_t memory_bytes() const override { return runner_->memory_bytes(); }
@@ -47,7 +48,7 @@ class CpuExecutor final : public Executor {
   ParameterView view_;
   Batch batch_;
   std::vector<ValueId> outputs_, gradients_;
-  ValueId probabilities_ = kNoValue;
+  std::vector<ValueId> results_;  // by head
   size_t forward_count_ = 0;
   BucketSchedule schedule_;
   std::unique_ptr<Runner> runner_;

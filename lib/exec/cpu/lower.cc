@@ -110,9 +110,12 @@ Lowered Lowering::finish() && {
   for (NodeId id = 0; id < gradients.size(); id++) {
     if (terms_[id].size() == 1) gradients[id] = terms_[id][0];
   }
-  const ValueId probabilities = outputs_[graph_.output()];
-  program_.keep(probabilities);
-  return {std::move(program_), std::move(outputs_), std::move(gradients), probabilities};
+  std::vector<ValueId> results;
+  for (const graph::HeadInfo& head : shapes_.heads) {
+    results.push_back(outputs_[head.node]);
+    program_.keep(results.back());
+  }
+  return {std::move(program_), std::move(outputs_), std::move(gradients), std::move(results)};
 }
 
 Lowered lower(const LowerRequest& request) {

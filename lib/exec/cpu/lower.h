@@ -28,7 +28,7 @@ struct Lowered {
   Program program;
   std::vector<ValueId> outputs;    // by node; kNoValue if a fusion left none
   std::vector<ValueId> gradients;  // by node; kNoValue if no gradient flows
-  ValueId probabilities = kNoValue;
+  std::vector<ValueId> results;    // by head
 };
 
 Lowered lower(const LowerRequest& request);
@@ -51,6 +51,9 @@ class Lowering {
   [[nodiscard]] const Md& md(ValueId value) const { return program_.md(value); }
 
   [[nodiscard]] const graph::Node& node(graph::NodeId id) const { return graph_.node(id); }
+  [[nodiscard]] size_t input_of(graph::NodeId id) const { return graph::input_of(graph_, shapes_, id); }
+  [[nodiscard]] size_t label_of(graph::NodeId id) const { return graph::label_of(graph_, shapes_, id); }
+  [[nodiscard]] size_t label_count() const { return shapes_.labels.size(); }
   // The dimensions of a node's output: [n, c, h, w] or [n, c].
   [[nodiscard]] Dims dims(graph::NodeId id) const;
   [[nodiscard]] graph::NodeId input_node(graph::NodeId id, size_t i = 0) const { return node(id).data_inputs[i]; }

@@ -1,6 +1,4 @@
 // Nodes that compute little or nothing: input, flatten, identity, scale, add, concat, softmax.
-#include <cstring>
-
 #include "exec/contract.h"
 #include "exec/cpu/kernels/channels.h"
 #include "exec/cpu/kernels/dense.h"
@@ -16,12 +14,14 @@ using graph::NodeId;
 // Copies the caller's data: it is only valid during the forward pass, but the first layer's gradient needs it again.
 Lowering::EmitBackward lower_input(Lowering& l, NodeId id) {
   const ValueId data = l.program().tensor(plain_md(l.dims(id)));
-  const int64_t images = l.options().batch_size, each = element_count(l.options().image);
+  const size_t input = l.input_of(id);
+  const InputForm& form = l.options().inputs[input];
+  const int64_t images = l.options().batch_size, each = element_count(form.shape);
   l.program().kernel(id, "copy of the images",
-                     [&options = l.options(), batch = l.batch(), images, each](void* const* p) {
+                     [&form, input, batch = l.batch(), images, each](void* const* p) {
                        parallel_shares(images, images * each, [&](int64_t begin, int64_t end) {
                          copy_numbers(
-                             batch->part(images, begin, end - begin), options,
+                             batch->part(images, begin, end - begin).inputs[input], form,
                              {static_cast<float*>(p[0]) + begin * each, static_cast<size_t>((end - begin) * each)});
                        });
                      },
@@ -149,8 +149,8 @@ Lowering::EmitBackward lower_softmax(Lowering& l, NodeId id, const graph::Softma
   const ValueId labels = l.program().tensor(plain_md({rows}));
   if (!l.training()) return [] {};
   l.program().kernel(id, "copy of the labels",
-                     [rows, batch = l.batch()](void* const* a) {
-                       std::memcpy(a[0], batch->labels.data(), static_cast<size_t>(rows) * sizeof(float));
+                     [rows, batch = l.batch(), label = l.label_of(id), count = l.label_count()](void* const* a) {
+                       copy_labels(batch->labels, label, count, {static_cast<float*>(a[0]), static_cast<size_t>(rows)});
                      },
                      {out(labels)});
   return [&l, id, p, labels, rows, classes, op] {

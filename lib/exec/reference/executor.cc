@@ -23,7 +23,7 @@ template <class T>
 Result<std::unique_ptr<ReferenceExecutor<T>>> ReferenceExecutor<T>::compile(const graph::Graph& graph,
                                                                             const Options& options,
                                                                             Executor* weights_of) {
-  DT_TRY(graph::Shapes shapes, graph::infer_shapes(graph, options.image));
+  DT_TRY(graph::Shapes shapes, infer_shapes(graph, options));
   check_options(options, shapes);
   DT_TRY_VOID(check_float32(options));
   std::unique_ptr<ReferenceExecutor> executor(new ReferenceExecutor(graph, options, std::move(shapes)));
@@ -63,10 +63,13 @@ void ReferenceExecutor<T>::allocate_nodes() {
     nodes_[id].inv_std = Buffer<T>(static_cast<size_t>(y.extent.c));
   }
   allocate_parameters();
-  images_ = Buffer<float>(static_cast<size_t>(options_.batch_size * element_count(options_.image)));
-  labels_ = Buffer<float>(static_cast<size_t>(options_.batch_size));
-  if (shapes_.draws && training()) keys_ = Buffer<uint64_t>(labels_.size());
-  probabilities_ = Buffer<float>(output(graph_.output()).size());
+  const auto images = static_cast<size_t>(options_.batch_size);
+  for (const InputForm& input : options_.inputs) {
+    inputs_.emplace_back(images * static_cast<size_t>(element_count(input.shape)));
+  }
+  for (size_t i = 0; i < shapes_.labels.size(); i++) labels_.emplace_back(images);
+  for (const graph::HeadInfo& head : shapes_.heads) results_.emplace_back(output(head.node).size());
+  if (shapes_.draws && training()) keys_ = Buffer<uint64_t>(images);
 }
 
 template <class T>
@@ -87,12 +90,16 @@ void ReferenceExecutor<T>::allocate_parameters() {
 template <class T>
 Result<> ReferenceExecutor<T>::begin_forward(const Batch& batch) {
   DT_TRY_VOID(check_batch(batch, options_, shapes_));
-  std::copy(batch.labels.begin(), batch.labels.end(), labels_.data());
+  for (size_t i = 0; i < labels_.size() && !batch.labels.empty(); i++) {
+    copy_labels(batch.labels, i, labels_.size(), labels_[i].span());
+  }
   std::ranges::copy(batch.keys.first(keys_.size()), keys_.data());
-  copy_numbers(batch, options_, images_.span());
+  for (size_t i = 0; i < inputs_.size(); i++) {
+    copy_numbers(batch.inputs[i], options_.inputs[i], inputs_[i].span());
+  }
   for (const NodeId id : order_) {
     if (!std::holds_alternative<graph::Input>(graph_.node(id).op)) continue;
-    std::ranges::copy(images_.span(), output(id).begin());
+    std::ranges::copy(inputs_[graph::input_of(graph_, shapes_, id)].span(), output(id).begin());
   }
   return {};
 }
@@ -209,7 +216,11 @@ size_t ReferenceExecutor<T>::memory_bytes() const {
   for (const std::vector<Buffer<T>>& terms : terms_) {
     for (const Buffer<T>& term : terms) numbers += term.size();
   }
-  return numbers * sizeof(T) + (images_.size() + labels_.size() + probabilities_.size()) * sizeof(float);
+  size_t floats = 0;
+  for (const auto* buffers : {&inputs_, &labels_, &results_}) {
+    for (const Buffer<float>& buffer : *buffers) floats += buffer.size();
+  }
+  return numbers * sizeof(T) + floats * sizeof(float);
 }
 
 // forward_node and backward_node are instantiated in operators.cc.

@@ -28,7 +28,8 @@ class ReferenceExecutor final : public Executor {
   Result<> forward(const Batch& batch, const WeightsWait& wait) override;
   Result<> backward(const GradientReady& ready) override;
   const ParameterView& parameters() override { return view_; }
-  std::span<const float> probabilities() override { return probabilities_.span(); }
+  size_t heads() const override { return shapes_.heads.size(); }
+  std::span<const float> result(size_t head) override { return results_[head].span(); }
   std::vector<float> node_output(graph::NodeId node) override;
   std::vector<float> node_gradient(graph::NodeId node) override;
   size_t memory_bytes() const override;
@@ -114,7 +115,8 @@ class ReferenceExecutor final : public Executor {
   std::vector<std::vector<Buffer<T>>> terms_;
   ParameterMemory parameters_;  // empty if another executor owns them
   ParameterView view_;
-  Buffer<float> images_, labels_, probabilities_;
+  // What the batch has, by input and by label, and the results, by head.
+  std::vector<Buffer<float>> inputs_, labels_, results_;
   Buffer<uint64_t> keys_;  // empty if the network draws no random numbers
 };
 

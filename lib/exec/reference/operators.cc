@@ -34,7 +34,7 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
   const int64_t n = options_.batch_size;
   std::visit(
       Overloaded{
-          [&](const graph::Input&) {},  // begin_forward has stored the images there
+          [&](const graph::Input&) {},  // begin_forward has stored the numbers there
           [&](const graph::Convolution& op) {
             convolution_forward<T>(op, input_extent(node), input(node), parameter(node, op.kWeight),
                                    parameter(node, op.kBias), e, y);
@@ -50,11 +50,11 @@ void ReferenceExecutor<T>::forward_node(NodeId node) {
           [&](const graph::Scale& op) { sum(node, op.factor); }, [&](const graph::Dropout& op) { dropout(node, op); },
           [&](const graph::LocalResponseNorm& op) { local_response_norm_forward<T>(op, e, input(node), y); },
           [&](const graph::SpatialTransformer&) { sample(node); },
-          [&](const graph::SoftmaxOutput&) {
-            softmax_forward<T>(n, input(node), y);
-            if (node == graph_.output()) std::ranges::copy(y, probabilities_.data());
-          }},
+          [&](const graph::SoftmaxOutput&) { softmax_forward<T>(n, input(node), y); }},
       graph_.node(node).op);
+  for (size_t head = 0; head < results_.size(); head++) {
+    if (shapes_.heads[head].node == node) std::ranges::copy(y, results_[head].data());
+  }
 }
 
 template <class T>
@@ -106,7 +106,8 @@ void ReferenceExecutor<T>::compute_backward(NodeId node) {
           [&](const graph::SpatialTransformer&) { sample_gradient(node); },
           // Its own gradient is not used: the loss's gradient starts here.
           [&](const graph::SoftmaxOutput& op) {
-            softmax_backward<T>(op, output(node), labels_.span(), input_gradient(node));
+            softmax_backward<T>(op, output(node), labels_[graph::label_of(graph_, shapes_, node)].span(),
+                                input_gradient(node));
           }},
       graph_.node(node).op);
 }

@@ -171,15 +171,7 @@ class Reader {
         .name = node.name, .role = role, .kind = kind, .rule = rule, .attributes = std::move(node.attributes)};
     uses_[index] = {role, kind};
     TensorId tensor = graph_.add_variable(std::move(variable));
-    if (role == Is::kInput) {
-      if (input_) {
-        return fail(Code::kUsage,
-                    "it reads '{}' as data, but the network's input is '{}', and dtrain's networks have one",
-                    printable(node.name), printable(*input_));
-      }
-      input_ = node.name;
-      tensor = graph_.tensor(Edge{graph_.add_reader(node.name, Input{}, {tensor})});
-    }
+    if (role == Is::kInput) tensor = graph_.tensor(Edge{graph_.add_reader(node.name, Input{}, {tensor})});
     tensors_[index] = tensor;
     return tensor;
   }
@@ -221,7 +213,6 @@ class Reader {
   Graph graph_;
   std::vector<std::optional<TensorId>> tensors_;         // by node of the file
   std::map<size_t, std::pair<Is, ParameterKind>> uses_;  // by node of the file, of the variables
-  std::optional<std::string> input_;                     // the name of the variable that is read as data
   std::map<std::string, int, std::less<>> groups_;
 };
 

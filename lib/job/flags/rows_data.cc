@@ -48,6 +48,26 @@ std::vector<Row> file_rows() {
        .help = "index of the validation data",
        .bind = DT_FIELD(Flags, data.data_val_idx),
        .default_text = "next to the .rec file"},
+      {.name = "label-width",
+       .value = "N",
+       .help = "number of labels of every image: of records that im2rec packed with --pack-label, or both labels of "
+               "CIFAR-100, the coarse one and the fine one",
+       .bind = DT_FIELD(Flags, job.augment.label_width),
+       .min = 1,
+       .max = kLabelWidthMax,
+       .scope = Scope::kJob},
+      {.name = "label-names",
+       .value = "NAME,NAME",
+       .help = "for each label of an image the network's variable that it is, for a network that does not read all of "
+               "them, or in another order",
+       .bind = DT_FIELD(Flags, job.augment.label_names),
+       .default_text = "the network's labels, in their order",
+       .scope = Scope::kJob},
+  };
+}
+
+std::vector<Row> reading_rows() {
+  return {
       {.name = "num-examples",
        .value = "N",
        .help = "number of samples in an epoch",
@@ -165,6 +185,7 @@ std::vector<Row> pixel_rows() {
 
 std::vector<Row> data_rows() {
   std::vector<Row> rows = file_rows();
+  for (Row& row : reading_rows()) rows.push_back(std::move(row));
   for (Row& row : pixel_rows()) rows.push_back(std::move(row));
   for (Row& row : augment_rows()) rows.push_back(std::move(row));
   return rows;

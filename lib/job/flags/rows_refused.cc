@@ -51,7 +51,6 @@ std::vector<RefusedFlag> later_with_values() {
       later({"--gc-threshold"}, {"0.5"}),
       later({"--wire-dtype"}, {"float32"}),
       later({"--path-imglist"}, {""}),
-      later({"--label-width"}, {"1"}),
       later({"--synthetic-on"}, {"cpu"}),
       later({"--warmup-epochs"}, {"5"}),
       later({"--warmup-strategy"}, {"linear"}),

@@ -12,6 +12,7 @@
 #include "role/process/report.h"
 #include "role/process/signal_watcher.h"
 #include "role/setup/data.h"
+#include "role/setup/labels.h"
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
 #include "rpc/scheduler.h"
@@ -41,6 +42,7 @@ sync::membership::Settings membership_settings(const job::Flags& flags, const jo
 Result<std::string> placement_of(const job::JobFlags& flags) {
   if (flags.num_servers == 0) return std::string();
   DT_TRY(const Network network, build_network(flags));
+  DT_TRY_VOID(batch_labels(flags.augment, network.shapes));
   const auto rule = flags.scheme.placement == job::Placement::kHash ? kvstore::PlacementRule::kHash
                                                                     : kvstore::PlacementRule::kBalanced;
   return kvstore::to_text(kvstore::place(key_sizes(network.shapes), static_cast<uint32_t>(flags.num_servers), rule,

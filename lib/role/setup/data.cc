@@ -65,6 +65,7 @@ data::DataOptions data_options(const job::Flags& flags) {
   options.data_train_idx = flags.data.data_train_idx;
   options.data_val_idx = flags.data.data_val_idx;
   options.image_shape = flags.job.network.image_shape;
+  options.label_width = augment.label_width;
   options.rgb_mean = floats(augment.rgb_mean);
   options.rgb_std = floats(augment.rgb_std);
   options.mean_img = flags.data.mean_img;
@@ -115,12 +116,13 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
     return data::open_dataset(options, log);
   }
   // One data set for all workers, so that shares work as usual. Each worker draws its own data into its share.
-  const data::SyntheticOptions options{.image = flags.job.network.image_shape,
-                                       .classes = flags.job.network.num_classes,
-                                       .batch_size = flags.job.batch_size,
-                                       .batches = synthetic_batches(flags.job) * flags.job.num_workers,
-                                       .seed = flags.job.seed.value_or(0),
-                                       .rank = rank};
+  const data::SyntheticOptions options{
+      .image = flags.job.network.image_shape,
+      .classes = std::vector(static_cast<size_t>(flags.job.augment.label_width), flags.job.network.num_classes),
+      .batch_size = flags.job.batch_size,
+      .batches = synthetic_batches(flags.job) * flags.job.num_workers,
+      .seed = flags.job.seed.value_or(0),
+      .rank = rank};
   return data::DataSets{
       .train = data::synthetic(options), .validation = nullptr, .type = {}, .classes = flags.job.network.num_classes};
 }

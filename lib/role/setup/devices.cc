@@ -71,7 +71,7 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   exec::Options options;
   options.purpose = purpose;
   options.batch_size = flags.job.batch_size;
-  options.image = flags.job.network.image_shape;
+  options.inputs = {{.shape = flags.job.network.image_shape}};
   options.threads = plan_threads(flags).device;
   options.winograd = flags.device.winograd;
   options.dtype = type_of(flags.job);

@@ -1,9 +1,7 @@
 #include "role/setup/network.h"
 
-#include <fmt/ranges.h>
-
+#include <algorithm>
 #include <optional>
-#include <set>
 
 #include "graph/fine_tune.h"
 #include "graph/models/models.h"
@@ -42,19 +40,19 @@ Result<> fine_tune(const job::NetworkFlags& flags, graph::Graph& graph) {
 
 // What training needs of a graph that somebody else made.
 Result<> check_trainable(const job::NetworkFlags& flags, const graph::Graph& graph) {
-  std::set<std::string> labels;
   for (const graph::NodeId head : graph.heads()) {
     const graph::Node& node = graph.node(head);
-    if (!graph::is_loss(node.op)) {
-      return fail(Code::kUsage,
-                  "{}: the output '{}' ({}) is not a loss; dtrain trains networks that end in SoftmaxOutput",
-                  flags.file, node.name, graph::op_name(node.op));
-    }
-    labels.insert(graph.variables()[*graph.variable(node.inputs.back())].name);
+    if (graph::is_loss(node.op)) continue;
+    return fail(Code::kUsage,
+                "{}: the output '{}' ({}) is not a loss; dtrain trains networks that end in SoftmaxOutput", flags.file,
+                node.name, graph::op_name(node.op));
   }
-  if (labels.size() <= 1) return {};
-  return fail(Code::kUsage, "{}: the losses have several labels ({}), but the data has one label an image", flags.file,
-              fmt::join(labels, ", "));
+  return {};
+}
+
+// The classes that all labels have: --num-classes of a network that reads several.
+int64_t classes_of(const graph::Shapes& shapes) {
+  return std::ranges::min(shapes.labels, {}, &graph::LabelInfo::classes).classes;
 }
 
 // The graph in the network's file.
@@ -96,32 +94,39 @@ Result<> complete_flags(job::Flags& flags) {
   job::NetworkFlags& network = flags.job.network;
   const bool is_known = network.num_classes > 0 && !network.image_shape.empty();
   const bool has_new_head = !network.layer_before_fullc.empty();  // as many classes as the data
-  if (job::is_name_of_file(network.network) && !is_known && !has_new_head) {
-    DT_TRY(const graph::Graph graph, read_graph(network));
-    const std::optional<Shape> stated = graph::stated_image(graph);
-    if (network.image_shape.empty() && stated) network.image_shape = *stated;
-    // Synthetic data has as many classes as the network.
-    if (network.num_classes == 0 && flags.job.augment.benchmark) {
-      if (network.image_shape.empty()) network.image_shape = job::image_of_network(network.network);
-      DT_TRY(const graph::Shapes shapes, shapes_of(network, graph));
-      network.num_classes = shapes.classes;
-    }
+  if (!job::is_name_of_file(network.network) || is_known || has_new_head) return apply_own_data_set(flags);
+  DT_TRY(const graph::Graph graph, read_graph(network));
+  const std::optional<Shape> stated = graph::stated_image(graph);
+  if (network.image_shape.empty() && stated) network.image_shape = *stated;
+  // The data tell the classes of one label. Of several, and for synthetic data, the network does.
+  const bool tells_classes = network.num_classes == 0 &&
+                             (flags.job.augment.benchmark || graph.variables(graph::Variable::Role::kLabel).size() > 1);
+  if (flags.job.augment.benchmark && network.image_shape.empty()) {
+    network.image_shape = job::image_of_network(network.network);
   }
-  return apply_own_data_set(flags);
+  const auto take_classes = [&]() -> Result<> {
+    if (!tells_classes || network.image_shape.empty()) return {};
+    DT_TRY(const graph::Shapes shapes, shapes_of(network, graph));
+    network.num_classes = classes_of(shapes);
+    return {};
+  };
+  DT_TRY_VOID(take_classes());
+  DT_TRY_VOID(apply_own_data_set(flags));
+  return take_classes();
 }
 
 Result<int64_t> classes_of_file(const job::NetworkFlags& flags) {
   DT_TRY(const graph::Graph graph, read_graph(flags));
   DT_TRY(const graph::Shapes shapes, shapes_of(flags, graph));
-  return shapes.classes;
+  return classes_of(shapes);
 }
 
 Result<Network> build_network(const job::JobFlags& flags) {
   DT_TRY(graph::Graph graph, make_graph(flags));
   DT_TRY(graph::Shapes shapes, shapes_of(flags.network, graph));
-  if (shapes.classes != flags.network.num_classes) {
+  if (const int64_t classes = classes_of(shapes); classes != flags.network.num_classes) {
     return fail(Code::kUsage, "the network of {} has {} classes, but there are {} in the data (--num-classes)",
-                flags.network.file, shapes.classes, flags.network.num_classes);
+                flags.network.file, classes, flags.network.num_classes);
   }
   DT_TRY_VOID(check_initializer(flags, shapes));
   return Network{std::move(graph), std::move(shapes)};

@@ -10,6 +10,7 @@
 #include "role/process/signal_watcher.h"
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
+#include "role/setup/labels.h"
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
 #include "role/worker/stores.h"
@@ -22,16 +23,17 @@ namespace {
 // --check reference: compares the first batch with the reference, node by node, and returns.
 Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
   exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
-  options.normalisation = normalisation_of_batches(process.flags, *data.train);
+  options.inputs = {{process.flags.job.network.image_shape, normalisation_of_batches(process.flags, *data.train)}};
   options.keep_all = true;
   options.parameters_on_device = false;  // the gradients are compared too
   DT_TRY(const Devices devices, Devices::open(process.flags, process.log));
   DT_TRY(const std::unique_ptr<exec::Executor> tested, devices.backend(0).compile(network.graph, options));
   DT_TRY_VOID(initialize(process.flags.job, tested->parameters()));
+  DT_TRY(auto labels, batch_labels(process.flags.job.augment, network.shapes));
   data::LoaderOptions loading{.share = {0, data.train->size()},
                               .batch_size = options.batch_size,
-                              .classes = process.flags.job.network.num_classes,
-                              .pixels = options.normalisation != nullptr,
+                              .labels = std::move(labels),
+                              .pixels = options.inputs.front().normalisation != nullptr,
                               .seed = *process.flags.job.seed};
   data::Loader loader(data.train, loading, process.log);
   loader.start(0);
@@ -84,6 +86,7 @@ Result<int> run_alone(const job::Flags& flags, const Signals& signals) {
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));
   DT_TRY(const Network network, build_network(process.flags.job));
+  DT_TRY_VOID(batch_labels(process.flags.job.augment, network.shapes));
   DT_TRY(const data::DataSets data, open_data(process.flags, 0, process.log), "opening the data");
   if (!process.flags.device.check.empty()) return check(process, network, data);
   job::JobSpec spec = job::requested(process.flags);

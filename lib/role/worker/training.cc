@@ -2,6 +2,7 @@
 
 #include "role/setup/data.h"
 #include "role/setup/devices.h"
+#include "role/setup/labels.h"
 #include "role/setup/memory_need.h"
 #include "role/setup/network.h"
 #include "role/setup/pretrained.h"
@@ -29,6 +30,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
   std::unique_ptr<Training> training(new Training(std::move(setup)));
   DT_TRY_VOID(training->compile());
   DT_TRY_VOID(training->make_store(make_store));
+  DT_TRY(training->labels_, batch_labels(training->setup_.spec.flags.augment, training->setup_.network.shapes));
   training->open_loaders();
   const job::JobFlags& job = training->setup_.spec.flags;
   DT_TRY(const InitializerSpec initializer, initializer_spec(job), "reading --initializer");
@@ -43,8 +45,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
   training->trainer_ = std::make_unique<train::Trainer>(
       std::move(spec),
       train::TrainParts{.graph = parts.network.graph,
-                        .image = parts.spec.flags.network.image_shape,
-                        .normalisation = normalisation_of_batches(parts.process.flags, *parts.data.train),
+                        .inputs = training->inputs_of(*parts.data.train),
                         .training = *training->training_,
                         .bucket_begin = parts.bucket_begin,
                         .training_data = *training->training_data_,
@@ -88,7 +89,7 @@ Result<> Training::make_store(const MakeStore& make_store) {
 Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::Purpose purpose,
                                                                  const data::Dataset& data) {
   exec::Options options = executor_options(setup_.process.flags, purpose);
-  options.normalisation = normalisation_of_batches(setup_.process.flags, data);
+  options.inputs = inputs_of(data);
   options.bucket_begin = setup_.bucket_begin;
   options.keep_all = purpose == exec::Options::Purpose::kTraining && monitors();
   DT_TRY(std::vector<int64_t> batches, device_batches(setup_.process.flags));
@@ -99,6 +100,10 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
     DT_TRY(executors.emplace_back(), devices_->backend(device).compile(setup_.network.graph, options, weights_of));
   }
   return std::make_unique<exec::DeviceGroup>(std::move(executors), std::move(batches));
+}
+
+std::vector<InputForm> Training::inputs_of(const data::Dataset& data) const {
+  return {{setup_.spec.flags.network.image_shape, normalisation_of_batches(setup_.process.flags, data)}};
 }
 
 void Training::open_loaders() {
@@ -112,7 +117,7 @@ void Training::open_loaders() {
   }
   options.batch_size = job.batch_size;
   options.batches = setup_.spec.batches[rank];
-  options.classes = job.network.num_classes;
+  options.labels = labels_;
   options.shuffle = job.augment.shuffle && !job.augment.benchmark;
   options.seed = job.seed.value();
   options.threads = plan_threads(flags).decode;
@@ -140,7 +145,7 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.batch_size = job.batch_size;
   spec.epoch = setup_.plan.epoch_of[setup_.coordinator.rank()];
   spec.regroup = {.every = job.scheme.regroup_every, .policy = setup_.plan.policy};
-  spec.metrics = {.top_k = job.top_k, .losses = job.loss};
+  spec.metrics = metrics_of(job, setup_.network.shapes);
   spec.on_nan = job.optimizer.on_nan;
   spec.loss_scale = loss_scale;
   spec.optimizer = optimizer_spec(job);

@@ -64,11 +64,13 @@ class Training {
   Result<> compile();
   Result<> make_store(const MakeStore& make_store);
   Result<std::unique_ptr<exec::DeviceGroup>> compile_for(exec::Options::Purpose purpose, const data::Dataset& data);
+  [[nodiscard]] std::vector<InputForm> inputs_of(const data::Dataset& data) const;
   void open_loaders();
   [[nodiscard]] train::TrainSpec train_spec(const InitializerSpec& initializer,
                                             const train::LossScale& loss_scale) const;
 
   TrainingSetup setup_;
+  std::vector<data::BatchLabel> labels_;
   std::optional<Devices> devices_;
   std::unique_ptr<exec::DeviceGroup> training_, inference_;  // inference uses the memory of training
   std::unique_ptr<kvstore::Store> store_;  // destroyed before the devices, whose memory its threads use

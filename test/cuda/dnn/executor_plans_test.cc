@@ -45,7 +45,7 @@ TEST_CASE("every pass that the executor asks for has a compiled plan on sm_90", 
     for (const Type type : {Type::kFloat16, Type::kBfloat16, Type::kFloat32}) {
       if (type != Type::kFloat16 && !network.small) continue;
       INFO(network.name << " in " << type_name(type));
-      const exec::Options options{.batch_size = 128, .image = network.image, .dtype = type};
+      const exec::Options options{.batch_size = 128, .inputs = {{.shape = network.image}}, .dtype = type};
       const Result<GraphPlans> plans =
           plan_convolutions(graph, shapes, choose_layout(graph, shapes, type), options, runner);
       if (!plans) FAIL(plans.error().text());

@@ -21,7 +21,7 @@ const graph::Graph& network() {
 }
 
 Options small_options(std::vector<size_t> bucket_begin) {
-  return {.batch_size = 2, .image = {3, 28, 28}, .bucket_begin = std::move(bucket_begin)};
+  return {.batch_size = 2, .inputs = {{.shape = {3, 28, 28}}}, .bucket_begin = std::move(bucket_begin)};
 }
 
 HostBatch random_batch(uint64_t seed) {
@@ -161,9 +161,9 @@ void share_weights() {
       std::ranges::copy(from.parameters[i].weight, to.parameters[i].weight.begin());
     for (size_t i = 0; i < from.statistics.size(); i++)
       std::ranges::copy(from.statistics[i].weight, to.statistics[i].weight.begin());
-    REQUIRE(inference->forward({batch.data, {}}, no_wait));
-    REQUIRE(alone->forward({batch.data, {}}, no_wait));
-    CHECK(std::ranges::equal(inference->probabilities(), alone->probabilities()));
+    REQUIRE(inference->forward(Batch::of(batch.data), no_wait));
+    REQUIRE(alone->forward(Batch::of(batch.data), no_wait));
+    CHECK(std::ranges::equal(inference->result(0), alone->result(0)));
   }
 }
 
@@ -180,11 +180,11 @@ TEST_CASE("a pass does not change its weights until another executor's pass is o
   std::vector<float> first;
   for (int round = 0; round < 2; round++) {
     fill_parameters(training->parameters(), Values::kFloats, 1);
-    REQUIRE(inference->forward({batch.data, {}}, no_wait));
-    if (round == 0) first.assign(inference->probabilities().begin(), inference->probabilities().end());
+    REQUIRE(inference->forward(Batch::of(batch.data), no_wait));
+    if (round == 0) first.assign(inference->result(0).begin(), inference->result(0).end());
     fill_parameters(training->parameters(), Values::kFloats, 2);
     REQUIRE(training->forward(batch.view(), no_wait));
-    CHECK(std::ranges::equal(inference->probabilities(), first));
+    CHECK(std::ranges::equal(inference->result(0), first));
   }
 }
 

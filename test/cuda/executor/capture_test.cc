@@ -36,7 +36,7 @@ TEST_CASE("the second step is captured, later ones replay it", "[cuda][exec]") {
   const auto batch = make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 2}, Values::kFloats, 1);
   for (const std::vector<size_t>& buckets : {std::vector<size_t>{0}, {0, 2, 4}}) {
     auto executor = cuda::test::emulated_backend()
-                        ->compile(graph, {.batch_size = 2, .image = {1, 28, 28}, .bucket_begin = buckets})
+                        ->compile(graph, {.batch_size = 2, .inputs = {{.shape = {1, 28, 28}}}, .bucket_begin = buckets})
                         .value();
     fill_parameters(executor->parameters(), Values::kFloats, 1);
     const Launches first = launches_of_step(*executor, batch);

@@ -3,6 +3,7 @@
 
 #include "emulator.h"
 #include "exec/check.h"
+#include "exec/contract.h"
 #include "plain_runner.h"
 #include "steps.h"
 
@@ -26,7 +27,8 @@ CheckReport check_case(const Case& c, const Options& options, Values values, dou
 
 std::vector<size_t> every_parameter(const Case& c) {
   std::vector<size_t> begin;
-  for (size_t p = 0; p < graph::infer_shapes(c.graph, c.image)->parameters.size(); p++) begin.push_back(p);
+  for (size_t p = 0; p < exec::infer_shapes(c.graph, exec::test::case_options(c))->parameters.size(); p++)
+    begin.push_back(p);
   return begin;
 }
 
@@ -77,7 +79,8 @@ TEST_CASE("shared variables and several results are refused on the emulated devi
   const graph::NodeId used = two.add("used", graph::FullyConnected{.outputs = 4}, {data});
   two.add_head(two.add("softmax", graph::SoftmaxOutput{}, {used}));
   two.add_head(two.add("unlearned", graph::FullyConnected{.outputs = 2}, {used}));
-  const auto executor = cuda::test::emulated_backend()->compile(two, {.batch_size = 1, .image = {1, 2, 2}});
+  const auto executor =
+      cuda::test::emulated_backend()->compile(two, {.batch_size = 1, .inputs = {{.shape = {1, 2, 2}}}});
   REQUIRE(!executor);
   CHECK(executor.error().message ==
         "the network has the results 'softmax' and 'unlearned', but this device can compute only one");

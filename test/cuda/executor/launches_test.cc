@@ -32,11 +32,8 @@ std::string text_of(const std::vector<cuda::emulator::Record>& records) {
 std::string forward_of_pixels(Type type) {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
   const auto batch = exec::test::make_pixels({1, 28, 28}, 64, 10, true, 1);
-  const Options options{.batch_size = 64,
-                        .image = {1, 28, 28},
-                        .normalisation = batch.normalisation,
-                        .bucket_begin = {0, 4},
-                        .dtype = type};
+  const Options options{
+      .batch_size = 64, .inputs = {{{1, 28, 28}, batch.normalisation}}, .bucket_begin = {0, 4}, .dtype = type};
   auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
   const cuda::emulator::Session session;
   REQUIRE(executor->forward(batch.view(), no_wait));
@@ -45,7 +42,7 @@ std::string forward_of_pixels(Type type) {
 
 std::string step_text(Type type) {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
-  const Options options{.batch_size = 64, .image = {1, 28, 28}, .bucket_begin = {0, 4}, .dtype = type};
+  const Options options{.batch_size = 64, .inputs = {{.shape = {1, 28, 28}}}, .bucket_begin = {0, 4}, .dtype = type};
   auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
   const auto batch =
       make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 64}, exec::test::Values::kFloats, 1);
@@ -63,7 +60,8 @@ std::string step_text(Type type) {
 // The second step, which is captured, with the parameters on the device, and the third step, which replays it.
 std::string captured_text(Type type) {
   const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
-  const Options options{.batch_size = 64, .image = {1, 28, 28}, .dtype = type, .parameters_on_device = true};
+  const Options options{
+      .batch_size = 64, .inputs = {{.shape = {1, 28, 28}}}, .dtype = type, .parameters_on_device = true};
   auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
   const auto optimizer = cuda::make_device_optimizer(*executor, {}).value();
   std::vector<std::vector<optim::LearnedArray>> arrays(1);

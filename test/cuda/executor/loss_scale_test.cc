@@ -18,7 +18,7 @@ struct Run {
 
   explicit Run(Type type) {
     const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
-    const Options options{.batch_size = 2, .image = {1, 28, 28}, .bucket_begin = {0, 4}, .dtype = type};
+    const Options options{.batch_size = 2, .inputs = {{.shape = {1, 28, 28}}}, .bucket_begin = {0, 4}, .dtype = type};
     executor = cuda::test::emulated_backend()->compile(graph, options).value();
     batch = make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 2}, Values::kFloats, 3);
     fill_parameters(executor->parameters(), Values::kFloats, 3);

@@ -20,8 +20,11 @@ namespace {
 void check_nodes(const Network& network, Type type) {
   INFO(network.name << " in " << type_name(type));
   const graph::Graph graph = model(network);
-  const Options options{
-      .batch_size = network.batch, .image = network.image, .winograd = false, .dtype = type, .keep_all = true};
+  const Options options{.batch_size = network.batch,
+                        .inputs = {{.shape = network.image}},
+                        .winograd = false,
+                        .dtype = type,
+                        .keep_all = true};
   auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
   executor->set_loss_scale(1024);
   REQUIRE(optim::initialize({}, executor->parameters(), 1));
@@ -41,7 +44,7 @@ struct Pair {
 Pair compile_pair(const Network& network, Type type) {
   const graph::Graph graph = model(network);
   Options options{.batch_size = network.batch,
-                  .image = network.image,
+                  .inputs = {{.shape = network.image}},
                   .winograd = false,
                   .bucket_begin = exec::test::three_buckets(graph, network.image)};
   options.dtype = type;

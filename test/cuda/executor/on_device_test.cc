@@ -31,7 +31,7 @@ HostBatch batch_of(uint64_t seed) {
 
 Options options_of(Type type, bool on_device, std::vector<size_t> buckets = {0}) {
   return {.batch_size = kBatch,
-          .image = {1, 28, 28},
+          .inputs = {{.shape = {1, 28, 28}}},
           .bucket_begin = std::move(buckets),
           .dtype = type,
           .parameters_on_device = on_device};
@@ -78,7 +78,7 @@ struct Device {
   std::vector<float> all() {
     REQUIRE(copy_to_host(executor->device_parameters(), executor->parameters()));
     const ParameterView& view = executor->parameters();
-    std::vector<float> values(executor->probabilities().begin(), executor->probabilities().end());
+    std::vector<float> values(executor->result(0).begin(), executor->result(0).end());
     values.insert(values.end(), view.all_weights.begin(), view.all_weights.end());
     values.insert(values.end(), view.all_statistics.begin(), view.all_statistics.end());
     for (size_t slot = 0; slot < optim::state_slots(rule)->size(); slot++) {
@@ -168,8 +168,8 @@ TEST_CASE("reading the results before the backward pass changes nothing", "[cuda
     const HostBatch batch = batch_of(seed);
     REQUIRE(looked_at.executor->forward(batch.view(), no_wait));
     if (seed % 2 == 0) {
-      const std::span<const float> seen = looked_at.executor->probabilities();
-      CHECK(std::ranges::equal(seen, expected.executor->probabilities()));
+      const std::span<const float> seen = looked_at.executor->result(0);
+      CHECK(std::ranges::equal(seen, expected.executor->result(0)));
     }
     REQUIRE(looked_at.backward(0.1 / static_cast<double>(seed)));
     CHECK(looked_at.all() == expected.all());
@@ -243,11 +243,11 @@ void infer_with_weights_on_device() {
   for (uint64_t seed = 1; seed <= 4; seed++) {
     training.step(seed);
     const HostBatch batch = batch_of(seed + 100);
-    REQUIRE(inference->forward({batch.data, {}}, no_wait));
+    REQUIRE(inference->forward(Batch::of(batch.data), no_wait));
     REQUIRE(copy_to_host(training.executor->device_parameters(), training.executor->parameters()));
     std::ranges::copy(training.executor->parameters().all_weights, alone->parameters().all_weights.begin());
-    REQUIRE(alone->forward({batch.data, {}}, no_wait));
-    CHECK(std::ranges::equal(inference->probabilities(), alone->probabilities()));
+    REQUIRE(alone->forward(Batch::of(batch.data), no_wait));
+    CHECK(std::ranges::equal(inference->result(0), alone->result(0)));
   }
 }
 

@@ -38,7 +38,7 @@ void check_forms(Type type) {
     const Shape image = {channels, 9, 7};
     for (const bool mean_image : {false, true}) {
       INFO(channels << " channels in " << type_name(type) << ", mean image " << mean_image);
-      const Options options{.batch_size = 3, .image = image, .bucket_begin = {0, 2}, .dtype = type};
+      const Options options{.batch_size = 3, .inputs = {{.shape = image}}, .bucket_begin = {0, 2}, .dtype = type};
       CHECK(exec::test::compare_pixels(*cuda::test::emulated_backend(), small_network(), options, mean_image).empty());
     }
   }
@@ -46,8 +46,8 @@ void check_forms(Type type) {
 
 // Trains on a data set with plain gradient descent for two epochs and returns the weights.
 std::vector<float> train(const std::shared_ptr<const data::Dataset>& dataset, bool pixels) {
-  Options options{.batch_size = 4, .image = dataset->image()};
-  if (pixels) options.normalisation = dataset->normalisation();
+  Options options{.batch_size = 4, .inputs = {{.shape = dataset->image()}}};
+  if (pixels) options.inputs[0].normalisation = dataset->normalisation();
   const auto backend = cuda::test::emulated_backend();
   const auto executor = backend->compile(small_network(), options).value();
   const ParameterView& view = executor->parameters();
@@ -55,7 +55,7 @@ std::vector<float> train(const std::shared_ptr<const data::Dataset>& dataset, bo
   data::Loader loader(dataset,
                       {.share = {0, dataset->size()},
                        .batch_size = 4,
-                       .classes = 10,
+                       .labels = {{.name = {}, .classes = 10}},
                        .pixels = pixels,
                        .allocate = backend->batch_memory(),
                        .threads = 2},
@@ -78,7 +78,8 @@ TEST_CASE("on the device pixels give the same bits as the corresponding numbers"
 }
 
 TEST_CASE("pixels give the same bits as the corresponding numbers, as late as streams may run", "[cuda][exec]") {
-  const Options options{.batch_size = 2, .image = {3, 9, 7}, .bucket_begin = {0, 2}, .dtype = Type::kFloat16};
+  const Options options{
+      .batch_size = 2, .inputs = {{.shape = {3, 9, 7}}}, .bucket_begin = {0, 2}, .dtype = Type::kFloat16};
   for (uint64_t seed = 0; seed < 20; seed++) {
     INFO("seed " << seed);
     const cuda::emulator::LateStreams late(seed);
@@ -88,7 +89,7 @@ TEST_CASE("pixels give the same bits as the corresponding numbers, as late as st
 
 TEST_CASE("with pixels the device gets a quarter of the bytes", "[cuda][exec]") {
   const auto batch = exec::test::make_pixels({3, 28, 28}, 4, 10, false, 1);
-  Options options{.batch_size = 4, .image = {3, 28, 28}};
+  Options options{.batch_size = 4, .inputs = {{.shape = {3, 28, 28}}}};
   const auto copied = [&](const Batch& view) {
     auto executor = cuda::test::emulated_backend()->compile(small_network(), options).value();
     const cuda::emulator::Session session;
@@ -96,7 +97,7 @@ TEST_CASE("with pixels the device gets a quarter of the bytes", "[cuda][exec]") 
     return session.records().front().bytes;
   };
   CHECK(copied(batch.numbers().view()) == 4 * 4 * 3 * 28 * 28);
-  options.normalisation = batch.normalisation;
+  options.inputs[0].normalisation = batch.normalisation;
   CHECK(copied(batch.view()) == 4 * 3 * 28 * 28);
 }
 

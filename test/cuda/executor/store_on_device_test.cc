@@ -223,7 +223,7 @@ struct TwoDevices {
   Result<> run(const exec::DeviceGroup::DeviceCall& ready = exec::no_device_wait) {
     std::vector<float> pixels(static_cast<size_t>(kToyBatch) * 36), labels(static_cast<size_t>(kToyBatch), 1);
     for (size_t i = 0; i < pixels.size(); i++) pixels[i] = static_cast<float>(i % 7) - 3;
-    DT_TRY_VOID(executors.forward({.data = pixels, .labels = labels}, exec::no_device_wait));
+    DT_TRY_VOID(executors.forward(Batch::of(pixels, labels), exec::no_device_wait));
     return executors.backward(ready);
   }
   [[nodiscard]] std::vector<float> gradients(size_t device) {
@@ -239,8 +239,8 @@ struct TwoDevices {
     const auto backend = cuda::test::emulated_backend();
     std::vector<std::unique_ptr<exec::Executor>> executors;
     for (const int64_t batch : {2, 3}) {
-      executors.push_back(
-          must(backend->compile(toy_network(), {.batch_size = batch, .image = {1, 6, 6}, .bucket_begin = {0, 2, 4}})));
+      executors.push_back(must(backend->compile(
+          toy_network(), {.batch_size = batch, .inputs = {{.shape = {1, 6, 6}}}, .bucket_begin = {0, 2, 4}})));
     }
     return executors;
   }
@@ -484,13 +484,14 @@ class DeviceSteps {
   static constexpr int64_t kBatches = 4;
 
   DeviceSteps(Type type, job::OnNan on_nan, const std::string& loss_scale)
-      : devices_(
-            must(cuda::test::emulated_backend()->compile(
-                graph_, {.batch_size = kToyBatch, .image = {1, 6, 6}, .dtype = type, .parameters_on_device = true})),
-            kToyBatch),
+      : devices_(must(cuda::test::emulated_backend()->compile(graph_, {.batch_size = kToyBatch,
+                                                                       .inputs = {{.shape = {1, 6, 6}}},
+                                                                       .dtype = type,
+                                                                       .parameters_on_device = true})),
+                 kToyBatch),
         store_(make_store({}, {}, devices_, {.update_at = UpdateAt::kOwner}, waits_)),
         runner_({.graph = graph_,
-                 .image = {1, 6, 6},
+                 .inputs = {{.shape = {1, 6, 6}}},
                  .devices = devices_,
                  .bucket_begin = {0},
                  .store = *store_,
@@ -501,7 +502,7 @@ class DeviceSteps {
     for (uint64_t b = 0; b < kBatches; b++) {
       images_[b].assign(static_cast<size_t>(kToyBatch) * 36, 0.1F * static_cast<float>(b));
       labels_[b].assign(static_cast<size_t>(kToyBatch), static_cast<float>(b));
-      batches_[b] = {{.data = images_[b], .labels = labels_[b]}, kToyBatch, {}, b + 1};
+      batches_[b] = {Batch::of(images_[b], labels_[b]), kToyBatch, {}, b + 1};
     }
   }
 
@@ -510,7 +511,7 @@ class DeviceSteps {
     return runner_.run(batches_[step % kBatches], step, next);
   }
   [[nodiscard]] std::vector<float> probabilities() {
-    const std::span<const float> all = devices_.probabilities();
+    const std::span<const float> all = devices_.result(0);
     return {all.begin(), all.end()};
   }
   [[nodiscard]] size_t image_bytes() const { return images_[0].size() * sizeof(float); }
@@ -586,13 +587,14 @@ TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") 
   const std::vector<float> pixels(images * 36, 0.5F), labels(images, 1);
   for (const job::OnNan on_nan : {job::OnNan::kFail, job::OnNan::kSkip}) {
     exec::DeviceGroup devices(
-        must(backend->compile(graph, {.batch_size = kToyBatch, .image = {1, 6, 6}, .parameters_on_device = true})),
+        must(backend->compile(
+            graph, {.batch_size = kToyBatch, .inputs = {{.shape = {1, 6, 6}}}, .parameters_on_device = true})),
         kToyBatch);
     Waits waits;
     const auto store = make_store({}, {}, devices, {.update_at = UpdateAt::kOwner}, waits);
     must(store->initialize({&devices.device_parameters(), 1}, {}));
     train::StepRunner runner({.graph = graph,
-                              .image = {1, 6, 6},
+                              .inputs = {{.shape = {1, 6, 6}}},
                               .devices = devices,
                               .bucket_begin = {0},
                               .store = *store,
@@ -601,7 +603,7 @@ TEST_CASE("a step of a store on a device allocates nothing", "[cuda][kvstore]") 
     dtrain::test::allocations = 0;
     for (uint64_t step = 0; step < 20; step++) {
       dtrain::test::counts_allocations = step >= 10;
-      const Result<bool> applied = runner.run({{.data = pixels, .labels = labels}, kToyBatch}, step);
+      const Result<bool> applied = runner.run({Batch::of(pixels, labels), kToyBatch}, step);
       dtrain::test::counts_allocations = false;
       REQUIRE(applied);
     }

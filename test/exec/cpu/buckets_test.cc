@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cases.h"
+#include "exec/contract.h"
 #include "exec/cpu/buckets.h"
 #include "graph/models/models.h"
 
@@ -12,7 +13,7 @@ using namespace dtrain::exec;
 namespace {
 
 Options small_options(std::vector<size_t> bucket_begin) {
-  return {.batch_size = 4, .image = {3, 28, 28}, .bucket_begin = std::move(bucket_begin)};
+  return {.batch_size = 4, .inputs = {{.shape = {3, 28, 28}}}, .bucket_begin = std::move(bucket_begin)};
 }
 
 test::HostBatch random_batch(const graph::Graph& graph, uint64_t seed) {
@@ -107,7 +108,7 @@ TEST_CASE("weights are read only between their wait and their announcement", "[e
 TEST_CASE("shared weights are read only between their wait and their announcement", "[exec][cpu]") {
   for (const test::Case& c : test::sharing_cases()) {
     INFO(c.name);
-    std::vector<size_t> begin(graph::infer_shapes(c.graph, c.image)->parameters.size());
+    std::vector<size_t> begin(infer_shapes(c.graph, exec::test::case_options(c))->parameters.size());
     std::iota(begin.begin(), begin.end(), 0);
     check_lent(c, begin);
     check_lent(c, {0});
@@ -145,8 +146,8 @@ TEST_CASE("executors share weights", "[exec][cpu]") {
       std::ranges::copy(from.parameters[i].weight, to.parameters[i].weight.begin());
     for (size_t i = 0; i < from.statistics.size(); i++)
       std::ranges::copy(from.statistics[i].weight, to.statistics[i].weight.begin());
-    REQUIRE(inference->forward({batch.data, {}}, no_wait));
-    REQUIRE(alone->forward({batch.data, {}}, no_wait));
-    CHECK(std::ranges::equal(inference->probabilities(), alone->probabilities()));
+    REQUIRE(inference->forward(Batch::of(batch.data), no_wait));
+    REQUIRE(alone->forward(Batch::of(batch.data), no_wait));
+    CHECK(std::ranges::equal(inference->result(0), alone->result(0)));
   }
 }

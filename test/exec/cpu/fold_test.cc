@@ -33,14 +33,14 @@ std::vector<float> probabilities(Backend& backend, const graph::Graph& graph, co
   const auto executor = backend.compile(graph, options).value();
   fill(executor->parameters());
   REQUIRE(executor->forward(batch, no_wait));
-  return {executor->probabilities().begin(), executor->probabilities().end()};
+  return {executor->result(0).begin(), executor->result(0).end()};
 }
 
 // Returns the number of folded batch norms.
 size_t check_folded(const graph::Graph& graph, const test::Network& network) {
   INFO(network.name);
   const test::HostBatch batch = test::random_batch(network, 1);
-  Options options{.batch_size = network.batch, .image = network.image, .threads = 2, .winograd = false};
+  Options options{.batch_size = network.batch, .inputs = {{.shape = network.image}}, .threads = 2, .winograd = false};
   const auto model = trained(graph, options, batch.view());
   options.purpose = Options::Purpose::kInference;
   const graph::FoldedGraph folded = graph::fold_batch_norms(graph);

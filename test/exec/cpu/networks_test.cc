@@ -14,8 +14,11 @@ namespace {
 void check_steps(const test::Network& network, int steps, bool winograd) {
   INFO(network.name << (winograd ? " with Winograd" : " direct"));
   const graph::Graph graph = test::model(network);
-  const Options options{
-      .batch_size = network.batch, .image = network.image, .threads = 2, .winograd = winograd, .keep_all = true};
+  const Options options{.batch_size = network.batch,
+                        .inputs = {{.shape = network.image}},
+                        .threads = 2,
+                        .winograd = winograd,
+                        .keep_all = true};
   auto executor = make_cpu_backend()->compile(graph, options).value();
   REQUIRE(optim::initialize({}, executor->parameters(), 1));
   for (int step = 1; step <= steps; step++) {
@@ -33,7 +36,7 @@ void check_steps(const test::Network& network, int steps, bool winograd) {
 void check_whole_training(const test::Network& network, int steps, double tolerance) {
   INFO(network.name << " on images of " << to_string(network.image));
   const graph::Graph graph = test::model(network);
-  const Options options{.batch_size = network.batch, .image = network.image, .threads = 2};
+  const Options options{.batch_size = network.batch, .inputs = {{.shape = network.image}}, .threads = 2};
   const auto truth = make_reference_backend()->compile(graph, options).value();
   const auto tested = make_cpu_backend()->compile(graph, options).value();
   REQUIRE(optim::initialize({}, truth->parameters(), 1));
@@ -58,7 +61,7 @@ void check_whole_inference(const test::Network& network, double tolerance) {
       graph::build_model(
           {.network = network.name, .num_classes = test::kNetworkClasses, .image = network.image, .bn_momentum = 0})
           .value();
-  Options options{.batch_size = network.batch, .image = network.image, .threads = 2};
+  Options options{.batch_size = network.batch, .inputs = {{.shape = network.image}}, .threads = 2};
   const auto trained = make_cpu_backend()->compile(graph, options).value();
   REQUIRE(optim::initialize({}, trained->parameters(), 1));
   const test::HostBatch batch = test::random_batch(network, 1);
@@ -69,7 +72,7 @@ void check_whole_inference(const test::Network& network, double tolerance) {
     const auto executor = backend->compile(graph, options).value();
     test::copy_weights(trained->parameters(), executor->parameters());
     REQUIRE(executor->forward(batch.view(), no_wait));
-    probabilities.emplace_back(executor->probabilities().begin(), executor->probabilities().end());
+    probabilities.emplace_back(executor->result(0).begin(), executor->result(0).end());
   }
   const std::vector<double> truth(probabilities[0].begin(), probabilities[0].end());
   CHECK(*std::max_element(truth.begin(), truth.end()) < 0.9999);

@@ -111,9 +111,11 @@ class Trainer {
  public:
   Trainer(const std::string& network, const Shape& image, int64_t batch) {
     const graph::Graph graph = graph::build_model({.network = network, .image = image}).value();
-    executor_ = make_cpu_backend()
-                    ->compile(graph, {.batch_size = batch, .image = image, .threads = 2, .bucket_begin = {0, 2, 5}})
-                    .value();
+    executor_ =
+        make_cpu_backend()
+            ->compile(graph,
+                      {.batch_size = batch, .inputs = {{.shape = image}}, .threads = 2, .bucket_begin = {0, 2, 5}})
+            .value();
     const ParameterView& view = executor_->parameters();
     for (size_t i = 0; i < view.parameters.size(); i++) {
       REQUIRE(optim::initialize({}, view.parameters[i], 1, i));
@@ -127,7 +129,7 @@ class Trainer {
   void steps(int count) {
     for (int i = 0; i < count; i++) {
       const bool ok =
-          executor_->forward({data_, labels_}, wait_).has_value() && executor_->backward(ready_).has_value();
+          executor_->forward(Batch::of(data_, labels_), wait_).has_value() && executor_->backward(ready_).has_value();
       if (!ok) FAIL("a step failed");
       for (const ParameterSpan& parameter : executor_->parameters().parameters) {
         for (size_t k = 0; k < parameter.weight.size(); k++) parameter.weight[k] -= 1e-3f * parameter.gradient[k];

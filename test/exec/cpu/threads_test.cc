@@ -60,7 +60,7 @@ TEST_CASE("a team with one thread per CPU binds each thread to a CPU, and other 
 TEST_CASE("callbacks of a pass do not run bound to a CPU", "[exec][cpu]") {
   const cpu_set_t all = own_cpus();
   const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();
-  const Options options{.batch_size = 2, .image = {1, 28, 28}, .threads = CPU_COUNT(&all)};
+  const Options options{.batch_size = 2, .inputs = {{.shape = {1, 28, 28}}}, .threads = CPU_COUNT(&all)};
   auto executor = make_cpu_backend()->compile(graph, options).value();
   const std::vector<float> data(2 * 784, 0.5f), labels(2, 0.0f);
   int called = 0;
@@ -69,7 +69,7 @@ TEST_CASE("callbacks of a pass do not run bound to a CPU", "[exec][cpu]") {
     called += CPU_EQUAL(&here, &all) ? 1 : 0;
     return {};
   };
-  REQUIRE(executor->forward({data, labels}, look));
+  REQUIRE(executor->forward(Batch::of(data, labels), look));
   REQUIRE(executor->backward(look));
   CHECK(called == 2);
 }
@@ -77,9 +77,10 @@ TEST_CASE("callbacks of a pass do not run bound to a CPU", "[exec][cpu]") {
 // A denormal times one is 0 on every thread of the team, after a pass that was started by this thread.
 TEST_CASE("every compute thread flushes denormals", "[exec][cpu]") {
   const graph::Graph graph = graph::build_model({.network = "mlp", .image = {1, 28, 28}}).value();
-  auto executor = make_cpu_backend()->compile(graph, {.batch_size = 2, .image = {1, 28, 28}, .threads = 3}).value();
+  auto executor =
+      make_cpu_backend()->compile(graph, {.batch_size = 2, .inputs = {{.shape = {1, 28, 28}}}, .threads = 3}).value();
   const std::vector<float> data(2 * 784, 1e-40f), labels(2, 0.0f);
-  REQUIRE(executor->forward({data, labels}, no_wait));
+  REQUIRE(executor->forward(Batch::of(data, labels), no_wait));
 
   volatile float denormal = 1e-40f;
   std::vector<float> product(3, 1.0f);
@@ -108,7 +109,8 @@ TEST_CASE("shares are contiguous, complete and nearly equal", "[exec][cpu]") {
 // used.
 TEST_CASE("the bound times every primitive of a step", "[exec][cpu]") {
   const graph::Graph graph = graph::build_model({.network = "inception-bn-28-small"}).value();
-  const cpu::Bound bound = cpu::measure_bound(graph, {.batch_size = 1, .image = {3, 28, 28}, .threads = 1}).value();
+  const cpu::Bound bound =
+      cpu::measure_bound(graph, {.batch_size = 1, .inputs = {{.shape = {3, 28, 28}}}, .threads = 1}).value();
   std::map<std::string, int> lines;
   int winograd = 0;
   for (const cpu::BoundLine& line : bound.lines) {

@@ -1,0 +1,50 @@
+#include "role/setup/labels.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace dtrain::role {
+namespace {
+
+std::vector<std::string> names_of(const graph::Shapes& shapes) {
+  std::vector<std::string> names;
+  for (const graph::LabelInfo& label : shapes.labels) names.push_back(label.name);
+  return names;
+}
+
+Result<size_t> position_of(const std::string& label, const std::vector<std::string>& names) {
+  const auto found = std::ranges::find(names, label);
+  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  return fail(Code::kUsage, "the network reads the label '{}', which is none of --label-names {}", label,
+              fmt::join(names, ","));
+}
+
+}  // namespace
+
+Result<std::vector<data::BatchLabel>> batch_labels(const job::AugmentFlags& flags, const graph::Shapes& shapes) {
+  if (flags.label_names.empty() && shapes.labels.size() != static_cast<size_t>(flags.label_width)) {
+    return fail(Code::kUsage,
+                "the network reads {} label{} ({}), but an image of the data has {}: give --label-width N, and with "
+                "--label-names what each label is, if the network does not read all of them",
+                shapes.labels.size(), shapes.labels.size() == 1 ? "" : "s", fmt::join(names_of(shapes), ", "),
+                flags.label_width);
+  }
+  std::vector<data::BatchLabel> labels;
+  for (const graph::LabelInfo& label : shapes.labels) {
+    size_t position = labels.size();
+    if (!flags.label_names.empty()) {
+      DT_TRY(position, position_of(label.name, flags.label_names));
+    }
+    labels.push_back({.name = label.name, .position = position, .classes = label.classes});
+  }
+  return labels;
+}
+
+train::MetricSpec metrics_of(const job::JobFlags& flags, const graph::Shapes& shapes) {
+  train::MetricSpec spec{.top_k = flags.top_k, .losses = flags.loss, .heads = {}, .labels = shapes.labels.size()};
+  for (const graph::HeadInfo& head : shapes.heads) spec.heads.push_back({.name = head.name, .label = head.label});
+  return spec;
+}
+
+}  // namespace dtrain::role
