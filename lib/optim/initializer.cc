@@ -15,8 +15,8 @@ namespace dtrain::optim {
 namespace {
 
 constexpr std::string_view kForms =
-    "use xavier(uniform|gaussian,avg|in|out,MAGNITUDE), msra(avg|in|out,SLOPE), orthogonal(uniform|gaussian,SCALE), "
-    "uniform(SCALE), normal(SIGMA), one or zero";
+    "use xavier(uniform|gaussian,avg|in|out,MAGNITUDE), msra(avg|in|out,SLOPE) or msraprelu, "
+    "orthogonal(uniform|gaussian,SCALE), bilinear, uniform(SCALE), normal(SIGMA), one or zero";
 
 tl::unexpected<Error> refused(std::string_view text) {
   return fail(Code::kUsage, "unknown initializer '{}': {}", text, kForms);
@@ -144,6 +144,19 @@ void fill_orthogonal(const InitializerSpec& spec, const Shape& shape, RandomStre
   }
 }
 
+// The filter with which a transposed convolution enlarges an image by linear interpolation. Both directions go by the
+// width, as in MXNet.
+void fill_bilinear(const Shape& shape, std::span<float> values) {
+  DT_CHECK(shape.size() == 4, "a bilinear filter needs four dimensions, not {}", dtrain::to_string(shape));
+  const auto height = static_cast<size_t>(shape[2]), width = static_cast<size_t>(shape[3]), half = (width + 1) / 2;
+  const auto f = static_cast<double>(half);
+  const double center = (2 * f - 1 - static_cast<double>(half % 2)) / (2 * f);
+  const auto part = [&](size_t at) { return 1 - std::abs(static_cast<double>(at) / f - center); };
+  for (size_t i = 0; i < values.size(); i++) {
+    values[i] = static_cast<float>(part(i % width) * part(i / width % height));
+  }
+}
+
 void fill_identity_transformation(const Shape& shape, std::span<float> values) {
   constexpr int64_t kNumbers = 6;
   DT_CHECK(shape[0] == kNumbers, "a transformation needs 6 numbers, not {}", dtrain::to_string(shape));
@@ -153,6 +166,7 @@ void fill_identity_transformation(const Shape& shape, std::span<float> values) {
 
 void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, std::span<float> values) {
   if (spec.kind == InitializerSpec::Kind::kOrthogonal) return fill_orthogonal(spec, shape, random, values);
+  if (spec.kind == InitializerSpec::Kind::kBilinear) return fill_bilinear(shape, values);
   if (spec.kind == InitializerSpec::Kind::kIdentityTransformation) return fill_identity_transformation(shape, values);
   if (spec.kind == InitializerSpec::Kind::kDiagonal) return fill_diagonal(spec.magnitude, shape, values);
   if (spec.kind == InitializerSpec::Kind::kConstant) {
@@ -167,9 +181,11 @@ void fill(const InitializerSpec& spec, const Shape& shape, RandomStream random, 
   }
 }
 
-bool needs_matrix(InitializerSpec::Kind kind) {
+// A rule for matrices takes more dimensions too, one for filters needs exactly four.
+bool fits(InitializerSpec::Kind kind, const Shape& shape) {
   using Kind = InitializerSpec::Kind;
-  return kind == Kind::kXavier || kind == Kind::kOrthogonal || kind == Kind::kDiagonal;
+  if (kind == Kind::kBilinear) return shape.size() == 4;
+  return shape.size() >= 2 || (kind != Kind::kXavier && kind != Kind::kOrthogonal && kind != Kind::kDiagonal);
 }
 
 // How a tensor without a rule of the network begins; nullopt if its kind does not say.
@@ -193,8 +209,9 @@ Result<InitializerSpec> parse_initializer(std::string_view text) {
   const std::vector<std::string> parts = name_and_arguments(text);
   if (parts.empty()) return refused(text);
   if (parts[0] == "xavier") return parse_xavier(text, parts);
-  if (parts[0] == "msra") return parse_msra(text, parts);
+  if (parts[0] == "msra" || parts[0] == "msraprelu") return parse_msra(text, parts);
   if (parts[0] == "orthogonal") return parse_orthogonal(text, parts);
+  if (parts[0] == "bilinear" && parts.size() == 1) return InitializerSpec{.kind = InitializerSpec::Kind::kBilinear};
   if ((parts[0] == "one" || parts[0] == "zero") && parts.size() == 1) {
     return InitializerSpec{.kind = InitializerSpec::Kind::kConstant, .magnitude = parts[0] == "one" ? 1.0 : 0.0};
   }
@@ -218,6 +235,7 @@ std::string to_string(const InitializerSpec& spec) {
     case InitializerSpec::Kind::kDiagonal: return fmt::format("diagonal({})", spec.magnitude);
     case InitializerSpec::Kind::kOrthogonal:
       return fmt::format("orthogonal({},{})", spec.gaussian ? "gaussian" : "uniform", spec.magnitude);
+    case InitializerSpec::Kind::kBilinear: return "bilinear";
     case InitializerSpec::Kind::kIdentityTransformation: return "identity transformation";
     case InitializerSpec::Kind::kXavier: break;
   }
@@ -236,9 +254,10 @@ Result<> initialize(const InitializerSpec& spec, const ParameterSpan& tensor, ui
                 tensor.name);
   }
   // A symbol file may give any rule to any tensor.
-  if (needs_matrix(initial->kind) && tensor.shape.size() < 2) {
-    return fail(Code::kUsage, "the initial value of '{}' is {}, which needs two dimensions, but its shape is {}",
-                tensor.name, to_string(*initial), dtrain::to_string(tensor.shape));
+  if (!fits(initial->kind, tensor.shape)) {
+    return fail(Code::kUsage, "the initial value of '{}' is {}, which needs {} dimensions, but its shape is {}",
+                tensor.name, to_string(*initial), initial->kind == InitializerSpec::Kind::kBilinear ? "four" : "two",
+                dtrain::to_string(tensor.shape));
   }
   fill(*initial, tensor.shape, RandomStream(seed, Use::kInit, index), tensor.weight);
   return {};

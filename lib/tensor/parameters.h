@@ -29,7 +29,8 @@ struct InitializerSpec {
   // kOrthogonal: `magnitude` times a matrix [shape[0], all others] with orthonormal rows, or columns if it has more rows.
   // kIdentityTransformation: for the layer whose outputs a SpatialTransformer takes, so that it begins with the identity.
   // The weights are 0, and the bias is 1, 0, 0, 0, 1, 0.
-  enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation };
+  // kBilinear: the filter of an enlargement, for weights of four dimensions.
+  enum class Kind { kXavier, kUniform, kNormal, kConstant, kDiagonal, kOrthogonal, kIdentityTransformation, kBilinear };
   enum class Factor { kAverage, kIn, kOut };
   Kind kind = Kind::kXavier;
   bool gaussian = false;             // xavier, orthogonal: draw from a normal distribution instead of a uniform one

@@ -5,6 +5,7 @@
 
 #include "graph/models/models.h"
 #include "graph/symbol/attribute_reader.h"
+#include "graph/symbol/initializer_text.h"
 #include "graph/symbol/parse.h"
 #include "graph/symbol/read.h"
 #include "graph/symbol/write.h"
@@ -103,6 +104,8 @@ TEST_CASE("multipliers and initial values of variables are rules", "[graph][symb
   CHECK(msra.factor == InitializerSpec::Factor::kIn);
   const InitializerSpec orthogonal = initial(R"([\"orthogonal\", {\"scale\": 2, \"rand_type\": \"normal\"}])");
   CHECK((orthogonal.kind == InitializerSpec::Kind::kOrthogonal && orthogonal.gaussian && orthogonal.magnitude == 2));
+  CHECK(initial("bilinear").kind == InitializerSpec::Kind::kBilinear);
+  CHECK(initializer_text(initial("bilinear")) == R"(["bilinear", {}])");
   CHECK_THAT(error_of(small(R"("num_hidden": "3")", R"("__init__": "[\"magic\", {}]")")), Contains("reading 'w'"));
 }
 

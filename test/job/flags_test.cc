@@ -180,6 +180,9 @@ TEST_CASE("flags and values that are not in this version are refused by name", "
   CHECK_THAT(refused({"--widen-factor", "0"}), Contains("--widen-factor"));
   CHECK_THAT(refused({"--optimizer", "sdg"}), Contains("did you mean 'sgd'?"));
   CHECK_THAT(refused({"--initializer", "orthogonl()"}), Contains("orthogonal"));
+  for (const char* rule : {"orthogonal(gaussian,1)", "msraprelu", "bilinear"}) {
+    CHECK(parsed({"--initializer", rule}).job.network.initializer == rule);
+  }
   CHECK_THAT(refused({"--on-worker-loss", "shrink"}), Contains("not in this version"));
   CHECK_THAT(refused({"--preset", "minst"}), Contains("--preset: there is no 'minst', did you mean 'mnist'?"));
 }

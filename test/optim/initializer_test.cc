@@ -85,6 +85,29 @@ TEST_CASE("an orthogonal matrix has orthonormal rows or columns, times its scale
   CHECK(filled("orthogonal", {4, 4}, 1) != filled("orthogonal", {4, 4}, 2));
 }
 
+// The values of MXNet 1.9.1.
+TEST_CASE("bilinear is the filter of an enlargement", "[optim]") {
+  const float a = 0.0625F, b = 0.1875F, c = 0.5625F;
+  const std::vector<float> three = {a, b, b, b, c, c, b, c, c}, wide = {a, b, b, a, b, c, c, b};
+  CHECK(filled("bilinear", {1, 1, 3, 3}) == three);
+  CHECK(filled("bilinear", {1, 1, 2, 4}) == wide);
+  const std::vector<float> two = filled("bilinear", {2, 1, 3, 3});
+  CHECK(std::equal(three.begin(), three.end(), two.begin() + 9));
+  std::vector<float> values(6);
+  const Result<> refused =
+      initialize(*parse_initializer("bilinear"), {"fc_weight", ParameterKind::kWeight, {2, 3}, values, {}}, 1, 0);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Code::kUsage);
+  CHECK_THAT(refused.error().message, Catch::Contains("'fc_weight'") && Catch::Contains("four dimensions"));
+}
+
+TEST_CASE("bilinear and msraprelu are read from their texts", "[optim]") {
+  CHECK(to_string(*parse_initializer("msraprelu(in,0)")) == "xavier(gaussian,in,2)");
+  CHECK(to_string(*parse_initializer("msraprelu")) == to_string(*parse_initializer("msra")));
+  CHECK(to_string(*parse_initializer("bilinear")) == "bilinear");
+  CHECK(parse_initializer("bilinear(1)").error().code == Code::kUsage);
+}
+
 TEST_CASE("a network's own rule replaces the job's", "[optim]") {
   using Kind = InitializerSpec::Kind;
   std::vector<float> weight(4 * 2 * 3, 9.0F), other(6, 9.0F), variance(2, 9.0F);

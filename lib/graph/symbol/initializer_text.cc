@@ -78,6 +78,7 @@ std::optional<InitializerSpec> initializer(const Json& json) {
   if (name == "xavier") return xavier(arguments);
   if (name == "msraprelu") return msraprelu(arguments);
   if (name == "orthogonal") return orthogonal(arguments);
+  if (name == "bilinear") return InitializerSpec{.kind = Kind::kBilinear};
   return std::nullopt;
 }
 
@@ -94,6 +95,7 @@ std::string initializer_text(const InitializerSpec& spec) {
     case Kind::kConstant:
       if (spec.magnitude == 0) return R"(["zero", {}])";
       return fmt::format(R"(["constant", {{"value": {}}}])", spec.magnitude);
+    case Kind::kBilinear: return R"(["bilinear", {}])";
     case Kind::kOrthogonal:
       return fmt::format(R"(["orthogonal", {{"scale": {}, "rand_type": "{}"}}])", spec.magnitude,
                          spec.gaussian ? "normal" : "uniform");
@@ -108,8 +110,8 @@ Result<InitializerSpec> read_initializer(std::string_view text) {
       initializer(text.starts_with('[') ? parse_json(text) : Json::array({text, Json::object()}));
   if (spec) return *spec;
   return fail(Code::kUsage,
-              "the initializer '{}' is not one of xavier, msraprelu, orthogonal, uniform, normal, constant, zero and "
-              "one with MXNet's arguments",
+              "the initializer '{}' is not one of xavier, msraprelu, orthogonal, bilinear, uniform, normal, constant, "
+              "zero and one with MXNet's arguments",
               printable(text));
 }
 

@@ -5,12 +5,15 @@ namespace dtrain::job {
 
 namespace {
 
+std::vector<std::string> initializer_names() {
+  return {"default", "xavier", "msra", "msraprelu", "orthogonal", "bilinear", "uniform", "normal", "one", "zero"};
+}
+
 // Checks the name of the rule; its parameters in parentheses are checked when it is used.
 Binding<Flags> initializer() {
   Binding<Flags> binding = DT_FIELD(Flags, job.network.initializer);
   binding.set = [plain = binding.set](Flags& flags, std::string_view text) -> Result<> {
-    DT_TRY_VOID(check_choice(text.substr(0, text.find('(')),
-                             {"default", "xavier", "msra", "orthogonal", "uniform", "normal", "one", "zero"}, {}));
+    DT_TRY_VOID(check_choice(text.substr(0, text.find('(')), initializer_names(), {}));
     return plain(flags, text);
   };
   return binding;
@@ -105,12 +108,11 @@ std::vector<Row> form_rows() {
        .scope = Scope::kJob},
       {.name = "initializer",
        .value = "RULE",
-       .help = "how to draw the initial weights: default (by network), xavier, msra, orthogonal, uniform, normal, one "
-               "or zero, "
-               "with parameters in parentheses as in xavier(uniform,in,2.34)",
+       .help = "how to draw the initial weights: default (by network), xavier, msra (or msraprelu), orthogonal, "
+               "bilinear, uniform, normal, one or zero, with parameters in parentheses as in xavier(uniform,in,2.34)",
        .bind = initializer(),
        .scope = Scope::kJob,
-       .suggestions = {"default", "xavier", "msra", "orthogonal", "uniform", "normal", "one", "zero"}},
+       .suggestions = initializer_names()},
   };
 }
 
