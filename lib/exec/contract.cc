@@ -43,22 +43,6 @@ void check_options(const Options& options, const graph::Shapes& shapes) {
   }
 }
 
-Result<> check_plain(const graph::Graph& graph, const graph::Shapes& shapes) {
-  const std::vector<graph::NodeId> heads = graph.heads();
-  if (heads.size() > 1) {
-    return fail(Code::kUsage, "the network has the results '{}' and '{}', but this device can compute only one",
-                graph.node(heads[0]).name, graph.node(heads[1]).name);
-  }
-  for (const auto* infos : {&shapes.parameters, &shapes.statistics}) {
-    for (const graph::ParameterInfo& info : *infos) {
-      if (info.uses.size() == 1) continue;
-      return fail(Code::kUsage, "'{}' is read by the nodes '{}' and '{}', but this device cannot share variables",
-                  info.name, graph.node(info.uses[0].node).name, graph.node(info.uses[1].node).name);
-    }
-  }
-  return {};
-}
-
 Result<> check_float32(const Options& options) {
   if (options.dtype == Type::kFloat32) return {};
   return fail(Code::kUsage, "CPU devices compute in float32 only, not in {}", type_name(options.dtype));

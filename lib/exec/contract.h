@@ -10,10 +10,6 @@ namespace dtrain::exec {
 // Throws CheckFailed for bucket boundaries, a batch size or a number of threads that only a bug can cause.
 void check_options(const Options& options, const graph::Shapes& shapes);
 
-// For backends whose nodes each have their own variables and all lead to one loss: Code::kUsage for a variable that is
-// read in several places and for a second head.
-Result<> check_plain(const graph::Graph& graph, const graph::Shapes& shapes);
-
 // For the CPU backends: Code::kUsage for a type other than float32.
 Result<> check_float32(const Options& options);
 

@@ -200,7 +200,8 @@ class Graph {
   // Sets the rule for the variable that a node reads as this argument, for example Convolution::kBias.
   void set_rule(NodeId node, size_t argument, const ParameterRule& rule);
   void set_rule(VariableId variable, const ParameterRule& rule) { variables_.at(variable).rule = rule; }
-  // Backward does not compute its gradient, which is 0, and its rate and its decay are 0.
+  // It keeps its values: its rate and its decay are 0. Backward ends above the lowest tensor that is learned, so below it
+  // gradients are 0.
   void freeze(VariableId variable);
   void set_spelling(NodeId node, Spelling spelling) { nodes_.at(node).spelling = std::move(spelling); }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <optional>
 
 #include "base/random.h"
 #include "exec/contract.h"
@@ -53,11 +54,22 @@ constexpr auto kV07 = Pooling::Rounding::kV07;
 constexpr auto kValid = Pooling::Rounding::kValid;
 constexpr auto kKernel = Pooling::Divisor::kKernel, kReal = Pooling::Divisor::kReal;
 
-NodeId add_like(Graph& graph, const std::string& name, NodeId like, NodeId x) {
+// A node that reads the same variables as `like`, for the same operator or another one.
+NodeId add_like(Graph& graph, const std::string& name, NodeId like, NodeId x, std::optional<Op> op = std::nullopt) {
   const Node& model = graph.node(like);
   std::vector<TensorId> given = model.inputs;
   given[0] = graph.tensor(Edge{x});
-  return graph.add_reader(name, model.op, std::move(given));
+  return graph.add_reader(name, op.value_or(model.op), std::move(given));
+}
+
+// Freezes all that these nodes learn.
+void freeze(Graph& graph, const std::vector<NodeId>& nodes) {
+  for (const NodeId id : nodes) {
+    for (const TensorId input : std::vector<TensorId>(graph.node(id).inputs)) {
+      const std::optional<VariableId> variable = graph.variable(input);
+      if (variable && graph.variables()[*variable].role == Variable::Role::kLearned) graph.freeze(*variable);
+    }
+  }
 }
 
 NodeId id_of(const Graph& graph, const std::string& name) {
@@ -75,7 +87,9 @@ class Net {
   NodeId x() const { return x_; }
   NodeId add(const std::string& name, Op op, const std::vector<NodeId>& inputs) { return graph_.add(name, op, inputs); }
   // A node like `like` that also reads the same variables.
-  NodeId share(const std::string& name, NodeId like, NodeId x) { return add_like(graph_, name, like, x); }
+  NodeId share(const std::string& name, NodeId like, NodeId x, std::optional<Op> op = std::nullopt) {
+    return add_like(graph_, name, like, x, std::move(op));
+  }
   Graph finish(NodeId y, int64_t classes = kClasses, SoftmaxOutput softmax = {}) {
     const NodeId flat = graph_.add("flatten", Flatten{}, {y});
     const NodeId head = graph_.add("head", FullyConnected{.outputs = classes}, {flat});
@@ -91,6 +105,7 @@ class Net {
 class Table {
  public:
   std::vector<Case> take() { return std::move(cases_); }
+  Case& last(size_t back) { return cases_.at(cases_.size() - back); }
   Case& put(std::string name, const Shape& image, Graph graph) {
     return cases_.emplace_back(Case{.name = std::move(name), .graph = std::move(graph), .image = image});
   }
@@ -509,12 +524,49 @@ void shared_weights(Table& t) {
                          large.finish(large.share("g2", g1, g1)));
   products.exact = products.smooth = false;
 
+  Net both({4, 2, 2});  // devices store these inputs in different orders
+  const NodeId m0 = both.add("m0", FullyConnected{.outputs = 16}, {both.x()});
+  t.put("fully connected layers of a map and of a vector share a weight", {4, 2, 2},
+        both.finish(both.share("m1", m0, m0)));
+
+  Net grouped({3, 6, 6}, true);  // GPUs pad images of three channels
+  const NodeId whole = grouped.add("whole", conv3x3(6), {grouped.x()});
+  Convolution halves = conv3x3(6);
+  halves.groups = 2;
+  t.put("convolutions of one group and of two share a weight", {3, 6, 6},
+        grouped.finish(grouped.share("halves", whole, whole, halves)))
+      .exact = false;
+
   Net normed(image);
   const NodeId n1 = normed.add("n1", BatchNorm{.fix_gamma = false}, {normed.x()});
   const NodeId between = normed.add("conv", conv1x1(4), {n1});
   Case& norms = t.put("two batch norms share all", image, normed.finish(normed.share("n2", n1, between)));
   norms.exact = false;
   norms.batch = 4;
+}
+
+// Layers that keep their values.
+void frozen_layers(Table& t) {
+  const Shape image = {4, 6, 6};
+  const BatchNorm norm{.fix_gamma = false};
+  Net low(image, true);
+  const NodeId c1 = low.add("c1", conv3x3(8), {low.x()}), b1 = low.add("b1", norm, {c1});
+  const NodeId c2 = low.add("c2", conv3x3(8), {low.add("r1", Activation{}, {b1})}), b2 = low.add("b2", norm, {c2});
+  Graph g = low.finish(low.add("plus", Add{}, {b2, b1}));
+  freeze(g, {c1, b1});
+  t.put("a frozen convolution and batch norm below others", image, std::move(g));
+
+  Net between(image);
+  const NodeId d1 = between.add("d1", conv1x1(4), {between.x()}), d2 = between.add("d2", conv1x1(4), {d1});
+  const NodeId n2 = between.add("n2", norm, {d2});
+  Graph h = between.finish(between.add("d3", conv1x1(4), {n2}));
+  freeze(h, {d2, n2});
+  t.put("a frozen convolution and batch norm between others", image, std::move(h));
+  for (const size_t back : {1, 2}) {
+    Case& c = t.last(back);
+    c.exact = c.smooth = false;  // the gradients of frozen tensors below all others are 0
+    c.batch = 4;
+  }
 }
 
 // Graphs with several results.
@@ -564,19 +616,6 @@ void inputs(Table& t) {
 
 }  // namespace
 
-std::vector<Case> sharing_cases() {
-  Table table;
-  shared_weights(table);
-  heads(table);
-  return table.take();
-}
-
-std::vector<Case> operator_and_sharing_cases() {
-  std::vector<Case> cases = operator_cases();
-  std::ranges::move(sharing_cases(), std::back_inserter(cases));
-  return cases;
-}
-
 std::vector<Case> operator_cases() {
   Table table;
   convolutions(table);
@@ -595,6 +634,9 @@ std::vector<Case> operator_cases() {
   spatial_transformers(table);
   softmaxes(table);
   chains(table);
+  shared_weights(table);
+  frozen_layers(table);
+  heads(table);
   return table.take();
 }
 

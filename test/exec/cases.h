@@ -30,9 +30,6 @@ struct Case {
 };
 
 std::vector<Case> operator_cases();
-// Variables that several nodes read, and graphs with several results, labels or inputs; for backends that have them.
-std::vector<Case> sharing_cases();
-std::vector<Case> operator_and_sharing_cases();
 
 // Training options for a case: one thread, one bucket, all nodes kept. Winograd is off, which integers require.
 Options case_options(const Case& c);

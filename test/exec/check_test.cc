@@ -123,7 +123,7 @@ TEST_CASE("a fault is found at its node and nowhere else", "[exec][check]") {
 
 // The float32 reference is a backend like others: with floats it is as close to float64 as its type allows.
 TEST_CASE("the float32 reference agrees with float64 in every operator case", "[exec][check]") {
-  for (const Case& c : exec::test::operator_and_sharing_cases()) {
+  for (const Case& c : exec::test::operator_cases()) {
     INFO(c.name);
     Faulty executor = compile(c);
     const CheckReport r = report(c, executor);

@@ -79,7 +79,7 @@ std::vector<double> copy(std::span<const double> x) {
 // that of the data.
 TEST_CASE("the gradients of every operator agree with central differences", "[exec][gradient]") {
   size_t checked = 0;
-  for (const Case& c : exec::test::operator_and_sharing_cases()) {
+  for (const Case& c : exec::test::operator_cases()) {
     if (!c.smooth) continue;
     INFO(c.name);
     const auto executor = Reference::compile(c.graph, case_options(c), nullptr).value();

@@ -16,7 +16,7 @@ using dtrain::exec::reference::ReferenceExecutor;
 
 // With integers, float32 and float64 agree bit by bit: nothing is rounded, so the order of summation does not matter.
 TEST_CASE("integer cases are exact in float32", "[exec]") {
-  for (const exec::test::Case& c : exec::test::operator_and_sharing_cases()) {
+  for (const exec::test::Case& c : exec::test::operator_cases()) {
     if (!c.exact) continue;
     INFO(c.name);
     auto single = ReferenceExecutor<float>::compile(c.graph, case_options(c), nullptr).value();
@@ -50,7 +50,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 exec::test::Case case_called(const std::string& name) {
-  for (exec::test::Case& c : exec::test::operator_and_sharing_cases()) {
+  for (exec::test::Case& c : exec::test::operator_cases()) {
     if (c.name == name) return std::move(c);
   }
   throw std::logic_error("no case " + name);

@@ -94,6 +94,9 @@ bool is_small(const Case& c) {
                                            "relu of odd sizes",
                                            "fully connected of odd sizes",
                                            "softmax with smoothing",
+                                           "two convolutions share weight and bias",
+                                           "two losses with labels of their own",
+                                           "a map and a vector",
                                            "residual unit, projection of the activated input"};
   return std::ranges::find(kSmall, c.name) != std::end(kSmall);
 }

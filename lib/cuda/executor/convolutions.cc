@@ -1,8 +1,9 @@
 #include "cuda/executor/convolutions.h"
 
-#include "graph/graph.h"
-
+#include <algorithm>
 #include <string>
+
+#include "graph/graph.h"
 
 namespace dtrain::cuda {
 
@@ -52,7 +53,8 @@ Result<GraphPlans> plan_convolutions(const graph::Graph& graph, const graph::Sha
     const graph::Node& node = graph.node(found.node);
     for (size_t p = 0; p < shapes.parameters.size(); p++) {
       const graph::ParameterInfo& parameter = shapes.parameters[p];
-      const bool weight = parameter.uses[0] == graph::TensorUse{found.node, graph::Convolution::kWeight};
+      const graph::TensorUse use{found.node, graph::Convolution::kWeight};
+      const bool weight = std::ranges::find(parameter.uses, use) != parameter.uses.end();
       // Images of 3 channels may be stored with 4, so a convolution's input channels are the stored channels of a group
       // times the groups.
       if (weight && std::holds_alternative<graph::Convolution>(node.op)) {

@@ -18,7 +18,6 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::compile(const graph::Graph& 
                                                             std::shared_ptr<ConvolutionRunner> runner) {
   DT_TRY(graph::Shapes shapes, exec::infer_shapes(graph, options));
   exec::check_options(options, shapes);
-  DT_TRY_VOID(exec::check_plain(graph, shapes));
   auto* owner = dynamic_cast<CudaExecutor*>(weights_of);
   DT_CHECK(weights_of == nullptr || owner != nullptr, "the executor that owns the weights belongs to another backend");
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(graph, options, std::move(shapes), device));
@@ -138,8 +137,9 @@ void CudaExecutor::bind(const Lowered& lowered) {
   gradients_ = lowered.gradients;
   output_at_ = addresses_of(outputs_, at);
   gradient_at_ = addresses_of(gradients_, at);
-  for (const graph::HeadInfo& head : shapes_.heads) {
-    host_results_.emplace_back(static_cast<size_t>(options_.batch_size * head.outputs) * sizeof(float));
+  for (size_t head = 0; head < shapes_.heads.size(); head++) {
+    result_at_.push_back(at.at(lowered.results[head]));
+    host_results_.emplace_back(static_cast<size_t>(options_.batch_size * shapes_.heads[head].outputs) * sizeof(float));
   }
   if (options_.keep_all) read_memory_ = DeviceMemory(largest_bytes(outputs_));
 }
@@ -209,8 +209,8 @@ void CudaExecutor::download_results() {
 
 void CudaExecutor::copy_results() {
   for (size_t head = 0; head < host_results_.size(); head++) {
-    DT_CUDA(cudaMemcpyAsync(host_results_[head].data(), output_at_[shapes_.heads[head].node],
-                            host_results_[head].bytes(), cudaMemcpyDeviceToHost, copy_.get()));
+    DT_CUDA(cudaMemcpyAsync(host_results_[head].data(), result_at_[head], host_results_[head].bytes(),
+                            cudaMemcpyDeviceToHost, copy_.get()));
   }
 }
 

@@ -145,6 +145,7 @@ class CudaExecutor final : public exec::Executor {
   std::unique_ptr<BatchMemory> batch_memory_;
   std::unique_ptr<LossScaleMemory> loss_scale_;  // in training with float16 or with parameters on the device
   DeviceMemory arena_, scratch_, read_memory_;
+  std::vector<const void*> result_at_;      // by head
   std::vector<PinnedMemory> host_results_;  // by head
   std::vector<Part> forward_, backward_;
   std::vector<TimedCall> call_names_;  // the calls of forward_ and backward_, in order

@@ -83,14 +83,32 @@ class Chooser {
       return {.channels = count, .stored_channels = count};
     }
     if (parameter.kind == ParameterKind::kBias) return {.type = type_, .channels = count, .stored_channels = count};
-    const graph::Node& node = graph_.node(parameter.uses[0].node);
-    const int64_t filters = parameter.shape[0];
+    const WeightForm first = form_for(parameter, parameter.uses[0]);
+    const bool same = std::ranges::all_of(
+        parameter.uses, [&](const graph::TensorUse& use) { return form_for(parameter, use) == first; });
+    return same ? first : plain_form(parameter);
+  }
+
+  // The form that suits one of the nodes that read a weight.
+  [[nodiscard]] WeightForm form_for(const graph::ParameterInfo& parameter, const graph::TensorUse& use) const {
+    const graph::Node& node = graph_.node(use.node);
+    WeightForm form = plain_form(parameter);
+    if (std::holds_alternative<graph::Convolution>(node.op)) {
+      if (pads(node, form.channels, type_)) form.stored_channels = kPaddedChannels;
+      return form;
+    }
     // To a fully connected layer, its input's pixels are the taps of a filter.
-    const int64_t taps = std::holds_alternative<graph::Convolution>(node.op)
-                             ? parameter.shape[2] * parameter.shape[3]
-                             : layout_.maps[node.data_inputs[0]].h * layout_.maps[node.data_inputs[0]].w;
-    const int64_t channels = count / filters / taps;
-    return {type_, filters, channels, taps, pads(node, channels, type_) ? kPaddedChannels : channels};
+    const MapForm& input = layout_.maps[node.data_inputs[0]];
+    form.taps = input.h * input.w;
+    form.channels = form.stored_channels = form.channels / form.taps;
+    return form;
+  }
+
+  [[nodiscard]] WeightForm plain_form(const graph::ParameterInfo& parameter) const {
+    const Shape& shape = parameter.shape;
+    const int64_t taps = shape.size() == 4 ? shape[2] * shape[3] : 1;
+    const int64_t channels = element_count(shape) / shape[0] / taps;
+    return {type_, shape[0], channels, taps, channels};
   }
 
   // Our own kernels can write with any pitch. cuDNN's engines first copy a slice to packed memory

@@ -17,7 +17,8 @@ struct MapForm {
 };
 
 // The form of a learned tensor that the network computes with; see WeightTensor in kernels/layout.h. A bias is one
-// filter with one tap; gammas and betas keep their form.
+// filter with one tap; gammas and betas keep their form. If several nodes read a tensor and would store it differently,
+// it is stored without padding and, for fully connected layers, in the order of the canonical tensor (one tap).
 struct WeightForm {
   Type type = Type::kFloat32;
   int64_t filters = 1, channels = 1, taps = 1, stored_channels = 1;
@@ -25,6 +26,7 @@ struct WeightForm {
   [[nodiscard]] bool is_canonical() const {
     return type == Type::kFloat32 && stored_channels == channels && (taps == 1 || channels == 1);
   }
+  friend bool operator==(const WeightForm&, const WeightForm&) = default;
   [[nodiscard]] size_t stored_bytes() const {
     return static_cast<size_t>(filters * taps * stored_channels * bytes_of(type));
   }

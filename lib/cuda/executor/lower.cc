@@ -2,6 +2,7 @@
 
 #include "base/overloaded.h"
 #include "cuda/kernels/elementwise.h"
+#include "graph/flow.h"
 #include "tensor/buckets.h"
 
 namespace dtrain::cuda {
@@ -19,7 +20,8 @@ Lowering::Lowering(const LowerRequest& request)
       fusions_(find_fusions(request.graph, request.options.keep_all)),
       outputs_(request.graph.nodes().size()),
       terms_(outputs_.size()),
-      gradient_values_(request.shapes.parameters.size(), kNoValue),
+      gradient_terms_(request.shapes.parameters.size()),
+      depends_on_training_(graph::depends_on_training(request.graph, request.shapes)),
       buckets_left_(request.options.bucket_begin.size()) {}
 
 Map Lowering::reordered(NodeId id, const Map& map, const MapForm& form) {
@@ -39,6 +41,13 @@ Map Lowering::reordered(NodeId id, const Map& map, const MapForm& form) {
 Map Lowering::plain_input(NodeId id, size_t i) {
   const Map& map = input(id, i);
   if (shapes_.output[input_node(id, i)].size() == 3 || map.positions() == 1) return map;
+  return reordered(id, map, {1, 1, map.positions() * map.channels});
+}
+
+Map Lowering::dense_input(NodeId id) {
+  const Map& map = input(id);
+  const int64_t taps = parameters_.form(parameter(id, graph::FullyConnected::kWeight).value()).taps;
+  if (taps == map.positions()) return packed(id, map);
   return reordered(id, map, {1, 1, map.positions() * map.channels});
 }
 
@@ -93,10 +102,10 @@ ValueId Lowering::gradient_of(NodeId id, size_t argument) {
   const auto p = parameter(id, argument);
   if (!p) return kNoValue;
   const WeightForm form = gradient_form(shapes_.parameters[*p], parameters_.form(*p));
-  if (form.is_canonical() && input_.loss_scale == nullptr)
+  const bool shared = shapes_.parameters[*p].uses.size() > 1;
+  if (form.is_canonical() && input_.loss_scale == nullptr && !shared)
     return program_.fixed(parameters_.gradient(*p), parameters_.weight_bytes(*p));
-  gradient_values_[*p] = program_.bytes(form.stored_bytes());
-  return gradient_values_[*p];
+  return gradient_terms_[*p].emplace_back(program_.bytes(form.stored_bytes()));
 }
 
 void Lowering::contribute(NodeId id, const Map& term) {
@@ -187,11 +196,12 @@ void Lowering::finish_buckets(NodeId id) {
 
 namespace {
 
-// A gradient that is converted to canonical form at the end of its bucket.
+// A gradient, or a term of one, that is converted to canonical form at the end of its bucket.
 struct Conversion {
   size_t parameter;
   WeightForm form;
   ValueId from;
+  ValueId to;  // kNoValue: the gradient itself
 };
 
 Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>& conversions, const Addresses& at,
@@ -199,7 +209,8 @@ Call read_call(const DeviceParameters& parameters, const std::vector<Conversion>
   std::vector<WeightTensor> tensors;
   std::vector<int64_t> counts;
   for (const Conversion& c : conversions) {
-    tensors.push_back(weight_tensor(c.form, parameters.gradient(c.parameter), at.at(c.from)));
+    float* to = c.to == kNoValue ? parameters.gradient(c.parameter) : at.at<float>(c.to);
+    tensors.push_back(weight_tensor(c.form, to, at.at(c.from)));
     counts.push_back(canonical_count(tensors.back()));
   }
   const auto table = std::make_shared<DeviceTable<WeightTensor>>(tensors, counts, conversion_bytes(tensors));
@@ -215,30 +226,64 @@ Call search_call(const DeviceParameters::Piece& piece, const float* limit, LossS
 
 }  // namespace
 
-void Lowering::finish_bucket(size_t bucket) {
-  const size_t first = options_.bucket_begin[bucket], end = bucket_end(bucket);
+// The first term is converted in place of the gradient, to which the others are added.
+void Lowering::convert_gradients(NodeId node, size_t first, size_t end) {
   std::vector<Conversion> conversions;
+  std::vector<std::vector<ValueId>> added(end - first);  // by parameter
   Uses uses;
   for (size_t p = first; p < end; p++) {
-    if (gradient_values_[p] == kNoValue) continue;
     const WeightForm form = gradient_form(shapes_.parameters[p], parameters_.form(p));
-    conversions.push_back({p, form, gradient_values_[p]});
-    uses.reads.push_back(gradient_values_[p]);
+    for (const ValueId term : gradient_terms_[p]) {
+      const bool is_first = term == gradient_terms_[p].front();
+      const ValueId to = is_first ? kNoValue : program_.bytes(parameters_.weight_bytes(p));
+      conversions.push_back({p, form, term, to});
+      uses.reads.push_back(term);
+      uses.writes.push_back(to);
+      if (!is_first) added[p - first].push_back(to);
+    }
   }
+  if (conversions.empty()) return;
+  const float* factor = input_.loss_scale == nullptr ? nullptr : &input_.loss_scale->inverse;
+  program_.step(node, std::move(uses), [&parameters = parameters_, conversions, factor](const Addresses& at) {
+    return read_call(parameters, conversions, at, factor);
+  });
+  for (size_t p = first; p < end; p++) {
+    if (!added[p - first].empty()) add_gradients(node, p, std::move(added[p - first]));
+  }
+}
+
+void Lowering::add_gradients(NodeId node, size_t parameter, std::vector<ValueId> terms) {
+  const size_t bytes = parameters_.weight_bytes(parameter);
+  const auto count = static_cast<int64_t>(bytes / sizeof(float));
+  const auto row = [&](ValueId value) { return Map{.value = value, .channels = count, .pitch = count}; };
+  const Map gradient = row(program_.fixed(parameters_.gradient(parameter), bytes));
+  std::vector<Map> all = {gradient};
+  for (const ValueId term : terms) all.push_back(row(term));
+  emit_sum(node, std::move(all), gradient, false);
+}
+
+void Lowering::finish_bucket(size_t bucket) {
+  const size_t first = options_.bucket_begin[bucket], end = bucket_end(bucket);
   const NodeId node = shapes_.parameters[first].uses[0].node;
-  if (!conversions.empty()) {
-    const LossScale* scale = input_.loss_scale;
-    const float* factor = scale == nullptr ? nullptr : &scale->inverse;
-    program_.step(node, std::move(uses), [&parameters = parameters_, conversions, factor](const Addresses& at) {
-      return read_call(parameters, conversions, at, factor);
-    });
-  }
+  convert_gradients(node, first, end);
   if (input_.search != nullptr) {
     program_.step(node, {}, [&parameters = parameters_, first, end, input = input_](const Addresses&) {
       return search_call(parameters.gradients(first, end), input.search_limit, input.search);
     });
   }
   backward_.back().buckets.push_back(bucket);
+}
+
+// Losses write floats. Other results have the type of the network, and may be maps.
+ValueId Lowering::result_of(NodeId id) {
+  const Map& map = outputs_[id];
+  if (map.type == Type::kFloat32 && map.packed() && map.positions() == 1) return map.value;
+  const ValueId floats = program_.floats(map.rows() * map.channels);
+  const Planar planar{map.type, Type::kFloat32, map.n, map.channels, map.positions()};
+  program_.step(id, {{map.value}, {floats}}, [=](const Addresses& at) -> Call {
+    return [planar, from = at.in(map), to = at.at(floats)](cudaStream_t s) { to_planar(planar, from, to, s); };
+  });
+  return floats;
 }
 
 Lowering::EmitBackward Lowering::lower_node(NodeId id) {
@@ -279,6 +324,11 @@ Lowered lower(const LowerRequest& request) {
   backward.reserve(order.size());
   l.forward_.push_back({});
   for (const NodeId id : order) backward.push_back(l.lower_node(id));
+  std::vector<ValueId> results;
+  for (const graph::HeadInfo& head : request.shapes.heads) {
+    results.push_back(l.result_of(head.node));
+    l.program_.keep(results.back());
+  }
   l.forward_.back().end = l.program_.steps().size();
   l.backward_.push_back({.begin = l.program_.steps().size()});
   for (size_t i = order.size(); l.training() && i-- > 0;) {
@@ -288,13 +338,12 @@ Lowered lower(const LowerRequest& request) {
   l.backward_.back().end = l.program_.steps().size();
   drop_empty(l.forward_);
   drop_empty(l.backward_);
-  l.program_.keep(l.outputs_[request.graph.output()].value);
   std::vector<Map> gradients(l.outputs_.size());
   for (NodeId id = 0; id < gradients.size(); id++) {
     if (l.terms_[id].size() == 1) gradients[id] = l.terms_[id][0];
   }
-  return {std::move(l.program_), std::move(l.forward_), std::move(l.backward_), std::move(l.outputs_),
-          std::move(gradients)};
+  return {std::move(l.program_), std::move(l.forward_), std::move(l.backward_),
+          std::move(l.outputs_), std::move(gradients),  std::move(results)};
 }
 
 }  // namespace dtrain::cuda

@@ -52,6 +52,7 @@ struct Lowered {
   std::vector<StepRange> forward, backward;  // each bucket once, in the order that exec/executor.h requires
   std::vector<Map> outputs;                  // by node; absent if a fusion removed the output
   std::vector<Map> gradients;                // by node; absent if no gradient flows
+  std::vector<ValueId> results;              // by head: floats, [n, outputs]
 };
 
 Lowered lower(const LowerRequest& request);
@@ -90,6 +91,9 @@ class Lowering {
   // shape; packed() makes a map dense.
   [[nodiscard]] const Map& input(graph::NodeId id, size_t i = 0) const { return outputs_[input_node(id, i)]; }
   Map plain_input(graph::NodeId id, size_t i = 0);
+  // The first input as a fully connected layer reads it: as it is stored if the weight's form is made for that, else in
+  // the order of the node's own shape.
+  Map dense_input(graph::NodeId id);
   Map packed(graph::NodeId id, const Map& map);
   // The map to which node `id` writes its output: a slice of a Concat's output, or memory of its own.
   Map make_output(graph::NodeId id);
@@ -103,14 +107,16 @@ class Lowering {
   ValueId weight(graph::NodeId id, size_t argument);         // canonical float32, for batch norm
   ValueId stored_weight(graph::NodeId id, size_t argument);  // in the form that the network computes with
   ValueId statistic(graph::NodeId id, size_t argument);
-  // The value to which a kernel writes the gradient: float32 or, for filters, in the stored form. finish_bucket
-  // converts it to the canonical gradient.
+  // The value to which a kernel writes the gradient, or the node's term of it if other nodes read the tensor too: float32
+  // or, for filters, in the stored form. finish_bucket converts it to the canonical gradient.
   ValueId gradient_of(graph::NodeId id, size_t argument);
 
   // Keeps a batch norm that the Add after it completes.
   void keep_for_sum(const Norm& norm) { norms_.emplace(norm.id, norm); }
   [[nodiscard]] const Norm& norm_for_sum(graph::NodeId id) const { return norms_.at(id); }
 
+  // See graph::depends_on_training.
+  [[nodiscard]] bool depends_on_training(graph::NodeId id) const { return depends_on_training_[id] != 0; }
   // Whether the gradient with respect to the node's output is needed.
   [[nodiscard]] bool wants_gradient(graph::NodeId id) const { return layout_.wants_gradient[id] != 0; }
   // Adds a term to the gradient with respect to `id`'s output; ignored if that gradient is not needed.
@@ -129,6 +135,10 @@ class Lowering {
   void await_buckets(graph::NodeId id);
   void finish_buckets(graph::NodeId id);
   void finish_bucket(size_t bucket);
+  void convert_gradients(graph::NodeId node, size_t first, size_t end);
+  void add_gradients(graph::NodeId node, size_t parameter, std::vector<ValueId> terms);
+  // A result of the network as floats, [n, outputs].
+  ValueId result_of(graph::NodeId id);
   [[nodiscard]] size_t bucket_end(size_t bucket) const;
   [[nodiscard]] std::optional<size_t> parameter(graph::NodeId id, size_t argument) const;
   // Permutes the values of a map: from h x w pixels to one pixel of h*w*c channels in canonical order, or back.
@@ -146,7 +156,10 @@ class Lowering {
   std::vector<Map> outputs_;             // by node
   std::vector<std::vector<Map>> terms_;  // by node
   std::map<graph::NodeId, Norm> norms_;
-  std::vector<ValueId> gradient_values_;  // by parameter: the value that its gradient is converted from; kNoValue: none
+  // By parameter: the values that its gradient is converted from, which are several if several nodes read it, in the order
+  // of the backward pass. Empty if a kernel writes the canonical gradient itself.
+  std::vector<std::vector<ValueId>> gradient_terms_;
+  std::vector<char> depends_on_training_;  // by node
   std::vector<StepRange> forward_, backward_;
   size_t buckets_awaited_ = 0, buckets_left_;
 };

@@ -43,14 +43,14 @@ void emit_inverse(Lowering& l, const Norm& norm) {
   });
 }
 
-// In training, also emits the statistics.
+// In training, also emits the statistics. A norm behind which nothing is trained computes as in inference.
 Norm begin_norm(Lowering& l, NodeId id, const graph::BatchNorm& op) {
   Norm norm{.id = id,
             .epsilon = op.epsilon,
             .x = l.plain_input(id),
             .gamma = op.fix_gamma ? kNoValue : l.weight(id, BatchNorm::kGamma),
             .beta = l.weight(id, BatchNorm::kBeta)};
-  if (!l.training()) {
+  if (!l.training() || !l.depends_on_training(id)) {
     norm.mean = l.statistic(id, BatchNorm::kMean);
     norm.variance = l.statistic(id, BatchNorm::kVariance);
     return norm;

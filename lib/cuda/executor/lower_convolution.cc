@@ -106,7 +106,7 @@ Lowering::EmitBackward lower_convolution(Lowering& l, NodeId id) {
 }
 
 Lowering::EmitBackward lower_fully_connected(Lowering& l, NodeId id) {
-  const Map x = l.packed(id, l.input(id));
+  const Map x = l.dense_input(id);
   const Layer layer{id,
                     &l.plans(id),
                     x,

@@ -153,13 +153,6 @@ Result<> resolve_loss_scale(JobFlags& job) {
 
 Result<> check_gpus(const Flags& flags) {
   const std::vector<int64_t>& gpus = flags.device.gpus;
-  if (!gpus.empty() && !flags.job.network.freeze.empty()) {
-    return fail(
-        Code::kUsage,
-        "--freeze {}: in this version of dtrain, only CPU devices leave out frozen layers; on GPUs use --lr-mult "
-        "'{}=0', with which the layers keep their weights",
-        format_value(flags.job.network.freeze), flags.job.network.freeze.front());
-  }
   if (!gpus.empty() && flags.given("cpus")) {
     return fail(Code::kUsage, "--gpus and --cpus exclude each other: a process has devices of one kind");
   }

@@ -64,28 +64,6 @@ TEST_CASE("integers give the bits of the reference on the emulated device", "[cu
   }
 }
 
-TEST_CASE("shared variables and several results are refused on the emulated device", "[cuda][exec]") {
-  for (const Case& c : exec::test::sharing_cases()) {
-    INFO(c.name);
-    const auto executor = cuda::test::emulated_backend()->compile(c.graph, case_options(c));
-    REQUIRE(!executor);
-    CHECK(executor.error().code == Code::kUsage);
-    const bool several = c.graph.heads().size() > 1;
-    CHECK_THAT(executor.error().message, Catch::EndsWith(several ? "but this device can compute only one"
-                                                                 : "but this device cannot share variables"));
-  }
-  graph::Graph two;
-  const graph::NodeId data = two.add("data", graph::Input{}, {});
-  const graph::NodeId used = two.add("used", graph::FullyConnected{.outputs = 4}, {data});
-  two.add_head(two.add("softmax", graph::SoftmaxOutput{}, {used}));
-  two.add_head(two.add("unlearned", graph::FullyConnected{.outputs = 2}, {used}));
-  const auto executor =
-      cuda::test::emulated_backend()->compile(two, {.batch_size = 1, .inputs = {{.shape = {1, 2, 2}}}});
-  REQUIRE(!executor);
-  CHECK(executor.error().message ==
-        "the network has the results 'softmax' and 'unlearned', but this device can compute only one");
-}
-
 TEST_CASE("floats of every type agree with the reference on the emulated device", "[cuda][exec]") {
   for (const Type type : {Type::kFloat32, Type::kFloat16, Type::kBfloat16}) {
     for (const Case& c : exec::test::operator_cases()) {

@@ -106,7 +106,7 @@ TEST_CASE("weights are read only between their wait and their announcement", "[e
 }
 
 TEST_CASE("shared weights are read only between their wait and their announcement", "[exec][cpu]") {
-  for (const test::Case& c : test::sharing_cases()) {
+  for (const test::Case& c : test::operator_cases()) {
     INFO(c.name);
     std::vector<size_t> begin(infer_shapes(c.graph, exec::test::case_options(c))->parameters.size());
     std::iota(begin.begin(), begin.end(), 0);

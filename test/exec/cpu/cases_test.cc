@@ -27,7 +27,7 @@ CheckReport check_case(const Case& c, Options options, Values values, double fac
 // Small whole numbers make all sums exact, whatever their order: oneDNN, OpenBLAS and our own kernels give the same
 // bits as the reference.
 void check_integers(int threads) {
-  for (const Case& c : test::operator_and_sharing_cases()) {
+  for (const Case& c : test::operator_cases()) {
     INFO(c.name);
     Options options = case_options(c);
     options.threads = threads;
@@ -48,7 +48,7 @@ TEST_CASE("integers give the bits of the reference, several threads", "[exec][cp
 
 // Floats agree within what rounding explains (check.h), which has a separate tolerance for Winograd.
 TEST_CASE("floats agree with the reference", "[exec][cpu]") {
-  for (const Case& c : test::operator_and_sharing_cases()) {
+  for (const Case& c : test::operator_cases()) {
     INFO(c.name);
     for (const bool winograd : {false, true}) {
       Options options = case_options(c);
@@ -63,7 +63,7 @@ TEST_CASE("floats agree with the reference", "[exec][cpu]") {
 // statistics must equal those of the run node by node, up to rounding. Two steps, because the second one finds used
 // memory.
 TEST_CASE("fusion and shared memory change nothing", "[exec][cpu]") {
-  for (const Case& c : test::operator_and_sharing_cases()) {
+  for (const Case& c : test::operator_cases()) {
     INFO(c.name);
     Options options = case_options(c);
     auto apart = make_cpu_backend()->compile(c.graph, options).value();
