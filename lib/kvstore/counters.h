@@ -1,13 +1,25 @@
 // How far the training of an array, or of a slice of one, has come.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace dtrain::kvstore {
 
 struct Counters {
-  uint64_t samples = 0;  // applied since the start of the job
-  uint64_t updates = 0;  // since the start of the job
+  uint64_t samples = 0;    // applied since the start of the job
+  uint64_t updates = 0;    // since the start of the job
+  double rate_factor = 1;  // the learning rate is the schedule's times this
 };
+
+// Sets the rate factor for all updates that begin when at least so many samples have been applied.
+struct RateChange {
+  double factor = 1;  // above 0
+  uint64_t from_samples = 0;
+};
+
+inline bool is_rate_factor(double value) {
+  return std::isfinite(value) && value > 0;
+}
 
 }  // namespace dtrain::kvstore

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kvstore/counters.h"
 #include "tensor/parameters.h"
 
 namespace dtrain::kvstore {
@@ -20,6 +21,7 @@ struct TrainingState {
   std::vector<NamedArray> slots;  // "PARAMETER:SLOT", in canonical order
   uint64_t samples = 0;           // applied since the start of the job: the position in the learning-rate schedule
   uint64_t updates = 0;           // of each parameter
+  double rate_factor = 1;         // see Counters
 };
 
 struct StoreTimes {
@@ -89,6 +91,9 @@ class Store {
   virtual Result<> share_statistics(uint64_t samples) = 0;
   // Gives all workers the same weights, the newest ones.
   virtual Result<> refresh() = 0;
+  // Changes the learning rate of the following updates. With servers, rank 0's call tells them, and returns when all of
+  // them know; so no worker may begin a step before it has returned. The other workers' calls wait for nobody.
+  virtual Result<> set_rate(const RateChange& change) = 0;
   // The optimizer state that belongs to the weights. Rank 0 calls it between steps, with no gradient under way.
   virtual Result<TrainingState> state() = 0;
 

@@ -20,7 +20,7 @@ optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& 
                               uint64_t contributed, double weight) {
   const double epochs = static_cast<double>(before.samples + contributed) /
                         static_cast<double>(std::max<uint64_t>(rule.samples_per_epoch, 1));
-  return {.learning_rate = optim::learning_rate(rule.schedule, epochs),
+  return {.learning_rate = optim::learning_rate(rule.schedule, epochs) * before.rate_factor,
           .gradient_scale = weight / static_cast<double>(contributed),
           .multipliers = multipliers,
           .updates = before.updates + 1};

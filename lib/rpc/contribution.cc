@@ -24,6 +24,7 @@ void fill(proto::RunStart& message, const job::RunStart& start) {
   message.set_step(start.step);
   message.set_samples(start.samples);
   message.set_updates(start.updates);
+  message.set_rate_factor(start.rate_factor);
   message.set_saves_within_epochs(start.saves_within_epochs);
   for (const job::WorkerState& worker : start.workers) fill(*message.add_workers(), worker);
 }
@@ -33,6 +34,7 @@ job::RunStart from_proto(const proto::RunStart& message) {
                       .step = message.step(),
                       .samples = message.samples(),
                       .updates = message.updates(),
+                      .rate_factor = message.rate_factor() == 0 ? 1 : message.rate_factor(),
                       .saves_within_epochs = message.saves_within_epochs(),
                       .workers = {}};
   for (const proto::WorkerState& worker : message.workers()) start.workers.push_back(from_proto(worker));

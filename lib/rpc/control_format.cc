@@ -12,6 +12,7 @@ using kvstore::ControlRequest;
 using kvstore::PullCounters;
 using kvstore::PullState;
 using kvstore::Regroup;
+using kvstore::SetRate;
 
 struct SetWhat {
   void operator()(const AssignState& assign) const { to.mutable_assign_state()->set_slot(assign.slot); }
@@ -19,12 +20,17 @@ struct SetWhat {
     to.mutable_assign_values()->set_updates(assign.counters.updates);
     to.mutable_assign_values()->set_samples(assign.counters.samples);
     to.mutable_assign_values()->set_states(assign.states);
+    to.mutable_assign_values()->set_rate_factor(assign.counters.rate_factor);
   }
   void operator()(const Regroup& regroup) const {
     to.mutable_regroup()->mutable_group_of()->Assign(regroup.group_of.begin(), regroup.group_of.end());
   }
   void operator()(const PullState& pull) const { to.mutable_pull_state()->set_slot(pull.slot); }
   void operator()(const PullCounters&) const { to.mutable_pull_counters(); }
+  void operator()(const SetRate& rate) const {
+    to.mutable_set_rate()->set_factor(rate.change.factor);
+    to.mutable_set_rate()->set_from_samples(rate.change.from_samples);
+  }
   proto::Control& to;
 };
 
@@ -54,6 +60,13 @@ std::optional<kvstore::Head> answer_of(const proto::Control& from) {
                        .payload_crc = from.payload_crc()};
 }
 
+AssignValues values_of(const proto::AssignValues& from) {
+  return {.counters = {.samples = from.samples(),
+                       .updates = from.updates(),
+                       .rate_factor = from.rate_factor() == 0 ? 1 : from.rate_factor()},
+          .states = from.states()};
+}
+
 std::optional<kvstore::Head> request_of(const proto::Control& from) {
   ControlRequest request{.id = {from.key(), from.slice()},
                          .rank = from.origin().rank(),
@@ -63,16 +76,15 @@ std::optional<kvstore::Head> request_of(const proto::Control& from) {
                          .payload_crc = from.payload_crc()};
   switch (from.what_case()) {
     case proto::Control::kAssignState: request.what = AssignState{from.assign_state().slot()}; break;
-    case proto::Control::kAssignValues:
-      request.what = AssignValues{
-          .counters = {.samples = from.assign_values().samples(), .updates = from.assign_values().updates()},
-          .states = from.assign_values().states()};
-      break;
+    case proto::Control::kAssignValues: request.what = values_of(from.assign_values()); break;
     case proto::Control::kRegroup:
       request.what = Regroup{{from.regroup().group_of().begin(), from.regroup().group_of().end()}};
       break;
     case proto::Control::kPullState: request.what = PullState{from.pull_state().slot()}; break;
     case proto::Control::kPullCounters: request.what = PullCounters{}; break;
+    case proto::Control::kSetRate:
+      request.what = SetRate{{.factor = from.set_rate().factor(), .from_samples = from.set_rate().from_samples()}};
+      break;
     default: return std::nullopt;
   }
   return request;

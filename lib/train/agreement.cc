@@ -13,6 +13,7 @@ job::RunStart run_start(const OwnStart& own, size_t workers) {
                      .step = start.position.step,
                      .samples = start.state.samples,
                      .updates = start.state.updates,
+                     .rate_factor = start.state.rate_factor,
                      .saves_within_epochs = own.saves_within_epochs,
                      .workers = std::vector<job::WorkerState>(workers)};
   const bool has_own_steps = start.worker_steps.size() == workers;
@@ -57,6 +58,7 @@ Result<AgreedStart> agree_on_start(job::Coordinator& coordinator, const OwnStart
   return AgreedStart{.position = {start.epoch, start.step},
                      .samples = start.samples,
                      .updates = start.updates,
+                     .rate_factor = start.rate_factor,
                      .saves_within_epochs = start.saves_within_epochs,
                      .own_steps = mine.steps,
                      .loss_scale = {mine.loss_scale, mine.good_steps},

@@ -19,6 +19,7 @@ struct AgreedStart {
   Position position;
   uint64_t samples = 0;
   uint64_t updates = 0;
+  double rate_factor = 1;            // see kvstore::Counters
   bool saves_within_epochs = false;  // whether workers meet within epochs to write checkpoints
   uint64_t own_steps = 0;
   LossScale::State loss_scale;

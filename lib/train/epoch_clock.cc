@@ -14,10 +14,11 @@ void EpochClock::start(const AgreedStart& start) {
   position_ = start.position;
   samples_ = samples_at_start_ = start.samples;
   updates_ = start.updates;
+  rate_factor_ = start.rate_factor;
   own_steps_ = own_steps_at_start_ = start.own_steps;
 }
 
-double EpochClock::rate_of_next_update() const {
+double EpochClock::scheduled_rate() const {
   const auto samples = static_cast<double>(samples_ + rule_.samples_per_update);
   return optim::learning_rate(schedule_, samples / static_cast<double>(rule_.samples));
 }

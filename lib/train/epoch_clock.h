@@ -54,8 +54,11 @@ class EpochClock {
   // Of all workers since the start of the run.
   [[nodiscard]] uint64_t samples() const { return samples_; }
   [[nodiscard]] uint64_t samples_in_this_process() const { return samples_ - samples_at_start_; }
+  // From the next update on; see kvstore::Counters.
+  void set_rate_factor(double factor) { rate_factor_ = factor; }
   // The learning rate depends on the samples that will have been applied, including those of this update.
-  [[nodiscard]] double rate_of_next_update() const;
+  [[nodiscard]] double rate_of_next_update() const { return scheduled_rate() * rate_factor_; }
+  [[nodiscard]] double scheduled_rate() const;  // the same by the schedule alone
   // This worker's samples that only its own moving statistics include; counts from 0 afterwards.
   uint64_t take_unshared_samples() { return std::exchange(unshared_samples_, 0); }
 
@@ -76,6 +79,7 @@ class EpochClock {
   uint64_t samples_ = 0;
   uint64_t samples_at_start_ = 0;
   uint64_t unshared_samples_ = 0;
+  double rate_factor_ = 1;
 };
 
 }  // namespace dtrain::train

@@ -33,6 +33,7 @@ struct SaverParts {
   const graph::Graph& graph;
   exec::DeviceGroup& training;
   kvstore::Store& store;
+  const RateState& rate;
   job::Coordinator& coordinator;
   Log log;
 };

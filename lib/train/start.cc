@@ -70,11 +70,15 @@ Result<Start> continued(const StartSpec& spec, const ParameterView& view, Checkp
   }
   DT_TRY(std::vector<NamedArray> slots, pick_slots(checkpoint.slots, spec, view));
   return Start{.position = header.position,
-               .state = {.slots = std::move(slots), .samples = header.samples, .updates = header.updates},
+               .state = {.slots = std::move(slots),
+                         .samples = header.samples,
+                         .updates = header.updates,
+                         .rate_factor = header.rate.factor},
                .metric_sums = header.metric_sums,
                .loss_scales = header.loss_scales,
                .worker_steps = header.worker_steps,
                .best = header.best,
+               .rate = header.rate,
                .kept_epochs = spec.from->epoch ? std::vector<int64_t>() : header.kept_epochs};
 }
 

@@ -6,6 +6,7 @@
 #include "train/agreement.h"
 #include "train/epoch_clock.h"
 #include "train/monitor.h"
+#include "train/rate_control.h"
 #include "train/reporter.h"
 #include "train/saver.h"
 #include "train/step.h"
@@ -37,6 +38,8 @@ class Trainer::Impl {
   Result<> evaluate();
   Result<> agree_on_best();
   [[nodiscard]] bool validates() const { return parts_.inference != nullptr && parts_.validation_data != nullptr; }
+  // Whether the accuracy of an epoch says what the run does next.
+  [[nodiscard]] bool keeps_best() const { return spec_.patience > 0 || spec_.keep_best || spec_.plateau.patience > 0; }
   [[nodiscard]] bool is_over(int64_t finished_epochs) const;
   Result<> regroup();
   Result<> stop();
@@ -46,6 +49,7 @@ class Trainer::Impl {
   StepRunner step_runner_;
   EpochClock clock_;
   Reporter reporter_;
+  RateControl rate_control_;
   Saver saver_;
   Regrouper regrouper_;
   Monitor monitor_;
@@ -74,6 +78,11 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
                  .store = parts_.store,
                  .coordinator = parts_.coordinator,
                  .log = parts_.log}),
+      rate_control_({.spec = spec_,
+                     .clock = clock_,
+                     .store = parts_.store,
+                     .coordinator = parts_.coordinator,
+                     .log = parts_.log}),
       saver_({.spec = spec_,
               .clock = clock_,
               .training_metrics = reporter_.training_metrics(),
@@ -81,6 +90,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
               .graph = parts_.graph,
               .training = parts_.training,
               .store = parts_.store,
+              .rate = rate_control_.state(),
               .coordinator = parts_.coordinator,
               .log = parts_.log}),
       regrouper_(spec_.regroup, parts_.store.groups(), parts_.coordinator, parts_.log),
@@ -123,11 +133,13 @@ Result<> Trainer::Impl::begin() {
   DT_TRY(const AgreedStart agreed, agree_on_start(start));
   start.state.samples = agreed.samples;
   start.state.updates = agreed.updates;
+  start.state.rate_factor = agreed.rate_factor;
   std::vector<ParameterView> devices;
   for (size_t i = 0; i < parts_.training.size(); i++) devices.push_back(parts_.training.device_parameters(i));
   DT_TRY_VOID(copy_to_device(parts_.training.parameters(), devices.front()));
   DT_TRY_VOID(parts_.store.initialize(devices, start.state), "handing out the initial weights");
   DT_TRY_VOID(reporter_.begin());
+  rate_control_.begin(start.rate);
   saver_.begin(agreed.saves_within_epochs, start);
   return agree_on_best();
 }
@@ -253,14 +265,16 @@ Result<> Trainer::Impl::end_epoch() {
 }
 
 Result<> Trainer::Impl::save_and_evaluate() {
-  if (spec_.patience == 0 && !spec_.keep_best) {
+  if (!keeps_best()) {
+    DT_TRY_VOID(rate_control_.meet(std::nullopt));
     DT_TRY_VOID(saver_.save_epoch());
     DT_TRY_VOID(clock_.wait_for_others());
     return evaluate();
   }
-  // The checkpoint says which epoch was the best so far.
+  // The checkpoint says which epoch was the best so far, and has the learning rate of the next one.
   DT_TRY_VOID(evaluate());
   if (validates()) DT_TRY_VOID(saver_.note_accuracy(reporter_.validation_metrics().epoch_accuracy()));
+  DT_TRY_VOID(rate_control_.meet(saver_.best()));
   DT_TRY_VOID(saver_.save_epoch());
   return clock_.wait_for_others();
 }
@@ -290,7 +304,8 @@ Result<> Trainer::Impl::evaluate_within_epoch() {
   DT_TRY_VOID(share_weights(), "validating within an epoch");
   DT_TRY_VOID(validate(clock_.position().epoch, *parts_.inference, *parts_.validation_data, parts_.coordinator,
                        reporter_.validation_metrics()));
-  return reporter_.end_validation_within_epoch();
+  DT_TRY_VOID(reporter_.end_validation_within_epoch());
+  return rate_control_.meet(std::nullopt);
 }
 
 Result<> Trainer::Impl::evaluate() {

@@ -12,11 +12,12 @@ namespace dtrain {
 
 namespace {
 
-const std::vector<std::vector<std::string>> kTools = {
-    {"im2rec"},      {"data", "synth"}, {"data", "index"}, {"bench", "train"},
-    {"bench", "kv"}, {"parse-log"},     {"plan"},          {"simulate"},
-    {"ps"},          {"kill"},          {"completion"},    {"man"},
-    {"score"},       {"predict"},       {"info"},          {"export"}};
+const std::vector<std::vector<std::string>> kTools = {{"im2rec"},         {"data", "synth"}, {"data", "index"},
+                                                      {"bench", "train"}, {"bench", "kv"},   {"parse-log"},
+                                                      {"plan"},           {"simulate"},      {"ps"},
+                                                      {"kill"},           {"completion"},    {"man"},
+                                                      {"score"},          {"predict"},       {"info"},
+                                                      {"export"},         {"set-rate"}};
 
 std::set<std::string> matches(const std::string& text, const std::string& expression) {
   const std::regex pattern(expression);

@@ -40,13 +40,18 @@ What request_back(const What& what) {
 
 TEST_CASE("a control message is read as it was written", "[rpc]") {
   CHECK(request_back(AssignState{.slot = 2}).slot == 2);
-  const auto assign = request_back(AssignValues{.counters = {.samples = 8, .updates = 9}, .states = 3});
+  const auto assign =
+      request_back(AssignValues{.counters = {.samples = 8, .updates = 9, .rate_factor = 0.3}, .states = 3});
+  CHECK(assign.counters.rate_factor == 0.3);
   CHECK(assign.counters.samples == 8);
   CHECK(assign.counters.updates == 9);
   CHECK(assign.states == 3);
   CHECK(request_back(Regroup{{0, 5, 0, 1}}).group_of == std::vector<uint32_t>{0, 5, 0, 1});
   CHECK(request_back(PullState{.slot = 1}).slot == 1);
   request_back(PullCounters{});
+  const RateChange change = request_back(SetRate{{.factor = 0.1, .from_samples = ~uint64_t{8}}}).change;
+  CHECK(change.factor == 0.1);
+  CHECK(change.from_samples == ~uint64_t{8});
   const auto answer = std::get<ControlAnswer>(there_and_back(ControlAnswer{.id = {1, 2},
                                                                            .request = 3,
                                                                            .status = Status::kRejected,
@@ -64,6 +69,7 @@ TEST_CASE("a control message is read as it was written", "[rpc]") {
 TEST_CASE("a control message is validated like untrusted input", "[rpc]") {
   for (const Head& head :
        {Head(ControlRequest{.id = {1, 2}, .rank = 3, .incarnation = 4, .request = 5, .what = Regroup{{0, 1, 1}}}),
+        Head(ControlRequest{.id = {1, 2}, .rank = 3, .incarnation = 4, .request = 5, .what = SetRate{{0.1, 240}}}),
         Head(ControlAnswer{.id = {1, 2}, .request = 5, .status = Status::kRejected})}) {
     const std::string good = to_control_bytes(head);
     for (size_t size = sizeof(ControlPrefix); size < good.size(); size++) {

@@ -64,6 +64,7 @@ class WatchedStore final : public kvstore::Store {
   Result<uint64_t> samples_applied() override { return store_->samples_applied(); }
   Result<> share_statistics(uint64_t samples) override { return store_->share_statistics(samples); }
   Result<> refresh() override { return store_->refresh(); }
+  Result<> set_rate(const kvstore::RateChange& change) override { return store_->set_rate(change); }
   Result<kvstore::TrainingState> state() override {
     const uint64_t before = watch_.pushes;
     const auto moment = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
@@ -267,6 +268,32 @@ TEST_CASE("all workers count the skipped steps of one worker as the store does",
     CHECK(in_store < 3 * kEpochSamples);
     CHECK(in_store >= 3 * kEpochSamples - 6 * kToyBatch * kWorkers);
     for (uint32_t w = 0; w < kWorkers; w++) CHECK(outcomes[w]->samples == in_store);
+  }
+}
+
+// With next to no rate the weights stand still, so every slice has the new rate from the first update on.
+TEST_CASE("a plateau lowers the rate of all workers and servers in every scheme", "[train][schemes]") {
+  constexpr int64_t kEpochs = 10;
+  for (const Scheme& scheme : schemes()) {
+    INFO(scheme.name);
+    const TempDir dir;
+    TrainSpec spec = toy_spec("", kEpochs);
+    spec.optimizer = {.momentum = 0, .weight_decay = 0};
+    spec.schedule = {.base = 0.05};
+    spec.plateau = {.patience = 1, .factor = 1e-12};
+    Job job(scheme, dir, spec);
+    for (const Result<TrainOutcome>& outcome : job.run()) REQUIRE(outcome);
+    int64_t lowered = 1;
+    while (lowered < kEpochs && must(read_checkpoint({dir.path("net"), lowered})).header->rate.factor == 1) lowered++;
+    REQUIRE(lowered < kEpochs);
+    const Checkpoint then = must(read_checkpoint({dir.path("net"), lowered}));
+    const Checkpoint last = must(read_checkpoint({dir.path("net"), kEpochs}));
+    CHECK(last.header->samples > then.header->samples);
+    for (size_t i = 0; i < then.parameters.size(); i++) {
+      for (size_t j = 0; j < then.parameters[i].values.size(); j++) {
+        REQUIRE(last.parameters[i].values[j] == Approx(then.parameters[i].values[j]).margin(1e-9));
+      }
+    }
   }
 }
 

@@ -125,6 +125,8 @@ struct OptimizerFlags {
   double lr_factor_epoch = 0;  // 0: none
   LrScheduler lr_scheduler = LrScheduler::kAuto;
   double lr_warmup_epochs = 0, lr_warmup_begin = 0;
+  int64_t lr_patience = 0;  // epochs without a better validation accuracy that lower the rate; 0: never
+  double lr_patience_factor = 0.1, lr_min = 0;
   OnNan on_nan = OnNan::kFail;
 };
 

@@ -290,7 +290,6 @@ std::vector<Row> rule_rows() {
   };
 }
 
-// Also what to do with a gradient that is not finite.
 std::vector<Row> schedule_rows() {
   return {
       {.name = "lr-factor",
@@ -336,6 +335,34 @@ std::vector<Row> schedule_rows() {
        .min = 0,
        .max = kFactorMax,
        .scope = Scope::kJob},
+  };
+}
+
+// Also what to do with a gradient that is not finite.
+std::vector<Row> plateau_rows() {
+  return {
+      {.name = "lr-patience",
+       .value = "N",
+       .help = "multiply the learning rate, whatever the schedule, by --lr-patience-factor after N epochs without a "
+               "better validation accuracy, and again after N more; 0 means never",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_patience),
+       .min = 0,
+       .max = kEpochsMax,
+       .scope = Scope::kJob},
+      {.name = "lr-patience-factor",
+       .value = "F",
+       .help = "factor of --lr-patience, below 1",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_patience_factor),
+       .min = 0,
+       .max = 1,
+       .scope = Scope::kJob},
+      {.name = "lr-min",
+       .value = "X",
+       .help = "lowest learning rate to which --lr-patience goes",
+       .bind = DT_FIELD(Flags, job.optimizer.lr_min),
+       .min = 0,
+       .max = kFactorMax,
+       .scope = Scope::kJob},
       {.name = "on-nan",
        .value = "fail|skip",
        .help = "what to do if a loss or gradient is not finite: fail, or skip the step on all workers of its round",
@@ -349,6 +376,7 @@ std::vector<Row> schedule_rows() {
 std::vector<Row> optimizer_rows() {
   std::vector<Row> rows = rule_rows();
   for (Row& row : schedule_rows()) rows.push_back(std::move(row));
+  for (Row& row : plateau_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -49,6 +49,7 @@ struct WorkerState {
 struct RunStart {
   int64_t epoch = 0, step = 0;
   uint64_t samples = 0, updates = 0;
+  double rate_factor = 1;  // of the schedule's learning rate
   bool saves_within_epochs = false;
   std::vector<WorkerState> workers;  // by rank; empty: none has made a step
 };

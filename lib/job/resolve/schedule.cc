@@ -106,6 +106,31 @@ Result<> check_warmup(const OptimizerFlags& optimizer, int64_t num_epochs) {
   return {};
 }
 
+Result<> check_plateau(const Flags& flags) {
+  const OptimizerFlags& optimizer = flags.job.optimizer;
+  for (const char* name : {"lr-patience-factor", "lr-min"}) {
+    if (optimizer.lr_patience > 0 || flags.source(name) <= Source::kPreset || flags.source(name) == Source::kResumed) {
+      continue;
+    }
+    return fail(Code::kUsage, "--{} has no effect without --lr-patience", name);
+  }
+  if (optimizer.lr_patience == 0) return {};
+  if (optimizer.lr_patience_factor <= 0 || optimizer.lr_patience_factor >= 1) {
+    return fail(Code::kUsage, "--lr-patience-factor {}: it must be above 0 and below 1", optimizer.lr_patience_factor);
+  }
+  if (optimizer.lr_min > optimizer.lr) {
+    return fail(Code::kUsage, "--lr-min {} is above the learning rate {}, so --lr-patience could never lower it",
+                optimizer.lr_min, optimizer.lr);
+  }
+  if (flags.job.patience > 0 && flags.job.patience <= optimizer.lr_patience) {
+    return fail(Code::kUsage,
+                "--lr-patience {} has no effect with --patience {}, which ends the run first: give fewer "
+                "epochs to --lr-patience",
+                optimizer.lr_patience, flags.job.patience);
+  }
+  return {};
+}
+
 // Refuses flags that are given for an optimizer that does not use them. Those of a preset are left out.
 Result<> check_optimizer(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
@@ -117,7 +142,7 @@ Result<> check_optimizer(Flags& flags) {
   }
   if (name != "adadelta") return {};
   for (const char* flag :
-       {"lr", "lr-factor", "lr-step-epochs", "lr-factor-epoch", "lr-scheduler", "lr-warmup-epochs"}) {
+       {"lr", "lr-factor", "lr-step-epochs", "lr-factor-epoch", "lr-scheduler", "lr-warmup-epochs", "lr-patience"}) {
     if (!is_asked_for(flag) || flags.source(flag) == Source::kResumed) continue;
     return fail(Code::kUsage, "--{} has no effect with --optimizer adadelta, which has no learning rate: leave it out",
                 flag);
@@ -125,6 +150,7 @@ Result<> check_optimizer(Flags& flags) {
   optimizer.lr = 1;
   optimizer.lr_factor = 1;
   optimizer.lr_step_epochs.clear();
+  optimizer.lr_patience = 0;
   optimizer.lr_factor_epoch = optimizer.lr_power = optimizer.lr_warmup_epochs = optimizer.lr_warmup_begin = 0;
   optimizer.lr_scheduler = LrScheduler::kAuto;
   return {};
@@ -169,6 +195,7 @@ Result<> resolve_schedule(Flags& flags) {
   DT_TRY_VOID(choose_companion(flags));
   DT_TRY_VOID(choose_scheduler(flags));
   DT_TRY_VOID(resolve_steps(flags));
+  DT_TRY_VOID(check_plateau(flags));
   DT_TRY_VOID(check_warmup(optimizer, flags.job.num_epochs));
   if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: it must be below 1", optimizer.momentum);
   return check_optimizer(flags);

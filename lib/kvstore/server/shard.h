@@ -43,6 +43,9 @@ struct ShardOptions {
   std::function<void(const GroupReport&)> on_report = nullptr;
   // Called for the same slice with its version after each of its updates, while its lock is held.
   std::function<void(uint64_t)> on_update = nullptr;
+  // Called for the same slice when worker 0 changes the learning rate, with the number of the slice's next update. The
+  // slice's lock is held.
+  std::function<void(const RateChange& change, uint64_t update)> on_rate = nullptr;
   // Called with the rank whose payload did not match its checksum, and the number of such payloads so far in its slice.
   // The slice's lock is held.
   std::function<void(uint32_t rank, uint64_t count)> on_corrupt = nullptr;

@@ -250,6 +250,7 @@ void ShardSlice::control(const ControlCall& call, Pieces payload) {
   if (const auto* values = std::get_if<AssignValues>(&what)) return assign_values(call, *values, payload);
   if (!machine_) return refuse(call, Status::kUnknownKey);
   if (const auto* groups = std::get_if<Regroup>(&what)) return regroup(call, *groups);
+  if (const auto* rate = std::get_if<SetRate>(&what)) return set_rate(call, *rate);
   if (const auto* pull = std::get_if<PullState>(&what)) return pull_state(call, *pull);
   acknowledge(call, Status::kOk);
 }
@@ -267,6 +268,7 @@ void ShardSlice::assign_state(const ControlCall& call, const AssignState& assign
 
 void ShardSlice::assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) {
   if (assign.states > values_.slot_count() || !holds_slice(payload)) return refuse(call, Status::kBadSize);
+  if (!is_rate_factor(assign.counters.rate_factor)) return refuse(call, Status::kRejected);
   if (call.request.request <= assigned_by_) return acknowledge(call, Status::kDuplicate);
   if (call.request.request != states_.request) states_ = {.request = call.request.request};
   if (!states_.damaged.empty()) return refuse(call, Status::kCorrupt);
@@ -302,6 +304,16 @@ void ShardSlice::regroup(const ControlCall& call, const Regroup& regroup) {
     policy_.group_of = regroup.group_of;
     if (record_) record_->begin_groups(sync::group_count(policy_), Waiters::Clock::now());
     begin_rounds(version());
+  }
+  acknowledge(call, Status::kOk);
+}
+
+void ShardSlice::set_rate(const ControlCall& call, const SetRate& rate) {
+  if (values_.is_statistic() || !is_rate_factor(rate.change.factor)) return refuse(call, Status::kRejected);
+  if (call.request.request > rate_set_by_) {
+    rate_set_by_ = call.request.request;
+    values_.set_rate(rate.change);
+    if (record_ && options_.on_rate) options_.on_rate(rate.change, version() + 1);
   }
   acknowledge(call, Status::kOk);
 }

@@ -27,7 +27,7 @@ namespace dtrain::kvstore {
 // its thread does what is left before it does anything else, so the order of effects is always that of the events.
 class ShardSlice {
  public:
-  // `reports`: this is the slice for options.on_report, options.on_update and ShardCounts::staleness.
+  // `reports`: this is the slice for options.on_report, on_update, on_rate and ShardCounts::staleness.
   // `is_damaged`, one for all slices of the shard, is set if an exception leaves a call, which may have done half of its
   // work. Every later call does nothing.
   ShardSlice(const ShardOptions& options, const Slice& slice, size_t slot_count, bool reports,
@@ -68,6 +68,7 @@ class ShardSlice {
       DT_REQUIRES(mutex_);
   void assign_values(const ControlCall& call, const AssignValues& assign, Pieces payload) DT_REQUIRES(mutex_);
   void regroup(const ControlCall& call, const Regroup& regroup) DT_REQUIRES(mutex_);
+  void set_rate(const ControlCall& call, const SetRate& rate) DT_REQUIRES(mutex_);
   void pull_state(const ControlCall& call, const PullState& pull) DT_REQUIRES(mutex_);
   void begin_rounds(uint64_t version) DT_REQUIRES(mutex_);
 
@@ -103,6 +104,7 @@ class ShardSlice {
   AssignedStates states_ DT_GUARDED_BY(mutex_);      // of the assignment that is not complete yet
   uint64_t assigned_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the request that completed the last assignment
   uint64_t regrouped_by_ DT_GUARDED_BY(mutex_) = 0;  // number of the last request that set the groups
+  uint64_t rate_set_by_ DT_GUARDED_BY(mutex_) = 0;   // number of the last request that changed the learning rate
   std::optional<StalenessRecord> record_ DT_GUARDED_BY(mutex_);  // only in the slice that reports
   ShardCounts counts_ DT_GUARDED_BY(mutex_);
 };

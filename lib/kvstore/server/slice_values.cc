@@ -29,6 +29,7 @@ void SliceValues::set_state(size_t slot, Pieces payload) {
 void SliceValues::set_weights(Pieces payload, const Counters& counters) {
   copy_floats(payload, weights_.writable());
   counters_ = counters;
+  next_rate_.reset();
 }
 
 void SliceValues::begin_rounds(size_t groups) {
@@ -77,6 +78,10 @@ SliceValues::Outcome SliceValues::apply(Group& group, uint64_t staleness) {
 }
 
 void SliceValues::apply_rule(const Accumulator& sum, std::span<const float> total, uint64_t staleness) {
+  if (next_rate_ && counters_.samples >= next_rate_->from_samples) {
+    counters_.rate_factor = next_rate_->factor;
+    next_rate_.reset();
+  }
   const double weight = weight_of(options_.weight, staleness);
   const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_, sum.samples(), weight);
   optim::update(options_.rule.optimizer, step, weights_.writable(), total, state_spans_);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,7 @@ class SliceValues {
   // The payload must hold exactly elements() floats, and the slot must be below slot_count().
   void set_state(size_t slot, Pieces payload);
   void set_weights(Pieces payload, const Counters& counters);
+  void set_rate(const RateChange& change) { next_rate_ = change; }
   [[nodiscard]] std::span<const float> state(size_t slot) const { return state_[slot].span(); }
 
   // Rounds of `groups` groups begin; sums of unfinished rounds are discarded.
@@ -72,8 +74,9 @@ class SliceValues {
   const bool is_statistic_;
   const optim::Multipliers multipliers_;
   const Accumulator::Order order_;
-  VersionedArray weights_;  // with sums_only, after the first round: the sum of the last round
-  Counters counters_;       // a round that was left out counts as an update, as in the version
+  VersionedArray weights_;               // with sums_only, after the first round: the sum of the last round
+  Counters counters_;                    // a round that was left out counts as an update, as in the version
+  std::optional<RateChange> next_rate_;  // until so many samples have been applied
   uint32_t culprit_ = 0;
   std::vector<Buffer<float>> state_;           // by slot
   std::vector<std::span<float>> state_spans_;  // views of state_

@@ -33,6 +33,11 @@ struct AssignValues {
 struct Regroup {
   std::vector<uint32_t> group_of;  // by worker
 };
+// Worker 0 changes the learning rate. Every slice that belongs to a parameter gets the same change, so all change at the
+// same number of samples.
+struct SetRate {
+  RateChange change;
+};
 // Asks for one array of the optimizer state: the payload of the answer.
 struct PullState {
   uint32_t slot = 0;
@@ -45,7 +50,7 @@ struct ControlRequest {
   uint32_t rank = 0;         // of the sender
   uint64_t incarnation = 0;  // of the sender
   uint64_t request = 0;      // its number, from the same count as those of data messages
-  std::variant<AssignState, AssignValues, Regroup, PullState, PullCounters> what = {};
+  std::variant<AssignState, AssignValues, Regroup, PullState, PullCounters, SetRate> what = {};
   uint32_t payload_crc = 0;  // as in Header
 };
 

@@ -341,6 +341,13 @@ Result<> DeviceStore::average_statistics(Device& device, uint32_t, uint32_t samp
   return device.group->broadcast(statistics, kFirst);
 }
 
+// The lanes are idle.
+Result<> DeviceStore::set_rate(const RateChange& change) {
+  if (servers_) return servers_->set_rate(change);
+  for (Device& device : devices_) device.updater->set_rate_factor(change.factor);
+  return {};
+}
+
 Result<TrainingState> DeviceStore::state() {
   if (servers_) return servers_->state();
   TrainingState state = devices_.front().updater->empty_state();

@@ -97,6 +97,7 @@ Result<> DistStore::initialize(std::span<const ParameterView> devices, const Tra
   DT_TRY_VOID(bind(devices.front()));
   next_step_ = state.updates;
   first_samples_ = state.samples;
+  rate_factor_ = state.rate_factor;
   if (options_.rank != 0) {
     DT_TRY_VOID(pull(Kind::kPull, &DistStore::any, 0));
     if (!updater_) return {};
@@ -128,7 +129,7 @@ Result<> DistStore::ask(const char* what, Wanted wanted, const RequestOf& reques
 }
 
 Result<> DistStore::assign(const TrainingState& state) {
-  const Counters counters{.samples = state.samples, .updates = state.updates};
+  const Counters counters{.samples = state.samples, .updates = state.updates, .rate_factor = state.rate_factor};
   DT_TRY(const SlotSpans slots, match_state(state, view_, slots_));
   return ask("acknowledgement", &DistStore::any, [&](size_t i) {
     const WorkerSlice& own = slices_[i];
@@ -248,6 +249,17 @@ Result<uint64_t> DistStore::regroup(std::span<const uint32_t> group_of) {
   return step.value_or(next_step_);
 }
 
+Result<> DistStore::set_rate(const RateChange& change) {
+  rate_factor_ = change.factor;
+  if (updater_) {
+    updater_->set_rate_factor(change.factor);
+    return {};
+  }
+  if (options_.rank != 0) return {};
+  return ask("new learning rate", &DistStore::is_parameter,
+             [&](size_t) { return SliceRequest{.head = control_request(SetRate{change})}; });
+}
+
 Result<TrainingState> DistStore::state() {
   DT_TRY_VOID(wait_for_weights());
   if (!updater_) return fetch_state();
@@ -272,6 +284,7 @@ Result<TrainingState> DistStore::fetch_state() {
   DT_TRY(const Counters counters, fetch_counters());
   state.samples = counters.samples;
   state.updates = counters.updates;
+  state.rate_factor = rate_factor_;
   return state;
 }
 

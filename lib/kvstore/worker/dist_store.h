@@ -58,6 +58,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   Result<> refresh() override;
   Result<uint64_t> regroup(std::span<const uint32_t> group_of) override;
   void set_next_step(uint64_t step) override { next_step_ = step; }
+  Result<> set_rate(const RateChange& change) override;
   Result<TrainingState> state() override;
   void cancel(Error error) override { requests_.cancel(std::move(error)); }
   [[nodiscard]] StoreTimes times() const override { return {.wait_s = requests_.wait_s()}; }
@@ -111,6 +112,7 @@ class DistStore final : public Store, public GroupedStore, public ClientEvents {
   uint64_t share_count_ = 0;
   uint64_t next_step_ = 0;
   uint32_t pushed_samples_ = 0;  // of the last step; 0 once its weights have come
+  double rate_factor_ = 1;       // the last one that was set
   uint64_t first_samples_ = 0;   // applied when the job began
   SliceRequests requests_;       // grouped by bucket, the last group: statistics
 };

@@ -42,7 +42,7 @@ Result<> Updater::bind(const ParameterView& view, std::span<const FlatInterval> 
   view_ = view;
   const size_t buckets = options_.bucket_begin.size();
   pieces_.clear();
-  counters_.assign(buckets, {.samples = state.samples, .updates = state.updates});
+  counters_.assign(buckets, {.samples = state.samples, .updates = state.updates, .rate_factor = state.rate_factor});
   std::vector<std::vector<optim::LearnedArray>> groups(buckets);
   for (size_t bucket = 0; bucket < buckets; bucket++) {
     pieces_.push_back(pieces_of(bucket, owned));
@@ -95,6 +95,10 @@ void Updater::uncount_samples(size_t bucket, uint32_t samples) {
   counters_[bucket].updates--;
 }
 
+void Updater::set_rate_factor(double factor) {
+  for (Counters& counters : counters_) counters.rate_factor = factor;
+}
+
 TrainingState Updater::empty_state() const {
   TrainingState state;
   for (const ParameterSpan& parameter : view_.parameters) {
@@ -109,6 +113,7 @@ TrainingState Updater::empty_state() const {
 Result<> Updater::read_state(TrainingState& state) const {
   state.samples = counters_.front().samples;
   state.updates = counters_.front().updates;
+  state.rate_factor = counters_.front().rate_factor;
   return visit_state([&](const Piece& piece, size_t slot, std::span<float> memory) {
     std::vector<float>& values = state.slots[piece.parameter * slots_.size() + slot].values;
     return read_array(view_.device, memory, std::span(values).subspan(piece.begin, piece.count));

@@ -44,6 +44,9 @@ class Updater {
   // Undoes the counting of the bucket's last update, which has changed nothing.
   void uncount_samples(size_t bucket, uint32_t samples);
 
+  // Of the following updates; see Counters.
+  void set_rate_factor(double factor);
+
   // Copies the part of the state that is updated here into arrays made by empty_state(). The counters are those of the
   // first bucket.
   Result<> read_state(TrainingState& state) const;

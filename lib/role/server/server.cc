@@ -112,6 +112,10 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   if (plan.store.scheme == job::Scheme::kGsp) {
     options.on_report = [log = process.log](const kvstore::GroupReport& report) { log.info("{}", line(report)); };
   }
+  options.on_rate = [log = process.log](const kvstore::RateChange& change, uint64_t update) {
+    log.info("learning rate {:g} times that of the schedule after {} samples, from update {} on", change.factor,
+             change.from_samples, update);
+  };
   if (const std::optional<uint64_t> step = own_faults(process.flags, reply.rank).kill_at) {
     options.on_update = [kill = KillSwitch(step)](uint64_t version) { kill.reached(version); };
   }

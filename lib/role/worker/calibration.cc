@@ -42,6 +42,7 @@ class NoStore final : public kvstore::Store, private kvstore::OwnCounters {
   Result<uint64_t> samples_applied() override { return 0; }
   Result<> share_statistics(uint64_t) override { return {}; }
   Result<> refresh() override { return {}; }
+  Result<> set_rate(const kvstore::RateChange&) override { return {}; }
   Result<kvstore::TrainingState> state() override { return kvstore::TrainingState{}; }
   void cancel(Error) override {}  // nothing waits here
   [[nodiscard]] kvstore::StoreTimes times() const override { return {}; }

@@ -27,7 +27,8 @@ const char* name_of(const kvstore::ControlRequest& request) {
                                [](const kvstore::AssignValues&) { return "assign-values"; },
                                [](const kvstore::Regroup&) { return "regroup"; },
                                [](const kvstore::PullState&) { return "pull-state"; },
-                               [](const kvstore::PullCounters&) { return "pull-counters"; }},
+                               [](const kvstore::PullCounters&) { return "pull-counters"; },
+                               [](const kvstore::SetRate&) { return "set-rate"; }},
                     request.what);
 }
 

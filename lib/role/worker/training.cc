@@ -16,6 +16,7 @@ namespace {
 
 Result<> check_needs_no_validation(const job::JobFlags& job) {
   const char* flag = job.patience > 0                ? "patience"
+                     : job.optimizer.lr_patience > 0 ? "lr-patience"
                      : job.keep_best                 ? "keep-best"
                      : job.eval_batches_interval > 0 ? "eval-batches-interval"
                                                      : nullptr;
@@ -166,6 +167,9 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.keep = flags.loop.keep;
   spec.keep_best = job.keep_best;
   spec.patience = job.patience;
+  spec.plateau = {.patience = job.optimizer.lr_patience,
+                  .factor = job.optimizer.lr_patience_factor,
+                  .rate_min = job.optimizer.lr_min};
   spec.eval_batches_interval = job.eval_batches_interval;
   spec.monitor = monitors() ? flags.loop.monitor : 0;
   spec.disp_batches = flags.loop.disp_batches;
