@@ -20,13 +20,24 @@ inline uint64_t mix64(uint64_t x) {
 }
 
 // The purpose of a stream. Gives independent streams to uses that have the same (seed, a, b).
-enum class Use : uint64_t { kInit = 1, kShuffle, kAugment, kSynthetic, kSimulation = 6, kTest, kFaults, kDropout };
+enum class Use : uint64_t {
+  kInit = 1,
+  kShuffle,
+  kAugment,
+  kSynthetic,
+  kSimulation = 6,
+  kTest,
+  kFaults,
+  kDropout,
+  kUpdateNoise
+};
 
 class RandomStream {
  public:
   RandomStream(uint64_t seed, Use use, uint64_t a = 0, uint64_t b = 0)
       : key_(mix64(mix64(mix64(mix64(seed) ^ static_cast<uint64_t>(use)) ^ a) ^ b)) {}
 
+  [[nodiscard]] uint64_t key() const { return key_; }
   uint64_t next() { return mix64(key_ + 0x9e3779b97f4a7c15 * ++count_); }
   // Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }

@@ -23,6 +23,7 @@ Rule kernel_rule(std::string_view name) {
   if (name == "sgd" || name == "ccsgd") return Rule::kSgd;
   if (name == "nag") return Rule::kNag;
   if (name == "nag@v0.7") return Rule::kOldNag;
+  if (name == "sgld") return Rule::kSgld;
   if (name == "signum") return Rule::kSignum;
   if (name == "dcasgd") return Rule::kDcasgd;
   if (name == "adam") return Rule::kAdam;
@@ -74,7 +75,8 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     StepScalars* const staged = static_cast<StepScalars*>(staged_.data()) + group;
     *staged = {.learning_rate = step.learning_rate,
                .correction = optim::rate_correction(spec_, step.updates),
-               .gradient_scale = static_cast<float>(step.gradient_scale)};
+               .gradient_scale = static_cast<float>(step.gradient_scale),
+               .noise = optim::noise_of_update(spec_, step.updates)};
     const Group& g = groups_[group];
     if (!stream_->takes_work() || g.table.empty()) return;
     DT_CUDA(cudaSetDevice(stream_->device()));
@@ -120,7 +122,9 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
                         .gradient = array.gradient.data(),
                         .count = static_cast<int64_t>(array.weight.size()),
                         .learning_rate = array.multipliers.learning_rate,
-                        .weight_decay = static_cast<float>(spec_.weight_decay * array.multipliers.weight_decay)};
+                        .weight_decay = static_cast<float>(spec_.weight_decay * array.multipliers.weight_decay),
+                        .array = array.part.array,
+                        .begin = array.part.begin};
     for (size_t slot = 0; slot < slots_; slot++) tensor.state[slot] = state(group, index, slot).data();
     return tensor;
   }

@@ -31,8 +31,9 @@ class HostOptimizer final : public ArrayOptimizer {
     const auto one = [&](int64_t i) {
       const Task& task = tasks[static_cast<size_t>(i)];
       UpdateStep own = step;
-      own.multipliers = task.part.multipliers;
-      optim::update(spec_, own, task.part.weight, task.part.gradient, task.state);
+      own.multipliers = task.array.multipliers;
+      own.part = task.array.part;
+      optim::update(spec_, own, task.array.weight, task.array.gradient, task.state);
     };
     pool_.parallel_for(static_cast<int64_t>(tasks.size()), std::ref(one));  // by reference, so nothing is allocated
   }
@@ -44,7 +45,7 @@ class HostOptimizer final : public ArrayOptimizer {
  private:
   // The part of an array that one thread updates.
   struct Task {
-    LearnedArray part;
+    LearnedArray array;
     std::vector<std::span<float>> state;  // by slot
   };
   struct Group {
@@ -59,9 +60,10 @@ class HostOptimizer final : public ArrayOptimizer {
     for (size_t at = 0; at < count; at += kTaskElements) {
       const size_t size = std::min(kTaskElements, count - at);
       Task& task = group.tasks.emplace_back();
-      task.part = {.multipliers = array.multipliers,
-                   .weight = array.weight.subspan(at, size),
-                   .gradient = array.gradient.subspan(at, size)};
+      task.array = {.multipliers = array.multipliers,
+                    .weight = array.weight.subspan(at, size),
+                    .gradient = array.gradient.subspan(at, size),
+                    .part = {array.part.array, array.part.begin + at}};
       for (size_t slot = 0; slot < slots_; slot++) task.state.push_back(group.state[first + slot].part(at, size));
     }
   }

@@ -16,6 +16,7 @@ struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;
   std::span<const float> gradient;  // of the same size as the weight
+  ArrayPart part = {};              // which elements of the network they are
 };
 
 // Owns the state of its arrays (state_slots), which is in the same memory as they are. Not thread-safe. All
@@ -27,7 +28,7 @@ class ArrayOptimizer {
   // Sets the arrays, in groups that are updated together. They must outlive the optimizer's use. Their state is
   // initially zero.
   virtual void bind(const std::vector<std::vector<LearnedArray>>& groups) = 0;
-  // Updates the weights of a group's arrays. Ignores step.multipliers, since each array has its own. Allocates no
+  // Updates the weights of a group's arrays. Ignores step.multipliers and step.part, since each array has its own. Allocates no
   // memory. On a device the update is only queued.
   virtual void update(size_t group, const UpdateStep& step) = 0;
   // One slot of the state of an array in a group. It has the array's size.

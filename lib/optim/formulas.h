@@ -5,13 +5,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
-// Marks a function that is inlined into loops on the host and into kernels.
-#ifdef __CUDACC__
-#define DT_ELEMENT __host__ __device__ __forceinline__
-#else
-#define DT_ELEMENT [[gnu::always_inline]] inline
-#endif
+#include "optim/noise.h"
 
 namespace dtrain::optim {
 
@@ -22,7 +18,7 @@ struct Correction {
   double numerator = 1, denominator = 1;
 };
 
-// The scalars of the formulas, each rounded to float32 once.
+// The scalars of the formulas. Those of the arithmetic are rounded to float32 once.
 struct Scalars {
   float learning_rate;  // of the schedule, with the multiplier and the correction of the first updates
   float weight_decay;
@@ -30,6 +26,8 @@ struct Scalars {
   float gradient_scale;
   float clip;                        // infinity: off
   float parameters[kParametersMax];  // of the rule, in the order of Rule::parameters
+  uint64_t noise_key;                // of the array in this update, for rules with noise
+  uint64_t begin;                    // position of the first element in its array, for rules with noise
 };
 
 // g if it is within [-clip, clip], else the nearer end. A NaN stays a NaN, since both comparisons are false.
@@ -71,6 +69,13 @@ DT_ELEMENT void nag_of_v07(const Scalars& s, float g, float& w, float& v) {
   const float h = g + s.weight_decay * w;
   v = s.momentum * v + h;
   w -= s.learning_rate * (h + s.momentum * v);
+}
+
+// `position`: of the element in its array.
+DT_ELEMENT void sgld(const Scalars& s, float g, float& w, uint64_t position) {
+  const float h = cut(g, s.clip), deviation = s.learning_rate > 0 ? std::sqrt(s.learning_rate) : 0;
+  w -= s.learning_rate / 2 * (h + s.weight_decay * w);
+  w += deviation * noise::normal_at(s.noise_key, position);
 }
 
 DT_ELEMENT void signum_plain(const Scalars& s, float g, float& w) {

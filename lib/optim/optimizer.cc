@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "base/random.h"
 #include "base/simd.h"
 #include "optim/rules.h"
 
@@ -65,6 +66,10 @@ DT_MULTI_ISA void signum_momentum(Scalars s, size_t n, float* __restrict__ w, co
   for (size_t i = 0; i < n; i++) formula::signum(s, cut(s.gradient_scale * g[i], s.clip), w[i], v[i]);
 }
 
+DT_MULTI_ISA void sgld(Scalars s, size_t n, float* w, const float* g, float* const*) {
+  for (size_t i = 0; i < n; i++) formula::sgld(s, s.gradient_scale * g[i], w[i], s.begin + i);
+}
+
 DT_MULTI_ISA void dcasgd(Scalars s, size_t n, float* w, const float* g, float* const* state) {
   float *v = state[0], *delta = state[1];
   for (size_t i = 0; i < n; i++) formula::dcasgd(s, s.gradient_scale * g[i], w[i], v[i], delta[i]);
@@ -94,6 +99,7 @@ std::vector<Rule> all_rules() {
                              {"ccsgd", {"mom"}, kOptional, kSgd},
                              {"nag", {"mom"}, kOptional, kNag},
                              {"nag@v0.7", {"mom"}, kOptional, kOldNag},
+                             {"sgld", {}, Rule::Momentum::kNone, sgld},
                              {"signum", {"mom"}, kOptional, signum, {{"wd_lh", 0}}},
                              {"dcasgd", {"mom", "delta"}, Rule::Momentum::kAlways, dcasgd, {{"lamda", 0.04}}}};
   for (Rule& rule : adaptive_rules()) rules.push_back(std::move(rule));
@@ -216,6 +222,11 @@ Correction rate_correction(const OptimizerSpec& spec, uint64_t update) {
   return rule->correction(parameters_of(*rule, spec), update);
 }
 
+// As the key of RandomStream(seed, Use::kUpdateNoise, update, array).
+uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update) {
+  return mix64(mix64(mix64(spec.seed) ^ static_cast<uint64_t>(Use::kUpdateNoise)) ^ update);
+}
+
 Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
   const Rule* rule = find_rule(spec);
   DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
@@ -226,7 +237,9 @@ Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
                   .momentum = static_cast<float>(spec.momentum),
                   .gradient_scale = static_cast<float>(step.gradient_scale),
                   .clip = clip_of(spec),
-                  .parameters = {}};
+                  .parameters = {},
+                  .noise_key = noise::mixed(noise_of_update(spec, step.updates) ^ step.part.array),
+                  .begin = step.part.begin};
   const Parameters parameters = parameters_of(*rule, spec);
   std::ranges::transform(parameters, scalars.parameters, [](double value) { return static_cast<float>(value); });
   return scalars;

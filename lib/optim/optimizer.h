@@ -23,6 +23,7 @@ struct OptimizerSpec {
   double clip_gradient = 0;  // elements of the scaled gradient are clipped to [-clip, clip]; 0: off
   // The rule's own parameters that are not MXNet's defaults, by name.
   std::map<std::string, double> parameters = {};
+  uint64_t seed = 0;  // of the noise of sgld
 };
 // Sets the name and the parameters by a text such as "rmsprop(centered=1,gamma1=0.95)". Code::kUsage for an unknown
 // rule or parameter, with a list of the known ones, and for a value that is not a number.
@@ -48,11 +49,18 @@ bool counts_updates(const OptimizerSpec& spec);
 // the known ones.
 Result<std::vector<std::string>> state_slots(const OptimizerSpec& spec);
 
+// Which elements of the network's learned arrays are updated: those of one array from `begin` on.
+struct ArrayPart {
+  uint64_t array = 0;  // position in canonical order
+  uint64_t begin = 0;
+};
+
 struct UpdateStep {
   double learning_rate = 0;   // from the schedule, before the multiplier
   double gradient_scale = 1;  // 1 / samples that contributed, times the scheme's weight
   Multipliers multipliers = {};
   uint64_t updates = 1;  // of the array since the start of the job, this one included
+  ArrayPart part = {};   // only means something to rules with noise
 };
 
 // Updates the weights w with the gradient g, elementwise. `state` holds the slots in the order of state_slots, each of

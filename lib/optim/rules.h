@@ -42,6 +42,8 @@ std::vector<Rule> adaptive_rules();
 std::string_view rule_name(const OptimizerSpec& spec);
 // Of the update with this number.
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update);
+// Of the noise of all arrays in the update with this number. Mixed with an array's number it is Scalars::noise_key.
+uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update);
 // All scalars of an update. On a device, the ones that change from step to step come from its memory.
 Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step);
 

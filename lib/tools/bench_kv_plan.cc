@@ -150,8 +150,9 @@ KvReference::KvReference(const KvPlan& plan, uint32_t workers) : plan_(plan), wo
 void KvReference::update() {
   for (size_t key = 0; key < sums_.size(); key++) {
     std::vector<std::span<float>> state(state_[key].begin(), state_[key].end());
-    const optim::UpdateStep step =
+    optim::UpdateStep step =
         kvstore::update_step(plan_.rule, optim::multipliers_of(plan_.kinds[key]), counters_, workers_);
+    step.part = {.array = key, .begin = 0};
     optim::update(plan_.rule.optimizer, step, weights_[key], sums_[key], state);
   }
   counters_.samples += workers_;

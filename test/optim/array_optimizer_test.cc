@@ -38,7 +38,7 @@ void compare(const OptimizerSpec& spec) {
   for (size_t i = 0; i < counts.size(); i++) {
     expected.push_back(std::make_unique<Array>(spec, counts[i]));
     arrays.push_back(std::make_unique<Array>(spec, counts[i]));
-    groups[i / 2].push_back({multipliers_of(kinds[i]), arrays[i]->weight, arrays[i]->gradient});
+    groups[i / 2].push_back({multipliers_of(kinds[i]), arrays[i]->weight, arrays[i]->gradient, {i, 7}});
   }
   const auto optimizer = make_host_optimizer(spec, 3).value();
   optimizer->bind(groups);
@@ -50,6 +50,7 @@ void compare(const OptimizerSpec& spec) {
     for (size_t i = 0; i < counts.size(); i++) {
       UpdateStep own = step;
       own.multipliers = multipliers_of(kinds[i]);
+      own.part = {.array = i, .begin = 7};
       update(spec, own, expected[i]->weight, expected[i]->gradient, expected[i]->state);
     }
   }

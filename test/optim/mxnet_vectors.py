@@ -4,9 +4,11 @@
   python3.8 -m venv V && V/bin/pip install numpy==1.23.5 mxnet==1.9.1
   V/bin/python test/optim/mxnet_vectors.py | clang-format > test/optim/mxnet_vectors.h
 
-Every case makes six updates of three weights. The rate is halved before the fourth one.
+Every case makes six updates of three weights. The rate is halved before the fourth one. sgld is without its noise.
 """
 import mxnet as mx
+
+mx.optimizer.optimizer.normal = lambda mean, deviation, shape, dtype, ctx: mx.nd.zeros(shape, ctx, dtype)
 
 START = [1.0, -0.5, 0.25]
 GRADIENTS = [[4.0, -2.0, 0.5], [-2.0, 1.0, 0.25], [1.0, 3.0, -4.0], [8.0, -0.5, 0.125], [-3.0, 2.0, 1.0], [0.5, -6.0, 2.0]]
@@ -17,6 +19,7 @@ RULES = [
     ("sgd", "sgd", 0.1, {"momentum": 0.9}),
     ("sgd", "sgd", 0.1, {"momentum": 0.0}),
     ("nag", "nag", 0.1, {"momentum": 0.9}),
+    ("sgld", "sgld", 0.1, {}),
     ("adam", "adam", 0.001, {}),
     ("adagrad", "adagrad", 0.1, {}),
     ("rmsprop", "rmsprop", 0.001, {}),

@@ -1,11 +1,14 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "base/random.h"
 #include "mxnet_vectors.h"
+#include "optim/noise.h"
 
 using namespace dtrain;
 using namespace dtrain::optim;
@@ -23,6 +26,12 @@ struct State {
 
 OptimizerSpec spec_of(const std::string& rule, double momentum = 0.9) {
   return {.name = rule, .momentum = momentum, .weight_decay = 0.01};
+}
+
+// The noise in the weights of the array 0, which sgld draws for an element in an update.
+double noise_of(const OptimizerSpec& spec, double rate, uint64_t update, uint64_t element) {
+  const RandomStream key(spec.seed, Use::kUpdateNoise, update, 0);
+  return std::sqrt(rate) * static_cast<double>(noise::normal_at(key.key(), element));
 }
 
 // The weight after each of three updates: w = 1, gradients 4, -2, 1, gradient scale 1/8, weight decay 0.01.
@@ -93,10 +102,54 @@ TEST_CASE("the optimizers that MXNet 1.9.1 has give its weights", "[optim]") {
       const double rate = i < 3 ? vector.rate : vector.rate / 2;
       update(spec, {.learning_rate = rate, .gradient_scale = test::kVectorScale, .updates = i + 1}, w, g, state.spans);
       for (size_t k = 0; k < w.size(); k++) {
+        if (spec.name == "sgld") w[k] -= static_cast<float>(noise_of(spec, rate, i + 1, k));
         CHECK(w[k] == Approx(vector.weights[i][k]).epsilon(1e-5).margin(1e-7));
       }
     }
   }
+}
+
+TEST_CASE("the noise of sgld is normally distributed and independent", "[optim]") {
+  constexpr size_t kCount = 200'000;
+  const auto n = static_cast<double>(kCount);
+  RandomStream stream(3, Use::kTest);
+  double sum = 0, squares = 0, fourth = 0, neighbours = 0, before = 0, largest = 0;
+  for (size_t i = 0; i < kCount; i++) {
+    const uint64_t bits = RandomStream(stream).next();
+    const auto z = static_cast<double>(noise::normal_at(stream.key(), i));
+    // The formula with the functions of the library.
+    const double u = (static_cast<double>(stream.next() >> 33) + 1) / 2147483648.0;
+    const double angle = 2 * std::numbers::pi * static_cast<int32_t>(bits & 0xffffffff) / 4294967296.0;
+    REQUIRE(z == Approx(std::sqrt(-2 * std::log(u)) * std::cos(angle)).epsilon(1e-6).margin(1e-9));
+    sum += z;
+    squares += z * z;
+    fourth += z * z * z * z;
+    neighbours += z * before;
+    before = z;
+    largest = std::max(largest, std::abs(z));
+  }
+  CHECK(sum / n == Approx(0).margin(3 / std::sqrt(n)));
+  CHECK(squares / n == Approx(1).margin(3 * std::sqrt(2 / n)));
+  CHECK(fourth / n == Approx(3).margin(3 * std::sqrt(96 / n)));
+  CHECK(neighbours / n == Approx(0).margin(3 / std::sqrt(n)));
+  CHECK((largest > 4 && largest < 6));
+}
+
+// A slice on a server, a part on a device and the piece of a thread begin somewhere within the array.
+TEST_CASE("the noise of sgld depends on the element's place in the array, the array, the update and the seed",
+          "[optim]") {
+  const auto updated = [](uint64_t seed, uint64_t updates, ArrayPart part, size_t count) {
+    std::vector<float> w(count, 1);
+    const std::vector<float> g(count, 0);
+    update({.name = "sgld", .seed = seed}, {.learning_rate = 0.1, .updates = updates, .part = part}, w, g, {});
+    return w;
+  };
+  const std::vector<float> whole = updated(1, 1, {2, 0}, 1000), part = updated(1, 1, {2, 333}, 100);
+  CHECK(std::equal(part.begin(), part.end(), whole.begin() + 333));
+  CHECK(updated(1, 1, {2, 0}, 1000) == whole);
+  CHECK(updated(2, 1, {2, 0}, 1000) != whole);
+  CHECK(updated(1, 2, {2, 0}, 1000) != whole);
+  CHECK(updated(1, 1, {3, 0}, 1000) != whole);
 }
 
 // The two forms of nag are the same until the rate changes. The old one applies the new rate to the remembered steps.
@@ -195,7 +248,7 @@ TEST_CASE("a rate of 0 and gradients of 0 leave finite weights, under every rule
       CHECK(std::isfinite(w[1]));
       if (updates == 1 && rule != "adadelta") CHECK(w == std::vector<float>{0.25, 0.5});
     }
-    if (rule != "ftrl") CHECK(w[1] == 0.5F);
+    if (rule != "ftrl" && rule != "sgld") CHECK(w[1] == 0.5F);  // they move without a gradient too
   }
 }
 
@@ -214,7 +267,9 @@ TEST_CASE("slices give the same bits as the whole array, under every rule", "[op
       for (const auto& [begin, count] : {std::pair<size_t, size_t>{0, 17}, {17, 500}, {517, 486}}) {
         std::vector<std::span<float>> slots;
         for (const std::span<float> slot : parts_state.spans) slots.push_back(slot.subspan(begin, count));
-        update(spec, step, std::span(parts).subspan(begin, count), std::span(g).subspan(begin, count), slots);
+        UpdateStep of_slice = step;
+        of_slice.part.begin = begin;
+        update(spec, of_slice, std::span(parts).subspan(begin, count), std::span(g).subspan(begin, count), slots);
       }
     }
     INFO(rule);
@@ -288,6 +343,7 @@ TEST_CASE("every rule names the arrays of its state", "[optim]") {
     CHECK(takes_momentum({.name = rule}));
   }
   const std::vector<std::pair<std::string, Names>> others = {
+      {"sgld", {}},
       {"adam", {"mean", "var"}},
       {"adam@v0.7", {"mean", "var"}},
       {"adamax", {"mean", "max"}},

@@ -55,11 +55,14 @@ template <Rule rule>
 constexpr bool kTakesMomentum =
     rule == Rule::kSgd || rule == Rule::kNag || rule == Rule::kOldNag || rule == Rule::kSignum;
 
-// The slots of a rule. Those with momentum have none if it is 0.
 template <Rule rule>
-constexpr int kSlots = kTakesMomentum<rule> || rule == Rule::kAdagrad || rule == Rule::kRmsprop ? 1
-                       : rule == Rule::kOldRmsprop || rule == Rule::kCenteredRmsprop            ? 3
-                                                                                                : 2;
+constexpr bool kHasState = rule != Rule::kSgld;
+
+// The slots of a rule; 1 that is not used if it has none. Those with momentum have none if it is 0.
+template <Rule rule>
+constexpr int kSlots = kTakesMomentum<rule> || !kHasState<rule> || rule == Rule::kAdagrad || rule == Rule::kRmsprop ? 1
+                       : rule == Rule::kOldRmsprop || rule == Rule::kCenteredRmsprop                                ? 3
+                                                                                                                    : 2;
 
 // g is scaled and cut.
 template <Rule rule>
@@ -70,9 +73,10 @@ __device__ __forceinline__ void step_with_momentum(const optim::Scalars& s, floa
   if constexpr (rule == Rule::kSignum) optim::formula::signum(s, g, w, v);
 }
 
-// The step of element k. g is scaled.
+// The step of element k, which is at `position` in its array. g is scaled.
 template <Rule rule, int N>
-__device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w, float (&v)[kSlots<rule>][N], int k) {
+__device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w, float (&v)[kSlots<rule>][N], int k,
+                                     uint64_t position) {
   using namespace optim::formula;
   if constexpr (kTakesMomentum<rule>) {
     g = optim::cut(g, s.clip);
@@ -83,6 +87,7 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
       sgd_plain(s, g, w);
     }
   }
+  if constexpr (rule == Rule::kSgld) sgld(s, g, w, position);
   if constexpr (rule == Rule::kDcasgd) dcasgd(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kAdam) adam(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kOldAdam) adam_of_v07(s, g, w, v[0][k], v[1][k]);
@@ -105,7 +110,8 @@ __device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Sc
 template <Rule rule, int N>
 __device__ __forceinline__ void update_elements(const UpdateTensor& t, const optim::Scalars& s, float inverse,
                                                 int64_t at) {
-  const bool has_state = !kTakesMomentum<rule> || s.momentum != 0;
+  const bool has_state = kHasState<rule> && (!kTakesMomentum<rule> || s.momentum != 0);
+  const uint64_t position = s.begin + static_cast<uint64_t>(at);
   float w[N], g[N] = {}, v[kSlots<rule>][N] = {};
   load<N>(t.weight + at, w);
   load_as<N>(t.gradient_type, t.gradient, at, g);
@@ -114,7 +120,7 @@ __device__ __forceinline__ void update_elements(const UpdateTensor& t, const opt
     for (int slot = 0; slot < kSlots<rule>; slot++) load<N>(t.state[slot] + at, v[slot]);
   }
 #pragma unroll
-  for (int k = 0; k < N; k++) step<rule>(s, s.gradient_scale * (g[k] * inverse), w[k], v, k);
+  for (int k = 0; k < N; k++) step<rule>(s, s.gradient_scale * (g[k] * inverse), w[k], v, k, position + k);
   store<N>(w, t.weight + at);
   if (has_state) {
 #pragma unroll
@@ -133,6 +139,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const
   s.learning_rate = static_cast<float>(rate * a.step->correction.numerator / a.step->correction.denominator);
   s.weight_decay = t.weight_decay;
   s.gradient_scale = a.step->gradient_scale;
+  s.noise_key = optim::noise::mixed(a.step->noise ^ t.array);
+  s.begin = t.begin;
   if (is_frozen<rule>(t, s)) return;
   const float inverse = a.loss_scale == nullptr ? 1.0f : a.loss_scale->inverse;
   bool wide = aligned(t.weight) && aligned(t.gradient) && aligned(t.copy);
@@ -148,6 +156,7 @@ void with_rule(Rule rule, F&& f) {
     case Rule::kSgd: return f.template operator()<Rule::kSgd>();
     case Rule::kNag: return f.template operator()<Rule::kNag>();
     case Rule::kOldNag: return f.template operator()<Rule::kOldNag>();
+    case Rule::kSgld: return f.template operator()<Rule::kSgld>();
     case Rule::kSignum: return f.template operator()<Rule::kSignum>();
     case Rule::kDcasgd: return f.template operator()<Rule::kDcasgd>();
     case Rule::kAdam: return f.template operator()<Rule::kAdam>();

@@ -27,6 +27,7 @@ struct UpdateTensor {
   double learning_rate = 1;  // multiplies that of the step
   float weight_decay = 0;    // including the tensor's multiplier
   Type gradient_type = Type::kFloat32, copy_type = Type::kFloat32;
+  uint64_t array = 0, begin = 0;  // which elements of the network they are (optim::ArrayPart), for rules with noise
 };
 
 // In device memory, written before each step.
@@ -34,6 +35,7 @@ struct StepScalars {
   double learning_rate = 0;           // of the schedule
   optim::Correction correction = {};  // of the learning rate, for rules that count updates
   float gradient_scale = 1;           // UpdateStep's in optim: 1 / samples, times the scheme's weight
+  uint64_t noise = 0;                 // of the update, for rules with noise
 };
 
 // In device memory: the factor by which gradients in memory are larger than those of the loss. Scales are powers of
@@ -51,6 +53,7 @@ enum class Rule {
   kSgd,
   kNag,
   kOldNag,
+  kSgld,
   kSignum,
   kDcasgd,
   kAdam,

@@ -27,6 +27,7 @@ std::vector<OptimizerKind> all_kinds() {
       {.name = "ccsgd", .takes_momentum = true},
       {.name = "nag", .takes_momentum = true},
       {.name = "nag@v0.7", .takes_momentum = true},
+      {.name = "sgld", .learning_rate = 0.01},
       {.name = "signum", .takes_momentum = true, .learning_rate = 0.01, .parameters = {{"wd_lh", 0, kParameterMax}}},
       {.name = "dcasgd", .takes_momentum = true, .parameters = {{"lamda", 0, kParameterMax}}},
       {.name = "adam", .learning_rate = 0.001, .parameters = {beta1, beta2, epsilon}},
@@ -92,7 +93,7 @@ const OptimizerKind& optimizer_kind(std::string_view text) {
 
 Result<> check_optimizer_text(std::string_view text) {
   const std::string_view name = optimizer_name(text);
-  DT_TRY_VOID(check_choice(name, optimizer_kind_names(), {"sgld", "lars", "lbsgd"}));
+  DT_TRY_VOID(check_choice(name, optimizer_kind_names(), {"lars", "lbsgd"}));
   if (name.size() == text.size()) return {};
   if (!text.ends_with(')')) {
     return fail(Code::kUsage, "'{}' must have the form NAME or NAME(PARAMETER=X,...)", printable(text));

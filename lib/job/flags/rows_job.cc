@@ -248,7 +248,7 @@ std::vector<Row> rule_rows() {
       {.name = "optimizer",
        .value = "NAME",
        .help = "optimizer, with MXNet's parameters, which NAME(PARAMETER=X,...) changes: sgd (or ccsgd), "
-               "nag (Nesterov's momentum), signum (wd_lh 0), dcasgd (lamda 0.04), "
+               "nag (Nesterov's momentum), sgld (with noise), signum (wd_lh 0), dcasgd (lamda 0.04), "
                "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
                "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), "
                "adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and the forms of MXNet 0.7: nag@v0.7, "
@@ -260,8 +260,9 @@ std::vector<Row> rule_rows() {
        .value = "X",
        .help = "learning rate",
        .bind = DT_FIELD(Flags, job.optimizer.lr),
-       .default_text = "0.001 for adam and rmsprop, 0.002 for adamax, 0.01 for signum and adagrad, 0.1 for ftrl; for "
-                       "the others 0.05 with networks for MNIST and CIFAR, otherwise 0.1",
+       .default_text =
+           "0.001 for adam and rmsprop, 0.002 for adamax, 0.01 for sgld, signum and adagrad, 0.1 for ftrl; for "
+           "the others 0.05 with networks for MNIST and CIFAR, otherwise 0.1",
        .min = 0,
        .max = kFactorMax,
        .scope = Scope::kJob},

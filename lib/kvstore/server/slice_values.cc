@@ -14,6 +14,7 @@ bool is_statistic(const ShardOptions& options, const Slice& slice) {
 SliceValues::SliceValues(const ShardOptions& options, const Slice& slice, size_t slot_count)
     : options_(options),
       elements_(slice.count),
+      part_{slice.key, slice.begin},
       is_statistic_(kvstore::is_statistic(options, slice)),
       multipliers_(is_statistic_ ? optim::Multipliers{} : options.parameters[slice.key]),
       order_(options.deterministic || is_statistic_ ? Accumulator::Order::kRank : Accumulator::Order::kArrival),
@@ -83,7 +84,8 @@ void SliceValues::apply_rule(const Accumulator& sum, std::span<const float> tota
     next_rate_.reset();
   }
   const double weight = weight_of(options_.weight, staleness);
-  const optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_, sum.samples(), weight);
+  optim::UpdateStep step = update_step(options_.rule, multipliers_, counters_, sum.samples(), weight);
+  step.part = part_;
   optim::update(options_.rule.optimizer, step, weights_.writable(), total, state_spans_);
 }
 

@@ -71,6 +71,7 @@ class SliceValues {
 
   const ShardOptions& options_;
   const size_t elements_;
+  const optim::ArrayPart part_;
   const bool is_statistic_;
   const optim::Multipliers multipliers_;
   const Accumulator::Order order_;

@@ -80,7 +80,8 @@ optim::LearnedArray Updater::array_of(const Piece& piece) const {
   const ParameterSpan& parameter = view_.parameters[piece.parameter];
   return {.multipliers = optim::multipliers_of(parameter.kind, parameter.rule),
           .weight = parameter.weight.subspan(piece.begin, piece.count),
-          .gradient = parameter.gradient.subspan(piece.begin, piece.count)};
+          .gradient = parameter.gradient.subspan(piece.begin, piece.count),
+          .part = {piece.parameter, piece.begin}};
 }
 
 void Updater::update(size_t bucket, uint32_t samples) {

@@ -6,7 +6,8 @@ optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags) {
   Result<optim::OptimizerSpec> spec =
       optim::parse_optimizer(flags.optimizer.optimizer, {.momentum = flags.optimizer.momentum,
                                                          .weight_decay = flags.optimizer.weight_decay,
-                                                         .clip_gradient = flags.optimizer.clip_gradient});
+                                                         .clip_gradient = flags.optimizer.clip_gradient,
+                                                         .seed = flags.seed.value_or(0)});
   DT_CHECK(spec.has_value(), "--optimizer {} passed the check of flags: {}", flags.optimizer.optimizer,
            spec.error().message);
   return *spec;

@@ -29,6 +29,7 @@ constexpr Parameter kParameters[] = {
 };
 constexpr size_t kCount = std::size(kParameters);
 using optim::kSlotsMax;
+constexpr uint64_t kBegin = 5;  // all tensors are parts of arrays, from this element on
 
 // One tensor learns at a third of the rate, and one does not learn.
 optim::Multipliers multipliers_of(const Parameter& p) {
@@ -43,6 +44,7 @@ Rule rule_of(const optim::OptimizerSpec& spec) {
                                                          {"ccsgd", Rule::kSgd},
                                                          {"nag", Rule::kNag},
                                                          {"nag@v0.7", Rule::kOldNag},
+                                                         {"sgld", Rule::kSgld},
                                                          {"signum", Rule::kSignum},
                                                          {"dcasgd", Rule::kDcasgd},
                                                          {"adam", Rule::kAdam},
@@ -77,7 +79,9 @@ class Network {
                          .learning_rate = multipliers.learning_rate,
                          .weight_decay = static_cast<float>(spec.weight_decay * multipliers.weight_decay),
                          .gradient_type = p.gradient,
-                         .copy_type = p.copy});
+                         .copy_type = p.copy,
+                         .array = counts.size(),
+                         .begin = kBegin});
       for (size_t slot = 0; slot < optim::state_slots(spec)->size(); slot++) {
         tensors.back().state[slot] = state_of(counts.size(), slot).floats();
       }
@@ -139,7 +143,8 @@ constexpr float kLossScale = 1024;
 StepScalars scalars_of(const optim::OptimizerSpec& spec, int step) {
   return {.learning_rate = 0.1 / (1 + step),
           .correction = optim::rate_correction(spec, static_cast<uint64_t>(step) + 1),
-          .gradient_scale = 1.0f / 96};
+          .gradient_scale = 1.0f / 96,
+          .noise = optim::noise_of_update(spec, static_cast<uint64_t>(step) + 1)};
 }
 
 Results device_steps(const optim::OptimizerSpec& spec) {
@@ -171,7 +176,8 @@ Results host_steps(const optim::OptimizerSpec& spec) {
                     {.learning_rate = scalars.learning_rate,
                      .gradient_scale = static_cast<double>(scalars.gradient_scale),
                      .multipliers = multipliers_of(p),
-                     .updates = static_cast<uint64_t>(step) + 1},
+                     .updates = static_cast<uint64_t>(step) + 1,
+                     .part = {i, kBegin}},
                     w, g, std::span(spans).first(optim::state_slots(spec)->size()));
     }
     all.push_back(w);

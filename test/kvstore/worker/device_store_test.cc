@@ -20,13 +20,14 @@ constexpr std::array kOneHost = {UpdateAt::kFirstDevice, UpdateAt::kOwner, Updat
 // The devices of one process and their store.
 class Devices {
  public:
-  Devices(UpdateAt update_at, uint32_t count, std::unique_ptr<Store> servers = nullptr, double group_limit_s = 60) {
+  Devices(UpdateAt update_at, uint32_t count, std::unique_ptr<Store> servers = nullptr, double group_limit_s = 60,
+          const std::string& optimizer = "sgd") {
     for (uint32_t d = 0; d < count; d++) {
       arrays_.push_back(std::make_unique<Arrays>(kPlainShapes, kStatistics));
       views_.push_back(arrays_.back()->view());
     }
     store_ = DeviceStore::create(
-                 {.update_at = update_at, .rule = momentum_rule(), .bucket_begin = kBuckets, .threads = 2},
+                 {.update_at = update_at, .rule = momentum_rule(optimizer), .bucket_begin = kBuckets, .threads = 2},
                  comm::make_shared_memory_group(count, {.wait_limit_s = group_limit_s}), std::move(servers), waits_)
                  .value();
   }
@@ -120,17 +121,20 @@ TEST_CASE("two devices' gradients of 60000 are summed without overflow", "[kvsto
   }
 }
 
-// Shards and owners hold only parts of the state: a state saved from one store must start any other.
+// Shards and owners hold only parts of the state: a state saved from one store must start any other. The noise of sgld
+// goes by positions in whole arrays.
 TEST_CASE("a run continues in another store with the same bits", "[kvstore][devices]") {
-  Devices through(UpdateAt::kFirstDevice, 3);
+  const std::string optimizer = GENERATE("sgd", "sgld");
+  const auto make = [&](UpdateAt at) { return Devices(at, 3, nullptr, 60, optimizer); };
+  Devices through = make(UpdateAt::kFirstDevice);
   require(through.initialize());
   require(through.train(0, kSteps));
   for (const UpdateAt from : kOneHost) {
     for (const UpdateAt to : kOneHost) {
-      Devices begin(from, 3);
+      Devices begin = make(from);
       require(begin.initialize());
       require(begin.train(0, 7));
-      Devices end(to, 3);
+      Devices end = make(to);
       for (size_t k = 0; k < kPlainShapes.size(); k++) {
         std::copy(begin.arrays(0).weight(k).begin(), begin.arrays(0).weight(k).end(), end.arrays(0).weight(k).begin());
       }
