@@ -150,6 +150,10 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Executor& executor,
                                                                      const optim::OptimizerSpec& spec) {
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
+  if (optim::uses_norms(spec)) {
+    return fail(Code::kUsage, "in this version of dtrain, GPUs do not update by {}, which needs the norms of arrays",
+                spec.name);
+  }
   auto& of_device = dynamic_cast<CudaExecutor&>(executor);
   return std::make_unique<DeviceOptimizer>(spec, kernel_rule(optim::rule_name(spec)), slots.size(),
                                            of_device.store_stream(), of_device.flag_of_sums());

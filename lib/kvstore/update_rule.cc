@@ -18,12 +18,16 @@ double weight_of(const StalenessWeight& weight, uint64_t staleness) {
 
 optim::UpdateStep update_step(const UpdateRule& rule, const optim::Multipliers& multipliers, const Counters& before,
                               uint64_t contributed, double weight) {
-  const double epochs = static_cast<double>(before.samples + contributed) /
-                        static_cast<double>(std::max<uint64_t>(rule.samples_per_epoch, 1));
-  return {.learning_rate = optim::learning_rate(rule.schedule, epochs) * before.rate_factor,
+  const auto samples_per_epoch = static_cast<double>(std::max<uint64_t>(rule.samples_per_epoch, 1));
+  const auto rate_after = [&](uint64_t samples) {
+    return optim::learning_rate(rule.schedule, static_cast<double>(samples) / samples_per_epoch);
+  };
+  const double rate = rate_after(before.samples + contributed), last = rate_after(before.samples);
+  return {.learning_rate = rate * before.rate_factor,
           .gradient_scale = weight / static_cast<double>(contributed),
           .multipliers = multipliers,
-          .updates = before.updates + 1};
+          .updates = before.updates + 1,
+          .rate_change = before.updates == 0 || last == 0 ? 1 : rate / last};
 }
 
 }  // namespace dtrain::kvstore

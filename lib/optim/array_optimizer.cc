@@ -1,21 +1,26 @@
 #include "optim/array_optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/thread.h"
+#include "optim/norms.h"
 #include "tensor/buffer.h"
 
 namespace dtrain::optim {
 namespace {
 
 // 256 KiB of weights: large enough to be worth a thread, small enough to divide an array evenly.
-constexpr size_t kTaskElements = 1 << 16;
+constexpr size_t kTaskElements = kNormBlock;
 
 class HostOptimizer final : public ArrayOptimizer {
  public:
   HostOptimizer(OptimizerSpec spec, size_t slots, int threads)
-      : spec_(std::move(spec)), slots_(slots), pool_(std::max(threads, 1), "update") {}
+      : spec_(std::move(spec)),
+        slots_(slots),
+        uses_norms_(optim::uses_norms(spec_)),
+        pool_(std::max(threads, 1), "update") {}
 
   void bind(const std::vector<std::vector<LearnedArray>>& groups) override {
     groups_.clear();
@@ -27,12 +32,14 @@ class HostOptimizer final : public ArrayOptimizer {
 
   void update(size_t group, const UpdateStep& step) override {
     flush_denormals();
+    if (uses_norms_) measure(groups_[group]);
     const std::vector<Task>& tasks = groups_[group].tasks;
     const auto one = [&](int64_t i) {
       const Task& task = tasks[static_cast<size_t>(i)];
       UpdateStep own = step;
       own.multipliers = task.array.multipliers;
       own.part = task.array.part;
+      own.norms = groups_[group].norms[task.number];
       optim::update(spec_, own, task.array.weight, task.array.gradient, task.state);
     };
     pool_.parallel_for(static_cast<int64_t>(tasks.size()), std::ref(one));  // by reference, so nothing is allocated
@@ -47,13 +54,34 @@ class HostOptimizer final : public ArrayOptimizer {
   struct Task {
     LearnedArray array;
     std::vector<std::span<float>> state;  // by slot
+    size_t number = 0;                    // of the array in the group
+    double weight_squares = 0, gradient_squares = 0;
   };
   struct Group {
     std::vector<Task> tasks;
+    std::vector<Norms> norms;          // by array; zeros if the rule does not use them
     std::vector<Buffer<float>> state;  // by array, then slot
   };
 
+  // The norms of the group's arrays, from the sums of their tasks in order.
+  void measure(Group& group) {
+    const auto one = [&](int64_t i) {
+      Task& task = group.tasks[static_cast<size_t>(i)];
+      task.weight_squares = sum_of_squares(task.array.weight);
+      task.gradient_squares = sum_of_squares(task.array.gradient);
+    };
+    pool_.parallel_for(static_cast<int64_t>(group.tasks.size()), std::ref(one));
+    std::ranges::fill(group.norms, Norms{});
+    for (const Task& task : group.tasks) {
+      group.norms[task.number].weight += task.weight_squares;
+      group.norms[task.number].gradient += task.gradient_squares;
+    }
+    for (Norms& norms : group.norms) norms = {std::sqrt(norms.weight), std::sqrt(norms.gradient)};
+  }
+
   void add(Group& group, const LearnedArray& array) const {
+    const size_t number = group.norms.size();
+    group.norms.emplace_back();
     const size_t count = array.weight.size();
     const size_t first = group.state.size();
     for (size_t slot = 0; slot < slots_; slot++) group.state.emplace_back(count);
@@ -64,12 +92,14 @@ class HostOptimizer final : public ArrayOptimizer {
                     .weight = array.weight.subspan(at, size),
                     .gradient = array.gradient.subspan(at, size),
                     .part = {array.part.array, array.part.begin + at}};
+      task.number = number;
       for (size_t slot = 0; slot < slots_; slot++) task.state.push_back(group.state[first + slot].part(at, size));
     }
   }
 
   const OptimizerSpec spec_;
   const size_t slots_;  // per array
+  const bool uses_norms_;
   ThreadPool pool_;
   std::vector<Group> groups_;
 };

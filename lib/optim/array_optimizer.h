@@ -11,7 +11,7 @@
 
 namespace dtrain::optim {
 
-// A learned array, or a part of one, in the memory that the optimizer works in.
+// A learned array, or a part of one, in the memory that the optimizer works in. For a rule that uses norms, a whole one.
 struct LearnedArray {
   Multipliers multipliers = {};
   std::span<float> weight;

@@ -90,6 +90,13 @@ void signum(Scalars s, size_t n, float* w, const float* g, float* const* state) 
   signum_momentum(s, n, w, g, state[0]);
 }
 
+// Parameters: eta, eps. An array of zeros, or with a gradient of zeros, keeps its rate.
+double lars_rate(const Parameters& parameters, const Norms& norms, double gradient_scale, double weight_decay) {
+  const double eta = parameters[0], eps = parameters[1], gradient = gradient_scale * norms.gradient;
+  if (!(norms.weight > 0 && gradient > 0)) return 1;
+  return eta * norms.weight / (gradient + weight_decay * norms.weight + eps);
+}
+
 std::vector<Rule> all_rules() {
   constexpr Loop kSgd = by_momentum<sgd_plain, sgd_plain_clipped, sgd_momentum, sgd_momentum_clipped>;
   constexpr Loop kNag = by_momentum<sgd_plain, sgd_plain_clipped, nag_momentum, nag_momentum_clipped>;
@@ -102,6 +109,13 @@ std::vector<Rule> all_rules() {
                              {"sgld", {}, Rule::Momentum::kNone, sgld},
                              {"signum", {"mom"}, kOptional, signum, {{"wd_lh", 0}}},
                              {"dcasgd", {"mom", "delta"}, Rule::Momentum::kAlways, dcasgd, {{"lamda", 0.04}}}};
+  rules.push_back({.name = "lars",
+                   .slots = {"mom"},
+                   .momentum = kOptional,
+                   .loop = kSgd,
+                   .parameters = {{"eta", 0.001}, {"eps", 0}, {"momentum_correction", 1}},
+                   .rate_by_norms = lars_rate,
+                   .corrects_momentum = true});
   for (Rule& rule : adaptive_rules()) rules.push_back(std::move(rule));
   return rules;
 }
@@ -160,9 +174,12 @@ size_t slot_count(const Rule& rule, const OptimizerSpec& spec) {
 
 }  // namespace
 
-Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule) {
-  const bool decays = kind == ParameterKind::kWeight || kind == ParameterKind::kGamma;
-  return {.learning_rate = rule.learning_rate.value_or(1), .weight_decay = rule.weight_decay.value_or(decays ? 1 : 0)};
+Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule, const OptimizerSpec& spec) {
+  const bool is_weight = kind == ParameterKind::kWeight;
+  const bool decays = is_weight || (kind == ParameterKind::kGamma && !uses_norms(spec));
+  return {.learning_rate = rule.learning_rate.value_or(1),
+          .weight_decay = rule.weight_decay.value_or(decays ? 1 : 0),
+          .adapts = is_weight};
 }
 
 std::vector<std::string> optimizer_names() {
@@ -201,6 +218,11 @@ bool takes_momentum(const OptimizerSpec& spec) {
   return rule != nullptr && rule->momentum != Rule::Momentum::kNone;
 }
 
+bool uses_norms(const OptimizerSpec& spec) {
+  const Rule* rule = find_rule(spec);
+  return rule != nullptr && rule->rate_by_norms != nullptr;
+}
+
 bool counts_updates(const OptimizerSpec& spec) {
   const Rule* rule = find_rule(spec);
   return rule != nullptr && rule->correction != nullptr;
@@ -231,16 +253,22 @@ Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
   const Rule* rule = find_rule(spec);
   DT_CHECK(rule != nullptr, "unknown optimizer '{}'", spec.name);
   const Correction correction = rate_correction(spec, step.updates);
-  const double rate = step.learning_rate * step.multipliers.learning_rate;
+  const Parameters parameters = parameters_of(*rule, spec);
+  const double weight_decay = spec.weight_decay * step.multipliers.weight_decay;
+  double rate = step.learning_rate * step.multipliers.learning_rate;
+  if (rule->rate_by_norms != nullptr && step.multipliers.adapts) {
+    DT_CHECK(step.norms.has_value(), "{} needs the norms of the array", spec.name);
+    rate *= rule->rate_by_norms(parameters, *step.norms, step.gradient_scale, weight_decay);
+  }
+  const bool corrects = rule->corrects_momentum && parameters[2] != 0;
   Scalars scalars{.learning_rate = static_cast<float>(rate * correction.numerator / correction.denominator),
-                  .weight_decay = static_cast<float>(spec.weight_decay * step.multipliers.weight_decay),
-                  .momentum = static_cast<float>(spec.momentum),
+                  .weight_decay = static_cast<float>(weight_decay),
+                  .momentum = static_cast<float>(corrects ? spec.momentum * step.rate_change : spec.momentum),
                   .gradient_scale = static_cast<float>(step.gradient_scale),
                   .clip = clip_of(spec),
                   .parameters = {},
                   .noise_key = noise::mixed(noise_of_update(spec, step.updates) ^ step.part.array),
                   .begin = step.part.begin};
-  const Parameters parameters = parameters_of(*rule, spec);
   std::ranges::transform(parameters, scalars.parameters, [](double value) { return static_cast<float>(value); });
   return scalars;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "optim/norms.h"
 #include "tensor/parameters.h"
 
 namespace dtrain::optim {
@@ -33,9 +34,11 @@ Result<OptimizerSpec> parse_optimizer(std::string_view text, OptimizerSpec spec 
 struct Multipliers {
   double learning_rate = 1;
   double weight_decay = 1;
+  bool adapts = true;  // whether a rule that uses norms scales this parameter's rate
 };
-// A parameter's multipliers: those of its network's rule. By default only weights and gammas decay.
-Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule = {});
+// A parameter's multipliers: those of its network's rule. By default only weights and gammas decay; with a rule that uses
+// norms, only weights, and only their rates are scaled.
+Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule = {}, const OptimizerSpec& spec = {});
 
 // All optimizers, in the order of docs/arithmetic.md.
 std::vector<std::string> optimizer_names();
@@ -43,6 +46,9 @@ std::vector<std::string> optimizer_names();
 bool takes_momentum(const OptimizerSpec& spec);
 // Whether UpdateStep::updates means something to it, so that a state of zeros must begin with the first update.
 bool counts_updates(const OptimizerSpec& spec);
+
+// Whether the rule needs the norms of whole arrays, so that parts of an array cannot be updated on their own.
+bool uses_norms(const OptimizerSpec& spec);
 
 // The names of the state arrays that a rule keeps for each parameter, each with the parameter's shape and 0 at first:
 // {"mom"} for sgd with momentum, {} without, {"mean", "var"} for adam. Code::kUsage for an unknown rule, with a list of
@@ -59,12 +65,15 @@ struct UpdateStep {
   double learning_rate = 0;   // from the schedule, before the multiplier
   double gradient_scale = 1;  // 1 / samples that contributed, times the scheme's weight
   Multipliers multipliers = {};
-  uint64_t updates = 1;  // of the array since the start of the job, this one included
-  ArrayPart part = {};   // only means something to rules with noise
+  uint64_t updates = 1;             // of the array since the start of the job, this one included
+  ArrayPart part = {};              // only means something to rules with noise
+  double rate_change = 1;           // the rate of the schedule divided by that of the update before
+  std::optional<Norms> norms = {};  // of the array, for a rule that uses them
 };
 
 // Updates the weights w with the gradient g, elementwise. `state` holds the slots in the order of state_slots, each of
-// w's size. Elements do not depend on each other, so any slice of a parameter may be updated on its own.
+// w's size. Elements do not depend on each other, so any slice of a parameter may be updated on its own, if a rule
+// that uses norms is given those of the whole array.
 // docs/arithmetic.md, "Optimizers", has the formulas; for example
 //   g' = clip(gradient_scale * g)
 //   sgd, momentum 0:  w <- (1 - lr wd) w - lr g'

@@ -33,6 +33,10 @@ struct Rule {
   std::vector<RuleParameter> parameters = {};
   // Corrects the learning rate of the update with this number, because the state begins at 0. Null: it needs none.
   Correction (*correction)(const Parameters& parameters, uint64_t update) = nullptr;
+  // By what the rate of an array with these norms is multiplied. Null: the rule uses no norms.
+  double (*rate_by_norms)(const Parameters& parameters, const Norms& norms, double gradient_scale,
+                          double weight_decay) = nullptr;
+  bool corrects_momentum = false;  // multiplies the momentum by UpdateStep::rate_change
 };
 
 // The rules whose step does not only depend on the gradient and a momentum.

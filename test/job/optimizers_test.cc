@@ -38,7 +38,7 @@ TEST_CASE("an optimizer's parameters are checked with the flag", "[job]") {
   CHECK_THAT(refused({"--optimizer", "adam(beta1=.9,beta1=.8)"}), Contains("beta1 is given twice"));
   CHECK_THAT(refused({"--optimizer", "adam(beta1=.9"}), Contains("must have the form NAME or NAME(PARAMETER=X,...)"));
   CHECK_THAT(refused({"--optimizer", "rmsprop(centered=.5)"}), Contains("centered must be 0 or 1"));
-  CHECK_THAT(refused({"--optimizer", "lars(eta=.1)"}), Contains("'lars' is not in this version"));
+  CHECK_THAT(refused({"--optimizer", "lbsgd"}), Contains("'lbsgd' is not in this version"));
   for (const char* value : {"1", "-.1", "nan", "x", ""}) {
     CHECK_THAT(refused({"--optimizer", std::string("adam(beta1=") + value + ")"}), Contains("beta1 must be a number"));
   }

@@ -121,6 +121,19 @@ TEST_CASE("impossible numbers of workers and servers are usage errors", "[job]")
   CHECK_FALSE(parsed({"-n", "1", "--kv-store", "local"}).distributed());
 }
 
+TEST_CASE("rules that need the norms of whole arrays update on the workers", "[job]") {
+  CHECK(store_of(parsed({"-n", "2", "--optimizer", "lars(eta=0.01)"}).job).update == Update::kWorker);
+  CHECK(store_of(parsed({"--kv-store", "nccl", "--optimizer", "lars"}).job).update == Update::kWorker);
+  for (const char* store : {"dist_async", "dist_ssync"}) {
+    CHECK_THAT(refused({"-n", "2", "--kv-store", store, "--optimizer", "lars"}), Contains("norms of whole arrays"));
+  }
+  CHECK_THAT(refused({"-n", "2", "--update-on", "store", "--optimizer", "lars"}),
+             Contains("without --update-on store"));
+  CHECK_THAT(refused({"-n", "3", "--backup", "1", "--optimizer", "lars"}), Contains("would miss updates"));
+  CHECK_THAT(refused({"--gpus", "0", "--optimizer", "lars"}), Contains("only CPU devices"));
+  CHECK_THAT(refused({"--optimizer", "lars(momentum_correction=2)"}), Contains("from 0 to 1"));
+}
+
 TEST_CASE("stores with a fixed place of the update refuse --update-on", "[job]") {
   CHECK_THAT(refused({"--kv-store", "nccl", "--update-on", "worker"}), Contains("use nccl_allreduce"));
   CHECK_THAT(refused({"--kv-store", "nccl_allreduce", "--update-on", "store"}), Contains("other than the workers"));

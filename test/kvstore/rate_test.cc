@@ -12,14 +12,14 @@ using namespace dtrain::test;
 
 namespace {
 
-const std::vector<float> kOnes(4, 1);
+const std::vector<float> kUnits(4, 1);
 
 void set_rate(Conversation& talk, uint32_t rank, uint64_t request, const RateChange& change, uint32_t key = 0) {
   talk.control(rank, key, request, SetRate{change});
 }
 
 float after_push(Conversation& talk, uint64_t step, uint32_t samples) {
-  talk.push(0, 0, step, kOnes, samples);
+  talk.push(0, 0, step, kUnits, samples);
   return talk.peers[0]->take().values[0];
 }
 
@@ -84,10 +84,10 @@ TEST_CASE("only worker 0 sets a rate, of a parameter, above 0", "[kvstore][rate]
   Conversation talk(2);
   set_rate(talk, 0, 1, {0.5, 0});
   CHECK(talk.status_of(0) == Status::kUnknownKey);
-  talk.control(0, 0, 2, AssignValues{{.rate_factor = 0}}, kOnes);
+  talk.control(0, 0, 2, AssignValues{{.rate_factor = 0}}, kUnits);
   CHECK(talk.status_of(0) == Status::kRejected);
-  talk.assign(0, kOnes);
-  talk.assign(2, kOnes);
+  talk.assign(0, kUnits);
+  talk.assign(2, kUnits);
   set_rate(talk, 1, 10, {0.5, 0});
   CHECK(talk.status_of(1) == Status::kRejected);
   for (const double factor :

@@ -1,6 +1,8 @@
 #include "optim/array_optimizer.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "base/random.h"
 
@@ -28,6 +30,14 @@ struct Array {
   }
 };
 
+double norm_of(std::span<const float> array) {
+  double sum = 0;
+  for (size_t at = 0; at < array.size(); at += kNormBlock) {
+    sum += sum_of_squares(array.subspan(at, std::min(kNormBlock, array.size() - at)));
+  }
+  return std::sqrt(sum);
+}
+
 // Two updates of two groups of arrays, at two rates.
 void compare(const OptimizerSpec& spec) {
   const std::vector<size_t> counts = {3, 70'001, 200'000, 1};
@@ -38,7 +48,7 @@ void compare(const OptimizerSpec& spec) {
   for (size_t i = 0; i < counts.size(); i++) {
     expected.push_back(std::make_unique<Array>(spec, counts[i]));
     arrays.push_back(std::make_unique<Array>(spec, counts[i]));
-    groups[i / 2].push_back({multipliers_of(kinds[i]), arrays[i]->weight, arrays[i]->gradient, {i, 7}});
+    groups[i / 2].push_back({multipliers_of(kinds[i], {}, spec), arrays[i]->weight, arrays[i]->gradient, {i, 7}});
   }
   const auto optimizer = make_host_optimizer(spec, 3).value();
   optimizer->bind(groups);
@@ -49,8 +59,9 @@ void compare(const OptimizerSpec& spec) {
     for (const size_t group : {1, 0}) optimizer->update(group, step);
     for (size_t i = 0; i < counts.size(); i++) {
       UpdateStep own = step;
-      own.multipliers = multipliers_of(kinds[i]);
+      own.multipliers = multipliers_of(kinds[i], {}, spec);
       own.part = {.array = i, .begin = 7};
+      own.norms = {norm_of(expected[i]->weight), norm_of(expected[i]->gradient)};
       update(spec, own, expected[i]->weight, expected[i]->gradient, expected[i]->state);
     }
   }

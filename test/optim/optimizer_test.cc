@@ -226,7 +226,10 @@ TEST_CASE("a parameter with learning rate 0 does not change, under every rule", 
     State state(spec_of(rule), w.size());
     const std::vector<float> g = {3, -1};
     for (uint64_t i = 1; i <= 3; i++) {
-      const UpdateStep step{.learning_rate = 0.1, .multipliers = {.learning_rate = 0, .weight_decay = 1}, .updates = i};
+      const UpdateStep step{.learning_rate = 0.1,
+                            .multipliers = {.learning_rate = 0, .weight_decay = 1},
+                            .updates = i,
+                            .norms = Norms{1, 1}};
       update(spec_of(rule), step, w, g, state.spans);
     }
     CHECK(w == std::vector<float>{0.25, 0});
@@ -242,7 +245,7 @@ TEST_CASE("a rate of 0 and gradients of 0 leave finite weights, under every rule
     const std::vector<float> g = {3, 0};
     uint64_t updates = 0;
     for (const double rate : {0.0, 0.1, 0.0, 0.1}) {
-      update(spec, {.learning_rate = rate, .updates = ++updates}, w, g, state.spans);
+      update(spec, {.learning_rate = rate, .updates = ++updates, .norms = Norms{1, 1}}, w, g, state.spans);
       INFO(rule << ", update " << updates);
       CHECK(std::isfinite(w[0]));
       CHECK(std::isfinite(w[1]));
@@ -261,7 +264,10 @@ TEST_CASE("slices give the same bits as the whole array, under every rule", "[op
     std::vector<float> whole = random_values(n, 1), parts = whole;
     State whole_state(spec, n), parts_state(spec, n);
     for (uint64_t i = 1; i <= 3; i++) {
-      const UpdateStep step{.learning_rate = 0.05, .gradient_scale = 1.0 / 96, .updates = i};
+      const UpdateStep step{.learning_rate = 0.05,
+                            .gradient_scale = 1.0 / 96,
+                            .updates = i,
+                            .norms = Norms{30, 2.0 * static_cast<double>(i)}};
       const std::vector<float> g = random_values(n, 1 + i);
       update(spec, step, whole, g, whole_state.spans);
       for (const auto& [begin, count] : {std::pair<size_t, size_t>{0, 17}, {17, 500}, {517, 486}}) {
@@ -327,6 +333,79 @@ TEST_CASE("any slice may be updated on its own", "[optim]") {
   }
 }
 
+namespace {
+
+Norms norms_of(std::span<const float> w, std::span<const float> g) {
+  return {std::sqrt(sum_of_squares(w)), std::sqrt(sum_of_squares(g))};
+}
+
+// The weights after updates with these rates and the gradient times 1, 2, 3...
+std::vector<float> by_lars(const OptimizerSpec& spec, ParameterKind kind, const std::vector<double>& rates) {
+  std::vector<float> w = {0.5F, -1.25F, 2.0F, 0.125F, -0.75F};
+  State state(spec, w.size());
+  double last = rates[0];
+  for (size_t i = 0; i < rates.size(); i++) {
+    std::vector<float> g = {1.0F, -2.0F, 0.5F, 4.0F, -0.25F};
+    for (float& value : g) value *= static_cast<float>(i + 1);
+    update(spec,
+           {.learning_rate = rates[i],
+            .gradient_scale = 0.25,
+            .multipliers = multipliers_of(kind, {}, spec),
+            .updates = i + 1,
+            .rate_change = rates[i] / last,
+            .norms = norms_of(w, g)},
+           w, g, state.spans);
+    last = rates[i];
+  }
+  return w;
+}
+
+void check_near(const std::vector<float>& seen, const std::vector<double>& expected) {
+  for (size_t i = 0; i < expected.size(); i++) CHECK(seen[i] == Approx(expected[i]).epsilon(2e-7));
+}
+
+}  // namespace
+
+// Expected: what MXNet 1.9.1's LARS makes of the same arrays.
+TEST_CASE("lars scales the rate of a weight by its norms and corrects the momentum, as MXNet does", "[optim]") {
+  const OptimizerSpec lars = spec_of("lars");
+  check_near(by_lars(lars, ParameterKind::kWeight, {0.5, 0.5, 0.05}),
+             {0.499133199, -1.24825954, 1.99951839, 0.121584304, -0.749766052});
+  for (const ParameterKind kind : {ParameterKind::kBias, ParameterKind::kGamma}) {
+    check_near(by_lars(lars, kind, {0.5, 0.5, 0.05}),
+               {-0.0576250106, -0.134749979, 1.72118747, -2.10549998, -0.610593736});
+  }
+  OptimizerSpec other = spec_of("lars", 0);
+  other.parameters = {{"eta", 0.1}, {"eps", 0.5}};
+  other.clip_gradient = 0.3;
+  check_near(by_lars(other, ParameterKind::kWeight, {0.5}),
+             {0.4808078408, -1.2264802456, 1.9890868664, 0.1023269296, -0.7447315455});
+  OptimizerSpec plain = spec_of("lars");
+  plain.parameters = {{"momentum_correction", 0}};
+  check_near(by_lars(plain, ParameterKind::kWeight, {0.5, 0.05}),
+             {0.4994533956, -1.2489016056, 1.9996900558, 0.1228528470, -0.7498502731});
+}
+
+TEST_CASE("lars keeps the rate of an array of zeros, and needs the norms of others", "[optim]") {
+  const OptimizerSpec lars{.name = "lars", .momentum = 0, .weight_decay = 0};
+  std::vector<float> w = {0, 0};
+  const std::vector<float> g = {1, -1};
+  update(lars, {.learning_rate = 0.5, .norms = norms_of(w, g)}, w, g, {});
+  CHECK(w == std::vector<float>{-0.5, 0.5});
+  CHECK_THROWS_AS(update(lars, {.learning_rate = 0.5}, w, g, {}), CheckFailed);
+  CHECK(uses_norms(lars));
+  CHECK(!uses_norms(spec_of("sgd")));
+}
+
+TEST_CASE("a sum of squares does not depend on where a block ends", "[optim]") {
+  for (const size_t n : {0, 1, 63, 64, 65, 1000}) {
+    const std::vector<float> x = random_values(n, 9);
+    double sum = 0;
+    for (const float value : x) sum += static_cast<double>(value) * value;
+    CHECK(sum_of_squares(x) == Approx(sum).epsilon(1e-14));
+  }
+}
+
 TEST_CASE("an unknown rule is refused with the list", "[optim]") {
   const auto slots = state_slots({.name = "sdg"});
   REQUIRE_FALSE(slots);
@@ -337,7 +416,7 @@ TEST_CASE("an unknown rule is refused with the list", "[optim]") {
 // The names are those of the arrays in a checkpoint's .states.
 TEST_CASE("every rule names the arrays of its state", "[optim]") {
   using Names = std::vector<std::string>;
-  for (const char* rule : {"sgd", "ccsgd", "nag", "nag@v0.7", "signum"}) {
+  for (const char* rule : {"sgd", "ccsgd", "nag", "nag@v0.7", "signum", "lars"}) {
     CHECK(*state_slots({.name = rule, .momentum = 0.9}) == Names{"mom"});
     CHECK(state_slots({.name = rule, .momentum = 0})->empty());
     CHECK(takes_momentum({.name = rule}));
@@ -357,7 +436,7 @@ TEST_CASE("every rule names the arrays of its state", "[optim]") {
     for (const double momentum : {0.0, 0.9}) CHECK(*state_slots({.name = rule, .momentum = momentum}) == names);
     CHECK_FALSE(takes_momentum({.name = rule}));
   }
-  CHECK(optimizer_names().size() == others.size() + 6);
+  CHECK(optimizer_names().size() == others.size() + 7);
   for (const double momentum : {0.0, 0.9})
     CHECK(*state_slots({.name = "dcasgd", .momentum = momentum}) == Names{"mom", "delta"});
   CHECK(*state_slots({.name = "rmsprop", .parameters = {{"centered", 1}}}) == Names{"n", "g", "delta"});

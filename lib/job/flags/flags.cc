@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "job/flags/environment.h"
+#include "job/flags/optimizers.h"
 #include "job/flags/presets.h"
 #include "job/flags/rows.h"
 #include "job/flags/toml_file.h"
@@ -236,7 +237,8 @@ std::vector<std::string> without_flags(const std::vector<std::string>& arguments
 Store store_of(const JobFlags& flags) {
   Store store = store_by_name(flags.scheme.kv_store);
   if (flags.scheme.update_on == UpdateOn::kStore) store.update = Update::kStore;
-  if (flags.scheme.update_on == UpdateOn::kWorker) store.update = Update::kWorker;
+  const bool needs_workers = optimizer_kind(flags.optimizer.optimizer).uses_norms;
+  if (flags.scheme.update_on == UpdateOn::kWorker || needs_workers) store.update = Update::kWorker;
   return store;
 }
 

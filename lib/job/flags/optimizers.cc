@@ -30,6 +30,10 @@ std::vector<OptimizerKind> all_kinds() {
       {.name = "sgld", .learning_rate = 0.01},
       {.name = "signum", .takes_momentum = true, .learning_rate = 0.01, .parameters = {{"wd_lh", 0, kParameterMax}}},
       {.name = "dcasgd", .takes_momentum = true, .parameters = {{"lamda", 0, kParameterMax}}},
+      {.name = "lars",
+       .takes_momentum = true,
+       .parameters = {{"eta", 0, kParameterMax}, {"eps", 0, kEpsilonMax}, {"momentum_correction", 0, 1}},
+       .uses_norms = true},
       {.name = "adam", .learning_rate = 0.001, .parameters = {beta1, beta2, epsilon}},
       {.name = "adam@v0.7", .learning_rate = 0.001, .parameters = {beta1, beta2, epsilon}},
       {.name = "adamax", .learning_rate = 0.002, .parameters = {beta1, beta2}},
@@ -64,7 +68,8 @@ Result<> check_parameter(const OptimizerKind& kind, std::string_view text, std::
     return fail(Code::kUsage, "'{}': {} must be a number from {} to {}", printable(text), name, parameter->min,
                 parameter->max);
   }
-  if (name == "centered" && value != 0 && value != 1) return fail(Code::kUsage, "centered must be 0 or 1");
+  const bool is_switch = name == "centered" || name == "momentum_correction";
+  if (is_switch && value != 0 && value != 1) return fail(Code::kUsage, "{} must be 0 or 1", name);
   return {};
 }
 
@@ -93,7 +98,7 @@ const OptimizerKind& optimizer_kind(std::string_view text) {
 
 Result<> check_optimizer_text(std::string_view text) {
   const std::string_view name = optimizer_name(text);
-  DT_TRY_VOID(check_choice(name, optimizer_kind_names(), {"lars", "lbsgd"}));
+  DT_TRY_VOID(check_choice(name, optimizer_kind_names(), {"lbsgd"}));
   if (name.size() == text.size()) return {};
   if (!text.ends_with(')')) {
     return fail(Code::kUsage, "'{}' must have the form NAME or NAME(PARAMETER=X,...)", printable(text));

@@ -31,6 +31,10 @@ Result<> check(const ShardOptions& options) {
                   slice.count, kSliceElementsMax);
     }
   }
+  if (!options.sums_only && optim::uses_norms(options.rule.optimizer)) {
+    return fail(Code::kUsage, "a shard holds slices, and {} needs the norms of whole arrays",
+                options.rule.optimizer.name);
+  }
   if (options.policy.group_of.empty()) return fail(Code::kUsage, "a shard needs at least one worker");
   return {};
 }

@@ -71,6 +71,9 @@ std::vector<Updater::Piece> Updater::pieces_of(size_t bucket, std::span<const Fl
     const size_t end = begin + view_.parameters[p].weight.size();
     if (begin >= owned_end || end <= owned_begin) continue;
     const size_t from = std::max(begin, owned_begin);
+    DT_CHECK(!optim::uses_norms(options_.rule.optimizer) || (from == begin && end <= owned_end),
+             "only a part of '{}' is updated here, but {} needs the norms of all of it", view_.parameters[p].name,
+             options_.rule.optimizer.name);
     pieces.push_back({p, from - begin, std::min(end, owned_end) - from});
   }
   return pieces;
@@ -78,7 +81,7 @@ std::vector<Updater::Piece> Updater::pieces_of(size_t bucket, std::span<const Fl
 
 optim::LearnedArray Updater::array_of(const Piece& piece) const {
   const ParameterSpan& parameter = view_.parameters[piece.parameter];
-  return {.multipliers = optim::multipliers_of(parameter.kind, parameter.rule),
+  return {.multipliers = optim::multipliers_of(parameter.kind, parameter.rule, options_.rule.optimizer),
           .weight = parameter.weight.subspan(piece.begin, piece.count),
           .gradient = parameter.gradient.subspan(piece.begin, piece.count),
           .part = {piece.parameter, piece.begin}};

@@ -103,7 +103,7 @@ Result<std::unique_ptr<kvstore::Shard>> make_shard(const Process& process, const
   DT_TRY(options.placement, kvstore::parse_placement(spec.placement, reply.of(rpc::Role::kServer).size()),
          "reading the job's placement");
   for (const graph::ParameterInfo& parameter : network.shapes.parameters) {
-    options.parameters.push_back(optim::multipliers_of(parameter.kind, parameter.rule));
+    options.parameters.push_back(optim::multipliers_of(parameter.kind, parameter.rule, options.rule.optimizer));
   }
   options.rule = update_rule(spec.flags, plan);
   options.sums_only = plan.servers_only_sum;

@@ -115,7 +115,8 @@ TEST_CASE("every optimizer works on the device", "[cuda][exec]") {
   const Device device(options_of(Type::kFloat32, true));
   for (const std::string& rule : optim::optimizer_names()) {
     INFO(rule);
-    CHECK(cuda::make_device_optimizer(*device.executor, {.name = rule}).has_value());
+    const auto made = cuda::make_device_optimizer(*device.executor, {.name = rule});
+    CHECK(made.has_value() != optim::uses_norms({.name = rule}));
   }
   const optim::OptimizerSpec centered{.name = "rmsprop", .parameters = {{"centered", 1}}};
   CHECK(cuda::make_device_optimizer(*device.executor, centered).has_value());
