@@ -43,6 +43,7 @@ OPTIMIZERS = [
     ("nag", MOMENTUM, {"momentum": 0.9}),
     ("signum", MOMENTUM, {"momentum": 0.9}),
     ("dcasgd", ["--lr", RATE, "--mom", "0"], {}),  # its momentum ends MXNet 1.9.1 with an exception
+    ("lars", MOMENTUM, {"momentum": 0.9}),
     ("adam", ["--lr", RATE], {}),
     ("adamax", ["--lr", RATE], {}),
     ("adagrad", ["--lr", RATE], {}),
