@@ -70,7 +70,7 @@ DT_ELEMENT double cosine_of_turns(double turns) {
 }
 
 // A normally distributed number with mean 0 and variance 1 (Box and Muller): 31 bits give its size, which is below 6.6,
-// and 32 bits the angle. Equals the draw with the number `position` + 1 of a RandomStream with this key.
+// and 32 bits the angle. They are the bits of the draw with the number `position` + 1 of a RandomStream with this key.
 DT_ELEMENT float normal_at(uint64_t key, uint64_t position) {
   const uint64_t bits = mixed(key + 0x9e3779b97f4a7c15 * (position + 1));
   const double u = (static_cast<double>(static_cast<int32_t>(bits >> 33)) + 1) * 0x1.0p-31;
