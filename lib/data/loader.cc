@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "data/batch_rows.h"
 
 namespace dtrain::data {
 
@@ -33,13 +34,10 @@ class Loader::Impl {
 
  private:
   struct Slot {
-    std::shared_ptr<float> memory;  // of the spans below
-    std::span<float> labels, data;
-    std::span<uint8_t> pixels, mirrored;
-    std::span<uint64_t> keys;
+    BatchRows rows;
     std::vector<int64_t> records;  // by row
     std::vector<uint8_t> broken;   // by row, in validation: 1 if left out
-    LoadedBatch batch;
+    LoadedBatch batch = {};
   };
   // How far the decoders are with a slot.
   struct Filling {
@@ -63,18 +61,8 @@ class Loader::Impl {
   Result<bool> load(Slot& slot, int64_t row, int64_t record);
   Result<> note_broken(int64_t record, const Error& error) DT_EXCLUDES(mutex_);
   bool known_broken(int64_t record) const DT_EXCLUDES(mutex_);
-  void allocate(Slot& slot);
   Result<> load_image(Slot& slot, int64_t row, int64_t record, std::span<float> labels);
   Result<> set_labels(Slot& slot, int64_t row, int64_t record, std::span<const float> of_record);
-  void clear_row(Slot& slot, int64_t row);
-  void move_row(Slot& slot, int64_t from, int64_t to);
-  template <class T>
-  std::span<T> row_of(std::span<T> images, int64_t row) {
-    return images.subspan(static_cast<size_t>(row) * image_elements_, image_elements_);
-  }
-  std::span<float> labels_of(Slot& slot, int64_t row) {
-    return slot.labels.subspan(static_cast<size_t>(row) * options_.labels.size(), options_.labels.size());
-  }
   Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
   Filling& filling_of(int64_t batch) DT_REQUIRES(mutex_) {
     return filling_[static_cast<size_t>(batch) % filling_.size()];
@@ -88,7 +76,6 @@ class Loader::Impl {
   const std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
   const Log log_;
-  const size_t image_elements_;
   int64_t run_rows_ = 1;  // few enough that all threads have work, many enough that the lock costs nothing
 
   // Written by start() while no run is in flight, as is options_.share. Decoders read them while they hold a run.
@@ -115,10 +102,7 @@ class Loader::Impl {
 };
 
 Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Log log)
-    : dataset_(std::move(dataset)),
-      options_(std::move(options)),
-      log_(std::move(log)),
-      image_elements_(static_cast<size_t>(element_count(dataset_->image()))) {
+    : dataset_(std::move(dataset)), options_(std::move(options)), log_(std::move(log)) {
   DT_CHECK(options_.batch_size > 0 && options_.threads > 0, "batch size {}, threads {}", options_.batch_size,
            options_.threads);
   DT_CHECK(
@@ -131,38 +115,18 @@ Loader::Impl::Impl(std::shared_ptr<const Dataset> dataset, LoaderOptions options
   if (options_.batches == 0) options_.batches = batches_per_epoch(options_.share.size(), options_.batch_size);
   constexpr int64_t kRunRowsMax = 32;
   run_rows_ = std::clamp<int64_t>(options_.batch_size / (int64_t{4} * options_.threads), 1, kRunRowsMax);
-  slots_.resize(static_cast<size_t>(std::max<int64_t>(options_.prefetch, 1)) + 1);
-  for (Slot& slot : slots_) allocate(slot);
+  const auto rows = static_cast<size_t>(options_.batch_size);
+  const BatchRows::Form form{.rows = rows,
+                             .image_elements = static_cast<size_t>(element_count(dataset_->image())),
+                             .labels = options_.labels.size(),
+                             .pixels = options_.pixels};
+  for (int64_t i = 0; i < std::max<int64_t>(options_.prefetch, 1) + 1; i++) {
+    slots_.push_back({.rows = BatchRows(form, options_.allocate),
+                      .records = std::vector<int64_t>(rows),
+                      .broken = std::vector<uint8_t>(rows)});
+  }
   filling_.resize(slots_.size());
   for (int i = 0; i < options_.threads; i++) threads_.emplace_back([this] { serve(); });
-}
-
-// Allocates one piece of memory for labels, images, mirror flags and keys, each at the start of a cache line. Rows are filled
-// or cleared before they are read.
-void Loader::Impl::allocate(Slot& slot) {
-  constexpr size_t kFloatsPerLine = 16;
-  const auto lines = [](size_t bytes) {
-    const size_t line_bytes = kFloatsPerLine * sizeof(float);
-    return (bytes + line_bytes - 1) / line_bytes * kFloatsPerLine;
-  };
-  const auto rows = static_cast<size_t>(options_.batch_size);
-  const size_t elements = rows * image_elements_;
-  const size_t labels = rows * options_.labels.size();
-  const size_t images_at = lines(labels * sizeof(float));
-  const size_t mirrored_at = images_at + lines(options_.pixels ? elements : elements * sizeof(float));
-  const size_t keys_at = mirrored_at + (options_.pixels ? lines(rows) : 0);
-  slot.memory = options_.allocate(keys_at + lines(rows * sizeof(uint64_t)));
-  slot.keys = {reinterpret_cast<uint64_t*>(slot.memory.get() + keys_at), rows};
-  slot.labels = {slot.memory.get(), labels};
-  slot.records.resize(rows);
-  slot.broken.resize(rows);
-  float* images = slot.memory.get() + images_at;
-  if (options_.pixels) {
-    slot.pixels = {reinterpret_cast<uint8_t*>(images), elements};
-    slot.mirrored = {reinterpret_cast<uint8_t*>(slot.memory.get() + mirrored_at), rows};
-  } else {
-    slot.data = {images, elements};
-  }
 }
 
 Loader::Impl::~Impl() {
@@ -282,42 +246,20 @@ Result<> Loader::Impl::fill_validation_row(Slot& slot, int64_t row, int64_t plac
     DT_TRY(filled, load(slot, row, order_[static_cast<size_t>(place)]));
   }
   slot.broken[static_cast<size_t>(row)] = filled ? 0 : 1;
-  if (!filled) clear_row(slot, row);
+  if (!filled) slot.rows.clear(row);
   return {};
-}
-
-void Loader::Impl::clear_row(Slot& slot, int64_t row) {
-  if (options_.pixels) {
-    std::ranges::fill(row_of(slot.pixels, row), uint8_t{0});
-    slot.mirrored[static_cast<size_t>(row)] = 0;
-  } else {
-    std::ranges::fill(row_of(slot.data, row), 0.0f);
-  }
-  std::ranges::fill(labels_of(slot, row), 0.0f);
-}
-
-void Loader::Impl::move_row(Slot& slot, int64_t from, int64_t to) {
-  if (options_.pixels) {
-    std::ranges::copy(row_of(slot.pixels, from), row_of(slot.pixels, to).begin());
-    slot.mirrored[static_cast<size_t>(to)] = slot.mirrored[static_cast<size_t>(from)];
-  } else {
-    std::ranges::copy(row_of(slot.data, from), row_of(slot.data, to).begin());
-  }
-  std::ranges::copy(labels_of(slot, from), labels_of(slot, to).begin());
-  slot.records[static_cast<size_t>(to)] = slot.records[static_cast<size_t>(from)];
-  slot.keys[static_cast<size_t>(to)] = slot.keys[static_cast<size_t>(from)];
 }
 
 Result<> Loader::Impl::load_image(Slot& slot, int64_t row, int64_t record, std::span<float> labels) {
   RandomStream random(options_.seed, Use::kAugment, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
-  if (!options_.pixels) return dataset_->load(record, random, row_of(slot.data, row), labels);
-  DT_TRY(const bool mirrored, dataset_->load_pixels(record, random, row_of(slot.pixels, row), labels));
-  slot.mirrored[static_cast<size_t>(row)] = mirrored ? 1 : 0;
+  if (!options_.pixels) return dataset_->load(record, random, slot.rows.numbers(row), labels);
+  DT_TRY(const bool mirrored, dataset_->load_pixels(record, random, slot.rows.pixels(row), labels));
+  slot.rows.set_mirrored(row, mirrored);
   return {};
 }
 
 Result<> Loader::Impl::set_labels(Slot& slot, int64_t row, int64_t record, std::span<const float> of_record) {
-  const std::span<float> labels = labels_of(slot, row);
+  const std::span<float> labels = slot.rows.labels(row);
   for (size_t i = 0; i < labels.size(); i++) {
     const BatchLabel& label = options_.labels[i];
     labels[i] = of_record[label.position];
@@ -339,8 +281,8 @@ Result<bool> Loader::Impl::load(Slot& slot, int64_t row, int64_t record) {
   }
   DT_TRY_VOID(set_labels(slot, row, record, of_record));
   slot.records[static_cast<size_t>(row)] = record;
-  slot.keys[static_cast<size_t>(row)] =
-      RandomStream(options_.seed, Use::kDropout, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record)).next();
+  RandomStream keys(options_.seed, Use::kDropout, static_cast<uint64_t>(epoch_), static_cast<uint64_t>(record));
+  slot.rows.set_key(row, keys.next());
   return true;
 }
 
@@ -428,13 +370,14 @@ void Loader::Impl::set_batch(Slot& slot) {
     count = 0;
     for (int64_t row = 0; row < options_.batch_size; row++) {
       if (slot.broken[static_cast<size_t>(row)] != 0) continue;
-      if (row != count) move_row(slot, row, count);
+      if (row != count) {
+        slot.rows.copy(row, count);
+        slot.records[static_cast<size_t>(count)] = slot.records[static_cast<size_t>(row)];
+      }
       count++;
     }
   }
-  const Batch view{
-      .inputs = {Batch::Input{slot.data, slot.pixels, slot.mirrored}}, .labels = slot.labels, .keys = slot.keys};
-  slot.batch = {view, count, slot.records, 0};
+  slot.batch = {slot.rows.view(), count, slot.records, 0};
 }
 
 int64_t Loader::Impl::bad_records() const {
