@@ -248,11 +248,11 @@ void Lowering::convert_gradients(NodeId node, size_t first, size_t end) {
     return read_call(parameters, conversions, at, factor);
   });
   for (size_t p = first; p < end; p++) {
-    if (!added[p - first].empty()) add_gradients(node, p, std::move(added[p - first]));
+    if (!added[p - first].empty()) add_gradients(node, p, added[p - first]);
   }
 }
 
-void Lowering::add_gradients(NodeId node, size_t parameter, std::vector<ValueId> terms) {
+void Lowering::add_gradients(NodeId node, size_t parameter, const std::vector<ValueId>& terms) {
   const size_t bytes = parameters_.weight_bytes(parameter);
   const auto count = static_cast<int64_t>(bytes / sizeof(float));
   const auto row = [&](ValueId value) { return Map{.value = value, .channels = count, .pitch = count}; };

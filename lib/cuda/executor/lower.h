@@ -136,7 +136,7 @@ class Lowering {
   void finish_buckets(graph::NodeId id);
   void finish_bucket(size_t bucket);
   void convert_gradients(graph::NodeId node, size_t first, size_t end);
-  void add_gradients(graph::NodeId node, size_t parameter, std::vector<ValueId> terms);
+  void add_gradients(graph::NodeId node, size_t parameter, const std::vector<ValueId>& terms);
   // A result of the network as floats, [n, outputs].
   ValueId result_of(graph::NodeId id);
   [[nodiscard]] size_t bucket_end(size_t bucket) const;
