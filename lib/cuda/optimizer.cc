@@ -26,6 +26,7 @@ Rule kernel_rule(std::string_view name) {
   if (name == "sgld") return Rule::kSgld;
   if (name == "signum") return Rule::kSignum;
   if (name == "dcasgd") return Rule::kDcasgd;
+  if (name == "lbsgd") return Rule::kLbsgd;
   if (name == "adam") return Rule::kAdam;
   if (name == "adam@v0.7") return Rule::kOldAdam;
   if (name == "adamax") return Rule::kAdamax;
@@ -76,7 +77,8 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     *staged = {.learning_rate = step.learning_rate,
                .correction = optim::rate_correction(spec_, step.updates),
                .gradient_scale = static_cast<float>(step.gradient_scale),
-               .noise = optim::noise_of_update(spec_, step.updates)};
+               .noise = optim::noise_of_update(spec_, step.updates),
+               .applies = optim::applies(spec_, step.updates)};
     const Group& g = groups_[group];
     if (!stream_->takes_work() || g.table.empty()) return;
     DT_CUDA(cudaSetDevice(stream_->device()));

@@ -20,6 +20,7 @@ class HostOptimizer final : public ArrayOptimizer {
       : spec_(std::move(spec)),
         slots_(slots),
         uses_norms_(optim::uses_norms(spec_)),
+        accumulated_(accumulated_updates(spec_)),
         pool_(std::max(threads, 1), "update") {}
 
   void bind(const std::vector<std::vector<LearnedArray>>& groups) override {
@@ -32,7 +33,7 @@ class HostOptimizer final : public ArrayOptimizer {
 
   void update(size_t group, const UpdateStep& step) override {
     flush_denormals();
-    if (uses_norms_) measure(groups_[group]);
+    if (uses_norms_ && applies(spec_, step.updates)) measure(groups_[group], step.gradient_scale);
     const std::vector<Task>& tasks = groups_[group].tasks;
     const auto one = [&](int64_t i) {
       const Task& task = tasks[static_cast<size_t>(i)];
@@ -63,12 +64,14 @@ class HostOptimizer final : public ArrayOptimizer {
     std::vector<Buffer<float>> state;  // by array, then slot
   };
 
-  // The norms of the group's arrays, from the sums of their tasks in order.
-  void measure(Group& group) {
+  // The norms of the group's arrays, from the sums of their tasks in order. `scale`: of the gradients.
+  void measure(Group& group, double scale) {
     const auto one = [&](int64_t i) {
       Task& task = group.tasks[static_cast<size_t>(i)];
       task.weight_squares = sum_of_squares(task.array.weight);
-      task.gradient_squares = sum_of_squares(task.array.gradient);
+      task.gradient_squares = accumulated_ == 0
+                                  ? sum_of_squares(task.array.gradient)
+                                  : sum_of_squares(task.state.back(), static_cast<float>(scale), task.array.gradient);
     };
     pool_.parallel_for(static_cast<int64_t>(group.tasks.size()), std::ref(one));
     std::ranges::fill(group.norms, Norms{});
@@ -76,7 +79,8 @@ class HostOptimizer final : public ArrayOptimizer {
       group.norms[task.number].weight += task.weight_squares;
       group.norms[task.number].gradient += task.gradient_squares;
     }
-    for (Norms& norms : group.norms) norms = {std::sqrt(norms.weight), std::sqrt(norms.gradient)};
+    const double divisor = accumulated_ == 0 ? 1 : static_cast<double>(accumulated_) * scale;
+    for (Norms& norms : group.norms) norms = {std::sqrt(norms.weight), std::sqrt(norms.gradient) / divisor};
   }
 
   void add(Group& group, const LearnedArray& array) const {
@@ -100,6 +104,7 @@ class HostOptimizer final : public ArrayOptimizer {
   const OptimizerSpec spec_;
   const size_t slots_;  // per array
   const bool uses_norms_;
+  const uint64_t accumulated_;  // gradients in a sum, whose mean has the norm; 0: the rule keeps no sum
   ThreadPool pool_;
   std::vector<Group> groups_;
 };

@@ -28,6 +28,7 @@ struct Scalars {
   float parameters[kParametersMax];  // of the rule, in the order of Rule::parameters
   uint64_t noise_key;                // of the array in this update, for rules with noise
   uint64_t begin;                    // position of the first element in its array, for rules with noise
+  bool applies;                      // false: the gradient is only added to a sum, for rules with one
 };
 
 // g if it is within [-clip, clip], else the nearer end. A NaN stays a NaN, since both comparisons are false.
@@ -95,6 +96,14 @@ DT_ELEMENT void dcasgd(const Scalars& s, float g, float& w, float& v, float& del
   v = s.momentum * v - s.learning_rate * (h + s.weight_decay * w + s.parameters[0] * h * h * delta);
   w += v;
   delta = w - before;
+}
+
+// Parameter: batch_scale, the number of gradients in a sum that is applied.
+DT_ELEMENT void lbsgd(const Scalars& s, float g, float& w, float& v, float& sum) {
+  sum += g;
+  if (!s.applies) return;
+  sgd(s, cut(sum / s.parameters[0], s.clip), w, v);
+  sum = 0;
 }
 
 // Parameters: beta1, beta2, epsilon.

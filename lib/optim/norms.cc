@@ -1,5 +1,6 @@
 #include "optim/norms.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/simd.h"
@@ -19,6 +20,13 @@ DT_MULTI_ISA void add_squares(const float* x, size_t n, double* sums) {
   }
 }
 
+double total(std::array<double, kLanes>& sums) {
+  for (size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (size_t lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
+}
+
 }  // namespace
 
 double sum_of_squares(std::span<const float> block) {
@@ -26,10 +34,20 @@ double sum_of_squares(std::span<const float> block) {
   const size_t whole = block.size() / kLanes * kLanes;
   add_squares(block.data(), whole, sums.data());
   for (size_t i = whole; i < block.size(); i++) sums[i - whole] += static_cast<double>(block[i]) * block[i];
-  for (size_t half = kLanes / 2; half > 0; half /= 2) {
-    for (size_t lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
+  return total(sums);
+}
+
+// In pieces of whole rows of lanes, which give the same order of additions as one block.
+double sum_of_squares(std::span<const float> sum, float scale, std::span<const float> gradient) {
+  std::array<float, kLanes* 8> added = {};
+  std::array<double, kLanes> sums = {};
+  for (size_t at = 0; at < sum.size(); at += added.size()) {
+    const size_t count = std::min(added.size(), sum.size() - at);
+    for (size_t i = 0; i < count; i++) added[i] = sum[at + i] + scale * gradient[at + i];
+    std::fill(added.begin() + static_cast<std::ptrdiff_t>(count), added.end(), 0.0F);
+    add_squares(added.data(), added.size(), sums.data());
   }
-  return sums[0];
+  return total(sums);
 }
 
 }  // namespace dtrain::optim

@@ -7,7 +7,7 @@
 
 namespace dtrain::optim {
 
-// Of one array; the gradient as it is, before it is scaled.
+// Of one array; the gradient as it is, before it is scaled. Of several that add up, their mean.
 struct Norms {
   double weight = 0, gradient = 0;
 };
@@ -17,5 +17,7 @@ inline constexpr size_t kNormBlock = 1 << 16;
 
 // Of at most kNormBlock elements. Squares are exact, and sums are float64.
 double sum_of_squares(std::span<const float> block);
+// The same of sum + scale * gradient, in float32. Both have the same size.
+double sum_of_squares(std::span<const float> sum, float scale, std::span<const float> gradient);
 
 }  // namespace dtrain::optim

@@ -75,6 +75,15 @@ DT_MULTI_ISA void dcasgd(Scalars s, size_t n, float* w, const float* g, float* c
   for (size_t i = 0; i < n; i++) formula::dcasgd(s, s.gradient_scale * g[i], w[i], v[i], delta[i]);
 }
 
+DT_MULTI_ISA void lbsgd(Scalars s, size_t n, float* w, const float* g, float* const* state) {
+  float *v = state[0], *sum = state[1];
+  if (s.applies) {
+    for (size_t i = 0; i < n; i++) formula::lbsgd(s, s.gradient_scale * g[i], w[i], v[i], sum[i]);
+  } else {
+    for (size_t i = 0; i < n; i++) sum[i] += s.gradient_scale * g[i];
+  }
+}
+
 using WithoutMomentum = decltype(&sgd_plain);
 using WithMomentum = decltype(&sgd_momentum);
 
@@ -84,6 +93,8 @@ void by_momentum(Scalars s, size_t n, float* w, const float* g, float* const* st
   if (s.momentum == 0) return (clips ? plain_clipped : plain)(s, n, w, g);
   (clips ? momentum_clipped : momentum)(s, n, w, g, state[0]);
 }
+
+constexpr Loop kSgd = by_momentum<sgd_plain, sgd_plain_clipped, sgd_momentum, sgd_momentum_clipped>;
 
 void signum(Scalars s, size_t n, float* w, const float* g, float* const* state) {
   if (s.momentum == 0) return signum_plain(s, n, w, g);
@@ -97,8 +108,40 @@ double lars_rate(const Parameters& parameters, const Norms& norms, double gradie
   return eta * norms.weight / (gradient + weight_decay * norms.weight + eps);
 }
 
+// As MXNet's LBSGD has it.
+double lbsgd_rate(const Parameters&, const Norms& norms, double, double weight_decay) {
+  constexpr double kLeast = 0.01, kMost = 100, kEpsilon = 1e-18;
+  const double weight = norms.weight * norms.weight, gradient = norms.gradient * norms.gradient;
+  return std::clamp(std::sqrt(weight / (gradient + weight_decay * weight + kEpsilon)), kLeast, kMost);
+}
+
+std::vector<Rule> rules_by_norms() {
+  const std::vector<std::string_view> slots = {"mom", "sum"};
+  const std::vector<RuleParameter> of_lbsgd = {{"batch_scale", 1}, {"lars", 0}};
+  return {{.name = "lars",
+           .slots = {"mom"},
+           .momentum = Rule::Momentum::kOptional,
+           .loop = kSgd,
+           .parameters = {{"eta", 0.001}, {"eps", 0}, {"momentum_correction", 1}},
+           .rate_by_norms = lars_rate,
+           .scales_weights_only = true,
+           .corrects_momentum = true},
+          {.name = "lbsgd",
+           .slots = slots,
+           .momentum = Rule::Momentum::kAlways,
+           .loop = lbsgd,
+           .parameters = of_lbsgd,
+           .accumulates = true},
+          {.name = "lbsgd(lars)",
+           .slots = slots,
+           .momentum = Rule::Momentum::kAlways,
+           .loop = lbsgd,
+           .parameters = of_lbsgd,
+           .rate_by_norms = lbsgd_rate,
+           .accumulates = true}};
+}
+
 std::vector<Rule> all_rules() {
-  constexpr Loop kSgd = by_momentum<sgd_plain, sgd_plain_clipped, sgd_momentum, sgd_momentum_clipped>;
   constexpr Loop kNag = by_momentum<sgd_plain, sgd_plain_clipped, nag_momentum, nag_momentum_clipped>;
   constexpr Loop kOldNag = by_momentum<sgd_plain, sgd_plain_clipped, old_nag_momentum, old_nag_momentum_clipped>;
   constexpr Rule::Momentum kOptional = Rule::Momentum::kOptional;
@@ -109,13 +152,7 @@ std::vector<Rule> all_rules() {
                              {"sgld", {}, Rule::Momentum::kNone, sgld},
                              {"signum", {"mom"}, kOptional, signum, {{"wd_lh", 0}}},
                              {"dcasgd", {"mom", "delta"}, Rule::Momentum::kAlways, dcasgd, {{"lamda", 0.04}}}};
-  rules.push_back({.name = "lars",
-                   .slots = {"mom"},
-                   .momentum = kOptional,
-                   .loop = kSgd,
-                   .parameters = {{"eta", 0.001}, {"eps", 0}, {"momentum_correction", 1}},
-                   .rate_by_norms = lars_rate,
-                   .corrects_momentum = true});
+  for (Rule& rule : rules_by_norms()) rules.push_back(std::move(rule));
   for (Rule& rule : adaptive_rules()) rules.push_back(std::move(rule));
   return rules;
 }
@@ -175,11 +212,12 @@ size_t slot_count(const Rule& rule, const OptimizerSpec& spec) {
 }  // namespace
 
 Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule, const OptimizerSpec& spec) {
-  const bool is_weight = kind == ParameterKind::kWeight;
-  const bool decays = is_weight || (kind == ParameterKind::kGamma && !uses_norms(spec));
+  const Rule* const known = find_rule(spec);
+  const bool is_weight = kind == ParameterKind::kWeight, weights_only = known != nullptr && known->scales_weights_only;
+  const bool decays = is_weight || (kind == ParameterKind::kGamma && !weights_only);
   return {.learning_rate = rule.learning_rate.value_or(1),
           .weight_decay = rule.weight_decay.value_or(decays ? 1 : 0),
-          .adapts = is_weight};
+          .adapts = is_weight || !weights_only};
 }
 
 std::vector<std::string> optimizer_names() {
@@ -191,9 +229,13 @@ std::vector<std::string> optimizer_names() {
 }
 
 std::string_view rule_name(const OptimizerSpec& spec) {
-  const auto centered = spec.parameters.find("centered");
-  const bool is_centered = centered != spec.parameters.end() && centered->second != 0;
-  return spec.name == "rmsprop" && is_centered ? std::string_view("rmsprop(centered)") : std::string_view(spec.name);
+  const auto is_set = [&](const char* parameter) {
+    const auto found = spec.parameters.find(parameter);
+    return found != spec.parameters.end() && found->second != 0;
+  };
+  if (spec.name == "rmsprop" && is_set("centered")) return "rmsprop(centered)";
+  if (spec.name == "lbsgd" && is_set("lars")) return "lbsgd(lars)";
+  return spec.name;
 }
 
 Result<OptimizerSpec> parse_optimizer(std::string_view text, OptimizerSpec spec) {
@@ -221,6 +263,16 @@ bool takes_momentum(const OptimizerSpec& spec) {
 bool uses_norms(const OptimizerSpec& spec) {
   const Rule* rule = find_rule(spec);
   return rule != nullptr && rule->rate_by_norms != nullptr;
+}
+
+uint64_t accumulated_updates(const OptimizerSpec& spec) {
+  const Rule* rule = find_rule(spec);
+  return rule == nullptr || !rule->accumulates ? 0 : static_cast<uint64_t>(parameters_of(*rule, spec)[0]);
+}
+
+bool applies(const OptimizerSpec& spec, uint64_t update) {
+  const uint64_t accumulated = accumulated_updates(spec);
+  return accumulated == 0 || update % accumulated == 0;
 }
 
 bool counts_updates(const OptimizerSpec& spec) {
@@ -256,7 +308,7 @@ Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
   const Parameters parameters = parameters_of(*rule, spec);
   const double weight_decay = spec.weight_decay * step.multipliers.weight_decay;
   double rate = step.learning_rate * step.multipliers.learning_rate;
-  if (rule->rate_by_norms != nullptr && step.multipliers.adapts) {
+  if (rule->rate_by_norms != nullptr && step.multipliers.adapts && applies(spec, step.updates)) {
     DT_CHECK(step.norms.has_value(), "{} needs the norms of the array", spec.name);
     rate *= rule->rate_by_norms(parameters, *step.norms, step.gradient_scale, weight_decay);
   }
@@ -268,7 +320,8 @@ Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
                   .clip = clip_of(spec),
                   .parameters = {},
                   .noise_key = noise::mixed(noise_of_update(spec, step.updates) ^ step.part.array),
-                  .begin = step.part.begin};
+                  .begin = step.part.begin,
+                  .applies = applies(spec, step.updates)};
   std::ranges::transform(parameters, scalars.parameters, [](double value) { return static_cast<float>(value); });
   return scalars;
 }

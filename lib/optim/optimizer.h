@@ -36,8 +36,8 @@ struct Multipliers {
   double weight_decay = 1;
   bool adapts = true;  // whether a rule that uses norms scales this parameter's rate
 };
-// A parameter's multipliers: those of its network's rule. By default only weights and gammas decay; with a rule that uses
-// norms, only weights, and only their rates are scaled.
+// A parameter's multipliers: those of its network's rule. By default only weights and gammas decay; with lars, only weights,
+// and only their rates are scaled.
 Multipliers multipliers_of(ParameterKind kind, const ParameterRule& rule = {}, const OptimizerSpec& spec = {});
 
 // All optimizers, in the order of docs/arithmetic.md.
@@ -49,6 +49,12 @@ bool counts_updates(const OptimizerSpec& spec);
 
 // Whether the rule needs the norms of whole arrays, so that parts of an array cannot be updated on their own.
 bool uses_norms(const OptimizerSpec& spec);
+
+// How many gradients add up, in the last slot of the state, before they change the weights: lbsgd's batch_scale. 0: the
+// rule keeps no sum.
+uint64_t accumulated_updates(const OptimizerSpec& spec);
+// Whether the update with this number changes the weights. False: it only adds its gradient.
+bool applies(const OptimizerSpec& spec, uint64_t update);
 
 // The names of the state arrays that a rule keeps for each parameter, each with the parameter's shape and 0 at first:
 // {"mom"} for sgd with momentum, {} without, {"mean", "var"} for adam. Code::kUsage for an unknown rule, with a list of

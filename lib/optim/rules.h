@@ -36,13 +36,16 @@ struct Rule {
   // By what the rate of an array with these norms is multiplied. Null: the rule uses no norms.
   double (*rate_by_norms)(const Parameters& parameters, const Norms& norms, double gradient_scale,
                           double weight_decay) = nullptr;
-  bool corrects_momentum = false;  // multiplies the momentum by UpdateStep::rate_change
+  bool scales_weights_only = false;  // rate_by_norms is for weights alone, and only they decay
+  bool corrects_momentum = false;    // multiplies the momentum by UpdateStep::rate_change
+  // The first parameter is a number of updates, whose gradients add up in the last slot before they change the weights.
+  bool accumulates = false;
 };
 
 // The rules whose step does not only depend on the gradient and a momentum.
 std::vector<Rule> adaptive_rules();
 
-// The name of the rule's row: that of the spec, or "rmsprop(centered)".
+// The name of the rule's row: that of the spec, or "rmsprop(centered)" and "lbsgd(lars)".
 std::string_view rule_name(const OptimizerSpec& spec);
 // Of the update with this number.
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update);

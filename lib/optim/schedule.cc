@@ -30,9 +30,20 @@ double part_left(const ScheduleSpec& spec, double epochs) {
   return 1 - std::min(1.0, (epochs - spec.warmup_epochs) / (spec.end_epochs - spec.warmup_epochs));
 }
 
-}  // namespace
+double large_batch_factor(const ScheduleSpec::LargeBatch& batch, double epochs) {
+  using Rise = ScheduleSpec::LargeBatch::Rise;
+  if (epochs >= batch.warmup_epochs - kTolerance) return batch.scale;
+  const double progress = epochs / batch.warmup_epochs, rest = batch.scale - 1;
+  switch (batch.rise) {
+    case Rise::kLinear: return 1 + rest * progress;
+    case Rise::kSquare: return 1 + rest * progress * progress;
+    case Rise::kSquareRoot: return 1 + rest * std::sqrt(progress);
+    case Rise::kAtOnce: break;
+  }
+  return 1;
+}
 
-double learning_rate(const ScheduleSpec& spec, double epochs) {
+double rate_of_one_batch(const ScheduleSpec& spec, double epochs) {
   if (epochs < spec.warmup_epochs - kTolerance) {
     return spec.warmup_begin + (spec.base - spec.warmup_begin) * epochs / spec.warmup_epochs;
   }
@@ -42,6 +53,16 @@ double learning_rate(const ScheduleSpec& spec, double epochs) {
     case ScheduleSpec::Kind::kSteps: break;
   }
   return rate_by_steps(spec, epochs);
+}
+
+}  // namespace
+
+double rising_epochs(const ScheduleSpec& spec) {
+  return std::max(spec.warmup_epochs, spec.large_batch.scale > 1 ? spec.large_batch.warmup_epochs : 0);
+}
+
+double learning_rate(const ScheduleSpec& spec, double epochs) {
+  return rate_of_one_batch(spec, epochs) * large_batch_factor(spec.large_batch, epochs);
 }
 
 }  // namespace dtrain::optim

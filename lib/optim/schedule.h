@@ -23,7 +23,20 @@ struct ScheduleSpec {
   double end_epochs = 0;     // kPoly, kCosine: the rate is 0 from here on. Above warmup_epochs.
   double warmup_epochs = 0;  // until here the rate rises linearly from warmup_begin to `base`
   double warmup_begin = 0;
+
+  // Of lbsgd: the rate is multiplied by `scale`, up to which it rises from 1 until `warmup_epochs`. Set by --macrobatch-size,
+  // --warmup-epochs and --warmup-strategy.
+  struct LargeBatch {
+    enum class Rise { kLinear, kSquare, kSquareRoot, kAtOnce };
+    double scale = 1;
+    double warmup_epochs = 0;
+    Rise rise = Rise::kLinear;
+  };
+  LargeBatch large_batch = {};
 };
+
+// The first epochs, which may be a fraction, in which the rate may rise.
+double rising_epochs(const ScheduleSpec& spec);
 
 // The rate of the update that brings the progress to `epochs` = (samples applied, including this update's) / (samples
 // per epoch). A step at epoch 30 applies to epochs > 30: the update that completes epoch 30 still has the old rate.

@@ -104,7 +104,7 @@ double rate_of(const optim::ScheduleSpec& schedule, int64_t epoch) {
 // The first epoch after `epoch` and before `end` with another rate; `end` if there is none. A binary search, because
 // rates never rise after the warm-up, in which every epoch has its own.
 int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t end) {
-  if (static_cast<double>(epoch) < schedule.warmup_epochs) return std::min(epoch + 1, end);
+  if (static_cast<double>(epoch) < optim::rising_epochs(schedule)) return std::min(epoch + 1, end);
   const double rate = rate_of(schedule, epoch);
   while (end - epoch > 1) {
     const int64_t middle = epoch + (end - epoch) / 2;
@@ -116,7 +116,7 @@ int64_t next_change(const optim::ScheduleSpec& schedule, int64_t epoch, int64_t 
 // The first epoch with the rate of the last one.
 int64_t last_change(const optim::ScheduleSpec& schedule, int64_t epochs) {
   const double rate = rate_of(schedule, epochs - 1);
-  const auto warm = static_cast<int64_t>(std::ceil(schedule.warmup_epochs));
+  const auto warm = static_cast<int64_t>(std::ceil(optim::rising_epochs(schedule)));
   int64_t before = std::min(warm, epochs) - 1, from = epochs - 1;
   while (from - before > 1) {
     const int64_t middle = before + (from - before) / 2;

@@ -38,10 +38,32 @@ TEST_CASE("an optimizer's parameters are checked with the flag", "[job]") {
   CHECK_THAT(refused({"--optimizer", "adam(beta1=.9,beta1=.8)"}), Contains("beta1 is given twice"));
   CHECK_THAT(refused({"--optimizer", "adam(beta1=.9"}), Contains("must have the form NAME or NAME(PARAMETER=X,...)"));
   CHECK_THAT(refused({"--optimizer", "rmsprop(centered=.5)"}), Contains("centered must be 0 or 1"));
-  CHECK_THAT(refused({"--optimizer", "lbsgd"}), Contains("'lbsgd' is not in this version"));
+  CHECK_THAT(refused({"--optimizer", "lbsgd(batch_scale=2)"}), Contains("lbsgd takes no parameters"));
   for (const char* value : {"1", "-.1", "nan", "x", ""}) {
     CHECK_THAT(refused({"--optimizer", std::string("adam(beta1=") + value + ")"}), Contains("beta1 must be a number"));
   }
+}
+
+TEST_CASE("the flags of lbsgd are only for it, except their defaults", "[job]") {
+  const OptimizerFlags large = parsed({"--optimizer", "lbsgd", "--macrobatch-size", "4096", "--warmup-epochs", "2.5",
+                                       "--warmup-strategy", "sqrt", "--batch-size", "1000"})
+                                   .job.optimizer;
+  CHECK(large.macrobatch_size == 4096);
+  CHECK(large.warmup_epochs == 2.5);
+  CHECK(large.warmup_strategy == WarmupStrategy::kSqrt);
+  parsed({"--macrobatch-size=0", "--warmup-epochs=5", "--warmup-strategy=linear"});
+  CHECK_THAT(refused({"--macrobatch-size", "4096"}), Contains("--macrobatch-size is only for --optimizer lbsgd"));
+  CHECK_THAT(refused({"--warmup-epochs", "2", "--optimizer", "adam"}), Contains("others rise by --lr-warmup-epochs"));
+  CHECK_THAT(refused({"--warmup-strategy", "sqrt"}), Contains("--warmup-strategy is only for"));
+  CHECK_THAT(refused({"--optimizer", "lbsgd", "--warmup-strategy", "quadratic"}), Contains("linear, power2, sqrt"));
+  const std::vector<std::string> lars = {"--optimizer", "lbsgd", "--warmup-strategy", "lars"};
+  CHECK(store_of(parsed(lars).job).update == Update::kWorker);
+  CHECK(store_of(parsed({"-n", "2", "--optimizer", "lbsgd"}).job).update == Update::kStore);
+  std::vector<std::string> on_gpu = lars, apart = lars;
+  on_gpu.insert(on_gpu.end(), {"--gpus", "0"});
+  CHECK_THAT(refused(on_gpu), Contains("--warmup-strategy lars: in this version"));
+  apart.insert(apart.end(), {"-n", "2", "--kv-store", "dist_async"});
+  CHECK_THAT(refused(apart), Contains("--warmup-strategy lars: it needs the norms"));
 }
 
 }  // namespace dtrain::job

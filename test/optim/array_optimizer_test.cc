@@ -38,6 +38,14 @@ double norm_of(std::span<const float> array) {
   return std::sqrt(sum);
 }
 
+Norms norms_of(const Array& array, const OptimizerSpec& spec, double scale) {
+  const auto accumulated = static_cast<double>(accumulated_updates(spec));
+  if (accumulated == 0) return {norm_of(array.weight), norm_of(array.gradient)};
+  std::vector<float> sum = array.slots.back();
+  for (size_t i = 0; i < sum.size(); i++) sum[i] += static_cast<float>(scale) * array.gradient[i];
+  return {norm_of(array.weight), norm_of(sum) / (accumulated * scale)};
+}
+
 // Two updates of two groups of arrays, at two rates.
 void compare(const OptimizerSpec& spec) {
   const std::vector<size_t> counts = {3, 70'001, 200'000, 1};
@@ -61,7 +69,7 @@ void compare(const OptimizerSpec& spec) {
       UpdateStep own = step;
       own.multipliers = multipliers_of(kinds[i], {}, spec);
       own.part = {.array = i, .begin = 7};
-      own.norms = {norm_of(expected[i]->weight), norm_of(expected[i]->gradient)};
+      own.norms = norms_of(*expected[i], spec, step.gradient_scale);
       update(spec, own, expected[i]->weight, expected[i]->gradient, expected[i]->state);
     }
   }
@@ -84,6 +92,7 @@ TEST_CASE("updating arrays together gives the same bits as one by one, under eve
       compare({.name = rule, .momentum = momentum, .weight_decay = 0.01, .clip_gradient = 0.5});
     }
   }
+  for (const double lars : {0.0, 1.0}) compare({.name = "lbsgd", .parameters = {{"batch_scale", 2}, {"lars", lars}}});
 }
 
 TEST_CASE("an optimizer over arrays with an unknown rule is refused", "[optim]") {

@@ -14,6 +14,8 @@ START = [1.0, -0.5, 0.25]
 GRADIENTS = [[4.0, -2.0, 0.5], [-2.0, 1.0, 0.25], [1.0, 3.0, -4.0], [8.0, -0.5, 0.125], [-3.0, 2.0, 1.0], [0.5, -6.0, 2.0]]
 SCALE = 0.125
 DECAY = 0.01
+# dtrain's schedule has the factor with which LBSGD multiplies the rate.
+NO_FACTOR = {"warmup_strategy": "none", "warmup_epochs": 1000}
 # dtrain's name, MXNet's name, rate, arguments of MXNet
 RULES = [
     ("sgd", "sgd", 0.1, {"momentum": 0.9}),
@@ -35,6 +37,10 @@ RULES = [
     ("adadelta(rho=0.8)", "adadelta", 0.1, {"rho": 0.8}),
     ("ftrl(lamda1=0.1,beta=2)", "ftrl", 0.1, {"lamda1": 0.1, "beta": 2}),
     ("dcasgd", "dcasgd", 0.1, {"momentum": 0.0}),
+    ("lbsgd(batch_scale=2)", "lbsgd", 0.1, {"momentum": 0.9, "batch_scale": 2, **NO_FACTOR}),
+    ("lbsgd(batch_scale=4)", "lbsgd", 0.1, {"momentum": 0.0, "batch_scale": 4, **NO_FACTOR}),
+    ("lbsgd(batch_scale=1,lars=1)", "lbsgd", 0.1, {"momentum": 0.9, "batch_scale": 1, "warmup_strategy": "lars"}),
+    ("lbsgd(batch_scale=3,lars=1)", "lbsgd", 0.1, {"momentum": 0.9, "batch_scale": 3, "warmup_strategy": "lars"}),
 ]
 
 

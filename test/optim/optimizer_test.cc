@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "mxnet_vectors.h"
+#include "optim/array_optimizer.h"
 #include "optim/noise.h"
 
 using namespace dtrain;
@@ -95,12 +96,13 @@ TEST_CASE("the optimizers that MXNet 1.9.1 has give its weights", "[optim]") {
         parse_optimizer(vector.rule,
                         {.momentum = vector.momentum, .weight_decay = test::kVectorDecay, .clip_gradient = vector.clip})
             .value();
-    std::vector<float> w(test::kVectorStart.begin(), test::kVectorStart.end());
-    State state(spec, w.size());
+    std::vector<float> w(test::kVectorStart.begin(), test::kVectorStart.end()), g(w.size());
+    const auto optimizer = make_host_optimizer(spec, 1).value();
+    optimizer->bind({{{.weight = w, .gradient = g}}});
     for (size_t i = 0; i < test::kVectorGradients.size(); i++) {
-      const std::vector<float> g(test::kVectorGradients[i].begin(), test::kVectorGradients[i].end());
+      std::ranges::copy(test::kVectorGradients[i], g.begin());
       const double rate = i < 3 ? vector.rate : vector.rate / 2;
-      update(spec, {.learning_rate = rate, .gradient_scale = test::kVectorScale, .updates = i + 1}, w, g, state.spans);
+      optimizer->update(0, {.learning_rate = rate, .gradient_scale = test::kVectorScale, .updates = i + 1});
       for (size_t k = 0; k < w.size(); k++) {
         if (spec.name == "sgld") w[k] -= static_cast<float>(noise_of(spec, rate, i + 1, k));
         CHECK(w[k] == Approx(vector.weights[i][k]).epsilon(1e-5).margin(1e-7));
@@ -397,12 +399,37 @@ TEST_CASE("lars keeps the rate of an array of zeros, and needs the norms of othe
   CHECK(!uses_norms(spec_of("sgd")));
 }
 
+// One gradient of 4 or four of 1, with the rate of the schedule.
+TEST_CASE("lbsgd makes one update of the mean of several gradients", "[optim]") {
+  const OptimizerSpec lbsgd{.name = "lbsgd", .momentum = 0.5, .weight_decay = 0, .parameters = {{"batch_scale", 4}}};
+  std::vector<float> w = {1, -2};
+  const std::vector<float> g = {1, -1};
+  State state(lbsgd, w.size());
+  for (uint64_t i = 1; i <= 8; i++) {
+    const std::vector<float> before = w;
+    CHECK(applies(lbsgd, i) == (i % 4 == 0));
+    update(lbsgd, {.learning_rate = 0.5, .gradient_scale = 0.25, .updates = i}, w, g, state.spans);
+    if (i % 4 != 0) CHECK(w == before);
+    if (i == 3) CHECK(state.spans[1][0] == 0.75F);
+  }
+  CHECK(w == std::vector<float>{1 - 0.125F - 0.1875F, -2 + 0.125F + 0.1875F});
+  CHECK(state.spans[1][0] == 0);
+  CHECK(accumulated_updates(lbsgd) == 4);
+  CHECK(accumulated_updates({.name = "sgd"}) == 0);
+  CHECK(!uses_norms(lbsgd));
+  CHECK(uses_norms({.name = "lbsgd", .parameters = {{"lars", 1}}}));
+}
+
 TEST_CASE("a sum of squares does not depend on where a block ends", "[optim]") {
   for (const size_t n : {0, 1, 63, 64, 65, 1000}) {
     const std::vector<float> x = random_values(n, 9);
     double sum = 0;
     for (const float value : x) sum += static_cast<double>(value) * value;
     CHECK(sum_of_squares(x) == Approx(sum).epsilon(1e-14));
+    std::vector<float> added = random_values(n, 10);
+    const std::vector<float> first = added;
+    for (size_t i = 0; i < n; i++) added[i] += 0.3F * x[i];
+    CHECK(sum_of_squares(first, 0.3F, x) == sum_of_squares(added));
   }
 }
 
@@ -436,9 +463,11 @@ TEST_CASE("every rule names the arrays of its state", "[optim]") {
     for (const double momentum : {0.0, 0.9}) CHECK(*state_slots({.name = rule, .momentum = momentum}) == names);
     CHECK_FALSE(takes_momentum({.name = rule}));
   }
-  CHECK(optimizer_names().size() == others.size() + 7);
-  for (const double momentum : {0.0, 0.9})
+  CHECK(optimizer_names().size() == others.size() + 8);
+  for (const double momentum : {0.0, 0.9}) {
     CHECK(*state_slots({.name = "dcasgd", .momentum = momentum}) == Names{"mom", "delta"});
+    CHECK(*state_slots({.name = "lbsgd", .momentum = momentum}) == Names{"mom", "sum"});
+  }
   CHECK(*state_slots({.name = "rmsprop", .parameters = {{"centered", 1}}}) == Names{"n", "g", "delta"});
 }
 

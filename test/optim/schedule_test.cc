@@ -92,3 +92,25 @@ TEST_CASE("a warm-up comes before any schedule", "[optim]") {
   CHECK(learning_rate(spec, 3) == 0.1);
   CHECK(learning_rate(spec, 3.5) == Approx(0.01));
 }
+
+// The factors of MXNet's LBSGD._get_lbmult, with 100 updates in an epoch and a batch_scale of 5.
+TEST_CASE("the rate of a large batch rises from that of one update", "[optim]") {
+  using Rise = ScheduleSpec::LargeBatch::Rise;
+  ScheduleSpec spec{.base = 0.1, .factor = 0.1, .step_epochs = {6}, .large_batch = {.scale = 5, .warmup_epochs = 4}};
+  const auto rate = [&](Rise rise, double epochs) {
+    spec.large_batch.rise = rise;
+    return learning_rate(spec, epochs);
+  };
+  CHECK(rate(Rise::kLinear, 1 / 100.0) == Approx(0.1 * 1.01));
+  CHECK(rate(Rise::kLinear, 1) == Approx(0.1 * 2));
+  CHECK(rate(Rise::kSquare, 1) == Approx(0.1 * 1.25));
+  CHECK(rate(Rise::kSquareRoot, 1) == Approx(0.1 * 3));
+  CHECK(rate(Rise::kAtOnce, 3.99) == Approx(0.1));
+  for (const Rise rise : {Rise::kLinear, Rise::kSquare, Rise::kSquareRoot, Rise::kAtOnce}) {
+    CHECK(rate(rise, 4) == Approx(0.5));
+    CHECK(rate(rise, 7) == Approx(0.05));
+  }
+  CHECK(rising_epochs(spec) == 4);
+  spec.large_batch.scale = 1;
+  CHECK(rising_epochs(spec) == 0);
+}

@@ -251,12 +251,32 @@ TEST_CASE("TF32 is off by default, and --tf32 is passed on to the executors", "[
   CHECK(executor_options(flags, exec::Options::Purpose::kTraining).tf32);
 }
 
+TEST_CASE("the flags of lbsgd give its batch and the rise of its rate", "[role]") {
+  job::JobFlags flags;
+  flags.num_workers = 2;
+  flags.batch_size = 32;
+  flags.optimizer.optimizer = "lbsgd";
+  CHECK(optimizer_spec(flags).parameters == std::map<std::string, double>{{"batch_scale", 1}, {"lars", 0}});
+  flags.optimizer.macrobatch_size = 129;
+  flags.optimizer.warmup_epochs = 2;
+  flags.optimizer.warmup_strategy = job::WarmupStrategy::kPower2;
+  CHECK(optimizer_spec(flags).parameters == std::map<std::string, double>{{"batch_scale", 3}, {"lars", 0}});
+  CHECK(schedule_spec(flags).large_batch.scale == 3);
+  CHECK(optim::learning_rate(schedule_spec(flags), 1) == Catch::Detail::Approx(flags.optimizer.lr * 1.5));
+  flags.optimizer.warmup_strategy = job::WarmupStrategy::kLars;
+  CHECK(optim::uses_norms(optimizer_spec(flags)));
+  CHECK(schedule_spec(flags).large_batch.scale == 1);
+  flags.optimizer.optimizer = "sgd";
+  CHECK(schedule_spec(flags).large_batch.scale == 1);
+}
+
 // The flag's table and the rules are in rooms that do not know each other.
 TEST_CASE("the flag --optimizer has the rules, parameters and momenta that there are", "[role]") {
   CHECK(job::optimizer_kind_names() == optim::optimizer_names());
   job::JobFlags flags;
   for (const job::OptimizerKind& kind : job::optimizer_kinds()) {
     INFO(kind.name);
+    if (kind.name == "lbsgd") continue;  // its parameters have flags of their own
     std::string parameters;
     for (const job::OptimizerParameter& p : kind.parameters)
       parameters += (parameters.empty() ? "" : ",") + p.name + "=0.5";

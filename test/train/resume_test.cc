@@ -128,6 +128,22 @@ TEST_CASE("adam with a warm-up and a cosine resumes with the bits of an uninterr
   CHECK_THAT(refused.error().message, Catch::Contains("'adam'") && Catch::Contains("--load-epoch 0"));
 }
 
+// The first part ends after 16 steps, one of which is in a sum of three.
+TEST_CASE("lbsgd resumes within a large batch with the bits of an uninterrupted run", "[train]") {
+  const auto with_lbsgd = [](TrainSpec spec) {
+    spec.optimizer.name = "lbsgd";
+    spec.optimizer.parameters = {{"batch_scale", 3}};
+    spec.schedule = {.base = 0.01, .large_batch = {.scale = 3, .warmup_epochs = 3}};
+    return spec;
+  };
+  const TempDir whole, parts;
+  REQUIRE(ToyRun(with_lbsgd(toy_spec(whole.path("net"), 4))).run());
+  REQUIRE(ToyRun(with_lbsgd(toy_spec(parts.path("net"), 2))).run());
+  REQUIRE(ToyRun(with_lbsgd(resuming(parts, 4))).run());
+  check_same_checkpoint(whole, parts, 4);
+  CHECK(must(read_file(CheckpointName{parts.path("net"), 2}.states_path())).find(":sum") != std::string::npos);
+}
+
 TEST_CASE("a stop in mid-epoch and a resume give the bits of an uninterrupted run", "[train]") {
   const TempDir whole;
   ToyRun three(toy_spec(whole.path("net"), 3));

@@ -89,6 +89,7 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
   }
   if constexpr (rule == Rule::kSgld) sgld(s, g, w, position);
   if constexpr (rule == Rule::kDcasgd) dcasgd(s, g, w, v[0][k], v[1][k]);
+  if constexpr (rule == Rule::kLbsgd) lbsgd(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kAdam) adam(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kOldAdam) adam_of_v07(s, g, w, v[0][k], v[1][k]);
   if constexpr (rule == Rule::kAdamax) adamax(s, g, w, v[0][k], v[1][k]);
@@ -103,7 +104,7 @@ __device__ __forceinline__ void step(const optim::Scalars& s, float g, float& w,
 // A tensor that does not learn stays as it is, and ftrl divides by the rate.
 template <Rule rule>
 __device__ __forceinline__ bool is_frozen(const UpdateTensor& t, const optim::Scalars& s) {
-  return !kTakesMomentum<rule> && rule != Rule::kDcasgd &&
+  return !kTakesMomentum<rule> && rule != Rule::kDcasgd && rule != Rule::kLbsgd &&
          (t.learning_rate == 0 || (rule == Rule::kFtrl && s.learning_rate == 0));
 }
 
@@ -141,6 +142,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const
   s.gradient_scale = a.step->gradient_scale;
   s.noise_key = optim::noise::mixed(a.step->noise ^ t.array);
   s.begin = t.begin;
+  s.applies = a.step->applies;
   if (is_frozen<rule>(t, s)) return;
   const float inverse = a.loss_scale == nullptr ? 1.0f : a.loss_scale->inverse;
   bool wide = aligned(t.weight) && aligned(t.gradient) && aligned(t.copy);
@@ -159,6 +161,7 @@ void with_rule(Rule rule, F&& f) {
     case Rule::kSgld: return f.template operator()<Rule::kSgld>();
     case Rule::kSignum: return f.template operator()<Rule::kSignum>();
     case Rule::kDcasgd: return f.template operator()<Rule::kDcasgd>();
+    case Rule::kLbsgd: return f.template operator()<Rule::kLbsgd>();
     case Rule::kAdam: return f.template operator()<Rule::kAdam>();
     case Rule::kOldAdam: return f.template operator()<Rule::kOldAdam>();
     case Rule::kAdamax: return f.template operator()<Rule::kAdamax>();

@@ -36,6 +36,7 @@ struct StepScalars {
   optim::Correction correction = {};  // of the learning rate, for rules that count updates
   float gradient_scale = 1;           // UpdateStep's in optim: 1 / samples, times the scheme's weight
   uint64_t noise = 0;                 // of the update, for rules with noise
+  bool applies = true;                // false: the gradient is only added to a sum, for rules with one
 };
 
 // In device memory: the factor by which gradients in memory are larger than those of the loss. Scales are powers of
@@ -56,6 +57,7 @@ enum class Rule {
   kSgld,
   kSignum,
   kDcasgd,
+  kLbsgd,
   kAdam,
   kOldAdam,
   kAdamax,

@@ -234,11 +234,20 @@ std::vector<std::string> without_flags(const std::vector<std::string>& arguments
   return kept;
 }
 
+bool uses_norms(const OptimizerFlags& flags) {
+  const bool by_strategy = optimizer_name(flags.optimizer) == "lbsgd" && flags.warmup_strategy == WarmupStrategy::kLars;
+  return by_strategy || optimizer_kind(flags.optimizer).uses_norms;
+}
+
+int64_t accumulated_updates(const JobFlags& flags) {
+  const int64_t samples = flags.batch_size * flags.num_workers;
+  return flags.optimizer.macrobatch_size == 0 ? 1 : (flags.optimizer.macrobatch_size + samples - 1) / samples;
+}
+
 Store store_of(const JobFlags& flags) {
   Store store = store_by_name(flags.scheme.kv_store);
   if (flags.scheme.update_on == UpdateOn::kStore) store.update = Update::kStore;
-  const bool needs_workers = optimizer_kind(flags.optimizer.optimizer).uses_norms;
-  if (flags.scheme.update_on == UpdateOn::kWorker || needs_workers) store.update = Update::kWorker;
+  if (flags.scheme.update_on == UpdateOn::kWorker || uses_norms(flags.optimizer)) store.update = Update::kWorker;
   return store;
 }
 

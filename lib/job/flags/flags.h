@@ -113,6 +113,8 @@ struct AugmentFlags {
 // Once resolved, lr_factor has a value and at most one of lr_step_epochs and lr_factor_epoch is set. If neither is,
 // lr_factor is 1, and the rate is constant unless lr_scheduler is kPoly or kCosine; the other two become kAuto.
 enum class LrScheduler { kAuto, kFactor, kMultifactor, kPoly, kCosine };
+// How lbsgd comes to the rate for its large batch; kLars: a rate for each array.
+enum class WarmupStrategy { kLinear, kPower2, kSqrt, kLars, kNone };
 struct OptimizerFlags {
   std::string optimizer = "sgd";
   double lr = 0.1;
@@ -125,6 +127,9 @@ struct OptimizerFlags {
   double lr_factor_epoch = 0;  // 0: none
   LrScheduler lr_scheduler = LrScheduler::kAuto;
   double lr_warmup_epochs = 0, lr_warmup_begin = 0;
+  int64_t macrobatch_size = 0;  // samples, whose gradients lbsgd adds up; 0: of one update
+  double warmup_epochs = 5;     // of lbsgd
+  WarmupStrategy warmup_strategy = WarmupStrategy::kLinear;
   int64_t lr_patience = 0;  // epochs without a better validation accuracy that lower the rate; 0: never
   double lr_patience_factor = 0.1, lr_min = 0;
   OnNan on_nan = OnNan::kFail;
@@ -279,6 +284,10 @@ std::string help_text();
 std::string describe(const Flags& flags);
 
 // The store that the job uses.
+// How many updates lbsgd adds up: the fewest with at least --macrobatch-size samples.
+int64_t accumulated_updates(const JobFlags& flags);
+// Whether the optimizer needs the norms of whole arrays, so that servers, which hold slices, cannot update by it.
+bool uses_norms(const OptimizerFlags& flags);
 Store store_of(const JobFlags& flags);
 
 // "runs/<network>-<UTC time>".

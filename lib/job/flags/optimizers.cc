@@ -34,6 +34,7 @@ std::vector<OptimizerKind> all_kinds() {
        .takes_momentum = true,
        .parameters = {{"eta", 0, kParameterMax}, {"eps", 0, kEpsilonMax}, {"momentum_correction", 0, 1}},
        .uses_norms = true},
+      {.name = "lbsgd", .takes_momentum = true},
       {.name = "adam", .learning_rate = 0.001, .parameters = {beta1, beta2, epsilon}},
       {.name = "adam@v0.7", .learning_rate = 0.001, .parameters = {beta1, beta2, epsilon}},
       {.name = "adamax", .learning_rate = 0.002, .parameters = {beta1, beta2}},
@@ -98,7 +99,7 @@ const OptimizerKind& optimizer_kind(std::string_view text) {
 
 Result<> check_optimizer_text(std::string_view text) {
   const std::string_view name = optimizer_name(text);
-  DT_TRY_VOID(check_choice(name, optimizer_kind_names(), {"lbsgd"}));
+  DT_TRY_VOID(check_choice(name, optimizer_kind_names(), {}));
   if (name.size() == text.size()) return {};
   if (!text.ends_with(')')) {
     return fail(Code::kUsage, "'{}' must have the form NAME or NAME(PARAMETER=X,...)", printable(text));

@@ -20,7 +20,7 @@ struct OptimizerKind {
   bool takes_momentum = false;
   std::optional<double> learning_rate = {};  // the default of --lr; nullopt: that of the network's script
   std::vector<OptimizerParameter> parameters = {};
-  bool uses_norms = false;  // of whole arrays, so servers, which hold slices, cannot update by it
+  bool uses_norms = false;  // of whole arrays, whatever other flags say
 };
 const std::vector<OptimizerKind>& optimizer_kinds();
 std::vector<std::string> optimizer_kind_names();

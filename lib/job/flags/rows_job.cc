@@ -249,6 +249,7 @@ std::vector<Row> rule_rows() {
        .value = "NAME",
        .help = "optimizer, with MXNet's parameters, which NAME(PARAMETER=X,...) changes: sgd (or ccsgd), "
                "nag (Nesterov's momentum), sgld (with noise), signum (wd_lh 0), dcasgd (lamda 0.04), "
+               "lars (a rate for each array: eta 0.001, eps 0, momentum_correction 1), lbsgd (--macrobatch-size), "
                "adam (beta1 0.9, beta2 0.999, epsilon 1e-8), adamax (beta1 0.9, beta2 0.999), adagrad (eps 1e-7), "
                "rmsprop (gamma1 0.9, gamma2 0.9, epsilon 1e-8, clip_weights 0, centered 0), "
                "adadelta (rho 0.9, epsilon 1e-5), ftrl (lamda1 0.01, beta 1), and the forms of MXNet 0.7: nag@v0.7, "
@@ -269,7 +270,7 @@ std::vector<Row> rule_rows() {
       {.name = "mom",
        .aliases = {"--momentum"},
        .value = "X",
-       .help = "momentum of sgd, nag, signum and dcasgd",
+       .help = "momentum of sgd, nag, signum, dcasgd, lars and lbsgd",
        .bind = DT_FIELD(Flags, job.optimizer.momentum),
        .min = 0,
        .max = 1,
@@ -339,6 +340,35 @@ std::vector<Row> schedule_rows() {
   };
 }
 
+std::vector<Row> large_batch_rows() {
+  constexpr double kMacrobatchMax = 1 << 30;
+  return {
+      {.name = "macrobatch-size",
+       .value = "N",
+       .help =
+           "samples of a large batch of --optimizer lbsgd: it adds up the gradients of as many updates as have at "
+           "least N samples, with --batch-size of each worker, and multiplies the rate by their number; 0 means one "
+           "update",
+       .bind = DT_FIELD(Flags, job.optimizer.macrobatch_size),
+       .min = 0,
+       .max = kMacrobatchMax,
+       .scope = Scope::kJob},
+      {.name = "warmup-epochs",
+       .value = "E",
+       .help = "epochs in which the rate of --optimizer lbsgd rises to that of its large batch; may be a fraction",
+       .bind = DT_FIELD(Flags, job.optimizer.warmup_epochs),
+       .min = 0,
+       .max = kEpochsMax,
+       .scope = Scope::kJob},
+      {.name = "warmup-strategy",
+       .value = "NAME",
+       .help = "how it rises: linear, power2 (slowly at first), sqrt (fast at first) or none (at once, after "
+               "--warmup-epochs); or lars: each array has a rate of its own, by the norms of its weights and gradients",
+       .bind = DT_FIELD(Flags, job.optimizer.warmup_strategy),
+       .scope = Scope::kJob},
+  };
+}
+
 // Also what to do with a gradient that is not finite.
 std::vector<Row> plateau_rows() {
   return {
@@ -377,6 +407,7 @@ std::vector<Row> plateau_rows() {
 std::vector<Row> optimizer_rows() {
   std::vector<Row> rows = rule_rows();
   for (Row& row : schedule_rows()) rows.push_back(std::move(row));
+  for (Row& row : large_batch_rows()) rows.push_back(std::move(row));
   for (Row& row : plateau_rows()) rows.push_back(std::move(row));
   return rows;
 }

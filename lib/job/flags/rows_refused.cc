@@ -45,15 +45,13 @@ std::vector<RefusedFlag> later_with_values() {
   };
   return {
       later({"--num-attempt", "--local-num-attempt"}, {"1"}),
-      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--macrobatch-size", "--trace"}, {"0"}),
+      later({"--replicas", "--slice-elements", "--shuffle-chunk-size", "--trace"}, {"0"}),
       later({"--p3", "--recompute", "--backward-mirror", "--memonger", "--test-io"}, {"0"}, true),
       later({"--gc-type"}, {"none", ""}),
       later({"--gc-threshold"}, {"0.5"}),
       later({"--wire-dtype"}, {"float32"}),
       later({"--path-imglist"}, {""}),
       later({"--synthetic-on"}, {"cpu"}),
-      later({"--warmup-epochs"}, {"5"}),
-      later({"--warmup-strategy"}, {"linear"}),
   };
 }
 

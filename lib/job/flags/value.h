@@ -43,6 +43,13 @@ constexpr std::array<Named<Placement>, 2> names_of(Placement) {
 constexpr std::array<Named<OnNan>, 2> names_of(OnNan) {
   return {{{"fail", OnNan::kFail}, {"skip", OnNan::kSkip}}};
 }
+constexpr std::array<Named<WarmupStrategy>, 5> names_of(WarmupStrategy) {
+  return {{{"linear", WarmupStrategy::kLinear},
+           {"power2", WarmupStrategy::kPower2},
+           {"sqrt", WarmupStrategy::kSqrt},
+           {"lars", WarmupStrategy::kLars},
+           {"none", WarmupStrategy::kNone}}};
+}
 constexpr std::array<Named<LrScheduler>, 5> names_of(LrScheduler) {
   return {{{"auto", LrScheduler::kAuto},
            {"factor", LrScheduler::kFactor},

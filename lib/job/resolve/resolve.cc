@@ -10,6 +10,7 @@
 #include "job/resolve/augmentation.h"
 #include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
+#include "job/resolve/optimizer.h"
 #include "job/resolve/schedule.h"
 #include "job/resolve/scheme.h"
 
@@ -34,28 +35,6 @@ Result<> check_update_place(const SchemeFlags& scheme) {
   }
   if (scheme.update_on == UpdateOn::kStore && store.update == Update::kWorker) {
     return fail(Code::kUsage, "--update-on store: {} has no place for updates other than the workers", name);
-  }
-  return {};
-}
-
-// Rules that use the norms of whole arrays run where whole arrays are: on the workers.
-Result<> check_norms(const Flags& flags, const Store& store) {
-  const OptimizerKind& kind = optimizer_kind(flags.job.optimizer.optimizer);
-  const SchemeFlags& scheme = flags.job.scheme;
-  if (!kind.uses_norms) return {};
-  if (!flags.device.gpus.empty()) {
-    return fail(Code::kUsage, "--optimizer {}: in this version of dtrain, only CPU devices update by norms of arrays",
-                kind.name);
-  }
-  if (scheme.update_on == UpdateOn::kStore || (store.servers && store.scheme != Scheme::kBsp)) {
-    return fail(Code::kUsage,
-                "--optimizer {}: it needs the norms of whole arrays, of which a server has slices, so the workers must "
-                "update: with --kv-store dist_sync or allreduce, without --update-on store",
-                kind.name);
-  }
-  if (scheme.backup > 0) {
-    return fail(Code::kUsage, "--optimizer {} with --backup {}: a late worker would miss updates of its own weights",
-                kind.name, scheme.backup);
   }
   return {};
 }

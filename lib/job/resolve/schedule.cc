@@ -5,6 +5,7 @@
 #include "job/flags/optimizers.h"
 #include "job/flags/value.h"
 #include "job/resolve/data_set.h"
+#include "job/resolve/optimizer.h"
 
 namespace dtrain::job {
 
@@ -131,31 +132,6 @@ Result<> check_plateau(const Flags& flags) {
   return {};
 }
 
-// Refuses flags that are given for an optimizer that does not use them. Those of a preset are left out.
-Result<> check_optimizer(Flags& flags) {
-  OptimizerFlags& optimizer = flags.job.optimizer;
-  const std::string_view name = optimizer_name(optimizer.optimizer);
-  const auto is_asked_for = [&](const char* flag) { return flags.source(flag) > Source::kPreset; };
-  if (!optimizer_kind(name).takes_momentum && is_asked_for("mom") && flags.source("mom") != Source::kResumed) {
-    return fail(Code::kUsage, "--mom {} has no effect with --optimizer {}, which has no such momentum: leave it out",
-                optimizer.momentum, name);
-  }
-  if (name != "adadelta") return {};
-  for (const char* flag :
-       {"lr", "lr-factor", "lr-step-epochs", "lr-factor-epoch", "lr-scheduler", "lr-warmup-epochs", "lr-patience"}) {
-    if (!is_asked_for(flag) || flags.source(flag) == Source::kResumed) continue;
-    return fail(Code::kUsage, "--{} has no effect with --optimizer adadelta, which has no learning rate: leave it out",
-                flag);
-  }
-  optimizer.lr = 1;
-  optimizer.lr_factor = 1;
-  optimizer.lr_step_epochs.clear();
-  optimizer.lr_patience = 0;
-  optimizer.lr_factor_epoch = optimizer.lr_power = optimizer.lr_warmup_epochs = optimizer.lr_warmup_begin = 0;
-  optimizer.lr_scheduler = LrScheduler::kAuto;
-  return {};
-}
-
 Result<> resolve_steps(Flags& flags) {
   OptimizerFlags& optimizer = flags.job.optimizer;
   if (optimizer.lr_factor && *optimizer.lr_factor <= 0) {
@@ -198,7 +174,7 @@ Result<> resolve_schedule(Flags& flags) {
   DT_TRY_VOID(check_plateau(flags));
   DT_TRY_VOID(check_warmup(optimizer, flags.job.num_epochs));
   if (optimizer.momentum >= 1) return fail(Code::kUsage, "--mom {}: it must be below 1", optimizer.momentum);
-  return check_optimizer(flags);
+  return resolve_optimizer(flags);
 }
 
 }  // namespace dtrain::job

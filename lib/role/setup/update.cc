@@ -1,5 +1,7 @@
 #include "role/setup/update.h"
 
+#include "job/flags/optimizers.h"
+
 namespace dtrain::role {
 
 optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags) {
@@ -10,6 +12,10 @@ optim::OptimizerSpec optimizer_spec(const job::JobFlags& flags) {
                                                          .seed = flags.seed.value_or(0)});
   DT_CHECK(spec.has_value(), "--optimizer {} passed the check of flags: {}", flags.optimizer.optimizer,
            spec.error().message);
+  if (spec->name == "lbsgd") {
+    spec->parameters = {{"batch_scale", static_cast<double>(job::accumulated_updates(flags))},
+                        {"lars", flags.optimizer.warmup_strategy == job::WarmupStrategy::kLars ? 1 : 0}};
+  }
   return *spec;
 }
 
@@ -19,6 +25,21 @@ optim::ScheduleSpec::Kind schedule_kind(job::LrScheduler scheduler) {
   using Kind = optim::ScheduleSpec::Kind;
   if (scheduler == job::LrScheduler::kPoly) return Kind::kPoly;
   return scheduler == job::LrScheduler::kCosine ? Kind::kCosine : Kind::kSteps;
+}
+
+// The strategy lars finds its rates by norms, so the schedule's stays that of one batch.
+optim::ScheduleSpec::LargeBatch large_batch(const job::JobFlags& flags) {
+  using Rise = optim::ScheduleSpec::LargeBatch::Rise;
+  using Strategy = job::WarmupStrategy;
+  const Strategy strategy = flags.optimizer.warmup_strategy;
+  if (job::optimizer_name(flags.optimizer.optimizer) != "lbsgd" || strategy == Strategy::kLars) return {};
+  const Rise rise = strategy == Strategy::kPower2 ? Rise::kSquare
+                    : strategy == Strategy::kSqrt ? Rise::kSquareRoot
+                    : strategy == Strategy::kNone ? Rise::kAtOnce
+                                                  : Rise::kLinear;
+  return {.scale = static_cast<double>(job::accumulated_updates(flags)),
+          .warmup_epochs = flags.optimizer.warmup_epochs,
+          .rise = rise};
 }
 
 }  // namespace
@@ -32,7 +53,8 @@ optim::ScheduleSpec schedule_spec(const job::JobFlags& flags) {
           .power = flags.optimizer.lr_power,
           .end_epochs = static_cast<double>(flags.num_epochs),
           .warmup_epochs = flags.optimizer.lr_warmup_epochs,
-          .warmup_begin = flags.optimizer.lr_warmup_begin};
+          .warmup_begin = flags.optimizer.lr_warmup_begin,
+          .large_batch = large_batch(flags)};
 }
 
 kvstore::UpdateRule update_rule(const job::JobFlags& flags, const job::JobPlan& plan) {

@@ -109,9 +109,11 @@ TEST_CASE("parameters on the device learn with the bits of those on the host", "
   check_bits(Type::kFloat32, {0, 2, 4});
 }
 
-// From the third step on the device replays a graph, while the correction of adam changes with every step.
+// From the third step on the device replays a graph, while the correction of adam changes with every step, and lbsgd only
+// changes the weights in every second one.
 TEST_CASE("every optimizer works on the device", "[cuda][exec]") {
   for (const char* rule : {"adam", "rmsprop@v0.7"}) check_bits(Type::kFloat32, {0, 2, 4}, {.name = rule});
+  check_bits(Type::kFloat32, {0, 2, 4}, {.name = "lbsgd", .parameters = {{"batch_scale", 2}}});
   const Device device(options_of(Type::kFloat32, true));
   for (const std::string& rule : optim::optimizer_names()) {
     INFO(rule);

@@ -47,6 +47,7 @@ Rule rule_of(const optim::OptimizerSpec& spec) {
                                                          {"sgld", Rule::kSgld},
                                                          {"signum", Rule::kSignum},
                                                          {"dcasgd", Rule::kDcasgd},
+                                                         {"lbsgd", Rule::kLbsgd},
                                                          {"adam", Rule::kAdam},
                                                          {"adam@v0.7", Rule::kOldAdam},
                                                          {"adamax", Rule::kAdamax},
@@ -144,7 +145,8 @@ StepScalars scalars_of(const optim::OptimizerSpec& spec, int step) {
   return {.learning_rate = 0.1 / (1 + step),
           .correction = optim::rate_correction(spec, static_cast<uint64_t>(step) + 1),
           .gradient_scale = 1.0f / 96,
-          .noise = optim::noise_of_update(spec, static_cast<uint64_t>(step) + 1)};
+          .noise = optim::noise_of_update(spec, static_cast<uint64_t>(step) + 1),
+          .applies = optim::applies(spec, static_cast<uint64_t>(step) + 1)};
 }
 
 Results device_steps(const optim::OptimizerSpec& spec) {
@@ -191,7 +193,8 @@ Results host_steps(const optim::OptimizerSpec& spec) {
 
 TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
   std::vector<std::string> rules = optim::optimizer_names();
-  rules.insert(rules.end(), {"rmsprop(centered=1,clip_weights=0.9)", "signum(wd_lh=0.1)", "adam(beta1=0.5)"});
+  rules.insert(rules.end(), {"rmsprop(centered=1,clip_weights=0.9)", "signum(wd_lh=0.1)", "adam(beta1=0.5)",
+                             "lbsgd(batch_scale=2)"});
   for (const std::string& rule : rules) {
     for (const auto& [momentum, clip] : {std::pair{0.0, 0.0}, {0.9, 0.0}, {0.9, 0.01}, {0.0, 0.01}}) {
       const optim::OptimizerSpec spec =
