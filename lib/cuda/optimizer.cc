@@ -2,10 +2,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <optional>
 
 #include "cuda/executor/device_table.h"
 #include "cuda/executor/executor.h"
+#include "cuda/kernels/norms.h"
 #include "cuda/kernels/update.h"
 #include "optim/rules.h"
 
@@ -20,13 +24,13 @@ size_t padded(size_t bytes) {
 }
 
 Rule kernel_rule(std::string_view name) {
-  if (name == "sgd" || name == "ccsgd") return Rule::kSgd;
+  if (name == "sgd" || name == "ccsgd" || name == "lars") return Rule::kSgd;
   if (name == "nag") return Rule::kNag;
   if (name == "nag@v0.7") return Rule::kOldNag;
   if (name == "sgld") return Rule::kSgld;
   if (name == "signum") return Rule::kSignum;
   if (name == "dcasgd") return Rule::kDcasgd;
-  if (name == "lbsgd") return Rule::kLbsgd;
+  if (name == "lbsgd" || name == "lbsgd(lars)") return Rule::kLbsgd;
   if (name == "adam") return Rule::kAdam;
   if (name == "adam@v0.7") return Rule::kOldAdam;
   if (name == "adamax") return Rule::kAdamax;
@@ -40,13 +44,49 @@ Rule kernel_rule(std::string_view name) {
   return Rule::kSgd;
 }
 
+// The rates by norms of a group's arrays, and the memory that they are found in.
+class GroupNorms {
+ public:
+  GroupNorms(const optim::OptimizerSpec& spec, const std::vector<UpdateTensor>& tensors,
+             const std::vector<int64_t>& counts, const StepScalars* step, const LossScale* flag) {
+    constexpr int64_t kBlock = optim::kNormBlock;
+    rates_.accumulated = optim::accumulated_updates(spec);
+    table_ = DeviceTable<UpdateTensor>(tensors, counts, norm_bytes(tensors, rates_.accumulated > 0), kBlock);
+    std::vector<int64_t> first = {0};
+    for (const int64_t count : counts) first.push_back(first.back() + (count + kBlock - 1) / kBlock);
+    first_ = device_copy(first);
+    squares_ = DeviceMemory(static_cast<size_t>(first.back()) * 2 * sizeof(double));
+    results_ = DeviceMemory(tensors.size() * sizeof(double));
+    const optim::Parameters parameters = optim::rule_parameters(spec);
+    rates_.rule = spec.name == "lars" ? NormRates::Rule::kLars : NormRates::Rule::kLbsgd;
+    rates_.table = table_.table();
+    rates_.tensors = std::ssize(tensors);
+    rates_.first_chunk = static_cast<const int64_t*>(first_.at(0));
+    std::copy_n(parameters.begin(), std::size(rates_.parameters), rates_.parameters);
+    rates_.step = step;
+    rates_.loss_scale = flag;
+    rates_.squares = static_cast<double*>(squares_.at(0));
+    rates_.rates = static_cast<double*>(results_.at(0));
+  }
+
+  const double* find(cudaStream_t stream) const {
+    if (!table_.empty()) find_norm_rates(rates_, stream);
+    return rates_.rates;
+  }
+
+ private:
+  DeviceTable<UpdateTensor> table_;
+  DeviceMemory first_, squares_, results_;
+  NormRates rates_;
+};
+
 class DeviceOptimizer final : public optim::ArrayOptimizer {
  public:
   DeviceOptimizer(const optim::OptimizerSpec& spec, Rule rule, size_t slots, std::shared_ptr<StoreStream> stream,
                   LossScale* flag)
       : spec_(spec),
         rule_(rule),
-        scalars_(optim::scalars_of(spec, {})),
+        scalars_(optim::scalars_of(spec, {.norms = optim::Norms{}})),
         slots_(slots),
         stream_(std::move(stream)),
         flag_(flag) {}
@@ -59,6 +99,8 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
     stream_->drop_graphs();
     place_state(groups);
     groups_.clear();
+    staged_ = PinnedMemory(groups.size() * sizeof(StepScalars));
+    steps_ = DeviceMemory(groups.size() * sizeof(StepScalars));
     for (size_t g = 0; g < groups.size(); g++) {
       std::vector<UpdateTensor> tensors;
       std::vector<int64_t> counts;
@@ -67,28 +109,34 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
         counts.push_back(tensors.back().count);
       }
       groups_.emplace_back(DeviceTable<UpdateTensor>(tensors, counts, update_bytes(tensors)), gradient_bytes(tensors));
+      if (optim::uses_norms(spec_)) groups_.back().norms.emplace(spec_, tensors, counts, step_of(g), flag_);
     }
-    staged_ = PinnedMemory(groups.size() * sizeof(StepScalars));
-    steps_ = DeviceMemory(groups.size() * sizeof(StepScalars));
   }
 
   void update(size_t group, const optim::UpdateStep& step) override {
     StepScalars* const staged = static_cast<StepScalars*>(staged_.data()) + group;
     *staged = {.learning_rate = step.learning_rate,
                .correction = optim::rate_correction(spec_, step.updates),
-               .gradient_scale = static_cast<float>(step.gradient_scale),
+               .gradient_scale = step.gradient_scale,
+               .momentum_factor = optim::momentum_factor(spec_, step.rate_change),
                .noise = optim::noise_of_update(spec_, step.updates),
                .applies = optim::applies(spec_, step.updates)};
     const Group& g = groups_[group];
     if (!stream_->takes_work() || g.table.empty()) return;
     DT_CUDA(cudaSetDevice(stream_->device()));
     const cudaStream_t stream = stream_->get();
-    StepScalars* const scalars = static_cast<StepScalars*>(steps_.at(0)) + group;
+    StepScalars* const scalars = step_of(group);
     DT_CUDA(cudaMemcpyAsync(scalars, staged, sizeof(StepScalars), cudaMemcpyHostToDevice, stream));
     Table<UpdateTensor> gradients = g.table.table();
     gradients.bytes = g.gradient_bytes;
     find_nonfinite(gradients, std::numeric_limits<float>::infinity(), flag_, stream);
-    cuda::update({.rule = rule_, .table = g.table.table(), .scalars = scalars_, .step = scalars, .loss_scale = flag_},
+    cuda::update({.rule = rule_,
+                  .table = g.table.table(),
+                  .scalars = scalars_,
+                  .momentum = spec_.momentum,
+                  .step = scalars,
+                  .loss_scale = flag_,
+                  .norm_rates = g.norms ? g.norms->find(stream) : nullptr},
                  stream);
   }
 
@@ -103,7 +151,10 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
         : table(std::move(table)), gradient_bytes(gradient_bytes) {}
     DeviceTable<UpdateTensor> table;
     int64_t gradient_bytes;
+    std::optional<GroupNorms> norms;  // for a rule that uses them
   };
+
+  StepScalars* step_of(size_t group) { return static_cast<StepScalars*>(steps_.at(0)) + group; }
 
   // Zero at first, because DeviceMemory is cleared.
   void place_state(const std::vector<std::vector<optim::LearnedArray>>& groups) {
@@ -124,9 +175,10 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
                         .gradient = array.gradient.data(),
                         .count = static_cast<int64_t>(array.weight.size()),
                         .learning_rate = array.multipliers.learning_rate,
-                        .weight_decay = static_cast<float>(spec_.weight_decay * array.multipliers.weight_decay),
+                        .weight_decay = spec_.weight_decay * array.multipliers.weight_decay,
                         .array = array.part.array,
-                        .begin = array.part.begin};
+                        .begin = array.part.begin,
+                        .adapts = array.multipliers.adapts};
     for (size_t slot = 0; slot < slots_; slot++) tensor.state[slot] = state(group, index, slot).data();
     return tensor;
   }
@@ -152,10 +204,6 @@ class DeviceOptimizer final : public optim::ArrayOptimizer {
 Result<std::unique_ptr<optim::ArrayOptimizer>> make_device_optimizer(exec::Executor& executor,
                                                                      const optim::OptimizerSpec& spec) {
   DT_TRY(const std::vector<std::string> slots, optim::state_slots(spec));
-  if (optim::uses_norms(spec)) {
-    return fail(Code::kUsage, "in this version of dtrain, GPUs do not update by {}, which needs the norms of arrays",
-                spec.name);
-  }
   auto& of_device = dynamic_cast<CudaExecutor&>(executor);
   return std::make_unique<DeviceOptimizer>(spec, kernel_rule(optim::rule_name(spec)), slots.size(),
                                            of_device.store_stream(), of_device.flag_of_sums());

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "optim/noise.h"
+#include "optim/norms.h"
 
 namespace dtrain::optim {
 
@@ -38,6 +39,22 @@ DT_ELEMENT float cut(float g, float clip) {
 
 DT_ELEMENT float sign(float x) {
   return x > 0 ? 1.0F : (x < 0 ? -1.0F : x);
+}
+
+// By what the learning rate of an array with these norms is multiplied. Parameters are those of the rule, in float64.
+//
+// Parameters: eta, eps. An array of zeros, or with a gradient of zeros, keeps its rate.
+DT_ELEMENT double lars_rate(const double* parameters, const Norms& norms, double gradient_scale, double weight_decay) {
+  const double gradient = gradient_scale * norms.gradient;
+  if (!(norms.weight > 0 && gradient > 0)) return 1;
+  return parameters[0] * norms.weight / (gradient + weight_decay * norms.weight + parameters[1]);
+}
+
+// As MXNet's LBSGD has it.
+DT_ELEMENT double lbsgd_rate(const double*, const Norms& norms, double, double weight_decay) {
+  const double weight = norms.weight * norms.weight, gradient = norms.gradient * norms.gradient;
+  const double rate = std::sqrt(weight / (gradient + weight_decay * weight + 1e-18));
+  return rate < 0.01 ? 0.01 : (rate > 100 ? 100 : rate);
 }
 
 }  // namespace dtrain::optim

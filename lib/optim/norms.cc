@@ -8,20 +8,17 @@
 namespace dtrain::optim {
 namespace {
 
-// So many sums are made side by side: enough for vector instructions, which would otherwise wait for each addition.
-constexpr size_t kLanes = 64;
-
 DT_MULTI_ISA void add_squares(const float* x, size_t n, double* sums) {
-  for (size_t i = 0; i < n; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; lane++) {
+  for (size_t i = 0; i < n; i += kNormLanes) {
+    for (size_t lane = 0; lane < kNormLanes; lane++) {
       const double value = x[i + lane];
       sums[lane] += value * value;
     }
   }
 }
 
-double total(std::array<double, kLanes>& sums) {
-  for (size_t half = kLanes / 2; half > 0; half /= 2) {
+double total(std::array<double, kNormLanes>& sums) {
+  for (size_t half = kNormLanes / 2; half > 0; half /= 2) {
     for (size_t lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
   }
   return sums[0];
@@ -30,8 +27,8 @@ double total(std::array<double, kLanes>& sums) {
 }  // namespace
 
 double sum_of_squares(std::span<const float> block) {
-  std::array<double, kLanes> sums = {};
-  const size_t whole = block.size() / kLanes * kLanes;
+  std::array<double, kNormLanes> sums = {};
+  const size_t whole = block.size() / kNormLanes * kNormLanes;
   add_squares(block.data(), whole, sums.data());
   for (size_t i = whole; i < block.size(); i++) sums[i - whole] += static_cast<double>(block[i]) * block[i];
   return total(sums);
@@ -39,8 +36,8 @@ double sum_of_squares(std::span<const float> block) {
 
 // In pieces of whole rows of lanes, which give the same order of additions as one block.
 double sum_of_squares(std::span<const float> sum, float scale, std::span<const float> gradient) {
-  std::array<float, kLanes* 8> added = {};
-  std::array<double, kLanes> sums = {};
+  std::array<float, kNormLanes* 8> added = {};
+  std::array<double, kNormLanes> sums = {};
   for (size_t at = 0; at < sum.size(); at += added.size()) {
     const size_t count = std::min(added.size(), sum.size() - at);
     for (size_t i = 0; i < count; i++) added[i] = sum[at + i] + scale * gradient[at + i];

@@ -14,6 +14,8 @@ struct Norms {
 
 // An array is divided into blocks of so many elements, whose sums of squares are added in their order.
 inline constexpr size_t kNormBlock = 1 << 16;
+// So many sums of a block are made side by side: sum i has elements i, i + kNormLanes, ... They are then added in pairs.
+inline constexpr size_t kNormLanes = 64;
 
 // Of at most kNormBlock elements. Squares are exact, and sums are float64.
 double sum_of_squares(std::span<const float> block);

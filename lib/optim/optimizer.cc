@@ -101,20 +101,6 @@ void signum(Scalars s, size_t n, float* w, const float* g, float* const* state) 
   signum_momentum(s, n, w, g, state[0]);
 }
 
-// Parameters: eta, eps. An array of zeros, or with a gradient of zeros, keeps its rate.
-double lars_rate(const Parameters& parameters, const Norms& norms, double gradient_scale, double weight_decay) {
-  const double eta = parameters[0], eps = parameters[1], gradient = gradient_scale * norms.gradient;
-  if (!(norms.weight > 0 && gradient > 0)) return 1;
-  return eta * norms.weight / (gradient + weight_decay * norms.weight + eps);
-}
-
-// As MXNet's LBSGD has it.
-double lbsgd_rate(const Parameters&, const Norms& norms, double, double weight_decay) {
-  constexpr double kLeast = 0.01, kMost = 100, kEpsilon = 1e-18;
-  const double weight = norms.weight * norms.weight, gradient = norms.gradient * norms.gradient;
-  return std::clamp(std::sqrt(weight / (gradient + weight_decay * weight + kEpsilon)), kLeast, kMost);
-}
-
 std::vector<Rule> rules_by_norms() {
   const std::vector<std::string_view> slots = {"mom", "sum"};
   const std::vector<RuleParameter> of_lbsgd = {{"batch_scale", 1}, {"lars", 0}};
@@ -296,6 +282,17 @@ Correction rate_correction(const OptimizerSpec& spec, uint64_t update) {
   return rule->correction(parameters_of(*rule, spec), update);
 }
 
+double momentum_factor(const OptimizerSpec& spec, double rate_change) {
+  const Rule* rule = find_rule(spec);
+  const bool corrects = rule != nullptr && rule->corrects_momentum && parameters_of(*rule, spec)[2] != 0;
+  return corrects ? rate_change : 1;
+}
+
+Parameters rule_parameters(const OptimizerSpec& spec) {
+  const Rule* rule = find_rule(spec);
+  return rule == nullptr ? Parameters{} : parameters_of(*rule, spec);
+}
+
 // As the key of RandomStream(seed, Use::kUpdateNoise, update, array).
 uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update) {
   return mix64(mix64(mix64(spec.seed) ^ static_cast<uint64_t>(Use::kUpdateNoise)) ^ update);
@@ -310,12 +307,11 @@ Scalars scalars_of(const OptimizerSpec& spec, const UpdateStep& step) {
   double rate = step.learning_rate * step.multipliers.learning_rate;
   if (rule->rate_by_norms != nullptr && step.multipliers.adapts && applies(spec, step.updates)) {
     DT_CHECK(step.norms.has_value(), "{} needs the norms of the array", spec.name);
-    rate *= rule->rate_by_norms(parameters, *step.norms, step.gradient_scale, weight_decay);
+    rate *= rule->rate_by_norms(parameters.data(), *step.norms, step.gradient_scale, weight_decay);
   }
-  const bool corrects = rule->corrects_momentum && parameters[2] != 0;
   Scalars scalars{.learning_rate = static_cast<float>(rate * correction.numerator / correction.denominator),
                   .weight_decay = static_cast<float>(weight_decay),
-                  .momentum = static_cast<float>(corrects ? spec.momentum * step.rate_change : spec.momentum),
+                  .momentum = static_cast<float>(spec.momentum * momentum_factor(spec, step.rate_change)),
                   .gradient_scale = static_cast<float>(step.gradient_scale),
                   .clip = clip_of(spec),
                   .parameters = {},

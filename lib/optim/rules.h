@@ -34,7 +34,7 @@ struct Rule {
   // Corrects the learning rate of the update with this number, because the state begins at 0. Null: it needs none.
   Correction (*correction)(const Parameters& parameters, uint64_t update) = nullptr;
   // By what the rate of an array with these norms is multiplied. Null: the rule uses no norms.
-  double (*rate_by_norms)(const Parameters& parameters, const Norms& norms, double gradient_scale,
+  double (*rate_by_norms)(const double* parameters, const Norms& norms, double gradient_scale,
                           double weight_decay) = nullptr;
   bool scales_weights_only = false;  // rate_by_norms is for weights alone, and only they decay
   bool corrects_momentum = false;    // multiplies the momentum by UpdateStep::rate_change
@@ -49,6 +49,10 @@ std::vector<Rule> adaptive_rules();
 std::string_view rule_name(const OptimizerSpec& spec);
 // Of the update with this number.
 Correction rate_correction(const OptimizerSpec& spec, uint64_t update);
+// By what the momentum of an update is multiplied, whose rate differs from the one before by this factor.
+double momentum_factor(const OptimizerSpec& spec, double rate_change);
+// Those of the spec, and the defaults of the others.
+Parameters rule_parameters(const OptimizerSpec& spec);
 // Of the noise of all arrays in the update with this number. Mixed with an array's number it is Scalars::noise_key.
 uint64_t noise_of_update(const OptimizerSpec& spec, uint64_t update);
 // All scalars of an update. On a device, the ones that change from step to step come from its memory.

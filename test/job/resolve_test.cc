@@ -130,7 +130,7 @@ TEST_CASE("rules that need the norms of whole arrays update on the workers", "[j
   CHECK_THAT(refused({"-n", "2", "--update-on", "store", "--optimizer", "lars"}),
              Contains("without --update-on store"));
   CHECK_THAT(refused({"-n", "3", "--backup", "1", "--optimizer", "lars"}), Contains("would miss updates"));
-  CHECK_THAT(refused({"--gpus", "0", "--optimizer", "lars"}), Contains("only CPU devices"));
+  CHECK(store_of(parsed({"--gpus", "0,1", "--optimizer", "lars"}).job).update == Update::kWorker);
   CHECK_THAT(refused({"--optimizer", "lars(momentum_correction=2)"}), Contains("from 0 to 1"));
 }
 

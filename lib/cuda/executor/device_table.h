@@ -27,8 +27,9 @@ class DeviceTable {
  public:
   DeviceTable() = default;
   // counts: for each tensor, the number of elements that the kernel processes. Returns when the table is on the device.
-  DeviceTable(const std::vector<Tensor>& tensors, const std::vector<int64_t>& counts, int64_t bytes) {
-    const std::vector<Chunk> chunks = chunks_of(counts);
+  DeviceTable(const std::vector<Tensor>& tensors, const std::vector<int64_t>& counts, int64_t bytes,
+              int64_t chunk_elements = kChunkElements) {
+    const std::vector<Chunk> chunks = chunks_of(counts, chunk_elements);
     tensors_ = device_copy(tensors);
     chunks_ = device_copy(chunks);
     table_ = {static_cast<const Tensor*>(tensors_.at(0)), static_cast<const Chunk*>(chunks_.at(0)),

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/kernels/tensor.h"
+
 namespace dtrain::cuda {
 
 // The most threads per block. 256 keep a multiprocessor's memory pipeline full with several resident blocks, and leave
@@ -96,5 +98,23 @@ struct RowsOut {
   int64_t pitch;
   __device__ __forceinline__ T* at(int64_t row, int64_t channel) const { return data + row * pitch + channel; }
 };
+
+// Elements of an array whose type is known at run time.
+template <int N>
+__device__ __forceinline__ void load_as(Type type, const void* from, int64_t at, float (&x)[N]) {
+  switch (type) {
+    case Type::kFloat32: return load<N>(static_cast<const float*>(from) + at, x);
+    case Type::kFloat16: return load<N>(static_cast<const __half*>(from) + at, x);
+    case Type::kBfloat16: return load<N>(static_cast<const __nv_bfloat16*>(from) + at, x);
+  }
+}
+template <int N>
+__device__ __forceinline__ void store_as(Type type, const float (&x)[N], void* to, int64_t at) {
+  switch (type) {
+    case Type::kFloat32: return store<N>(x, static_cast<float*>(to) + at);
+    case Type::kFloat16: return store<N>(x, static_cast<__half*>(to) + at);
+    case Type::kBfloat16: return store<N>(x, static_cast<__nv_bfloat16*>(to) + at);
+  }
+}
 
 }  // namespace dtrain::cuda

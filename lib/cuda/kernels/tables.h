@@ -16,11 +16,11 @@ struct Chunk {
 };
 constexpr int64_t kChunkElements = 16384;
 
-// All chunks of tensors with these element counts.
-inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts) {
+// All chunks of tensors with these element counts, `elements` in each chunk but the last of a tensor.
+inline std::vector<Chunk> chunks_of(std::span<const int64_t> counts, int64_t elements = kChunkElements) {
   std::vector<Chunk> chunks;
   for (size_t tensor = 0; tensor < counts.size(); tensor++) {
-    for (int64_t index = 0; index * kChunkElements < counts[tensor]; index++) {
+    for (int64_t index = 0; index * elements < counts[tensor]; index++) {
       chunks.push_back({static_cast<int32_t>(tensor), static_cast<int32_t>(index)});
     }
   }

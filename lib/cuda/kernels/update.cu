@@ -9,23 +9,6 @@ namespace {
 // Four elements per thread are 16 bytes of float32, the type of most data that an update moves.
 constexpr int kTogether = 4;
 
-template <int N>
-__device__ __forceinline__ void load_as(Type type, const void* from, int64_t at, float (&x)[N]) {
-  switch (type) {
-    case Type::kFloat32: return load<N>(static_cast<const float*>(from) + at, x);
-    case Type::kFloat16: return load<N>(static_cast<const __half*>(from) + at, x);
-    case Type::kBfloat16: return load<N>(static_cast<const __nv_bfloat16*>(from) + at, x);
-  }
-}
-template <int N>
-__device__ __forceinline__ void store_as(Type type, const float (&x)[N], void* to, int64_t at) {
-  switch (type) {
-    case Type::kFloat32: return store<N>(x, static_cast<float*>(to) + at);
-    case Type::kFloat16: return store<N>(x, static_cast<__half*>(to) + at);
-    case Type::kBfloat16: return store<N>(x, static_cast<__nv_bfloat16*>(to) + at);
-  }
-}
-
 __device__ __forceinline__ bool aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
@@ -49,6 +32,8 @@ struct UpdateArguments {
   optim::Scalars scalars;
   const StepScalars* step;
   const LossScale* loss_scale;
+  double momentum;
+  const double* norm_rates;
 };
 
 template <Rule rule>
@@ -136,10 +121,12 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksMin) update_kernel(const
   const Chunk chunk = a.chunks[blockIdx.x];
   const UpdateTensor t = a.tensors[chunk.tensor];
   optim::Scalars s = a.scalars;
-  const double rate = a.step->learning_rate * t.learning_rate;
+  double rate = a.step->learning_rate * t.learning_rate;
+  if (a.norm_rates != nullptr) rate *= a.norm_rates[chunk.tensor];
   s.learning_rate = static_cast<float>(rate * a.step->correction.numerator / a.step->correction.denominator);
-  s.weight_decay = t.weight_decay;
-  s.gradient_scale = a.step->gradient_scale;
+  s.weight_decay = static_cast<float>(t.weight_decay);
+  s.momentum = static_cast<float>(a.momentum * a.step->momentum_factor);
+  s.gradient_scale = static_cast<float>(a.step->gradient_scale);
   s.noise_key = optim::noise::mixed(a.step->noise ^ t.array);
   s.begin = t.begin;
   s.applies = a.step->applies;
@@ -231,7 +218,9 @@ void update(const Update& s, cudaStream_t stream) {
                                   .chunks = s.table.chunks,
                                   .scalars = s.scalars,
                                   .step = s.step,
-                                  .loss_scale = s.loss_scale};
+                                  .loss_scale = s.loss_scale,
+                                  .momentum = s.momentum,
+                                  .norm_rates = s.norm_rates};
   with_rule(s.rule, [&]<Rule rule>() { launch(launch_of("update", s.table, stream), update_kernel<rule>, arguments); });
 }
 

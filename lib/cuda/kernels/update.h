@@ -25,16 +25,18 @@ struct UpdateTensor {
   void* copy = nullptr;
   int64_t count = 0;
   double learning_rate = 1;  // multiplies that of the step
-  float weight_decay = 0;    // including the tensor's multiplier
+  double weight_decay = 0;   // including the tensor's multiplier
   Type gradient_type = Type::kFloat32, copy_type = Type::kFloat32;
   uint64_t array = 0, begin = 0;  // which elements of the network they are (optim::ArrayPart), for rules with noise
+  bool adapts = true;             // whether norms change its rate, for rules that use them
 };
 
 // In device memory, written before each step.
 struct StepScalars {
   double learning_rate = 0;           // of the schedule
   optim::Correction correction = {};  // of the learning rate, for rules that count updates
-  float gradient_scale = 1;           // UpdateStep's in optim: 1 / samples, times the scheme's weight
+  double gradient_scale = 1;          // UpdateStep's in optim: 1 / samples, times the scheme's weight
+  double momentum_factor = 1;         // of the momentum, for rules that correct it
   uint64_t noise = 0;                 // of the update, for rules with noise
   bool applies = true;                // false: the gradient is only added to a sum, for rules with one
 };
@@ -71,10 +73,12 @@ enum class Rule {
 struct Update {
   Rule rule = Rule::kSgd;
   Table<UpdateTensor> table = {};  // chunks of count, bytes = update_bytes
-  // The rule's momentum, clip and parameters. The others depend on the tensor and the step.
+  // The rule's clip and parameters. The others depend on the tensor and the step.
   optim::Scalars scalars = {};
+  double momentum = 0;
   const StepScalars* step = nullptr;
   const LossScale* loss_scale = nullptr;  // null: the scale is 1, and the update is never skipped
+  const double* norm_rates = nullptr;     // find_norm_rates; null: the rule uses no norms
 };
 void update(const Update& update, cudaStream_t stream);
 

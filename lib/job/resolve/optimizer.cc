@@ -72,9 +72,6 @@ Result<> check_norms(const Flags& flags, const Store& store) {
   const bool by_strategy = !optimizer_kind(optimizer.optimizer).uses_norms;
   const std::string asked =
       by_strategy ? "--warmup-strategy lars" : fmt::format("--optimizer {}", optimizer_name(optimizer.optimizer));
-  if (!flags.device.gpus.empty()) {
-    return fail(Code::kUsage, "{}: in this version of dtrain, only CPU devices update by norms of arrays", asked);
-  }
   if (scheme.update_on == UpdateOn::kStore || (store.servers && store.scheme != Scheme::kBsp)) {
     return fail(
         Code::kUsage,

@@ -11,7 +11,7 @@ namespace dtrain::job {
 Result<> resolve_optimizer(Flags& flags);
 
 // Code::kUsage if the optimizer needs the norms of whole arrays and this job's update is not made where whole arrays are:
-// on the workers, by CPUs.
+// on the workers.
 Result<> check_norms(const Flags& flags, const Store& store);
 
 }  // namespace dtrain::job

@@ -3,12 +3,16 @@
 #include <cmath>
 #include <map>
 
+#include "cuda/kernels/norms.h"
+#include "optim/array_optimizer.h"
 #include "optim/rules.h"
 #include "support.h"
 
 namespace dtrain::cuda::test {
 
 namespace {
+
+constexpr int64_t kNormBlock = optim::kNormBlock;
 
 // Tensors with lengths, types and alignments as different as those of a network.
 struct Parameter {
@@ -25,15 +29,15 @@ constexpr Parameter kParameters[] = {
     {1000, Type::kFloat16, Type::kFloat16, true, 1, ParameterKind::kWeight},
     {9408, Type::kBfloat16, Type::kBfloat16, true, 0, ParameterKind::kWeight},
     {kChunkElements + 7, Type::kFloat16, Type::kFloat16, true, 0, ParameterKind::kWeight},
-    {2 * kChunkElements, Type::kFloat32, Type::kFloat32, true, 0, ParameterKind::kWeight},
+    {5 * kChunkElements, Type::kFloat32, Type::kFloat32, true, 0, ParameterKind::kWeight},
 };
 constexpr size_t kCount = std::size(kParameters);
 using optim::kSlotsMax;
 constexpr uint64_t kBegin = 5;  // all tensors are parts of arrays, from this element on
 
 // One tensor learns at a third of the rate, and one does not learn.
-optim::Multipliers multipliers_of(const Parameter& p) {
-  optim::Multipliers multipliers = optim::multipliers_of(p.kind);
+optim::Multipliers multipliers_of(const Parameter& p, const optim::OptimizerSpec& spec) {
+  optim::Multipliers multipliers = optim::multipliers_of(p.kind, {}, spec);
   if (p.count == 1000) multipliers.learning_rate = 1.0 / 3;
   if (p.count == 64) multipliers.learning_rate = 0;
   return multipliers;
@@ -42,12 +46,14 @@ optim::Multipliers multipliers_of(const Parameter& p) {
 Rule rule_of(const optim::OptimizerSpec& spec) {
   static const std::map<std::string_view, Rule> rules = {{"sgd", Rule::kSgd},
                                                          {"ccsgd", Rule::kSgd},
+                                                         {"lars", Rule::kSgd},
                                                          {"nag", Rule::kNag},
                                                          {"nag@v0.7", Rule::kOldNag},
                                                          {"sgld", Rule::kSgld},
                                                          {"signum", Rule::kSignum},
                                                          {"dcasgd", Rule::kDcasgd},
                                                          {"lbsgd", Rule::kLbsgd},
+                                                         {"lbsgd(lars)", Rule::kLbsgd},
                                                          {"adam", Rule::kAdam},
                                                          {"adam@v0.7", Rule::kOldAdam},
                                                          {"adamax", Rule::kAdamax},
@@ -72,17 +78,18 @@ class Network {
       }
       gradients.emplace_back(p.gradient, p.count, p.skew);
       copies.emplace_back(p.copy, p.count, p.skew);
-      const optim::Multipliers multipliers = multipliers_of(p);
+      const optim::Multipliers multipliers = multipliers_of(p, spec);
       tensors.push_back({.weight = weights.back().floats(),
                          .gradient = gradients.back().data(),
                          .copy = p.has_copy ? copies.back().data() : nullptr,
                          .count = p.count,
                          .learning_rate = multipliers.learning_rate,
-                         .weight_decay = static_cast<float>(spec.weight_decay * multipliers.weight_decay),
+                         .weight_decay = spec.weight_decay * multipliers.weight_decay,
                          .gradient_type = p.gradient,
                          .copy_type = p.copy,
                          .array = counts.size(),
-                         .begin = kBegin});
+                         .begin = kBegin,
+                         .adapts = multipliers.adapts});
       for (size_t slot = 0; slot < optim::state_slots(spec)->size(); slot++) {
         tensors.back().state[slot] = state_of(counts.size(), slot).floats();
       }
@@ -107,12 +114,39 @@ class Network {
     }
   }
   void update(const StepScalars& step, const LossScale* scale) const {
+    const std::vector<double> rates = norm_rates(step, scale);
     cuda::update({.rule = rule_of(spec_),
                   .table = table(),
-                  .scalars = optim::scalars_of(spec_, {}),
+                  .scalars = optim::scalars_of(spec_, {.norms = optim::Norms{}}),
+                  .momentum = spec_.momentum,
                   .step = &step,
-                  .loss_scale = scale},
+                  .loss_scale = scale,
+                  .norm_rates = rates.empty() ? nullptr : rates.data()},
                  nullptr);
+  }
+  // By tensor; none for a rule without norms.
+  [[nodiscard]] std::vector<double> norm_rates(const StepScalars& step, const LossScale* scale) const {
+    if (!optim::uses_norms(spec_)) return {};
+    std::vector<int64_t> counts, first = {0};
+    for (const Parameter& p : kParameters) {
+      counts.push_back(p.count);
+      first.push_back(first.back() + (p.count + kNormBlock - 1) / kNormBlock);
+    }
+    const std::vector<Chunk> chunks = chunks_of(counts, kNormBlock);
+    std::vector<double> squares(2 * chunks.size()), rates(kCount);
+    const optim::Parameters parameters = optim::rule_parameters(spec_);
+    find_norm_rates({.rule = spec_.name == "lars" ? NormRates::Rule::kLars : NormRates::Rule::kLbsgd,
+                     .table = {tensors.data(), chunks.data(), std::ssize(chunks), norm_bytes(tensors, false)},
+                     .tensors = kCount,
+                     .first_chunk = first.data(),
+                     .parameters = {parameters[0], parameters[1]},
+                     .accumulated = optim::accumulated_updates(spec_),
+                     .step = &step,
+                     .loss_scale = scale,
+                     .squares = squares.data(),
+                     .rates = rates.data()},
+                    nullptr);
+    return rates;
   }
   [[nodiscard]] const Array& state_of(size_t parameter, size_t slot) const {
     return state[parameter * kSlotsMax + slot];
@@ -141,10 +175,18 @@ class Network {
 constexpr int kSteps = 3;
 constexpr float kLossScale = 1024;
 
+double rate_of(int step) {
+  return 0.1 / (1 + step);
+}
+double rate_change(int step) {
+  return step == 0 ? 1 : rate_of(step) / rate_of(step - 1);
+}
+
 StepScalars scalars_of(const optim::OptimizerSpec& spec, int step) {
-  return {.learning_rate = 0.1 / (1 + step),
+  return {.learning_rate = rate_of(step),
           .correction = optim::rate_correction(spec, static_cast<uint64_t>(step) + 1),
-          .gradient_scale = 1.0f / 96,
+          .gradient_scale = 1.0 / 96,
+          .momentum_factor = optim::momentum_factor(spec, rate_change(step)),
           .noise = optim::noise_of_update(spec, static_cast<uint64_t>(step) + 1),
           .applies = optim::applies(spec, static_cast<uint64_t>(step) + 1)};
 }
@@ -166,24 +208,24 @@ Results host_steps(const optim::OptimizerSpec& spec) {
   Network network(spec);
   for (size_t i = 0; i < kCount; i++) {
     const Parameter& p = kParameters[i];
-    Floats w = network.weights[i].get();
-    std::vector<Floats> slots(kSlotsMax, Floats(w.size()));
-    const std::vector<std::span<float>> spans(slots.begin(), slots.end());
+    Floats w = network.weights[i].get(), g(w.size());
+    const auto optimizer = optim::make_host_optimizer(spec, 1).value();
+    optimizer->bind({{{.multipliers = multipliers_of(p, spec), .weight = w, .gradient = g, .part = {i, kBegin}}}});
     for (int step = 0; step < kSteps; step++) {
       network.set_gradients(static_cast<uint64_t>(step), kLossScale);
-      Floats g = network.gradients[i].get();
-      for (float& x : g) x /= kLossScale;
-      const StepScalars scalars = scalars_of(spec, step);
-      optim::update(spec,
-                    {.learning_rate = scalars.learning_rate,
-                     .gradient_scale = static_cast<double>(scalars.gradient_scale),
-                     .multipliers = multipliers_of(p),
-                     .updates = static_cast<uint64_t>(step) + 1,
-                     .part = {i, kBegin}},
-                    w, g, std::span(spans).first(optim::state_slots(spec)->size()));
+      std::ranges::transform(network.gradients[i].get(), g.begin(), [](float x) { return x / kLossScale; });
+      optimizer->update(0, {.learning_rate = rate_of(step),
+                            .gradient_scale = scalars_of(spec, step).gradient_scale,
+                            .updates = static_cast<uint64_t>(step) + 1,
+                            .rate_change = rate_change(step)});
     }
     all.push_back(w);
-    for (const Floats& slot : slots) all.push_back(slot);
+    const size_t slots = optim::state_slots(spec)->size();
+    for (size_t slot = 0; slot < kSlotsMax; slot++) {
+      const std::span<const float> state = slot < slots ? optimizer->state(0, 0, slot) : std::span<const float>();
+      all.emplace_back(state.begin(), state.end());
+      all.back().resize(w.size());
+    }
     all.push_back(p.has_copy ? rounded(p.copy, w) : Floats(w.size()));
   }
   return all;
@@ -193,14 +235,14 @@ Results host_steps(const optim::OptimizerSpec& spec) {
 
 TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
   std::vector<std::string> rules = optim::optimizer_names();
-  rules.insert(rules.end(), {"rmsprop(centered=1,clip_weights=0.9)", "signum(wd_lh=0.1)", "adam(beta1=0.5)",
-                             "lbsgd(batch_scale=2)"});
+  rules.insert(rules.end(),
+               {"rmsprop(centered=1,clip_weights=0.9)", "signum(wd_lh=0.1)", "adam(beta1=0.5)", "lbsgd(batch_scale=2)",
+                "lbsgd(batch_scale=2,lars=1)", "lars(eta=0.1,eps=0.01,momentum_correction=0)"});
   for (const std::string& rule : rules) {
     for (const auto& [momentum, clip] : {std::pair{0.0, 0.0}, {0.9, 0.0}, {0.9, 0.01}, {0.0, 0.01}}) {
       const optim::OptimizerSpec spec =
           optim::parse_optimizer(rule, {.momentum = momentum, .weight_decay = 1e-4, .clip_gradient = clip}).value();
       if (momentum == 0 && !optim::takes_momentum(spec)) continue;
-      if (optim::uses_norms(spec)) continue;  // not on devices
       INFO(rule << ", momentum " << momentum << ", clip " << clip);
       const Results expected = host_steps(spec), results = in_all_orders([&] { return device_steps(spec); });
       REQUIRE(results.size() == expected.size());
@@ -214,7 +256,6 @@ TEST_CASE("an update of many tensors agrees with optim, to the bit", "[cuda]") {
 
 TEST_CASE("no rule divides by a rate of 0", "[cuda]") {
   for (const std::string& rule : optim::optimizer_names()) {
-    if (optim::uses_norms({.name = rule})) continue;  // not on devices
     Network network({.name = rule, .momentum = 0.9, .weight_decay = 0});
     INFO(rule);
     network.set_gradients(1, 1);
