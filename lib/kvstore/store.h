@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,8 +25,14 @@ struct TrainingState {
   double rate_factor = 1;         // see Counters
 };
 
+// Bytes of values in the messages between a worker and the servers, without headers.
+struct Traffic {
+  uint64_t sent = 0, received = 0;
+};
+
 struct StoreTimes {
-  double wait_s = 0;  // time for which the step loop waited for other devices and processes
+  double wait_s = 0;                           // time for which the step loop waited for other devices and processes
+  std::optional<Traffic> traffic = Traffic{};  // nullopt: it is not counted, because a library sends
 };
 
 // A bucket on one of the worker's devices.

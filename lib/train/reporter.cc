@@ -1,6 +1,9 @@
 #include "train/reporter.h"
 
 #include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
 
 namespace dtrain::train {
 namespace {
@@ -15,6 +18,7 @@ Reporter::Reporter(ReporterParts parts)
     : parts_(std::move(parts)),
       speedometer_(parts_.spec.disp_batches, parts_.spec.batch_size),
       pace_(parts_.spec.batch_size),
+      batch_times_(parts_.spec.time_batches_after),
       training_times_(parts_.spec.log_time_to),
       validation_times_(parts_.spec.log_time_to) {}
 
@@ -49,6 +53,7 @@ void Reporter::begin_epoch() {
   training_metrics_.start_window();
   speedometer_ = Speedometer(parts_.spec.disp_batches, parts_.spec.batch_size);
   at_epoch_ = at_window_ = pace_.totals();
+  batch_times_.begin_epoch(std::chrono::steady_clock::now());
 }
 
 void Reporter::note_rate() {
@@ -57,8 +62,11 @@ void Reporter::note_rate() {
   rate_ = rate;
 }
 
-void Reporter::time_step(SteadyTime begin, SteadyTime data_ready) {
-  pace_.step(begin, data_ready, std::chrono::steady_clock::now(), parts_.store.times().wait_s);
+void Reporter::time_step(SteadyTime begin, SteadyTime data_ready, int64_t samples) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const kvstore::StoreTimes times = parts_.store.times();
+  pace_.step(begin, data_ready, now, times.wait_s);
+  batch_times_.step(begin, data_ready, now, samples, times);
 }
 
 void Reporter::time_wait(SteadyTime begin) {
@@ -133,6 +141,7 @@ void Reporter::warn_if_at_chance() {
 }
 
 Result<> Reporter::end_epoch() {
+  batch_times_.end_epoch(std::chrono::steady_clock::now(), parts_.store.times());
   const int64_t epoch = parts_.clock.position().epoch;
   for (const MetricValue& metric : training_metrics_.epoch()) {
     parts_.log.info("{}", metric_line(epoch, "Train", metric));
@@ -167,6 +176,13 @@ Result<> Reporter::end_validation_within_epoch() {
   }
   DT_TRY_VOID(write_metrics({{"validation_accuracy", validation_metrics_.epoch_accuracy()}}));
   return note_accuracy(true, validation_metrics_.epoch_accuracy());
+}
+
+Result<> Reporter::end_run() {
+  DT_TRY(const std::optional<std::string> times, batch_times_.share(parts_.coordinator));
+  if (!times || parts_.spec.metrics_path.empty()) return {};
+  const std::filesystem::path run_dir = std::filesystem::path(parts_.spec.metrics_path).parent_path();
+  return write_file_atomic(run_dir / batch_times_file(parts_.coordinator.rank()), *times);
 }
 
 double Reporter::own_speed() const {

@@ -12,6 +12,7 @@
 #include "data/loader.h"
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
+#include "train/batch_times.h"
 #include "train/epoch_clock.h"
 #include "train/log_lines.h"
 #include "train/metrics.h"
@@ -45,8 +46,8 @@ class Reporter {
   void begin_epoch();
   // Call before each step: logs a learning rate that has changed.
   void note_rate();
-  // A step ran from `begin` until now; its batch was ready at `data_ready`.
-  void time_step(SteadyTime begin, SteadyTime data_ready);
+  // A step ran from `begin` until now; its batch was ready at `data_ready`. `samples`: how many it applied.
+  void time_step(SteadyTime begin, SteadyTime data_ready, int64_t samples);
   // Adds the time since `begin`, which belongs to training but to no single step.
   void time_wait(SteadyTime begin);
   // Call after each step. Errors: see MetricsFile::append; the same holds for end_epoch() and end_validation().
@@ -58,6 +59,8 @@ class Reporter {
 
   // The same for a validation within the epoch.
   Result<> end_validation_within_epoch();
+  // All workers call it when the last epoch has ended. Writes the times of the batches, if they were asked for.
+  Result<> end_run();
 
   // Accumulate over the current epoch, and over the last validation.
   [[nodiscard]] Metrics& training_metrics() { return training_metrics_; }
@@ -79,6 +82,7 @@ class Reporter {
   Metrics training_metrics_, validation_metrics_;
   Speedometer speedometer_;
   Pace pace_;
+  BatchTimes batch_times_;
   MetricsFile metrics_file_;
   AccuracyTimes training_times_, validation_times_;
   double rate_ = 0;

@@ -63,7 +63,9 @@ struct TrainSpec {
   // none has.
   std::string metrics_path;
   bool data_can_be_learned = true;  // false: labels are random (--benchmark), so no warning if the loss stays at chance
-  double log_time_to = 0;           // on rank 0, logs when accuracy first reaches each multiple of this; 0: off
+  // Times the batches after so many and writes the file batch-times-RANK.json beside metrics_path. Nullopt: off.
+  std::optional<int64_t> time_batches_after = std::nullopt;
+  double log_time_to = 0;  // on rank 0, logs when accuracy first reaches each multiple of this; 0: off
 };
 
 }  // namespace dtrain::train

@@ -159,6 +159,7 @@ Result<TrainOutcome> Trainer::Impl::run() {
     parts_.log.info("Stopped after {} epochs: no validation accuracy above {:.6f}, that of epoch {}, in {} epochs",
                     clock_.position().epoch, saver_.best()->accuracy, saver_.best()->epoch, spec_.patience);
   }
+  if (!stopped_) DT_TRY_VOID(reporter_.end_run(), "ending the run");
   return outcome();
 }
 
@@ -198,7 +199,7 @@ Result<> Trainer::Impl::step() {
   if (applied) {
     DT_TRY_VOID(reporter_.training_metrics().add(parts_.training, batch->labels, batch->count));
   }
-  reporter_.time_step(begin, data_ready);
+  reporter_.time_step(begin, data_ready, applied ? static_cast<int64_t>(batch->count) : 0);
   const uint64_t step = clock_.own_steps() - 1;
   if (!monitor_.is_due(step)) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());

@@ -152,9 +152,10 @@ struct JobFlags {
   std::vector<std::string> loss;  // "ce", "nll"
   std::optional<uint64_t> seed;   // nullopt: drawn by the scheduler
   // All workers validate at the same points and end together.
-  int64_t eval_batches_interval = 0;  // steps of an epoch; 0: only at its end
-  int64_t patience = 0;               // epochs without a better validation accuracy; 0: no limit
-  bool keep_best = false;             // write PREFIX-best
+  int64_t eval_batches_interval = 0;          // steps of an epoch; 0: only at its end
+  int64_t patience = 0;                       // epochs without a better validation accuracy; 0: no limit
+  bool keep_best = false;                     // write PREFIX-best
+  std::optional<int64_t> time_batches_after;  // time the batches after so many; nullopt: off
 };
 
 // Flags of the process, like those of the structs below: they may differ between the processes of a job.

@@ -374,8 +374,11 @@ std::optional<Error> DeviceStore::error() const {
 }
 
 StoreTimes DeviceStore::times() const {
+  const bool spans_processes = !servers_ && ranks() > devices_.size();
+  const std::optional<Traffic> none = spans_processes ? std::nullopt : std::optional(Traffic{});
+  const std::optional<Traffic> traffic = servers_ ? servers_->times().traffic : none;
   const MutexLock lock(mutex_);
-  return {.wait_s = wait_s_};
+  return {.wait_s = wait_s_, .traffic = traffic};
 }
 
 }  // namespace dtrain::kvstore

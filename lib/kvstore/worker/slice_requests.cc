@@ -160,7 +160,10 @@ Result<> SliceRequests::send_messages(size_t slice, const SliceRequest& request)
   Pipe& pipe = *pipes_[at(slice).server];
   return catching(
       [&]() -> Result<> {
-        each_message(request, pipe.needs_checksums(), [&](Message message) { pipe.send(std::move(message)); });
+        each_message(request, pipe.needs_checksums(), [&](Message message) {
+          sent_bytes_ += message.payload.size();
+          pipe.send(std::move(message));
+        });
         return {};
       },
       "a request to a server");
@@ -217,6 +220,7 @@ bool SliceRequests::is_expected(const Entry& entry, const Head& answer) const {
 }
 
 void SliceRequests::on_message(uint32_t server, const Head& head, Pieces payload) {
+  received_bytes_ += byte_count(payload);
   const std::optional<AnswerHead> answer = answer_head(head);
   const auto found = slice_by_id_.find(slice_of(head));
   if (!answer || found == slice_by_id_.end() || at(found->second).server != server) return;
@@ -340,9 +344,9 @@ Result<> SliceRequests::wait(const char* what, size_t first, size_t end) {
   return {};
 }
 
-double SliceRequests::wait_s() const {
+StoreTimes SliceRequests::times() const {
   const MutexLock lock(mutex_);
-  return wait_s_;
+  return {.wait_s = wait_s_, .traffic = Traffic{.sent = sent_bytes_, .received = received_bytes_}};
 }
 
 }  // namespace dtrain::kvstore

@@ -9,6 +9,7 @@
 // therefore end before this object and the memory are destroyed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -23,6 +24,7 @@
 #include "base/mutex.h"
 #include "base/waits.h"
 #include "kvstore/counters.h"
+#include "kvstore/store.h"
 #include "kvstore/wire/placement.h"
 #include "kvstore/wire/transport.h"
 
@@ -72,8 +74,8 @@ class SliceRequests final : public ClientEvents {
   // Waits until all requests of the groups from `first` to before `end` are answered. `what` names the wait.
   Result<> wait(const char* what, size_t first, size_t end) DT_EXCLUDES(mutex_);
   [[nodiscard]] SliceAnswer answer(size_t slice) const DT_EXCLUDES(mutex_);
-  // How long wait() has waited.
-  [[nodiscard]] double wait_s() const DT_EXCLUDES(mutex_);
+  // How long wait() has waited, and what was sent and received.
+  [[nodiscard]] StoreTimes times() const DT_EXCLUDES(mutex_);
   // The first error is kept.
   void cancel(Error error) DT_EXCLUDES(mutex_);
 
@@ -144,6 +146,7 @@ class SliceRequests final : public ClientEvents {
   uint64_t damaged_ DT_GUARDED_BY(mutex_) = 0;        // messages that came with a broken checksum
   size_t in_use_ DT_GUARDED_BY(mutex_) = 0;           // threads that read or write the memory of a request
   double wait_s_ DT_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> sent_bytes_ = 0, received_bytes_ = 0;
   std::thread sender_;
 };
 

@@ -176,6 +176,7 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
   spec.log_format = flags.loop.log_format;
   spec.metrics_path = run_dir + "/" + kMetricsFile;
   spec.data_can_be_learned = !job.augment.benchmark;
+  spec.time_batches_after = job.time_batches_after;
   spec.log_time_to = flags.loop.log_time_to;
   return spec;
 }
