@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
+#include "base/endpoint.h"
 #include "base/error.h"
-#include "rpc/endpoint.h"
 
 namespace dtrain::rpc {
 

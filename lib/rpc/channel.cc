@@ -12,11 +12,11 @@
 #include <cstring>
 #include <tuple>
 
+#include "base/listening_sockets.h"
 #include "base/printable.h"
 #include "job/process/token.h"
 #include "rpc/congestion.h"
 #include "rpc/data_message.h"
-#include "rpc/listening_sockets.h"
 
 namespace dtrain::rpc {
 namespace {

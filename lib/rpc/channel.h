@@ -13,10 +13,10 @@
 #include <memory>
 #include <string>
 
+#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "rpc/acceptor.h"
-#include "rpc/endpoint.h"
 #include "rpc/refusal_log.h"
 #include "rpc/security.h"
 

@@ -7,11 +7,11 @@
 #include <memory>
 #include <string>
 
+#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
 #include "job/process/coordinator.h"
-#include "rpc/endpoint.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
 

@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/waits.h"
 #include "kvstore/wire/transport.h"
-#include "rpc/endpoint.h"
 #include "rpc/security.h"
 
 namespace dtrain::rpc {

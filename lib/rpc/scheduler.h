@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "rpc/endpoint.h"
 #include "rpc/job_types.h"
 #include "rpc/security.h"
 

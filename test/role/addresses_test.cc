@@ -12,7 +12,7 @@ TEST_CASE("a scheduler listens at the address that --scheduler gives to the othe
   CHECK(scheduler_listen(flags, "")->host == "127.0.0.1");
   CHECK(scheduler_listen(flags, "")->port_first == 0);
   flags.scheduler = "10.0.0.1:9091";
-  const rpc::Listen listen = *scheduler_listen(flags, "token");
+  const Listen listen = *scheduler_listen(flags, "token");
   CHECK(listen.host == "10.0.0.1");
   CHECK(listen.port_first == 9091);
   flags.bind = "0.0.0.0";
@@ -70,7 +70,7 @@ TEST_CASE("a server listens everywhere if only the address for the others is giv
 
 // Only a host with a network has another address than those of loopback.
 TEST_CASE("a server on its scheduler's host listens at the scheduler's address", "[role]") {
-  const auto own = rpc::source_address({"192.0.2.1", 1});
+  const auto own = source_address({"192.0.2.1", 1});
   if (!own || job::is_loopback(*own) || own->find(':') != std::string::npos) return;
   job::LaunchFlags flags;
   flags.scheduler = *own + ":9091";

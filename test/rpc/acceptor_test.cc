@@ -5,7 +5,7 @@
 #include <mutex>
 #include <set>
 
-#include "rpc/listening_sockets.h"
+#include "base/listening_sockets.h"
 #include "rpc/tcp.h"
 
 namespace dtrain::rpc::test {

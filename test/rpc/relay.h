@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/listening_sockets.h"
 #include "base/random.h"
-#include "rpc/listening_sockets.h"
 #include "tcp.h"
 
 namespace dtrain::rpc::test {

@@ -116,7 +116,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   warn(process.log, job::learning_rate_hint(process.flags.job));
   DT_TRY(const JobFiles files, read_files(process.flags));
   DT_TRY(const rpc::Security security, security_of(process.flags.launch));
-  DT_TRY(const rpc::Listen listen, scheduler_listen(process.flags.launch, security.token));
+  DT_TRY(const Listen listen, scheduler_listen(process.flags.launch, security.token));
 
   job::JobSpec spec = job::requested(process.flags);
   job::JobPlan plan;  // once all have joined
@@ -133,7 +133,7 @@ Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   };
   DT_TRY(const std::unique_ptr<rpc::Scheduler> scheduler, rpc::Scheduler::start(std::move(options), process.log));
   const std::string host = scheduler_host(process.flags.launch, listen);
-  print_line("dtrain scheduler " + rpc::to_text({host, scheduler->port()}));
+  print_line("dtrain scheduler " + to_text({host, scheduler->port()}));
   Waits waits;
   const SignalWatcher watcher(signals, waits, process.log, [&] { scheduler->request_stop(); });
   DT_TRY_VOID(watch(*scheduler, spec.flags, plan, KillSwitch(own_faults(process.flags, 0).kill_at)));

@@ -184,7 +184,7 @@ Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   const std::unique_ptr<rpc::ControlClient> control =
       rpc::ControlClient::create(std::move(to_scheduler), waits, process.log);
   rpc::JoinRequest request = join_request(flags, rpc::Role::kServer);
-  request.address = rpc::to_text({address.host, data->port()});
+  request.address = to_text({address.host, data->port()});
   Result<> outcome;
   {
     const SignalWatcher watcher(signals, waits, process.log, [&] { control->request_stop(); });

@@ -5,10 +5,10 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "base/unique_fd.h"
-#include "rpc/endpoint.h"
 
-namespace dtrain::rpc {
+namespace dtrain {
 
 struct ListeningSockets {
   std::vector<UniqueFd> sockets;  // do not block
@@ -20,4 +20,4 @@ struct ListeningSockets {
 // the peer's machine has acknowledged nothing for `unacknowledged_ms`.
 tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where, unsigned unacknowledged_ms);
 
-}  // namespace dtrain::rpc
+}  // namespace dtrain

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace dtrain::rpc {
+namespace dtrain {
 
 struct Endpoint {
   std::string host;  // name or address, IPv6 without brackets
@@ -41,4 +41,4 @@ Result<std::string> interface_address(const std::vector<std::string>& names);
 // no route to it.
 Result<std::string> source_address(const Endpoint& peer);
 
-}  // namespace dtrain::rpc
+}  // namespace dtrain

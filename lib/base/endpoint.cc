@@ -1,8 +1,7 @@
-#include "rpc/endpoint.h"
+#include "base/endpoint.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,25 +10,21 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
-namespace dtrain::rpc {
+#include "base/address_list.h"
+
+namespace dtrain {
 namespace {
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
-
-Result<Addresses> resolve(const std::string& host, uint16_t port) {
+Result<AddressList> resolve(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
   const int status = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (status != 0) return fail(Code::kStartup, "host '{}' not found: {}", host, gai_strerror(status));
-  return Addresses(list);
+  return AddressList(list);
 }
 
 // The 4 or 16 bytes of the address, without the port.
@@ -180,7 +175,7 @@ Result<std::string> interface_address(const std::vector<std::string>& names) {
 }
 
 Result<std::string> source_address(const Endpoint& peer) {
-  DT_TRY(const Addresses addresses, resolve(peer.host, peer.port));
+  DT_TRY(const AddressList addresses, resolve(peer.host, peer.port));
   Result<std::string> address = fail(Code::kStartup, "host '{}' has no address", peer.host);
   for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
     address = connected_address(*entry);
@@ -190,4 +185,4 @@ Result<std::string> source_address(const Endpoint& peer) {
                             .with(fmt::format("choosing the address by which {} reaches this host", to_text(peer))));
 }
 
-}  // namespace dtrain::rpc
+}  // namespace dtrain

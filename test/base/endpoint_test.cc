@@ -1,12 +1,10 @@
-#include "rpc/endpoint.h"
+#include "base/endpoint.h"
 
 #include <catch2/catch.hpp>
 
-#include "rpc/security.h"
+namespace dtrain {
 
-namespace dtrain::rpc {
-
-TEST_CASE("addresses are parsed and formatted, including IPv6, and invalid ones are refused", "[rpc]") {
+TEST_CASE("addresses are parsed and formatted, including IPv6, and invalid ones are refused", "[base]") {
   CHECK(parse_endpoint("10.0.0.1:9091").value() == Endpoint{"10.0.0.1", 9091});
   CHECK(parse_endpoint("[fe80::1]:80").value() == Endpoint{"fe80::1", 80});
   CHECK(parse_endpoint("node-3:65535").value() == Endpoint{"node-3", 65535});
@@ -21,7 +19,7 @@ TEST_CASE("addresses are parsed and formatted, including IPv6, and invalid ones 
   }
 }
 
-TEST_CASE("addresses of this machine are recognized", "[rpc]") {
+TEST_CASE("addresses of this machine are recognized", "[base]") {
   CHECK(is_this_host("127.0.0.1"));
   CHECK(is_this_host("127.3.2.1"));
   CHECK(is_this_host("::1"));
@@ -31,7 +29,7 @@ TEST_CASE("addresses of this machine are recognized", "[rpc]") {
   CHECK_FALSE(source_address({"no-such-host.invalid", 1}).has_value());
 }
 
-TEST_CASE("the other end of a connection is recognized as of this machine or of another", "[rpc]") {
+TEST_CASE("the other end of a connection is recognized as of this machine or of another", "[base]") {
   CHECK(is_peer_of_this_host("ipv4:127.0.0.1:41002"));
   CHECK(is_peer_of_this_host("ipv6:%5B::1%5D:41002"));
   CHECK(is_peer_of_this_host("ipv6:[::1]:41002"));
@@ -43,13 +41,4 @@ TEST_CASE("the other end of a connection is recognized as of this machine or of 
   }
 }
 
-TEST_CASE("two incarnations differ", "[rpc]") {
-  CHECK(make_incarnation() != make_incarnation());
-}
-
-TEST_CASE("TLS needs all three files", "[rpc]") {
-  CHECK(read_tls("a", "", "c").error().code == Code::kUsage);
-  CHECK(read_tls("/no/such/file", "b", "c").error().code == Code::kNotFound);
-}
-
-}  // namespace dtrain::rpc
+}  // namespace dtrain

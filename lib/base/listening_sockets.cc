@@ -1,30 +1,25 @@
-#include "rpc/listening_sockets.h"
+#include "base/listening_sockets.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <string>
 
-namespace dtrain::rpc {
+#include "base/address_list.h"
+
+namespace dtrain {
 namespace {
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
-
-Addresses addresses_of(const Endpoint& where) {
+AddressList addresses_of(const Endpoint& where) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* list = nullptr;
   const int status = getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &hints, &list);
-  return Addresses(status == 0 ? list : nullptr);
+  return AddressList(status == 0 ? list : nullptr);
 }
 
 void set(const UniqueFd& socket, int level, int option, unsigned value) {
@@ -61,7 +56,7 @@ tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where
     auto both = open_listening_sockets({"::", where.port}, unacknowledged_ms);
     if (both || (both.error() != EAFNOSUPPORT && both.error() != EADDRNOTAVAIL)) return both;
   }
-  const Addresses addresses = addresses_of(where);
+  const AddressList addresses = addresses_of(where);
   if (addresses == nullptr) return tl::unexpected(EADDRNOTAVAIL);
   ListeningSockets opened;
   opened.port = where.port;
@@ -80,4 +75,4 @@ tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where
   return opened;
 }
 
-}  // namespace dtrain::rpc
+}  // namespace dtrain
