@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "launch/make_job.h"
+#include "launch/this_machine.h"
 
 namespace dtrain::cmd {
 

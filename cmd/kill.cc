@@ -5,6 +5,7 @@
 #include "job/process/exit_code.h"
 #include "launch/job_record.h"
 #include "launch/make_job.h"
+#include "launch/this_machine.h"
 #include "recorded_jobs.h"
 
 namespace dtrain::cmd {

@@ -1,25 +1,48 @@
 // `dtrain launch-agent`: the launcher's part on another host (launch/agent.h). The launcher talks to it through stdin
-// and stdout.
+// and stdout, or through a connection that the agent makes.
 #include "launch/agent.h"
+
+#include <unistd.h>
 
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
+#include "launch/call_back.h"
 #include "launch/job_record.h"
 #include "tool.h"
 
 namespace dtrain::cmd {
 
 namespace {
-struct Options {};
+
+struct Options {
+  std::string connect;
+};
+
+// The connection over which the agent talks to its launcher, if not over stdin and stdout.
+Result<UniqueFd> connection_to(const std::string& launcher, const job::Environment& environment) {
+  if (launcher.empty()) return UniqueFd();
+  DT_TRY(const Endpoint endpoint, parse_endpoint(launcher), "reading --connect");
+  return launch::call_back(endpoint, environment);
+}
+
 }  // namespace
 
 Result<int> launch_agent(const Call& call) {
-  const job::FlagTable<Options> table({});
-  const std::string usage = "dtrain launch-agent\nRuns on the hosts of a job. The launcher starts it by ssh.";
+  const job::FlagTable<Options> table({{.name = "connect",
+                                        .value = "HOST:PORT",
+                                        .help = "call back to the launcher at this address",
+                                        .bind = DT_FIELD(Options, connect, "stdin and stdout")}});
+  const std::string usage =
+      "dtrain launch-agent [FLAGS]\nRuns on the hosts of a job. The launcher starts it by ssh, mpirun or srun.";
   DT_TRY(const ToolLine<Options> line, read_tool_line(table, usage, call, 0, 0));
   if (line.help) return job::kExitOk;
-  DT_TRY_VOID(launch::run_agent(
-      {.build_id = std::string(job::build_id()), .record_root = launch::record_root(call.environment)}));
+  DT_TRY(const UniqueFd connection, connection_to(line.options.connect, call.environment));
+  const int in = connection.open() ? connection.get() : STDIN_FILENO;
+  const int out = connection.open() ? connection.get() : STDOUT_FILENO;
+  DT_TRY_VOID(launch::run_agent({.in = in,
+                                 .out = out,
+                                 .build_id = std::string(job::build_id()),
+                                 .record_root = launch::record_root(call.environment)}));
   return job::kExitOk;
 }
 

@@ -15,7 +15,7 @@ void note_threads(int64_t threads) {
 void note_threads(const job::Flags& flags, const job::Environment& environment) {
   const bool is_launcher = flags.launch.role == job::Role::kNone;
   const bool launcher_says_it = !is_launcher && environment("DMLC_JOB_CLUSTER").value_or("") == "local";
-  const bool others_say_it = is_launcher && flags.launch.launcher != "local";
+  const bool others_say_it = is_launcher && flags.launch.on_other_hosts();
   if (!launcher_says_it && !others_say_it) note_threads(flags.launch.threads);
 }
 

@@ -144,10 +144,10 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
   arguments.insert(arguments.begin(), "plan");
   // The servers of the real job keep their part of the hosts' cores and slots, although none is started.
   if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
-  DT_TRY(std::optional<job::HostAssignment> hosts, assign_hosts_of(flags, missing));
+  DT_TRY(Places places, places_of(flags, missing));
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
                                                      .flags = role::calibration_flags(flags, options.calibration),
-                                                     .hosts = std::move(hosts),
+                                                     .places = std::move(places),
                                                      .run_dir = tools::calibration_dir(flags),
                                                      .missing = missing}));
   calibration.processes.stopped_hint = "stopped; no plan was written";

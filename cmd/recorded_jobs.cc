@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "launch/make_job.h"
+#include "launch/this_machine.h"
 
 namespace dtrain::cmd {
 

@@ -4,7 +4,9 @@
 
 #include "job/process/process_environment.h"
 #include "job/process/token.h"
+#include "launch/cluster/cluster.h"
 #include "launch/job_record.h"
+#include "launch/this_machine.h"
 #include "role/process/addresses.h"
 
 namespace dtrain::cmd {
@@ -26,7 +28,7 @@ constexpr const char* kUnknownHost = "HOST";
 // hosts.
 Result<std::string> scheduler_address(const job::Flags& flags, const std::optional<job::HostAssignment>& assignment,
                                       Missing missing) {
-  if (flags.launch.launcher != "ssh" || !assignment) return std::string();
+  if (!flags.launch.on_other_hosts() || !assignment) return std::string();
   std::vector<std::string> hosts;
   for (const job::SshAddress& host : launch::distinct_hosts(*assignment)) hosts.push_back(host.host);
   Result<std::string> address = fail(Code::kNotFound, "the hosts of the job are unknown");
@@ -38,11 +40,10 @@ Result<std::string> scheduler_address(const job::Flags& flags, const std::option
 
 }  // namespace
 
-Result<std::optional<job::HostAssignment>> assign_hosts_of(const job::Flags& flags, Missing missing) {
-  const std::string& file = flags.launch.hostfile;
-  if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_host_assignment(flags);
-  missing->push_back(
-      fmt::format("the host file '{}' (one host per line); all hosts are shown as {}", file, kUnknownHost));
+namespace {
+
+// The hosts of a missing file.
+job::HostAssignment unknown_hosts(const job::Flags& flags) {
   const job::ProcessSlot slot{.host = kUnknownHost, .gpus = {}, .ssh = {.host = kUnknownHost}};
   job::HostAssignment assignment;
   assignment.servers.assign(static_cast<size_t>(flags.job.num_servers), slot);
@@ -50,20 +51,38 @@ Result<std::optional<job::HostAssignment>> assign_hosts_of(const job::Flags& fla
   return assignment;
 }
 
+}  // namespace
+
+Result<Places> places_of(const job::Flags& flags, Missing missing) {
+  const std::string& file = flags.launch.hostfile;
+  if (missing != nullptr && !file.empty() && !std::filesystem::exists(file)) {
+    missing->push_back(
+        fmt::format("the host file '{}' (one host per line); all hosts are shown as {}", file, kUnknownHost));
+    return Places{.hosts = unknown_hosts(flags)};
+  }
+  if (flags.launch.launcher == "mpi") {
+    DT_TRY(launch::Cluster cluster, launch::find_cluster(flags));
+    return Places{std::move(cluster.assignment), std::move(cluster.starter)};
+  }
+  DT_TRY(std::optional<job::HostAssignment> hosts, job::read_host_assignment(flags));
+  return Places{.hosts = std::move(hosts)};
+}
+
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
   DT_TRY(const std::string executable, launch::this_executable());
   DT_TRY(const std::string token, job::token_of(setting.flags.launch));
   DT_TRY(launch::Variables variables, variables_of(call, setting.flags.launch));
-  DT_TRY(const std::string address, scheduler_address(setting.flags, setting.hosts, setting.missing));
+  DT_TRY(const std::string address, scheduler_address(setting.flags, setting.places.hosts, setting.missing));
   const launch::JobSetting job{.executable = executable,
                                .arguments = std::move(setting.arguments),
                                .flags = setting.flags,
                                .host = launch::this_host(),
-                               .hosts = std::move(setting.hosts),
+                               .hosts = std::move(setting.places.hosts),
                                .run_dir = setting.run_dir,
                                .token = token,
                                .record_root = launch::record_root(call.environment),
                                .variables = std::move(variables),
+                               .starter = std::move(setting.places.starter),
                                .address = address,
                                .directory = std::filesystem::current_path().string()};
   return JobToStart{launch::make_job(job), setting.run_dir};

@@ -14,14 +14,19 @@ namespace dtrain::cmd {
 // Where --dry-run collects what a job needs and this machine lacks. Null: anything missing is an error.
 using Missing = std::vector<std::string>*;
 
-// Assigns the job's processes to the hosts of its host file; nullopt if the job has none. If the file is missing and
-// `missing` is given, all processes are on a host named "HOST".
-Result<std::optional<job::HostAssignment>> assign_hosts_of(const job::Flags& flags, Missing missing = nullptr);
+// Where the job's processes run.
+struct Places {
+  std::optional<job::HostAssignment> hosts = {};     // nullopt: all on this machine
+  std::optional<launch::AgentStarter> starter = {};  // nullopt: ssh reaches the hosts
+};
+// Assigns the job's processes to the hosts of its host file, or to those of the cluster that --launcher names. If the
+// file is missing and `missing` is given, all processes are on a host named "HOST".
+Result<Places> places_of(const job::Flags& flags, Missing missing = nullptr);
 
 struct StartSetting {
   std::vector<std::string> arguments;  // of every process, before its role; begins with the sub-command unless train
   const job::Flags& flags;             // of the processes
-  std::optional<job::HostAssignment> hosts;  // from assign_hosts_of
+  Places places;
   std::string run_dir;
   Missing missing = nullptr;
 };

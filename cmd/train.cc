@@ -43,13 +43,13 @@ Result<> check_early(job::Flags flags) {
   }
   DT_TRY_VOID(role::complete_flags(flags));
   DT_TRY(const role::Network network, role::build_network(flags.job));
-  if (flags.launch.launcher == "local") DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
+  if (!flags.launch.on_other_hosts()) DT_TRY_VOID(role::check_memory(flags, network, role::host_memory_bytes()));
   DT_TRY_VOID(role::initializer_spec(flags.job));
   DT_TRY_VOID(role::read_sharding(flags));
   DT_TRY(const std::optional<job::GroupsFile> groups, role::read_groups(flags));
   DT_TRY(const auto places, role::places_to_be(flags));
   // On other hosts the file may use addresses that are not known yet.
-  const bool here = flags.launch.launcher == "local";
+  const bool here = !flags.launch.on_other_hosts();
   if (groups && places && here) {
     DT_TRY(const std::vector<int64_t> group_of, job::parse_groups(*groups, *places, flags.job.scheme.ungrouped));
     DT_TRY_VOID(job::check_groups(flags.job, group_of));
@@ -67,10 +67,10 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
     const std::string& directory = flags.loop.resume;
     arguments.insert(arguments.end(), {"--retrain=0", "--resume", directory.empty() ? "none" : directory});
   }
-  DT_TRY(std::optional<job::HostAssignment> hosts, assign_hosts_of(flags, missing));
+  DT_TRY(Places places, places_of(flags, missing));
   return job_to_start(call, {.arguments = std::move(arguments),
                              .flags = flags,
-                             .hosts = std::move(hosts),
+                             .places = std::move(places),
                              .run_dir = run_dir,
                              .missing = missing});
 }

@@ -174,6 +174,14 @@ Result<std::string> interface_address(const std::vector<std::string>& names) {
               fmt::join(names, "' or '"), host, there);
 }
 
+std::vector<std::string> own_address_texts() {
+  std::vector<std::string> addresses;
+  for (const Interface& one : interfaces()) {
+    if (one.address != "::1" && !one.address.starts_with("127.")) addresses.push_back(one.address);
+  }
+  return addresses;
+}
+
 Result<std::string> source_address(const Endpoint& peer) {
   DT_TRY(const AddressList addresses, resolve(peer.host, peer.port));
   Result<std::string> address = fail(Code::kStartup, "host '{}' has no address", peer.host);

@@ -37,6 +37,9 @@ bool is_peer_of_this_host(std::string_view peer);
 // to IPv6. Code::kStartup lists the interfaces of this machine and their addresses.
 Result<std::string> interface_address(const std::vector<std::string>& names);
 
+// The addresses of this machine's interfaces, without loopback and link-local ones.
+std::vector<std::string> own_address_texts();
+
 // This machine's own address on the route to `peer`, which others are told by default. Code::kStartup: no such host, or
 // no route to it.
 Result<std::string> source_address(const Endpoint& peer);

@@ -30,7 +30,7 @@ inline constexpr const char* kGreeting = "dtrain-agent";
 inline constexpr auto kAliveInterval = std::chrono::seconds(5);
 
 struct AgentOptions {
-  int in = 0, out = 1;  // carry the messages; made non-blocking
+  int in = 0, out = 1;  // carry the messages, and may be the same; made non-blocking
   std::string build_id;
   std::string record_root;  // see job_record.h
   // A launcher that has sent nothing for this long is considered gone, even if the connection is still open.

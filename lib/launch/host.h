@@ -1,5 +1,5 @@
-// The interface to a host on which processes of a job run: this machine (local_host.h), or another one reached by ssh
-// (remote_host.h). The supervisor uses only this interface.
+// The interface to a host on which processes of a job run: this machine (local_host.h), or another one on which an
+// agent starts them (remote_host.h). The supervisor uses only this interface.
 //
 // The caller gives each process a number that identifies it. All calls come from one thread, and none blocks.
 #pragma once
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,9 @@
 namespace dtrain::launch {
 
 using Clock = std::chrono::steady_clock;
+
+// How long a host may take, after it was closed, to report that all its processes have ended.
+inline constexpr auto kGoodbyeTime = std::chrono::seconds(3);
 
 // A process printed a line. All lines of a process come before its ProcessEnd.
 struct OutputLine {
@@ -31,7 +35,7 @@ struct ProcessEnd {
   int status = 0;  // as wait() returns it
   uint64_t peak_rss_bytes = 0;
 };
-// A message of the host itself, such as a login banner or an error message of ssh.
+// A message of the host itself, such as a login banner or an error message of ssh or mpirun.
 struct HostMessage {
   std::string text;
 };
@@ -47,6 +51,8 @@ class Host {
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
   virtual ~Host() = default;  // ends all processes that still run
+
+  [[nodiscard]] virtual std::string_view name() const = 0;  // for messages
 
   // Code::kStartup if the command cannot be executed and this is known at once; otherwise a HostLost event follows.
   virtual Result<> start(size_t process, const Command& command) = 0;

@@ -11,6 +11,7 @@
 #include "launch/local_host.h"
 #include "launch/remote_host.h"
 #include "launch/run_all.h"
+#include "launch/ssh_link.h"
 
 namespace dtrain::launch {
 namespace {
@@ -62,16 +63,27 @@ Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std:
   std::vector<std::unique_ptr<Host>> hosts;
   DT_TRY(auto here, LocalHost::create({job.name, job.record_root, job.limits.stop}));
   hosts.push_back(std::move(here));
-  for (const Machine& machine : job.machines) {
-    DT_TRY(auto there, RemoteHost::create({.machine = machine,
-                                           .job = job.name,
-                                           .kill_after = job.limits.stop,
-                                           .greet = job.limits.greet,
-                                           .mark = mark,
-                                           .build_id = std::string(job::build_id()),
-                                           .allow_mixed_builds = job.allow_mixed_builds}));
-    hosts.push_back(std::move(there));
+  std::unique_ptr<AgentGroup> group;
+  if (job.group) {
+    DT_TRY(group, AgentGroup::create(*job.group));
   }
+  for (const Machine& machine : job.machines) {
+    std::unique_ptr<AgentLink> link;
+    if (group) {
+      link = group->link(hosts.size() - 1);
+    } else {
+      DT_TRY(link, SshLink::create(machine));
+    }
+    hosts.push_back(std::make_unique<RemoteHost>(RemoteHostOptions{.name = machine.name,
+                                                                   .job = job.name,
+                                                                   .kill_after = job.limits.stop,
+                                                                   .greet = job.limits.greet,
+                                                                   .mark = mark,
+                                                                   .build_id = std::string(job::build_id()),
+                                                                   .allow_mixed_builds = job.allow_mixed_builds},
+                                                 std::move(link)));
+  }
+  if (group) hosts.push_back(std::move(group));
   return hosts;
 }
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/agent_group.h"
 #include "launch/command.h"
 #include "launch/ssh.h"
 
@@ -36,10 +38,11 @@ struct Job {
   Command scheduler;  // runs on this machine
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
-  std::string record_root;                // see job_record.h
-  std::function<std::string()> log_hint;  // printed before the error of a failed job: where to look; may be ""
-  std::string stopped_hint;               // printed if a job was stopped with code 75: how to resume it
-  std::vector<Machine> machines = {};     // other hosts on which commands run
+  std::string record_root;                      // see job_record.h
+  std::function<std::string()> log_hint;        // printed before the error of a failed job: where to look; may be ""
+  std::string stopped_hint;                     // printed if a job was stopped with code 75: how to resume it
+  std::vector<Machine> machines = {};           // other hosts on which commands run
+  std::optional<AgentGroupOptions> group = {};  // starts the agents of all machines; without it ssh reaches each one
   std::string run_dir = {};  // created if there are machines; output of processes on hosts that do not share it is
                              // written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;

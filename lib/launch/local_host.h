@@ -21,6 +21,7 @@ class LocalHost : public Host {
  public:
   static Result<std::unique_ptr<LocalHost>> create(const LocalHostOptions& options);
 
+  [[nodiscard]] std::string_view name() const override { return "this machine"; }
   Result<> start(size_t process, const Command& command) override;
   void signal(int number) override;
   void kill() override;

@@ -1,13 +1,9 @@
 #include "launch/make_job.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
-#include <cstring>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "job/process/token.h"
 
@@ -24,6 +20,9 @@ struct Common {
   Variables variables;
   std::optional<job::HostAssignment> assignment;
   std::vector<job::SshAddress> machines;  // other hosts; empty: all processes run on this one
+  // By rank: the Command::machine of each server and worker. Empty without other hosts.
+  std::vector<size_t> machine_of_server, machine_of_worker;
+  std::vector<int64_t> processes_on;  // by Command::machine
   std::string remote_executable;
   std::string address;   // of the scheduler; empty: it determines its own
   bool loopback = true;  // all processes are on this host, and the user gave no addresses
@@ -37,9 +36,28 @@ bool names_own_address(const job::Flags& flags) {
   return interface || !launch.advertise.empty() || !launch.bind.empty();
 }
 
+// Fills in the machines and what runs on them.
+void place_processes(const job::HostAssignment& assignment, Common& common) {
+  common.machines = distinct_hosts(assignment);
+  std::map<job::SshAddress, size_t> numbers;
+  for (const job::SshAddress& address : common.machines) numbers.emplace(address, numbers.size() + 1);
+  common.processes_on.resize(common.machines.size() + 1);
+  const auto place = [&](const std::vector<job::ProcessSlot>& slots) {
+    std::vector<size_t> machines;
+    machines.reserve(slots.size());
+    for (const job::ProcessSlot& slot : slots) {
+      machines.push_back(numbers.at(slot.ssh));
+      common.processes_on[machines.back()]++;
+    }
+    return machines;
+  };
+  common.machine_of_server = place(assignment.servers);
+  common.machine_of_worker = place(assignment.workers);
+}
+
 Common common_of(const JobSetting& setting) {
   const job::LaunchFlags& launch = setting.flags.launch;
-  const bool by_ssh = launch.launcher == "ssh";
+  const bool elsewhere = launch.on_other_hosts();
   Common common;
   common.executable = setting.executable;
   common.run_dir = setting.run_dir;
@@ -54,10 +72,10 @@ Common common_of(const JobSetting& setting) {
   };
   common.variables = setting.variables;
   common.assignment = setting.hosts;
-  if (by_ssh) common.machines = distinct_hosts(setting.hosts.value());
+  if (elsewhere) place_processes(setting.hosts.value(), common);
   common.remote_executable = remote_executable(setting.executable, setting.directory, launch.sync_dst_dir);
-  if (by_ssh) common.address = setting.address;
-  common.loopback = !by_ssh && !names_own_address(setting.flags);
+  if (elsewhere) common.address = setting.address;
+  common.loopback = !elsewhere && !names_own_address(setting.flags);
   common.port_given = launch.port != 0;
   return common;
 }
@@ -74,33 +92,18 @@ const job::ProcessSlot* slot_of(const Common& common, const std::string& role, i
   return &slots[static_cast<size_t>(rank)];
 }
 
-// The Command::machine of the slot.
-size_t machine_of(const Common& common, const job::ProcessSlot& slot) {
-  const auto found = std::find(common.machines.begin(), common.machines.end(), slot.ssh);
-  return found == common.machines.end() ? 0 : static_cast<size_t>(found - common.machines.begin()) + 1;
-}
-
-// The number of servers and workers that run on the machine.
-int64_t processes_on(const Common& common, size_t machine) {
-  int64_t count = 0;
-  for (const auto* slots : {&common.assignment->servers, &common.assignment->workers}) {
-    count += std::count_if(slots->begin(), slots->end(),
-                           [&](const job::ProcessSlot& slot) { return machine_of(common, slot) == machine; });
-  }
-  return count;
-}
-
 Command start_of(const Common& common, const std::string& role, int rank) {
   Command command{.role = role, .rank = rank, .host = common.host, .arguments = {common.executable}};
   const job::ProcessSlot* slot = slot_of(common, role, rank);
   if (slot != nullptr) {
     command.host = slot->host;
-    command.machine = machine_of(common, *slot);
+    const std::vector<size_t>& machines = role == "server" ? common.machine_of_server : common.machine_of_worker;
+    if (!machines.empty()) command.machine = machines[static_cast<size_t>(rank)];
   }
   if (command.machine > 0) {
     command.arguments = {common.remote_executable};
     append(command.environment, common.variables.forwarded);
-    append(command.environment, {fmt::format("DTRAIN_HOST_ROLES={}", processes_on(common, command.machine))});
+    append(command.environment, {fmt::format("DTRAIN_HOST_ROLES={}", common.processes_on[command.machine])});
   }
   append(command.environment, role == "scheduler" ? common.variables.scheduler
                               : role == "server"  ? common.variables.server
@@ -155,7 +158,7 @@ std::vector<Machine> machines_of(const Common& common, const JobSetting& setting
   std::vector<Machine> machines;
   for (const job::SshAddress& address : common.machines) {
     machines.push_back({.name = host_name(address),
-                        .ssh = ssh_command(address, "exec sh -s"),
+                        .ssh = setting.starter ? std::vector<std::string>() : ssh_command(address, "exec sh -s"),
                         .executable = common.remote_executable,
                         .directory = launch.sync_dst_dir.empty() ? setting.directory : launch.sync_dst_dir,
                         .agent = for_agent,
@@ -168,14 +171,50 @@ std::vector<Machine> machines_of(const Common& common, const JobSetting& setting
 
 // Processes detect a failure within the heartbeat timeout plus 2 s. If the scheduler dies, they also try to reconnect
 // during its grace period. See docs/protocol.md, "Time limits".
-Limits limits_of(const job::WireFlags& wire) {
+Limits limits_of(const job::WireFlags& wire, bool by_group) {
   constexpr auto kDetection = std::chrono::seconds(2);
   constexpr auto kSlack = std::chrono::seconds(3);
   Limits limits;
   limits.start = wire.start_timeout;
+  if (by_group) limits.greet = wire.start_timeout;  // all agents start together
   limits.settle = wire.heartbeat_timeout + kDetection + kSlack;
   limits.settle_scheduler = wire.heartbeat_timeout + wire.scheduler_grace + kDetection + kSlack;
   return limits;
+}
+
+// Names of the variables that the agents of a group need; ssh sends them to its standard input.
+std::vector<std::string> names_for_agents(const Variables& variables) {
+  std::vector<std::string> names = {kAgentKey};
+  for (const std::string& entry : variables.forwarded) {
+    if (entry.starts_with("LD_LIBRARY_PATH=")) names.emplace_back("LD_LIBRARY_PATH");
+  }
+  return names;
+}
+
+AgentGroupOptions group_of(const Common& common, const JobSetting& setting, const std::vector<Machine>& machines) {
+  const job::LaunchFlags& launch = setting.flags.launch;
+  AgentCommand agents{.hosts = {},
+                      .launcher = common.address,
+                      .directory = machines.front().directory,
+                      .arguments = {common.remote_executable, "launch-agent", "--connect"},
+                      .variables = names_for_agents(setting.variables)};
+  for (const Machine& machine : machines) agents.hosts.push_back(machine.name);
+  for (const std::string& host : setting.starter->allocation) {
+    if (std::find(agents.hosts.begin(), agents.hosts.end(), host) == agents.hosts.end()) agents.hosts.push_back(host);
+  }
+  return {.tool = setting.starter->tool,
+          .command =
+              [agents, starter = *setting.starter](const std::string& address) {
+                AgentCommand with_address = agents;
+                with_address.arguments.push_back(address);
+                return starter.command(with_address);
+              },
+          .listen = {.host = launch.bind.empty() ? common.address : launch.bind,
+                     .port_first = static_cast<uint16_t>(launch.port_first),
+                     .port_last = static_cast<uint16_t>(launch.port_last)},
+          .address = common.address,
+          .hosts = agents.hosts,
+          .needed = machines.size()};
 }
 
 // "lenet-20261121-101500-4f9ac01b" for "runs/lenet-20261121-101500". Ends in random digits, because jobs that other
@@ -198,6 +237,18 @@ std::string copied_again(const job::LaunchFlags& launch) {
   return launch.sync_dst_dir.empty() ? "" : " --sync-dst-dir " + shell_line({launch.sync_dst_dir});
 }
 
+std::string commands_of_hosts(const Job& job) {
+  std::string once;
+  for (const Machine& machine : job.machines) {
+    if (!machine.copy.empty()) once += shell_line(machine.copy) + "\n";
+    if (!machine.ssh.empty()) once += shell_line(machine.ssh) + "\n";
+  }
+  if (!once.empty()) once.insert(0, "\ncommands that run once per host, before the processes start:\n");
+  if (!job.group) return once;
+  return once + "\ncommand that starts an agent on every host:\n" +
+         shell_line(job.group->command(job.group->address + ":PORT").arguments) + "\n";
+}
+
 // The names of a command's environment variables.
 std::string names_of(const std::vector<std::string>& environment) {
   std::vector<std::string> names;
@@ -216,12 +267,13 @@ Job make_job(const JobSetting& setting) {
   job.name = job_name(setting.run_dir);
   job.scheduler = command_for(common, "scheduler", 0, 0, "");
   job.others = [=](const std::string& scheduler) { return others(common, workers, servers, scheduler); };
-  job.limits = limits_of(setting.flags.wire);
+  job.limits = limits_of(setting.flags.wire, setting.starter.has_value());
   job.record_root = setting.record_root;
   job.log_hint = [run_dir = setting.run_dir] { return "logs are in " + run_dir; };
   job.stopped_hint = fmt::format("stopped; dtrain --resume {}{} continues from the last checkpoint",
                                  shell_line({setting.run_dir}), copied_again(setting.flags.launch));
   job.machines = machines_of(common, setting);
+  if (setting.starter) job.group = group_of(common, setting, job.machines);
   job.run_dir = setting.run_dir;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;
@@ -236,12 +288,9 @@ std::string dry_run_text(const Job& job) {
   for (Command& command : job.others(job.scheduler_address)) commands.push_back(std::move(command));
   std::string text = process_table(commands);
   if (job.machines.empty()) return text;
-  text += "\ncommands that run once per host, before the processes start:\n";
-  for (const Machine& machine : job.machines) {
-    if (!machine.copy.empty()) text += shell_line(machine.copy) + "\n";
-    text += shell_line(machine.ssh) + "\n";
-  }
-  text += "\nenvironment variables, sent through the standard input of ssh:\n";
+  text += commands_of_hosts(job);
+  text += fmt::format("\nenvironment variables, sent through {}:\n",
+                      job.group ? "the connections of the agents" : "the standard input of ssh");
   for (const Command& command : commands) {
     if (command.machine > 0) text += fmt::format("{}: {}\n", command.name(), names_of(command.environment));
   }
@@ -250,9 +299,10 @@ std::string dry_run_text(const Job& job) {
 
 std::vector<job::SshAddress> distinct_hosts(const job::HostAssignment& assignment) {
   std::vector<job::SshAddress> hosts;
+  std::set<job::SshAddress> seen;
   for (const auto* slots : {&assignment.servers, &assignment.workers}) {
     for (const job::ProcessSlot& slot : *slots) {
-      if (std::find(hosts.begin(), hosts.end(), slot.ssh) == hosts.end()) hosts.push_back(slot.ssh);
+      if (seen.insert(slot.ssh).second) hosts.push_back(slot.ssh);
     }
   }
   return hosts;
@@ -267,20 +317,6 @@ std::string host_name(const job::SshAddress& address) {
 std::string remote_executable(const std::string& executable, const std::string& directory, const std::string& copy) {
   if (copy.empty() || !executable.starts_with(directory + "/")) return executable;
   return copy + executable.substr(directory.size());
-}
-
-Result<std::string> this_executable() {
-  std::array<char, PATH_MAX> path;
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  if (length < 0) return fail(Code::kStartup, "cannot read /proc/self/exe: {}", std::strerror(errno));
-  return std::string(path.data(), static_cast<size_t>(length));
-}
-
-std::string this_host() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  const std::string host = name.data();
-  return host.substr(0, host.find('.'));
 }
 
 }  // namespace dtrain::launch

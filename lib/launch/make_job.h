@@ -1,7 +1,7 @@
 // Composes a whole job: one scheduler, S servers and W workers. Each is this executable with the user's flags followed
 // by the flags of its role; if a flag is given twice, the last one wins. With `--launcher local` all processes run
-// here, under the names and with the GPUs of the host file if there is one. With `--launcher ssh` servers and workers
-// run on the hosts of the file.
+// here, under the names and with the GPUs of the host file if there is one. Otherwise servers and workers
+// run on other hosts, and ssh or the starter of a cluster reaches these.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,7 @@
 
 #include "job/flags/flags.h"
 #include "job/process/host_file.h"
+#include "launch/agent_starter.h"
 #include "launch/supervisor.h"
 
 namespace dtrain::launch {
@@ -30,9 +31,10 @@ struct JobSetting {
   std::string token;                         // empty: a random one is made
   std::string record_root;                   // see job_record.h
   Variables variables = {};
-  // Used with ssh:
-  std::string address = {};    // of this machine, for the hosts to reach its scheduler
-  std::string directory = {};  // the current directory
+  // Used with other hosts:
+  std::optional<AgentStarter> starter = {};  // without it ssh reaches each host
+  std::string address = {};                  // of this machine, for the hosts to reach its scheduler
+  std::string directory = {};                // the current directory
 };
 
 // The scheduler runs here. It takes a free port unless --port names one, and listens on loopback unless the job has
@@ -54,9 +56,5 @@ std::string host_name(const job::SshAddress& address);
 // The path of `executable` on hosts to which `directory` has been copied as `copy` ("" means not copied). The path only
 // changes if `executable` is in `directory`.
 std::string remote_executable(const std::string& executable, const std::string& directory, const std::string& copy);
-
-// The absolute path of the running executable.
-Result<std::string> this_executable();
-std::string this_host();
 
 }  // namespace dtrain::launch

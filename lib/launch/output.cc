@@ -1,6 +1,7 @@
 #include "launch/output.h"
 
 #include <array>
+#include <cerrno>
 
 namespace dtrain::launch {
 namespace {
@@ -26,12 +27,13 @@ void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineS
   std::array<char, 1 << 16> buffer;
   for (int i = 0; fd.open() && i < reads_max; i++) {
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got < 0) return;  // no more data for now
-    splitter.add({buffer.data(), static_cast<size_t>(got)}, sink);
-    if (got == 0) {
-      splitter.finish(sink);
-      fd.close();
+    if (got > 0) {
+      splitter.add({buffer.data(), static_cast<size_t>(got)}, sink);
+      continue;
     }
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;  // no more data for now
+    splitter.finish(sink);
+    fd.close();
   }
 }
 

@@ -28,7 +28,7 @@ class LineSplitter {
 };
 
 // Reads from a non-blocking descriptor and splits the data into lines, with at most `reads_max` reads. Closes the
-// descriptor at the end of the stream.
+// descriptor at the end of the stream, and if the connection was reset.
 void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
 inline constexpr int kReadsPerTurn = 16;  // bounded, so that a process that prints endlessly does not block the others
 

@@ -18,6 +18,7 @@
 #include "launch/job_record.h"
 #include "launch/make_job.h"
 #include "launch/ssh.h"
+#include "launch/this_machine.h"
 
 namespace dtrain::launch {
 namespace {

@@ -1,22 +1,15 @@
 #include "launch/remote_host.h"
 
-#include <sys/wait.h>
-
-#include <array>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <utility>
 
-#include "base/poll_until.h"
 #include "launch/agent.h"
 #include "launch/message.h"
 
 namespace dtrain::launch {
 namespace {
 
-constexpr auto kGoodbyeTime = std::chrono::seconds(3);
 constexpr size_t kWordsKept = 5;
-constexpr int kSshFailed = 255;
 
 // Parses the code that an agent sent, which may be of another build.
 Code code_of(const std::string& word) {
@@ -27,34 +20,8 @@ Code code_of(const std::string& word) {
 
 }  // namespace
 
-Result<std::unique_ptr<RemoteHost>> RemoteHost::create(RemoteHostOptions options) {
-  const Command command{.arguments = options.machine.ssh};
-  DT_TRY(Process ssh, start_with_input(command), "reaching {}", options.machine.name);
-  return std::unique_ptr<RemoteHost>(new RemoteHost(std::move(options), std::move(ssh)));
-}
-
-RemoteHost::RemoteHost(RemoteHostOptions options, Process ssh)
-    : options_(std::move(options)),
-      ssh_(std::move(ssh)),
-      out_(kMessageMax),
-      wake_(Clock::now() + options_.greet),
-      outbox_(starter_script(options_.machine)) {}
-
-RemoteHost::~RemoteHost() {
-  close();
-  // The agent's end of the stream closes when all its processes have ended.
-  pollfd watched{.fd = ssh_.out.get(), .events = POLLIN, .revents = 0};
-  std::array<char, 4096> rest;
-  const auto deadline = Clock::now() + kGoodbyeTime;
-  while (ssh_runs_ && ssh_.out.open() && Clock::now() < deadline) {
-    if (poll_until({&watched, 1}, deadline) <= 0) continue;
-    if (::read(ssh_.out.get(), rest.data(), rest.size()) == 0) break;
-  }
-  if (!ssh_runs_) return;
-  ::kill(ssh_.pid, SIGTERM);
-  while (::waitpid(ssh_.pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
+RemoteHost::RemoteHost(RemoteHostOptions options, std::unique_ptr<AgentLink> link)
+    : options_(std::move(options)), link_(std::move(link)), wake_(Clock::now() + options_.greet) {}
 
 Result<> RemoteHost::start(size_t process, const Command& command) {
   std::vector<std::string> words = {"start", std::to_string(process), command.role, std::to_string(command.rank),
@@ -78,23 +45,18 @@ void RemoteHost::kill() {
 
 void RemoteHost::close() {
   if (state_ == State::kConnecting) give_up();
-  ssh_.in.close();
+  link_->close();
 }
 
 // Nothing has been started there yet.
 void RemoteHost::give_up() {
   state_ = State::kOver;
   never_began_ = std::move(waiting_);
-  ::kill(ssh_.pid, SIGTERM);
+  link_->give_up();
 }
 
 void RemoteHost::watch(std::vector<pollfd>& watched) const {
-  for (const UniqueFd* fd : {&ssh_.out, &ssh_.err}) {
-    if (fd->open()) watched.push_back({.fd = fd->get(), .events = POLLIN, .revents = 0});
-  }
-  if (ssh_.in.open() && !outbox_.empty()) {
-    watched.push_back({.fd = ssh_.in.get(), .events = POLLOUT, .revents = 0});
-  }
+  link_->watch(watched);
 }
 
 std::optional<Clock::time_point> RemoteHost::wakes_at() const {
@@ -105,50 +67,37 @@ std::optional<Clock::time_point> RemoteHost::wakes_at() const {
 void RemoteHost::take(std::vector<HostEvent>& events) {
   for (const size_t process : never_began_) events.emplace_back(ProcessEnd{process, SIGTERM, 0});
   never_began_.clear();
-  read_words(events);  // read first, because ssh's messages explain why stdout ended
-  read_messages(events);
-  if (state_ != State::kOver && Clock::now() >= wake_) {
-    if (state_ == State::kConnecting) {
-      lose({Code::kStartup,
-            fmt::format("{} did not answer within {} s{}", options_.machine.name,
-                        std::chrono::duration<double>(options_.greet).count(), words()),
-            {}},
-           events);
-    } else {
-      send({"alive"});
-      wake_ = Clock::now() + kAliveInterval;
-    }
+  read(events);
+  const std::optional<std::string> ended = link_->ended();
+  if (state_ != State::kOver && ended) lose(why_it_ended(*ended), events);
+  if (state_ != State::kOver && Clock::now() >= wake_) on_time(events);
+}
+
+void RemoteHost::on_time(std::vector<HostEvent>& events) {
+  if (state_ == State::kConnecting) {
+    return lose({Code::kStartup,
+                 fmt::format("{} {} within {} s{}", options_.name, link_->missing(),
+                             std::chrono::duration<double>(options_.greet).count(), words()),
+                 {}},
+                events);
   }
-  flush();
-  int status = 0;
-  if (!ssh_runs_ || ::waitpid(ssh_.pid, &status, WNOHANG) != ssh_.pid) return;
-  ssh_runs_ = false;
-  read_words(events);
-  read_messages(events);
-  if (state_ != State::kOver) lose(why_it_ended(status), events);
+  send({"alive"});
+  wake_ = Clock::now() + kAliveInterval;
 }
 
 void RemoteHost::send(const std::vector<std::string>& words) {
   if (state_ == State::kOver) return;
-  (state_ == State::kConnecting ? held_ : outbox_) += to_message(words);
-  flush();
-}
-
-// What ssh does not accept now stays in the outbox until POLLOUT. A write error is noticed when ssh ends.
-void RemoteHost::flush() {
-  while (!outbox_.empty() && ssh_.in.open()) {
-    const ssize_t put = ::write(ssh_.in.get(), outbox_.data(), outbox_.size());
-    if (put <= 0) return;
-    outbox_.erase(0, static_cast<size_t>(put));
+  const std::string message = to_message(words);
+  if (state_ == State::kConnecting) {
+    held_ += message;
+  } else {
+    link_->send(message);
   }
 }
 
-void RemoteHost::read_words(std::vector<HostEvent>& events) {
-  read_lines(ssh_.err, err_, kReadsPerTurn, [&](const std::string& line) { on_words(line, events); });
-}
-
-void RemoteHost::read_messages(std::vector<HostEvent>& events) {
-  read_lines(ssh_.out, out_, kReadsPerTurn, [&](const std::string& line) { on_message(line, events); });
+void RemoteHost::read(std::vector<HostEvent>& events) {
+  link_->read([&](const std::string& line) { on_message(line, events); },
+              [&](const std::string& line) { on_words(line, events); });
 }
 
 void RemoteHost::on_words(const std::string& line, std::vector<HostEvent>& events) {
@@ -162,7 +111,7 @@ void RemoteHost::on_message(const std::string& line, std::vector<HostEvent>& eve
   // Before the greeting, the user's shell may have printed something to stdout.
   if (state_ == State::kConnecting && !line.starts_with(kGreeting)) return on_words(line, events);
   Result<> handled = parse_message(line).and_then([&](const auto& words) { return handle(words, events); });
-  if (!handled) lose(std::move(handled.error()).with("talking to " + options_.machine.name), events);
+  if (!handled) lose(std::move(handled.error()).with("talking to " + options_.name), events);
 }
 
 Result<> RemoteHost::handle(const std::vector<std::string>& words, std::vector<HostEvent>& events) {
@@ -177,7 +126,7 @@ Result<> RemoteHost::handle(const std::vector<std::string>& words, std::vector<H
     events.emplace_back(ProcessEnd{static_cast<size_t>(number_of(words[1])), static_cast<int>(number_of(words[2])),
                                    std::strtoull(words[3].c_str(), nullptr, 10)});
   } else if (is("failed", 3)) {
-    lose(Error{code_of(words[1]), fmt::format("on {}: {}", options_.machine.name, words[2]), {}}, events);
+    lose(Error{code_of(words[1]), fmt::format("on {}: {}", options_.name, words[2]), {}}, events);
   } else {
     return fail(Code::kInternal, "the agent sent an unknown message, '{}'", kind);
   }
@@ -191,20 +140,19 @@ Result<> RemoteHost::greeted(const std::vector<std::string>& words) {
     return fail(Code::kDenied,
                 "dtrain on {1} is of build {0}, but here it is of build {2}: copy this one to every host with "
                 "--sync-dst-dir, or allow different builds with --allow-mixed-builds",
-                build, options_.machine.name, options_.build_id);
+                build, options_.name, options_.build_id);
   }
   state_ = State::kOpen;
   wake_ = Clock::now() + kAliveInterval;
   waiting_.clear();
   send({"open", options_.job, std::to_string(options_.kill_after.count()), options_.mark});
-  outbox_ += std::exchange(held_, "");
-  flush();
+  link_->send(std::exchange(held_, ""));
   return {};
 }
 
 void RemoteHost::lose(Error error, std::vector<HostEvent>& events) {
   state_ = State::kOver;
-  ssh_.in.close();  // if the agent is still running, it then ends what it has started
+  link_->close();  // if the agent is still running, it then ends what it has started
   events.emplace_back(HostLost{std::move(error)});
 }
 
@@ -212,26 +160,11 @@ std::string RemoteHost::words() const {
   return last_words_.empty() ? "" : fmt::format(": {}", fmt::join(last_words_, "; "));
 }
 
-Error RemoteHost::why_it_ended(int status) const {
-  const Machine& machine = options_.machine;
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSshFailed;
+Error RemoteHost::why_it_ended(const std::string& reason) const {
   if (state_ == State::kOpen) {
-    return {Code::kPeerLost, fmt::format("the connection to {} broke{}", machine.name, words()), {}};
+    return {Code::kPeerLost, fmt::format("the connection to {} broke{}", options_.name, words()), {}};
   }
-  if (code == kNoExecutable) {
-    return {Code::kStartup,
-            fmt::format("{} has no executable '{}'; --sync-dst-dir copies the current directory to every host",
-                        machine.name, machine.executable),
-            {}};
-  }
-  if (code == kNoDirectory) {
-    return {Code::kStartup,
-            fmt::format("{} has no directory '{}', the current one here; --sync-dst-dir copies it to every host",
-                        machine.name, machine.directory),
-            {}};
-  }
-  const std::string how = code == kSshFailed ? "cannot be reached by ssh" : fmt::format("ended with code {}", code);
-  return {Code::kStartup, fmt::format("{} {}{}", machine.name, how, words()), {}};
+  return {Code::kStartup, fmt::format("{} {}{}", options_.name, reason, words()), {}};
 }
 
 }  // namespace dtrain::launch

@@ -85,7 +85,7 @@ class Supervisor {
   const Job& job_;
   Screen& screen_;
   SignalQueue& signals_;
-  std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine
+  std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine; see make_hosts
   std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
   std::vector<Ended> ended_;    // in the order of time
   std::map<std::string, uint64_t> peak_rss_bytes_;
@@ -172,7 +172,7 @@ void Supervisor::take_events() {
                               on_end(member, ended_by(member, end.status));
                             },
                             [&](const HostMessage& message) {
-                              screen_.line(fmt::format("[{}] {}", job_.machines[machine - 1].name, message.text));
+                              screen_.line(fmt::format("[{}] {}", hosts_[machine]->name(), message.text));
                             },
                             [&](const HostLost& lost) { on_lost(machine, lost.error); }},
                  event);

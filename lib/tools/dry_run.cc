@@ -178,8 +178,7 @@ Result<std::string> groups_text(const job::Flags& flags, std::vector<std::string
   if (!places) return later + "\n";
   const Result<std::vector<int64_t>> parsed = job::parse_groups(*file, *places, flags.job.scheme.ungrouped);
   // For other hosts the file may contain addresses, which are not known yet.
-  if (!parsed && flags.launch.launcher != "local")
-    return fmt::format("{} (so far: {})\n", later, parsed.error().message);
+  if (!parsed && flags.launch.on_other_hosts()) return fmt::format("{} (so far: {})\n", later, parsed.error().message);
   DT_TRY(const std::vector<int64_t> groups, parsed);
   DT_TRY_VOID(job::check_groups(flags.job, groups));
   std::map<int64_t, std::vector<std::string>> members;

@@ -91,7 +91,7 @@ TEST_CASE("messages name only flags, values and subcommands that exist", "[cmd]"
   constexpr const char* kFlag = "(--[a-z][a-z0-9-]*)";
   std::set<std::string> known = matches(help_of({}), kFlag);
   for (const std::vector<std::string>& tool : kTools) known.merge(matches(help_of(tool), kFlag));
-  known.insert({"--help", "--version", "--shm-size"});  // the last one is a flag of docker
+  known.insert({"--help", "--version", "--connect", "--shm-size"});  // the last ones are of agents and of docker
   std::set<std::string> not_there;
   for (const job::Row& row : job::training_flags().rows()) {
     for (const std::string& value : row.later) not_there.insert(row.spelling() + " " + value);

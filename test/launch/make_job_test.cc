@@ -1,4 +1,5 @@
 #include "launch/make_job.h"
+#include "launch/this_machine.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -161,7 +161,9 @@ struct JobFlags {
 // Flags of the process, like those of the structs below: they may differ between the processes of a job.
 struct LaunchFlags {
   std::string launcher = "local";  // once resolved, "ssh" if there is a host file and the flag was not given
-  std::string hostfile;            // empty: none
+  // Whether servers and workers run on other hosts than the launcher.
+  [[nodiscard]] bool on_other_hosts() const { return launcher != "local"; }
+  std::string hostfile;  // empty: none
   HostOrder host_order = HostOrder::kSpread;
   Role role = Role::kNone;
   std::string scheduler;  // HOST:PORT; empty: none given

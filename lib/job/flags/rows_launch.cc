@@ -103,11 +103,13 @@ std::vector<Row> job_rows() {
        .bind = DT_FIELD(Flags, launch.host_order)},
       {.name = "launcher",
        .value = "NAME",
-       .help = "where to start the processes: local (this machine) or ssh (the hosts of -H)",
+       .help =
+           "where to start the processes: local (this machine), ssh (the hosts of -H) or mpi (by mpirun, on the hosts "
+           "of -H or of mpirun's allocation)",
        .bind = DT_FIELD(Flags, launch.launcher),
        .default_text = "ssh with -H, otherwise local",
-       .choices = {"local", "ssh"},
-       .later = {"mpi", "slurm", "sge", "yarn", "kubernetes", "print"}},
+       .choices = {"local", "ssh", "mpi"},
+       .later = {"slurm", "sge", "yarn", "kubernetes", "print"}},
       {.name = "sync-dst-dir",
        .value = "DIR",
        .help = "copy the current directory to DIR on every host with rsync, and run there",

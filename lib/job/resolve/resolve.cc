@@ -82,7 +82,7 @@ Result<> check_launching(const Flags& flags) {
     if (launch.exclude.empty()) return {};
     return fail(Code::kUsage, "--exclude has no effect without --sync-dst-dir");
   }
-  if (launch.launcher != "ssh") return fail(Code::kUsage, "--sync-dst-dir: the hosts to copy to are missing (-H FILE)");
+  if (!launch.on_other_hosts()) return fail(Code::kUsage, "--sync-dst-dir: the hosts to copy to are missing (-H FILE)");
   if (launch.sync_dst_dir.front() != '/') {
     return fail(Code::kUsage, "--sync-dst-dir {}: give an absolute path", launch.sync_dst_dir);
   }

@@ -18,7 +18,7 @@ std::string host_name() {
 Result<std::optional<std::vector<job::WorkerPlace>>> places_to_be(const job::Flags& flags) {
   const job::LaunchFlags& launch = flags.launch;
   const bool chosen_there = launch.advertise.empty() && (!launch.bind.empty() || !launch.interfaces.empty());
-  const bool local = launch.launcher == "local";
+  const bool local = !launch.on_other_hosts();
   if (launch.role != job::Role::kNone || (local && chosen_there)) return std::nullopt;
   const std::string address = !local ? "" : launch.advertise.empty() ? "127.0.0.1" : launch.advertise;
   DT_TRY(const std::optional<job::HostAssignment> hosts, job::read_host_assignment(flags));

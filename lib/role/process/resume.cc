@@ -55,7 +55,7 @@ std::vector<std::string> runs_newest_first(const std::string& parent) {
 
 // With other hosts, the checkpoints are where worker 0 runs, and not visible here.
 bool sees_checkpoints(const job::Flags& flags) {
-  return flags.launch.role == job::Role::kNone && flags.launch.launcher == "local";
+  return flags.launch.role == job::Role::kNone && !flags.launch.on_other_hosts();
 }
 
 ResumeSearch resuming(Resumed run, const std::optional<train::Position>& position, const job::Flags& flags,

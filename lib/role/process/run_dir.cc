@@ -152,7 +152,7 @@ Result<std::string> make_new(const std::string& wanted) {
 }  // namespace
 
 Result<RunDir> RunDir::claim(const job::Flags& flags, const std::optional<Resumed>& resumed) {
-  RunDir dir(choose_run_dir(flags, resumed), flags.launch.launcher == "ssh");
+  RunDir dir(choose_run_dir(flags, resumed), flags.launch.on_other_hosts());
   dir.is_claimed_ = true;
   if (flags.launch.run_dir.empty() && !resumed) {
     DT_TRY_VOID(dir.make(parent_of(dir.path_)), "making the run directory");

@@ -1,0 +1,303 @@
+#include "launch/agent_group.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/connecting.h"
+#include "base/poll_until.h"
+#include "job/process/token.h"
+#include "launch/message.h"
+
+namespace dtrain::launch {
+namespace {
+
+constexpr auto kHelloTime = std::chrono::seconds(10);
+constexpr size_t kHelloMax = 16 << 10;
+constexpr size_t kCallersMax = 1024;  // connections that have not said who they are
+constexpr size_t kWordsKept = 3;      // the first lines name the cause, before a tool's advice on what it may have been
+constexpr unsigned kUnacknowledgedMs = 15'000;
+
+// Takes as long for any two texts of the same length, so that the time of a refusal says nothing about the key.
+bool equal_keys(std::string_view a, std::string_view b) {
+  unsigned char differences = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); i++) differences |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return differences == 0;
+}
+
+Result<ListeningSockets> listen_on(const Listen& listen) {
+  int error = EADDRINUSE;
+  for (uint32_t port = listen.port_first; port <= std::max(listen.port_first, listen.port_last); port++) {
+    auto opened = open_listening_sockets({listen.host, static_cast<uint16_t>(port)}, kUnacknowledgedMs);
+    if (opened) return std::move(*opened);
+    error = opened.error();
+    if (error != EADDRINUSE) break;
+  }
+  return fail(Code::kStartup,
+              "cannot listen for agents at {}: {} (--advertise or --interface sets the address, --port-range the port)",
+              listen.host, std::strerror(error));
+}
+
+// The first line that the peer has sent, which is taken out of the connection; "" if it is not complete yet. Nullopt:
+// the connection has ended, or the line is too long.
+std::optional<std::string> take_line(const UniqueFd& connection) {
+  std::array<char, kHelloMax> seen;
+  const ssize_t got = ::recv(connection.get(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return "";
+  if (got <= 0) return std::nullopt;
+  const std::string_view text(seen.data(), static_cast<size_t>(got));
+  const size_t end = text.find('\n');
+  if (end == std::string_view::npos) return text.size() < kHelloMax ? std::optional<std::string>("") : std::nullopt;
+  std::string line(text.substr(0, end));
+  if (::recv(connection.get(), seen.data(), end + 1, 0) != static_cast<ssize_t>(end + 1)) return std::nullopt;
+  return line;
+}
+
+std::string peer_of(const UniqueFd& connection) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  std::array<char, NI_MAXHOST> text{};
+  auto* address = reinterpret_cast<sockaddr*>(&peer);
+  if (::getpeername(connection.get(), address, &size) != 0) return "an unknown address";
+  ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  return text.data();
+}
+
+// The link of one host of a group.
+class SeatLink : public AgentLink {
+ public:
+  explicit SeatLink(std::shared_ptr<AgentGroup::Seat> seat) : seat_(std::move(seat)) {}
+  ~SeatLink() override {
+    close();
+    pollfd watched{.fd = seat_->connection.get(), .events = POLLIN, .revents = 0};
+    std::array<char, 4096> rest;
+    while (seat_->connection.open() && Clock::now() < *gone_by_) {
+      if (poll_until({&watched, 1}, gone_by_) <= 0) continue;
+      const ssize_t got = ::read(seat_->connection.get(), rest.data(), rest.size());
+      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) break;
+    }
+    seat_->connection.close();
+  }
+
+  void send(std::string_view bytes) override {
+    outbox_ += bytes;
+    flush();
+  }
+  void close() override {
+    if (gone_by_) return;
+    seat_->is_given_up = true;
+    if (seat_->connection.open()) ::shutdown(seat_->connection.get(), SHUT_WR);
+    gone_by_ = Clock::now() + kGoodbyeTime;
+  }
+  void give_up() override { seat_->is_given_up = true; }
+
+  void watch(std::vector<pollfd>& watched) const override {
+    if (!seat_->connection.open()) return;
+    const short out = outbox_.empty() ? 0 : POLLOUT;
+    watched.push_back({.fd = seat_->connection.get(), .events = static_cast<short>(POLLIN | out), .revents = 0});
+  }
+  void read(const LineSplitter::Sink& message, const LineSplitter::Sink& /*words*/) override {
+    flush();
+    read_lines(seat_->connection, in_, kReadsPerTurn, message);
+  }
+  [[nodiscard]] std::string missing() const override {
+    return fmt::format("did not get an agent from {}, which has started {} of {},", seat_->tool, *seat_->called,
+                       seat_->hosts);
+  }
+  std::optional<std::string> ended() override {
+    if (seat_->connection.open()) return std::nullopt;
+    if (seat_->is_taken) return "closed the connection";
+    return seat_->why_none;
+  }
+
+ private:
+  // A write error is noticed when the connection ends.
+  void flush() {
+    while (!outbox_.empty() && seat_->connection.open() && !gone_by_) {
+      const ssize_t put = ::send(seat_->connection.get(), outbox_.data(), outbox_.size(), MSG_NOSIGNAL);
+      if (put <= 0) return;
+      outbox_.erase(0, static_cast<size_t>(put));
+    }
+  }
+
+  std::shared_ptr<AgentGroup::Seat> seat_;
+  LineSplitter in_{kMessageMax};
+  std::string outbox_;
+  std::optional<Clock::time_point> gone_by_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<AgentGroup>> AgentGroup::create(AgentGroupOptions options) {
+  DT_TRY(ListeningSockets listening, listen_on(options.listen));
+  std::unique_ptr<AgentGroup> group(new AgentGroup(std::move(options), std::move(listening)));
+  DT_TRY_VOID(group->run_command());
+  return group;
+}
+
+AgentGroup::AgentGroup(AgentGroupOptions options, ListeningSockets listening)
+    : options_(std::move(options)), listening_(std::move(listening)), key_(job::make_token()) {
+  for (size_t i = 0; i < options_.hosts.size(); i++) {
+    seats_.push_back(std::make_shared<Seat>());
+    Seat& seat = *seats_.back();
+    seat.is_given_up = i >= options_.needed;
+    seat.tool = options_.tool;
+    seat.hosts = options_.hosts.size();
+    seat.called = called_;
+  }
+}
+
+Result<> AgentGroup::run_command() {
+  Command command = options_.command(to_text({options_.address, listening_.port}));
+  command.environment.push_back(fmt::format("{}={}", kAgentKey, key_));
+  DT_TRY(command_, start_with_input(command), "starting the agents with {}", options_.tool);
+  command_.in.close();
+  runs_ = true;
+  return {};
+}
+
+AgentGroup::~AgentGroup() {
+  close();
+  while (runs_ && Clock::now() < *gone_by_) {
+    std::vector<HostEvent> rest;
+    std::vector<pollfd> watched;
+    watch(watched);
+    // The end of the command closes its streams, except if something else holds them.
+    poll_until(watched, std::min(*gone_by_, Clock::now() + std::chrono::milliseconds(100)));
+    take(rest);
+  }
+  if (!runs_) return;
+  ::kill(-command_.pid, SIGKILL);
+  while (::waitpid(command_.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::unique_ptr<AgentLink> AgentGroup::link(size_t host) const {
+  return std::make_unique<SeatLink>(seats_.at(host));
+}
+
+Result<> AgentGroup::start(size_t /*process*/, const Command& command) {
+  return fail(Code::kInternal, "{} cannot run on {}, which only starts agents", command.name(), options_.tool);
+}
+
+// Agents that have called get signals through their connections. Without all of them, nothing has begun to train.
+void AgentGroup::signal(int number) {
+  if (number == SIGTERM && runs_ && !complete()) ::kill(command_.pid, SIGTERM);
+}
+
+void AgentGroup::kill() {
+  if (runs_ && !complete()) ::kill(command_.pid, SIGTERM);
+}
+
+void AgentGroup::close() {
+  if (gone_by_) return;
+  gone_by_ = Clock::now() + kGoodbyeTime;
+  listening_.sockets.clear();
+  callers_.clear();
+  if (runs_ && !complete()) ::kill(command_.pid, SIGTERM);
+}
+
+bool AgentGroup::complete() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->is_taken; });
+}
+
+void AgentGroup::watch(std::vector<pollfd>& watched) const {
+  const auto add = [&](const UniqueFd& fd) {
+    if (fd.open()) watched.push_back({.fd = fd.get(), .events = POLLIN, .revents = 0});
+  };
+  add(command_.out);
+  add(command_.err);
+  for (const UniqueFd& socket : listening_.sockets) add(socket);
+  for (const Caller& caller : callers_) add(caller.connection);
+}
+
+std::optional<Clock::time_point> AgentGroup::wakes_at() const {
+  if (has_news_) return Clock::now();
+  std::optional<Clock::time_point> first;
+  for (const Caller& caller : callers_) first = first ? std::min(*first, caller.until) : caller.until;
+  return first;
+}
+
+void AgentGroup::take(std::vector<HostEvent>& events) {
+  has_news_ = false;
+  accept_callers();
+  hear_callers(events);
+  int status = 0;
+  const bool ended = runs_ && ::waitpid(command_.pid, &status, WNOHANG) == command_.pid;
+  read_words(events);
+  if (ended) on_end_of_command(status, events);
+  if (complete()) listening_.sockets.clear();
+}
+
+void AgentGroup::accept_callers() {
+  for (const UniqueFd& socket : listening_.sockets) {
+    while (callers_.size() < kCallersMax) {
+      UniqueFd connection(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!connection.open()) break;
+      set_watched(connection);
+      callers_.push_back({std::move(connection), Clock::now() + kHelloTime});
+    }
+  }
+}
+
+void AgentGroup::hear_callers(std::vector<HostEvent>& events) {
+  for (Caller& caller : callers_) {
+    const std::optional<std::string> line = take_line(caller.connection);
+    if (line && line->empty() && Clock::now() < caller.until) continue;
+    Result<> admitted = fail(Code::kDenied, "the connection does not begin as an agent's");
+    if (line && !line->empty()) admitted = admit(caller, *line);
+    if (!admitted) {
+      events.emplace_back(HostMessage{
+          fmt::format("refused a connection from {}: {}", peer_of(caller.connection), admitted.error().message)});
+    }
+    caller.connection.close();  // unless it was given to a seat
+  }
+  std::erase_if(callers_, [](const Caller& caller) { return !caller.connection.open(); });
+}
+
+Result<> AgentGroup::admit(Caller& caller, std::string_view line) {
+  DT_TRY(const Hello hello, parse_hello(line));
+  if (!equal_keys(hello.key, key_)) return fail(Code::kDenied, "it does not know the key of this job's agents");
+  std::vector<bool> taken;
+  for (const auto& seat : seats_) taken.push_back(seat->is_taken);
+  const std::optional<size_t> place = place_of(hello, options_.hosts, taken);
+  if (!place) return fail(Code::kDenied, "all hosts of the job have an agent, and {} is not among them", hello.host);
+  Seat& seat = *seats_[*place];
+  seat.is_taken = true;
+  ++*called_;
+  has_news_ = true;
+  if (!seat.is_given_up) seat.connection = std::move(caller.connection);
+  return {};
+}
+
+void AgentGroup::read_words(std::vector<HostEvent>& events) {
+  const auto sink = [&](const std::string& bytes) {
+    const std::string line = bytes.substr(0, bytes.find_last_not_of('\r') + 1);  // ssh ends its lines as on a terminal
+    const bool is_ornament = line.find_first_not_of("- ") == std::string::npos;
+    if (first_words_.size() < kWordsKept && !is_ornament) first_words_.push_back(line);
+    events.emplace_back(HostMessage{line});
+  };
+  read_lines(command_.err, err_, kReadsPerTurn, sink);
+  read_lines(command_.out, out_, kReadsPerTurn, sink);
+}
+
+void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
+  runs_ = false;
+  has_news_ = true;
+  const std::string how = WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status))
+                                              : fmt::format("ended with code {}", WEXITSTATUS(status));
+  if (status != 0 && !gone_by_) events.emplace_back(HostMessage{fmt::format("{} {}", options_.tool, how)});
+  for (const auto& seat : seats_) {
+    if (seat->is_taken) continue;
+    seat->why_none = fmt::format("has no agent, because {} {}{}{}", options_.tool, how,
+                                 first_words_.empty() ? "" : ": ", fmt::join(first_words_, "; "));
+  }
+}
+
+}  // namespace dtrain::launch

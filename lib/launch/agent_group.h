@@ -1,0 +1,95 @@
+// The agents of a job that one command starts on all its hosts: mpirun, srun, qsub. Each agent calls back to an address
+// of this machine (call_back.h) and is given to the link of its host, so that each host is served by a RemoteHost.
+//
+// To the supervisor the group is one more host, on which nothing is started: it accepts the agents' connections, and
+// passes on what the command says.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "base/listening_sockets.h"
+#include "launch/agent_link.h"
+#include "launch/call_back.h"
+#include "launch/command.h"
+#include "launch/host.h"
+#include "launch/process_group.h"
+
+namespace dtrain::launch {
+
+struct AgentGroupOptions {
+  std::string tool;  // "mpirun": for messages
+  // The command that starts an agent on every host, which calls back at `address` ("10.0.0.1:4000"). Its environment
+  // gets the agents' key.
+  std::function<Command(const std::string& address)> command;
+  Listen listen;                   // where the agents' connections are accepted
+  std::string address;             // of this machine, for the agents
+  std::vector<std::string> hosts;  // names, in the order of the links
+  size_t needed = 0;               // the job uses this many of them, the first ones; agents of the others end at once
+};
+
+class AgentGroup : public Host {
+ public:
+  // Listens, and starts the command. Code::kStartup: no such address or port, or the command cannot be executed.
+  static Result<std::unique_ptr<AgentGroup>> create(AgentGroupOptions options);
+  // Gives the command a few seconds, counted from close(), to end by itself.
+  ~AgentGroup() override;
+
+  // The link to the agent of a host, to be asked for once. It stays valid without the group.
+  [[nodiscard]] std::unique_ptr<AgentLink> link(size_t host) const;
+
+  [[nodiscard]] std::string_view name() const override { return options_.tool; }
+  Result<> start(size_t process, const Command& command) override;
+  void signal(int number) override;
+  void kill() override;
+  void close() override;
+  void watch(std::vector<pollfd>& watched) const override;
+  [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override;
+  void take(std::vector<HostEvent>& events) override;
+  [[nodiscard]] bool shares_run_dir() const override { return true; }
+
+  // What the group and the link of a host share.
+  struct Seat {
+    UniqueFd connection;
+    bool is_taken = false;                // an agent has called
+    bool is_given_up = false;             // nobody waits for the agent any more
+    std::optional<std::string> why_none;  // set when no agent will call: see AgentLink::ended
+    std::string tool;
+    size_t hosts = 0;                // of the group
+    std::shared_ptr<size_t> called;  // agents of the group that have called so far
+  };
+
+ private:
+  struct Caller {
+    UniqueFd connection;
+    Clock::time_point until;  // by when it must have said who it is
+  };
+
+  AgentGroup(AgentGroupOptions options, ListeningSockets listening);
+  Result<> run_command();
+  void accept_callers();
+  void hear_callers(std::vector<HostEvent>& events);
+  Result<> admit(Caller& caller, std::string_view line);
+  void read_words(std::vector<HostEvent>& events);
+  void on_end_of_command(int status, std::vector<HostEvent>& events);
+  [[nodiscard]] bool complete() const;
+
+  AgentGroupOptions options_;
+  ListeningSockets listening_;
+  std::string key_;
+  Process command_;
+  bool runs_ = false;
+  LineSplitter out_, err_;
+  std::vector<std::string> first_words_;
+  std::vector<Caller> callers_;
+  std::vector<std::shared_ptr<Seat>> seats_;  // by host
+  std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);
+  // The last take() has changed a seat, which its link, asked before, has not seen.
+  bool has_news_ = false;
+  std::optional<Clock::time_point> gone_by_;  // set by close()
+};
+
+}  // namespace dtrain::launch

@@ -1,0 +1,44 @@
+// The connection between the launcher and one agent (agent.h): a stream of lines in each direction. ssh_link.h makes one
+// for each host by ssh; with an AgentGroup (agent_group.h) one command starts all agents, and each calls back.
+//
+// All calls come from one thread, and none blocks except the destructor.
+#pragma once
+
+#include <poll.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/output.h"
+
+namespace dtrain::launch {
+
+class AgentLink {
+ public:
+  AgentLink() = default;
+  AgentLink(const AgentLink&) = delete;
+  AgentLink& operator=(const AgentLink&) = delete;
+  // Gives the agent a few seconds, counted from close(), to end what it has started.
+  virtual ~AgentLink() = default;
+
+  // Bytes that cannot be sent now are kept until the connection takes them.
+  virtual void send(std::string_view bytes) = 0;
+  // Nothing more will be sent. This tells the agent to end its processes.
+  virtual void close() = 0;
+  // Ends an attempt to connect. Only before the agent's first line, when it has started nothing yet.
+  virtual void give_up() = 0;
+
+  virtual void watch(std::vector<pollfd>& watched) const = 0;
+  // Delivers the lines that have arrived. `message`: lines of the agent, or of a shell before it. `words`: what the
+  // program that carries the connection says about it.
+  virtual void read(const LineSplitter::Sink& message, const LineSplitter::Sink& words) = 0;
+  // Before the agent's first line: what is missing, as the end of such a sentence.
+  [[nodiscard]] virtual std::string missing() const = 0;
+  // After the end of the connection: why there is none, as the end of a sentence that begins with the host's name
+  // ("has no executable '/a/dtrain'"). All lines have been delivered then.
+  virtual std::optional<std::string> ended() = 0;
+};
+
+}  // namespace dtrain::launch

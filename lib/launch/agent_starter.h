@@ -1,0 +1,27 @@
+// How one command of a cluster starts an agent on each host of a job (agent_group.h).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launch/command.h"
+
+namespace dtrain::launch {
+
+struct AgentCommand {
+  std::vector<std::string> hosts;      // names, one agent each
+  std::string launcher;                // address of this machine, for the hosts
+  std::string directory;               // on the hosts
+  std::vector<std::string> arguments;  // of the agent; the first one is the executable
+  std::vector<std::string> variables;  // names of variables of this process that the agents need
+};
+
+struct AgentStarter {
+  std::string tool;  // "mpirun": for messages
+  // The hosts on which the command starts an agent in any case, because it cannot be told which ones the job needs.
+  std::vector<std::string> allocation = {};
+  std::function<Command(const AgentCommand& agents)> command;
+};
+
+}  // namespace dtrain::launch

@@ -1,0 +1,44 @@
+// How an agent that was started by mpirun, srun or a batch system reaches its launcher: it connects to the launcher's
+// address and says who it is. The first line is
+//
+//   hello KEY NUMBER NAME ADDRESS...
+//
+// KEY: the launcher's secret, from DTRAIN_AGENT_KEY. NUMBER: the agent's number within the command that started it, or
+// -1. NAME and ADDRESS: of its host. The messages of agent.h follow on the same connection.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::launch {
+
+inline constexpr const char* kAgentKey = "DTRAIN_AGENT_KEY";
+
+struct Hello {
+  std::string key = {};
+  int64_t number = -1;
+  std::string host = {};
+  std::vector<std::string> addresses = {};
+};
+std::string to_line(const Hello& hello);  // ends with a newline
+// Code::kDenied for anything else.
+Result<Hello> parse_hello(std::string_view line);
+
+// Who this process is, by the variables of the command that started it.
+Hello hello_of(const job::Environment& environment);
+
+// Connects to the launcher and says hello. Code::kStartup: it cannot be reached within 20 s, or the key is missing.
+Result<UniqueFd> call_back(const Endpoint& launcher, const job::Environment& environment);
+
+// The index of the host, among those that a job needs, on which the agent runs: the one of its name, or else with one of
+// its addresses, or else the one of its number. `taken` says which hosts have an agent already. Nullopt: no host is left.
+std::optional<size_t> place_of(const Hello& hello, const std::vector<std::string>& hosts,
+                               const std::vector<bool>& taken);
+
+}  // namespace dtrain::launch

@@ -1,0 +1,100 @@
+#include "launch/ssh_link.h"
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "base/poll_until.h"
+#include "launch/message.h"
+
+namespace dtrain::launch {
+namespace {
+
+constexpr int kSshFailed = 255;
+
+}  // namespace
+
+Result<std::unique_ptr<AgentLink>> SshLink::create(Machine machine) {
+  DT_TRY(Process ssh, start_with_input({.arguments = machine.ssh}), "reaching {}", machine.name);
+  return std::unique_ptr<AgentLink>(new SshLink(std::move(machine), std::move(ssh)));
+}
+
+SshLink::SshLink(Machine machine, Process ssh)
+    : machine_(std::move(machine)), ssh_(std::move(ssh)), out_(kMessageMax), outbox_(starter_script(machine_)) {}
+
+SshLink::~SshLink() {
+  close();
+  // The agent's end of the stream closes when all its processes have ended.
+  pollfd watched{.fd = ssh_.out.get(), .events = POLLIN, .revents = 0};
+  std::array<char, 4096> rest;
+  while (!status_ && ssh_.out.open() && Clock::now() < *gone_by_) {
+    if (poll_until({&watched, 1}, gone_by_) <= 0) continue;
+    if (::read(ssh_.out.get(), rest.data(), rest.size()) == 0) break;
+  }
+  if (status_) return;
+  ::kill(ssh_.pid, SIGTERM);
+  while (::waitpid(ssh_.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void SshLink::send(std::string_view bytes) {
+  outbox_ += bytes;
+  flush();
+}
+
+void SshLink::close() {
+  ssh_.in.close();
+  if (!gone_by_) gone_by_ = Clock::now() + kGoodbyeTime;
+}
+
+void SshLink::give_up() {
+  ::kill(ssh_.pid, SIGTERM);
+}
+
+// What ssh does not accept now stays in the outbox until POLLOUT. A write error is noticed when ssh ends.
+void SshLink::flush() {
+  while (!outbox_.empty() && ssh_.in.open()) {
+    const ssize_t put = ::write(ssh_.in.get(), outbox_.data(), outbox_.size());
+    if (put <= 0) return;
+    outbox_.erase(0, static_cast<size_t>(put));
+  }
+}
+
+void SshLink::watch(std::vector<pollfd>& watched) const {
+  for (const UniqueFd* fd : {&ssh_.out, &ssh_.err}) {
+    if (fd->open()) watched.push_back({.fd = fd->get(), .events = POLLIN, .revents = 0});
+  }
+  if (ssh_.in.open() && !outbox_.empty()) {
+    watched.push_back({.fd = ssh_.in.get(), .events = POLLOUT, .revents = 0});
+  }
+}
+
+void SshLink::read(const LineSplitter::Sink& message, const LineSplitter::Sink& words) {
+  flush();
+  int status = 0;
+  if (!status_ && ::waitpid(ssh_.pid, &status, WNOHANG) == ssh_.pid) status_ = status;
+  read_lines(ssh_.err, err_, kReadsPerTurn, words);  // read first, because ssh's messages explain why stdout ended
+  read_lines(ssh_.out, out_, kReadsPerTurn, message);
+}
+
+std::optional<std::string> SshLink::ended() {
+  if (!status_) return std::nullopt;
+  return why(*status_);
+}
+
+std::string SshLink::why(int status) const {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSshFailed;
+  if (code == kNoExecutable) {
+    return fmt::format("has no executable '{}'; --sync-dst-dir copies the current directory to every host",
+                       machine_.executable);
+  }
+  if (code == kNoDirectory) {
+    return fmt::format("has no directory '{}', the current one here; --sync-dst-dir copies it to every host",
+                       machine_.directory);
+  }
+  return code == kSshFailed ? "cannot be reached by ssh" : fmt::format("ended with code {}", code);
+}
+
+}  // namespace dtrain::launch

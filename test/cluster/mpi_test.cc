@@ -1,0 +1,168 @@
+// Jobs whose agents mpirun starts, on hosts that are network namespaces (hosts.h). Open MPI reaches them by ssh.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <sstream>
+
+#include "base/file.h"
+#include "cluster/hosts.h"
+#include "cluster/loopback_job.h"
+#include "support/must.h"
+#include "support/text.h"
+
+using namespace dtrain;
+using dtrain::test::contains;
+using namespace dtrain::test;
+
+namespace {
+
+constexpr double kStartSeconds = 90;
+constexpr double kJobSeconds = 120;
+constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
+
+// Null, with a warning that names the cause, if this machine has no such mpirun or cannot have hosts. `mpirun`: the
+// program's file.
+std::unique_ptr<Hosts> hosts_or_skip(const std::string& mpirun) {
+  std::string why_not = "no " + mpirun;
+  std::unique_ptr<Hosts> hosts;
+  if (std::filesystem::exists(mpirun)) hosts = Hosts::make(3, why_not);
+  if (hosts == nullptr) WARN("skipped: " << why_not);
+  return hosts;
+}
+
+constexpr const char* kOpenMpi = "/usr/bin/mpirun.openmpi";
+constexpr const char* kMpich = "/usr/bin/mpirun.mpich";
+
+// Makes a folder in which `mpirun` runs the shell's `command`; it goes in front of PATH.
+std::string folder_of(const TempDir& dir, const std::string& command) {
+  const std::string program = dir.path("mpi/mpirun");
+  std::filesystem::create_directories(dir.path("mpi"));
+  must(write_file_atomic(program, "#!/bin/sh\n" + command + "\n"));
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  return dir.path("mpi");
+}
+
+ProcessOptions options(const Hosts& hosts, const TempDir& dir, const std::string& mpirun) {
+  ProcessOptions options = hosts.options(dir.path());
+  for (std::string& variable : options.environment) {
+    if (variable.starts_with("PATH=")) variable.insert(5, folder_of(dir, "exec " + mpirun + " \"$@\"") + ":");
+  }
+  // Open MPI refuses root without these.
+  options.environment.insert(options.environment.end(),
+                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  options.deadline_s = kJobSeconds;
+  return options;
+}
+
+std::vector<std::string> launch(const Hosts& hosts, const std::vector<std::string>& more) {
+  std::vector<std::string> command = {dtrain_program(),  "-n",         "3",  "-s", "2", "-H",
+                                      hosts.host_file(), "--launcher", "mpi"};
+  for (const std::string& flag : endless_training(Heartbeats::kDefault)) command.push_back(flag);
+  command.insert(command.end(), {"--start-timeout", "90", "--run-dir", "run"});
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+// The id of a process on the hosts whose command line contains `words`; 0 if there is none.
+pid_t find_process(const Hosts& hosts, const std::string& words) {
+  std::istringstream lines(hosts.processes());
+  for (std::string line; std::getline(lines, line);) {
+    if (contains(line, words)) return std::stoi(line);
+  }
+  return 0;
+}
+
+// The child of a process whose command line begins with `program`.
+pid_t find_mpirun(const TempDir& dir) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string line = read_file(entry.path().string() + "/cmdline").value_or("");
+    std::replace(line.begin(), line.end(), '\0', ' ');
+    if (line.starts_with("/usr/bin/mpirun") && contains(line, dir.path())) return std::stoi(name);
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("mpirun starts the agents of a job, whatever the scheme", "[mpi]") {
+  const std::string mpirun = GENERATE(kOpenMpi, kMpich);
+  const auto hosts = hosts_or_skip(mpirun);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  must(write_file_atomic(dir.path("groups"),
+                         hosts->address(0) + " " + hosts->address(1) + "\n" + hosts->address(2) + "\n"));
+  const std::string store = mpirun == kMpich ? "dist_sync" : GENERATE("dist_sync", "dist_gsync");
+  const Ended end = run(launch(*hosts, {"--kv-store", store, "--num-epochs", "1", "--num-batches", "5"}),
+                        options(*hosts, dir, mpirun));
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  CHECK(contains(end.output, "[worker 0 " + hosts->address(2) + "] "));
+  CHECK(contains(end.output, "join role=worker rank=0 host=node3 addr=" + hosts->address(2)));
+  CHECK(contains(end.output, "join role=server rank=1 host=node2 addr=" + hosts->address(1)));
+  CHECK(std::filesystem::exists(dir.path("run/summary.json")));
+  CHECK(hosts->all_quiet(kQuietSeconds));
+  CHECK(find_mpirun(dir) == 0);
+}
+
+TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
+  const auto hosts = hosts_or_skip(kOpenMpi);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
+  const bool started = launcher.wait_for_output("samples/s  waiting", kStartSeconds);
+  INFO(launcher.output());
+  REQUIRE(started);
+  int code = 75;
+  std::string words;
+  SECTION("Ctrl-C") {
+    launcher.signal(SIGINT);
+    words = "stopped; dtrain --resume run continues from the last checkpoint";
+  }
+  SECTION("mpirun is killed, and stops its agents") {
+    const pid_t mpirun = find_mpirun(dir);
+    REQUIRE(mpirun > 0);
+    REQUIRE(::kill(mpirun, SIGKILL) == 0);
+    words = "[mpirun] mpirun was killed by signal 9";
+  }
+  SECTION("the agent of a host is killed, and mpirun stops the others") {
+    const pid_t agent = find_process(*hosts, "launch-agent --connect");
+    REQUIRE(agent > 0);
+    REQUIRE(::kill(agent, SIGKILL) == 0);
+    words = "was lost with its host";
+    code = 5;
+  }
+  SECTION("the launcher is killed") {
+    launcher.signal(SIGKILL);
+    code = -1;
+  }
+  CHECK(hosts->all_quiet(kQuietSeconds));
+  const Ended end = launcher.wait(kQuietSeconds);
+  INFO(end.output);
+  CHECK(end.code == code);
+  CHECK(contains(end.output, words));
+  CHECK(find_mpirun(dir) == 0);
+}
+
+TEST_CASE("mpirun's own words say why a job of it cannot start", "[mpi]") {
+  const auto hosts = hosts_or_skip(kOpenMpi);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  ProcessOptions there = options(*hosts, dir, kOpenMpi);
+  must(write_file_atomic(dir.path("dead"), hosts->address(0) + "\nno-such-host.invalid\n"));
+  must(write_file_atomic(dir.path("user"), hosts->address(0) + " user=alice\n"));
+  const auto ends_with = [&](const std::string& file, int code, const std::string& words) {
+    const Ended end = run({dtrain_program(), "-n", "1", "-s", "1", "-H", dir.path(file), "--launcher", "mpi",
+                           "--network", "mlp", "--benchmark", "1", "--run-dir", "run-" + file},
+                          there);
+    INFO(end.output);
+    CHECK(end.code == code);
+    CHECK(contains(end.output, words));
+    CHECK(hosts->all_quiet(kQuietSeconds));
+  };
+  ends_with("dead", 3, "has no agent, because mpirun ended with code");
+  ends_with("user", 2, "has a port or a user, which mpirun cannot be told");
+  folder_of(dir, "echo mpirun of another kind 1.0");
+  ends_with("dead", 3, "mpirun is of an MPI that dtrain does not know");
+}

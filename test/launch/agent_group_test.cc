@@ -1,0 +1,197 @@
+// Jobs whose agents are all started by one command, as mpirun does it. A script takes the command's place, and all hosts
+// are this machine. Agents, connections and processes are real.
+#include "launch/agent_group.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "base/connecting.h"
+#include "job/process/build_id.h"
+#include "launch/supervised.h"
+
+using namespace dtrain;
+using namespace dtrain::launch;
+using namespace dtrain::launch::test;
+
+namespace {
+
+// $1: number of agents, $2: the launcher's address.
+constexpr const char* kFakeMpirun = R"(#!/bin/sh
+dir=${0%/*}
+echo $$ > $dir/mpirun.pid
+echo $2 > $dir/address.new && mv $dir/address.new $dir/address
+[ ! -e $dir/refuses ] || { echo "There are not enough slots available" >&2; exit 213; }
+[ ! -e $dir/silent ] || exec sleep 1000
+trap 'kill $children; wait; exit 143' TERM
+for i in $(seq 0 $(($1 - 1))); do
+  OMPI_COMM_WORLD_RANK=$i AGENT_RECORD_ROOT=$dir/there-$i $DTRAIN_AGENT launch-agent --connect $2 &
+  children="$children $!"
+  echo $! > $dir/agent-$i.pid
+done
+for child in $children; do wait $child || code=$?; done
+exit $code
+)";
+
+// Runs the servers and workers of `scripts` alternately on nodes "a" and "b". `agents`: how many are started.
+Job group_job(const TempDir& dir, const Scripts& scripts, const Limits& limits, int agents = 2) {
+  const std::string program = dir.path("mpirun");
+  std::ofstream(program) << kFakeMpirun;
+  REQUIRE(::chmod(program.c_str(), 0755) == 0);
+  Job job = job_of(dir, scripts, limits);
+  job.machines = {{.name = "a"}, {.name = "b"}};
+  std::vector<std::string> hosts = {"a", "b"};
+  for (int i = 2; i < agents; i++) hosts.push_back("spare" + std::to_string(i));
+  job.group = {.tool = "mpirun",
+               .command =
+                   [=](const std::string& address) {
+                     return Command{.arguments = {program, std::to_string(agents), address},
+                                    .environment = {"AGENT_BUILD=" + std::string(job::build_id())}};
+                   },
+               .listen = {.host = "127.0.0.1"},
+               .address = "127.0.0.1",
+               .hosts = hosts,
+               .needed = 2};
+  job.run_dir = dir.path("run");
+  job.others = [here = job.others](const std::string& address) {
+    std::vector<Command> commands = here(address);
+    for (size_t i = 0; i < commands.size(); i++) {
+      commands[i].machine = i % 2 + 1;
+      commands[i].host = i % 2 == 0 ? "a" : "b";
+      commands[i].environment = {"SECRET=hush " + std::to_string(i)};
+    }
+    return commands;
+  };
+  return job;
+}
+
+std::string await_file(const std::string& path) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!std::filesystem::exists(path)) REQUIRE(std::chrono::steady_clock::now() < deadline);
+  return read_file(path).value();
+}
+
+// A process that is known by the file that holds its id.
+void kill_process(const std::string& file, int signal) {
+  REQUIRE(::kill(std::stoi(await_file(file)), signal) == 0);
+}
+
+const std::string kScheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=3 steps=9; ";
+
+}  // namespace
+
+TEST_CASE("agents that one command starts run the processes of their hosts", "[launch][agents]") {
+  const TempDir dir;
+  const std::string words = "echo \"hello $SECRET ${DTRAIN_AGENT_KEY:-no key}\"; echo on stderr >&2; ";
+  const int agents = GENERATE(2, 4);  // two are of hosts that the job does not use
+  Launcher launcher(group_job(
+      dir, {.scheduler = kScheduler + "await done", .workers = {words, words + "mark done"}, .servers = {"await done"}},
+      kPatient, agents));
+  CHECK(launcher.wait() == 0);
+  const std::string& output = launcher.output();
+  INFO(output);
+  CHECK(contains(output, "[worker 0 b] hello hush 1 no key\n"));
+  CHECK(contains(output, "[worker 1 a] hello hush 2 no key\n"));
+  CHECK(contains(output, "[worker 1 a] on stderr\n"));
+  CHECK(contains(output, "END 0 of 4\n"));
+  CHECK_FALSE(contains(output, "[mpirun]"));
+  CHECK(all_gone(dir));
+  CHECK(std::filesystem::is_empty(dir.path("run")));  // shared, so the processes write their own logs
+}
+
+TEST_CASE("a command that starts no agents fails the start with its own words", "[launch][agents]") {
+  const TempDir dir;
+  Job job = group_job(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}}, kPatient);
+  std::string error;
+  SECTION("it refuses") {
+    std::ofstream(dir.path("refuses")).put('\n');
+    error = "has no agent, because mpirun ended with code 213: There are not enough slots available";
+  }
+  SECTION("it says nothing") {
+    std::ofstream(dir.path("silent")).put('\n');
+    job.limits.greet = 500ms;
+    error = "a did not get an agent from mpirun, which has started 0 of 2, within 0.5 s";
+  }
+  SECTION("it does not exist") {
+    job.group->command = [](const std::string&) { return Command{.arguments = {"/no/such/mpirun"}}; };
+    error = "cannot execute '/no/such/mpirun': No such file or directory\n  while starting the agents with mpirun";
+  }
+  SECTION("its agents are of another build") {
+    job.group->command = [command = job.group->command](const std::string& address) {
+      Command other = command(address);
+      other.environment = {"AGENT_BUILD=0.0.1-old"};
+      return other;
+    };
+    error = "is of build 0.0.1-old";
+  }
+  SECTION("there is no such address to listen on") {
+    job.group->listen.host = "192.0.2.1";
+    error = "cannot listen for agents at 192.0.2.1";
+  }
+  Launcher launcher(job);
+  const int code = launcher.wait();
+  INFO(launcher.output());
+  CHECK(code != 0);
+  CHECK(contains(launcher.output(), error));
+  CHECK(none_left(dir));
+}
+
+TEST_CASE("a stranger is refused, and the agents are not kept waiting by one who says nothing", "[launch][agents]") {
+  const TempDir dir;
+  Job job = group_job(dir, {.scheduler = kScheduler + "await done", .workers = {"echo up; await done"}}, kPatient);
+  std::ofstream(dir.path("silent")).put('\n');  // the agents are started by the test, after the strangers
+  Launcher launcher(job);
+  const std::string address = await_file(dir.path("address"));
+  const Endpoint endpoint = parse_endpoint(address.substr(0, address.find('\n'))).value();
+  const UniqueFd silent = connect_to(endpoint, 5s).value();
+  const UniqueFd stranger = connect_to(endpoint, 5s).value();
+  const std::string line = to_line({.key = "guess", .number = 0, .host = "a"});
+  REQUIRE(::write(stranger.get(), line.data(), line.size()) == std::ssize(line));
+  launcher.await("[mpirun] refused a connection from 127.0.0.1: it does not know the key of this job's agents");
+  const UniqueFd browser = connect_to(endpoint, 5s).value();
+  REQUIRE(::write(browser.get(), "GET / HTTP/1.1\r\n", 16) == 16);
+  launcher.await("[mpirun] refused a connection from 127.0.0.1: the connection does not begin as an agent's");
+  launcher.signal(SIGINT);
+  CHECK(launcher.wait() == 75);
+  CHECK(none_left(dir));
+}
+
+TEST_CASE("the processes of a host are lost with its agent, and all with the launcher", "[launch][agents]") {
+  const TempDir dir;
+  Launcher launcher(group_job(
+      dir,
+      {.scheduler = kScheduler + Scripts::kObedient, .workers = {Scripts::kObedient, "echo ready; sleep 1000 & wait"}},
+      kQuick));
+  launcher.await("] ready", 3);
+  launcher.await("step 3");
+  SECTION("an agent is killed") {
+    kill_process(dir.path("agent-1.pid"), SIGKILL);
+    CHECK(launcher.wait() == 5);
+    INFO(launcher.output());
+    CHECK(contains(launcher.output(), "worker 1 was lost with its host"));
+    CHECK(contains(launcher.output(), "error [peer lost] the connection to b broke"));
+  }
+  SECTION("the launcher is killed") {
+    launcher.signal(SIGKILL);
+    CHECK(launcher.wait() == 128 + SIGKILL);
+  }
+  SECTION("the command is killed, but its agents stay") {
+    kill_process(dir.path("mpirun.pid"), SIGKILL);
+    launcher.await("[mpirun] mpirun was killed by signal 9");
+    launcher.signal(SIGINT);
+    CHECK(launcher.wait() == 75);
+  }
+  CHECK(all_gone(dir));
+}
+
+TEST_CASE("an interrupt while the agents are being started ends the command", "[launch][agents]") {
+  const TempDir dir;
+  std::ofstream(dir.path("silent")).put('\n');
+  Launcher launcher(group_job(dir, {.workers = {"mark started"}}, kPatient));
+  launcher.await("dtrain: job job");
+  const int command = std::stoi(await_file(dir.path("mpirun.pid")));
+  launcher.signal(SIGINT);
+  CHECK(launcher.wait() == 75);
+  CHECK(::kill(command, 0) == -1);
+  CHECK_FALSE(std::filesystem::exists(dir.path("started")));
+}

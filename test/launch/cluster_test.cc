@@ -1,0 +1,55 @@
+// The command lines of clusters' tools.
+#include <catch2/catch.hpp>
+
+#include "launch/cluster/ask.h"
+#include "launch/cluster/mpi.h"
+
+namespace dtrain::launch {
+namespace {
+
+std::string line_of(const AgentStarter& starter, const AgentCommand& agents) {
+  return shell_line(starter.command(agents).arguments);
+}
+
+const AgentCommand kAgents{.hosts = {"node1", "10.0.0.2"},
+                           .launcher = "10.0.0.9",
+                           .directory = "/home/u/job 1",
+                           .arguments = {"/opt/dtrain", "launch-agent", "--connect", "10.0.0.9:4000"},
+                           .variables = {"DTRAIN_AGENT_KEY", "LD_LIBRARY_PATH"}};
+
+}  // namespace
+
+TEST_CASE("the kind of MPI is known by its mpirun", "[launch][agents]") {
+  CHECK(mpi_of({"mpirun (Open MPI) 4.1.4", "", "Report bugs to http://www.open-mpi.org/community/help/"}) ==
+        Mpi::kOpenMpi);
+  CHECK(mpi_of({"HYDRA build details:", "    Version:                                 4.0.2"}) == Mpi::kHydra);
+  CHECK(mpi_of({"Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307"}) == Mpi::kHydra);
+  CHECK(mpi_of({"mpirun 0.1"}).error().code == Code::kStartup);
+  CHECK(mpi_of({}).error().code == Code::kStartup);
+}
+
+TEST_CASE("mpirun starts one agent per host and binds it to no core", "[launch][agents]") {
+  CHECK(line_of(mpi_starter(Mpi::kOpenMpi, true), kAgents) ==
+        "mpirun --map-by ppr:1:node --bind-to none --host node1,10.0.0.2 -np 2 -x DTRAIN_AGENT_KEY -x LD_LIBRARY_PATH "
+        "-wdir '/home/u/job 1' /opt/dtrain launch-agent --connect 10.0.0.9:4000");
+  CHECK(line_of(mpi_starter(Mpi::kHydra, true), kAgents) ==
+        "mpirun -localhost 10.0.0.9 -ppn 1 -hosts node1,10.0.0.2 -n 2 -genvlist DTRAIN_AGENT_KEY,LD_LIBRARY_PATH -wdir "
+        "'/home/u/job 1' "
+        "/opt/dtrain launch-agent --connect 10.0.0.9:4000");
+  // In mpirun's own allocation the hosts are not named.
+  CHECK(line_of(mpi_starter(Mpi::kOpenMpi, false), kAgents).find("--host") == std::string::npos);
+}
+
+TEST_CASE("a question to a tool brings its lines, or its own words", "[launch][agents]") {
+  CHECK(ask({.arguments = {"sh", "-c", "echo one; echo two; echo three >&2"}, .missing = ""}).value() ==
+        std::vector<std::string>{"one", "two"});
+  const auto refused = ask({.arguments = {"sh", "-c", "echo no such queue >&2; exit 4"}, .missing = ""});
+  CHECK(refused.error().code == Code::kStartup);
+  CHECK(refused.error().message == "'sh -c 'echo no such queue >&2; exit 4'' ended with code 4: no such queue");
+  const auto missing = ask({.arguments = {"no-such-tool"}, .missing = "install it"});
+  CHECK(missing.error().message == "cannot execute 'no-such-tool': No such file or directory; install it");
+  const auto slow = ask({.arguments = {"sleep", "1000"}, .missing = "", .limit = std::chrono::seconds(1)});
+  CHECK(slow.error().message == "'sleep 1000' did not end within 1 s");
+}
+
+}  // namespace dtrain::launch
