@@ -144,7 +144,7 @@ Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flag
   arguments.insert(arguments.begin(), "plan");
   // The servers of the real job keep their part of the hosts' cores and slots, although none is started.
   if (flags.job.num_servers > 0) arguments.insert(arguments.end(), {"-s", std::to_string(flags.job.num_servers)});
-  DT_TRY(Places places, places_of(flags, missing));
+  DT_TRY(Places places, places_of(call, flags, missing));
   DT_TRY(JobToStart calibration, job_to_start(call, {.arguments = std::move(arguments),
                                                      .flags = role::calibration_flags(flags, options.calibration),
                                                      .places = std::move(places),

@@ -53,15 +53,15 @@ job::HostAssignment unknown_hosts(const job::Flags& flags) {
 
 }  // namespace
 
-Result<Places> places_of(const job::Flags& flags, Missing missing) {
+Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing) {
   const std::string& file = flags.launch.hostfile;
   if (missing != nullptr && !file.empty() && !std::filesystem::exists(file)) {
     missing->push_back(
         fmt::format("the host file '{}' (one host per line); all hosts are shown as {}", file, kUnknownHost));
     return Places{.hosts = unknown_hosts(flags)};
   }
-  if (flags.launch.launcher == "mpi") {
-    DT_TRY(launch::Cluster cluster, launch::find_cluster(flags));
+  if (flags.launch.launcher == "mpi" || flags.launch.launcher == "slurm") {
+    DT_TRY(launch::Cluster cluster, launch::find_cluster(flags, call.environment));
     return Places{std::move(cluster.assignment), std::move(cluster.starter)};
   }
   DT_TRY(std::optional<job::HostAssignment> hosts, job::read_host_assignment(flags));

@@ -21,7 +21,7 @@ struct Places {
 };
 // Assigns the job's processes to the hosts of its host file, or to those of the cluster that --launcher names. If the
 // file is missing and `missing` is given, all processes are on a host named "HOST".
-Result<Places> places_of(const job::Flags& flags, Missing missing = nullptr);
+Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing = nullptr);
 
 struct StartSetting {
   std::vector<std::string> arguments;  // of every process, before its role; begins with the sub-command unless train

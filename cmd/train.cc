@@ -67,7 +67,7 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
     const std::string& directory = flags.loop.resume;
     arguments.insert(arguments.end(), {"--retrain=0", "--resume", directory.empty() ? "none" : directory});
   }
-  DT_TRY(Places places, places_of(flags, missing));
+  DT_TRY(Places places, places_of(call, flags, missing));
   return job_to_start(call, {.arguments = std::move(arguments),
                              .flags = flags,
                              .places = std::move(places),

@@ -21,7 +21,7 @@ namespace {
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
 constexpr size_t kCallersMax = 1024;  // connections that have not said who they are
-constexpr size_t kWordsKept = 3;      // the first lines name the cause, before a tool's advice on what it may have been
+constexpr size_t kFirstWords = 3;     // the first lines name the cause, before a tool's advice on what it may have been
 constexpr unsigned kUnacknowledgedMs = 15'000;
 
 // Takes as long for any two texts of the same length, so that the time of a refusal says nothing about the key.
@@ -70,19 +70,19 @@ std::string peer_of(const UniqueFd& connection) {
 }
 
 // The link of one host of a group.
-class SeatLink : public AgentLink {
+class ContactLink : public AgentLink {
  public:
-  explicit SeatLink(std::shared_ptr<AgentGroup::Seat> seat) : seat_(std::move(seat)) {}
-  ~SeatLink() override {
+  explicit ContactLink(std::shared_ptr<AgentGroup::Contact> contact) : contact_(std::move(contact)) {}
+  ~ContactLink() override {
     close();
-    pollfd watched{.fd = seat_->connection.get(), .events = POLLIN, .revents = 0};
+    pollfd watched{.fd = contact_->connection.get(), .events = POLLIN, .revents = 0};
     std::array<char, 4096> rest;
-    while (seat_->connection.open() && Clock::now() < *gone_by_) {
+    while (contact_->connection.open() && Clock::now() < *gone_by_) {
       if (poll_until({&watched, 1}, gone_by_) <= 0) continue;
-      const ssize_t got = ::read(seat_->connection.get(), rest.data(), rest.size());
+      const ssize_t got = ::read(contact_->connection.get(), rest.data(), rest.size());
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) break;
     }
-    seat_->connection.close();
+    contact_->connection.close();
   }
 
   void send(std::string_view bytes) override {
@@ -91,42 +91,42 @@ class SeatLink : public AgentLink {
   }
   void close() override {
     if (gone_by_) return;
-    seat_->is_given_up = true;
-    if (seat_->connection.open()) ::shutdown(seat_->connection.get(), SHUT_WR);
+    contact_->is_given_up = true;
+    if (contact_->connection.open()) ::shutdown(contact_->connection.get(), SHUT_WR);
     gone_by_ = Clock::now() + kGoodbyeTime;
   }
-  void give_up() override { seat_->is_given_up = true; }
+  void give_up() override { contact_->is_given_up = true; }
 
   void watch(std::vector<pollfd>& watched) const override {
-    if (!seat_->connection.open()) return;
+    if (!contact_->connection.open()) return;
     const short out = outbox_.empty() ? 0 : POLLOUT;
-    watched.push_back({.fd = seat_->connection.get(), .events = static_cast<short>(POLLIN | out), .revents = 0});
+    watched.push_back({.fd = contact_->connection.get(), .events = static_cast<short>(POLLIN | out), .revents = 0});
   }
   void read(const LineSplitter::Sink& message, const LineSplitter::Sink& /*words*/) override {
     flush();
-    read_lines(seat_->connection, in_, kReadsPerTurn, message);
+    read_lines(contact_->connection, in_, kReadsPerTurn, message);
   }
   [[nodiscard]] std::string missing() const override {
-    return fmt::format("did not get an agent from {}, which has started {} of {},", seat_->tool, *seat_->called,
-                       seat_->hosts);
+    return fmt::format("did not get an agent from {}, which has started {} of {},", contact_->tool, *contact_->called,
+                       contact_->hosts);
   }
   std::optional<std::string> ended() override {
-    if (seat_->connection.open()) return std::nullopt;
-    if (seat_->is_taken) return "closed the connection";
-    return seat_->why_none;
+    if (contact_->connection.open()) return std::nullopt;
+    if (contact_->is_taken) return "closed the connection";
+    return contact_->why_none;
   }
 
  private:
   // A write error is noticed when the connection ends.
   void flush() {
-    while (!outbox_.empty() && seat_->connection.open() && !gone_by_) {
-      const ssize_t put = ::send(seat_->connection.get(), outbox_.data(), outbox_.size(), MSG_NOSIGNAL);
+    while (!outbox_.empty() && contact_->connection.open() && !gone_by_) {
+      const ssize_t put = ::send(contact_->connection.get(), outbox_.data(), outbox_.size(), MSG_NOSIGNAL);
       if (put <= 0) return;
       outbox_.erase(0, static_cast<size_t>(put));
     }
   }
 
-  std::shared_ptr<AgentGroup::Seat> seat_;
+  std::shared_ptr<AgentGroup::Contact> contact_;
   LineSplitter in_{kMessageMax};
   std::string outbox_;
   std::optional<Clock::time_point> gone_by_;
@@ -144,12 +144,12 @@ Result<std::unique_ptr<AgentGroup>> AgentGroup::create(AgentGroupOptions options
 AgentGroup::AgentGroup(AgentGroupOptions options, ListeningSockets listening)
     : options_(std::move(options)), listening_(std::move(listening)), key_(job::make_token()) {
   for (size_t i = 0; i < options_.hosts.size(); i++) {
-    seats_.push_back(std::make_shared<Seat>());
-    Seat& seat = *seats_.back();
-    seat.is_given_up = i >= options_.needed;
-    seat.tool = options_.tool;
-    seat.hosts = options_.hosts.size();
-    seat.called = called_;
+    contacts_.push_back(std::make_shared<Contact>());
+    Contact& contact = *contacts_.back();
+    contact.is_given_up = i >= options_.needed;
+    contact.tool = options_.tool;
+    contact.hosts = options_.hosts.size();
+    contact.called = called_;
   }
 }
 
@@ -179,7 +179,7 @@ AgentGroup::~AgentGroup() {
 }
 
 std::unique_ptr<AgentLink> AgentGroup::link(size_t host) const {
-  return std::make_unique<SeatLink>(seats_.at(host));
+  return std::make_unique<ContactLink>(contacts_.at(host));
 }
 
 Result<> AgentGroup::start(size_t /*process*/, const Command& command) {
@@ -204,7 +204,7 @@ void AgentGroup::close() {
 }
 
 bool AgentGroup::complete() const {
-  return std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->is_taken; });
+  return std::all_of(contacts_.begin(), contacts_.end(), [](const auto& contact) { return contact->is_taken; });
 }
 
 void AgentGroup::watch(std::vector<pollfd>& watched) const {
@@ -256,7 +256,7 @@ void AgentGroup::hear_callers(std::vector<HostEvent>& events) {
       events.emplace_back(HostMessage{
           fmt::format("refused a connection from {}: {}", peer_of(caller.connection), admitted.error().message)});
     }
-    caller.connection.close();  // unless it was given to a seat
+    caller.connection.close();  // unless it was given to a contact
   }
   std::erase_if(callers_, [](const Caller& caller) { return !caller.connection.open(); });
 }
@@ -265,14 +265,14 @@ Result<> AgentGroup::admit(Caller& caller, std::string_view line) {
   DT_TRY(const Hello hello, parse_hello(line));
   if (!equal_keys(hello.key, key_)) return fail(Code::kDenied, "it does not know the key of this job's agents");
   std::vector<bool> taken;
-  for (const auto& seat : seats_) taken.push_back(seat->is_taken);
+  for (const auto& contact : contacts_) taken.push_back(contact->is_taken);
   const std::optional<size_t> place = place_of(hello, options_.hosts, taken);
   if (!place) return fail(Code::kDenied, "all hosts of the job have an agent, and {} is not among them", hello.host);
-  Seat& seat = *seats_[*place];
-  seat.is_taken = true;
+  Contact& contact = *contacts_[*place];
+  contact.is_taken = true;
   ++*called_;
   has_news_ = true;
-  if (!seat.is_given_up) seat.connection = std::move(caller.connection);
+  if (!contact.is_given_up) contact.connection = std::move(caller.connection);
   return {};
 }
 
@@ -280,7 +280,7 @@ void AgentGroup::read_words(std::vector<HostEvent>& events) {
   const auto sink = [&](const std::string& bytes) {
     const std::string line = bytes.substr(0, bytes.find_last_not_of('\r') + 1);  // ssh ends its lines as on a terminal
     const bool is_ornament = line.find_first_not_of("- ") == std::string::npos;
-    if (first_words_.size() < kWordsKept && !is_ornament) first_words_.push_back(line);
+    if (first_words_.size() < kFirstWords && !is_ornament) first_words_.push_back(line);
     events.emplace_back(HostMessage{line});
   };
   read_lines(command_.err, err_, kReadsPerTurn, sink);
@@ -293,10 +293,10 @@ void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
   const std::string how = WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status))
                                               : fmt::format("ended with code {}", WEXITSTATUS(status));
   if (status != 0 && !gone_by_) events.emplace_back(HostMessage{fmt::format("{} {}", options_.tool, how)});
-  for (const auto& seat : seats_) {
-    if (seat->is_taken) continue;
-    seat->why_none = fmt::format("has no agent, because {} {}{}{}", options_.tool, how,
-                                 first_words_.empty() ? "" : ": ", fmt::join(first_words_, "; "));
+  for (const auto& contact : contacts_) {
+    if (contact->is_taken) continue;
+    contact->why_none = fmt::format("has no agent, because {} {}{}{}", options_.tool, how,
+                                    first_words_.empty() ? "" : ": ", fmt::join(first_words_, "; "));
   }
 }
 

@@ -52,7 +52,7 @@ class AgentGroup : public Host {
   [[nodiscard]] bool shares_run_dir() const override { return true; }
 
   // What the group and the link of a host share.
-  struct Seat {
+  struct Contact {
     UniqueFd connection;
     bool is_taken = false;                // an agent has called
     bool is_given_up = false;             // nobody waits for the agent any more
@@ -85,9 +85,9 @@ class AgentGroup : public Host {
   LineSplitter out_, err_;
   std::vector<std::string> first_words_;
   std::vector<Caller> callers_;
-  std::vector<std::shared_ptr<Seat>> seats_;  // by host
+  std::vector<std::shared_ptr<Contact>> contacts_;  // by host
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);
-  // The last take() has changed a seat, which its link, asked before, has not seen.
+  // The last take() has changed a contact, which its link, asked before, has not seen.
   bool has_news_ = false;
   std::optional<Clock::time_point> gone_by_;  // set by close()
 };

@@ -80,12 +80,19 @@ Result<std::optional<std::string>> BatchTimes::share(job::Coordinator& coordinat
   DT_TRY(const OfAll all, gather(coordinator, static_cast<double>(samples_), seconds_, batches_ms_));
   double samples = 0;
   for (const double one : all.samples) samples += one;
-  nlohmann::ordered_json json = {
-      {"rank", coordinator.rank()}, {"samples", samples_},          {"seconds", seconds_},
-      {"batches_ms", batches_ms_},  {"wait_data_s", wait_data_s_},  {"wait_network_s", now_.wait_s - before_.wait_s},
-      {"bytes_sent", nullptr},      {"bytes_received", nullptr},    {"workers", coordinator.workers()},
-      {"job_samples", samples},     {"job_seconds", all.seconds[all.slowest]},
-      {"slowest", all.slowest},     {"slowest_batches_ms", all.batches_ms}};
+  nlohmann::ordered_json json = {{"rank", coordinator.rank()},
+                                 {"samples", samples_},
+                                 {"seconds", seconds_},
+                                 {"batches_ms", batches_ms_},
+                                 {"wait_data_s", wait_data_s_},
+                                 {"wait_network_s", now_.wait_s - before_.wait_s},
+                                 {"bytes_sent", nullptr},
+                                 {"bytes_received", nullptr},
+                                 {"workers", coordinator.workers()},
+                                 {"job_samples", samples},
+                                 {"job_seconds", all.seconds[all.slowest]},
+                                 {"slowest", all.slowest},
+                                 {"slowest_batches_ms", all.batches_ms}};
   if (now_.traffic) {
     const kvstore::Traffic before = before_.traffic.value_or(kvstore::Traffic{});
     json["bytes_sent"] = now_.traffic->sent - before.sent;

@@ -171,8 +171,8 @@ TEST_CASE("flags of MXNet and MXNet-G without an equivalent are refused with the
 TEST_CASE("flags and values that are not in this version are refused by name", "[job]") {
   CHECK_THAT(refused({"--queue", "q"}), Contains("--queue is not in this version of dtrain"));
   CHECK_THAT(refused({"--rejoin-timeout", "3"}), Contains("--rejoin-timeout is not in this version"));
-  CHECK_THAT(refused({"--launcher", "slurm"}),
-             Contains("--launcher: 'slurm' is not in this version of dtrain; choose from: local"));
+  CHECK_THAT(refused({"--launcher", "sge"}),
+             Contains("--launcher: 'sge' is not in this version of dtrain; choose from: local"));
   CHECK_THAT(refused({"--dtype", "float16"}), Contains("float32") && Contains("bfloat16"));
   CHECK_THAT(refused({"--dtype", "bfloat16"}), Contains("float32"));
   CHECK_THAT(refused({"--widen-factor", "0"}), Contains("--widen-factor"));
@@ -257,7 +257,7 @@ TEST_CASE("the values suggested for a flag are valid", "[job]") {
     }
   }
   CHECK(values["--on-nan"] == std::vector<std::string>{"fail", "skip"});
-  CHECK(values["--launcher"] == std::vector<std::string>{"local", "ssh", "mpi"});
+  CHECK(values["--launcher"] == std::vector<std::string>{"local", "ssh", "mpi", "slurm"});
   CHECK(values["--lr"].empty());
   for (const std::string& store : values["--kv-store"]) CHECK(canonical_store_name(store).value_or("") == store);
   for (const std::string& preset : values["--preset"]) parsed({"--preset", preset, "--benchmark", "1"});

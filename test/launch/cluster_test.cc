@@ -3,6 +3,7 @@
 
 #include "launch/cluster/ask.h"
 #include "launch/cluster/mpi.h"
+#include "launch/cluster/slurm.h"
 
 namespace dtrain::launch {
 namespace {
@@ -38,6 +39,16 @@ TEST_CASE("mpirun starts one agent per host and binds it to no core", "[launch][
         "/opt/dtrain launch-agent --connect 10.0.0.9:4000");
   // In mpirun's own allocation the hosts are not named.
   CHECK(line_of(mpi_starter(Mpi::kOpenMpi, false), kAgents).find("--host") == std::string::npos);
+}
+
+TEST_CASE("srun starts one agent per node, which may use all of it", "[launch][agents]") {
+  CHECK(line_of(slurm_starter(false), kAgents) ==
+        "srun --overlap --mem=0 --mpi=none --export=ALL --wait=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 "
+        "--nodelist=node1,10.0.0.2 '--chdir=/home/u/job 1' /opt/dtrain launch-agent --connect 10.0.0.9:4000");
+  CHECK(slurm_starter(false).command(kAgents).environment.empty());
+  CHECK(slurm_starter(true).command(kAgents).environment == std::vector<std::string>{"SLURM_CPU_BIND=none"});
+  CHECK(binds_tasks({"SwitchType              = switch/none", "TaskPlugin              = task/affinity,task/cgroup"}));
+  CHECK_FALSE(binds_tasks({"TaskPlugin              = task/none", "TaskPluginParam         = (null type)"}));
 }
 
 TEST_CASE("a question to a tool brings its lines, or its own words", "[launch][agents]") {

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "job/flags/allocation.h"
 #include "job/flags/environment.h"
 #include "job/flags/optimizers.h"
 #include "job/flags/presets.h"
@@ -190,8 +191,10 @@ Result<Parsed> parse_flags(const std::vector<std::string>& arguments, const Envi
   if (!flags.given("rank")) {
     DT_TRY(flags.launch.rank, environment_rank(environment, flags.launch.role, flags.job.num_workers));
   }
+  DT_TRY(const std::string allocation, take_allocation(environment, flags));
   DT_TRY_VOID(resolve(flags));
   parsed.notes = notes_on(flags, environment);
+  if (!allocation.empty()) parsed.notes.push_back(allocation);
   return parsed;
 }
 

@@ -104,12 +104,12 @@ std::vector<Row> job_rows() {
       {.name = "launcher",
        .value = "NAME",
        .help =
-           "where to start the processes: local (this machine), ssh (the hosts of -H) or mpi (by mpirun, on the hosts "
-           "of -H or of mpirun's allocation)",
+           "where to start the processes: local (this machine), ssh (the hosts of -H), mpi (by mpirun, on the hosts of "
+           "-H or of mpirun's allocation) or slurm (by srun, in an allocation of Slurm)",
        .bind = DT_FIELD(Flags, launch.launcher),
-       .default_text = "ssh with -H, otherwise local",
-       .choices = {"local", "ssh", "mpi"},
-       .later = {"slurm", "sge", "yarn", "kubernetes", "print"}},
+       .default_text = "ssh with -H, otherwise the allocation of several hosts in which dtrain runs, otherwise local",
+       .choices = {"local", "ssh", "mpi", "slurm"},
+       .later = {"sge", "yarn", "kubernetes", "print"}},
       {.name = "sync-dst-dir",
        .value = "DIR",
        .help = "copy the current directory to DIR on every host with rsync, and run there",

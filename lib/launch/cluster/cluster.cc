@@ -1,6 +1,7 @@
 #include "launch/cluster/cluster.h"
 
 #include "launch/cluster/mpi.h"
+#include "launch/cluster/slurm.h"
 
 namespace dtrain::launch {
 namespace {
@@ -27,20 +28,42 @@ Result<job::HostAssignment> assign_to(const std::vector<std::string>& hosts, con
       file, {.servers = flags.job.num_servers, .workers = flags.job.num_workers, .order = flags.launch.host_order});
 }
 
+// The starter of the cluster, and its hosts if the job does not name them.
+struct Found {
+  AgentStarter starter;
+  std::vector<std::string> hosts;
+};
+
+Result<Found> find_mpi(bool names_hosts) {
+  DT_TRY(const Mpi mpi, installed_mpi(), "preparing --launcher mpi");
+  Found found{.starter = mpi_starter(mpi, names_hosts), .hosts = {}};
+  if (names_hosts) return found;
+  DT_TRY(found.hosts, mpi_hosts(mpi));
+  found.starter.allocation = found.hosts;
+  return found;
+}
+
+Result<Found> find_slurm(const job::Flags& flags, const job::Environment& environment) {
+  DT_TRY(const SlurmAllocation allocation, slurm_allocation(environment));
+  Found found;
+  DT_TRY(found.starter, slurm_starter());
+  DT_TRY(found.hosts, slurm_hosts(allocation, flags.job.num_servers + flags.job.num_workers));
+  return found;
+}
+
 }  // namespace
 
-Result<Cluster> find_cluster(const job::Flags& flags) {
-  DT_TRY(const Mpi mpi, installed_mpi(), "preparing --launcher mpi");
-  Cluster cluster;
+Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment) {
   DT_TRY(const std::optional<job::HostAssignment> named, job::read_host_assignment(flags));
-  cluster.starter = mpi_starter(mpi, named.has_value());
+  DT_TRY(const Found found,
+         flags.launch.launcher == "mpi" ? find_mpi(named.has_value()) : find_slurm(flags, environment));
+  Cluster cluster{.assignment = {}, .starter = found.starter};
   if (named) {
-    DT_TRY_VOID(check_addresses(*named, cluster.starter.tool));
+    DT_TRY_VOID(check_addresses(*named, found.starter.tool));
     cluster.assignment = *named;
-    return cluster;
+  } else {
+    DT_TRY(cluster.assignment, assign_to(found.hosts, flags, "the allocation"));
   }
-  DT_TRY(cluster.starter.allocation, mpi_hosts(mpi));
-  DT_TRY(cluster.assignment, assign_to(cluster.starter.allocation, flags, "mpirun's allocation"));
   return cluster;
 }
 

@@ -16,8 +16,9 @@ struct Cluster {
   AgentStarter starter;
 };
 
-// For --launcher mpi: the hosts of -H, or else of mpirun's allocation. Code::kUsage: the host file has what only ssh can
-// use, or the processes do not fit; kStartup: a tool is missing or refuses, in its own words.
-Result<Cluster> find_cluster(const job::Flags& flags);
+// For --launcher mpi and slurm: the hosts of -H, or else those of the allocation. Code::kUsage: the host file has what
+// only ssh can use, or the processes do not fit; kStartup: there is no allocation, or a tool is missing or refuses, in
+// its own words.
+Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment);
 
 }  // namespace dtrain::launch

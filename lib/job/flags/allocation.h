@@ -1,0 +1,25 @@
+// Allocations of clusters, recognized by the variables that Slurm, LSF, SGE and Torque set in their jobs.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+struct Allocation {
+  std::string launcher;  // the value of --launcher that uses it
+  std::string text;      // "job 12 of Slurm, on node[1-3]"
+};
+
+// The allocation of several hosts in which this process runs, if there is one.
+std::optional<Allocation> allocation_of(const Environment& environment);
+
+// A launcher for which nothing says where to start the processes takes the allocation in which it runs; returns a note
+// on that for the user, or "". Code::kUsage: this is one of several processes that mpirun or srun started, each of which
+// would start the whole job.
+Result<std::string> take_allocation(const Environment& environment, Flags& flags);
+
+}  // namespace dtrain::job

@@ -1,0 +1,77 @@
+#include "launch/cluster/slurm.h"
+
+#include <algorithm>
+
+#include "job/flags/value.h"
+#include "launch/cluster/ask.h"
+
+namespace dtrain::launch {
+namespace {
+
+constexpr const char* kMissing = "Slurm's commands must be installed (Debian: slurm-client)";
+
+// One agent on each node, which may use all that the job has there, although other steps of the job may run: the shell
+// from which dtrain is called can be one.
+std::vector<std::string> srun(const AgentCommand& agents) {
+  std::vector<std::string> words = {"srun", "--overlap", "--mem=0", "--mpi=none", "--export=ALL", "--wait=0"};
+  const std::string count = std::to_string(agents.hosts.size());
+  words.insert(words.end(), {"--nodes=" + count, "--ntasks=" + count, "--ntasks-per-node=1"});
+  words.push_back(fmt::format("--nodelist={}", fmt::join(agents.hosts, ",")));
+  if (!agents.directory.empty()) words.push_back("--chdir=" + agents.directory);
+  words.insert(words.end(), agents.arguments.begin(), agents.arguments.end());
+  return words;
+}
+
+}  // namespace
+
+Result<SlurmAllocation> slurm_allocation(const job::Environment& environment) {
+  const std::optional<std::string> job = environment("SLURM_JOB_ID"), nodes = environment("SLURM_JOB_NODELIST");
+  if (!job || !nodes) {
+    return fail(Code::kStartup,
+                "--launcher slurm: this is not inside an allocation of Slurm (SLURM_JOB_ID and SLURM_JOB_NODELIST are "
+                "not set): start dtrain by 'salloc -N NODES', or in a script of sbatch");
+  }
+  SlurmAllocation allocation{.job = *job, .nodes = *nodes};
+  int64_t tasks = 0;
+  if (const auto text = environment("SLURM_NTASKS"); text && job::parse_value(*text, tasks)) allocation.tasks = tasks;
+  return allocation;
+}
+
+Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, int64_t processes) {
+  DT_TRY(std::vector<std::string> hosts,
+         ask({.arguments = {"scontrol", "show", "hostnames", allocation.nodes}, .missing = kMissing}),
+         "asking Slurm for the nodes of job {}", allocation.job);
+  if (hosts.empty()) return fail(Code::kStartup, "job {} of Slurm has no node ({})", allocation.job, allocation.nodes);
+  if (allocation.tasks && *allocation.tasks < processes) {
+    return fail(
+        Code::kStartup,
+        "job {} of Slurm was asked for {} tasks, and this job has {} servers and workers: ask for -n {}, or only "
+        "for nodes (-N)",
+        allocation.job, *allocation.tasks, processes, processes);
+  }
+  return hosts;
+}
+
+bool binds_tasks(const std::vector<std::string>& configuration) {
+  return std::any_of(configuration.begin(), configuration.end(), [](const std::string& line) {
+    return line.starts_with("TaskPlugin ") && line.find("task/none") == std::string::npos;
+  });
+}
+
+Result<AgentStarter> slurm_starter() {
+  DT_TRY(const std::vector<std::string> configuration,
+         ask({.arguments = {"scontrol", "show", "config"}, .missing = kMissing}),
+         "asking Slurm how it is configured (slurmctld and munged must run, and answer)");
+  return slurm_starter(binds_tasks(configuration));
+}
+
+AgentStarter slurm_starter(bool binds) {
+  return {.tool = "srun", .allocation = {}, .command = [binds](const AgentCommand& agents) {
+            Command command{.role = "srun", .arguments = srun(agents)};
+            // An agent's processes share all cores that the job has on the node. Where nothing is bound, srun would warn.
+            if (binds) command.environment = {"SLURM_CPU_BIND=none"};
+            return command;
+          }};
+}
+
+}  // namespace dtrain::launch

@@ -1,0 +1,48 @@
+// A cluster of Slurm on this machine: slurmctld here and a slurmd on each of the hosts, which are network namespaces
+// (hosts.h). Node I, counted from 0, is named nodeI+1. Needs root and the packages that scripts/setup installs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/hosts.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+namespace dtrain::test {
+
+class Slurm {
+ public:
+  // Returns null and sets `why_not` if Slurm or the hosts cannot be started on this machine.
+  static std::unique_ptr<Slurm> make(int nodes, std::string& why_not);
+  ~Slurm() = default;
+  Slurm(const Slurm&) = delete;
+  Slurm& operator=(const Slurm&) = delete;
+
+  [[nodiscard]] const Hosts& hosts() const { return *hosts_; }
+  // Options for a process on this machine that can use Slurm's commands.
+  [[nodiscard]] ProcessOptions options(const std::string& directory) const;
+  // What squeue lists; empty if no job is queued or runs.
+  [[nodiscard]] std::string queue() const;
+  // The processes on the hosts, except those of ssh and Slurm.
+  [[nodiscard]] std::string processes() const;
+  // Waits until there are no such processes and no jobs; returns false when the time is up.
+  [[nodiscard]] bool all_quiet(double seconds) const;
+  // Ends the service that checks who a user is.
+  void stop_munge() { munged_.reset(); }
+
+ private:
+  Slurm() = default;
+  void write_configuration() const;
+  bool start(std::string& why_not);
+  [[nodiscard]] bool nodes_are_idle() const;
+  [[nodiscard]] std::string configuration() const { return dir_.path("slurm.conf"); }
+
+  TempDir dir_;
+  std::unique_ptr<Hosts> hosts_;
+  std::unique_ptr<Process> munged_, controller_;  // they end in the reverse order
+  std::vector<std::unique_ptr<Process>> daemons_;
+};
+
+}  // namespace dtrain::test

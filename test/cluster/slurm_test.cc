@@ -1,0 +1,120 @@
+// Jobs in allocations of a real Slurm (slurm.h).
+#include "cluster/slurm.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+
+#include "cluster/loopback_job.h"
+#include "support/text.h"
+
+using namespace dtrain;
+using dtrain::test::contains;
+using namespace dtrain::test;
+
+namespace {
+
+constexpr double kStartSeconds = 90;
+constexpr double kJobSeconds = 120;
+constexpr double kQuietSeconds = 15;  // in which all processes of an ended job must be gone
+
+std::unique_ptr<Slurm> slurm_or_skip() {
+  std::string why_not;
+  std::unique_ptr<Slurm> slurm = Slurm::make(3, why_not);
+  if (slurm == nullptr) WARN("skipped: " << why_not);
+  return slurm;
+}
+
+std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// A job of 3 workers and 2 servers. The nodes' names mean nothing to this machine, so its address is given.
+std::vector<std::string> job_of(const Slurm& slurm) {
+  return std::vector<std::string>{dtrain_program(),       "-n", "3", "-s", "2", "--run-dir", "run", "--advertise",
+                                  slurm.hosts().gateway()} +
+         endless_training(Heartbeats::kDefault);
+}
+
+const std::vector<std::string> kShort = {"--num-epochs", "1", "--num-batches", "5"};
+
+Ended run_job(const Slurm& slurm, const TempDir& dir, const std::vector<std::string>& command) {
+  ProcessOptions options = slurm.options(dir.path());
+  options.deadline_s = kJobSeconds;
+  return run(command, options);
+}
+
+}  // namespace
+
+TEST_CASE("inside an allocation of Slurm, srun starts the agents of a job", "[slurm]") {
+  const auto slurm = slurm_or_skip();
+  if (slurm == nullptr) return;
+  const TempDir dir;
+  const Ended end = run_job(*slurm, dir, std::vector<std::string>{"salloc", "-N", "3"} + job_of(*slurm) + kShort);
+  INFO(end.output);
+  REQUIRE(end.code == 0);
+  CHECK(contains(end.output, "of Slurm, on node[1-3]: --launcher slurm starts the processes there"));
+  CHECK(contains(end.output, "[worker 0 node3] "));
+  CHECK(contains(end.output, "join role=worker rank=0 host=node3 addr=" + slurm->hosts().address(2)));
+  CHECK(contains(end.output, "join role=server rank=1 host=node2 addr=" + slurm->hosts().address(1)));
+  CHECK(std::filesystem::exists(dir.path("run/summary.json")));
+  CHECK(slurm->all_quiet(kQuietSeconds));
+}
+
+TEST_CASE("nothing of a job in an allocation stays behind, whoever ends", "[slurm]") {
+  const auto slurm = slurm_or_skip();
+  if (slurm == nullptr) return;
+  const TempDir dir;
+  Process job(std::vector<std::string>{"salloc", "-N", "3"} + job_of(*slurm), slurm->options(dir.path()));
+  const bool started = job.wait_for_output("samples/s  waiting", kStartSeconds);
+  INFO(job.output());
+  REQUIRE(started);
+  std::string words = "stopped; dtrain --resume run continues from the last checkpoint";
+  SECTION("Ctrl-C") {
+    job.signal_group(SIGINT);
+  }
+  SECTION("scancel") {
+    REQUIRE(run({"/usr/bin/scancel", "--user=root"}, slurm->options(dir.path())).code == 0);
+    words = "[srun] ";
+  }
+  CHECK(slurm->all_quiet(kQuietSeconds));
+  const Ended end = job.wait(kQuietSeconds);
+  INFO(end.output);
+  CHECK(end.code != 0);
+  CHECK(contains(end.output, words));
+}
+
+TEST_CASE("what is wrong with an allocation is said, and nothing is left in it", "[slurm]") {
+  const auto slurm = slurm_or_skip();
+  if (slurm == nullptr) return;
+  const TempDir dir;
+  const auto fails = [&](const std::vector<std::string>& command, int code, const std::string& words) {
+    const Ended end = run_job(*slurm, dir, command);
+    INFO(end.output);
+    CHECK(end.code == code);
+    CHECK(contains(end.output, words));
+    CHECK(slurm->all_quiet(kQuietSeconds));
+  };
+  const std::vector<std::string> job = job_of(*slurm) + kShort;
+  fails(job + std::vector<std::string>{"--launcher", "slurm"}, 3, "this is not inside an allocation of Slurm");
+  fails(std::vector<std::string>{"salloc", "-N", "2", "-n", "2"} + job, 3,
+        "was asked for 2 tasks, and this job has 5 servers and workers: ask for -n 5");
+  // A node that the allocation does not have.
+  fails(std::vector<std::string>{"salloc", "-N", "2", "env", "SLURM_JOB_NODELIST=node[1-3]"} + job, 3,
+        "has no agent, because srun ended with code 1: srun: error: ");
+  SECTION("munge ends") {
+    Process allocation({"salloc", "-N", "2", "sleep", "1000"}, slurm->options(dir.path()));
+    REQUIRE(allocation.wait_for_output("Granted job allocation", kStartSeconds));
+    slurm->stop_munge();
+    ProcessOptions options = slurm->options(dir.path());
+    options.environment.insert(options.environment.end(),
+                               {"SLURM_JOB_ID=4", "SLURM_JOB_NODELIST=node[1-2]", "SLURM_JOB_NUM_NODES=2"});
+    options.deadline_s = kJobSeconds;
+    const Ended end = run(job, options);
+    INFO(end.output);
+    CHECK(end.code == 3);
+    CHECK(contains(end.output, "'scontrol show config' did not end within 30 s"));
+    CHECK(slurm->processes().empty());
+  }
+}
