@@ -53,19 +53,27 @@ job::HostAssignment unknown_hosts(const job::Flags& flags) {
 
 }  // namespace
 
-Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing) {
+namespace {
+
+// The hosts of -H; nullopt without it.
+Result<std::optional<job::HostAssignment>> named_hosts(const job::Flags& flags, Missing missing) {
   const std::string& file = flags.launch.hostfile;
-  if (missing != nullptr && !file.empty() && !std::filesystem::exists(file)) {
-    missing->push_back(
-        fmt::format("the host file '{}' (one host per line); all hosts are shown as {}", file, kUnknownHost));
-    return Places{.hosts = unknown_hosts(flags)};
-  }
-  if (flags.launch.launcher == "mpi" || flags.launch.launcher == "slurm") {
-    DT_TRY(launch::Cluster cluster, launch::find_cluster(flags, call.environment));
-    return Places{std::move(cluster.assignment), std::move(cluster.starter)};
-  }
-  DT_TRY(std::optional<job::HostAssignment> hosts, job::read_host_assignment(flags));
-  return Places{.hosts = std::move(hosts)};
+  if (missing == nullptr || file.empty() || std::filesystem::exists(file)) return job::read_host_assignment(flags);
+  missing->push_back(
+      fmt::format("the host file '{}' (one host per line); all hosts are shown as {}", file, kUnknownHost));
+  return unknown_hosts(flags);
+}
+
+}  // namespace
+
+Result<Places> places_of(const Call& call, const job::Flags& flags, Missing missing) {
+  DT_TRY(std::optional<job::HostAssignment> hosts, named_hosts(flags, missing));
+  if (!launch::is_cluster(flags.launch.launcher)) return Places{.hosts = std::move(hosts)};
+  Result<launch::Cluster> cluster = launch::find_cluster(flags, call.environment, hosts);
+  if (cluster) return Places{std::move(cluster->assignment), std::move(cluster->starter)};
+  if (missing == nullptr || cluster.error().code != Code::kStartup) return tl::unexpected(std::move(cluster.error()));
+  missing->push_back(fmt::format("--launcher {}: {}", flags.launch.launcher, cluster.error().message));
+  return Places{hosts ? *hosts : unknown_hosts(flags), launch::usual_starter(flags.launch.launcher, hosts.has_value())};
 }
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {

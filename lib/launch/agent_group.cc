@@ -21,7 +21,7 @@ namespace {
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
 constexpr size_t kCallersMax = 1024;  // connections that have not said who they are
-constexpr size_t kFirstWords = 3;     // the first lines name the cause, before a tool's advice on what it may have been
+constexpr size_t kLinesKept = 20;     // the first ones name the cause
 constexpr unsigned kUnacknowledgedMs = 15'000;
 
 // Takes as long for any two texts of the same length, so that the time of a refusal says nothing about the key.
@@ -279,8 +279,7 @@ Result<> AgentGroup::admit(Caller& caller, std::string_view line) {
 void AgentGroup::read_words(std::vector<HostEvent>& events) {
   const auto sink = [&](const std::string& bytes) {
     const std::string line = bytes.substr(0, bytes.find_last_not_of('\r') + 1);  // ssh ends its lines as on a terminal
-    const bool is_ornament = line.find_first_not_of("- ") == std::string::npos;
-    if (first_words_.size() < kFirstWords && !is_ornament) first_words_.push_back(line);
+    if (first_lines_.size() < kLinesKept) first_lines_.push_back(line);
     events.emplace_back(HostMessage{line});
   };
   read_lines(command_.err, err_, kReadsPerTurn, sink);
@@ -296,7 +295,7 @@ void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
   for (const auto& contact : contacts_) {
     if (contact->is_taken) continue;
     contact->why_none = fmt::format("has no agent, because {} {}{}{}", options_.tool, how,
-                                    first_words_.empty() ? "" : ": ", fmt::join(first_words_, "; "));
+                                    first_lines_.empty() ? "" : ": ", first_words(first_lines_));
   }
 }
 

@@ -83,7 +83,7 @@ class AgentGroup : public Host {
   Process command_;
   bool runs_ = false;
   LineSplitter out_, err_;
-  std::vector<std::string> first_words_;
+  std::vector<std::string> first_lines_;
   std::vector<Caller> callers_;
   std::vector<std::shared_ptr<Contact>> contacts_;  // by host
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);

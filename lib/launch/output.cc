@@ -6,7 +6,8 @@
 namespace dtrain::launch {
 namespace {
 constexpr size_t kLastLines = 3;
-}
+constexpr size_t kFirstLines = 3;
+}  // namespace
 
 void LineSplitter::add(std::string_view bytes, const Sink& sink) {
   for (const char c : bytes) {
@@ -35,6 +36,17 @@ void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineS
     splitter.finish(sink);
     fd.close();
   }
+}
+
+std::string first_words(const std::vector<std::string>& lines) {
+  std::string words;
+  size_t count = 0;
+  for (const std::string& line : lines) {
+    if (line.find_first_not_of("-=*# \t\r") == std::string::npos) continue;
+    if (++count > kFirstLines) break;
+    words += (words.empty() ? "" : "; ") + line.substr(0, line.find_last_not_of('\r') + 1);
+  }
+  return words;
 }
 
 void FirstError::line(const std::string& line) {

@@ -32,6 +32,10 @@ class LineSplitter {
 void read_lines(UniqueFd& fd, LineSplitter& splitter, int reads_max, const LineSplitter::Sink& sink);
 inline constexpr int kReadsPerTurn = 16;  // bounded, so that a process that prints endlessly does not block the others
 
+// The first lines that a tool has printed, which name the cause before the advice on what it may have been: "; " is
+// between them. Lines without a word are left out.
+std::string first_words(const std::vector<std::string>& lines);
+
 // Keeps the first error that a process reports ("error [...] ..." and its lines "  while ...", see base/error.h), and
 // the last lines that it printed, for a process that ends without reporting an error.
 class FirstError {

@@ -50,3 +50,9 @@ TEST_CASE("the last lines of a process without an error message are kept", "[lau
   CHECK(first.error().empty());
   CHECK(first.last_lines() == std::vector<std::string>{"2", "3", "4"});
 }
+
+TEST_CASE("the first words of a tool are told without ornaments and advice", "[launch]") {
+  CHECK(first_words({}).empty());
+  CHECK(first_words({"", "no such queue\r"}) == "no such queue");
+  CHECK(first_words({"ssh: refused", "-----", "  ", "one", "two", "three"}) == "ssh: refused; one; two");
+}

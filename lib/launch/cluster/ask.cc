@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include "launch/output.h"
 #include "launch/run_all.h"
 
 namespace dtrain::launch {
@@ -17,7 +18,7 @@ Result<std::vector<std::string>> ask(const Question& question) {
   if (!all) return tl::unexpected(std::move(all.error()));
   const Finished& answer = all->front();
   const std::string line = shell_line(question.arguments);
-  const std::string words = answer.errors.empty() ? "" : fmt::format(": {}", fmt::join(answer.errors, "; "));
+  const std::string words = answer.errors.empty() ? "" : ": " + first_words(answer.errors);
   if (answer.timed_out)
     return fail(Code::kStartup, "'{}' did not end within {} s{}", line, question.limit.count(), words);
   if (WIFSIGNALED(answer.status))

@@ -53,8 +53,12 @@ Result<Found> find_slurm(const job::Flags& flags, const job::Environment& enviro
 
 }  // namespace
 
-Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment) {
-  DT_TRY(const std::optional<job::HostAssignment> named, job::read_host_assignment(flags));
+bool is_cluster(const std::string& launcher) {
+  return launcher == "mpi" || launcher == "slurm";
+}
+
+Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment,
+                             const std::optional<job::HostAssignment>& named) {
   DT_TRY(const Found found,
          flags.launch.launcher == "mpi" ? find_mpi(named.has_value()) : find_slurm(flags, environment));
   Cluster cluster{.assignment = {}, .starter = found.starter};
@@ -65,6 +69,10 @@ Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& en
     DT_TRY(cluster.assignment, assign_to(found.hosts, flags, "the allocation"));
   }
   return cluster;
+}
+
+AgentStarter usual_starter(const std::string& launcher, bool names_hosts) {
+  return launcher == "mpi" ? mpi_starter(Mpi::kOpenMpi, names_hosts) : slurm_starter(false);
 }
 
 }  // namespace dtrain::launch

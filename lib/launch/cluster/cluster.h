@@ -1,8 +1,8 @@
 // The hosts of a job whose agents are started by the tools of a cluster.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "job/flags/flags.h"
@@ -16,9 +16,15 @@ struct Cluster {
   AgentStarter starter;
 };
 
-// For --launcher mpi and slurm: the hosts of -H, or else those of the allocation. Code::kUsage: the host file has what
-// only ssh can use, or the processes do not fit; kStartup: there is no allocation, or a tool is missing or refuses, in
-// its own words.
-Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment);
+// Whether a value of --launcher is the tool of a cluster: mpi, slurm.
+bool is_cluster(const std::string& launcher);
+
+// The hosts of -H (`named`), or else those of the allocation. Code::kUsage: the host file has what only ssh can use, or
+// the processes do not fit; kStartup: there is no allocation, or a tool is missing or refuses, in its own words.
+Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment,
+                             const std::optional<job::HostAssignment>& named);
+
+// The starter that find_cluster would find in most clusters, for a machine that is in none.
+AgentStarter usual_starter(const std::string& launcher, bool names_hosts);
 
 }  // namespace dtrain::launch

@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr const char* kMissing =
+constexpr const char* kMpiMissing =
     "install Open MPI (Debian: openmpi-bin) or MPICH on this machine and all hosts, or use --launcher ssh";
 
 void append(Words& words, const Words& more) {
@@ -48,11 +48,11 @@ Result<Mpi> mpi_of(const Words& version) {
   if (contains("Open MPI") || contains("OpenRTE")) return Mpi::kOpenMpi;
   if (contains("HYDRA") || contains("Intel(R) MPI")) return Mpi::kHydra;
   return fail(Code::kStartup, "mpirun is of an MPI that dtrain does not know ('{}'); {}",
-              version.empty() ? "" : version.front(), kMissing);
+              version.empty() ? "" : version.front(), kMpiMissing);
 }
 
 Result<Mpi> installed_mpi() {
-  DT_TRY(const Words version, ask({.arguments = {"mpirun", "--version"}, .missing = kMissing}));
+  DT_TRY(const Words version, ask({.arguments = {"mpirun", "--version"}, .missing = kMpiMissing}));
   return mpi_of(version);
 }
 
@@ -61,7 +61,7 @@ Result<Words> mpi_hosts(Mpi mpi) {
   const Words arguments = mpi == Mpi::kOpenMpi
                               ? Words{"mpirun", "--map-by", "ppr:1:node", "--bind-to", "none", "hostname"}
                               : Words{"mpirun", "-ppn", "1", "hostname"};
-  DT_TRY(const Words lines, ask({.arguments = arguments, .missing = kMissing, .limit = std::chrono::seconds(60)}),
+  DT_TRY(const Words lines, ask({.arguments = arguments, .missing = kMpiMissing, .limit = std::chrono::seconds(60)}),
          "asking mpirun for the hosts of its allocation");
   Words hosts;
   for (const std::string& line : lines) {

@@ -8,7 +8,7 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr const char* kMissing = "Slurm's commands must be installed (Debian: slurm-client)";
+constexpr const char* kSlurmMissing = "Slurm's commands must be installed (Debian: slurm-client)";
 
 // One agent on each node, which may use all that the job has there, although other steps of the job may run: the shell
 // from which dtrain is called can be one.
@@ -28,7 +28,7 @@ Result<SlurmAllocation> slurm_allocation(const job::Environment& environment) {
   const std::optional<std::string> job = environment("SLURM_JOB_ID"), nodes = environment("SLURM_JOB_NODELIST");
   if (!job || !nodes) {
     return fail(Code::kStartup,
-                "--launcher slurm: this is not inside an allocation of Slurm (SLURM_JOB_ID and SLURM_JOB_NODELIST are "
+                "this is not inside an allocation of Slurm (SLURM_JOB_ID and SLURM_JOB_NODELIST are "
                 "not set): start dtrain by 'salloc -N NODES', or in a script of sbatch");
   }
   SlurmAllocation allocation{.job = *job, .nodes = *nodes};
@@ -39,7 +39,7 @@ Result<SlurmAllocation> slurm_allocation(const job::Environment& environment) {
 
 Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, int64_t processes) {
   DT_TRY(std::vector<std::string> hosts,
-         ask({.arguments = {"scontrol", "show", "hostnames", allocation.nodes}, .missing = kMissing}),
+         ask({.arguments = {"scontrol", "show", "hostnames", allocation.nodes}, .missing = kSlurmMissing}),
          "asking Slurm for the nodes of job {}", allocation.job);
   if (hosts.empty()) return fail(Code::kStartup, "job {} of Slurm has no node ({})", allocation.job, allocation.nodes);
   if (allocation.tasks && *allocation.tasks < processes) {
@@ -60,7 +60,7 @@ bool binds_tasks(const std::vector<std::string>& configuration) {
 
 Result<AgentStarter> slurm_starter() {
   DT_TRY(const std::vector<std::string> configuration,
-         ask({.arguments = {"scontrol", "show", "config"}, .missing = kMissing}),
+         ask({.arguments = {"scontrol", "show", "config"}, .missing = kSlurmMissing}),
          "asking Slurm how it is configured (slurmctld and munged must run, and answer)");
   return slurm_starter(binds_tasks(configuration));
 }
