@@ -36,17 +36,22 @@ bool names_own_address(const job::Flags& flags) {
   return interface || !launch.advertise.empty() || !launch.bind.empty();
 }
 
+// The address in one word, which differs for different addresses.
+std::string key_of(const job::SshAddress& address) {
+  return fmt::format("{}@{} {}", address.user, address.host, address.port);
+}
+
 // Fills in the machines and what runs on them.
 void place_processes(const job::HostAssignment& assignment, Common& common) {
   common.machines = distinct_hosts(assignment);
-  std::map<job::SshAddress, size_t> numbers;
-  for (const job::SshAddress& address : common.machines) numbers.emplace(address, numbers.size() + 1);
+  std::map<std::string, size_t> numbers;
+  for (const job::SshAddress& address : common.machines) numbers.emplace(key_of(address), numbers.size() + 1);
   common.processes_on.resize(common.machines.size() + 1);
   const auto place = [&](const std::vector<job::ProcessSlot>& slots) {
     std::vector<size_t> machines;
     machines.reserve(slots.size());
     for (const job::ProcessSlot& slot : slots) {
-      machines.push_back(numbers.at(slot.ssh));
+      machines.push_back(numbers.at(key_of(slot.ssh)));
       common.processes_on[machines.back()]++;
     }
     return machines;
@@ -299,10 +304,10 @@ std::string dry_run_text(const Job& job) {
 
 std::vector<job::SshAddress> distinct_hosts(const job::HostAssignment& assignment) {
   std::vector<job::SshAddress> hosts;
-  std::set<job::SshAddress> seen;
+  std::set<std::string> seen;
   for (const auto* slots : {&assignment.servers, &assignment.workers}) {
     for (const job::ProcessSlot& slot : *slots) {
-      if (seen.insert(slot.ssh).second) hosts.push_back(slot.ssh);
+      if (seen.insert(key_of(slot.ssh)).second) hosts.push_back(slot.ssh);
     }
   }
   return hosts;
