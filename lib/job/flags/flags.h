@@ -192,6 +192,24 @@ struct LaunchFlags {
   int64_t verbose = 0;
   int64_t threads = 0;     // compute threads of this process; 0: its share of the host's cores
   int64_t host_roles = 0;  // DTRAIN_HOST_ROLES: number of servers and workers on this host; 0: not set
+  std::chrono::milliseconds stop_timeout{
+      0};  // of a launcher, from TERM to KILL; 0: as the job's steps and checkpoints need
+};
+
+// What a batch system, YARN or Kubernetes is asked for. Empty and 0: the system's own default.
+struct BatchFlags {
+  std::string queue, job_name;
+  int64_t nodes = 0;                             // 0: as many as there are workers or servers, whichever is more
+  std::chrono::milliseconds time_limit{0};       // of the whole job
+  int64_t worker_cores = 0, server_cores = 0;    // of each process
+  int64_t worker_memory = 0, server_memory = 0;  // bytes, of each process
+  std::vector<std::string> submit_options;       // further options for sbatch, salloc or qsub
+  std::string parallel_environment;              // SGE
+  std::string yarn_url;                          // YARN's resource manager: "http://HOST:8088"
+  std::string image;                             // of containers
+  std::string volume;                            // Kubernetes: "CLAIM:PATH"
+  std::string name_space;                        // Kubernetes
+  std::vector<std::string> print_for;            // with --launcher print; empty: all systems
 };
 
 struct WireFlags {
@@ -246,6 +264,7 @@ enum class Source { kDefault, kEnvironment, kPreset, kConfig, kResumed, kCommand
 struct Flags {
   JobFlags job;
   LaunchFlags launch;
+  BatchFlags batch;
   WireFlags wire;
   DeviceFlags device;
   DataFlags data;

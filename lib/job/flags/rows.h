@@ -11,6 +11,7 @@ namespace dtrain::job {
 using Row = FlagRow<Flags>;
 
 std::vector<Row> launch_rows();
+std::vector<Row> batch_rows();
 std::vector<Row> scheme_rows();
 std::vector<Row> wire_rows();
 std::vector<Row> device_rows();
@@ -21,6 +22,21 @@ std::vector<Row> optimizer_rows();
 std::vector<Row> loop_rows();
 // Flags of the programs that dtrain replaces that have no meaning here, and flags of later versions.
 std::vector<RefusedFlag> refused_flags();
+
+// Appends the value to a list, each time that the flag is given.
+template <class Part>
+Binding<Flags> word_of(Part Flags::*part, std::vector<std::string> Part::*member) {
+  return {.set = [=](Flags& flags, std::string_view text) -> Result<> {
+            if (text.empty()) return fail(Code::kUsage, "the value is empty");
+            (flags.*part.*member).emplace_back(text);
+            return {};
+          },
+          .get =
+              [=](const Flags& flags) {
+                const std::vector<std::string>& words = flags.*part.*member;
+                return words.empty() ? "none" : fmt::format("{}", fmt::join(words, " "));
+              }};
+}
 
 // Limits that several flags share.
 inline constexpr double kProcessesMax = 65536;  // per role: ranks are 32-bit numbers, and a scheduler knows each peer

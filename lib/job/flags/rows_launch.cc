@@ -33,25 +33,9 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-// Appends the value to a list, each time that the flag is given.
-template <class Member>
-Binding<Flags> word_of(Member member) {
-  return {.set = [member](Flags& flags, std::string_view text) -> Result<> {
-            if (text.empty()) return fail(Code::kUsage, "the value is empty");
-            (flags.launch.*member).emplace_back(text);
-            return {};
-          },
-          .get =
-              [member](const Flags& flags) {
-                const std::vector<std::string>& words = flags.launch.*member;
-                return words.empty() ? "none" : fmt::format("{}", fmt::join(words, " "));
-              }};
-}
-
 // Like word_of, but shows only the names of the variables, because the values may be secrets.
-template <class Member>
-Binding<Flags> variable_of(Member member) {
-  Binding<Flags> binding = word_of(member);
+Binding<Flags> variable_of(std::vector<std::string> LaunchFlags::*member) {
+  Binding<Flags> binding = word_of(&Flags::launch, member);
   const auto append = binding.set;
   binding.set = [append](Flags& flags, std::string_view text) -> Result<> {
     DT_TRY_VOID(parse_variable(text));
@@ -117,7 +101,7 @@ std::vector<Row> job_rows() {
       {.name = "exclude",
        .value = "PATTERN",
        .help = "pattern of files that --sync-dst-dir does not copy; may be repeated",
-       .bind = word_of(&LaunchFlags::exclude),
+       .bind = word_of(&Flags::launch, &LaunchFlags::exclude),
        .repeats = true},
   };
 }
@@ -166,6 +150,13 @@ std::vector<Row> run_rows() {
       {.name = "dry-run",
        .help = "print the JobSpec, the processes and their memory, and exit",
        .bind = DT_FIELD(Flags, launch.dry_run)},
+      {.name = "stop-timeout",
+       .value = "TIME",
+       .help = "how long a stopped job has for its last steps and its checkpoint until it is killed",
+       .bind = DT_FIELD(Flags, launch.stop_timeout),
+       .default_text = "120 s, three steps and three checkpoints, as long as those of the job have taken",
+       .min = 0,
+       .max = kSecondsMax},
       {.name = "threads",
        .value = "N",
        .help = "number of threads of this process, for computing, decoding and the network",

@@ -23,8 +23,7 @@ std::vector<RefusedFlag> of_the_originals() {
       {.spellings = {"--profile-worker-suffix", "--profile-server-suffix"},
        .message = "is refused, because this version of dtrain writes no profiles of operators",
        .accepted = {""}},
-      {{"--worker-cores", "--server-cores", "--worker-memory", "--server-memory", "--archives", "--files",
-        "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},
+      {{"--archives", "--files", "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},
        "is refused, because this version of dtrain does not start jobs in batch systems; use --launcher local or ssh"},
       {{"--cluster"}, "is refused; use --launcher"},
       {{"--host-ip"}, "is refused; use --advertise"},
@@ -56,8 +55,8 @@ std::vector<RefusedFlag> later_with_values() {
 }
 
 std::vector<std::string> later_spellings() {
-  return {"--roles",     "--queue",          "--jobname", "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds",
-          "--state-dir", "--inflight-bytes", "--uds",     "--metrics-addr"};
+  return {"--roles", "--rejoin-timeout", "--snapshot-every", "--snapshot-seconds", "--state-dir", "--inflight-bytes",
+          "--uds",   "--metrics-addr"};
 }
 
 }  // namespace
@@ -79,6 +78,7 @@ const FlagTable<Flags>& training_flags() {
       }
     };
     add("Job and launch:", launch_rows());
+    add("Batch systems, YARN, Kubernetes:", batch_rows());
     add("Schemes, groups, shares, servers:", scheme_rows());
     add("Wire and faults:", wire_rows());
     add("Devices and types:", device_rows());

@@ -1,0 +1,111 @@
+// The flags by which a job asks a batch system, YARN or Kubernetes for hosts.
+#include "job/flags/rows.h"
+
+namespace dtrain::job {
+
+namespace {
+
+constexpr double kCoresMax = 65536;
+constexpr double kMemoryMax = 1LL << 50;  // bytes
+
+std::vector<Row> request_rows() {
+  return {
+      {.name = "nodes",
+       .value = "N",
+       .help = "number of nodes to ask the batch system for",
+       .bind = DT_FIELD(Flags, batch.nodes),
+       .default_text = "the number of workers or servers, whichever is larger",
+       .min = 0,
+       .max = kProcessesMax},
+      {.name = "queue",
+       .value = "NAME",
+       .help = "partition of Slurm, or queue of SGE or YARN",
+       .bind = DT_FIELD(Flags, batch.queue, "none"),
+       .default_text = "the default of the batch system"},
+      {.name = "jobname",
+       .value = "NAME",
+       .help = "name of the job in the batch system",
+       .bind = DT_FIELD(Flags, batch.job_name, "none"),
+       .default_text = "dtrain-<network>"},
+      {.name = "time-limit",
+       .value = "TIME",
+       .help = "time after which the batch system ends the job; it writes a checkpoint before",
+       .bind = DT_FIELD(Flags, batch.time_limit),
+       .default_text = "the default of the batch system",
+       .min = 0,
+       .max = kSecondsMax},
+      {.name = "worker-cores",
+       .value = "N",
+       .help = "cores to ask for, for each worker",
+       .bind = DT_FIELD(Flags, batch.worker_cores),
+       .default_text = "the default of the batch system",
+       .min = 0,
+       .max = kCoresMax},
+      {.name = "server-cores",
+       .value = "N",
+       .help = "cores to ask for, for each server",
+       .bind = DT_FIELD(Flags, batch.server_cores),
+       .default_text = "the default of the batch system",
+       .min = 0,
+       .max = kCoresMax},
+      {.name = "worker-memory",
+       .value = "BYTES",
+       .help = "memory to ask for, for each worker: 500M, 16G",
+       .bind = DT_FIELD(Flags, batch.worker_memory),
+       .default_text = "the default of the batch system",
+       .min = 0,
+       .max = kMemoryMax},
+      {.name = "server-memory",
+       .value = "BYTES",
+       .help = "memory to ask for, for each server",
+       .bind = DT_FIELD(Flags, batch.server_memory),
+       .default_text = "the default of the batch system",
+       .min = 0,
+       .max = kMemoryMax},
+  };
+}
+
+// What only some of the systems have.
+std::vector<Row> system_rows() {
+  return {
+      {.name = "submit-option",
+       .value = "OPTION",
+       .help = "further option for sbatch or qsub, such as --account=NAME; may be repeated",
+       .bind = word_of(&Flags::batch, &BatchFlags::submit_options),
+       .repeats = true},
+      {.name = "parallel-environment",
+       .value = "NAME",
+       .help = "SGE: start the job in this parallel environment instead of as an array of tasks",
+       .bind = DT_FIELD(Flags, batch.parallel_environment, "none")},
+      {.name = "yarn-url",
+       .value = "URL",
+       .help = "YARN: address of the resource manager's web services, such as http://HOST:8088",
+       .bind = DT_FIELD(Flags, batch.yarn_url, "none")},
+      {.name = "image",
+       .value = "IMAGE",
+       .help = "Kubernetes: container image with dtrain in it",
+       .bind = DT_FIELD(Flags, batch.image, "none")},
+      {.name = "volume",
+       .value = "CLAIM:PATH",
+       .help = "Kubernetes: claim of a volume that all pods mount at PATH, for the data and the run directory",
+       .bind = DT_FIELD(Flags, batch.volume, "none")},
+      {.name = "namespace",
+       .value = "NAME",
+       .help = "Kubernetes: namespace of the job",
+       .bind = DT_FIELD(Flags, batch.name_space, "none")},
+      {.name = "print-for",
+       .value = "NAME,...",
+       .help = "what --launcher print prints the file of: slurm, sge, yarn, kubernetes",
+       .bind = DT_FIELD(Flags, batch.print_for, "all")},
+  };
+}
+
+}  // namespace
+
+std::vector<Row> batch_rows() {
+  std::vector<Row> rows = request_rows();
+  for (Row& row : system_rows()) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace dtrain::job
