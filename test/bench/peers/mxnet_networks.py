@@ -173,7 +173,9 @@ def dtrain_epoch(args, folder, prefix, edge):
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
         raise SystemExit(ended.stdout + ended.stderr)
-    loss = float(re.search(r"Train-cross-entropy=([0-9.einfa-]+)", ended.stdout + ended.stderr)[1])
+    # A network with several heads has a line for their mean and then one for each head, such as Train-cross-entropy_HEAD=...
+    losses = re.findall(r"Train-cross-entropy(_\S+)?=([0-9.einfa-]+)", ended.stdout + ended.stderr)
+    loss = float(losses[1 if len(losses) > 1 else 0][1])
     arrays = mx.nd.load(str(folder / "after-0001.params"))
     return loss, {key.split(":", 1)[1]: array.asnumpy() for key, array in arrays.items() if key.startswith("arg:")}
 

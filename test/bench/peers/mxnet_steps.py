@@ -115,7 +115,7 @@ def dtrain_weights(args, folder, steps, name, flags):
     data, after = folder / f"data{steps}", folder / "after"
     command = [args.dtrain, "--network", "lenet", "--data-dir", data, "--data-type", "mnist", "--shuffle", "0",
                "--num-examples", str(steps * BATCH), "--batch-size", str(BATCH), "--model-prefix", folder / "before",
-               "--load-epoch", "0", "--num-epochs", "1", "--optimizer", name.removesuffix("(lars)"), *flags, "--wd", str(DECAY),
+               "--load-epoch", "0", "--num-epochs", "1", "--optimizer", name.replace("(lars)", ""), *flags, "--wd", str(DECAY),
                "--save-model-prefix", after, "--run-dir", folder / "run", "--overwrite"]
     subprocess.run(command, check=True, capture_output=True)
     arrays = mx.nd.load(f"{after}-0001.params")
