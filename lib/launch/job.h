@@ -35,7 +35,7 @@ struct Limits {
 
 struct Job {
   std::string name;   // in the record of processes; used as a file name
-  Command scheduler;  // runs on this machine
+  Command scheduler;  // runs on this machine; not used with joins_scheduler
   std::function<std::vector<Command>(const std::string& scheduler_address)> others;
   Limits limits;
   std::string record_root;                      // see job_record.h
@@ -47,6 +47,8 @@ struct Job {
                              // written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
   std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"
+  // This is a part of a job whose scheduler somebody else starts, at scheduler_address.
+  bool joins_scheduler = false;
 };
 
 struct JobEnd {

@@ -26,6 +26,7 @@ struct Common {
   std::string remote_executable;
   std::string address;   // of the scheduler; empty: it determines its own
   bool loopback = true;  // all processes are on this host, and the user gave no addresses
+  std::optional<int> only_rank;
   bool port_given = false;
 };
 
@@ -69,18 +70,26 @@ Common common_of(const JobSetting& setting) {
   common.host = setting.host;
   common.arguments = job::without_flags(setting.arguments, {"dry-run", "env", "env-server", "env-worker", "env-file",
                                                             "sync-dst-dir", "exclude", "token-file"});
+  const bool draws_token = setting.token.empty() && !setting.only_rank;
   common.environment = {
-      "DTRAIN_TOKEN=" + (setting.token.empty() ? job::make_token() : setting.token),
+      "DTRAIN_TOKEN=" + (draws_token ? job::make_token() : setting.token),
       fmt::format("DMLC_NUM_WORKER={}", setting.flags.job.num_workers),
       fmt::format("DMLC_NUM_SERVER={}", setting.flags.job.num_servers),
       "DMLC_JOB_CLUSTER=" + launch.launcher,
   };
+  if (setting.only_rank) {
+    const int64_t rank = *setting.only_rank;
+    const int64_t here =
+        (rank < setting.flags.job.num_servers ? 1 : 0) + (rank < setting.flags.job.num_workers ? 1 : 0);
+    common.environment.push_back(fmt::format("DTRAIN_HOST_ROLES={}", here));
+  }
   common.variables = setting.variables;
   common.assignment = setting.hosts;
   if (elsewhere) place_processes(setting.hosts.value(), common);
   common.remote_executable = remote_executable(setting.executable, setting.directory, launch.sync_dst_dir);
   if (elsewhere) common.address = setting.address;
-  common.loopback = !elsewhere && !names_own_address(setting.flags);
+  common.only_rank = setting.only_rank;
+  common.loopback = !elsewhere && !setting.only_rank && !names_own_address(setting.flags);
   common.port_given = launch.port != 0;
   return common;
 }
@@ -149,8 +158,13 @@ Command command_for(const Common& common, const std::string& role, int rank, int
 std::vector<Command> others(const Common& common, int workers, int servers, const std::string& scheduler) {
   std::vector<Command> commands;
   commands.reserve(static_cast<size_t>(workers) + static_cast<size_t>(servers));
-  for (int i = 0; i < servers; i++) commands.push_back(command_for(common, "server", i, workers + i, scheduler));
-  for (int i = 0; i < workers; i++) commands.push_back(command_for(common, "worker", i, i, scheduler));
+  const auto is_started = [&](int rank) { return !common.only_rank || rank == *common.only_rank; };
+  for (int i = 0; i < servers; i++) {
+    if (is_started(i)) commands.push_back(command_for(common, "server", i, workers + i, scheduler));
+  }
+  for (int i = 0; i < workers; i++) {
+    if (is_started(i)) commands.push_back(command_for(common, "worker", i, i, scheduler));
+  }
   return commands;
 }
 
@@ -285,11 +299,16 @@ Job make_job(const JobSetting& setting) {
   const std::string host = common.loopback ? kLoopback : common.address;
   job.scheduler_address = fmt::format(fmt::runtime(host.find(':') == std::string::npos ? "{}:{}" : "[{}]:{}"),
                                       host.empty() ? "HOST" : host, port == 0 ? "PORT" : std::to_string(port));
+  if (setting.only_rank) {
+    job.scheduler_address = setting.flags.launch.scheduler;
+    job.joins_scheduler = *setting.only_rank > 0;
+  }
   return job;
 }
 
 std::string dry_run_text(const Job& job) {
-  std::vector<Command> commands = {job.scheduler};
+  std::vector<Command> commands;
+  if (!job.joins_scheduler) commands.push_back(job.scheduler);
   for (Command& command : job.others(job.scheduler_address)) commands.push_back(std::move(command));
   std::string text = process_table(commands);
   if (job.machines.empty()) return text;

@@ -35,6 +35,9 @@ struct JobSetting {
   std::optional<AgentStarter> starter = {};  // without it ssh reaches each host
   std::string address = {};                  // of this machine, for the hosts to reach its scheduler
   std::string directory = {};                // the current directory
+  // Starts only a part of the job: the server and the worker of this rank, and for rank 0 the scheduler. All parts meet
+  // at the address that --scheduler names in `arguments` and `flags`. The token may be empty.
+  std::optional<int> only_rank = {};
 };
 
 // The scheduler runs here. It takes a free port unless --port names one, and listens on loopback unless the job has

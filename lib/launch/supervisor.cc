@@ -81,6 +81,8 @@ class Supervisor {
   }
   [[nodiscard]] std::string running_names() const;
   [[nodiscard]] bool workers_done() const;
+  // Whether the job may be training, so that its processes need time to end. Only the scheduler's output tells it.
+  [[nodiscard]] bool may_train() const { return progress_ || (job_.joins_scheduler && others_started_); }
 
   const Job& job_;
   Screen& screen_;
@@ -99,9 +101,12 @@ class Supervisor {
 };
 
 Result<JobEnd> Supervisor::run() {
-  DT_TRY_VOID(launch(job_.scheduler), "starting the scheduler of job '{}'", job_.name);
-  enter(Phase::kStarting, job_.limits.start);
+  if (!job_.joins_scheduler) {
+    DT_TRY_VOID(launch(job_.scheduler), "starting the scheduler of job '{}'", job_.name);
+    enter(Phase::kStarting, job_.limits.start);
+  }
   say(fmt::format("job {}", job_.name));
+  if (job_.joins_scheduler) launch_others(job_.scheduler_address);
   while (count_running() > 0) {
     wait_for_events();
     for (const int signal : signals_.take()) on_signal(signal);
@@ -222,11 +227,11 @@ void Supervisor::on_signal(int signal) {
     default: break;
   }
   if (phase_ >= Phase::kStopping) return;
-  const Limits::Duration time = progress_ ? time_to_stop() : job_.limits.kill_after;
+  const Limits::Duration time = may_train() ? time_to_stop() : job_.limits.kill_after;
   say(fmt::format(
       "stopping the job ({}): {}; processes that still run in {:.0f} s are killed, and a second Ctrl-C kills at once",
       strsignal(signal),
-      progress_ ? "each process ends its step, and worker 0 writes a checkpoint" : "training has not begun",
+      may_train() ? "each process ends its step, and worker 0 writes a checkpoint" : "training has not begun",
       std::chrono::duration<double>(time).count()));
   stop(time);
   reminder_ = Clock::now() + job_.limits.remind;
@@ -284,7 +289,7 @@ void Supervisor::on_lost(size_t machine, const Error& error) {
 
 void Supervisor::on_failure(const Ended& ended) {
   if (phase_ >= Phase::kStopping) return;
-  if (!progress_) return stop(job_.limits.kill_after);
+  if (!may_train()) return stop(job_.limits.kill_after);
   const bool known_before = phase_ == Phase::kSettling && !workers_done();
   if (known_before) return;
   enter(Phase::kSettling,

@@ -50,6 +50,37 @@ TEST_CASE("a local process gets the user's command line followed by its role", "
         "--scheduler 127.0.0.1:4711");
 }
 
+TEST_CASE("a part of a job has the processes of one rank, which join the others at --scheduler", "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.launch.scheduler = "10.0.0.1:4000";
+  const auto part = [&](int rank, const std::string& token) {
+    return make_job({.executable = "/opt/dtrain",
+                     .arguments = {"-n", "2", "-s", "1", "--scheduler", "10.0.0.1:4000"},
+                     .flags = flags,
+                     .host = "node",
+                     .hosts = {},
+                     .run_dir = "runs/x",
+                     .token = token,
+                     .record_root = "",
+                     .only_rank = rank});
+  };
+  const Job first = part(0, "secret");
+  CHECK_FALSE(first.joins_scheduler);
+  CHECK(shell_line(first.scheduler.arguments) ==
+        "/opt/dtrain -n 2 -s 1 --scheduler 10.0.0.1:4000 --role scheduler --rank 0 --run-dir runs/x");
+  REQUIRE(first.others("10.0.0.1:4000").size() == 2);
+  CHECK(has(first.others("10.0.0.1:4000")[1].environment, "DTRAIN_HOST_ROLES=2"));
+  const Job second = part(1, "");
+  CHECK(second.joins_scheduler);
+  CHECK(second.scheduler_address == "10.0.0.1:4000");
+  const std::vector<Command> others = second.others(second.scheduler_address);
+  REQUIRE(others.size() == 1);  // the job has one server, of rank 0
+  CHECK(others[0].name() == "worker 1");
+  CHECK(has(others[0].environment, "DTRAIN_HOST_ROLES=1"));
+  CHECK(has(others[0].environment, "DTRAIN_TOKEN="));  // a token that only this part knew would keep the others out
+  CHECK(dry_run_text(second).find(" scheduler ") == std::string::npos);
+}
+
 TEST_CASE("processes have the hosts and GPUs of the host file", "[launch]") {
   job::Flags flags = two_by_one();
   const job::HostAssignment hosts{.servers = {{"c"}}, .workers = {{"a", {0, 1}}, {"b"}}};

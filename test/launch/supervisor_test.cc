@@ -43,6 +43,24 @@ TEST_CASE("the last lines of output show the first error of the process that fai
   CHECK(contains(output, "[worker 1 here] error [peer lost] worker 0"));  // it had time to report this
 }
 
+TEST_CASE("a part of a job starts no scheduler, and its processes get time to report what they lost", "[launch]") {
+  const TempDir dir;
+  Job job = job_of(dir,
+                   {.scheduler = "mark scheduler",
+                    .workers = {"await dead; echo 'error [peer lost] server 0 is gone' >&2; exit 5"},
+                    .servers = {"mark dead; kill -9 $$"}},
+                   kPatient);
+  job.joins_scheduler = true;
+  job.scheduler_address = "127.0.0.1:1";
+  Launcher launcher(job);
+  CHECK(launcher.wait() == 5);
+  INFO(launcher.output());
+  CHECK(contains(launcher.output(), "server 0 on here was killed by signal 9 (Killed)"));
+  CHECK(contains(launcher.output(), "  worker 0: error [peer lost] server 0 is gone"));
+  CHECK_FALSE(std::filesystem::exists(dir.path("scheduler")));
+  CHECK(all_gone(dir));
+}
+
 TEST_CASE("a failed start stops the other processes at once", "[launch]") {
   const TempDir dir;
   Launcher launcher(
