@@ -71,7 +71,10 @@ void BatchTimes::step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, i
 }
 
 void BatchTimes::end_epoch(SteadyTime now, const kvstore::StoreTimes& times) {
-  if (!batches_ms_.empty()) seconds_ += seconds_of(last_, now);
+  if (!batches_ms_.empty()) {
+    seconds_ += seconds_of(last_, now);
+    batches_ms_.back() += 1e3 * seconds_of(last_, now);
+  }
   now_ = times;
 }
 

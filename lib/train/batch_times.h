@@ -14,7 +14,7 @@
 namespace dtrain::train {
 
 // A worker's batches after the first ones. Each time runs from the end of the batch before, or from the beginning of
-// the epoch, to the end of the batch.
+// the epoch, to the end of the batch; the last one of an epoch ends when its weights have arrived.
 class BatchTimes {
  public:
   // `after`: the batches at the beginning that do not count. Nullopt: none counts, and nothing is shared or written.
@@ -23,7 +23,7 @@ class BatchTimes {
   void begin_epoch(SteadyTime now) { last_ = now; }
   // A step has ended that waited until `data_ready` for its batch since `begin`. `times`: of the store, so far.
   void step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, int64_t samples, const kvstore::StoreTimes& times);
-  // The weights of the last batch have arrived; the time until now belongs to the batches.
+  // The weights of the last batch have arrived.
   void end_epoch(SteadyTime now, const kvstore::StoreTimes& times);
 
   // All workers call it after the run: the file of --time-batches-after, which has this worker's times, and of all
@@ -35,7 +35,7 @@ class BatchTimes {
   SteadyTime last_;
   int64_t steps_ = 0;
   int64_t samples_ = 0;  // of the batches that count, as are the members below
-  double seconds_ = 0;   // includes the waits of end_epoch
+  double seconds_ = 0;   // the sum of batches_ms_
   std::vector<double> batches_ms_;
   double wait_data_s_ = 0;
   kvstore::StoreTimes before_, now_;
