@@ -13,7 +13,24 @@ namespace {
 
 struct Options {
   HostsOptions hosts;
+  std::chrono::milliseconds stop_timeout{0};  // 0: that of the job
 };
+
+job::FlagTable<Options> kill_flags() {
+  std::vector<job::FlagRow<Options>> rows = hosts_rows<Options>();
+  auto time = training_row<Options>("stop-timeout", DT_FIELD(Options, stop_timeout));
+  time.help = "how long the processes have for their last steps and a checkpoint until they are killed";
+  time.default_text = "as long as the job's launcher gives them, at least 120 s";
+  rows.push_back(std::move(time));
+  return job::FlagTable<Options>(std::move(rows));
+}
+
+// The longest time that the launcher of the job gives its processes to stop.
+std::chrono::milliseconds stop_time_of(const std::vector<launch::RecordedProcess>& processes) {
+  std::chrono::milliseconds time{0};
+  for (const launch::RecordedProcess& process : processes) time = std::max(time, process.stop_time);
+  return time;
+}
 
 // The name becomes part of a command line on other hosts, so only harmless characters are allowed.
 Result<> check_name(const std::string& job) {
@@ -49,12 +66,11 @@ void print_wait(const std::vector<launch::RecordedProcess>& left, std::chrono::s
   std::fflush(stdout);
 }
 
-Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::string& job) {
-  std::erase_if(processes, [&](const launch::RecordedProcess& process) { return process.job != job; });
+Outcome end_here(std::vector<launch::RecordedProcess> processes, const std::string& job,
+                 std::chrono::milliseconds stop_time) {
   if (processes.empty()) return {};
   const size_t count = processes.size();
-  const std::vector<launch::RecordedProcess> left =
-      launch::end_processes(std::move(processes), launch::kStopTime, print_wait);
+  const std::vector<launch::RecordedProcess> left = launch::end_processes(std::move(processes), stop_time, print_wait);
   const std::string host = launch::this_host();
   fmt::print("{}: ended {} of {} processes of job '{}'\n", host, count - left.size(), count, job);
   for (const launch::RecordedProcess& process : left) {
@@ -79,15 +95,23 @@ Outcome report(const job::SshAddress& host, const launch::Finished& answer) {
 }  // namespace
 
 Result<int> kill(const Call& call) {
-  DT_TRY(const ToolLine<Options> line,
-         read_tool_line(job::FlagTable<Options>{hosts_rows<Options>()}, "dtrain kill JOB [FLAGS]", call, 1, 1));
+  DT_TRY(const ToolLine<Options> line, read_tool_line(kill_flags(), "dtrain kill JOB [FLAGS]", call, 1, 1));
   if (line.help) return 0;
   const std::string& name = line.positionals.front();
   DT_TRY_VOID(check_name(name));
   const std::string root = launch::record_root(call.environment);
   DT_TRY(const std::vector<launch::RecordedProcess> processes, launch::recorded_processes(root));
-  Outcome outcome = end_here(processes, name);  // first: a scheduler that is asked to stop lets the whole job save
-  DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, {"kill", name}, kAnswerTime + launch::kStopTime));
+  std::vector<launch::RecordedProcess> here = processes;
+  std::erase_if(here, [&](const launch::RecordedProcess& process) { return process.job != name; });
+  const std::chrono::milliseconds given = line.options.stop_timeout;
+  const std::chrono::milliseconds time = given.count() > 0 ? given : stop_time_of(here);
+  Outcome outcome = end_here(here, name, time);  // first: a scheduler that is asked to stop lets the whole job save
+  std::vector<std::string> arguments = {"kill", name};
+  if (given.count() > 0) arguments.insert(arguments.end(), {"--stop-timeout", job::format_value(given)});
+  // Without a process of the job here, it is not known how long its processes on the hosts may take.
+  const std::chrono::milliseconds there = time.count() > 0 ? time : launch::kStopTime;
+  DT_TRY(const HostsAnswers asked, ask_hosts(line.options.hosts, std::move(arguments),
+                                             kAnswerTime + std::chrono::duration_cast<std::chrono::seconds>(there)));
   for (size_t i = 0; i < asked.answers.size(); i++) {
     const Outcome there = report(asked.hosts[i], asked.answers[i]);
     outcome.found = outcome.found || there.found;

@@ -1,6 +1,8 @@
 // dtrain: runs the sub-command that the command line names, prints its error, returns the exit code.
+#include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -31,6 +33,16 @@ void allow_many_descriptors() {
   limit.rlim_cur = std::min(limit.rlim_max, kEnough);
   (void)setrlimit(RLIMIT_NOFILE, &limit);  // if this is forbidden, the old limit stays
 }
+
+// If a standard stream is closed, the next file or connection would get its number, and receive what is printed.
+void open_standard_streams(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);  // gets this number
+  }
+}
+// Runs before the constructors of shared libraries, because gRPC's already open descriptors.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
+                                                                             char**) = open_standard_streams;
 
 std::optional<std::string> environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());

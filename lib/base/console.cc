@@ -1,11 +1,13 @@
 #include "base/console.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace dtrain {
 namespace {
@@ -13,13 +15,46 @@ namespace {
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 constexpr int kColumnsUnknown = 80;
 
-void write_stderr(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(STDERR_FILENO, bytes.data(), bytes.size());
-    if (put < 0 && errno != EINTR) return;  // nobody reads stderr; the logs are also in the run directory
-    if (put > 0) bytes.remove_prefix(static_cast<size_t>(put));
+// Writes to stderr. What cannot be written, because nobody reads stderr or it is a file on a full disk, is left out, and
+// said when writing is possible again: it never ends the program.
+class StderrWriter {
+ public:
+  void operator()(std::string_view bytes) {
+    if (lost_ > 0) {
+      const std::string note = fmt::format("({} lines could not be written here: {})\n", lost_, std::strerror(error_));
+      if (write(note) > 0) {
+        lost_ += count_lines(bytes);
+        return;
+      }
+      lost_ = 0;
+    }
+    lost_ = count_lines(bytes.substr(bytes.size() - write(bytes)));
   }
-}
+
+ private:
+  // Returns how many bytes at the end could not be written.
+  size_t write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t put = ::write(STDERR_FILENO, bytes.data(), bytes.size());
+      if (put >= 0) {
+        bytes.remove_prefix(static_cast<size_t>(put));
+      } else if (errno == EAGAIN) {  // another program has made the terminal or pipe non-blocking
+        pollfd watched{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+        ::poll(&watched, 1, -1);
+      } else if (errno != EINTR) {
+        error_ = errno;
+        return bytes.size();
+      }
+    }
+    return 0;
+  }
+  static uint64_t count_lines(std::string_view bytes) {
+    return static_cast<uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
+  }
+
+  uint64_t lost_ = 0;
+  int error_ = 0;  // of the last write that failed
+};
 
 int terminal_columns(int fd) {
   if (::isatty(fd) == 0) return 0;
@@ -31,7 +66,7 @@ int terminal_columns(int fd) {
 
 Console Console::to_stderr(std::string_view terminal) {
   const bool can_redraw = !terminal.empty() && terminal != "dumb";
-  return {write_stderr, [can_redraw] { return can_redraw ? terminal_columns(STDERR_FILENO) : 0; }};
+  return {StderrWriter(), [can_redraw] { return can_redraw ? terminal_columns(STDERR_FILENO) : 0; }};
 }
 
 void Console::line(std::string_view text) {

@@ -97,6 +97,9 @@ Result<> Agent::handle(const std::vector<std::string>& words) {
     host_->signal(static_cast<int>(number_of(words[1])));
   } else if (kind == "kill" && host_ != nullptr) {
     host_->kill();
+  } else if (kind == "stop-time" && words.size() == 2 && host_ != nullptr) {
+    kill_after_ = std::chrono::milliseconds(number_of(words[1]));
+    host_->set_stop_time(kill_after_);
   } else if (kind != "alive") {
     return fail(Code::kInternal, "the launcher sent an unknown request, '{}'", kind);
   }

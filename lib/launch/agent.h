@@ -10,6 +10,7 @@
 //                                      exists, this host shares the launcher's run directory
 //   start N ROLE RANK COUNT ARGUMENT... VARIABLE...     starts process N with COUNT arguments
 //   signal S, kill                     sends signal S, or SIGKILL, to all processes
+//   stop-time MS                       replaces KILL_AFTER_MS
 //   alive                              the launcher is still there
 //
 // From the agent:
@@ -25,7 +26,7 @@
 
 namespace dtrain::launch {
 
-inline constexpr int kAgentProtocol = 1;
+inline constexpr int kAgentProtocol = 2;
 inline constexpr const char* kGreeting = "dtrain-agent";
 inline constexpr auto kAliveInterval = std::chrono::seconds(5);
 

@@ -141,6 +141,7 @@ Result<int> run_in_background(Console& console, const std::function<Result<int>(
   const sigset_t blocked = passed_on();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  ::signal(SIGPIPE, SIG_IGN);  // a pager that is quit does not end the job
   const pid_t self = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return fail(Code::kStartup, "cannot start a process: {}", std::strerror(errno));

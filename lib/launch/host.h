@@ -58,6 +58,8 @@ class Host {
   virtual Result<> start(size_t process, const Command& command) = 0;
   virtual void signal(int number) = 0;  // to all processes of this host
   virtual void kill() = 0;              // sends SIGKILL to all of them
+  // How long its processes have, between TERM and KILL, if the launcher or the host's agent dies.
+  virtual void set_stop_time(std::chrono::milliseconds time) = 0;
   // After this only the destructor may be called. Closing several hosts before destroying them lets them end at the
   // same time.
   virtual void close() = 0;

@@ -12,14 +12,9 @@
 #include "launch/agent_group.h"
 #include "launch/command.h"
 #include "launch/ssh.h"
+#include "launch/stop_time.h"
 
 namespace dtrain::launch {
-
-// Time from TERM to KILL for the processes of a running job: enough for a step of a large network, and for a checkpoint
-// on a slow disk.
-inline constexpr std::chrono::seconds kStopTime{120};
-// For the processes of a host to end after SIGKILL: one that is stuck in the kernel can survive it.
-inline constexpr std::chrono::seconds kReapAfterKill{5};
 
 struct Limits {
   using Duration = std::chrono::milliseconds;
@@ -28,7 +23,8 @@ struct Limits {
   Duration settle = std::chrono::seconds(15);            // for the others to end after one has failed
   Duration settle_scheduler = std::chrono::seconds(45);  // the same if the scheduler failed: they try to reconnect
   Duration wind_down = std::chrono::seconds(30);         // for scheduler and servers to end after the last worker
-  Duration stop = kStopTime;                       // between TERM and KILL of a running job, in addition to three steps
+  Duration stop = kStopTime;                             // between TERM and KILL of a running job
+  bool adds_measured = true;  // three steps and three checkpoints are added to `stop`, as long as those of the job
   Duration remind = std::chrono::seconds(10);      // between reminders of what a stopped job waits for
   Duration kill_after = std::chrono::seconds(10);  // between TERM and KILL after a failure, or before the job runs
 };

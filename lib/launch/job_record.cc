@@ -98,8 +98,15 @@ JobRecord::~JobRecord() {
 
 Result<> JobRecord::add(const std::string& role, int rank, pid_t pid) const {
   DT_TRY_VOID(make_private_directory(directory_));  // another launcher may have removed the empty directory
+  return append(fmt::format("{} {} {} {}\n", role, rank, pid, process_start_time(pid).value_or(0)));
+}
+
+Result<> JobRecord::set_stop_time(std::chrono::milliseconds time) const {
+  return append(fmt::format("{} 0 0 {}\n", kStopTimeWord, time.count()));
+}
+
+Result<> JobRecord::append(const std::string& line) const {
   const UniqueFd fd(::open(file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const std::string line = fmt::format("{} {} {} {}\n", role, rank, pid, process_start_time(pid).value_or(0));
   if (!fd.open() || ::write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     return fail(Code::kStartup, "cannot write '{}': {}", file(), std::strerror(errno));
   }

@@ -4,12 +4,14 @@
 // the launcher or agent, of which a job may have several on one machine.
 //
 // Each line is one process: "role rank pid start". `start` is the process's start time in clock ticks since boot (field
-// 22 of /proc/PID/stat). Together with the pid it identifies a process, while a pid alone may be reused.
+// 22 of /proc/PID/stat). Together with the pid it identifies a process, while a pid alone may be reused. A line
+// "stop-time 0 0 MS" says how long the job's processes have from TERM to KILL; the last one counts.
 #pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -20,6 +22,9 @@ namespace dtrain::launch {
 
 // $XDG_STATE_HOME/dtrain or ~/.local/state/dtrain; /tmp/dtrain-UID for a user without a writable home directory.
 std::string record_root(const job::Environment& environment);
+
+// The first word of the line that says how long the job's processes have to stop.
+inline constexpr const char* kStopTimeWord = "stop-time";
 
 // True if `file`, a file name without directory, is a record of this host.
 bool is_own_record(const std::string& file);
@@ -36,10 +41,13 @@ class JobRecord {
 
   Result<> add(const std::string& role, int rank, pid_t pid) const;
 
+  Result<> set_stop_time(std::chrono::milliseconds time) const;
+
   [[nodiscard]] std::string file() const;
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:
+  [[nodiscard]] Result<> append(const std::string& line) const;
   explicit JobRecord(std::string directory) : directory_(std::move(directory)) {}
   std::string directory_;
 };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launch/stop_time.h"
+
 namespace dtrain::launch {
 namespace {
 
@@ -21,18 +23,32 @@ Result<std::unique_ptr<LocalHost>> LocalHost::create(const LocalHostOptions& opt
   }
   DT_TRY(ProcessGroup group,
          ProcessGroup::create(options.kill_after, record ? record->file() : "", record ? record->directory() : ""));
-  return std::unique_ptr<LocalHost>(new LocalHost(std::move(record), std::move(group)));
+  return std::unique_ptr<LocalHost>(new LocalHost(std::move(record), std::move(group), options.kill_after));
 }
 
 Result<> LocalHost::start(size_t process, const Command& command) {
   DT_TRY(Process started, launch::start(command, group_));
-  Result<> recorded;
-  if (record_) recorded = record_->add(command.role, command.rank, started.pid);
+  Result<> recorded = record(command, started.pid);
   members_.push_back({process, std::move(started), {}, {}, recorded.has_value()});
   if (recorded) return {};
   ::kill(members_.back().process.pid, SIGKILL);  // without a record it could not be found
   ::waitpid(members_.back().process.pid, nullptr, 0);
   return recorded;
+}
+
+// The record's file is made with the first process, because a record without one looks like that of an ended job.
+Result<> LocalHost::record(const Command& command, pid_t pid) {
+  if (!record_) return {};
+  DT_TRY_VOID(record_->add(command.role, command.rank, pid));
+  if (members_.empty() && stop_time_ != kStopTime) return record_->set_stop_time(stop_time_);
+  return {};
+}
+
+// If the record cannot be written now, `dtrain kill` does not know the new time, but the job is not harmed.
+void LocalHost::set_stop_time(std::chrono::milliseconds time) {
+  stop_time_ = time;
+  group_.set_kill_after(time);
+  if (record_ && !members_.empty()) (void)record_->set_stop_time(time);
 }
 
 void LocalHost::signal(int number) {

@@ -14,7 +14,7 @@ namespace dtrain::launch {
 struct LocalHostOptions {
   std::string job;                       // used as a file name; empty: processes are not recorded
   std::string record_root;               // see job_record.h
-  std::chrono::milliseconds kill_after;  // between TERM and KILL after the launcher has died
+  std::chrono::milliseconds kill_after;  // between TERM and KILL after the launcher has died; see set_stop_time
 };
 
 class LocalHost : public Host {
@@ -25,6 +25,7 @@ class LocalHost : public Host {
   Result<> start(size_t process, const Command& command) override;
   void signal(int number) override;
   void kill() override;
+  void set_stop_time(std::chrono::milliseconds time) override;
   void close() override {}
   void watch(std::vector<pollfd>& watched) const override;
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override { return std::nullopt; }  // SIGCHLD wakes
@@ -41,13 +42,15 @@ class LocalHost : public Host {
     bool running = true;
   };
 
-  LocalHost(std::optional<JobRecord> record, ProcessGroup group)
-      : record_(std::move(record)), group_(std::move(group)) {}
+  LocalHost(std::optional<JobRecord> record, ProcessGroup group, std::chrono::milliseconds stop_time)
+      : record_(std::move(record)), group_(std::move(group)), stop_time_(stop_time) {}
+  Result<> record(const Command& command, pid_t pid);
   static void read(Member& member, int reads_max, std::vector<HostEvent>& events);
   static void reap(Member& member, std::vector<HostEvent>& events);
 
   std::optional<JobRecord> record_;  // declared before the group, so that the file exists as long as a process runs
   ProcessGroup group_;
+  std::chrono::milliseconds stop_time_;
   std::deque<Member> members_;
 };
 

@@ -190,7 +190,8 @@ std::vector<Machine> machines_of(const Common& common, const JobSetting& setting
 
 // Processes detect a failure within the heartbeat timeout plus 2 s. If the scheduler dies, they also try to reconnect
 // during its grace period. See docs/protocol.md, "Time limits".
-Limits limits_of(const job::WireFlags& wire, bool by_group) {
+Limits limits_of(const job::Flags& flags, bool by_group) {
+  const job::WireFlags& wire = flags.wire;
   constexpr auto kDetection = std::chrono::seconds(2);
   constexpr auto kSlack = std::chrono::seconds(3);
   Limits limits;
@@ -198,6 +199,11 @@ Limits limits_of(const job::WireFlags& wire, bool by_group) {
   if (by_group) limits.greet = wire.start_timeout;  // all agents start together
   limits.settle = wire.heartbeat_timeout + kDetection + kSlack;
   limits.settle_scheduler = wire.heartbeat_timeout + wire.scheduler_grace + kDetection + kSlack;
+  if (flags.launch.stop_timeout.count() > 0) {
+    limits.stop = flags.launch.stop_timeout;
+    limits.adds_measured = false;
+    limits.kill_after = std::min(limits.kill_after, limits.stop);
+  }
   return limits;
 }
 
@@ -286,7 +292,7 @@ Job make_job(const JobSetting& setting) {
   job.name = job_name(setting.run_dir);
   job.scheduler = command_for(common, "scheduler", 0, 0, "");
   job.others = [=](const std::string& scheduler) { return others(common, workers, servers, scheduler); };
-  job.limits = limits_of(setting.flags.wire, setting.starter.has_value());
+  job.limits = limits_of(setting.flags, setting.starter.has_value());
   job.record_root = setting.record_root;
   job.log_hint = [run_dir = setting.run_dir] { return "logs are in " + run_dir; };
   job.stopped_hint = fmt::format("stopped; dtrain --resume {}{} continues from the last checkpoint",

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kNotExecutable = 127;  // the code that shells use; the launcher gets the errno through a pipe instead
 
-// True if the other ends of `fd` close within the time; a negative time means no limit.
+// True if the other ends of `fd` close within the time.
 bool closes(int fd, int milliseconds) {
   pollfd watched{.fd = fd, .events = 0, .revents = 0};
   int ready = 0;
@@ -41,7 +41,11 @@ void close_all_but(int a, int b) {
   for (const int ignored : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(ignored, SIG_IGN);
   ::prctl(PR_SET_NAME, "dtrain-guard");
   close_all_but(launcher, alive);
-  closes(launcher, -1);
+  ssize_t got = 0;
+  int new_time_ms = 0;
+  while ((got = ::read(launcher, &new_time_ms, sizeof new_time_ms)) > 0 || (got < 0 && errno == EINTR)) {
+    if (got == sizeof new_time_ms) kill_after_ms = new_time_ms;
+  }
   ::kill(0, SIGTERM);
   closes(alive, kill_after_ms);
   if (*file != '\0') ::unlink(file);
@@ -136,6 +140,7 @@ Result<ProcessGroup> ProcessGroup::create(std::chrono::milliseconds kill_after, 
     guard(launcher.read.get(), alive.read.get(), static_cast<int>(kill_after.count()), leftover_file.c_str(),
           leftover_directory.c_str());
   }
+  ::fcntl(launcher.write.get(), F_SETFL, O_NONBLOCK);
   // Parent and guard both call it, because the first member may be started before the guard has run.
   ::setpgid(pid, pid);
   return ProcessGroup(pid, std::move(launcher.write), std::move(alive.write));
@@ -148,6 +153,12 @@ ProcessGroup::~ProcessGroup() {
   if (id_ == 0) return;
   signal(SIGKILL);
   reap(id_);
+}
+
+// The pipe takes thousands of such numbers. One that it does not take now is lost, and the time before it stays.
+void ProcessGroup::set_kill_after(std::chrono::milliseconds time) const {
+  const int time_ms = static_cast<int>(time.count());
+  [[maybe_unused]] const ssize_t put = ::write(guard_.get(), &time_ms, sizeof time_ms);
 }
 
 void ProcessGroup::signal(int signal) const {

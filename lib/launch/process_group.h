@@ -36,6 +36,8 @@ class ProcessGroup {
 
   [[nodiscard]] pid_t id() const { return id_; }
   void signal(int signal) const;
+  // From now on the guard waits so long between TERM and KILL.
+  void set_kill_after(std::chrono::milliseconds time) const;
 
   // A descriptor that every member inherits and nobody reads; it tells the guard when the last member has ended.
   [[nodiscard]] int alive_fd() const { return alive_.get(); }
@@ -45,7 +47,7 @@ class ProcessGroup {
       : id_(id), guard_(std::move(guard)), alive_(std::move(alive)) {}
 
   pid_t id_ = 0;
-  UniqueFd guard_;  // closes when the launcher ends
+  UniqueFd guard_;  // carries new waiting times to the guard; closes when the launcher ends
   UniqueFd alive_;
 };
 

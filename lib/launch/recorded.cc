@@ -66,11 +66,15 @@ void read_record(const fs::path& file, const std::string& job, std::vector<Recor
   RecordedProcess process;
   process.job = job;
   process.host = this_host();
+  const size_t first = processes.size();
+  std::chrono::milliseconds stop_time = kStopTime;
   while (lines >> process.role >> process.rank >> process.pid >> process.start) {
+    if (process.role == kStopTimeWord) stop_time = std::chrono::milliseconds(process.start);
     if (process_start_time(process.pid) != process.start || !is_own(process.pid) || is_zombie(process.pid)) continue;
     process.seconds = seconds_since(process.start);
     processes.push_back(process);
   }
+  for (size_t i = first; i < processes.size(); i++) processes[i].stop_time = stop_time;
 }
 
 // A running process whose pid is held by a descriptor, so that signals cannot reach another process.

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "job/process/host_file.h"
 #include "launch/run_all.h"
+#include "launch/stop_time.h"
 
 namespace dtrain::launch {
 
@@ -19,9 +20,10 @@ struct RecordedProcess {
   std::string job, role;
   int rank = 0;
   pid_t pid = 0;
-  uint64_t start = 0;   // start time, as in the record
-  std::string host;     // the machine's own name
-  int64_t seconds = 0;  // since its start
+  uint64_t start = 0;                               // start time, as in the record
+  std::string host;                                 // the machine's own name
+  int64_t seconds = 0;                              // since its start
+  std::chrono::milliseconds stop_time = kStopTime;  // of its job, from TERM to KILL; not part of plain()
 };
 
 // Returns the processes of all of this user's jobs that still run: the pid exists, has the start time in the record,

@@ -43,6 +43,11 @@ void RemoteHost::kill() {
   send({"kill"});
 }
 
+void RemoteHost::set_stop_time(std::chrono::milliseconds time) {
+  options_.kill_after = time;  // sent with `open` if the agent has not greeted yet
+  if (state_ == State::kOpen) send({"stop-time", std::to_string(time.count())});
+}
+
 void RemoteHost::close() {
   if (state_ == State::kConnecting) give_up();
   link_->close();

@@ -32,6 +32,7 @@ class RemoteHost : public Host {
   Result<> start(size_t process, const Command& command) override;
   void signal(int number) override;
   void kill() override;
+  void set_stop_time(std::chrono::milliseconds time) override;
   void close() override;
   void watch(std::vector<pollfd>& watched) const override;
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override;

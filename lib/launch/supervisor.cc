@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "launch/end_report.h"
 #include "launch/host.h"
 #include "launch/hosts.h"
+#include "launch/line_log.h"
 #include "launch/outcome.h"
 #include "launch/output.h"
 #include "launch/signal_queue.h"
@@ -33,7 +33,7 @@ struct Member {
   Command command;
   FirstError first_error;
   bool running = true;
-  std::ofstream log;  // what the process prints, if it cannot write a log on this host itself
+  LineLog log;  // what the process prints, if it cannot write a log on this host itself
 };
 
 enum class Phase {
@@ -70,6 +70,7 @@ class Supervisor {
   void enter(Phase phase, Limits::Duration time);
   void remind();
   [[nodiscard]] Limits::Duration time_to_stop() const;
+  void tell_time_to_stop();
   void stop(Limits::Duration time);
   void kill();
   void start_failed(Error error);
@@ -97,6 +98,8 @@ class Supervisor {
   bool others_started_ = false;
   std::optional<job::Progress> progress_;  // set once the scheduler has reported that all processes joined
   StepTimes step_times_;
+  bool has_lost_lines_ = false;
+  Limits::Duration told_time_to_stop_ = job_.limits.stop;  // to the hosts
   std::optional<Clock::time_point> reminder_;
 };
 
@@ -193,10 +196,13 @@ void Supervisor::on_line(Member& member, const OutputLine& line) {
 }
 
 void Supervisor::keep_line(Member& member, const std::string& line) {
-  if (!member.log.is_open()) {
-    member.log.open(fmt::format("{}/{}-{}.log", job_.run_dir, member.command.role, member.command.rank), std::ios::app);
+  if (!member.log.is_set()) {
+    member.log = LineLog(fmt::format("{}/{}-{}.log", job_.run_dir, member.command.role, member.command.rank));
   }
-  member.log << line << '\n' << std::flush;  // flushed because a user may read it while the job runs
+  const Result<> kept = member.log.append(line);
+  if (kept || has_lost_lines_) return;
+  has_lost_lines_ = true;  // said once, because a full disk hits the logs of all processes
+  say(fmt::format("{}; the job goes on, but logs of other hosts may lack lines", kept.error().message));
 }
 
 // Returns true if the line was meant for the launcher.
@@ -209,6 +215,7 @@ bool Supervisor::on_scheduler_line(const std::string& line) {
   if (progress) {
     progress_ = *progress;
     step_times_.at(progress->step, Clock::now());
+    tell_time_to_stop();
     screen_.live(job::format_progress(*progress));
   }
   return progress.has_value();
@@ -237,11 +244,23 @@ void Supervisor::on_signal(int signal) {
   reminder_ = Clock::now() + job_.limits.remind;
 }
 
-// A process may have just begun a step when TERM arrives, and may have to wait in it for others that have begun it too.
+// A process may have just begun a step when TERM arrives, and may have to wait in it for others that have begun it too;
+// or worker 0 has just begun a checkpoint. The next one may take longer than those before.
 Limits::Duration Supervisor::time_to_stop() const {
-  constexpr int kSteps = 3;
-  const auto steps = std::chrono::duration_cast<Limits::Duration>(kSteps * step_times_.longest(Clock::now()));
-  return job_.limits.stop + steps;
+  constexpr int kTimes = 3;
+  constexpr double kCheckpointMax_s = 86'400;  // a peer has sent the number
+  if (!job_.limits.adds_measured) return job_.limits.stop;
+  const std::chrono::duration<double> checkpoint(progress_ ? std::min(progress_->checkpoint_s, kCheckpointMax_s) : 0);
+  const std::chrono::duration<double> measured = kTimes * (step_times_.longest(Clock::now()) + checkpoint);
+  return job_.limits.stop + std::chrono::duration_cast<Limits::Duration>(measured);
+}
+
+// The hosts need it in case that this process dies. Small changes are not worth a message to each of them.
+void Supervisor::tell_time_to_stop() {
+  const Limits::Duration time = time_to_stop();
+  if (time <= told_time_to_stop_ + told_time_to_stop_ / 10) return;
+  told_time_to_stop_ = time;
+  for (const auto& host : hosts_) host->set_stop_time(time);
 }
 
 void Supervisor::remind() {

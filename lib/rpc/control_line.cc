@@ -175,6 +175,7 @@ void ControlLine::beat() {
     beat.set_samples_per_s(progress_.samples_per_s);
     beat.set_wait_data_share(progress_.wait_data_share);
     beat.set_wait_network_share(progress_.wait_network_share);
+    beat.set_checkpoint_s(progress_.checkpoint_s);
     out = stream_;
   }
   if (out) out->send(std::move(up));

@@ -52,7 +52,8 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
   return {.progress = {.step = beat.step(),
                        .samples_per_s = beat.samples_per_s(),
                        .wait_data_share = beat.wait_data_share(),
-                       .wait_network_share = beat.wait_network_share()},
+                       .wait_network_share = beat.wait_network_share(),
+                       .checkpoint_s = beat.checkpoint_s()},
           .wait = beat.wait(),
           .wait_s = beat.wait_s()};
 }

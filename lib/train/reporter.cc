@@ -73,9 +73,10 @@ void Reporter::time_wait(SteadyTime begin) {
   pace_.wait(begin, std::chrono::steady_clock::now(), parts_.store.times().wait_s);
 }
 
-Result<> Reporter::end_step() {
-  const std::optional<job::WorkerProgress> progress =
+Result<> Reporter::end_step(double checkpoint_s) {
+  std::optional<job::WorkerProgress> progress =
       pace_.report(parts_.clock.own_steps(), std::chrono::steady_clock::now());
+  if (progress) progress->checkpoint_s = checkpoint_s;
   if (progress) parts_.coordinator.report(*progress);
   const int64_t count = parts_.clock.position().step - 1;  // the index of the finished batch, from 0
   const std::optional<Speed> speed = speedometer_.tick(count, std::chrono::steady_clock::now());

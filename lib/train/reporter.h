@@ -50,8 +50,9 @@ class Reporter {
   void time_step(SteadyTime begin, SteadyTime data_ready, int64_t samples);
   // Adds the time since `begin`, which belongs to training but to no single step.
   void time_wait(SteadyTime begin);
-  // Call after each step. Errors: see MetricsFile::append; the same holds for end_epoch() and end_validation().
-  Result<> end_step();
+  // Call after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint. Errors: see
+  // MetricsFile::append; the same holds for end_epoch() and end_validation().
+  Result<> end_step(double checkpoint_s);
   // Call when the weights of the epoch's last step are there.
   Result<> end_epoch();
   // Call when validation_metrics() holds the sums of all workers.

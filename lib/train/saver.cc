@@ -85,6 +85,7 @@ Result<> Saver::note_accuracy(double accuracy) {
 }
 
 Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates states) {
+  const SteadyTime begin = std::chrono::steady_clock::now();
   DT_TRY(const kvstore::TrainingState state, parts_.store.state(), "fetching the optimizer's state for '{}'",
          name.stem());
   const CheckpointHeader header{.job_hash = parts_.spec.job_hash,
@@ -112,6 +113,7 @@ Result<> Saver::save(const CheckpointName& name, Position position, WorkerStates
   parts_.log.info("{}", saved_line(name.params_path()));
   if (with_states) parts_.log.info("Saved optimizer state to \"{}\"", name.states_path());
   last_save_ = std::chrono::steady_clock::now();
+  longest_save_s_ = std::max(longest_save_s_, std::chrono::duration<double>(last_save_ - begin).count());
   return {};
 }
 

@@ -70,6 +70,8 @@ class Saver {
   Result<> note_accuracy(double accuracy);
   // Of the run so far; only rank 0 knows that of the processes before.
   [[nodiscard]] const std::optional<BestAccuracy>& best() const { return best_; }
+  // The longest time that this worker has taken to write a checkpoint; 0 if it has written none.
+  [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
   // Tells the other workers what rank 0 knows.
   void set_best(const std::optional<BestAccuracy>& best) { best_ = best; }
 
@@ -85,6 +87,7 @@ class Saver {
   std::optional<BestAccuracy> best_;
   std::vector<int64_t> kept_epochs_;  // of the checkpoints that the run has written and not removed
   SteadyTime last_save_;
+  double longest_save_s_ = 0;
   uint64_t meeting_ = 0;  // after this many own steps all workers meet; 0: never
   SteadyTime last_meeting_;
   uint64_t steps_at_meeting_ = 0;  // steps of this process at the last meeting

@@ -172,7 +172,7 @@ Result<bool> Trainer::Impl::train_epoch() {
     DT_TRY(const bool go, parts_.coordinator.may_begin(clock_.updates()));
     if (!go) return false;
     DT_TRY_VOID(step());
-    DT_TRY_VOID(reporter_.end_step());
+    DT_TRY_VOID(reporter_.end_step(saver_.longest_save_s()));
     DT_TRY_VOID(evaluate_within_epoch());
     DT_TRY_VOID(save_within_epoch());
   }

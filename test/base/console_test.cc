@@ -1,6 +1,13 @@
 #include "base/console.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+
+#include "base/file.h"
+#include "base/unique_fd.h"
+#include "support/temp_dir.h"
 
 using namespace dtrain;
 using namespace std::chrono_literals;
@@ -60,4 +67,25 @@ TEST_CASE("without a terminal the live line is plain text, at most every 10 s an
           console.live("step 4", kStart + 19s);
         }) == "step 1\none\nstep 3\nstep 4\n");
   CHECK(written(0, [](Console& console, int&) { console.live("step 1", kStart); }) == "step 1\n");
+}
+
+TEST_CASE("lines that stderr does not take are counted when it takes lines again", "[base]") {
+  const dtrain::test::TempDir dir;
+  const UniqueFd stderr_before(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+  const auto redirect = [](const std::string& path) {
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    return file.open() && ::dup2(file.get(), STDERR_FILENO) == STDERR_FILENO;
+  };
+  const bool redirected = redirect("/dev/full");
+  Console console = Console::to_stderr("");
+  console.line("one");
+  console.line("two");
+  const bool redirected_again = redirect(dir.path("log"));
+  console.line("three");
+  console.line("four");
+  ::dup2(stderr_before.get(), STDERR_FILENO);
+  CHECK(redirected);
+  CHECK(redirected_again);
+  CHECK(read_file(dir.path("log")).value() ==
+        "(2 lines could not be written here: No space left on device)\nthree\nfour\n");
 }

@@ -19,9 +19,10 @@ constexpr double kStopSeconds = 15;  // in which a job that is told to stop must
 // One launcher with its own folder, which also holds the launcher's record of processes.
 class LaunchedJob {
  public:
-  explicit LaunchedJob(std::vector<std::string> flags, int workers = 2, int servers = 2) {
-    std::vector<std::string> command = {
-        dtrain_program(), "-n", std::to_string(workers), "-s", std::to_string(servers), "--run-dir", run_dir()};
+  explicit LaunchedJob(std::vector<std::string> flags, int workers = 2, int servers = 2,
+                       std::vector<std::string> command = {dtrain_program()}) {
+    command.insert(command.end(),
+                   {"-n", std::to_string(workers), "-s", std::to_string(servers), "--run-dir", run_dir()});
     command.insert(command.end(), flags.begin(), flags.end());
     start(command);
   }
@@ -203,4 +204,20 @@ TEST_CASE("a launched job that cannot start ends at once and prints the cause la
     CHECK(end.code == 7);
     CHECK(contains(end.output.substr(end.output.size() > 400 ? end.output.size() - 400 : 0), "/no/such/folder"));
   }
+}
+
+// If a stream is closed, the next file that is opened gets its number.
+TEST_CASE("a job whose standard streams are closed trains to the end", "[launcher]") {
+  std::vector<std::string> flags = endless_training();
+  for (const char* word : {"--num-epochs", "1", "--num-batches", "5"}) flags.emplace_back(word);
+  LaunchedJob job(flags, 1, 1, {"sh", "-c", "exec \"$0\" \"$@\" <&- >&- 2>&-", dtrain_program()});
+  const auto stream = [&](int fd) {
+    std::error_code error;
+    return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", job.launcher().pid(), fd), error).string();
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kStartSeconds);
+  while (!std::filesystem::exists(job.run_dir()) && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 10);
+  for (const int fd : {0, 1, 2}) CHECK(stream(fd) == "/dev/null");
+  CHECK(job.launcher().wait(kStartSeconds).code == 0);
+  CHECK(contains(read_file(job.run_dir() + "/worker-0.log").value_or(""), "Finished after 1 epochs"));
 }

@@ -202,3 +202,16 @@ TEST_CASE("a scheduler without a token refuses to listen beyond loopback and nam
   CHECK(end.code == 6);
   for (const char* way : {"--token-file", "DTRAIN_TOKEN", "--insecure"}) CHECK(contains(end.output, way));
 }
+
+// The launcher reads this line, to know how long a job needs to stop.
+TEST_CASE("the scheduler reports how long the job's checkpoints take", "[start]") {
+  LoopbackJob job({.workers = 1, .servers = 1, .flags = endless_training()});
+  const auto reported = [&] {
+    const std::string output = job.member("scheduler").process->output();
+    const size_t at = output.rfind(" checkpoint_s=");
+    return at == std::string::npos ? 0.0 : std::atof(output.c_str() + at + std::string(" checkpoint_s=").size());
+  };
+  for (double waited = 0; reported() <= 0 && waited < kJobSeconds; waited += 0.2) job.run_for(0.2);
+  INFO(job.output());
+  CHECK(reported() > 0);
+}

@@ -43,10 +43,12 @@ TEST_CASE("the machine-readable progress line is parsed back unchanged", "[job]"
                           .samples_per_s = 5400,
                           .wait_data = 0.25,
                           .wait_network = 0.5,
-                          .eta_s = 80};
+                          .eta_s = 80,
+                          .checkpoint_s = 1.5};
   const auto back = parse_progress(machine_line(progress));
   REQUIRE(back);
   CHECK(machine_line(*back) == machine_line(progress));
   CHECK(back->step == 7);
   CHECK(back->eta_s == 80);
+  CHECK(back->checkpoint_s == 1.5);
 }

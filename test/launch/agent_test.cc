@@ -78,7 +78,7 @@ std::vector<std::string> start_message(const TempDir& dir, const std::string& sc
 TEST_CASE("an agent greets, starts the requested process and reports how it ended", "[launch][remote]") {
   const TempDir dir;
   StartedAgent agent(dir, kPatience);
-  CHECK(agent.hear() == Message{"dtrain-agent", "1", "build 1"});
+  CHECK(agent.hear() == Message{"dtrain-agent", "2", "build 1"});
   agent.say({"open", "job", "1000", dir.path()});
   CHECK(agent.hear() == Message{"opened", "1"});
   agent.say(start_message(dir, "echo \"$A\"; exit 3"));

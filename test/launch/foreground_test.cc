@@ -236,6 +236,41 @@ TEST_CASE("Ctrl-Z returns to the shell, and the job continues", "[launch]") {
   CHECK(contains(terminal.output(), "while stopped"));
 }
 
+// The launcher in a process of its own with this stderr; returns its exit code, or 128 + the signal that ended it.
+int run_with_stderr(int error, const Work& work) {
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::dup2(error, STDERR_FILENO);
+    Console console = Console::to_stderr("");
+    ::_exit(run_in_background(console, work).value_or(98));
+  }
+  int status = 0;
+  REQUIRE(::waitpid(launcher, &status, 0) == launcher);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_CASE("a pager that is quit and a full disk cost the display, not the job", "[launch]") {
+  Marks marks;
+  const Work work = [&](Screen& screen) -> Result<int> {
+    for (int i = 0; i < 20'000; i++) screen.line("more than a pipe takes");
+    marks.set("went on");
+    return 7;
+  };
+  SECTION("the reader of stderr is gone") {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    ::close(ends[0]);
+    const UniqueFd write(ends[1]);
+    CHECK(run_with_stderr(write.get(), work) == 7);
+  }
+  SECTION("stderr is a file on a full disk") {
+    const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+    CHECK(run_with_stderr(full.get(), work) == 7);
+  }
+  CHECK(marks.is_set("went on"));
+}
+
 TEST_CASE("Ctrl-C reaches the background process once even while the output is suspended", "[launch]") {
   Marks marks;
   Terminal terminal({marks, [&](Screen& screen) -> Result<int> {

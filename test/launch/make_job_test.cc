@@ -283,6 +283,21 @@ TEST_CASE("the launcher's time limits exceed the failure detection times of the 
   CHECK(limits.settle > std::chrono::seconds(12));
   CHECK(limits.settle_scheduler > std::chrono::seconds(42));
   CHECK(limits.kill_after == std::chrono::seconds(10));
+  CHECK(limits.stop == std::chrono::seconds(120));
+  CHECK(limits.adds_measured);
+}
+
+TEST_CASE("--stop-timeout limits all that is between TERM and KILL", "[launch]") {
+  job::Flags flags = two_by_one();
+  flags.launch.stop_timeout = std::chrono::seconds(900);
+  Limits limits = job_with(flags).limits;
+  CHECK(limits.stop == std::chrono::seconds(900));
+  CHECK_FALSE(limits.adds_measured);
+  CHECK(limits.kill_after == std::chrono::seconds(10));  // there is no checkpoint to wait for
+  flags.launch.stop_timeout = std::chrono::seconds(3);
+  limits = job_with(flags).limits;
+  CHECK(limits.stop == std::chrono::seconds(3));
+  CHECK(limits.kill_after == std::chrono::seconds(3));
 }
 
 TEST_CASE("a dry run shows one line per process with a placeholder for the address", "[launch]") {

@@ -22,7 +22,10 @@ TEST_CASE("only processes that match their record are listed", "[launch]") {
   dtrain::test::Process process({"sleep", "1000"});
   const JobRecord record = JobRecord::create(root, "lenet-1").value();
   REQUIRE(record.add("worker", 3, process.pid()));
+  CHECK(recorded_processes(root).value().at(0).stop_time == kStopTime);
+  REQUIRE(record.set_stop_time(std::chrono::seconds(200)));
   REQUIRE(record.add("worker", 4, 1 << 30));  // gone
+  REQUIRE(record.set_stop_time(std::chrono::seconds(300)));
   // A pid that was reused.
   std::ofstream(record.file(), std::ios::app) << fmt::format("server 0 {} {}\n", ::getpid(), 1);
   const std::vector<RecordedProcess> processes = recorded_processes(root).value();
@@ -32,6 +35,7 @@ TEST_CASE("only processes that match their record are listed", "[launch]") {
   CHECK(processes[0].rank == 3);
   CHECK(processes[0].pid == process.pid());
   CHECK(processes[0].seconds >= 0);
+  CHECK(processes[0].stop_time == std::chrono::seconds(300));
   CHECK(table(processes).find(fmt::format("lenet-1  worker        3")) != std::string::npos);
   const auto read_back = parse_plain({"Welcome!", plain(processes)});
   REQUIRE(read_back.size() == 1);

@@ -127,6 +127,54 @@ TEST_CASE("output of hosts that lack the run directory is written to it by the l
   CHECK_FALSE(std::filesystem::exists(dir.path("run/server-0.log")));
 }
 
+TEST_CASE("a log that cannot be written is said once, and the job goes on", "[launch][remote]") {
+  const TempDir dir;
+  std::filesystem::create_directories(dir.path("there"));
+  std::filesystem::create_directories(dir.path("run"));
+  std::filesystem::create_symlink("/dev/full", dir.path("run/worker-0.log"));
+  std::filesystem::create_symlink("/dev/full", dir.path("run/worker-1.log"));
+  const std::string script = "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done; ";
+  Job job = remote_job(dir, {.workers = {script + "mark one", script + "await one; mark done"}}, kPatient);
+  job.run_dir = "run";
+  for (Machine& machine : job.machines) machine.directory = dir.path("there");
+  Launcher launcher(job, dir.path());
+  CHECK(launcher.wait() == 0);
+  const std::string& output = launcher.output();
+  INFO(output);
+  const std::string said = "cannot write 'run/worker-";
+  CHECK(contains(output, "No space left on device; the job goes on, but logs of other hosts may lack lines"));
+  CHECK(output.find(said) == output.rfind(said));
+  CHECK(contains(output, "[worker 1 b] line 9"));
+}
+
+// kQuick gives 300 ms, and the worker needs more than that for its checkpoint. A second TERM may end the first sleep.
+TEST_CASE("remote processes keep the time that they need to stop if their launcher is killed", "[launch][remote]") {
+  const TempDir dir;
+  Launcher launcher(remote_job(
+      dir,
+      {.scheduler =
+           "echo dtrain scheduler 127.0.0.1:1; await ready; echo live step=0 checkpoint_s=100; " + Scripts::kObedient,
+       .workers =
+           {"exec 2>/dev/null; trap 'sleep 1; sleep 1; mark saved; exit 75' TERM; mark ready; sleep 1000 & wait"}},
+      kQuick));
+  launcher.await("step 0");
+  const auto deadline = Clock::now() + kPatience;
+  const auto record = [&] {
+    std::string all;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir.path())) {
+      if (contains(entry.path().filename(), "processes-") && contains(entry.path(), "there")) {
+        all += read_file(entry.path()).value_or("");
+      }
+    }
+    return all;
+  };
+  while (!contains(record(), "stop-time 0 0 300") && Clock::now() < deadline) ::poll(nullptr, 0, 10);
+  launcher.signal(SIGKILL);
+  CHECK(launcher.wait() == 128 + SIGKILL);
+  CHECK(all_gone(dir));
+  CHECK(std::filesystem::exists(dir.path("saved")));
+}
+
 TEST_CASE("an unusable host fails the start with the cause", "[launch][remote]") {
   const TempDir dir;
   Job job = remote_job(dir, {.workers = {Scripts::kObedient, Scripts::kObedient}}, kPatient);

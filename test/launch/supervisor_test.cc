@@ -164,7 +164,7 @@ TEST_CASE("all processes end if their launcher is killed", "[launch]") {
   launcher.await("] stubborn", 2);
   const Result<std::string> record = read_file(launcher.record(dir));
   REQUIRE(record);
-  CHECK(std::count(record->begin(), record->end(), '\n') == 4);
+  CHECK(std::count(record->begin(), record->end(), '\n') == 5);  // four processes and the time to stop
   CHECK(contains(*record, "server 0 "));
   launcher.signal(SIGKILL);
   CHECK(launcher.wait() == 128 + SIGKILL);
@@ -243,6 +243,52 @@ TEST_CASE("a stopped job has time to finish its step unless it is interrupted ag
   CHECK(launcher.wait() == 5);
   CHECK(contains(launcher.output(), "second interrupt, killing the job"));
   CHECK(all_gone(dir));
+}
+
+TEST_CASE("the time to stop grows with the job's checkpoints, unless --stop-timeout sets it", "[launch]") {
+  const TempDir dir;
+  Limits limits = kQuick;
+  std::string expected = "processes that still run in 301 s are killed";
+  SECTION("three checkpoints are added") {
+    limits.remind = 10ms;
+  }
+  SECTION("the given time is all") {
+    limits.adds_measured = false;
+    expected = "processes that still run in 0 s are killed";
+  }
+  Launcher launcher(job_of(
+      dir,
+      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=0 checkpoint_s=100.3; " + Scripts::kObedient,
+       .workers = {Scripts::kStubborn}},
+      limits));
+  launcher.await("] stubborn");
+  launcher.await("step 0");
+  launcher.signal(SIGINT);
+  launcher.await(expected);
+  if (limits.adds_measured) launcher.await("waiting for worker 0 to end (30");
+  if (limits.adds_measured) launcher.signal(SIGINT);
+  CHECK(launcher.wait() == 5);
+  CHECK(all_gone(dir));
+}
+
+// kQuick gives 300 ms, and the worker needs more than that for its checkpoint. A second TERM may end the first sleep.
+TEST_CASE("processes keep the time that they need to stop if their launcher is killed", "[launch]") {
+  const TempDir dir;
+  Launcher launcher(job_of(
+      dir,
+      {.scheduler = "echo dtrain scheduler 127.0.0.1:1; echo live step=0 checkpoint_s=100; " + Scripts::kObedient,
+       .workers =
+           {"exec 2>/dev/null; trap 'sleep 1; sleep 1; mark saved; exit 75' TERM; echo ready; sleep 1000 & wait"}},
+      kQuick));
+  launcher.await("] ready", 2);
+  launcher.await("step 0");
+  const std::string record = read_file(launcher.record(dir)).value();
+  CHECK(contains(record, "stop-time 0 0 300\n"));
+  CHECK(contains(record, "stop-time 0 0 3003"));
+  launcher.signal(SIGKILL);
+  CHECK(launcher.wait() == 128 + SIGKILL);
+  CHECK(all_gone(dir));
+  CHECK(std::filesystem::exists(dir.path("saved")));
 }
 
 TEST_CASE("servers that do not end after the last worker are stopped and count as failed", "[launch]") {

@@ -17,16 +17,17 @@ TEST_CASE("a job's progress is the mean of the workers' progress, and its rate i
   spec.flags.num_epochs = 4;
   spec.shares = {{0, 1000}, {1000, 2000}};
   spec.batches = {100, 100};
-  const job::Progress progress =
-      job_progress(spec.flags, job::plan_of(spec),
-                   {{.step = 150, .samples_per_s = 30, .wait_data_share = 0.5, .wait_network_share = 0.25},
-                    {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75}});
+  const job::Progress progress = job_progress(
+      spec.flags, job::plan_of(spec),
+      {{.step = 150, .samples_per_s = 30, .wait_data_share = 0.5, .wait_network_share = 0.25},
+       {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75, .checkpoint_s = 4}});
   CHECK(progress.step == 150);
   CHECK(progress.steps == 400);
   CHECK(progress.epoch == 1);
   CHECK(progress.samples_per_s == 50);
   CHECK(progress.wait_data == 0.25);
   CHECK(progress.wait_network == 0.5);
+  CHECK(progress.checkpoint_s == 4);
   CHECK(progress.eta_s == Approx((800 - 301) * 10 / 50.0));
 }
 

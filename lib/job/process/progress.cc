@@ -38,9 +38,9 @@ std::string format_duration(double seconds) {
 std::string machine_line(const Progress& progress) {
   return fmt::format(
       "live step={} steps={} samples_per_s={:.1f} wait_data={:.3f} wait_network={:.3f} eta_s={:.0f} epoch={} "
-      "epochs={}",
+      "epochs={} checkpoint_s={:.3f}",
       progress.step, progress.steps, progress.samples_per_s, progress.wait_data, progress.wait_network, progress.eta_s,
-      progress.epoch, progress.epochs);
+      progress.epoch, progress.epochs, progress.checkpoint_s);
 }
 
 std::optional<Progress> parse_progress(std::string_view line) {
@@ -59,7 +59,8 @@ std::optional<Progress> parse_progress(std::string_view line) {
                   .samples_per_s = number("samples_per_s", 0),
                   .wait_data = number("wait_data", 0),
                   .wait_network = number("wait_network", 0),
-                  .eta_s = number("eta_s", -1)};
+                  .eta_s = number("eta_s", -1),
+                  .checkpoint_s = std::max(0.0, number("checkpoint_s", 0))};
 }
 
 Progress completed(Progress progress) {

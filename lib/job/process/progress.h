@@ -9,13 +9,14 @@
 namespace dtrain::job {
 
 // The scheduler prints this line, which the launcher parses:
-//   live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10
+//   live step=120 steps=4690 samples_per_s=5400 wait_data=0.02 wait_network=0.10 eta_s=80 epoch=3 epochs=10 checkpoint_s=0.4
 struct Progress {
   int64_t step = 0, steps = 0;             // steps done, and their total
   int64_t epoch = 0, epochs = 0;           // epochs done, and their total
   double samples_per_s = 0;                // of the whole job; 0: not known yet
   double wait_data = 0, wait_network = 0;  // fractions of the workers' time, 0 to 1
   double eta_s = 0;                        // time until the end; negative: not known
+  double checkpoint_s = 0;                 // the longest time that writing a checkpoint has taken
 };
 
 // The line above, without a newline.

@@ -70,6 +70,7 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
     progress.samples_per_s += worker.samples_per_s;
     progress.wait_data += worker.wait_data_share / static_cast<double>(workers.size());
     progress.wait_network += worker.wait_network_share / static_cast<double>(workers.size());
+    progress.checkpoint_s = std::max(progress.checkpoint_s, worker.checkpoint_s);
   }
   progress.step = std::min(done / flags.num_workers, progress.steps);
   progress.epoch = std::min(done / std::max<int64_t>(1, of_epoch), flags.num_epochs);
