@@ -143,6 +143,7 @@ Result<std::unique_ptr<AgentGroup>> AgentGroup::create(AgentGroupOptions options
 
 AgentGroup::AgentGroup(AgentGroupOptions options, ListeningSockets listening)
     : options_(std::move(options)), listening_(std::move(listening)), key_(job::make_token()) {
+  taken_.resize(options_.hosts.size());
   for (size_t i = 0; i < options_.hosts.size(); i++) {
     contacts_.push_back(std::make_shared<Contact>());
     Contact& contact = *contacts_.back();
@@ -204,7 +205,7 @@ void AgentGroup::close() {
 }
 
 bool AgentGroup::complete() const {
-  return std::all_of(contacts_.begin(), contacts_.end(), [](const auto& contact) { return contact->is_taken; });
+  return *called_ == contacts_.size();
 }
 
 void AgentGroup::watch(std::vector<pollfd>& watched) const {
@@ -264,12 +265,10 @@ void AgentGroup::hear_callers(std::vector<HostEvent>& events) {
 Result<> AgentGroup::admit(Caller& caller, std::string_view line) {
   DT_TRY(const Hello hello, parse_hello(line));
   if (!equal_keys(hello.key, key_)) return fail(Code::kDenied, "it does not know the key of this job's agents");
-  std::vector<bool> taken;
-  for (const auto& contact : contacts_) taken.push_back(contact->is_taken);
-  const std::optional<size_t> place = place_of(hello, options_.hosts, taken);
+  const std::optional<size_t> place = place_of(hello, options_.hosts, taken_);
   if (!place) return fail(Code::kDenied, "all hosts of the job have an agent, and {} is not among them", hello.host);
   Contact& contact = *contacts_[*place];
-  contact.is_taken = true;
+  contact.is_taken = taken_[*place] = true;
   ++*called_;
   has_news_ = true;
   if (!contact.is_given_up) contact.connection = std::move(caller.connection);

@@ -50,6 +50,7 @@ class AgentGroup : public Host {
   void watch(std::vector<pollfd>& watched) const override;
   [[nodiscard]] std::optional<Clock::time_point> wakes_at() const override;
   void take(std::vector<HostEvent>& events) override;
+  [[nodiscard]] bool has_news() const override { return has_news_; }
   [[nodiscard]] bool shares_run_dir() const override { return true; }
 
   // What the group and the link of a host share.
@@ -87,6 +88,7 @@ class AgentGroup : public Host {
   std::vector<std::string> first_lines_;
   std::vector<Caller> callers_;
   std::vector<std::shared_ptr<Contact>> contacts_;  // by host
+  std::vector<bool> taken_;                         // by host: whether an agent has called
   std::shared_ptr<size_t> called_ = std::make_shared<size_t>(0);
   // The last take() has changed a contact, which its link, asked before, has not seen.
   bool has_news_ = false;

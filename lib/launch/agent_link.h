@@ -30,6 +30,10 @@ class AgentLink {
   // Ends an attempt to connect. Only before the agent's first line, when it has started nothing yet.
   virtual void give_up() = 0;
 
+  // False while others are connecting and it has to wait for them; can_begin() says that read() will now begin.
+  [[nodiscard]] virtual bool has_begun() const { return true; }
+  [[nodiscard]] virtual bool can_begin() const { return false; }
+
   virtual void watch(std::vector<pollfd>& watched) const = 0;
   // Delivers the lines that have arrived. `message`: lines of the agent, or of a shell before it. `words`: what the
   // program that carries the connection says about it.

@@ -64,11 +64,14 @@ class Host {
   // same time.
   virtual void close() = 0;
 
-  // Appends the descriptors to poll; wakes_at() is the time at which take() must be called in any case.
+  // Appends the descriptors to poll. take() must be called when one of them is ready, at wakes_at(), after any call of
+  // signal(), kill() or close(), when a child of this process has ended, and after another host's has_news().
   virtual void watch(std::vector<pollfd>& watched) const = 0;
   [[nodiscard]] virtual std::optional<Clock::time_point> wakes_at() const = 0;
   // Appends the events that have happened since the last call.
   virtual void take(std::vector<HostEvent>& events) = 0;
+  // Whether the last take() has changed what other hosts will report.
+  [[nodiscard]] virtual bool has_news() const { return false; }
 
   // Whether the host has the launcher's run directory, so that files that its processes write are visible here. Known
   // once a process runs.

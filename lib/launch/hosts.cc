@@ -59,6 +59,15 @@ Result<> copy_directory(const Job& job, Screen& screen, SignalQueue& signals) {
   return fail(Code::kStartup, "--sync-dst-dir: copying to {} failed: {}", hosts[*failed], complaint(copies[*failed]));
 }
 
+int64_t descriptors_of(const Job& job) {
+  constexpr int64_t kOther = 32, kOfSsh = 3, kOfAgent = 1, kOfProcessHere = 2, kOfProcessThere = 1;
+  int64_t count = kOther + std::ssize(job.machines) * (job.group ? kOfAgent : kOfSsh);
+  for (const Command& command : job.others(job.scheduler_address)) {
+    count += command.machine == 0 ? kOfProcessHere : kOfProcessThere;
+  }
+  return count;
+}
+
 Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std::string& mark) {
   std::vector<std::unique_ptr<Host>> hosts;
   DT_TRY(auto here, LocalHost::create({job.name, job.record_root, job.limits.stop}));
@@ -67,12 +76,13 @@ Result<std::vector<std::unique_ptr<Host>>> make_hosts(const Job& job, const std:
   if (job.group) {
     DT_TRY(group, AgentGroup::create(*job.group));
   }
+  const auto gate = std::make_shared<ConnectGate>();
   for (const Machine& machine : job.machines) {
     std::unique_ptr<AgentLink> link;
     if (group) {
       link = group->link(hosts.size() - 1);
     } else {
-      DT_TRY(link, SshLink::create(machine));
+      DT_TRY(link, SshLink::create(machine, gate));
     }
     hosts.push_back(std::make_unique<RemoteHost>(RemoteHostOptions{.name = machine.name,
                                                                    .job = job.name,

@@ -71,10 +71,21 @@ void LocalHost::watch(std::vector<pollfd>& watched) const {
   }
 }
 
+// With hundreds of processes, one call finds out which of them have something to read, and one whether any has ended.
 void LocalHost::take(std::vector<HostEvent>& events) {
+  std::vector<pollfd> watched;
+  watch(watched);
+  ::poll(watched.data(), watched.size(), 0);
+  siginfo_t child{};
+  const bool some_ended = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0 && child.si_pid != 0;
+  size_t next = 0;
   for (Member& member : members_) {
-    read(member, kReadsPerTurn, events);
-    reap(member, events);
+    bool is_readable = false;
+    for (const UniqueFd* fd : {&member.process.out, &member.process.err}) {
+      if (fd->open()) is_readable |= watched[next++].revents != 0;
+    }
+    if (is_readable) read(member, kReadsPerTurn, events);
+    if (some_ended) reap(member, events);
   }
 }
 

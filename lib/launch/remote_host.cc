@@ -18,10 +18,19 @@ Code code_of(const std::string& word) {
   return known ? static_cast<Code>(code) : Code::kInternal;
 }
 
+// The same moment for all hosts, so that hundreds of them wake the launcher once.
+Clock::time_point next_alive() {
+  const Clock::duration now = Clock::now().time_since_epoch();
+  return Clock::time_point((now / kAliveInterval + 1) * Clock::duration(kAliveInterval));
+}
+
 }  // namespace
 
 RemoteHost::RemoteHost(RemoteHostOptions options, std::unique_ptr<AgentLink> link)
-    : options_(std::move(options)), link_(std::move(link)), wake_(Clock::now() + options_.greet) {}
+    : options_(std::move(options)),
+      link_(std::move(link)),
+      has_begun_(link_->has_begun()),
+      wake_(Clock::now() + options_.greet) {}
 
 Result<> RemoteHost::start(size_t process, const Command& command) {
   std::vector<std::string> words = {"start", std::to_string(process), command.role, std::to_string(command.rank),
@@ -66,16 +75,21 @@ void RemoteHost::watch(std::vector<pollfd>& watched) const {
 
 std::optional<Clock::time_point> RemoteHost::wakes_at() const {
   if (state_ == State::kOver) return std::nullopt;
-  return wake_;
+  if (has_begun_) return wake_;
+  return link_->can_begin() ? std::optional(Clock::now()) : std::nullopt;
 }
 
 void RemoteHost::take(std::vector<HostEvent>& events) {
   for (const size_t process : never_began_) events.emplace_back(ProcessEnd{process, SIGTERM, 0});
   never_began_.clear();
   read(events);
+  if (!has_begun_ && link_->has_begun()) {
+    has_begun_ = true;
+    wake_ = Clock::now() + options_.greet;
+  }
   const std::optional<std::string> ended = link_->ended();
   if (state_ != State::kOver && ended) lose(why_it_ended(*ended), events);
-  if (state_ != State::kOver && Clock::now() >= wake_) on_time(events);
+  if (state_ != State::kOver && has_begun_ && Clock::now() >= wake_) on_time(events);
 }
 
 void RemoteHost::on_time(std::vector<HostEvent>& events) {
@@ -87,7 +101,7 @@ void RemoteHost::on_time(std::vector<HostEvent>& events) {
                 events);
   }
   send({"alive"});
-  wake_ = Clock::now() + kAliveInterval;
+  wake_ = next_alive();
 }
 
 void RemoteHost::send(const std::vector<std::string>& words) {
@@ -148,7 +162,7 @@ Result<> RemoteHost::greeted(const std::vector<std::string>& words) {
                 build, options_.name, options_.build_id);
   }
   state_ = State::kOpen;
-  wake_ = Clock::now() + kAliveInterval;
+  wake_ = next_alive();
   waiting_.clear();
   send({"open", options_.job, std::to_string(options_.kill_after.count()), options_.mark});
   link_->send(std::exchange(held_, ""));

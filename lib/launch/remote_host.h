@@ -61,6 +61,7 @@ class RemoteHost : public Host {
   RemoteHostOptions options_;
   std::unique_ptr<AgentLink> link_;
   State state_ = State::kConnecting;
+  bool has_begun_ = false;           // the link has begun to connect
   Clock::time_point wake_;           // the limit for the greeting; afterwards, when to send the next `alive`
   std::string held_;                 // requests that wait for the greeting
   std::vector<size_t> waiting_;      // the processes that these requests start

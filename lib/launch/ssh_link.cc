@@ -16,16 +16,31 @@ constexpr int kSshFailed = 255;
 
 }  // namespace
 
-Result<std::unique_ptr<AgentLink>> SshLink::create(Machine machine) {
-  DT_TRY(Process ssh, start_with_input({.arguments = machine.ssh}), "reaching {}", machine.name);
-  return std::unique_ptr<AgentLink>(new SshLink(std::move(machine), std::move(ssh)));
+Result<std::unique_ptr<AgentLink>> SshLink::create(Machine machine, std::shared_ptr<ConnectGate> gate) {
+  std::unique_ptr<SshLink> link(new SshLink(std::move(machine), std::move(gate)));
+  if (link->can_begin()) DT_TRY_VOID(link->begin());
+  return link;
 }
 
-SshLink::SshLink(Machine machine, Process ssh)
-    : machine_(std::move(machine)), ssh_(std::move(ssh)), out_(kMessageMax), outbox_(starter_script(machine_)) {}
+SshLink::SshLink(Machine machine, std::shared_ptr<ConnectGate> gate)
+    : machine_(std::move(machine)), gate_(std::move(gate)), out_(kMessageMax), outbox_(starter_script(machine_)) {}
+
+Result<> SshLink::begin() {
+  DT_TRY(ssh_, start_with_input({.arguments = machine_.ssh}), "reaching {}", machine_.name);
+  enter(Phase::kConnecting);
+  return {};
+}
+
+void SshLink::enter(Phase phase) {
+  if (phase == Phase::kConnecting) gate_->enter();
+  if (phase_ == Phase::kConnecting) gate_->leave();
+  phase_ = phase;
+}
 
 SshLink::~SshLink() {
   close();
+  if (phase_ == Phase::kConnecting) enter(Phase::kOver);
+  if (ssh_.pid == 0) return;
   // The agent's end of the stream closes when all its processes have ended.
   pollfd watched{.fd = ssh_.out.get(), .events = POLLIN, .revents = 0};
   std::array<char, 4096> rest;
@@ -50,7 +65,8 @@ void SshLink::close() {
 }
 
 void SshLink::give_up() {
-  ::kill(ssh_.pid, SIGTERM);
+  if (phase_ == Phase::kWaiting) enter(Phase::kOver);
+  if (ssh_.pid > 0 && !status_) ::kill(ssh_.pid, SIGTERM);
 }
 
 // What ssh does not accept now stays in the outbox until POLLOUT. A write error is noticed when ssh ends.
@@ -72,14 +88,27 @@ void SshLink::watch(std::vector<pollfd>& watched) const {
 }
 
 void SshLink::read(const LineSplitter::Sink& message, const LineSplitter::Sink& words) {
+  if (can_begin()) {
+    if (const Result<> begun = begin(); !begun) {
+      why_not_begun_ = "cannot be reached: " + begun.error().message;
+      enter(Phase::kOver);
+    }
+  }
+  if (ssh_.pid == 0) return;
   flush();
   int status = 0;
   if (!status_ && ::waitpid(ssh_.pid, &status, WNOHANG) == ssh_.pid) status_ = status;
   read_lines(ssh_.err, err_, kReadsPerTurn, words);  // read first, because ssh's messages explain why stdout ended
-  read_lines(ssh_.out, out_, kReadsPerTurn, message);
+  const auto take = [&](const std::string& line) {
+    if (phase_ == Phase::kConnecting) enter(Phase::kConnected);
+    message(line);
+  };
+  read_lines(ssh_.out, out_, kReadsPerTurn, take);
+  if (status_) enter(Phase::kOver);
 }
 
 std::optional<std::string> SshLink::ended() {
+  if (!why_not_begun_.empty()) return why_not_begun_;
   if (!status_) return std::nullopt;
   return why(*status_);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "launch/agent_link.h"
+#include "launch/connect_gate.h"
 #include "launch/host.h"
 #include "launch/process_group.h"
 #include "launch/ssh.h"
@@ -13,24 +14,38 @@ namespace dtrain::launch {
 
 class SshLink : public AgentLink {
  public:
-  // Begins to connect. Code::kStartup if ssh cannot be executed.
-  static Result<std::unique_ptr<AgentLink>> create(Machine machine);
+  // Begins to connect if the gate has room, or else in a later read(). Code::kStartup if ssh cannot be executed.
+  static Result<std::unique_ptr<AgentLink>> create(Machine machine, std::shared_ptr<ConnectGate> gate);
   ~SshLink() override;
 
   void send(std::string_view bytes) override;
   void close() override;
   void give_up() override;
+  [[nodiscard]] bool has_begun() const override { return phase_ != Phase::kWaiting; }
+  [[nodiscard]] bool can_begin() const override { return phase_ == Phase::kWaiting && gate_->has_room(); }
   void watch(std::vector<pollfd>& watched) const override;
   void read(const LineSplitter::Sink& message, const LineSplitter::Sink& words) override;
   [[nodiscard]] std::string missing() const override { return "did not answer"; }
   std::optional<std::string> ended() override;
 
  private:
-  SshLink(Machine machine, Process ssh);
+  enum class Phase {
+    kWaiting,     // for room in the gate
+    kConnecting,  // until the agent's first line
+    kConnected,
+    kOver,  // ssh has ended, or was not started
+  };
+
+  SshLink(Machine machine, std::shared_ptr<ConnectGate> gate);
+  Result<> begin();
+  void enter(Phase phase);
   void flush();
   [[nodiscard]] std::string why(int status) const;
 
   Machine machine_;
+  std::shared_ptr<ConnectGate> gate_;
+  Phase phase_ = Phase::kWaiting;
+  std::string why_not_begun_;
   Process ssh_;
   std::optional<int> status_;  // once ssh has ended
   LineSplitter out_, err_;

@@ -9,11 +9,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/overloaded.h"
 #include "base/poll_until.h"
 #include "job/process/exit_code.h"
+#include "job/process/open_files.h"
 #include "job/process/progress.h"
 #include "launch/end_report.h"
 #include "launch/host.h"
@@ -47,7 +49,12 @@ enum class Phase {
 class Supervisor {
  public:
   Supervisor(const Job& job, Screen& screen, SignalQueue& signals, std::vector<std::unique_ptr<Host>> hosts)
-      : job_(job), screen_(screen), signals_(signals), hosts_(std::move(hosts)) {}
+      : job_(job),
+        screen_(screen),
+        signals_(signals),
+        hosts_(std::move(hosts)),
+        ready_(hosts_.size()),
+        members_on_(hosts_.size()) {}
 
   Result<JobEnd> run();
 
@@ -57,6 +64,7 @@ class Supervisor {
 
   void wait_for_events();
   void take_events();
+  void take_from(size_t machine);
   void on_line(Member& member, const OutputLine& line);
   bool on_scheduler_line(const std::string& line);
   void keep_line(Member& member, const std::string& line);
@@ -77,11 +85,8 @@ class Supervisor {
   JobEnd report();
 
   void say(std::string_view text) { screen_.line(fmt::format("dtrain: {}", text)); }
-  [[nodiscard]] int count_running() const {
-    return static_cast<int>(std::count_if(members_.begin(), members_.end(), [](const Member& m) { return m.running; }));
-  }
   [[nodiscard]] std::string running_names() const;
-  [[nodiscard]] bool workers_done() const;
+  [[nodiscard]] bool workers_done() const { return workers_running_ == 0; }
   // Whether the job may be training, so that its processes need time to end. Only the scheduler's output tells it.
   [[nodiscard]] bool may_train() const { return progress_ || (job_.joins_scheduler && others_started_); }
 
@@ -89,8 +94,12 @@ class Supervisor {
   Screen& screen_;
   SignalQueue& signals_;
   std::vector<std::unique_ptr<Host>> hosts_;  // by Command::machine; see make_hosts
+  std::vector<bool> ready_;                   // by host: there may be something to take
+  bool all_ready_ = true;                     // on all of them
   std::deque<Member> members_;  // the scheduler first; a deque, because members are referred to while others are added
-  std::vector<Ended> ended_;    // in the order of time
+  std::vector<std::vector<size_t>> members_on_;  // by Command::machine
+  size_t running_ = 0, workers_running_ = 0;
+  std::vector<Ended> ended_;  // in the order of time
   std::map<std::string, uint64_t> peak_rss_bytes_;
   std::optional<Error> start_error_;  // an error of the launcher itself
   Phase phase_ = Phase::kStarting;
@@ -110,9 +119,11 @@ Result<JobEnd> Supervisor::run() {
   }
   say(fmt::format("job {}", job_.name));
   if (job_.joins_scheduler) launch_others(job_.scheduler_address);
-  while (count_running() > 0) {
+  while (running_ > 0) {
     wait_for_events();
-    for (const int signal : signals_.take()) on_signal(signal);
+    const std::vector<int> signals = signals_.take();
+    all_ready_ = all_ready_ || !signals.empty();
+    for (const int signal : signals) on_signal(signal);
     take_events();
     if (deadline_ && Clock::now() >= *deadline_) {
       if (phase_ == Phase::kKilled) break;
@@ -120,6 +131,7 @@ Result<JobEnd> Supervisor::run() {
     }
     if (reminder_ && Clock::now() >= *reminder_) remind();
   }
+  all_ready_ = true;
   take_events();
   for (Member& member : members_) {
     if (member.running) on_end(member, ended_by(member, SIGKILL));  // the status that it will have if it ends at all
@@ -132,8 +144,14 @@ Result<JobEnd> Supervisor::run() {
 Result<> Supervisor::launch(const Command& command) {
   members_.push_back({command, {}, true, {}});
   Result<> started = hosts_[command.machine]->start(members_.size() - 1, command);
-  if (!started) members_.pop_back();
-  return started;
+  if (!started) {
+    members_.pop_back();
+    return started;
+  }
+  members_on_[command.machine].push_back(members_.size() - 1);
+  running_++;
+  if (command.role == "worker") workers_running_++;
+  return {};
 }
 
 void Supervisor::launch_others(const std::string& address) {
@@ -158,33 +176,50 @@ void Supervisor::wait_for_events() {
   screen_.watch(watched);
   std::optional<Clock::time_point> wake = deadline_;
   if (reminder_ && (!wake || *reminder_ < *wake)) wake = reminder_;
+  std::vector<size_t> first_of;  // by host: the number of its first descriptor
+  std::vector<std::optional<Clock::time_point>> wakes;
   for (const auto& host : hosts_) {
+    first_of.push_back(watched.size());
     host->watch(watched);
-    const std::optional<Clock::time_point> wakes_at = host->wakes_at();
-    if (wakes_at && (!wake || *wakes_at < *wake)) wake = wakes_at;
+    wakes.push_back(host->wakes_at());
+    if (wakes.back() && (!wake || *wakes.back() < *wake)) wake = wakes.back();
   }
-  poll_until(watched, wake);
+  first_of.push_back(watched.size());
+  poll_until(watched, all_ready_ ? Clock::now() : wake);
+  const Clock::time_point now = Clock::now();
+  for (size_t i = 0; i < hosts_.size(); i++) {
+    const auto of_host = std::span(watched).subspan(first_of[i], first_of[i + 1] - first_of[i]);
+    ready_[i] = (wakes[i] && *wakes[i] <= now) ||
+                std::ranges::any_of(of_host, [](const pollfd& one) { return one.revents != 0; });
+  }
   screen_.flush();
 }
 
+// Of hundreds of hosts, few have something to tell each time.
 void Supervisor::take_events() {
+  const bool all = std::exchange(all_ready_, false);
   for (size_t machine = 0; machine < hosts_.size(); machine++) {
-    std::vector<HostEvent> events;
-    hosts_[machine]->take(events);
-    for (const HostEvent& event : events) {
-      std::visit(Overloaded{[&](const OutputLine& line) { on_line(members_.at(line.process), line); },
-                            [&](const ProcessEnd& end) {
-                              Member& member = members_.at(end.process);
-                              if (!member.running) return;
-                              if (end.peak_rss_bytes > 0) peak_rss_bytes_[member.command.name()] = end.peak_rss_bytes;
-                              on_end(member, ended_by(member, end.status));
-                            },
-                            [&](const HostMessage& message) {
-                              screen_.line(fmt::format("[{}] {}", hosts_[machine]->name(), message.text));
-                            },
-                            [&](const HostLost& lost) { on_lost(machine, lost.error); }},
-                 event);
-    }
+    if (all || ready_[machine]) take_from(machine);
+  }
+}
+
+void Supervisor::take_from(size_t machine) {
+  std::vector<HostEvent> events;
+  hosts_[machine]->take(events);
+  all_ready_ = all_ready_ || hosts_[machine]->has_news();
+  for (const HostEvent& event : events) {
+    std::visit(Overloaded{[&](const OutputLine& line) { on_line(members_.at(line.process), line); },
+                          [&](const ProcessEnd& end) {
+                            Member& member = members_.at(end.process);
+                            if (!member.running) return;
+                            if (end.peak_rss_bytes > 0) peak_rss_bytes_[member.command.name()] = end.peak_rss_bytes;
+                            on_end(member, ended_by(member, end.status));
+                          },
+                          [&](const HostMessage& message) {
+                            screen_.line(fmt::format("[{}] {}", hosts_[machine]->name(), message.text));
+                          },
+                          [&](const HostLost& lost) { on_lost(machine, lost.error); }},
+               event);
   }
 }
 
@@ -281,6 +316,8 @@ Ended Supervisor::ended_by(const Member& member, int status) const {
 
 void Supervisor::on_end(Member& member, const Ended& how) {
   member.running = false;
+  running_--;
+  if (member.command.role == "worker") workers_running_--;
   ended_.push_back(how);
   const Ended& ended = ended_.back();
   if (code_of(ended) != job::kExitOk) {
@@ -296,8 +333,9 @@ void Supervisor::on_end(Member& member, const Ended& how) {
 // Before the job runs, a lost host is a failed start. Later it is a failure of the processes that ran there.
 void Supervisor::on_lost(size_t machine, const Error& error) {
   if (!progress_ && phase_ < Phase::kStopping) start_failed(error);
-  for (Member& member : members_) {
-    if (!member.running || member.command.machine != machine) continue;
+  for (const size_t number : members_on_[machine]) {
+    Member& member = members_[number];
+    if (!member.running) continue;
     member.first_error.line(fmt::format("error [{}] {}", code_name(error.code), error.message));
     on_end(member, {.name = member.command.name(),
                     .role = member.command.role,
@@ -340,11 +378,13 @@ void Supervisor::enter(Phase phase, Limits::Duration time) {
 void Supervisor::stop(Limits::Duration time) {
   if (phase_ >= Phase::kStopping) return;
   for (const auto& host : hosts_) host->signal(SIGTERM);
+  all_ready_ = true;
   enter(Phase::kStopping, time);
 }
 
 void Supervisor::kill() {
   for (const auto& host : hosts_) host->kill();
+  all_ready_ = true;
   enter(Phase::kKilled, kReapAfterKill);
 }
 
@@ -354,11 +394,6 @@ std::string Supervisor::running_names() const {
     if (member.running) names += (names.empty() ? "" : ", ") + member.command.name();
   }
   return names;
-}
-
-bool Supervisor::workers_done() const {
-  return std::none_of(members_.begin(), members_.end(),
-                      [](const Member& m) { return m.command.role == "worker" && m.running; });
 }
 
 JobEnd Supervisor::report() {
@@ -376,6 +411,7 @@ JobEnd Supervisor::report() {
 }  // namespace
 
 Result<JobEnd> supervise(const Job& job, Screen& screen) {
+  DT_TRY_VOID(job::check_open_files(descriptors_of(job), "the launcher"));
   SignalQueue signals;
   DT_TRY_VOID(copy_directory(job, screen, signals));
   std::optional<RunDirMark> mark;  // made after the copying, which could copy it to every host

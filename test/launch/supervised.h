@@ -115,6 +115,7 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
+  [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int signal) const { REQUIRE(::kill(pid_, signal) == 0); }
 
   // Reads until `text` has been printed `times` times.

@@ -1,6 +1,7 @@
 #include "job/process/host_file.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -115,35 +116,48 @@ class Places {
  public:
   Places(const HostFile& file, HostOrder order) : file_(file), order_(order), used_(file.lines.size()) {}
 
-  // Returns the line of the next process; nullopt if no slot is left for this role.
-  std::optional<size_t> take(Role role) {
-    const size_t lines = file_.lines.size();
-    for (size_t i = 0; i < lines; i++) {
-      const size_t line = (begin_ + i) % lines;
-      if (!has_place(line, role)) continue;
-      used_[line]++;
-      if (order_ == HostOrder::kSpread) begin_ = line + 1;
-      return line;
+  // Begins to place processes of this role.
+  void begin(Role role) {
+    turns_.clear();
+    for (size_t i = 0; i < file_.lines.size(); i++) {
+      const size_t line = (begin_ + i) % file_.lines.size();
+      const Role reserved = file_.lines[line].role;
+      if (reserved == Role::kNone || reserved == role) turns_.push_back(line);
     }
-    return std::nullopt;
+  }
+
+  // Returns the line of the next process; nullopt if no slot is left for its role.
+  std::optional<size_t> take() {
+    while (!turns_.empty() && is_full(turns_.front())) turns_.pop_front();
+    if (turns_.empty()) return std::nullopt;
+    const size_t line = turns_.front();
+    used_[line]++;
+    if (order_ == HostOrder::kSpread) {
+      turns_.pop_front();
+      turns_.push_back(line);
+      begin_ = line + 1;
+    }
+    return line;
   }
 
  private:
-  bool has_place(size_t line, Role role) const {
-    const HostLine& host = file_.lines[line];
-    return (host.role == Role::kNone || host.role == role) && (!host.slots || used_[line] < *host.slots);
+  bool is_full(size_t line) const {
+    const std::optional<int64_t>& slots = file_.lines[line].slots;
+    return slots && used_[line] >= *slots;
   }
 
   const HostFile& file_;
   HostOrder order_;
   std::vector<int64_t> used_;  // by line
   size_t begin_ = 0;           // the line to try first
+  std::deque<size_t> turns_;   // the lines for the role, the next one first; full lines leave when their turn comes
 };
 
 Result<std::vector<size_t>> take_places(Places& places, const std::string& file, Role role, int64_t count) {
   std::vector<size_t> lines;
+  places.begin(role);
   for (int64_t rank = 0; rank < count; rank++) {
-    const std::optional<size_t> line = places.take(role);
+    const std::optional<size_t> line = places.take();
     if (!line) {
       return fail(Code::kUsage, "{}: no slot is left for {} {} of {}: add hosts or slots", file, format_value(role),
                   rank, count);
@@ -219,9 +233,10 @@ Result<HostFile> parse_host_file(std::string_view text, const std::string& name)
 
 std::vector<SshAddress> ssh_addresses(const HostFile& file) {
   std::vector<SshAddress> addresses;
+  std::set<SshAddress> seen;
   for (const HostLine& line : file.lines) {
     const SshAddress address{line.host, line.ssh_port, line.user};
-    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
+    if (seen.insert(address).second) addresses.push_back(address);
   }
   return addresses;
 }

@@ -5,6 +5,7 @@
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
 #include "job/process/host_file.h"
+#include "job/process/open_files.h"
 #include "job/resolve/scheme.h"
 #include "kvstore/wire/placement.h"
 #include "role/process/addresses.h"
@@ -110,6 +111,8 @@ Result<> watch(rpc::Scheduler& scheduler, const job::JobFlags& flags, const job:
 Result<int> run_scheduler(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "scheduler"));
   DT_TRY_VOID(process.take_rank(0));
+  const job::JobFlags& job = process.flags.job;
+  DT_TRY_VOID(job::check_open_files(job::descriptors_for(job.num_workers + job.num_servers), "the scheduler"));
   DT_TRY_VOID(complete_flags(process.flags));
   process.flags.job.seed = choose_seed(process);
   process.log.info("start with arguments {}", job::describe(process.flags));

@@ -6,6 +6,7 @@
 #include "base/step_faults.h"
 #include "base/thread.h"
 #include "job/process/exit_code.h"
+#include "job/process/open_files.h"
 #include "kvstore/server/shard.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
@@ -173,6 +174,8 @@ Result<> serve(Process& process, rpc::ControlClient& control, rpc::DataServer& d
 
 Result<int> run_server(const job::Flags& flags, const Signals& signals) {
   DT_TRY(Process process, Process::open(flags, signals, "server"));
+  const int64_t connections = job::kConnectionsPerServer * flags.job.num_workers;
+  DT_TRY_VOID(job::check_open_files(job::descriptors_for(connections), "a server"));
   flush_denormals();
   DT_TRY(const rpc::Security security, security_of(flags.launch));
   DT_TRY(const ServerAddress address, server_address(flags.launch, security.token));

@@ -4,6 +4,7 @@
 
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
+#include "job/process/open_files.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
 #include "role/process/process.h"
@@ -134,6 +135,9 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
 
 Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const WorkInJob& work) {
   DT_TRY(Process process, Process::open(flags, signals, "worker"));
+  const int64_t servers = flags.job.num_servers;
+  const int64_t connections = servers > 0 ? job::kConnectionsPerServer * servers : flags.job.num_workers;
+  DT_TRY_VOID(job::check_open_files(job::descriptors_for(connections), "a worker"));
   DT_TRY_VOID(complete_flags(process.flags));
   Connection connection;
   DT_TRY(connection.security, security_of(flags.launch));
