@@ -2,12 +2,16 @@
 
 #include <filesystem>
 
+#include "base/console.h"
 #include "job/process/process_environment.h"
 #include "job/process/token.h"
 #include "launch/cluster/cluster.h"
+#include "launch/foreground.h"
 #include "launch/job_record.h"
+#include "launch/supervisor.h"
 #include "launch/this_machine.h"
 #include "role/process/addresses.h"
+#include "role/process/report.h"
 
 namespace dtrain::cmd {
 
@@ -92,8 +96,23 @@ Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
                                .variables = std::move(variables),
                                .starter = std::move(setting.places.starter),
                                .address = address,
-                               .directory = std::filesystem::current_path().string()};
+                               .directory = std::filesystem::current_path().string(),
+                               .only_rank = setting.only_rank};
   return JobToStart{launch::make_job(job), setting.run_dir};
+}
+
+Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::RunDir& run_dir,
+                    const std::function<void(const launch::JobEnd& end)>& on_end) {
+  processes.log_hint = [&run_dir] { return run_dir.has_begun() ? "logs are in " + run_dir.path() : ""; };
+  Console console = Console::to_stderr(flags.launch.terminal);
+  return launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
+    DT_TRY(launch::JobEnd end, launch::supervise(processes, screen));
+    if (on_end) on_end(end);
+    if (!run_dir.has_begun()) return end.exit_code;
+    DT_TRY_VOID(role::complete_summary(
+        run_dir.path(), flags, {processes.name, end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
+    return end.exit_code;
+  });
 }
 
 }  // namespace dtrain::cmd

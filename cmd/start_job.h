@@ -1,6 +1,7 @@
 // Builds the processes that a launcher starts: this executable, in all roles of a job.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "command.h"
 #include "job/process/host_file.h"
 #include "launch/make_job.h"
+#include "role/process/run_dir.h"
 
 namespace dtrain::cmd {
 
@@ -29,6 +31,7 @@ struct StartSetting {
   Places places;
   std::string run_dir;
   Missing missing = nullptr;
+  std::optional<int> only_rank = {};  // as in launch::JobSetting
 };
 
 struct JobToStart {
@@ -37,5 +40,10 @@ struct JobToStart {
 };
 
 Result<JobToStart> job_to_start(const Call& call, StartSetting setting);
+
+// Runs the job in the background of this process, and adds to the run's summary how it ended. Returns its exit code.
+// `on_end`, if given, is called in the background process.
+Result<int> run_job(launch::Job processes, const job::Flags& flags, const role::RunDir& run_dir,
+                    const std::function<void(const launch::JobEnd& end)>& on_end = nullptr);
 
 }  // namespace dtrain::cmd

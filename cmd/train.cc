@@ -3,18 +3,14 @@
 
 #include <cstdio>
 
-#include "base/console.h"
 #include "command.h"
 #include "job/flags/rows.h"
 #include "job/process/build_id.h"
 #include "job/process/exit_code.h"
 #include "job/spec/job_plan.h"
-#include "launch/foreground.h"
 #include "launch/make_job.h"
-#include "launch/supervisor.h"
 #include "notes.h"
 #include "role/process/membership.h"
-#include "role/process/report.h"
 #include "role/process/run_dir.h"
 #include "role/role.h"
 #include "role/setup/data.h"
@@ -78,16 +74,7 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
 Result<int> launch_job(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {
   DT_TRY(const role::RunDir run_dir, role::RunDir::claim(flags, resumed));
   DT_TRY(JobToStart job, job_to_start(call, flags, run_dir.path()));
-  job.processes.log_hint = [&run_dir] { return run_dir.has_begun() ? "logs are in " + run_dir.path() : ""; };
-  Console console = Console::to_stderr(flags.launch.terminal);
-  return launch::run_in_background(console, [&](launch::Screen& screen) -> Result<int> {
-    DT_TRY(launch::JobEnd end, launch::supervise(job.processes, screen));
-    if (!run_dir.has_begun()) return end.exit_code;
-    DT_TRY_VOID(role::complete_summary(
-        run_dir.path(), flags,
-        {job.processes.name, end.exit_code, std::move(end.error), std::move(end.peak_rss_bytes)}));
-    return end.exit_code;
-  });
+  return run_job(std::move(job.processes), flags, run_dir);
 }
 
 Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::optional<role::Resumed>& resumed) {

@@ -108,6 +108,7 @@ class TrainBench {
     const auto samples = static_cast<double>(options_.batch_size);
     const auto [least, most] = std::minmax_element(seconds_.begin(), seconds_.end());
     result.samples_per_s = {samples / median(seconds_), samples / *most, samples / *least};
+    result.batches_s = seconds_;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     result.peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tensor/shape.h"
@@ -33,7 +34,8 @@ struct BenchTrainResult {
   struct Rate {
     double median = 0, min = 0, max = 0;
   };
-  Rate samples_per_s;  // over the batches
+  Rate samples_per_s;             // over the batches
+  std::vector<double> batches_s;  // how long each batch took
   uint64_t peak_rss_bytes = 0;
   struct Bound {
     double direct = 0, best = 0;

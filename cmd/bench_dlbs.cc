@@ -1,0 +1,308 @@
+// `dtrain bench dlbs`: one node's part of a benchmark of DLBS, with DLBS's parameters and log.
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/file.h"
+#include "job/process/build_id.h"
+#include "job/process/exit_code.h"
+#include "job/process/token.h"
+#include "launch/make_job.h"
+#include "notes.h"
+#include "role/role.h"
+#include "signal_thread.h"
+#include "start_job.h"
+#include "tool.h"
+#include "tools/dlbs/benchmark.h"
+#include "tools/dlbs/report.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+struct Options {
+  std::string config;
+  std::vector<tools::DlbsSetting> settings;  // in the order of the command line
+  std::vector<std::string> job;              // flags of training
+  bool dry_run = false;
+};
+using Row = job::FlagRow<Options>;
+
+Row setting_row() {
+  return {.name = "P",
+          .value = "NAME=VALUE",
+          .help = "set a parameter, as in -Pexp.model=resnet50; VALUE is JSON or a plain word",
+          .bind = {.set = [](Options& options, std::string_view text) -> Result<> {
+                     DT_TRY(tools::DlbsSetting setting, tools::parse_dlbs_setting(text));
+                     options.settings.push_back(std::move(setting));
+                     return {};
+                   },
+                   .get = [](const Options&) { return std::string("none"); }},
+          .repeats = true};
+}
+
+// A flag named like a parameter, without the parameter's prefix. A value of -P or of such a flag that comes later wins.
+Row parameter_row(const std::string& name, const std::string& parameter, const std::string& value,
+                  const std::string& help, const std::string& default_text) {
+  return {.name = name,
+          .value = value,
+          .help = fmt::format("{}: {}", parameter, help),
+          .bind = {.set = [parameter](Options& options, std::string_view text) -> Result<> {
+                     options.settings.push_back({parameter, std::string(text)});
+                     return {};
+                   },
+                   .get = [default_text](const Options&) { return default_text; }}};
+}
+
+// A flag of training that the node's processes get.
+Row job_row(const std::string& name) {
+  const Result<size_t> index = job::training_flags().find("--" + name);
+  DT_CHECK(index, "no flag '{}'", name);
+  const job::Row& training = job::training_flags().rows()[*index];
+  job::Binding<Options> bind = {
+      .set = [flag = training.spelling()](Options& options, std::string_view text) -> Result<> {
+        options.job.push_back(fmt::format("{}={}", flag, text));
+        return {};
+      },
+      .get = [&training](const Options&) { return training.bind.get(job::Flags{}); },
+      .boolean = training.bind.boolean};
+  return training_row<Options>(name, std::move(bind), training.default_text);
+}
+
+std::vector<Row> rows() {
+  std::vector<Row> rows = {
+      {.name = "config",
+       .value = "FILE.json",
+       .help = "read parameters from a configuration of DLBS; -P and flags replace its values",
+       .bind = DT_FIELD(Options, config),
+       .default_text = "none"},
+      setting_row(),
+      parameter_row("model", "exp.model", "ID", "the network, as DLBS names it", "none"),
+      parameter_row("phase", "exp.phase", "training|inference", "what to measure", "training"),
+      parameter_row("replica-batch", "exp.replica_batch", "N", "samples of a batch for each GPU, or for the CPU", "16"),
+      parameter_row("gpus", "exp.gpus", "N,N,...", "GPUs of each node; \"\" means the CPU", "0"),
+      parameter_row("dtype", "exp.dtype", "float32|float16", "type of the numbers", "float32"),
+      parameter_row("num-warmup-batches", "exp.num_warmup_batches", "N", "batches before the measurement", "1"),
+      parameter_row("num-batches", "exp.num_batches", "N", "batches to measure", "100"),
+      parameter_row("num-nodes", "exp.num_nodes", "N", "nodes, on each of which one calls this command", "1"),
+      parameter_row("rank", "mxnet.rank", "R", "number of this node; on 0 the scheduler runs", "none"),
+      parameter_row("rendezvous", "mxnet.rendezvous", "[INTERFACE:]HOST:PORT", "an address of the node of rank 0",
+                    "127.0.0.1:4000"),
+      parameter_row("kv-store", "mxnet.kv_store", "STORE", "how gradients are summed", "device"),
+      parameter_row("log-file", "exp.log_file", "FILE", "where the log goes, besides stdout", "named by parameters"),
+      {.name = "dry-run",
+       .help = "print the parameters, and what would be started",
+       .bind = DT_FIELD(Options, dry_run)},
+  };
+  for (const char* name : {"run-dir", "threads", "token-file", "insecure", "tls-cert", "tls-key", "tls-ca",
+                           "start-timeout", "heartbeat-interval", "heartbeat-timeout", "scheduler-grace", "on-nan"}) {
+    rows.push_back(job_row(name));
+  }
+  return rows;
+}
+
+constexpr const char* kUsage = "dtrain bench dlbs [FLAGS]";
+
+// Variables for dmlc's programs do not describe this benchmark.
+job::Environment without_dmlc(const job::Environment& environment) {
+  return [environment](const std::string& name) {
+    return name.starts_with("DMLC_") ? std::optional<std::string>() : environment(name);
+  };
+}
+
+// A benchmark, and the flags of its training.
+struct Planned {
+  tools::DlbsParameters parameters;
+  tools::DlbsBenchmark benchmark;
+  std::vector<std::string> arguments = {};  // that the flags were read from
+  job::Flags flags = {};
+};
+
+Result<tools::DlbsParameters> read_parameters(const Options& options, const job::Environment& environment) {
+  if (options.config.empty()) return tools::DlbsParameters::make("", options.settings, environment);
+  DT_TRY(const std::string text, read_file(options.config), "reading --config");
+  DT_TRY(tools::DlbsParameters parameters, tools::DlbsParameters::make(text, options.settings, environment),
+         "reading --config {}", options.config);
+  return parameters;
+}
+
+// Each node says it, because it could not tell the others why they cannot meet.
+Result<> check_token(const std::string& token, bool insecure, const tools::Rendezvous& rendezvous) {
+  const std::string address = to_text(rendezvous.scheduler);
+  if (job::check_token_policy(token, insecure, address)) return {};
+  return fail(Code::kDenied,
+              "the nodes meet at {}, which is not a loopback address, so they need a token. Give every node the same "
+              "one with --token-file FILE or the environment variable DTRAIN_TOKEN, or allow nodes without a token "
+              "with --insecure",
+              address);
+}
+
+// Also refuses a benchmark in which this node could not meet the others.
+Result<Planned> plan_benchmark(const Call& call, const Options& options, tools::DlbsParameters parameters) {
+  DT_TRY(tools::DlbsBenchmark benchmark, tools::dlbs_benchmark(parameters));
+  Planned planned{std::move(parameters), std::move(benchmark)};
+  planned.arguments = tools::training_flags_of(planned.benchmark, planned.parameters);
+  planned.arguments.insert(planned.arguments.end(), options.job.begin(), options.job.end());
+  DT_TRY(const job::Parsed parsed, job::parse_flags(planned.arguments, without_dmlc(call.environment)),
+         "making the flags of the benchmark");
+  planned.flags = parsed.flags;
+  if (planned.flags.launch.run_dir.empty()) {
+    const std::filesystem::path usual = job::default_run_dir(planned.flags, std::chrono::system_clock::now());
+    planned.flags.launch.run_dir = fmt::format("{}/dlbs-{}-rank-{}", usual.parent_path().string(),
+                                               usual.filename().string(), planned.benchmark.rank);
+  }
+  if (!planned.benchmark.distributed() || options.dry_run) return planned;
+  if (planned.benchmark.rank == 0) DT_TRY_VOID(tools::check_owns_rendezvous(planned.benchmark.rendezvous));
+  DT_TRY(const std::string token, job::token_of(planned.flags.launch));
+  DT_TRY_VOID(check_token(token, planned.flags.launch.insecure, planned.benchmark.rendezvous));
+  return planned;
+}
+
+// The processes of this node.
+Result<JobToStart> processes_of(const Call& call, const Planned& planned) {
+  const std::string address = to_text(planned.benchmark.rendezvous.scheduler);
+  job::Flags flags = planned.flags;
+  flags.launch.scheduler = address;
+  std::vector<std::string> arguments = planned.arguments;
+  arguments.insert(arguments.end(), {"--scheduler", address});
+  const Call without{call.arguments, without_dmlc(call.environment), nullptr};
+  DT_TRY(JobToStart job, job_to_start(without, {.arguments = std::move(arguments),
+                                                .flags = flags,
+                                                .places = {},
+                                                .run_dir = flags.launch.run_dir,
+                                                .only_rank = static_cast<int>(planned.benchmark.rank)}));
+  job.processes.stopped_hint = "stopped; nothing was measured";
+  return job;
+}
+
+// The flags to print for a benchmark of one process.
+std::string one_process_text(const Planned& planned) {
+  if (!planned.benchmark.infers) return launch::shell_line(planned.arguments) + "\n";
+  const tools::BenchTrainOptions options = tools::inference_of(planned.benchmark);
+  return fmt::format("inference by {} with batches of {}\n", options.network, options.batch_size);
+}
+
+Result<int> print_dry_run(const Call& call, const Planned& planned) {
+  std::string text = tools::dlbs_header(planned.parameters) + "\n";
+  if (planned.benchmark.distributed()) {
+    DT_TRY(const JobToStart job, processes_of(call, planned));
+    text += launch::dry_run_text(job.processes);
+  } else {
+    text += one_process_text(planned);
+  }
+  std::fputs(text.c_str(), stdout);
+  return job::kExitOk;
+}
+
+// What a run of the benchmark reports besides its exit code. A failure that is already in the log is not reported again.
+struct Ran {
+  int code = job::kExitOk;
+  bool reported = false;
+};
+
+Result<Ran> run_processes(const Call& call, const Planned& planned, tools::DlbsLog& log) {
+  DT_TRY(const role::RunDir run_dir, role::RunDir::claim(planned.flags, std::nullopt));
+  DT_TRY(JobToStart job, processes_of(call, planned));
+  const auto on_end = [&log](const launch::JobEnd& end) {
+    if (end.exit_code == job::kExitOk) return;
+    (void)log.write(tools::dlbs_failure(end.error.empty() ? "the benchmark was stopped" : end.error));
+  };
+  DT_TRY(const int code, run_job(std::move(job.processes), planned.flags, run_dir, on_end));
+  return Ran{code, true};
+}
+
+Result<Ran> train_here(const Planned& planned) {
+  const SignalThread signals;
+  DT_TRY(const int code, role::run_process(planned.flags, signals.signals()));
+  return Ran{code, false};
+}
+
+Result<tools::DlbsTimes> infer_here(const Planned& planned) {
+  tools::BenchTrainOptions options = tools::inference_of(planned.benchmark);
+  const int64_t threads = planned.flags.launch.threads;
+  options.threads = static_cast<int>(threads > 0 ? threads : std::thread::hardware_concurrency());
+  note_threads(options.threads);
+  DT_TRY(const tools::BenchTrainResult result, tools::bench_train(options));
+  return tools::dlbs_times_of(result);
+}
+
+// Nullopt if the benchmark ended without results, with the code `code`.
+Result<std::optional<tools::DlbsTimes>> measure(const Call& call, const Planned& planned, tools::DlbsLog& log,
+                                                int& code) {
+  if (planned.benchmark.infers) return infer_here(planned);
+  const bool several = planned.benchmark.distributed();
+  DT_TRY(const Ran ran, several ? run_processes(call, planned, log) : train_here(planned));
+  code = ran.code;
+  if (code == job::kExitOk) return tools::read_dlbs_times(planned.flags.launch.run_dir, planned.benchmark.rank);
+  if (!ran.reported) DT_TRY_VOID(log.write(tools::dlbs_failure("the benchmark was stopped")));
+  return std::nullopt;
+}
+
+// What is known before the benchmark runs, for the header.
+void complete(Planned& planned) {
+  const std::string version = fmt::format("dtrain {}", job::build_id());
+  planned.parameters.set("exp.framework_ver", version);
+  planned.parameters.set("mxnet.version", version);
+  planned.parameters.set("exp.model_title", planned.benchmark.model.title);
+  planned.parameters.set("mxnet.scheduler", planned.benchmark.rank == 0 && planned.benchmark.distributed());
+  if (!planned.benchmark.infers) planned.parameters.set("dtrain.run_dir", planned.flags.launch.run_dir);
+}
+
+Result<int> run_benchmark(const Call& call, Planned planned) {
+  complete(planned);
+  DT_TRY(tools::DlbsLog log, tools::DlbsLog::create(planned.parameters.text("exp.log_file")));
+  const auto now = [] { return tools::dlbs_clock(std::chrono::system_clock::now()); };
+  DT_TRY_VOID(log.write(tools::dlbs_header(planned.parameters) + tools::dlbs_line("results.start_time", now()) +
+                        tools::dlbs_line("results.proc_pid", ::getpid())));
+  int code = job::kExitOk;
+  Result<std::optional<tools::DlbsTimes>> times = measure(call, planned, log, code);
+  const std::string end = tools::dlbs_line("results.end_time", now());
+  if (!times) {
+    if (times.error().code == Code::kDevice) {
+      times.error().context.push_back(
+          fmt::format("measuring on exp.gpus={}; --gpus \"\" measures the CPU", planned.parameters.text("exp.gpus")));
+    }
+    DT_TRY_VOID(log.write(end + tools::dlbs_failure(times.error().text())));
+    return tl::unexpected(std::move(times.error()));
+  }
+  DT_TRY_VOID(log.write(end + (*times ? tools::dlbs_results(**times) : "")));
+  return code;
+}
+
+// Why the benchmark is not run at all; empty: it is.
+std::string why_skipped(const tools::DlbsParameters& parameters) {
+  const std::string status = parameters.text("exp.status"), log = parameters.text("exp.log_file");
+  if (status == "disabled" || status == "inactive") return fmt::format("exp.status is {}", status);
+  const std::string rerun = parameters.text("exp.rerun");
+  const Result<std::string> before = read_file(log);
+  if (!before || rerun == "always" || (rerun == "onfail" && !tools::dlbs_succeeded(*before))) return "";
+  return fmt::format("the log {} exists, and exp.rerun is {}; -Pexp.rerun=always replaces the log", log, rerun);
+}
+
+}  // namespace
+
+Result<int> bench_dlbs(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(job::FlagTable<Options>(rows()), kUsage, call, 0, 0));
+  if (line.help) return job::kExitOk;
+  DT_TRY(tools::DlbsParameters parameters, read_parameters(line.options, call.environment));
+  for (const std::string& note : parameters.notes()) fmt::print(stderr, "note: {}\n", note);
+  if (parameters.boolean("exp.docker")) {
+    DT_TRY_VOID(tools::dlbs_benchmark(parameters));
+    const std::string directory = std::filesystem::current_path().string();
+    DT_TRY(const std::vector<std::string> command, tools::docker_command(parameters, directory));
+    fmt::print("{}\n", launch::shell_line(command));
+    return job::kExitOk;
+  }
+  const bool simulates = parameters.text("exp.status") == "simulate";
+  line.options.dry_run = line.options.dry_run || simulates;
+  DT_TRY(Planned planned, plan_benchmark(call, line.options, std::move(parameters)));
+  if (line.options.dry_run) return print_dry_run(call, planned);
+  const std::string why = why_skipped(planned.parameters);
+  if (why.empty()) return run_benchmark(call, std::move(planned));
+  fmt::print(stderr, "note: the benchmark is not run: {}\n", why);
+  return job::kExitOk;
+}
+
+}  // namespace dtrain::cmd
