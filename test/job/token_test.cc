@@ -66,6 +66,7 @@ TEST_CASE("every address except loopback needs a token", "[job]") {
     INFO(address);
     CHECK(is_loopback(address));
     CHECK(check_token_policy("", false, address));
+    CHECK(check_token_to_join("", false, address));
   }
   for (const char* address :
        {"0.0.0.0", "0.0.0.0:9091", "10.0.0.1", "::", "[::]:1", "", "host", "127.example.org", "fe80::1"}) {
@@ -73,6 +74,9 @@ TEST_CASE("every address except loopback needs a token", "[job]") {
     CHECK_FALSE(is_loopback(address));
     CHECK(check_token_policy("token", false, address));
     CHECK(check_token_policy("", true, address));
+    CHECK(check_token_to_join("token", false, address));
+    CHECK(check_token_to_join("", true, address));
+    CHECK(check_token_to_join("", false, address).error().code == Code::kDenied);
     const Result<> refused = check_token_policy("", false, address);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Code::kDenied);

@@ -65,14 +65,27 @@ bool is_loopback(std::string_view address) {
   return address.starts_with("127.") && address.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
+namespace {
+
+constexpr const char* kWays =
+    "Give every process of the job the same one with --token-file FILE or the environment variable DTRAIN_TOKEN, or "
+    "allow jobs without a token with --insecure";
+
+bool needs_token(std::string_view token, bool insecure, std::string_view address) {
+  return token.empty() && !insecure && !is_loopback(address);
+}
+
+}  // namespace
+
 Result<> check_token_policy(std::string_view token, bool insecure, std::string_view address) {
-  if (!token.empty() || insecure || is_loopback(address)) return {};
-  return fail(
-      Code::kDenied,
-      "listening on '{}', which is not a loopback address, needs a token. Give every process of the job the same "
-      "one with --token-file FILE or the environment variable DTRAIN_TOKEN, or allow jobs without a token with "
-      "--insecure",
-      address);
+  if (!needs_token(token, insecure, address)) return {};
+  return fail(Code::kDenied, "listening on '{}', which is not a loopback address, needs a token. {}", address, kWays);
+}
+
+Result<> check_token_to_join(std::string_view token, bool insecure, std::string_view address) {
+  if (!needs_token(token, insecure, address)) return {};
+  return fail(Code::kDenied, "joining the job at '{}', which is not a loopback address, needs a token. {}", address,
+              kWays);
 }
 
 }  // namespace dtrain::job

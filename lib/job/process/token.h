@@ -27,4 +27,7 @@ bool is_loopback(std::string_view address);
 // --insecure. Code::kDenied says how to give a token, and names --insecure.
 Result<> check_token_policy(std::string_view token, bool insecure, std::string_view address);
 
+// The same for a worker that joins the scheduler at `address`, which would refuse it, or has itself refused to start.
+Result<> check_token_to_join(std::string_view token, bool insecure, std::string_view address);
+
 }  // namespace dtrain::job

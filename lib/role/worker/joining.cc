@@ -5,6 +5,7 @@
 #include "base/step_faults.h"
 #include "job/process/exit_code.h"
 #include "job/process/open_files.h"
+#include "job/process/token.h"
 #include "role/process/addresses.h"
 #include "role/process/membership.h"
 #include "role/process/process.h"
@@ -142,6 +143,7 @@ Result<int> run_in_job(const job::Flags& flags, const Signals& signals, const Wo
   Connection connection;
   DT_TRY(connection.security, security_of(flags.launch));
   DT_TRY(rpc::ControlOptions options, control_options(flags, connection.security, connection.incarnation));
+  DT_TRY_VOID(job::check_token_to_join(connection.security.token, flags.launch.insecure, flags.launch.scheduler));
   connection.control = rpc::ControlClient::create(std::move(options), connection.waits, process.log);
   connection.control->on_failure([&](const Error& error) { connection.failure.fail(error); });
   Result<int> code = job::kExitInternal;
