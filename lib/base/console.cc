@@ -78,8 +78,8 @@ void Console::line(std::string_view text) {
 void Console::live(std::string_view text, Time now) {
   live_ = text;
   if (columns_() > 0) return draw();
-  unprinted_ = printed_ && now - *printed_ < kPlainInterval;
-  if (unprinted_) return;
+  unprinted_ = !live_.empty() && printed_ && now - *printed_ < kPlainInterval;
+  if (unprinted_ || live_.empty()) return;
   printed_ = now;
   write_(live_ + "\n");
 }

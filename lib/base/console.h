@@ -31,7 +31,7 @@ class Console {
   static Console to_stderr(std::string_view terminal);
 
   void line(std::string_view text);            // without the newline
-  void live(std::string_view text, Time now);  // replaces the live line
+  void live(std::string_view text, Time now);  // replaces the live line; empty: removes it
   void resized();                              // redraws the live line after the window's width has changed
   void finish();                               // leaves the last live line in full, as an ordinary line
 

@@ -51,6 +51,27 @@ TEST_CASE("srun starts one agent per node, which may use all of it", "[launch][a
   CHECK_FALSE(binds_tasks({"TaskPlugin              = task/none", "TaskPluginParam         = (null type)"}));
 }
 
+TEST_CASE("workers on one node of Slurm get GPUs of their own, if there are enough", "[launch][agents]") {
+  const auto gpus_of = [](const std::vector<int64_t>& gpus, const std::string& on_node) {
+    job::HostAssignment assignment{.servers = {}, .workers = {{"a"}, {"b"}, {"a"}}};
+    share_gpus(
+        gpus,
+        [&](const std::string& name) {
+          return name == "SLURM_GPUS_ON_NODE" && !on_node.empty() ? std::optional(on_node) : std::nullopt;
+        },
+        assignment);
+    std::string text;
+    for (const job::ProcessSlot& slot : assignment.workers) text += fmt::format("[{}]", fmt::join(slot.gpus, ","));
+    return text;
+  };
+  CHECK(gpus_of({0, 1}, "4") == "[0,1][][2,3]");
+  CHECK(gpus_of({0}, "4") == "[0][][1]");
+  CHECK(gpus_of({0, 1}, "2") == "[][][]");  // as the flags say
+  CHECK(gpus_of({1}, "4") == "[][][]");
+  CHECK(gpus_of({0}, "") == "[][][]");
+  CHECK(gpus_of({}, "4") == "[][][]");
+}
+
 TEST_CASE("a question to a tool brings its lines, or its own words", "[launch][agents]") {
   CHECK(ask({.arguments = {"sh", "-c", "echo one; echo two; echo three >&2"}, .missing = ""}).value() ==
         std::vector<std::string>{"one", "two"});

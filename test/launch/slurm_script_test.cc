@@ -20,7 +20,8 @@ using test::must;
 using test::TempDir;
 
 job::Flags flags_of(const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = {"-n", "3", "-s", "2", "--network", "lenet", "--benchmark", "1"};
+  std::vector<std::string> all = {"-n",    "3",           "-s", "2",          "--network",
+                                  "lenet", "--benchmark", "1",  "--launcher", "slurm"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return must(job::parse_flags(all, [](const std::string&) { return std::optional<std::string>(); })).flags;
 }

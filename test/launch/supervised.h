@@ -87,7 +87,17 @@ inline std::string host_name() {
 class Launcher {
  public:
   // `directory`: the launcher's working directory; empty: that of the test.
-  explicit Launcher(const Job& job, const std::string& directory = "") {
+  explicit Launcher(const Job& job, const std::string& directory = "")
+      : Launcher(
+            [&job](Screen& screen) {
+              const Result<JobEnd> end = launch::supervise(job, screen);
+              screen.line(end ? fmt::format("END {} of {}", end->error.size(), end->peak_rss_bytes.size())
+                              : end.error().text());
+              return end ? end->exit_code : 98;
+            },
+            directory) {}
+  // `work` returns the exit status.
+  explicit Launcher(const std::function<int(Screen&)>& work, const std::string& directory = "") {
     std::array<int, 2> ends{};
     REQUIRE(::pipe(ends.data()) == 0);
     pid_ = ::fork();
@@ -98,10 +108,7 @@ class Launcher {
       int code = 99;
       {
         Screen screen{UniqueFd(ends[1])};
-        const Result<JobEnd> end = launch::supervise(job, screen);
-        screen.line(end ? fmt::format("END {} of {}", end->error.size(), end->peak_rss_bytes.size())
-                        : end.error().text());
-        code = end ? end->exit_code : 98;
+        code = work(screen);
       }
       ::_exit(code);
     }

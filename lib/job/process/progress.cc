@@ -80,4 +80,11 @@ std::string format_progress(const Progress& progress) {
   return text;
 }
 
+bool is_formatted_progress(std::string_view line) {
+  constexpr std::string_view kBegin = "epoch ", kMiddle = "  step ", kDigits = "0123456789";
+  if (!line.starts_with(kBegin)) return false;
+  const size_t end = line.find_first_not_of(kDigits, kBegin.size());
+  return end != std::string_view::npos && end > kBegin.size() && line.substr(end).starts_with(kMiddle);
+}
+
 }  // namespace dtrain::job

@@ -28,5 +28,7 @@ Progress completed(Progress progress);
 // For people:
 // "epoch 3  step 120/4690  5400 samples/s  waiting: data 2 %, network 10 %  ETA 1m20s"
 std::string format_progress(const Progress& progress);
+// Whether a line of a job's output is such a text.
+bool is_formatted_progress(std::string_view line);
 
 }  // namespace dtrain::job

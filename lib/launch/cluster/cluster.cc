@@ -67,6 +67,7 @@ Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& en
     cluster.assignment = *named;
   } else {
     DT_TRY(cluster.assignment, assign_to(found.hosts, flags, "the allocation"));
+    if (flags.launch.launcher == "slurm") share_gpus(flags.device.gpus, environment, cluster.assignment);
   }
   return cluster;
 }

@@ -1,6 +1,7 @@
 #include "launch/cluster/slurm.h"
 
 #include <algorithm>
+#include <map>
 
 #include "job/flags/value.h"
 #include "launch/cluster/ask.h"
@@ -50,6 +51,23 @@ Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, 
         allocation.job, *allocation.tasks, processes, processes);
   }
   return hosts;
+}
+
+void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& environment,
+                job::HostAssignment& assignment) {
+  int64_t on_node = 0;
+  if (gpus.empty() || !job::parse_value(environment("SLURM_GPUS_ON_NODE").value_or(""), on_node)) return;
+  const int64_t each = std::ssize(gpus), most = *std::max_element(gpus.begin(), gpus.end());
+  if (most >= each) return;  // the user has chosen among the node's GPUs
+  std::map<std::string, std::vector<job::ProcessSlot*>> workers;
+  for (job::ProcessSlot& slot : assignment.workers) workers[slot.host].push_back(&slot);
+  for (auto& [node, slots] : workers) {
+    if (slots.size() < 2 || std::ssize(slots) * each > on_node) continue;
+    int64_t next = 0;
+    for (job::ProcessSlot* slot : slots) {
+      for (int64_t i = 0; i < each; i++) slot->gpus.push_back(next++);
+    }
+  }
 }
 
 bool binds_tasks(const std::vector<std::string>& configuration) {

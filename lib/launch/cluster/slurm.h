@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "job/flags/flags.h"
+#include "job/process/host_file.h"
 #include "launch/agent_starter.h"
 
 namespace dtrain::launch {
@@ -22,6 +23,10 @@ Result<SlurmAllocation> slurm_allocation(const job::Environment& environment);
 // The nodes of the allocation, which scontrol spells out. Code::kUsage: it was asked for fewer tasks than the job has
 // servers and workers; kStartup: scontrol is missing or refuses.
 Result<std::vector<std::string>> slurm_hosts(const SlurmAllocation& allocation, int64_t processes);
+
+// Gives each of several workers on one node GPUs of its own, if Slurm has given the node enough for all of them
+// (SLURM_GPUS_ON_NODE). `gpus`: those that the flags give to each worker.
+void share_gpus(const std::vector<int64_t>& gpus, const job::Environment& environment, job::HostAssignment& assignment);
 
 // Whether a cluster with this output of `scontrol show config` binds tasks to cores.
 bool binds_tasks(const std::vector<std::string>& configuration);

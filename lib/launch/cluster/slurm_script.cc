@@ -41,7 +41,8 @@ state=$run_dir/slurm-$SLURM_JOB_ID.state
 echo started >"$state"
 
 # Slurm signals only this script (B: in the option --signal), which waits in the shell so that it can pass signals on.
-# USR1 says that the time limit is near, TERM that the job is cancelled.
+# USR1 says that the time limit is near, INT that the launcher which submitted the job was stopped, and TERM that the
+# job is cancelled.
 pid='' limit='' cancelled=''
 pass_on() {
   signaled=1
@@ -49,7 +50,7 @@ pass_on() {
 }
 trap 'limit=1; pass_on USR1' USR1
 trap 'pass_on USR2' USR2
-trap 'cancelled=1; pass_on TERM' TERM
+trap 'cancelled=1; pass_on TERM' TERM INT
 "${command[@]}" "${flags[@]}" </dev/null &
 pid=$!
 if [ -n "$limit$cancelled" ]; then kill "$pid"; fi
