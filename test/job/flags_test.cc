@@ -168,8 +168,16 @@ TEST_CASE("flags of MXNet and MXNet-G without an equivalent are refused with the
   CHECK_THAT(refused({"--cluster", "local"}), Contains("--launcher"));
 }
 
+TEST_CASE("flags for batch systems are refused where they would be ignored", "[job]") {
+  CHECK_THAT(refused({"-n", "2", "--benchmark", "1", "--queue", "q"}),
+             Contains("--queue has no effect with --launcher local: it is for batch systems"));
+  CHECK_THAT(refused({"-n", "2", "--benchmark", "1", "--launcher", "mpi", "--worker-cores", "2"}),
+             Contains("--worker-cores has no effect with --launcher mpi"));
+  CHECK_THAT(refused({"-n", "2", "--benchmark", "1", "--launcher", "slurm", "--yarn-url", "http://a"}),
+             Contains("--yarn-url has no effect with --launcher slurm"));
+}
+
 TEST_CASE("flags and values that are not in this version are refused by name", "[job]") {
-  CHECK_THAT(refused({"--queue", "q"}), Contains("--queue is not in this version of dtrain"));
   CHECK_THAT(refused({"--rejoin-timeout", "3"}), Contains("--rejoin-timeout is not in this version"));
   CHECK_THAT(refused({"--launcher", "sge"}),
              Contains("--launcher: 'sge' is not in this version of dtrain; choose from: local"));

@@ -6,7 +6,7 @@ namespace dtrain::job {
 namespace {
 
 constexpr double kCoresMax = 65536;
-constexpr double kMemoryMax = 1LL << 50;  // bytes
+constexpr double kMemoryMax = 1e12;  // bytes
 
 std::vector<Row> request_rows() {
   return {

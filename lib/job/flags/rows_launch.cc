@@ -89,7 +89,8 @@ std::vector<Row> job_rows() {
        .value = "NAME",
        .help =
            "where to start the processes: local (this machine), ssh (the hosts of -H), mpi (by mpirun, on the hosts of "
-           "-H or of mpirun's allocation) or slurm (by srun, in an allocation of Slurm)",
+           "-H or of mpirun's allocation) or slurm (by srun in an allocation of Slurm, else as a job that sbatch "
+           "submits)",
        .bind = DT_FIELD(Flags, launch.launcher),
        .default_text = "ssh with -H, otherwise the allocation of several hosts in which dtrain runs, otherwise local",
        .choices = {"local", "ssh", "mpi", "slurm"},
