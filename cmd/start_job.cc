@@ -30,9 +30,10 @@ constexpr const char* kUnknownHost = "HOST";
 
 // The address at which the hosts of a job reach its scheduler, which runs on this machine. Empty if there are no other
 // hosts.
-Result<std::string> scheduler_address(const job::Flags& flags, const std::optional<job::HostAssignment>& assignment,
-                                      Missing missing) {
+Result<std::string> scheduler_address(const job::Flags& flags, const Places& places, Missing missing) {
+  const std::optional<job::HostAssignment>& assignment = places.hosts;
   if (!flags.launch.on_other_hosts() || !assignment) return std::string();
+  if (!places.are_known) return std::string(kUnknownHost);
   std::vector<std::string> hosts;
   for (const job::SshAddress& host : launch::distinct_hosts(*assignment)) hosts.push_back(host.host);
   Result<std::string> address = fail(Code::kNotFound, "the hosts of the job are unknown");
@@ -84,11 +85,12 @@ Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
   DT_TRY(const std::string executable, launch::this_executable());
   DT_TRY(const std::string token, job::token_of(setting.flags.launch));
   DT_TRY(launch::Variables variables, variables_of(call, setting.flags.launch));
-  DT_TRY(const std::string address, scheduler_address(setting.flags, setting.places.hosts, setting.missing));
+  DT_TRY(const std::string address, scheduler_address(setting.flags, setting.places, setting.missing));
+  const bool is_known = setting.places.are_known;
   const launch::JobSetting job{.executable = executable,
                                .arguments = std::move(setting.arguments),
                                .flags = setting.flags,
-                               .host = launch::this_host(),
+                               .host = is_known ? launch::this_host() : "NODE1",
                                .hosts = std::move(setting.places.hosts),
                                .run_dir = setting.run_dir,
                                .token = token,

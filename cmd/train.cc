@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "batch_job.h"
 #include "command.h"
 #include "job/flags/rows.h"
 #include "job/process/build_id.h"
@@ -63,7 +64,8 @@ Result<JobToStart> job_to_start(const Call& call, const job::Flags& flags, const
     const std::string& directory = flags.loop.resume;
     arguments.insert(arguments.end(), {"--retrain=0", "--resume", directory.empty() ? "none" : directory});
   }
-  DT_TRY(Places places, places_of(call, flags, missing));
+  const bool is_dry_submission = missing != nullptr && is_submitted(call, flags);
+  DT_TRY(Places places, is_dry_submission ? places_to_come(flags) : places_of(call, flags, missing));
   return job_to_start(call, {.arguments = std::move(arguments),
                              .flags = flags,
                              .places = std::move(places),
@@ -81,8 +83,13 @@ Result<int> print_dry_run(const Call& call, const job::Flags& flags, const std::
   std::string table;
   std::vector<std::string> missing;
   if (flags.distributed()) {
-    DT_TRY(const JobToStart job, job_to_start(call, flags, role::choose_run_dir(flags, resumed), &missing));
+    const std::string run_dir = role::choose_run_dir(flags, resumed);
+    DT_TRY(const JobToStart job, job_to_start(call, flags, run_dir, &missing));
     table = launch::dry_run_text(job.processes);
+    if (is_submitted(call, flags)) {
+      DT_TRY(const std::string submission, submission_text(call, flags, run_dir));
+      table += submission;
+    }
   }
   DT_TRY(const std::string text, tools::dry_run_text(flags, table, std::move(missing)));
   std::fputs(text.c_str(), stdout);
@@ -119,7 +126,8 @@ Result<int> train(const Call& call) {
   if (flags.launch.dry_run) return print_dry_run(call, flags, search.run);
   if (search.is_finished) return job::kExitOk;
   DT_TRY_VOID(check_early(flags));
-  return flags.distributed() ? launch_job(call, flags, search.run) : run_process(flags);
+  if (!flags.distributed()) return run_process(flags);
+  return is_submitted(call, flags) ? submit_job(call, flags, search.run) : launch_job(call, flags, search.run);
 }
 
 }  // namespace dtrain::cmd

@@ -40,6 +40,7 @@ SlurmdPidFile={dir}/%n.pid
 SlurmctldPort={port}
 SlurmdPort={port}
 {nodes}PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=short Nodes=ALL MaxTime=2 State=UP
 )";
 
 // slurmd wants a folder for control groups, although nothing here uses them.
@@ -112,7 +113,7 @@ bool Slurm::start(std::string& why_not) {
 bool Slurm::nodes_are_idle() const {
   ProcessOptions here = options("");
   here.deadline_s = kCommandSeconds;
-  const Ended end = run({"/usr/bin/sinfo", "--noheader", "--format=%T %D"}, here);
+  const Ended end = run({"/usr/bin/sinfo", "--noheader", "--partition=debug", "--format=%T %D"}, here);
   return end.code == 0 && end.output == fmt::format("idle {}\n", hosts_->count());
 }
 

@@ -1,4 +1,4 @@
-// A cluster of Slurm on this machine: slurmctld here and a slurmd on each of the hosts, which are network namespaces
+// A cluster of Slurm on this machine, with the partitions debug and short (2 minutes): slurmctld here and a slurmd on each of the hosts, which are network namespaces
 // (hosts.h). Node I, counted from 0, is named nodeI+1. Needs root and the packages that scripts/setup installs.
 #pragma once
 

@@ -97,7 +97,6 @@ TEST_CASE("what is wrong with an allocation is said, and nothing is left in it",
     CHECK(slurm->all_quiet(kQuietSeconds));
   };
   const std::vector<std::string> job = job_of(*slurm) + kShort;
-  fails(job + std::vector<std::string>{"--launcher", "slurm"}, 3, "this is not inside an allocation of Slurm");
   fails(std::vector<std::string>{"salloc", "-N", "2", "-n", "2"} + job, 3,
         "was asked for 2 tasks, and this job has 5 servers and workers: ask for -n 5");
   // A node that the allocation does not have.

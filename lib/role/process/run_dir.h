@@ -47,6 +47,8 @@ class RunDir {
   [[nodiscard]] const std::string& path() const { return path_; }
   // Whether the run has begun, so that its directory must be kept.
   [[nodiscard]] bool has_begun() const;
+  // The directory stays as it is, because another process has taken it over.
+  void keep() { path_.clear(); }
   // Registers the log file of this process, so that a failed start removes it.
   void owns_log(const std::string& file) { logs_.push_back(file); }
 
