@@ -224,8 +224,9 @@ AgentGroupOptions group_of(const Common& common, const JobSetting& setting, cons
                       .arguments = {common.remote_executable, "launch-agent", "--connect"},
                       .variables = names_for_agents(setting.variables)};
   for (const Machine& machine : machines) agents.hosts.push_back(machine.name);
+  std::set<std::string> named(agents.hosts.begin(), agents.hosts.end());
   for (const std::string& host : setting.starter->allocation) {
-    if (std::find(agents.hosts.begin(), agents.hosts.end(), host) == agents.hosts.end()) agents.hosts.push_back(host);
+    if (named.insert(host).second) agents.hosts.push_back(host);
   }
   return {.tool = setting.starter->tool,
           .command =

@@ -145,11 +145,34 @@ TEST_CASE("nothing of a job of mpirun stays behind, whoever ends", "[mpi]") {
   CHECK(find_mpirun(dir) == 0);
 }
 
+// As when a node loses power: nobody is told. Heartbeats and the connection to the agent notice it here, and on the host
+// the agent notices that the launcher is silent.
+TEST_CASE("a host that dies ends a job of mpirun, which names it", "[mpi-cut]") {
+  const auto hosts = hosts_or_skip(kOpenMpi);
+  if (hosts == nullptr) return;
+  const TempDir dir;
+  Process launcher(launch(*hosts, {}), options(*hosts, dir, kOpenMpi));
+  const bool started = launcher.wait_for_output("samples/s  waiting", kStartSeconds);
+  INFO(launcher.output());
+  REQUIRE(started);
+  hosts->cut_off(2);  // it has worker 0 alone
+  const Ended end = launcher.wait(kJobSeconds);
+  INFO(end.output);
+  CHECK(end.code == 5);
+  CHECK(contains(end.output, "worker 0"));
+  CHECK(contains(end.output, hosts->address(2)));
+  const bool quiet = hosts->all_quiet(kJobSeconds);
+  INFO(hosts->processes());
+  CHECK(quiet);
+  CHECK(find_mpirun(dir) == 0);
+}
+
 TEST_CASE("mpirun's own words say why a job of it cannot start", "[mpi]") {
   const auto hosts = hosts_or_skip(kOpenMpi);
   if (hosts == nullptr) return;
   const TempDir dir;
   ProcessOptions there = options(*hosts, dir, kOpenMpi);
+  const std::string nobody = hosts->address(0) + "99";  // in their network, but no host has it
   must(write_file_atomic(dir.path("dead"), hosts->address(0) + "\nno-such-host.invalid\n"));
   must(write_file_atomic(dir.path("user"), hosts->address(0) + " user=alice\n"));
   const auto ends_with = [&](const std::string& file, int code, const std::string& words) {
@@ -161,7 +184,11 @@ TEST_CASE("mpirun's own words say why a job of it cannot start", "[mpi]") {
     CHECK(contains(end.output, words));
     CHECK(hosts->all_quiet(kQuietSeconds));
   };
+  must(write_file_atomic(dir.path("gone"), hosts->address(0) + "\n" + nobody + "\n"));
+  must(write_file_atomic(dir.path("bad"), hosts->address(0) + "\n" + hosts->address(1) + " slots=0\n"));
   ends_with("dead", 3, "has no agent, because mpirun ended with code");
+  ends_with("gone", 3, "connect to host " + nobody + " port 22: No route to host");
+  ends_with("bad", 2, "bad:2: slots: a host needs at least 1 slot");
   ends_with("user", 2, "has a port or a user, which mpirun cannot be told");
   folder_of(dir, "echo mpirun of another kind 1.0");
   ends_with("dead", 3, "mpirun is of an MPI that dtrain does not know");

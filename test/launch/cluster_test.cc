@@ -45,6 +45,8 @@ TEST_CASE("srun starts one agent per node, which may use all of it", "[launch][a
   CHECK(line_of(slurm_starter(false), kAgents) ==
         "srun --overlap --mem=0 --mpi=none --export=ALL --wait=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 "
         "--nodelist=node1,10.0.0.2 '--chdir=/home/u/job 1' /opt/dtrain launch-agent --connect 10.0.0.9:4000");
+  CHECK(mpi_starter(Mpi::kHydra, true).command(kAgents).environment.empty());
+  CHECK(mpi_starter(Mpi::kOpenMpi, true).command(kAgents).environment.size() == 3);  // its daemons notice a cut network
   CHECK(slurm_starter(false).command(kAgents).environment.empty());
   CHECK(slurm_starter(true).command(kAgents).environment == std::vector<std::string>{"SLURM_CPU_BIND=none"});
   CHECK(binds_tasks({"SwitchType              = switch/none", "TaskPlugin              = task/affinity,task/cgroup"}));

@@ -1,6 +1,7 @@
 #include "launch/cluster/mpi.h"
 
 #include <algorithm>
+#include <set>
 
 #include "launch/cluster/ask.h"
 
@@ -17,6 +18,12 @@ void append(Words& words, const Words& more) {
 }
 
 // One agent per host, which may use all cores. Open MPI binds a process to one core otherwise, and its children with it.
+// Open MPI's daemon on a host whose network is cut ends after 25 s; by default it would stay for eight minutes.
+Words keep_alive() {
+  return {"OMPI_MCA_oob_tcp_keepalive_time=10", "OMPI_MCA_oob_tcp_keepalive_intvl=5",
+          "OMPI_MCA_oob_tcp_keepalive_probes=3"};
+}
+
 Words open_mpi(const AgentCommand& agents, bool names_hosts) {
   Words words = {"mpirun", "--map-by", "ppr:1:node", "--bind-to", "none"};
   if (names_hosts) append(words, {"--host", fmt::format("{}", fmt::join(agents.hosts, ","))});
@@ -64,8 +71,9 @@ Result<Words> mpi_hosts(Mpi mpi) {
   DT_TRY(const Words lines, ask({.arguments = arguments, .missing = kMpiMissing, .limit = std::chrono::seconds(60)}),
          "asking mpirun for the hosts of its allocation");
   Words hosts;
+  std::set<std::string> seen;
   for (const std::string& line : lines) {
-    if (!line.empty() && std::find(hosts.begin(), hosts.end(), line) == hosts.end()) hosts.push_back(line);
+    if (!line.empty() && seen.insert(line).second) hosts.push_back(line);
   }
   if (hosts.empty()) return fail(Code::kStartup, "mpirun has no host in its allocation: name hosts with -H FILE");
   return hosts;
@@ -75,7 +83,8 @@ AgentStarter mpi_starter(Mpi mpi, bool names_hosts) {
   return {.tool = "mpirun", .allocation = {}, .command = [=](const AgentCommand& agents) {
             return Command{
                 .role = "mpirun",
-                .arguments = mpi == Mpi::kOpenMpi ? open_mpi(agents, names_hosts) : hydra(agents, names_hosts)};
+                .arguments = mpi == Mpi::kOpenMpi ? open_mpi(agents, names_hosts) : hydra(agents, names_hosts),
+                .environment = mpi == Mpi::kOpenMpi ? keep_alive() : Words()};
           }};
 }
 
