@@ -221,9 +221,14 @@ Result<> write_complete_spec(const job::Flags& flags, job::JobSpec spec, const s
 
 Result<> adopt_spec(const job::Flags& flags, const job::JobSpec& spec, const std::string& run_dir,
                     const std::optional<Resumed>& resumed) {
-  const Result<job::JobSpec> there = job::read_job_spec(run_dir);
-  if (there && job::text(*there) == job::text(spec)) return {};
-  DT_TRY_VOID(refuse_other_run(run_dir, flags, resumed));
+  const auto has_spec = [&] {
+    const Result<job::JobSpec> there = job::read_job_spec(run_dir);
+    return there && job::text(*there) == job::text(spec);
+  };
+  if (has_spec()) return {};
+  Result<> refused = refuse_other_run(run_dir, flags, resumed);
+  // Another process of this job on this host may have written the JobSpec, and begun the run, meanwhile.
+  if (!refused) return has_spec() ? Result<>() : refused;
   return write_complete_spec(flags, spec, run_dir);
 }
 
