@@ -246,6 +246,7 @@ void complete(Planned& planned) {
   planned.parameters.set("exp.framework_ver", version);
   planned.parameters.set("mxnet.version", version);
   planned.parameters.set("exp.model_title", planned.benchmark.model.title);
+  planned.parameters.set("mxnet.rank", planned.benchmark.rank);
   planned.parameters.set("mxnet.scheduler", planned.benchmark.rank == 0 && planned.benchmark.distributed());
   if (!planned.benchmark.infers) planned.parameters.set("dtrain.run_dir", planned.flags.launch.run_dir);
 }

@@ -122,7 +122,7 @@ TEST_CASE("two nodes run the documented configuration of DLBS, and each log has 
     auto log = parsed_log(nodes.log(rank));
     CHECK(log["exp.model"] == "googlenet");
     CHECK(log["exp.num_nodes"] == 2);
-    CHECK(log["mxnet.rank"] == std::to_string(rank));
+    CHECK(log["mxnet.rank"] == rank);
     CHECK(log["exp.effective_batch"] == 2);
     CHECK(log["results.time_data"].size() == 4);
     CHECK(log["results.local.time_data"].size() == 4);

@@ -51,6 +51,7 @@ TEST_CASE("parameters of DLBS have its defaults, and those that follow from othe
   CHECK(cpu.integer("exp.num_gpus") == 0);
   CHECK(cpu.integer("exp.effective_batch") == 48);
   CHECK(must(parameters("", {"exp.gpus=\"0:1,2:3\""})).integer("exp.num_local_replicas") == 2);
+  CHECK(must(parameters("", {"exp.gpus=3"})).find("exp.gpus")->value == "3");
 }
 
 TEST_CASE("texts are expanded from parameters and the environment, from the inside out", "[tools][dlbs]") {
@@ -137,7 +138,7 @@ TEST_CASE("mistakes in parameters are named", "[tools][dlbs]") {
       {config_with(R"("a": "$(uuid.uuid4())$")"), "a: the expression $(uuid.uuid4())$ has no value: 'uuid'"},
       {config_with(R"("exp.num_batches": "many")"), "exp.num_batches: the value must be a whole number, not \"many\""},
       {config_with(R"("exp.num_batches": 1.5)"), "exp.num_batches: the value must be a whole number, not 1.5"},
-      {config_with(R"("exp.model": 50)"), "exp.model: the value must be a text in quotes, not 50"},
+      {config_with(R"("exp.model": true)"), "exp.model: the value must be a text in quotes, not true"},
       {config_with(R"("exp.docker": "maybe")"), "exp.docker: the value must be true or false"},
       {config_with(R"("exp.gpus": null)"), "exp.gpus: the value must be a text"},
       {config_with(R"("a b": 1)"), "'a b' cannot be the name of a parameter"},

@@ -117,7 +117,7 @@ Result<Json> as_type(const std::string& name, Type type, const Json& value) {
   switch (type) {
     case Type::kAny: typed = value; break;
     case Type::kText:
-      if (is_text) typed = value;
+      if (is_text || value.is_number()) typed = dlbs_text(value);  // DLBS takes exp.gpus=0, too
       break;
     case Type::kInteger:
       if (const auto number = number_in<int64_t>(text)) typed = *number;
