@@ -198,7 +198,7 @@ TEST_CASE("a job that Slurm does not take is an error in its words, and nothing 
   fails({"--queue", "absent"}, 3, "ended with code 1: sbatch: error: invalid partition specified: absent");
   fails({"--queue", "short", "--time-limit", "1h"}, 3,
         "Slurm will not start the job in partition short: PartitionTimeLimit");
-  fails({"--worker-memory", "1000G"}, 3, "sbatch: error: Memory specification can not be satisfied");
+  fails({"--worker-memory", "900G"}, 3, "sbatch: error: Memory specification can not be satisfied");
   fails({"--nodes", "6"}, 2, "--nodes 6: the job has only 5 servers and workers");
   fails({"--yarn-url", "http://a:1"}, 2, "--yarn-url has no effect with --launcher slurm");
   fails({}, 3, "cannot execute 'sbatch': No such file or directory; Slurm's commands must be installed here", "PATH=/");

@@ -162,6 +162,8 @@ TEST_CASE("a submission that was accepted without an answer is found and cancell
     CHECK(job.launcher().wait() == job::kExitStartup);
     INFO(job.launcher().output());
     CHECK(contains(job.launcher().output(), "did not end in time"));
+    CHECK(accepted ==
+          contains(job.launcher().output(), "Folder has accepted the job all the same, and it was cancelled"));
     CHECK(job.calls() == (accepted ? "list\ncancel 12\n" : "list\n"));
   }
   Following by_words("echo Socket timed out >&2; exit 1");

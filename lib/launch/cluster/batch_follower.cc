@@ -214,6 +214,7 @@ void Follower::on_found(const Finished& finished) {
     result_ = tl::unexpected(*error_);
   } else if (const std::optional<std::string> job = system_.job_in(finished.output)) {
     job_ = *job;
+    error_->message += fmt::format("; {} has accepted the job all the same, and it was cancelled", system_.name());
     wants_cancel_ = true;
   } else {
     result_ = tl::unexpected(*error_);

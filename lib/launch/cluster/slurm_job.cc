@@ -78,11 +78,10 @@ std::optional<Error> failure_of(const SlurmJob& job) {
   if (job.state == "COMPLETED") return std::nullopt;
   if (job.state == "FAILED" && job.signal == 0 && job.reason != "JobLaunchFailure") return std::nullopt;
   if (job.reason == "JobLaunchFailure") {
-    return error(
-        Code::kStartup,
-        fmt::format(": node {} could not start the job's script. The run directory must be on a file system that "
-                    "all nodes share, because Slurm writes the job's output there",
-                    job.nodes));
+    return error(Code::kStartup,
+                 fmt::format(": {} could not start the job's script. The run directory must be on a file system that "
+                             "all nodes share, because Slurm writes the job's output there",
+                             job.nodes));
   }
   if (job.state == "OUT_OF_MEMORY")
     return error(code, ": a node ran out of the memory that the job asked for (--worker-memory, --server-memory)");
