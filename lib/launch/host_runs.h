@@ -1,0 +1,60 @@
+// Runs commands on the hosts of a job and collects what they print, for a tool that asks the hosts something. A host
+// that cannot be reached is a result, not an error. As on any Host, everything that runs there ends when this object
+// does.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/host.h"
+#include "launch/job.h"
+#include "launch/run_all.h"
+#include "launch/signal_queue.h"
+
+namespace dtrain::launch {
+
+class HostRuns {
+ public:
+  // `mark`: as for make_hosts (hosts.h). Code::kStartup: the tool that reaches the hosts cannot be executed here.
+  static Result<std::unique_ptr<HostRuns>> create(const Job& job, const std::string& mark);
+  // Waits a few seconds at most until the hosts have ended what runs there, all at the same time.
+  ~HostRuns();
+  HostRuns(const HostRuns&) = delete;
+  HostRuns& operator=(const HostRuns&) = delete;
+
+  // Starts a command on the host Command::machine. Returns the number of the run.
+  Result<size_t> start(const Command& command);
+
+  // Waits until each of the runs has ended, is lost with its host, or satisfies `enough`. Returns at `until` in any
+  // case. Code::kPreempted: a signal arrived.
+  using Enough = std::function<bool(const Finished& so_far)>;
+  Result<> wait(const std::vector<size_t>& runs, Clock::time_point until, const Enough& enough = nullptr);
+
+  // What the run has printed so far, and its status once it has ended (-1 before).
+  [[nodiscard]] const Finished& run(size_t number) const { return runs_.at(number).result; }
+  [[nodiscard]] bool ended(size_t number) const { return runs_.at(number).ended; }
+  // Why a host is lost, by Command::machine; nullopt: it is not.
+  [[nodiscard]] const std::optional<Error>& lost(size_t machine) const { return lost_.at(machine); }
+  [[nodiscard]] bool shares_run_dir(size_t machine) const { return hosts_.at(machine)->shares_run_dir(); }
+
+ private:
+  struct Run {
+    size_t machine = 0;
+    Finished result{-1};
+    bool ended = false;
+  };
+
+  HostRuns() = default;
+  void wait_for_events(Clock::time_point until);
+  void take_events();
+
+  SignalQueue signals_;
+  std::vector<std::unique_ptr<Host>> hosts_;  // as make_hosts returns them
+  std::vector<std::optional<Error>> lost_;    // by host
+  std::vector<Run> runs_;
+};
+
+}  // namespace dtrain::launch
