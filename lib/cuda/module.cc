@@ -3,6 +3,7 @@
 
 #include "cuda/executor/backend.h"
 #include "cuda/executor/dnn_runner.h"
+#include "cuda/nccl_collective.h"
 #include "cuda/nccl_group.h"
 #include "cuda/optimizer.h"
 #include "cuda/runtime/error.h"
@@ -16,6 +17,11 @@ std::string reason_of(cudaError_t error) {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "there is no NVIDIA driver";
   return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+// 13010 is 13.1; 0: unknown.
+std::string cuda_version_text(int version) {
+  return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 class CudaModule final : public exec::DeviceModule {
@@ -35,6 +41,13 @@ class CudaModule final : public exec::DeviceModule {
     }
     return fmt::format("{}, sm_{}{}, {} processors, {:.1f} GiB", found.name, found.major, found.minor,
                        found.multiProcessorCount, static_cast<double>(found.totalGlobalMem) / (1 << 30));
+  }
+
+  Versions versions() override {
+    int driver = 0, runtime = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+    if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = 0;
+    return {cuda_version_text(driver), cuda_version_text(runtime), nccl_version()};
   }
 
   Result<std::unique_ptr<exec::Backend>> make_backend(int device, const std::string& plan_cache,

@@ -1,4 +1,5 @@
 // Replaces nccl_group.cc if the CUDA tree of the build has no NCCL.
+#include "cuda/nccl_collective.h"
 #include "cuda/nccl_group.h"
 
 namespace dtrain::cuda {
@@ -7,6 +8,10 @@ Result<std::vector<std::unique_ptr<comm::Collective>>> join_devices(std::span<Cu
                                                                     const comm::Processes& processes) {
   return fail(Code::kDevice, "this build has no NCCL, which {} GPUs need: train with one GPU",
               executors.size() * processes.size);
+}
+
+std::string nccl_version() {
+  return "";
 }
 
 }  // namespace dtrain::cuda

@@ -363,4 +363,11 @@ Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_p
   return std::make_unique<StoreCollective>(std::move(store), std::move(joined));
 }
 
+// 22703 is 2.27.3.
+std::string nccl_version() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return "";
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
 }  // namespace dtrain::cuda

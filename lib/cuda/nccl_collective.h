@@ -58,4 +58,7 @@ Result<std::unique_ptr<comm::Collective>> join_nccl(const NcclRank& rank, const 
 Result<std::unique_ptr<comm::Collective>> join_nccl(NcclRank rank, std::shared_ptr<StoreStream> store,
                                                     const std::string& id);
 
+// "2.27.3"; empty if this build has no NCCL.
+std::string nccl_version();
+
 }  // namespace dtrain::cuda

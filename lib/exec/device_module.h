@@ -27,6 +27,12 @@ class DeviceModule {
   // A text for logs and messages: "NVIDIA H200, sm_90, 132 processors, 139.8 GiB". Code::kDevice if there is no such
   // device.
   virtual Result<std::string> describe(int device) = 0;
+  // The versions of what the module works with, as "13.0"; empty for what is absent.
+  struct Versions {
+    std::string driver = {}, runtime = {};  // the newest runtime that the driver supports, and the one in use
+    std::string collectives = {};           // the library that sums over several devices
+  };
+  virtual Versions versions() = 0;
   // Makes a backend for one device. plan_cache: a file that keeps what was measured on the device from run to run;
   // empty for none. Executors keep alive what they need of their backend.
   virtual Result<std::unique_ptr<Backend>> make_backend(int device, const std::string& plan_cache, const Log& log) = 0;

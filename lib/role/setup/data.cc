@@ -89,6 +89,10 @@ int64_t synthetic_batches(const job::JobFlags& flags) {
 
 }  // namespace
 
+Result<data::Located> locate_data(const job::Flags& flags) {
+  return data::locate(data_options(flags));
+}
+
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags) {
   if (flags.job.augment.benchmark) return std::vector<data::IndexedFile>{};
   return data::record_files(data_options(flags));

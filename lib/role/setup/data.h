@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/locate.h"
 #include "data/open.h"
 #include "job/flags/flags.h"
 #include "tensor/pixels.h"
@@ -16,6 +17,10 @@ namespace dtrain::role {
 
 // How training pictures are distorted.
 data::Distortion distortion_of(const job::AugmentFlags& augment);
+
+// The files that --data-dir and the related flags name, by their names alone; a data set without a name is recognized
+// from the files. Fails as data::locate does.
+Result<data::Located> locate_data(const job::Flags& flags);
 
 // The record files that --data-dir and the related flags name; none with --benchmark 1 or for data sets of other kinds.
 Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags);
