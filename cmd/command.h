@@ -37,8 +37,10 @@ Result<int> ps(const Call& call);
 Result<int> kill(const Call& call);
 Result<int> completion(const Call& call);
 Result<int> man(const Call& call);
-// Not for users: a launcher starts it on other hosts.
+Result<int> doctor(const Call& call);
+// Not for users: a launcher and dtrain doctor start them on other hosts.
 Result<int> launch_agent(const Call& call);
+Result<int> examine_host(const Call& call);
 
 // The text of `dtrain --help`: all sub-commands, and all flags of training.
 std::string help_text();

@@ -20,6 +20,7 @@ const std::vector<SubCommand>& grammar() {
   static const std::vector<SubCommand> commands = {
       {{"train"}, train, true, "train; with -n, start a job (\"train\" can be left out)"},
       {{"launch-agent"}, launch_agent},
+      {{"examine-host"}, examine_host},
       {{"im2rec"}, im2rec, false, "pack image files into record files"},
       {{"data", "synth"}, data_synth, false, "make a small synthetic data set"},
       {{"data", "index"}, data_index, false, "write the index of a record file"},
@@ -37,7 +38,7 @@ const std::vector<SubCommand>& grammar() {
       {{"predict"}, predict, true, "print the classes of pictures by a trained model"},
       {{"export"}, export_model, false, "write a trained model as ONNX or safetensors"},
       {{"plot"}, nullptr},
-      {{"doctor"}, nullptr},
+      {{"doctor"}, doctor, false, "examine the hosts of a job before it runs"},
       {{"ps"}, ps, false, "list the running jobs, here or with -H on other hosts"},
       {{"set-rate"}, set_rate, false, "change the learning rate of a run while it trains"},
       {{"kill"}, kill, false, "end the processes of a job"},

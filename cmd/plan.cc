@@ -2,7 +2,6 @@
 #include "tools/plan.h"
 
 #include "base/console.h"
-#include "base/nearest.h"
 #include "launch/foreground.h"
 #include "launch/supervisor.h"
 #include "role/worker/calibration.h"
@@ -110,34 +109,6 @@ constexpr const char* kUsage =
     "the expected gain.\n"
     "JOB-FLAGS are the flags of dtrain (dtrain --help). FLAGS are:";
 
-// The flags of dtrain plan, and those of the job, which may be mixed with them.
-struct Asked {
-  Options options;
-  std::vector<std::string> job;
-};
-
-// Finds mistyped flags of dtrain plan, which would otherwise be reported as flags of the job.
-Result<> check_rest(const job::FlagTable<Options>& table, const std::vector<std::string>& rest) {
-  std::vector<std::string> own;
-  for (const Row& row : table.rows()) own.push_back(row.spelling());
-  for (const std::string& word : rest) {
-    const std::string name = word.substr(0, word.find('='));
-    if (!name.starts_with("--") || !nearest(name, own) || job::training_flags().find(name)) continue;
-    return tl::unexpected(job::unknown_flag(name, own));
-  }
-  return {};
-}
-
-Result<Asked> read_arguments(const job::FlagTable<Options>& table, const std::vector<std::string>& arguments) {
-  DT_TRY(job::CommandLine line, job::read_command_line(table.spellings(), arguments));
-  DT_TRY_VOID(check_rest(table, line.extras));
-  Asked asked{.options = {}, .job = std::move(line.extras)};
-  for (const job::GivenFlag& given : line.given) {
-    DT_TRY_VOID(table.apply({given.flag, given.spelling, given.value}, asked.options));
-  }
-  return asked;
-}
-
 Result<JobToStart> calibration_to_start(const Call& call, const job::Flags& flags, const Options& options,
                                         Missing missing = nullptr) {
   std::vector<std::string> arguments = call.arguments;
@@ -204,7 +175,7 @@ Result<int> plan(const Call& call) {
     show_help(call, kUsage, table.flag_helps());
     return 0;
   }
-  DT_TRY(const Asked asked, read_arguments(table, call.arguments));
+  DT_TRY(const MixedLine<Options> asked, read_mixed_line(table, call.arguments));
   DT_TRY(const job::Parsed parsed, job::parse_flags(asked.job, call.environment));
   const job::Flags& flags = parsed.flags;
   const Options& options = asked.options;

@@ -1,5 +1,7 @@
 #include "tool.h"
 
+#include "base/nearest.h"
+
 namespace dtrain::cmd {
 
 job::RefusedFlag later(std::vector<std::string> spellings) {
@@ -9,6 +11,15 @@ job::RefusedFlag later(std::vector<std::string> spellings) {
 void show_help(const Call& call, const std::string& usage, std::vector<job::FlagHelp> flags) {
   if (call.take_help) return call.take_help(usage, std::move(flags));
   std::fputs((usage + "\n" + job::help_lines(flags)).c_str(), stdout);
+}
+
+Result<> check_rest(const std::vector<std::string>& own, const std::vector<std::string>& rest) {
+  for (const std::string& word : rest) {
+    const std::string name = word.substr(0, word.find('='));
+    if (!name.starts_with("--") || !nearest(name, own) || job::training_flags().find(name)) continue;
+    return tl::unexpected(job::unknown_flag(name, own));
+  }
+  return {};
 }
 
 }  // namespace dtrain::cmd

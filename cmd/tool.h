@@ -77,4 +77,27 @@ Result<ToolLine<Options>> read_tool_line(const job::FlagTable<Options>& table, c
   return line;
 }
 
+// Finds mistyped flags of a tool, which would otherwise be reported as flags of the job. `own`: the tool's spellings.
+Result<> check_rest(const std::vector<std::string>& own, const std::vector<std::string>& rest);
+
+// The flags of a tool, and those of the job, which may be mixed with them.
+template <class Options>
+struct MixedLine {
+  Options options;
+  std::vector<std::string> job;
+};
+template <class Options>
+Result<MixedLine<Options>> read_mixed_line(const job::FlagTable<Options>& table,
+                                           const std::vector<std::string>& arguments) {
+  DT_TRY(job::CommandLine line, job::read_command_line(table.spellings(), arguments));
+  std::vector<std::string> own;
+  for (const job::FlagRow<Options>& row : table.rows()) own.push_back(row.spelling());
+  DT_TRY_VOID(check_rest(own, line.extras));
+  MixedLine<Options> mixed{.options = {}, .job = std::move(line.extras)};
+  for (const job::GivenFlag& given : line.given) {
+    DT_TRY_VOID(table.apply({given.flag, given.spelling, given.value}, mixed.options));
+  }
+  return mixed;
+}
+
 }  // namespace dtrain::cmd
