@@ -123,6 +123,11 @@ ProcessOptions Slurm::options(const std::string& directory) const {
   return options;
 }
 
+void Slurm::end_munge() {
+  munged_->signal(SIGTERM);
+  (void)munged_->wait(kCommandSeconds);
+}
+
 std::string Slurm::queue() const {
   ProcessOptions here = options("");
   here.deadline_s = kCommandSeconds;

@@ -29,8 +29,10 @@ class Slurm {
   [[nodiscard]] std::string processes() const;
   // Waits until there are no such processes and no jobs; returns false when the time is up.
   [[nodiscard]] bool all_quiet(double seconds) const;
-  // Ends the service that checks who a user is.
+  // Ends the service that checks who a user is: as kill -9 does, after which Slurm's commands try for almost a minute to
+  // reach it, or in order.
   void stop_munge() { munged_.reset(); }
+  void end_munge();
 
  private:
   Slurm() = default;
