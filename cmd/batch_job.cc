@@ -79,7 +79,7 @@ Result<int> submit_job(const Call& call, const job::Flags& flags, const std::opt
   DT_TRY_VOID(write_script(submission.files.script, submission.script));
   Console console = Console::to_stderr(flags.launch.terminal);
   const auto system = launch::slurm_batch(submission.request, submission.files);
-  const Result<int> code = launch::run_in_background(
+  Result<int> code = launch::run_in_background(
       console, [&](launch::Screen& screen) { return launch::run_batch_job(*system, {}, screen); });
   // From its start on, the run directory belongs to the launcher in the job.
   if ((code && *code == job::kExitOk) || has_left_files(run_dir.path())) {
