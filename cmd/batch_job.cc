@@ -4,9 +4,12 @@
 #include <fstream>
 
 #include "base/console.h"
+#include "cluster_files.h"
 #include "job/process/exit_code.h"
 #include "launch/cluster/batch_follower.h"
 #include "launch/cluster/cluster.h"
+#include "launch/cluster/sge.h"
+#include "launch/cluster/sge_job.h"
 #include "launch/cluster/slurm_job.h"
 #include "launch/cluster/slurm_script.h"
 #include "launch/foreground.h"
@@ -22,10 +25,22 @@ namespace fs = std::filesystem;
 struct Submission {
   launch::BatchRequest request;
   std::string script;  // its text
-  launch::SlurmFiles files;
+  std::string script_file;
+  std::unique_ptr<launch::BatchSystem> system = {};
 };
 
+Result<Submission> sge_submission(const Call& call, const job::Flags& flags, const std::string& run_dir) {
+  const std::string absolute = fs::absolute(run_dir).lexically_normal().string();
+  DT_TRY(launch::SgeJob job, sge_job_of(call, flags, absolute));
+  job.output_dir = absolute;
+  Submission submission{
+      .request = job.request, .script = launch::qsub_script(job), .script_file = absolute + "/sge.sh"};
+  submission.system = launch::sge_batch(job, submission.script_file);
+  return submission;
+}
+
 Result<Submission> submission_of(const Call& call, const job::Flags& flags, const std::string& run_dir) {
+  if (flags.launch.launcher == "sge") return sge_submission(call, flags, run_dir);
   if (!flags.launch.hostfile.empty()) {
     return fail(Code::kUsage,
                 "-H {}: outside of an allocation, Slurm chooses the nodes; --submit-option=--nodelist=NODES names them",
@@ -33,7 +48,7 @@ Result<Submission> submission_of(const Call& call, const job::Flags& flags, cons
   }
   DT_TRY(const std::string executable, launch::this_executable());
   const std::string absolute = fs::absolute(run_dir).lexically_normal().string();
-  Submission submission{.request = {}, .script = {}, .files = {absolute + "/slurm.sh", absolute}};
+  Submission submission{.request = {}, .script = {}, .script_file = absolute + "/slurm.sh"};
   DT_TRY(submission.request, launch::batch_request({.executable = executable,
                                                     .arguments = call.arguments,
                                                     .flags = flags,
@@ -42,6 +57,7 @@ Result<Submission> submission_of(const Call& call, const job::Flags& flags, cons
                                                     .run_dir = absolute,
                                                     .checkpoints = fs::absolute(role::save_prefix(flags, absolute))}));
   submission.script = launch::sbatch_script(submission.request, launch::output_pattern(absolute));
+  submission.system = launch::slurm_batch(submission.request, {submission.script_file, absolute});
   return submission;
 }
 
@@ -59,7 +75,7 @@ bool has_left_files(const std::string& run_dir) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("slurm-") || name == role::kMetricsFile) return true;
+    if (name.starts_with("slurm-") || name.starts_with("sge-") || name == role::kMetricsFile) return true;
   }
   return false;
 }
@@ -67,6 +83,7 @@ bool has_left_files(const std::string& run_dir) {
 }  // namespace
 
 bool is_submitted(const Call& call, const job::Flags& flags) {
+  if (flags.launch.launcher == "sge") return !launch::in_sge_array(call.environment);
   const bool is_inside = call.environment("SLURM_JOB_ID") && call.environment("SLURM_JOB_NODELIST");
   return flags.launch.launcher == "slurm" && !is_inside;
 }
@@ -76,17 +93,16 @@ Result<int> submit_job(const Call& call, const job::Flags& flags, const std::opt
   DT_TRY_VOID(submission_of(call, flags, role::choose_run_dir(flags, resumed)));
   DT_TRY(role::RunDir run_dir, role::RunDir::claim(flags, resumed));
   DT_TRY(const Submission submission, submission_of(call, flags, run_dir.path()));
-  DT_TRY_VOID(write_script(submission.files.script, submission.script));
+  DT_TRY_VOID(write_script(submission.script_file, submission.script));
   Console console = Console::to_stderr(flags.launch.terminal);
-  const auto system = launch::slurm_batch(submission.request, submission.files);
   Result<int> code = launch::run_in_background(
-      console, [&](launch::Screen& screen) { return launch::run_batch_job(*system, {}, screen); });
+      console, [&](launch::Screen& screen) { return launch::run_batch_job(*submission.system, {}, screen); });
   // From its start on, the run directory belongs to the launcher in the job.
   if ((code && *code == job::kExitOk) || has_left_files(run_dir.path())) {
     run_dir.keep();
   } else {
     std::error_code ignored;
-    fs::remove(submission.files.script, ignored);
+    fs::remove(submission.script_file, ignored);
   }
   return code;
 }
@@ -99,9 +115,9 @@ Result<Places> places_to_come(const job::Flags& flags) {
 
 Result<std::string> submission_text(const Call& call, const job::Flags& flags, const std::string& run_dir) {
   DT_TRY(const Submission submission, submission_of(call, flags, run_dir));
-  const auto system = launch::slurm_batch(submission.request, submission.files);
   return fmt::format("\ncommand that submits the job, for {}:\n{}\n\nthe script:\n{}",
-                     launch::asked_of(submission.request), launch::shell_line(system->submit()), submission.script);
+                     launch::asked_of(submission.request), launch::shell_line(submission.system->submit()),
+                     submission.script);
 }
 
 }  // namespace dtrain::cmd

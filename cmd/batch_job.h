@@ -1,4 +1,4 @@
-// `dtrain --launcher slurm` outside of an allocation: the job is submitted to the batch system.
+// `dtrain --launcher slurm` or sge outside of an allocation: the job is submitted to the batch system.
 #pragma once
 
 #include <optional>

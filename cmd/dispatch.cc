@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/nearest.h"
+#include "cluster_files.h"
 #include "command.h"
 #include "job/flags/command_line.h"
 
@@ -21,6 +22,7 @@ const std::vector<SubCommand>& grammar() {
       {{"train"}, train, true, "train; with -n, start a job (\"train\" can be left out)"},
       {{"launch-agent"}, launch_agent},
       {{"examine-host"}, examine_host},
+      {{"launch-service"}, launch_service},
       {{"im2rec"}, im2rec, false, "pack image files into record files"},
       {{"data", "synth"}, data_synth, false, "make a small synthetic data set"},
       {{"data", "index"}, data_index, false, "write the index of a record file"},

@@ -36,6 +36,7 @@ Result<std::string> scheduler_address(const job::Flags& flags, const Places& pla
   if (!places.are_known) return std::string(kUnknownHost);
   std::vector<std::string> hosts;
   for (const job::SshAddress& host : launch::distinct_hosts(*assignment)) hosts.push_back(host.host);
+  if (!places.ways.empty()) hosts = places.ways;
   Result<std::string> address = fail(Code::kNotFound, "the hosts of the job are unknown");
   if (hosts != std::vector<std::string>{kUnknownHost}) address = role::launcher_address(flags.launch, hosts);
   if (address || missing == nullptr) return address;
@@ -75,7 +76,7 @@ Result<Places> places_of(const Call& call, const job::Flags& flags, Missing miss
   DT_TRY(std::optional<job::HostAssignment> hosts, named_hosts(flags, missing));
   if (!launch::is_cluster(flags.launch.launcher)) return Places{.hosts = std::move(hosts)};
   Result<launch::Cluster> cluster = launch::find_cluster(flags, call.environment, hosts);
-  if (cluster) return Places{std::move(cluster->assignment), std::move(cluster->starter)};
+  if (cluster) return Places{std::move(cluster->assignment), std::move(cluster->starter), std::move(cluster->ways)};
   if (missing == nullptr || cluster.error().code != Code::kStartup) return tl::unexpected(std::move(cluster.error()));
   missing->push_back(fmt::format("--launcher {}: {}", flags.launch.launcher, cluster.error().message));
   return Places{hosts ? *hosts : unknown_hosts(flags), launch::usual_starter(flags.launch.launcher, hosts.has_value())};

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "batch_job.h"
+#include "cluster_files.h"
 #include "command.h"
 #include "job/flags/rows.h"
 #include "job/process/build_id.h"
@@ -118,6 +119,9 @@ Result<int> train(const Call& call) {
   note_threads(flags, call.environment);
   DT_TRY_VOID(role::apply_pretrained(flags));
   if (flags.launch.role != job::Role::kNone && !flags.launch.dry_run) return run_process(flags);
+  if (flags.launch.launcher == "print") return print_files(call, flags);
+  // The pods read the data, which need not be here.
+  if (flags.launch.launcher == "kubernetes") return run_in_kubernetes(call, flags);
   DT_TRY(const role::ResumeSearch search, role::find_resumed(flags));
   for (const std::string& note : search.notes) fmt::print(stderr, "note: {}\n", note);
   // The search must not be repeated, because it would then find the new run itself.

@@ -20,8 +20,9 @@ namespace {
 
 constexpr auto kHelloTime = std::chrono::seconds(10);
 constexpr size_t kHelloMax = 16 << 10;
-constexpr size_t kCallersMax = 1024;  // connections that have not said who they are
-constexpr size_t kLinesKept = 20;     // the first ones name the cause
+constexpr size_t kCallersMax = 1024;                      // connections that have not said who they are
+constexpr size_t kLinesKept = 20;                         // the first ones name the cause
+constexpr auto kEndOfJobTime = std::chrono::seconds(14);  // for a cluster to end a job
 constexpr unsigned kUnacknowledgedMs = 15'000;
 
 // Takes as long for any two texts of the same length, so that the time of a refusal says nothing about the key.
@@ -198,10 +199,10 @@ void AgentGroup::kill() {
 
 void AgentGroup::close() {
   if (gone_by_) return;
-  gone_by_ = Clock::now() + kGoodbyeTime;
+  gone_by_ = Clock::now() + (options_.follows_job ? kEndOfJobTime : kGoodbyeTime);
   listening_.sockets.clear();
   callers_.clear();
-  if (runs_ && !complete()) ::kill(command_.pid, SIGTERM);
+  if (runs_ && (options_.follows_job || !complete())) ::kill(command_.pid, SIGTERM);
 }
 
 bool AgentGroup::complete() const {
@@ -282,7 +283,9 @@ void AgentGroup::read_words(std::vector<HostEvent>& events) {
     events.emplace_back(HostMessage{line});
   };
   read_lines(command_.err, err_, kReadsPerTurn, sink);
-  read_lines(command_.out, out_, kReadsPerTurn, sink);
+  // What a command prints while it follows a job is no reason why it has failed.
+  const auto progress = [&](const std::string& line) { events.emplace_back(HostMessage{line}); };
+  read_lines(command_.out, out_, kReadsPerTurn, options_.follows_job ? LineSplitter::Sink(progress) : sink);
 }
 
 void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
@@ -290,6 +293,7 @@ void AgentGroup::on_end_of_command(int status, std::vector<HostEvent>& events) {
   has_news_ = true;
   const std::string how = WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status))
                                               : fmt::format("ended with code {}", WEXITSTATUS(status));
+  if (status == 0 && options_.only_announces) return;
   if (status != 0 && !gone_by_) events.emplace_back(HostMessage{fmt::format("{} {}", options_.tool, how)});
   for (const auto& contact : contacts_) {
     if (contact->is_taken) continue;

@@ -28,6 +28,8 @@ struct AgentGroupOptions {
   Listen listen;                   // where the agents' connections are accepted
   std::string address;             // of this machine, for the agents
   std::vector<std::string> hosts;  // names, in the order of the links
+  bool follows_job = false;        // see AgentStarter
+  bool only_announces = false;     // see AgentStarter
   size_t needed = 0;               // the job uses this many of them, the first ones; agents of the others end at once
 };
 

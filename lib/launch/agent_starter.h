@@ -21,6 +21,10 @@ struct AgentStarter {
   std::string tool;  // "mpirun": for messages
   // The hosts on which the command starts an agent in any case, because it cannot be told which ones the job needs.
   std::vector<std::string> allocation = {};
+  // The command follows a job of the cluster, and must be told by TERM to end it, even if all agents have called.
+  bool follows_job = false;
+  // The command only says where to call back; agents that were started by other means call after it has ended.
+  bool only_announces = false;
   std::function<Command(const AgentCommand& agents)> command;
 };
 

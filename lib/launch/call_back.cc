@@ -6,6 +6,8 @@
 #include <charconv>
 
 #include "base/connecting.h"
+#include "base/file.h"
+#include "base/words.h"
 #include "launch/message.h"
 #include "launch/this_machine.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr auto kConnectTime = std::chrono::seconds(20);
 constexpr const char* kHello = "hello";
+constexpr uint64_t kMeetingMax = 1024;
 
 // The number of this process among those that one command started. Open MPI and MPICH come first, because a job of
 // Slurm or SGE may run them.
@@ -59,8 +62,7 @@ Hello hello_of(const job::Environment& environment) {
           .addresses = own_address_texts()};
 }
 
-Result<UniqueFd> call_back(const Endpoint& launcher, const job::Environment& environment) {
-  const Hello hello = hello_of(environment);
+Result<UniqueFd> call_back(const Endpoint& launcher, const Hello& hello) {
   if (hello.key.empty()) {
     return fail(Code::kStartup, "{} is not set on {}: the command that starts the agents must pass it on", kAgentKey,
                 hello.host);
@@ -71,6 +73,22 @@ Result<UniqueFd> call_back(const Endpoint& launcher, const job::Environment& env
     return fail(Code::kStartup, "the launcher at {} closed the connection", to_text(launcher));
   ::unsetenv(kAgentKey);  // not for the processes that the agent starts
   return connection;
+}
+
+Result<Meeting> read_meeting(const std::string& path) {
+  Result<std::string> text = read_file(path, kMeetingMax);
+  if (!text) return fail(Code::kStartup, "reading the launcher's address: {}", text.error().message);
+  const std::vector<WordLine> lines = word_lines(*text);
+  if (lines.size() != 1 || lines[0].words.size() != 2)
+    return fail(Code::kStartup, "{}: this is not a launcher's address and key", path);
+  DT_TRY(const Endpoint launcher, parse_endpoint(std::string(lines[0].words[0])), "reading {}", path);
+  return Meeting{launcher, std::string(lines[0].words[1])};
+}
+
+std::vector<std::string> meeting_command(const std::string& path, const std::string& launcher) {
+  constexpr const char* kWrite =
+      R"(umask 077 && printf '%s %s\n' "$1" "$DTRAIN_AGENT_KEY" >"$0.new" && mv -f "$0.new" "$0")";
+  return {"sh", "-c", kWrite, path, launcher};
 }
 
 std::optional<size_t> place_of(const Hello& hello, const std::vector<std::string>& hosts,

@@ -34,7 +34,18 @@ Result<Hello> parse_hello(std::string_view line);
 Hello hello_of(const job::Environment& environment);
 
 // Connects to the launcher and says hello. Code::kStartup: it cannot be reached within 20 s, or the key is missing.
-Result<UniqueFd> call_back(const Endpoint& launcher, const job::Environment& environment);
+Result<UniqueFd> call_back(const Endpoint& launcher, const Hello& hello);
+
+// Where a launcher leaves its address and its key for agents that it does not start itself: a file "HOST:PORT KEY" in a
+// directory that they share, which only its user can read.
+struct Meeting {
+  Endpoint launcher = {};
+  std::string key = {};
+};
+// Code::kStartup: the file cannot be read, or is not such a file.
+Result<Meeting> read_meeting(const std::string& path);
+// The command that writes the file. It takes the key from the variable DTRAIN_AGENT_KEY.
+std::vector<std::string> meeting_command(const std::string& path, const std::string& launcher);
 
 // The index of the host, among those that a job needs, on which the agent runs: the one of its name, or else with one of
 // its addresses, or else the one of its number. `taken` says which hosts have an agent already. Nullopt: no host is left.

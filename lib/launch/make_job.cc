@@ -240,6 +240,8 @@ AgentGroupOptions group_of(const Common& common, const JobSetting& setting, cons
                      .port_last = static_cast<uint16_t>(launch.port_last)},
           .address = common.address,
           .hosts = agents.hosts,
+          .follows_job = setting.starter->follows_job,
+          .only_announces = setting.starter->only_announces,
           .needed = machines.size()};
 }
 

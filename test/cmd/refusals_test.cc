@@ -66,7 +66,7 @@ TEST_CASE("wrong flags are refused with the documented exit code and a helpful m
        2,
        {"dist_gsync needs the groups", "--groups-file", "--ungrouped own"}},
       {{"-n", "2", "--data-allocator", "1", "--network", "mlp", "--benchmark", "1"}, 2, {"--data-sharding-file"}},
-      {{"--launcher", "sge", "-n", "2"}, 2, {"'sge' is not in this version", "local"}},
+      {{"--launcher", "kubernetes", "-n", "2", "--benchmark", "1"}, 2, {"--image IMAGE"}},
       {{"--launcher", "ssh", "-n", "2", "--benchmark", "1"}, 2, {"the hosts are missing (-H FILE)"}},
       {{"-i", "eth9", "-n", "2", "--network", "mlp", "--benchmark", "1"}, 3, {"no interface 'eth9'", "lo 127.0.0.1"}},
       {{"--env", "A", "--benchmark", "1"}, 2, {"--env is for processes that a launcher starts"}},

@@ -164,23 +164,28 @@ TEST_CASE("flags of MXNet and MXNet-G without an equivalent are refused with the
   CHECK_THAT(refused({"--hostname", "a"}), Contains("--advertise"));
   CHECK_THAT(refused({"--cluster3-end", ".5"}), Contains("data_sharding"));
   CHECK_THAT(refused({"--workspace", "512"}), Contains("--dry-run"));
-  CHECK_THAT(refused({"--kube-namespace", "a"}), Contains("--launcher local or ssh"));
+  CHECK_THAT(refused({"--kube-namespace", "a"}), Contains("slurm, sge, yarn or kubernetes"));
   CHECK_THAT(refused({"--cluster", "local"}), Contains("--launcher"));
 }
 
-TEST_CASE("flags for batch systems are refused where they would be ignored", "[job]") {
-  CHECK_THAT(refused({"-n", "2", "--benchmark", "1", "--queue", "q"}),
-             Contains("--queue has no effect with --launcher local: it is for batch systems"));
-  CHECK_THAT(refused({"-n", "2", "--benchmark", "1", "--launcher", "mpi", "--worker-cores", "2"}),
-             Contains("--worker-cores has no effect with --launcher mpi"));
-  CHECK_THAT(refused({"-n", "2", "--benchmark", "1", "--launcher", "slurm", "--yarn-url", "http://a"}),
-             Contains("--yarn-url has no effect with --launcher slurm"));
+TEST_CASE("flags for clusters are refused where they have no effect", "[job]") {
+  CHECK_THAT(refused({"--queue", "q"}),
+             Contains("--queue has no effect with --launcher local; it is for slurm, sge, yarn, print"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "mpi", "--nodes", "2"}), Contains("--nodes has no effect"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "slurm", "--yarn-url", "http://a"}), Contains("it is for yarn"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "slurm", "--image", "i"}), Contains("yarn, kubernetes, print"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "sge", "--print-for", "sge"}), Contains("it is for print"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "kubernetes"}), Contains("--image"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "yarn"}), Contains("--yarn-url"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "print", "--print-for", "sge,pbs"}), Contains("--print-for pbs"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "sge", "-H", "hosts"}), Contains("chooses the hosts"));
+  CHECK_THAT(refused({"-n", "2", "--launcher", "yarn", "--yarn-url", "http://rm", "--sync-dst-dir", "/tmp/d"}),
+             Contains("hosts are not known"));
+  CHECK(parsed({"-n", "2", "--launcher", "print", "--queue", "q", "--image", "i"}).batch.queue == "q");
 }
 
 TEST_CASE("flags and values that are not in this version are refused by name", "[job]") {
   CHECK_THAT(refused({"--rejoin-timeout", "3"}), Contains("--rejoin-timeout is not in this version"));
-  CHECK_THAT(refused({"--launcher", "sge"}),
-             Contains("--launcher: 'sge' is not in this version of dtrain; choose from: local"));
   CHECK_THAT(refused({"--dtype", "float16"}), Contains("float32") && Contains("bfloat16"));
   CHECK_THAT(refused({"--dtype", "bfloat16"}), Contains("float32"));
   CHECK_THAT(refused({"--widen-factor", "0"}), Contains("--widen-factor"));
@@ -265,7 +270,8 @@ TEST_CASE("the values suggested for a flag are valid", "[job]") {
     }
   }
   CHECK(values["--on-nan"] == std::vector<std::string>{"fail", "skip"});
-  CHECK(values["--launcher"] == std::vector<std::string>{"local", "ssh", "mpi", "slurm"});
+  CHECK(values["--launcher"] ==
+        std::vector<std::string>{"local", "ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"});
   CHECK(values["--lr"].empty());
   for (const std::string& store : values["--kv-store"]) CHECK(canonical_store_name(store).value_or("") == store);
   for (const std::string& preset : values["--preset"]) parsed({"--preset", preset, "--benchmark", "1"});

@@ -36,7 +36,8 @@ TEST_CASE("an agent knows its number from the command that started it", "[launch
   CHECK(hello_of(environment_of({{"SLURM_PROCID", "1"}, {"SLURMD_NODENAME", "n7"}})).host == "n7");
   CHECK(hello_of(environment_of({{"SGE_TASK_ID", "1"}})).number == 0);
   CHECK(hello_of(environment_of({{"SGE_TASK_ID", "undefined"}})).number == -1);
-  CHECK(call_back({"127.0.0.1", 1}, environment_of({})).error().message.find("DTRAIN_AGENT_KEY is not set") == 0);
+  CHECK(call_back({"127.0.0.1", 1}, hello_of(environment_of({}))).error().message.find("DTRAIN_AGENT_KEY is not set") ==
+        0);
 }
 
 TEST_CASE("an agent is given the host of its name, else of its address, else of its number", "[launch][agents]") {

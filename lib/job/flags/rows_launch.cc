@@ -89,12 +89,13 @@ std::vector<Row> job_rows() {
        .value = "NAME",
        .help =
            "where to start the processes: local (this machine), ssh (the hosts of -H), mpi (by mpirun, on the hosts of "
-           "-H or of mpirun's allocation) or slurm (by srun in an allocation of Slurm, else as a job that sbatch "
-           "submits)",
+           "-H or of mpirun's allocation), slurm (by srun in an allocation of Slurm, else as a job that sbatch "
+           "submits), sge (as a job that qsub submits), yarn (in containers of YARN) or kubernetes (in pods); print "
+           "only "
+           "prints the files with which such systems run the job",
        .bind = DT_FIELD(Flags, launch.launcher),
        .default_text = "ssh with -H, otherwise the allocation of several hosts in which dtrain runs, otherwise local",
-       .choices = {"local", "ssh", "mpi", "slurm"},
-       .later = {"sge", "yarn", "kubernetes", "print"}},
+       .choices = {"local", "ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"}},
       {.name = "sync-dst-dir",
        .value = "DIR",
        .help = "copy the current directory to DIR on every host with rsync, and run there",

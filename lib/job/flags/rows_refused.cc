@@ -24,7 +24,7 @@ std::vector<RefusedFlag> of_the_originals() {
        .message = "is refused, because this version of dtrain writes no profiles of operators",
        .accepted = {""}},
       {{"--archives", "--files", "--hdfs-tempdir", "--mesos-master", "--auto-file-cache", "--kube-*"},
-       "is refused, because this version of dtrain does not start jobs in batch systems; use --launcher local or ssh"},
+       "is refused; use --launcher with slurm, sge, yarn or kubernetes"},
       {{"--cluster"}, "is refused; use --launcher"},
       {{"--host-ip"}, "is refused; use --advertise"},
       {{"--log-level"}, "is refused; use --verbose"},

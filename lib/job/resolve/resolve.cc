@@ -8,6 +8,7 @@
 #include "job/flags/rows.h"
 #include "job/flags/value.h"
 #include "job/resolve/augmentation.h"
+#include "job/resolve/cluster_flags.h"
 #include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
 #include "job/resolve/optimizer.h"
@@ -65,25 +66,6 @@ Result<> resolve_launcher(Flags& flags) {
   if (!flags.given("num-workers"))
     return fail(Code::kUsage, "-H {}: the number of workers is missing (-n)", launch.hostfile);
   if (!flags.given("launcher")) launch.launcher = "ssh";
-  return {};
-}
-
-// Refuses flags for batch systems that the launcher would ignore.
-Result<> check_batch(const Flags& flags) {
-  const LaunchFlags& launch = flags.launch;
-  if (launch.role != Role::kNone) return {};
-  const bool is_slurm = launch.launcher == "slurm";
-  if (!is_slurm && launch.launcher != "local" && launch.launcher != "ssh" && launch.launcher != "mpi") return {};
-  std::vector<std::string> others = {"parallel-environment", "yarn-url", "image", "volume", "namespace", "print-for"};
-  if (!is_slurm) {
-    others.insert(others.end(), {"nodes", "queue", "jobname", "time-limit", "worker-cores", "server-cores",
-                                 "worker-memory", "server-memory", "submit-option"});
-  }
-  for (const std::string& name : others) {
-    if (flags.source(name) != Source::kCommandLine) continue;
-    return fail(Code::kUsage, "--{} has no effect with --launcher {}: it is for {}", name, launch.launcher,
-                is_slurm ? "other systems" : "batch systems, such as --launcher slurm");
-  }
   return {};
 }
 
@@ -401,7 +383,7 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(check_scheme(flags));
   DT_TRY_VOID(check_role(flags));
   DT_TRY_VOID(check_launching(flags));
-  DT_TRY_VOID(check_batch(flags));
+  DT_TRY_VOID(check_cluster_flags(flags));
   DT_TRY_VOID(choose_address(flags));
   DT_TRY_VOID(check_network_addresses(flags.launch));
   DT_TRY_VOID(check_heartbeat(flags.wire));

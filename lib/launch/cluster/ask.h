@@ -19,4 +19,8 @@ struct Question {
 // with another code than 0, or does not end in time. Code::kPreempted: a signal arrived.
 Result<std::vector<std::string>> ask(const Question& question);
 
+// The same for a program that reads `input` from stdin. A signal does not interrupt it, because the program may already
+// have done what it was asked to.
+Result<std::vector<std::string>> ask_with_input(const Question& question, const std::string& input);
+
 }  // namespace dtrain::launch

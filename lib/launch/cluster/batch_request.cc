@@ -82,6 +82,14 @@ std::string name_of(const job::Flags& flags, const std::string& network) {
 
 }  // namespace
 
+const std::vector<std::string>& batch_flags() {
+  static const std::vector<std::string> names = {
+      "nodes",        "queue",         "jobname",       "time-limit",    "worker-cores",
+      "server-cores", "worker-memory", "server-memory", "submit-option", "parallel-environment",
+      "yarn-url",     "image",         "volume",        "namespace",     "print-for"};
+  return names;
+}
+
 int64_t nodes_of(const job::Flags& flags) {
   return or_else(flags.batch.nodes, std::max(flags.job.num_workers, flags.job.num_servers));
 }

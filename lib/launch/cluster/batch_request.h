@@ -49,6 +49,8 @@ struct BatchSetting {
 // Code::kUsage: more nodes than processes, GPUs that are not numbered from 0, or a flag that cannot be used here.
 Result<BatchRequest> batch_request(const BatchSetting& setting);
 
+// The names of the flags that only ask a system for something.
+const std::vector<std::string>& batch_flags();
 // The number of nodes that the flags ask for.
 int64_t nodes_of(const job::Flags& flags);
 // The assignment of the processes to nodes whose names are not known yet: NODE1, NODE2 and so on.

@@ -1,7 +1,15 @@
 #include "launch/cluster/cluster.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
+#include "job/process/token.h"
+#include "launch/cluster/batch_request.h"
+#include "launch/cluster/kubernetes_files.h"
 #include "launch/cluster/mpi.h"
+#include "launch/cluster/sge.h"
 #include "launch/cluster/slurm.h"
+#include "launch/cluster/yarn.h"
 
 namespace dtrain::launch {
 namespace {
@@ -32,6 +40,7 @@ Result<job::HostAssignment> assign_to(const std::vector<std::string>& hosts, con
 struct Found {
   AgentStarter starter;
   std::vector<std::string> hosts;
+  std::vector<std::string> ways = {};  // see Cluster
 };
 
 Result<Found> find_mpi(bool names_hosts) {
@@ -51,17 +60,52 @@ Result<Found> find_slurm(const job::Flags& flags, const job::Environment& enviro
   return found;
 }
 
+Result<Found> find_sge(const job::Flags& flags, const job::Environment& environment) {
+  DT_TRY(const SgeTasks tasks, sge_tasks(environment, flags.launch.run_dir));
+  return Found{.starter = sge_starter(flags.launch.run_dir, tasks.job), .hosts = tasks.hosts, .ways = tasks.names};
+}
+
+std::string user_name() {
+  const passwd* user = ::getpwuid(::geteuid());
+  return user == nullptr ? "" : user->pw_name;
+}
+
+Result<YarnSetting> yarn_setting(const job::Flags& flags, const job::Environment& environment) {
+  YarnSetting setting{.url = {}, .name = {}, .request = {}};
+  DT_TRY(setting.url, parse_yarn_url(flags.batch.yarn_url, environment("HADOOP_USER_NAME").value_or(user_name())));
+  DT_TRY(setting.request,
+         batch_request({.executable = {}, .arguments = {}, .flags = flags, .launcher = {}, .directory = {}}));
+  setting.name = dns_label(setting.request.name) + "-" + job::make_token().substr(0, 8);
+  setting.image = flags.batch.image;
+  setting.library_path = environment("LD_LIBRARY_PATH").value_or("");
+  return setting;
+}
+
+Result<Found> find_yarn(const job::Flags& flags, const job::Environment& environment) {
+  DT_TRY(const YarnSetting setting, yarn_setting(flags, environment));
+  Found found{.starter = yarn_starter(setting), .hosts = {}, .ways = {setting.url.host}};
+  for (int64_t i = 0; i < setting.request.nodes; i++) found.hosts.push_back(fmt::format("container-{}", i));
+  return found;
+}
+
+Result<Found> find(const job::Flags& flags, const job::Environment& environment, bool names_hosts) {
+  const std::string& launcher = flags.launch.launcher;
+  if (launcher == "mpi") return find_mpi(names_hosts);
+  if (launcher == "sge") return find_sge(flags, environment);
+  if (launcher == "yarn") return find_yarn(flags, environment);
+  return find_slurm(flags, environment);
+}
+
 }  // namespace
 
 bool is_cluster(const std::string& launcher) {
-  return launcher == "mpi" || launcher == "slurm";
+  return launcher == "mpi" || launcher == "slurm" || launcher == "sge" || launcher == "yarn";
 }
 
 Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& environment,
                              const std::optional<job::HostAssignment>& named) {
-  DT_TRY(const Found found,
-         flags.launch.launcher == "mpi" ? find_mpi(named.has_value()) : find_slurm(flags, environment));
-  Cluster cluster{.assignment = {}, .starter = found.starter};
+  DT_TRY(const Found found, find(flags, environment, named.has_value()));
+  Cluster cluster{.assignment = {}, .starter = found.starter, .ways = found.ways};
   if (named) {
     DT_TRY_VOID(check_addresses(*named, found.starter.tool));
     cluster.assignment = *named;
@@ -73,6 +117,7 @@ Result<Cluster> find_cluster(const job::Flags& flags, const job::Environment& en
 }
 
 AgentStarter usual_starter(const std::string& launcher, bool names_hosts) {
+  if (launcher == "sge") return sge_starter("RUN_DIR", "JOB");
   return launcher == "mpi" ? mpi_starter(Mpi::kOpenMpi, names_hosts) : slurm_starter(false);
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "job/flags/flags.h"
@@ -14,9 +15,11 @@ namespace dtrain::launch {
 struct Cluster {
   job::HostAssignment assignment;
   AgentStarter starter;
+  std::vector<std::string> ways =
+      {};  // hosts that are reached through the same network as those of the job; empty: those
 };
 
-// Whether a value of --launcher is the tool of a cluster: mpi, slurm.
+// Whether a value of --launcher is the tool of a cluster: mpi, slurm, sge, yarn.
 bool is_cluster(const std::string& launcher);
 
 // The hosts of -H (`named`), or else those of the allocation. Code::kUsage: the host file has what only ssh can use, or

@@ -1,0 +1,85 @@
+#include "job/resolve/cluster_flags.h"
+
+#include <algorithm>
+
+namespace dtrain::job {
+namespace {
+
+struct ForLaunchers {
+  const char* flag;
+  std::vector<std::string> launchers;  // print, too
+};
+
+std::vector<ForLaunchers> rules() {
+  const std::vector<std::string> all = {"slurm", "sge", "yarn", "kubernetes"};
+  return {{"nodes", all},
+          {"jobname", all},
+          {"time-limit", all},
+          {"worker-cores", all},
+          {"server-cores", all},
+          {"worker-memory", all},
+          {"server-memory", all},
+          {"queue", {"slurm", "sge", "yarn"}},
+          {"submit-option", {"slurm", "sge"}},
+          {"parallel-environment", {"sge"}},
+          {"yarn-url", {"yarn"}},
+          {"image", {"yarn", "kubernetes"}},
+          {"volume", {"kubernetes"}},
+          {"namespace", {"kubernetes"}},
+          {"print-for", {}}};
+}
+
+Result<> check_print_for(const BatchFlags& batch) {
+  const std::vector<std::string> systems = {"slurm", "sge", "yarn", "kubernetes"};
+  for (const std::string& name : batch.print_for) {
+    if (std::find(systems.begin(), systems.end(), name) == systems.end())
+      return fail(Code::kUsage, "--print-for {}: choose from: {}", name, fmt::join(systems, ", "));
+  }
+  return {};
+}
+
+// These choose the hosts themselves.
+Result<> check_hosts(const LaunchFlags& launch) {
+  if (launch.launcher != "sge" && launch.launcher != "yarn" && launch.launcher != "kubernetes" &&
+      launch.launcher != "print")
+    return {};
+  if (!launch.hostfile.empty())
+    return fail(Code::kUsage, "-H {}: with --launcher {} the system chooses the hosts", launch.hostfile,
+                launch.launcher);
+  if (!launch.sync_dst_dir.empty()) {
+    return fail(Code::kUsage,
+                "--sync-dst-dir: with --launcher {} the hosts are not known before the job runs: start dtrain in a "
+                "directory that all of them share, or put what the job needs into the image",
+                launch.launcher);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> check_cluster_flags(const Flags& flags) {
+  const LaunchFlags& launch = flags.launch;
+  if (launch.role != Role::kNone) return {};
+  for (const ForLaunchers& rule : rules()) {
+    // A file of flags may serve several launchers.
+    if (flags.source(rule.flag) != Source::kCommandLine || launch.launcher == "print") continue;
+    if (std::find(rule.launchers.begin(), rule.launchers.end(), launch.launcher) != rule.launchers.end()) continue;
+    std::vector<std::string> names = rule.launchers;
+    names.emplace_back("print");
+    return fail(Code::kUsage, "--{} has no effect with --launcher {}; it is for {}", rule.flag, launch.launcher,
+                fmt::join(names, ", "));
+  }
+  DT_TRY_VOID(check_hosts(launch));
+  DT_TRY_VOID(check_print_for(flags.batch));
+  if (launch.launcher == "yarn" && flags.batch.yarn_url.empty()) {
+    return fail(Code::kUsage,
+                "--launcher yarn: the address of the resource manager's web services is missing (--yarn-url "
+                "http://HOST:8088)");
+  }
+  if (launch.launcher == "kubernetes" && flags.batch.image.empty())
+    return fail(Code::kUsage,
+                "--launcher kubernetes: the container image with dtrain in it is missing (--image IMAGE)");
+  return {};
+}
+
+}  // namespace dtrain::job

@@ -1,0 +1,13 @@
+// The flags that ask a batch system, YARN or Kubernetes for something.
+#pragma once
+
+#include "base/error.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::job {
+
+// Code::kUsage: a flag of the command line is for another system than the one that --launcher names, or one that the
+// system needs is missing.
+Result<> check_cluster_flags(const Flags& flags);
+
+}  // namespace dtrain::job
