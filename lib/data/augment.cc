@@ -24,51 +24,56 @@ Augmenter::Augmenter(AugmentOptions options)
       width_(static_cast<int>(options_.image[2])),
       normalisation_(normalisation_of(options_)) {}
 
-Result<> Augmenter::apply(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<float> out) const {
-  DT_TRY(const Crop crop, make_crop(decoded, random, scratch));
-  const auto row_bytes = static_cast<size_t>(crop.image->width) * crop.image->channels;
-  normalisation_->apply(crop.image->at(crop.at.y, crop.at.x), row_bytes, crop.at.mirrored, out);
-  if (options_.distortion.changes_numbers()) change_numbers(random, out);
+Result<> Augmenter::apply(OpenPicture& picture, RandomStream& random, Scratch& scratch, std::span<float> out) const {
+  DT_TRY(const Augmentation augmentation, draw(picture, random));
+  const bool mirrored = augmentation.mirrored || options_.mirror;
+  DT_TRY_VOID(make_rows(augmentation, picture, scratch,
+                        [&](const uint8_t* row, int y) { normalisation_->apply_row(row, y, mirrored, out); }));
+  if (options_.distortion.changes_numbers()) change_numbers(augmentation, out);
   return {};
 }
 
-Result<Placement> Augmenter::crop(const Image& decoded, RandomStream& random, Scratch& scratch,
-                                  std::span<uint8_t> out) const {
+Result<bool> Augmenter::crop(OpenPicture& picture, RandomStream& random, Scratch& scratch,
+                             std::span<uint8_t> out) const {
   DT_CHECK(normalisation() != nullptr, "random contrast and illumination cannot be applied to pixels");
-  DT_TRY(const Crop crop, make_crop(decoded, random, scratch));
-  const auto row_bytes = static_cast<size_t>(width_) * crop.image->channels;
-  for (int y = 0; y < height_; y++) {
-    std::memcpy(&out[y * row_bytes], crop.image->at(crop.at.y + y, crop.at.x), row_bytes);
-  }
-  return crop.at;
+  DT_TRY(const Augmentation augmentation, draw(picture, random));
+  const size_t row_bytes = out.size() / static_cast<size_t>(height_);
+  DT_TRY_VOID(make_rows(augmentation, picture, scratch, [&](const uint8_t* row, int y) {
+    std::memcpy(&out[static_cast<size_t>(y) * row_bytes], row, row_bytes);
+  }));
+  return augmentation.mirrored || options_.mirror;
 }
 
-Result<Augmenter::Crop> Augmenter::make_crop(const Image& decoded, RandomStream& random, Scratch& scratch) const {
-  if (decoded.channels != options_.image[0]) {
-    return fail(Code::kData, "the image has {} channels, but {} are needed", decoded.channels, options_.image[0]);
+Result<Augmentation> Augmenter::draw(const OpenPicture& picture, RandomStream& random) const {
+  if (picture.channels() != options_.image[0]) {
+    return fail(Code::kData, "the image has {} channels, but {} are needed", picture.channels(), options_.image[0]);
   }
-  const Distortion& distortion = options_.distortion;
-  Picture picture(decoded, scratch);
-  DT_TRY_VOID(transform(distortion, picture, random));
-  DT_TRY(Corner corner, find_crop(distortion, height_, width_, picture, random));
-  if (distortion.color.any()) {
-    distort_color(distortion.color, random, cut(picture, corner, height_, width_));
-    corner = {};
-  }
-  const bool flipped = distortion.random_mirror && random.below(2) == 1;
-  return Crop{&picture.image(), {corner.y, corner.x, flipped || options_.mirror}};
+  return draw_augmentation(options_.distortion, picture.size(), {height_, width_}, random);
 }
 
-// Computes (p - mean) * factor * c + i * factor, where c and i are drawn for this picture.
-void Augmenter::change_numbers(RandomStream& random, std::span<float> out) const {
-  const Distortion& distortion = options_.distortion;
-  const auto contrast = static_cast<float>(1 + random.uniform(-distortion.random_contrast, distortion.random_contrast));
-  const auto light =
-      static_cast<float>(random.uniform(-distortion.random_illumination, distortion.random_illumination));
+template <class Take>
+Result<> Augmenter::make_rows(const Augmentation& augmentation, OpenPicture& picture, Scratch& scratch,
+                              const Take& take) const {
+  DT_TRY(CropRows rows, make_crop(augmentation.geometry, picture, scratch.geometry));
+  if (augmentation.color.empty()) {
+    for (int y = 0; y < height_; y++) take(rows.row(y), y);
+    return {};
+  }
+  Image& crop = scratch.crop;
+  crop.resize(height_, width_, picture.channels());
+  const size_t row_bytes = static_cast<size_t>(width_) * static_cast<size_t>(crop.channels);
+  for (int y = 0; y < height_; y++) std::memcpy(crop.at(y, 0), rows.row(y), row_bytes);
+  change_color(augmentation.color, crop);
+  for (int y = 0; y < height_; y++) take(crop.at(y, 0), y);
+  return {};
+}
+
+// Computes (p - mean) * factor * contrast + light * factor.
+void Augmenter::change_numbers(const Augmentation& augmentation, std::span<float> out) const {
   const size_t each = out.size() / normalisation_->factor().size();
   for (size_t k = 0; k < normalisation_->factor().size(); k++) {
-    const float offset = light * normalisation_->factor()[k];
-    for (float& number : out.subspan(k * each, each)) number = number * contrast + offset;
+    const float offset = augmentation.light * normalisation_->factor()[k];
+    for (float& number : out.subspan(k * each, each)) number = number * augmentation.contrast + offset;
   }
 }
 

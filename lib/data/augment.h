@@ -1,5 +1,6 @@
-// Turns a decoded picture into the numbers that a network sees: resize, affine map, border, crop, colors, mirror,
-// normalize, in this order. Or stops at the pixels, which become the same numbers elsewhere (tensor/pixels.h).
+// Turns a picture into the numbers that a network sees: resize, affine map, border, crop, colors, mirror, normalize, in
+// this order. Or stops at the pixels, which become the same numbers elsewhere (tensor/pixels.h). All random numbers are
+// drawn first (augmentation.h), from the picture's size, so that only the part of it that the crop needs is decoded.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,10 @@
 #include <vector>
 
 #include "base/random.h"
+#include "data/augmentation.h"
 #include "data/distortion.h"
 #include "data/geometry.h"
-#include "data/image.h"
+#include "data/open_picture.h"
 #include "tensor/pixels.h"
 #include "tensor/shape.h"
 
@@ -27,29 +29,26 @@ struct AugmentOptions {
   std::shared_ptr<const std::vector<float>> mean_image = nullptr;
 };
 
-// Where a crop lies in a picture, and whether it is mirrored.
-struct Placement {
-  int y = 0, x = 0;
-  bool mirrored = false;
-};
-
 // Immutable after construction; threads share it, each with its own Scratch.
 class Augmenter {
  public:
-  using Scratch = PictureMemory;
+  struct Scratch {
+    PictureMemory geometry;
+    Image crop;  // whose colors are changed
+  };
 
   explicit Augmenter(AugmentOptions options);
 
   // Writes [c, h, w] to `out`:
   //   out[k][y][x] = (p_k - mean_k) * scale / std_k, channels red, green, blue (, alpha)
   // then applies random contrast and illumination if Distortion::changes_numbers. A picture smaller than the crop is
-  // enlarged first (geometry.h). Random numbers are drawn in the order of the steps above. Code::kData if the picture
-  // does not have the channels of the result, is smaller than crop_size_max, or is so narrow that enlarging it would
-  // take too much memory.
-  Result<> apply(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<float> out) const;
-  // The same, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`.
-  // normalisation(), which must not be null, turns them into exactly the numbers that apply writes.
-  Result<Placement> crop(const Image& decoded, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
+  // enlarged first (augmentation.h). Code::kData if the picture does not have the channels of the result, is smaller than
+  // crop_size_max, is so narrow that enlarging it would take too much memory, or cannot be decoded.
+  Result<> apply(OpenPicture& picture, RandomStream& random, Scratch& scratch, std::span<float> out) const;
+  // The same, but stops before the mirror: writes the pixels of the crop, [h, w, c], not yet mirrored, to `out`, and
+  // returns whether they are to be mirrored. normalisation(), which must not be null, turns them into exactly the
+  // numbers that apply writes.
+  Result<bool> crop(OpenPicture& picture, RandomStream& random, Scratch& scratch, std::span<uint8_t> out) const;
 
   [[nodiscard]] const AugmentOptions& options() const { return options_; }
   // What apply does with the crop's pixels; nullptr if that differs from picture to picture
@@ -59,13 +58,11 @@ class Augmenter {
   }
 
  private:
-  // An image, the decoded one or one in the scratch memory, and the crop's place in it.
-  struct Crop {
-    const Image* image;
-    Placement at;
-  };
-  Result<Crop> make_crop(const Image& decoded, RandomStream& random, Scratch& scratch) const;
-  void change_numbers(RandomStream& random, std::span<float> out) const;
+  Result<Augmentation> draw(const OpenPicture& picture, RandomStream& random) const;
+  // Calls take(row, y) for each row of the crop.
+  template <class Take>
+  Result<> make_rows(const Augmentation& augmentation, OpenPicture& picture, Scratch& scratch, const Take& take) const;
+  void change_numbers(const Augmentation& augmentation, std::span<float> out) const;
 
   AugmentOptions options_;
   int height_, width_;

@@ -51,10 +51,10 @@ class CifarSource : public ImageSource {
     std::ranges::copy(std::span(all).last(labels.size()), labels.begin());
     scratch.record.resize(3 * kPlane);
     DT_TRY_VOID(file.read_at(place.picture * record_bytes() + labels_.count, scratch.record));
-    scratch.image.resize(kEdge, kEdge, 3);
+    Image& image = scratch.open_pixels(kEdge, kEdge, 3);
     for (size_t pixel = 0; pixel < kPlane; pixel++) {
       for (size_t plane = 0; plane < 3; plane++) {
-        scratch.image.pixels[3 * pixel + 2 - plane] = scratch.record[plane * kPlane + pixel];
+        image.pixels[3 * pixel + 2 - plane] = scratch.record[plane * kPlane + pixel];
       }
     }
     return {};

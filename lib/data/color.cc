@@ -15,29 +15,14 @@ cv::Mat gray_of(const cv::Mat& pixels) {
   return gray;
 }
 
-void jitter(const ColorDistortion& distortion, RandomStream& random, Image& image) {
-  const double brightness = 1 + random.uniform(-distortion.brightness, distortion.brightness);
-  const double contrast = 1 + random.uniform(-distortion.contrast, distortion.contrast);
-  const double saturation = 1 + random.uniform(-distortion.saturation, distortion.saturation);
-  for (const int64_t step : permutation(3, random)) {
-    if (step == 0) change_brightness(brightness, image);
-    if (step == 1) change_contrast(contrast, image);
-    if (step == 2) change_saturation(saturation, image);
+void apply(const ColorJitter& jitter, Image& image) {
+  for (const ColorJitter::Step step : jitter.order) {
+    switch (step) {
+      case ColorJitter::Step::kBrightness: change_brightness(jitter.brightness, image); break;
+      case ColorJitter::Step::kContrast: change_contrast(jitter.contrast, image); break;
+      case ColorJitter::Step::kSaturation: change_saturation(jitter.saturation, image); break;
+    }
   }
-}
-
-// An offset between -max and max; the outer values are a little less likely.
-int draw_offset(int max, RandomStream& random) {
-  const double first = random.uniform(), second = random.uniform();
-  return static_cast<int>((first + 4 * second) / 5 * 2 * max - max);
-}
-
-HslShift draw_shift(const ColorDistortion& distortion, RandomStream& random) {
-  HslShift shift;
-  shift.h = draw_offset(distortion.h_max, random);
-  shift.s = draw_offset(distortion.s_max, random);
-  shift.l = draw_offset(distortion.l_max, random);
-  return shift;
 }
 
 }  // namespace
@@ -84,15 +69,11 @@ void add_pca_noise(const std::array<double, 3>& alpha, Image& image) {
   for (size_t i = 0; i < image.pixels.size(); i++) image.pixels[i] = moved[i % 3][image.pixels[i]];
 }
 
-void distort_color(const ColorDistortion& distortion, RandomStream& random, Image& image) {
-  DT_CHECK(image.channels == 3, "color distortion needs 3 channels, the image has {}", image.channels);
-  if (distortion.jitters()) jitter(distortion, random, image);
-  if (distortion.shifts_hsl()) shift_hsl(draw_shift(distortion, random), image);
-  if (distortion.pca_noise > 0) {
-    std::array<double, 3> alpha{};
-    for (double& a : alpha) a = distortion.pca_noise * random.normal();
-    add_pca_noise(alpha, image);
-  }
+void change_color(const ColorChange& change, Image& image) {
+  DT_CHECK(image.channels == 3, "changes of colors need 3 channels, the image has {}", image.channels);
+  if (change.jitter) apply(*change.jitter, image);
+  if (change.hsl) shift_hsl(*change.hsl, image);
+  if (change.pca) add_pca_noise(*change.pca, image);
 }
 
 }  // namespace dtrain::data

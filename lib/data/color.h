@@ -4,14 +4,13 @@
 
 #include <array>
 
-#include "base/random.h"
-#include "data/distortion.h"
+#include "data/augmentation.h"
 #include "data/image.h"
 
 namespace dtrain::data {
 
-// Applies all steps that `distortion` enables, with random parameters.
-void distort_color(const ColorDistortion& distortion, RandomStream& random, Image& image);
+// Applies all steps of the change.
+void change_color(const ColorChange& change, Image& image);
 
 // p <- factor p.
 void change_brightness(double factor, Image& image);
@@ -21,10 +20,6 @@ void change_contrast(double factor, Image& image);
 // The same with each pixel's own gray value.
 void change_saturation(double factor, Image& image);
 
-// Offsets in OpenCV's 8-bit HLS: hue 0 to 180, the others 0 to 255. Values outside are clipped.
-struct HslShift {
-  int h = 0, s = 0, l = 0;
-};
 void shift_hsl(const HslShift& shift, Image& image);
 
 // Adds alpha_0 .. alpha_2 times the principal components of ImageNet's colors. Values are clipped to 0 .. 255 and

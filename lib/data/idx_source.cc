@@ -80,10 +80,10 @@ class IdxSource : public ImageSource {
   [[nodiscard]] int channels() const override { return 1; }
 
   Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
-    scratch.image.resize(rows_, columns_, 1);
-    const size_t bytes = scratch.image.pixels.size();
+    Image& image = scratch.open_pixels(rows_, columns_, 1);
+    const size_t bytes = image.pixels.size();
     const uint8_t* pixels = images_.data() + kImagesHeader + static_cast<size_t>(index) * bytes;
-    std::copy(pixels, pixels + bytes, scratch.image.pixels.data());
+    std::copy(pixels, pixels + bytes, image.pixels.data());
     labels[0] = labels_.empty() ? 0.0F : static_cast<float>(labels_[kLabelsHeader + static_cast<size_t>(index)]);
     return {};
   }

@@ -86,22 +86,40 @@ ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 ImageDecoder::~ImageDecoder() = default;
 
 Result<> ImageDecoder::decode(Bytes file, int channels, Image& out) {
-  if (channels == 4) {
-    DT_TRY_VOID(decode_as_stored(file, out));
-  } else if (is_jpeg(file)) {
-    DT_TRY_VOID(jpeg_->decode(file, channels, out));
-  } else {
-    DT_TRY(const PictureHeader header, read_picture_header(file));
-    DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
-    DT_TRY_VOID(decode_with_opencv(file, channels == 1 ? 0 : 1, out));
-  }
-  if (out.channels != channels)
-    return fail(Code::kData, "the image has {} channels, but {} are needed", out.channels, channels);
+  DT_TRY(const ImageSize size, open(file, channels));
+  DT_TRY_VOID(read({.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)}, out));
   return {};
 }
 
+Result<ImageSize> ImageDecoder::open(Bytes file, int channels) {
+  opened_ = file;
+  opened_channels_ = channels;
+  if (is_jpeg(file)) return jpeg_->open(file, channels == 4 ? 0 : channels);
+  DT_TRY(const PictureHeader header, read_picture_header(file));
+  DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
+  return ImageSize{header.height, header.width};
+}
+
+Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
+  Window part;
+  if (is_jpeg(opened_)) {
+    DT_TRY(part, jpeg_->read(wanted, out));
+  } else if (opened_channels_ == 4) {
+    DT_TRY_VOID(decode_as_stored(opened_, out));
+  } else {
+    DT_TRY_VOID(decode_with_opencv(opened_, opened_channels_ == 1 ? 0 : 1, out));
+  }
+  if (out.channels != opened_channels_)
+    return fail(Code::kData, "the image has {} channels, but {} are needed", out.channels, opened_channels_);
+  return is_jpeg(opened_) ? part : Window{.height = out.height, .width = out.width};
+}
+
 Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
-  if (is_jpeg(file)) return jpeg_->decode(file, 0, out);
+  if (is_jpeg(file)) {
+    DT_TRY(const ImageSize size, jpeg_->open(file, 0));
+    DT_TRY_VOID(jpeg_->read({.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)}, out));
+    return {};
+  }
   DT_TRY(const PictureHeader header, read_picture_header(file));
   DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
   if (header.bits > 8) {
@@ -111,11 +129,11 @@ Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
   return decode_with_opencv(file, -1, out);
 }
 
-Interpolation choose(Interpolation method, const Image& from, int64_t height, int64_t width, RandomStream& random) {
+Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomStream& random) {
   if (method == Interpolation::kRandom) return static_cast<Interpolation>(random.below(5));
   if (method != Interpolation::kAuto) return method;
-  if (height > from.height && width > from.width) return Interpolation::kCubic;
-  if (height < from.height && width < from.width) return Interpolation::kArea;
+  if (to.height > from.height && to.width > from.width) return Interpolation::kCubic;
+  if (to.height < from.height && to.width < from.width) return Interpolation::kArea;
   return Interpolation::kBilinear;
 }
 
@@ -131,14 +149,14 @@ Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out
   return {};
 }
 
-ImageSize size_of_shorter_edge(const Image& image, int64_t edge) {
-  if (image.height > image.width) return {edge * image.height / image.width, edge};
-  return {edge, edge * image.width / image.height};
+ImageSize size_of_shorter_edge(ImageSize size, int64_t edge) {
+  if (size.height > size.width) return {edge * size.height / size.width, edge};
+  return {edge, edge * size.width / size.height};
 }
 
 Result<Image> resize_shorter_edge(Image image, int edge) {
   if (std::min(image.height, image.width) == edge) return image;
-  const ImageSize size = size_of_shorter_edge(image, edge);
+  const ImageSize size = size_of_shorter_edge({image.height, image.width}, edge);
   Image out;
   DT_TRY_VOID(resize_image(image, size.height, size.width, out));
   return out;

@@ -32,6 +32,18 @@ struct Image {
   }
 };
 
+struct ImageSize {
+  int64_t height, width;
+  bool operator==(const ImageSize&) const = default;
+};
+
+// A part of a picture.
+struct Window {
+  int y = 0, x = 0;  // the first row and column
+  int height = 0, width = 0;
+  bool operator==(const Window&) const = default;
+};
+
 // Decodes JPEGs with libjpeg-turbo, to the same pixels as OpenCV, and other formats (picture_header.h) with OpenCV.
 // Used by one thread at a time. The size of a picture is checked before memory is taken for it.
 class ImageDecoder {
@@ -47,9 +59,18 @@ class ImageDecoder {
   // Decodes with the file's own channels: 1, 3 or 4. Code::kData also if they have more than 8 bits.
   Result<> decode_as_stored(Bytes file, Image& out);
 
+  // decode() in two steps, between which the size of the picture is known. open() reads the header; `file` must stay
+  // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
+  // that it has written to `out`: of a JPEG only the rows and columns that are needed, with the pixels that decode()
+  // gives. It does not see damage outside of the part, except that the file ends early.
+  Result<ImageSize> open(Bytes file, int channels);
+  Result<Window> read(const Window& wanted, Image& out);
+
  private:
   class Jpeg;
   std::unique_ptr<Jpeg> jpeg_;
+  Bytes opened_;
+  int opened_channels_ = 0;
 };
 
 // OpenCV's imdecode; `color` is its flag: 1 color, 0 gray, -1 as stored (Code::kData unless that is 8 bits per
@@ -58,19 +79,16 @@ Result<> decode_with_opencv(Bytes file, int color, Image& out);
 
 // How resizing interpolates: OpenCV's methods by OpenCV's numbers, and two values that choose one of them.
 enum class Interpolation { kNearest, kBilinear, kCubic, kArea, kLanczos4, kAuto = 9, kRandom };
-// The method for resizing `from` to height x width. kAuto: cubic if both edges grow, area if both shrink, else
-// bilinear. kRandom: one of OpenCV's five, drawn.
-Interpolation choose(Interpolation method, const Image& from, int64_t height, int64_t width, RandomStream& random);
+// The method for resizing `from` to `to`. kAuto: cubic if both edges grow, area if both shrink, else bilinear. kRandom:
+// one of OpenCV's five, drawn.
+Interpolation choose(Interpolation method, ImageSize from, ImageSize to, RandomStream& random);
 
 // Resizes as cv::resize does; `method` must be one of OpenCV's. Code::kData if the result would have no pixels or too
 // many.
 Result<> resize_image(const Image& in, int64_t height, int64_t width, Image& out,
                       Interpolation method = Interpolation::kBilinear);
-struct ImageSize {
-  int64_t height, width;
-};
 // The size with the same proportions whose shorter edge is `edge`. The longer edge is rounded down.
-ImageSize size_of_shorter_edge(const Image& image, int64_t edge);
+ImageSize size_of_shorter_edge(ImageSize size, int64_t edge);
 // Resizes to that size, bilinear; enlarges too. Code::kData as resize_image.
 Result<Image> resize_shorter_edge(Image image, int edge);
 // The central square: the rows or columns [m, m + short), where m = (long - short) / 2, rounded down.

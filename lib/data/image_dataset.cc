@@ -24,7 +24,7 @@ class ImageDataset : public Dataset {
   Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
     return with_scratch([&](Scratch& scratch) -> Result<> {
       DT_TRY_VOID(source_->read(index, scratch.read, labels));
-      return place_named(index, augmenter_.apply(scratch.read.image, random, scratch.augment, out));
+      return place_named(index, augmenter_.apply(scratch.read, random, scratch.augment, out));
     });
   }
 
@@ -32,9 +32,7 @@ class ImageDataset : public Dataset {
                            std::span<float> labels) const override {
     return with_scratch([&](Scratch& scratch) -> Result<bool> {
       DT_TRY_VOID(source_->read(index, scratch.read, labels));
-      DT_TRY(const Placement crop,
-             place_named(index, augmenter_.crop(scratch.read.image, random, scratch.augment, out)));
-      return crop.mirrored;
+      return place_named(index, augmenter_.crop(scratch.read, random, scratch.augment, out));
     });
   }
 

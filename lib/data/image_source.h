@@ -9,15 +9,34 @@
 
 #include "base/error.h"
 #include "data/image.h"
+#include "data/open_picture.h"
 
 namespace dtrain::data {
 
-// What one thread needs to read pictures; reused for one picture after another.
-struct ReadScratch {
-  std::vector<uint8_t> record;
-  ImageDecoder decoder;
-  Image image;
-  std::vector<float> labels;  // of a source that reads from another one
+// What one thread needs to read pictures, and the picture that it read last; reused for one picture after another.
+class ReadScratch : public OpenPicture {
+ public:
+  std::vector<uint8_t> record;  // memory for a source
+  std::string file;             // likewise
+  std::vector<float> labels;    // of a source that reads from another one
+
+  // Called by a source. The first one reads the header of a picture's file, which stays where it is until the next
+  // picture: Code::kData as ImageDecoder::open. The second one returns an image for the source to fill.
+  Result<> open(Bytes encoded, int channels);
+  Image& open_pixels(int height, int width, int channels);
+
+  [[nodiscard]] ImageSize size() const override { return size_; }
+  [[nodiscard]] int channels() const override { return channels_; }
+  Result<PicturePart> pixels(const Window& wanted) override;
+  // The whole picture.
+  Result<const Image*> decode();
+
+ private:
+  ImageDecoder decoder_;
+  Image image_;
+  ImageSize size_ = {};
+  int channels_ = 0;
+  bool is_encoded_ = false;
 };
 
 // Threads may share a source, each with its own scratch.
@@ -27,8 +46,8 @@ class ImageSource {
   [[nodiscard]] virtual int64_t size() const = 0;
   [[nodiscard]] virtual int channels() const = 0;                 // of every picture
   [[nodiscard]] virtual size_t label_width() const { return 1; }  // labels of every picture
-  // Reads picture `index` into scratch.image, and its labels, label_width() of them. Code::kData with file, place and
-  // reason.
+  // Reads picture `index`, which `scratch` then is, and its labels, label_width() of them. The picture itself is decoded
+  // when its pixels are asked for. Code::kData with file, place and reason.
   virtual Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const = 0;
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const = 0;

@@ -1,7 +1,9 @@
 #include "data/jpeg.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <string_view>
 // jpeglib.h needs stdio.h before it, and jerror.h needs the configuration from jpeglib.h.
 #include <jpeglib.h>
 
@@ -19,7 +21,9 @@ struct JpegDecoder::State {
   jpeg_progress_mgr progress{};
   jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
-  std::vector<uint8_t> cmyk;  // one row
+  std::vector<uint8_t> row;  // one, where it is not written to the result at once
+  int channels = 0;          // of the result; 0: as stored
+  bool is_cmyk = false;
 
   static State& of(j_common_ptr info) { return *static_cast<State*>(info->client_data); }
   [[noreturn]] static void give_up(j_common_ptr info) {
@@ -99,34 +103,80 @@ void convert_cmyk(const std::vector<uint8_t>& cmyk, int channels, uint8_t* out) 
 
 }  // namespace
 
-Result<> JpegDecoder::decode(Bytes file, int channels, Image& out) {
+Result<ImageSize> JpegDecoder::open(Bytes file, int channels) {
   State& state = *state_;
   jpeg_decompress_struct* info = &state.decompress;
+  jpeg_abort_decompress(info);  // a picture that was opened and not read
+  state.channels = channels;
   if (setjmp(state.escape) != 0) {
     jpeg_abort_decompress(info);
     return fail(Code::kData, "JPEG: {}", state.message);
   }
   jpeg_mem_src(info, file.data(), file.size());
   jpeg_read_header(info, TRUE);
-  const bool is_cmyk = info->num_components == 4;
-  const int stored_channels = info->num_components == 1 ? 1 : 3;
-  const int out_channels = channels == 0 ? stored_channels : channels;
-  if (auto fits = check_picture_size("JPEG", info->image_height, info->image_width); !fits) {
-    jpeg_abort_decompress(info);
-    return fits;
-  }
-  info->out_color_space = is_cmyk ? JCS_CMYK : out_channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
+  DT_TRY_VOID(check_picture_size("JPEG", info->image_height, info->image_width));
+  if (state.channels == 0) state.channels = info->num_components == 1 ? 1 : 3;
+  return ImageSize{info->image_height, info->image_width};
+}
+
+// Chooses the rows and columns to decode, and prepares `out` for them.
+Window JpegDecoder::start(const Window& wanted, Image& out) {
+  State& state = *state_;
+  jpeg_decompress_struct* info = &state.decompress;
+  state.is_cmyk = info->num_components == 4;
+  info->out_color_space = state.is_cmyk ? JCS_CMYK : state.channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
   jpeg_start_decompress(info);
-  out.resize(static_cast<int>(info->output_height), static_cast<int>(info->output_width), out_channels);
-  if (is_cmyk) state.cmyk.resize(size_t{4} * info->output_width);
-  while (info->output_scanline < info->output_height) {
-    uint8_t* const pixels = out.at(static_cast<int>(info->output_scanline), 0);
-    JSAMPROW row = is_cmyk ? state.cmyk.data() : pixels;
+  // A pixel's color is interpolated between the samples beside it, which are up to this many pixels away. At the border
+  // of the part they must not be missing.
+  const JDIMENSION margin = info->max_h_samp_factor;
+  const auto left = static_cast<JDIMENSION>(wanted.x), right = left + static_cast<JDIMENSION>(wanted.width);
+  JDIMENSION first = left > margin ? left - margin : 0;
+  JDIMENSION columns = std::min(right + margin, info->output_width) - first;
+  // Decodes whole blocks, so the part begins at a block's border.
+  if (columns < info->output_width) jpeg_crop_scanline(info, &first, &columns);
+  out.resize(wanted.height, static_cast<int>(info->output_width), state.channels);
+  if (state.is_cmyk) state.row.resize(size_t{4} * info->output_width);
+  return {.y = wanted.y, .x = static_cast<int>(first), .height = out.height, .width = out.width};
+}
+
+void JpegDecoder::read_rows(const Window& part, Image& out) {
+  State& state = *state_;
+  jpeg_decompress_struct* info = &state.decompress;
+  if (part.y > 0) jpeg_skip_scanlines(info, static_cast<JDIMENSION>(part.y));
+  for (int y = 0; y < part.height; y++) {
+    uint8_t* const pixels = out.at(y, 0);
+    JSAMPROW row = state.is_cmyk ? state.row.data() : pixels;
     jpeg_read_scanlines(info, &row, 1);
-    if (is_cmyk) convert_cmyk(state.cmyk, out_channels, pixels);
+    if (state.is_cmyk) convert_cmyk(state.row, state.channels, pixels);
+  }
+}
+
+// Ends the decoding after the rows that are needed. A file that was cut off in the rows after them has no end marker.
+// Looking for it is faster than decoding these rows; without it they are decoded, for the error that names the cause.
+void JpegDecoder::finish() {
+  State& state = *state_;
+  jpeg_decompress_struct* info = &state.decompress;
+  if (info->output_scanline < info->output_height) {
+    const std::string_view rest(reinterpret_cast<const char*>(info->src->next_input_byte), info->src->bytes_in_buffer);
+    const bool complete = jpeg_has_multiple_scans(info) != 0 || rest.rfind("\xff\xd9") != std::string_view::npos;
+    if (complete) return jpeg_abort_decompress(info);
+    state.row.resize(size_t{4} * info->output_width);
+    JSAMPROW row = state.row.data();
+    while (info->output_scanline < info->output_height) jpeg_read_scanlines(info, &row, 1);
   }
   jpeg_finish_decompress(info);
-  return {};
+}
+
+Result<Window> JpegDecoder::read(const Window& wanted, Image& out) {
+  State& state = *state_;
+  if (setjmp(state.escape) != 0) {
+    jpeg_abort_decompress(&state.decompress);
+    return fail(Code::kData, "JPEG: {}", state.message);
+  }
+  const Window part = start(wanted, out);
+  read_rows(part, out);
+  finish();
+  return part;
 }
 
 }  // namespace dtrain::data

@@ -19,12 +19,16 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // `channels` is 1, 3, or 0 for the channels as stored (3 for CMYK). CMYK and YCCK are converted with OpenCV's
-  // formula. Code::kData as in ImageDecoder.
-  Result<> decode(Bytes file, int channels, Image& out);
+  // As in ImageDecoder. `channels` is 1, 3, or 0 for the channels as stored (3 for CMYK). CMYK and YCCK are converted
+  // with OpenCV's formula.
+  Result<ImageSize> open(Bytes file, int channels);
+  Result<Window> read(const Window& wanted, Image& out);
 
  private:
   struct State;
+  Window start(const Window& wanted, Image& out);
+  void read_rows(const Window& part, Image& out);
+  void finish();
   std::unique_ptr<State> state_;
 };
 

@@ -101,10 +101,11 @@ Result<std::shared_ptr<const ImageSource>> open_set_file(const std::string& name
 }  // namespace
 
 Result<> read_picture(const std::string& path, int channels, ReadScratch& scratch) {
-  const Result<std::string> file = read_file(path, kPictureBytesMax);
+  Result<std::string> file = read_file(path, kPictureBytesMax);
   if (!file) return fail(Code::kData, "{}", file.error().message);
-  const auto decoded = scratch.decoder.decode(as_bytes(*file), channels, scratch.image);
-  if (!decoded) return fail(Code::kData, "{}: {}", path, decoded.error().message);
+  scratch.file = std::move(*file);
+  const Result<> opened = scratch.open(as_bytes(scratch.file), channels);
+  if (!opened) return fail(Code::kData, "{}: {}", path, opened.error().message);
   return {};
 }
 

@@ -10,8 +10,8 @@
 
 namespace dtrain::data {
 
-// Reads and decodes an image file into scratch.image. Code::kData with the file and the reason, also if there is no such
-// file: one picture of many is gone then, which is no reason to end.
+// Reads an image file and opens it in `scratch`. Code::kData with the file and the reason, also if there is no such file:
+// one picture of many is gone then, which is no reason to end.
 Result<> read_picture(const std::string& path, int channels, ReadScratch& scratch);
 
 // The pictures that the names stand for, in this order: an image file; a folder, for the image files in it, at any depth;

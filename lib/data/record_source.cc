@@ -30,8 +30,8 @@ class RecordSource : public ImageSource {
     const Place& place = places_[static_cast<size_t>(index)];
     const RecordFile& file = files_[place.file];
     DT_TRY(const Bytes payload, file.read(place.offset, place.end, scratch.record));
-    const Result<> decoded = decode(payload, scratch, labels);
-    if (!decoded) return fail(Code::kData, "{}: {}", describe(index), decoded.error().message);
+    const Result<> opened = open(payload, scratch, labels);
+    if (!opened) return fail(Code::kData, "{}: {}", describe(index), opened.error().message);
     return {};
   }
 
@@ -47,7 +47,7 @@ class RecordSource : public ImageSource {
     int64_t offset, end;
   };
 
-  Result<> decode(Bytes payload, ReadScratch& scratch, std::span<float> labels) const {
+  Result<> open(Bytes payload, ReadScratch& scratch, std::span<float> labels) const {
     DT_TRY(const ImageRecord record, parse_image_record(payload));
     const size_t count = std::max<size_t>(record.flag, 1);
     if (label_width_ != 0 && count != label_width_) {
@@ -55,7 +55,7 @@ class RecordSource : public ImageSource {
                   label_width_);
     }
     for (size_t i = 0; i < labels.size(); i++) labels[i] = record.label_at(i);
-    return scratch.decoder.decode(record.image, channels_, scratch.image);
+    return scratch.open(record.image, channels_);
   }
 
   int channels_;

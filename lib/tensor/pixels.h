@@ -28,15 +28,14 @@ class Normalisation {
   [[nodiscard]] const std::vector<float>& factor() const { return factor_; }
   [[nodiscard]] const std::vector<float>* mean_image() const { return mean_image_.get(); }  // nullptr if there is none
 
-  // Converts one image. `pixels` points to its first pixel; its rows are `row_bytes` apart, so it may be part of a
-  // larger picture.
-  void apply(const uint8_t* pixels, size_t row_bytes, bool mirrored, std::span<float> numbers) const;
+  // Converts row y of an image, [w, c]. `numbers` are those of the whole image.
+  void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> numbers) const;
   // Converts contiguous images, [n, h, w, c], with `mirrored` [n], to [n, c, h, w].
   void apply(std::span<const uint8_t> pixels, std::span<const uint8_t> mirrored, std::span<float> numbers) const;
 
  private:
   template <int Channels>
-  void apply_rows(const uint8_t* pixels, size_t row_bytes, bool mirrored, float* numbers) const;
+  void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, float* numbers) const;
 
   Shape image_;
   std::vector<float> mean_, factor_;

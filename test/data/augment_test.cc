@@ -29,9 +29,10 @@ std::vector<float> augment(const AugmentOptions& options, const Image& image, ui
   Augmenter::Scratch scratch;
   const auto elements = static_cast<size_t>(element_count(options.image));
   std::vector<float> out(elements), normalised(elements);
-  must(augmenter.apply(image, random, scratch, out));
+  WholePicture picture(image);
+  must(augmenter.apply(picture, random, scratch, out));
   std::vector<uint8_t> pixels(elements);
-  const std::vector<uint8_t> mirrored = {must(augmenter.crop(image, random_of_crop, scratch, pixels)).mirrored};
+  const std::vector<uint8_t> mirrored = {must(augmenter.crop(picture, random_of_crop, scratch, pixels))};
   augmenter.normalisation()->apply(pixels, mirrored, normalised);
   CHECK(std::memcmp(out.data(), normalised.data(), elements * sizeof(float)) == 0);
   CHECK(random.below(1 << 30) == random_of_crop.below(1 << 30));
@@ -129,8 +130,10 @@ TEST_CASE("a picture that cannot become the crop is an error", "[data]") {
   Augmenter::Scratch scratch;
   std::vector<float> out(3 * 224 * 224);
   const Augmenter augmenter(plain({3, 224, 224}));
-  CHECK(augmenter.apply(test::gradient_image(1, 20000, 3, 1), random, scratch, out).error().code == Code::kData);
-  CHECK(augmenter.apply(test::gradient_image(300, 300, 1, 1), random, scratch, out).error().code == Code::kData);
+  for (const Image& image : {test::gradient_image(1, 20000, 3, 1), test::gradient_image(300, 300, 1, 1)}) {
+    WholePicture picture(image);
+    CHECK(augmenter.apply(picture, random, scratch, out).error().code == Code::kData);
+  }
 }
 
 // augment() compares both ways. The pictures are larger than the crop, of its size, and too small in both directions.
@@ -172,9 +175,12 @@ TEST_CASE("a crop of pixels is not mirrored, but says whether it should be", "[d
   Augmenter::Scratch scratch;
   std::vector<uint8_t> pixels(6);
   const Augmenter augmenter(options);
-  CHECK(must(augmenter.crop(image, random, scratch, pixels)).mirrored);
+  WholePicture picture(image);
+  CHECK(must(augmenter.crop(picture, random, scratch, pixels)));
   CHECK(pixels == image.pixels);
-  CHECK(augmenter.crop(test::gradient_image(9, 9, 1, 1), random, scratch, pixels).error().code == Code::kData);
+  const Image gray = test::gradient_image(9, 9, 1, 1);
+  WholePicture gray_picture(gray);
+  CHECK(augmenter.crop(gray_picture, random, scratch, pixels).error().code == Code::kData);
 }
 
 // Only the crop's colors count, not those around it; and the mirror is drawn after the colors.
@@ -225,12 +231,14 @@ TEST_CASE("contrast and illumination change all numbers of a picture alike, and 
   for (uint64_t seed = 1; seed <= 20; seed++) {
     RandomStream random(seed, Use::kTest), same(seed, Use::kTest);
     std::vector<float> out(6);
-    must(augmenter.apply(image, random, scratch, out));
+    WholePicture picture(image);
+    must(augmenter.apply(picture, random, scratch, out));
     const double c = 1 + same.uniform(-0.5, 0.5), i = same.uniform(-8, 8);
     const double plain[6] = {60, 0, 40. / 2, 0, 20. / 4, 0}, std[3] = {1, 2, 4};
     for (size_t k = 0; k < 6; k++) CHECK(out[k] == Approx(plain[k] * c + i / std[k / 2]).margin(1e-4));
   }
   RandomStream random(1, Use::kTest);
   std::vector<uint8_t> pixels(6);
-  CHECK_THROWS_AS(augmenter.crop(image, random, scratch, pixels), CheckFailed);
+  WholePicture picture(image);
+  CHECK_THROWS_AS(augmenter.crop(picture, random, scratch, pixels), CheckFailed);
 }

@@ -138,13 +138,13 @@ TEST_CASE("random offsets fill their range, and 0 changes nothing", "[data]") {
   for (uint64_t seed = 0; seed < 3000; seed++) {
     RandomStream random(seed, Use::kTest);
     Image image = pixel(100, 100, 100);
-    distort_color({.l_max = 5}, random, image);
+    change_color(draw_color_change({.l_max = 5}, random), image);
     seen.insert(image.pixels[0] - 100);
   }
   CHECK(seen == std::set<int>{-4, -3, -2, -1, 0, 1, 2, 3, 4});  // trunc: 5 itself has probability 0
   RandomStream random(1, Use::kTest);
   Image image = test::gradient_image(5, 4, 3, 2);
-  distort_color({}, random, image);
+  change_color(draw_color_change({}, random), image);
   CHECK(image.pixels == test::gradient_image(5, 4, 3, 2).pixels);
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("the three factors stay in their range, and their order is random", "[
   for (uint64_t seed = 0; seed < 200; seed++) {
     RandomStream random(seed, Use::kTest), same(seed, Use::kTest);
     Image image = original, expected = original;
-    distort_color(distortion, random, image);
+    change_color(draw_color_change(distortion, random), image);
     const double brightness = same.uniform(0.6, 1.4), contrast = same.uniform(0.7, 1.3),
                  saturation = same.uniform(0.8, 1.2);
     const std::vector<int64_t> order = permutation(3, same);

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 
@@ -49,6 +50,57 @@ TEST_CASE("JPEGs decode to the same pixels as OpenCV's, in color and in gray", "
     const auto jpeg = must(encode_image(test::gradient_image(c.height, c.width, c.channels, 3), ".jpg", c.quality));
     check_equal_to_opencv(jpeg, 3);
     check_equal_to_opencv(jpeg, 1);
+  }
+}
+
+// All sizes of blocks: OpenCV halves the colors of both edges, and make_jpeg keeps them.
+TEST_CASE("a part of a picture has the pixels of the whole picture", "[data]") {
+  std::vector<std::vector<uint8_t>> files = {must(encode_image(test::gradient_image(70, 131, 3, 1), ".jpg", 80)),
+                                             must(encode_image(test::gradient_image(70, 131, 1, 1), ".jpg", 80)),
+                                             must(encode_image(test::gradient_image(70, 131, 3, 1), ".png", 95)),
+                                             test::make_jpeg(70, 131, {}),
+                                             test::make_jpeg(70, 131, {.progressive = true}),
+                                             test::make_jpeg(70, 131, {.from = JCS_CMYK, .stored = JCS_YCCK})};
+  ImageDecoder decoder;
+  Image whole, part;
+  for (const auto& file : files) {
+    for (const int channels : {1, 3}) {
+      must(decoder.decode(file, channels, whole));
+      for (uint64_t seed = 1; seed <= 60; seed++) {
+        INFO("file " << &file - files.data() << ", " << channels << " channels, seed " << seed);
+        RandomStream random(seed, Use::kTest);
+        Window wanted{.height = 1 + static_cast<int>(random.below(70)),
+                      .width = 1 + static_cast<int>(random.below(131))};
+        wanted.y = static_cast<int>(random.below(71 - wanted.height));
+        wanted.x = static_cast<int>(random.below(132 - wanted.width));
+        REQUIRE(must(decoder.open(file, channels)) == ImageSize{70, 131});
+        const Window given = must(decoder.read(wanted, part));
+        REQUIRE((part.height == given.height && part.width == given.width && part.channels == channels));
+        REQUIRE((given.y <= wanted.y && given.y + given.height >= wanted.y + wanted.height));
+        REQUIRE((given.x <= wanted.x && given.x + given.width >= wanted.x + wanted.width));
+        const auto row_bytes = static_cast<size_t>(wanted.width) * static_cast<size_t>(channels);
+        for (int y = wanted.y; y < wanted.y + wanted.height; y++) {
+          REQUIRE(std::memcmp(part.at(y - given.y, wanted.x - given.x), whole.at(y, wanted.x), row_bytes) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a part of a JPEG that was cut off anywhere is an error", "[data]") {
+  ImageDecoder decoder;
+  Image part;
+  const Window wanted{.y = 5, .x = 9, .height = 3, .width = 4};
+  for (const test::JpegKind& kind : {test::JpegKind{}, test::JpegKind{.progressive = true}}) {
+    const auto jpeg = test::make_jpeg(40, 40, kind);
+    for (size_t length = 0; length + 2 < jpeg.size(); length++) {
+      INFO("length " << length);
+      const Bytes cut = Bytes(jpeg).first(length);
+      const Result<ImageSize> opened = decoder.open(cut, 3);
+      REQUIRE((!opened || decoder.read(wanted, part).error().code == Code::kData));
+    }
+    must(decoder.open(jpeg, 3));
+    must(decoder.read(wanted, part));
   }
 }
 

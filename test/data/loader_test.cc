@@ -55,7 +55,7 @@ class Pictures : public ImageSource {
   [[nodiscard]] std::string describe(int64_t index) const override { return fmt::format("picture {}", index); }
   Result<> read(int64_t index, ReadScratch& scratch, std::span<float> labels) const override {
     if (index % 7 == 2) return fail(Code::kData, "{}: broken on purpose", describe(index));
-    scratch.image = test::gradient_image(12, 12, 3, static_cast<int>(index));
+    scratch.open_pixels(12, 12, 3) = test::gradient_image(12, 12, 3, static_cast<int>(index));
     labels[0] = static_cast<float>(index % 10);
     return {};
   }

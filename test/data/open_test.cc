@@ -89,9 +89,8 @@ TEST_CASE("idx files are read, plain and compressed", "[data]") {
   CHECK(source->size() == 12);
   ReadScratch scratch;
   CHECK(must(test::read_label(*source, 11, scratch)) == 1.0f);
-  CHECK(scratch.image.height == 2);
-  CHECK(scratch.image.width == 3);
-  CHECK(scratch.image.pixels == std::vector<uint8_t>(6, 11));
+  CHECK(scratch.size() == ImageSize{2, 3});
+  CHECK(must(scratch.decode())->pixels == std::vector<uint8_t>(6, 11));
 }
 
 TEST_CASE("idx files with a wrong magic, size or count are refused", "[data]") {
@@ -141,7 +140,7 @@ TEST_CASE("a damaged gzip file is an error", "[data]") {
     REQUIRE(bit / 8 < whole.size() - 8);  // the checksum and the size
     for (int64_t i = 0; i < 30; i++) {
       must(test::read_label(**opened, i, scratch));
-      REQUIRE(scratch.image.pixels == std::vector<uint8_t>(28 * 28, static_cast<uint8_t>(i)));
+      REQUIRE(must(scratch.decode())->pixels == std::vector<uint8_t>(28 * 28, static_cast<uint8_t>(i)));
     }
   }
   CHECK(unharmed < 4 * whole.size());
@@ -317,7 +316,9 @@ TEST_CASE("each set is resized by its own flag, the mean image as the training s
     Augmenter::Scratch scratch;
     RandomStream unused(1, Use::kTest);
     std::vector<float> out(300);
-    must(Augmenter(cut).apply(test::gradient_image(30, 40, 3, 1), unused, scratch, out));
+    const Image image = test::gradient_image(30, 40, 3, 1);
+    WholePicture picture(image);
+    must(Augmenter(cut).apply(picture, unused, scratch, out));
     return out;
   };
   options.val_resize = 12;

@@ -46,10 +46,10 @@ TEST_CASE("names of pictures are opened in their order, whatever they are", "[da
   for (const int64_t i : {5, 0, 2, 1}) {
     must(source->read(i, scratch, {}));
     const int seed = i == 5 ? 4 : static_cast<int>(i) + 1;
-    CHECK(scratch.image.pixels == test::gradient_image(8, 8, 3, seed).pixels);
+    CHECK(must(scratch.decode())->pixels == test::gradient_image(8, 8, 3, seed).pixels);
   }
   must(source->read(4, scratch, {}));
-  CHECK(scratch.image.pixels[0] == 41);
+  CHECK(must(scratch.decode())->pixels[0] == 41);
 }
 
 TEST_CASE("idx images need no labels", "[data]") {
@@ -61,7 +61,7 @@ TEST_CASE("idx images need no labels", "[data]") {
   REQUIRE(source->size() == 2);
   ReadScratch scratch;
   must(source->read(1, scratch, {}));
-  CHECK(scratch.image.pixels == std::vector<uint8_t>{'e', 'f', 'g', 'h'});
+  CHECK(must(scratch.decode())->pixels == std::vector<uint8_t>{'e', 'f', 'g', 'h'});
   CHECK(open_pictures({path}, 3, Log::silent()).error().code == Code::kUsage);
 }
 

@@ -27,7 +27,8 @@ Result<gpu::Pictures> mnist(const std::string& folder) {
     float label = 0;
     DT_TRY_VOID(source->read(i, scratch, {&label, 1}));
     pictures.labels.push_back(static_cast<uint8_t>(label));
-    pictures.pixels.insert(pictures.pixels.end(), scratch.image.pixels.begin(), scratch.image.pixels.end());
+    DT_TRY(const data::Image* image, scratch.decode());
+    pictures.pixels.insert(pictures.pixels.end(), image->pixels.begin(), image->pixels.end());
   }
   return pictures;
 }

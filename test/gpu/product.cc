@@ -68,7 +68,8 @@ class Digits final : public data::Dataset {
   [[nodiscard]] const Shape& image() const override { return kImage; }
   [[nodiscard]] std::shared_ptr<const Normalisation> normalisation() const override { return normalisation_; }
   Result<> load(int64_t index, RandomStream&, std::span<float> out, std::span<float> labels) const override {
-    normalisation_->apply(pixels_of(index).data(), static_cast<size_t>(kImage[2]), false, out);
+    constexpr uint8_t kNotMirrored = 0;
+    normalisation_->apply(pixels_of(index), {&kNotMirrored, 1}, out);
     labels[0] = label(index);
     return {};
   }
