@@ -25,6 +25,7 @@ Result<int> data_synth(const Call& call);
 Result<int> data_index(const Call& call);
 Result<int> bench_train(const Call& call);
 Result<int> bench_kv(const Call& call);
+Result<int> bench_input(const Call& call);
 Result<int> bench_dlbs(const Call& call);
 Result<int> parse_log(const Call& call);
 Result<int> set_rate(const Call& call);

@@ -30,7 +30,7 @@ const std::vector<SubCommand>& grammar() {
       {{"data", "stat"}, nullptr},
       {{"bench", "train"}, bench_train, true, "measure how fast a network trains on synthetic data"},
       {{"bench", "kv"}, bench_kv, false, "measure how fast gradients and weights are exchanged"},
-      {{"bench", "input"}, nullptr},
+      {{"bench", "input"}, bench_input, false, "measure how fast pictures are read, decoded and augmented"},
       {{"bench", "dlbs"}, bench_dlbs, true, "run a benchmark of DLBS on this node"},
       {{"parse-log"}, parse_log, false, "print a table of the epochs in the log of a run"},
       {{"plan"}, plan, false, "measure a job's workers, write its groups and shares"},

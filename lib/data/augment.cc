@@ -63,7 +63,10 @@ Result<> Augmenter::make_rows(const Augmentation& augmentation, OpenPicture& pic
   crop.resize(height_, width_, picture.channels());
   const size_t row_bytes = static_cast<size_t>(width_) * static_cast<size_t>(crop.channels);
   for (int y = 0; y < height_; y++) std::memcpy(crop.at(y, 0), rows.row(y), row_bytes);
-  change_color(augmentation.color, crop);
+  {
+    const StageTimer timer(scratch.stages == nullptr ? nullptr : &scratch.stages->color);
+    change_color(augmentation.color, crop);
+  }
   for (int y = 0; y < height_; y++) take(crop.at(y, 0), y);
   return {};
 }

@@ -13,6 +13,7 @@
 #include "data/distortion.h"
 #include "data/geometry.h"
 #include "data/open_picture.h"
+#include "data/stages.h"
 #include "tensor/pixels.h"
 #include "tensor/shape.h"
 
@@ -34,7 +35,8 @@ class Augmenter {
  public:
   struct Scratch {
     PictureMemory geometry;
-    Image crop;  // whose colors are changed
+    Image crop;                // whose colors are changed
+    Stages* stages = nullptr;  // if not null, the time of `color` is added there
   };
 
   explicit Augmenter(AugmentOptions options);

@@ -21,9 +21,14 @@ class ImageDataset : public Dataset {
     return augmenter_.normalisation();
   }
 
+  [[nodiscard]] Stages stages() const override DT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return stages_;
+  }
+
   Result<> load(int64_t index, RandomStream& random, std::span<float> out, std::span<float> labels) const override {
     return with_scratch([&](Scratch& scratch) -> Result<> {
-      DT_TRY_VOID(source_->read(index, scratch.read, labels));
+      DT_TRY_VOID(read(index, scratch, labels));
       return place_named(index, augmenter_.apply(scratch.read, random, scratch.augment, out));
     });
   }
@@ -31,16 +36,26 @@ class ImageDataset : public Dataset {
   Result<bool> load_pixels(int64_t index, RandomStream& random, std::span<uint8_t> out,
                            std::span<float> labels) const override {
     return with_scratch([&](Scratch& scratch) -> Result<bool> {
-      DT_TRY_VOID(source_->read(index, scratch.read, labels));
+      DT_TRY_VOID(read(index, scratch, labels));
       return place_named(index, augmenter_.crop(scratch.read, random, scratch.augment, out));
     });
   }
 
  private:
+  // One picture in so many is timed: the clock is read seven times, which would slow down small pictures.
+  static constexpr uint64_t kTimedEvery = 8;
+
   struct Scratch {
     ReadScratch read;
     Augmenter::Scratch augment;
+    uint64_t pictures = 0;
+    Stages stages;  // of the picture at hand
   };
+
+  Result<> read(int64_t index, Scratch& scratch, std::span<float> labels) const {
+    const StageTimer timer(scratch.read.stages == nullptr ? nullptr : &scratch.stages.read);
+    return source_->read(index, scratch.read, labels);
+  }
 
   template <class T>
   Result<T> place_named(int64_t index, Result<T> result) const {
@@ -53,9 +68,25 @@ class ImageDataset : public Dataset {
   template <class Work>
   std::invoke_result_t<Work, Scratch&> with_scratch(const Work& work) const {
     std::unique_ptr<Scratch> scratch = take_scratch();
-    auto result = work(*scratch);
+    const bool is_timed = scratch->pictures++ % kTimedEvery == 0;
+    scratch->stages = {};
+    scratch->read.stages = scratch->augment.stages = is_timed ? &scratch->stages : nullptr;
+    double seconds = 0;
+    auto result = [&] {
+      const StageTimer timer(is_timed ? &seconds : nullptr);
+      return work(*scratch);
+    }();
+    if (is_timed && result) note_times(seconds, scratch->stages);
     give_back(std::move(scratch));
     return result;
+  }
+  // `times`: the header is in `read`, and the rows are what is left of `seconds`.
+  void note_times(double seconds, Stages times) const DT_EXCLUDES(mutex_) {
+    times.pictures = 1;
+    times.read -= times.header;
+    times.rows = seconds - times.all();
+    const MutexLock lock(mutex_);
+    stages_ += times;
   }
   std::unique_ptr<Scratch> take_scratch() const DT_EXCLUDES(mutex_) {
     {
@@ -77,6 +108,7 @@ class ImageDataset : public Dataset {
   Augmenter augmenter_;
   mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> free_ DT_GUARDED_BY(mutex_);
+  mutable Stages stages_ DT_GUARDED_BY(mutex_);
 };
 
 }  // namespace

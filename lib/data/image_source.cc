@@ -3,6 +3,7 @@
 namespace dtrain::data {
 
 Result<> ReadScratch::open(Bytes encoded, int channels) {
+  const StageTimer timer(stages == nullptr ? nullptr : &stages->header);
   DT_TRY(size_, decoder_.open(encoded, channels));
   channels_ = channels;
   is_encoded_ = true;
@@ -20,6 +21,7 @@ Image& ReadScratch::open_pixels(int height, int width, int channels) {
 Result<PicturePart> ReadScratch::pixels(const Window& wanted) {
   PicturePart part{&image_, {.height = image_.height, .width = image_.width}};
   if (!is_encoded_) return part;
+  const StageTimer timer(stages == nullptr ? nullptr : &stages->decode);
   DT_TRY(part.at, decoder_.read(wanted, image_));
   return part;
 }

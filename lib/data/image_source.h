@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/image.h"
 #include "data/open_picture.h"
+#include "data/stages.h"
 
 namespace dtrain::data {
 
@@ -19,6 +20,7 @@ class ReadScratch : public OpenPicture {
   std::vector<uint8_t> record;  // memory for a source
   std::string file;             // likewise
   std::vector<float> labels;    // of a source that reads from another one
+  Stages* stages = nullptr;     // if not null, the times of `header` and `decode` are added there
 
   // Called by a source. The first one reads the header of a picture's file, which stays where it is until the next
   // picture: Code::kData as ImageDecoder::open. The second one returns an image for the source to fill.

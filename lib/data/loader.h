@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "data/share.h"
+#include "data/stages.h"
 #include "tensor/batch.h"
 #include "tensor/parameter_memory.h"
 #include "tensor/pixels.h"
@@ -41,6 +42,8 @@ class Dataset {
                                    std::span<float> labels) const;
   // "data/train.rec: record 12 at offset 3456", for messages.
   [[nodiscard]] virtual std::string describe(int64_t index) const { return fmt::format("record {}", index); }
+  // The times of some of the records that were loaded so far; none if there are no pictures to read.
+  [[nodiscard]] virtual Stages stages() const { return {}; }
 };
 
 // One label of the batches: which one of a record's labels it is, and its values, which are in [0, classes).

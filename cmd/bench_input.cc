@@ -1,0 +1,49 @@
+#include "tools/bench_input.h"
+
+#include "tool.h"
+
+namespace dtrain::cmd {
+
+namespace {
+
+struct Options {
+  tools::BenchInputOptions bench;
+  bool json = false;
+};
+
+job::FlagTable<Options> flags() {
+  return {{num_batches_row(DT_FIELD(Options, bench.num_batches)),
+           {.name = "num-warmup-batches",
+            .value = "N",
+            .help = "number of batches to read before the measurement",
+            .bind = DT_FIELD(Options, bench.num_warmup_batches),
+            .min = 0,
+            .max = job::kStepsMax},
+           json_row(DT_FIELD(Options, json))}};
+}
+
+constexpr const char* kUsage =
+    "dtrain bench input TRAINING-FLAGS [FLAGS]\n"
+    "Measures how fast the training data are read, decoded and augmented, without\n"
+    "training. TRAINING-FLAGS are the flags of dtrain (dtrain --help), of which those\n"
+    "of the data and --batch-size, --data-nthreads and --threads count. FLAGS are:";
+
+}  // namespace
+
+Result<int> bench_input(const Call& call) {
+  const job::FlagTable<Options> table = flags();
+  if (job::asks_for_help(call.arguments)) {
+    show_help(call, kUsage, table.flag_helps());
+    return 0;
+  }
+  DT_TRY(const MixedLine<Options> line, read_mixed_line(table, call.arguments));
+  DT_TRY(const job::Parsed parsed, job::parse_flags(line.job, call.environment));
+  for (const std::string& note : parsed.notes) fmt::print(stderr, "note: {}\n", note);
+  const Log log = Log::to_stderr("input", static_cast<int>(parsed.flags.launch.verbose));
+  DT_TRY(const tools::BenchInputResult result, tools::bench_input(parsed.flags, line.options.bench, log));
+  if (!line.options.json) std::fputs(result.text().c_str(), stderr);
+  fmt::print("{}\n", result.json());
+  return 0;
+}
+
+}  // namespace dtrain::cmd

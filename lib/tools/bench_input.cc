@@ -1,0 +1,134 @@
+#include "tools/bench_input.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/json.h"
+#include "data/image.h"
+#include "data/loader.h"
+#include "role/setup/data.h"
+#include "role/setup/network.h"
+
+namespace dtrain::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * time.tv_usec; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+data::Stages operator-(data::Stages a, const data::Stages& b) {
+  a += {.pictures = -b.pictures,
+        .read = -b.read,
+        .header = -b.header,
+        .decode = -b.decode,
+        .color = -b.color,
+        .rows = -b.rows};
+  return a;
+}
+
+int decoder_threads(const job::Flags& flags) {
+  if (flags.data.data_threads > 0) return static_cast<int>(flags.data.data_threads);
+  if (flags.launch.threads > 0) return static_cast<int>(flags.launch.threads);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+data::LoaderOptions loader_options(const job::Flags& flags, const data::Dataset& images) {
+  return {.share = {0, images.size()},
+          .batch_size = flags.job.batch_size,
+          .shuffle = flags.job.augment.shuffle,
+          .seed = flags.job.seed.value_or(0),
+          .threads = decoder_threads(flags),
+          .prefetch = flags.data.prefetch_buffer,
+          .max_bad_records = flags.data.max_bad_records};
+}
+
+// Takes batches from a loader, epoch after epoch.
+class Consumer {
+ public:
+  explicit Consumer(data::Loader& loader) : loader_(loader) { loader_.start(epoch_); }
+
+  Result<> take(int64_t batches) {
+    while (batches > 0) {
+      DT_TRY(const data::LoadedBatch* batch, loader_.next());
+      if (batch == nullptr) {
+        loader_.start(++epoch_);
+      } else {
+        batches--;
+      }
+    }
+    return {};
+  }
+
+ private:
+  data::Loader& loader_;
+  int64_t epoch_ = 0;
+};
+
+double ms_each(double seconds, int64_t count) {
+  return count > 0 ? 1e3 * seconds / static_cast<double>(count) : 0;
+}
+
+}  // namespace
+
+Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log) {
+  if (flags.job.augment.benchmark)
+    return fail(Code::kUsage, "--benchmark 1: synthetic batches are not read; leave out the flag, and name data");
+  DT_TRY_VOID(role::complete_flags(flags));
+  DT_TRY(const data::DataSets data, role::open_data(flags, 0, log));
+  const data::LoaderOptions how = loader_options(flags, *data.train);
+  data::use_own_threads_only();
+  data::Loader loader(data.train, how, log);
+  Consumer consumer(loader);
+  DT_TRY_VOID(consumer.take(options.num_warmup_batches));
+
+  const data::Stages before = data.train->stages();
+  const double cpu_before = cpu_seconds();
+  const Clock::time_point begin = Clock::now();
+  DT_TRY_VOID(consumer.take(options.num_batches));
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return BenchInputResult{.source = data.train->describe(0),
+                          .images = options.num_batches * how.batch_size,
+                          .threads = how.threads,
+                          .seconds = seconds,
+                          .cpu_seconds = cpu_seconds() - cpu_before,
+                          .bad_records = loader.bad_records(),
+                          .stages = data.train->stages() - before};
+}
+
+std::string BenchInputResult::json() const {
+  const auto each = [&](double time) { return ms_each(time, stages.pictures); };
+  const double per_second = static_cast<double>(images) / seconds;
+  nlohmann::ordered_json object{{"source", source},
+                                {"images", images},
+                                {"threads", threads},
+                                {"images_per_s", per_second},
+                                {"images_per_s_per_thread", per_second / threads},
+                                {"images_per_cpu_s", static_cast<double>(images) / cpu_seconds},
+                                {"bad_records", bad_records}};
+  object["ms_per_image"] = {{"read", each(stages.read)},
+                            {"header", each(stages.header)},
+                            {"decode", each(stages.decode)},
+                            {"color", each(stages.color)},
+                            {"resize_and_store", each(stages.rows)}};
+  return json_text(object);
+}
+
+std::string BenchInputResult::text() const {
+  const auto each = [&](double time) { return ms_each(time, stages.pictures); };
+  const double per_second = static_cast<double>(images) / seconds;
+  return fmt::format(
+      "{}: {} images in {:.2f} s by {} thread{}: {:.0f} images/s, {:.0f} per thread, {:.0f} per CPU second\n"
+      "ms per image: read {:.3f}, header {:.3f}, decode {:.3f}, colors {:.3f}, resize and store {:.3f}\n",
+      source, images, seconds, threads, threads == 1 ? "" : "s", per_second, per_second / threads,
+      static_cast<double>(images) / cpu_seconds, each(stages.read), each(stages.header), each(stages.decode),
+      each(stages.color), each(stages.rows));
+}
+
+}  // namespace dtrain::tools

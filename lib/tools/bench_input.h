@@ -1,0 +1,36 @@
+// `dtrain bench input`: measures how many images per second the decoder threads read, decode and augment, as for training,
+// and how long each stage takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/stages.h"
+#include "job/flags/flags.h"
+
+namespace dtrain::tools {
+
+struct BenchInputOptions {
+  int64_t num_batches = 100, num_warmup_batches = 10;
+};
+
+struct BenchInputResult {
+  std::string source;  // where the images come from
+  int64_t images = 0;  // measured
+  int threads = 0;     // that decode
+  double seconds = 0;
+  double cpu_seconds = 0;  // of all threads of the process
+  int64_t bad_records = 0;
+  data::Stages stages;
+
+  [[nodiscard]] std::string json() const;  // one line
+  [[nodiscard]] std::string text() const;  // human-readable
+};
+
+// `flags`: those of training; --data-nthreads is the number of decoder threads, by default one for each core or --threads.
+// Goes through the training data as often as needed. Code::kUsage for synthetic data; otherwise as open_data.
+Result<BenchInputResult> bench_input(job::Flags flags, const BenchInputOptions& options, const Log& log);
+
+}  // namespace dtrain::tools

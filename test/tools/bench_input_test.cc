@@ -1,0 +1,54 @@
+#include "tools/bench_input.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/must.h"
+#include "support/temp_dir.h"
+#include "tools/synth.h"
+
+using namespace dtrain;
+using namespace dtrain::tools;
+using dtrain::test::must;
+
+namespace {
+
+job::Flags flags_of(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--network", "lenet", "--image-shape", "3,24,24", "--batch-size", "8"});
+  const auto no_variables = [](const std::string&) { return std::optional<std::string>(); };
+  return must(job::parse_flags(arguments, no_variables)).flags;
+}
+
+}  // namespace
+
+// 40 images are 5 batches, so 12 batches take two passes and a half.
+TEST_CASE("the input is measured over as many passes as the batches need", "[bench-input]") {
+  const test::TempDir dir;
+  must(synthesize({.out = dir.path("data"), .classes = 4, .count = 40, .size = 32}, Log::silent()));
+  const job::Flags flags = flags_of({"--data-dir", dir.path("data"), "--random-crop", "1", "--data-nthreads", "2"});
+  const BenchInputResult result = must(bench_input(flags, {.num_batches = 12, .num_warmup_batches = 2}, Log::silent()));
+  CHECK(result.images == 96);
+  CHECK(result.threads == 2);
+  CHECK(result.bad_records == 0);
+  CHECK(result.seconds > 0);
+  CHECK(result.stages.pictures > 0);
+  CHECK(result.stages.pictures <= 96);
+  CHECK(result.stages.decode > 0);
+  CHECK(result.stages.color == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.json());
+  CHECK(json["images"] == 96);
+  CHECK(json["images_per_s"].get<double>() == Approx(2 * json["images_per_s_per_thread"].get<double>()));
+  double all = 0;
+  for (const auto& [stage, ms] : json["ms_per_image"].items()) all += ms.get<double>();
+  CHECK(all == Approx(1e3 * result.stages.all() / static_cast<double>(result.stages.pictures)));
+}
+
+TEST_CASE("the input of synthetic batches, or of no data, is not measured", "[bench-input]") {
+  const test::TempDir dir;
+  const auto synthetic = bench_input(flags_of({"--benchmark", "1"}), {}, Log::silent());
+  REQUIRE(!synthetic);
+  CHECK(synthetic.error().code == Code::kUsage);
+  const auto missing = bench_input(flags_of({"--data-dir", dir.path("none")}), {}, Log::silent());
+  REQUIRE(!missing);
+  CHECK(missing.error().code == Code::kNotFound);
+}
