@@ -44,6 +44,7 @@ const std::vector<SubCommand>& grammar() {
       {{"ps"}, ps, false, "list the running jobs, here or with -H on other hosts"},
       {{"set-rate"}, set_rate, false, "change the learning rate of a run while it trains"},
       {{"kill"}, kill, false, "end the processes of a job"},
+      {{"package"}, package, false, "write an archive of the program with its libraries"},
       {{"completion"}, completion, false, "print a script that completes command lines in a shell"},
       {{"man"}, man, false, "print the manual page"},
   };

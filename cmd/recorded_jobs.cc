@@ -1,7 +1,5 @@
 #include "recorded_jobs.h"
 
-#include <filesystem>
-
 #include "base/file.h"
 #include "launch/make_job.h"
 #include "launch/this_machine.h"
@@ -17,8 +15,7 @@ Result<HostsAnswers> ask_hosts(const HostsOptions& options, std::vector<std::str
   DT_TRY(const job::HostFile file, job::parse_host_file(*text, options.hostfile));
   all.hosts = job::ssh_addresses(file);
   DT_TRY(const std::string executable, launch::this_executable());
-  arguments.insert(arguments.begin(), launch::remote_executable(executable, std::filesystem::current_path().string(),
-                                                                options.sync_dst_dir));
+  arguments.insert(arguments.begin(), launch::remote_executable(executable, options.sync_dst_dir));
   DT_TRY(all.answers, launch::ask_hosts(all.hosts, arguments, limit));
   return all;
 }

@@ -100,6 +100,7 @@ Result<JobToStart> job_to_start(const Call& call, StartSetting setting) {
                                .starter = std::move(setting.places.starter),
                                .address = address,
                                .directory = std::filesystem::current_path().string(),
+                               .temporary = call.environment("TMPDIR").value_or("/tmp"),
                                .only_rank = setting.only_rank};
   return JobToStart{launch::make_job(job), setting.run_dir};
 }

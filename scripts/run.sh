@@ -4,7 +4,11 @@
 # in build/. If a flag is given twice, the last one counts, so flags given to a script override its own.
 set -euo pipefail
 
-program=${DTRAIN:-$(dirname "${BASH_SOURCE[0]}")/../build/cmd/dtrain}
+scripts=$(dirname "${BASH_SOURCE[0]}")
+program=$scripts/../build/cmd/dtrain
+# In an unpacked package, which has the scripts in share/dtrain/scripts.
+[ ! -e "$scripts/../../../MANIFEST" ] || program=$scripts/../../../bin/dtrain
+program=${DTRAIN:-$program}
 if [ ! -x "$program" ]; then
   printf 'error [not found] %s is not there: run scripts/quickstart, or name the program in DTRAIN\n' "$program" >&2
   exit 7

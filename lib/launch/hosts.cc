@@ -1,29 +1,16 @@
 #include "launch/hosts.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <optional>
 #include <utility>
 
 #include "base/file.h"
 #include "job/process/build_id.h"
 #include "launch/local_host.h"
 #include "launch/remote_host.h"
-#include "launch/run_all.h"
 #include "launch/ssh_link.h"
 
 namespace dtrain::launch {
-namespace {
-
-// Why a copy failed: what it printed, or else how it ended.
-std::string complaint(const Finished& copy) {
-  if (!copy.errors.empty()) return fmt::format("{}", fmt::join(copy.errors, "; "));
-  if (WIFSIGNALED(copy.status)) return fmt::format("it was killed by signal {}", WTERMSIG(copy.status));
-  return fmt::format("it ended with code {}", WEXITSTATUS(copy.status));
-}
-
-}  // namespace
 
 Result<RunDirMark> RunDirMark::create(const Job& job) {
   RunDirMark mark(job.run_dir + "/.launcher-" + job.name);
@@ -36,27 +23,6 @@ RunDirMark::RunDirMark(RunDirMark&& other) noexcept : path_(std::exchange(other.
 
 RunDirMark::~RunDirMark() {
   if (!path_.empty()) ::unlink(path_.c_str());
-}
-
-Result<> copy_directory(const Job& job, Screen& screen, SignalQueue& signals) {
-  std::vector<Command> commands;
-  std::vector<std::string> hosts;
-  for (const Machine& machine : job.machines) {
-    if (machine.copy.empty()) continue;
-    commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = machine.copy});
-    hosts.push_back(machine.name);
-  }
-  if (commands.empty()) return {};
-  screen.line(fmt::format("dtrain: copying the current directory to {} hosts", commands.size()));
-  std::optional<size_t> failed;
-  const auto goes_on = [&failed](size_t i, const Finished& copy) {
-    if (!failed && !copy.ended_with(0)) failed = i;
-    return !failed;
-  };
-  const RunAllOptions options{.host = {job.name, job.record_root, job.limits.kill_after}, .goes_on = goes_on};
-  DT_TRY(const std::vector<Finished> copies, run_all(commands, options, signals), "copying the current directory");
-  if (!failed) return {};
-  return fail(Code::kStartup, "--sync-dst-dir: copying to {} failed: {}", hosts[*failed], complaint(copies[*failed]));
 }
 
 int64_t descriptors_of(const Job& job) {

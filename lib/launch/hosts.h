@@ -9,17 +9,12 @@
 #include "base/error.h"
 #include "launch/host.h"
 #include "launch/job.h"
-#include "launch/screen.h"
-#include "launch/signal_queue.h"
 
 namespace dtrain::launch {
 
 // How many descriptors the launcher of the job may have open: the streams of its hosts and of its processes on this one,
 // and the logs of processes on hosts that do not share the run directory.
 int64_t descriptors_of(const Job& job);
-
-// --sync-dst-dir: copies the current directory to several hosts at a time. The first failure ends the other copies.
-Result<> copy_directory(const Job& job, Screen& screen, SignalQueue& signals);
 
 // A file in the run directory, by which agents on other hosts detect whether they share that directory. Removed by the
 // destructor.

@@ -11,6 +11,7 @@
 
 #include "launch/agent_group.h"
 #include "launch/command.h"
+#include "launch/package/staged.h"
 #include "launch/ssh.h"
 #include "launch/stop_time.h"
 
@@ -42,6 +43,8 @@ struct Job {
   std::string run_dir = {};  // created if there are machines; output of processes on hosts that do not share it is
                              // written to ROLE-RANK.log in it
   bool allow_mixed_builds = false;
+  // Prepares the package of this program, if there are machines with a `copy`.
+  std::function<Result<StagedPackage>(SignalQueue& signals)> package = {};
   std::string scheduler_address = {};  // as far as known before the scheduler runs: "10.0.0.1:PORT"
   // This is a part of a job whose scheduler somebody else starts, at scheduler_address.
   bool joins_scheduler = false;

@@ -86,7 +86,7 @@ Common common_of(const JobSetting& setting) {
   common.variables = setting.variables;
   common.assignment = setting.hosts;
   if (elsewhere) place_processes(setting.hosts.value(), common);
-  common.remote_executable = remote_executable(setting.executable, setting.directory, launch.sync_dst_dir);
+  common.remote_executable = remote_executable(setting.executable, launch.sync_dst_dir);
   if (elsewhere) common.address = setting.address;
   common.only_rank = setting.only_rank;
   common.loopback = !elsewhere && !setting.only_rank && !names_own_address(setting.flags);
@@ -181,9 +181,9 @@ std::vector<Machine> machines_of(const Common& common, const JobSetting& setting
                         .executable = common.remote_executable,
                         .directory = launch.sync_dst_dir.empty() ? setting.directory : launch.sync_dst_dir,
                         .agent = for_agent,
-                        .copy = {}});
+                        .copy = std::nullopt});
     if (launch.sync_dst_dir.empty()) continue;
-    machines.back().copy = rsync_command(address, launch.sync_dst_dir, launch.exclude);
+    machines.back().copy = host_copy(address, launch.sync_dst_dir, launch.exclude);
   }
   return machines;
 }
@@ -268,7 +268,7 @@ std::string copied_again(const job::LaunchFlags& launch) {
 std::string commands_of_hosts(const Job& job) {
   std::string once;
   for (const Machine& machine : job.machines) {
-    if (!machine.copy.empty()) once += shell_line(machine.copy) + "\n";
+    if (machine.copy) once += copy_text(*machine.copy, machine.name);
     if (!machine.ssh.empty()) once += shell_line(machine.ssh) + "\n";
   }
   if (!once.empty()) once.insert(0, "\ncommands that run once per host, before the processes start:\n");
@@ -302,6 +302,11 @@ Job make_job(const JobSetting& setting) {
                                  shell_line({setting.run_dir}), copied_again(setting.flags.launch));
   job.machines = machines_of(common, setting);
   if (setting.starter) job.group = group_of(common, setting, job.machines);
+  job.package = [executable = setting.executable,
+                 temporary = setting.temporary](SignalQueue& signals) -> Result<StagedPackage> {
+    DT_TRY(const Contents contents, package_contents(executable, signals));
+    return StagedPackage::create(contents, temporary, signals);
+  };
   job.run_dir = setting.run_dir;
   job.allow_mixed_builds = setting.flags.launch.allow_mixed_builds;
   const int64_t port = setting.flags.launch.port;
@@ -347,9 +352,8 @@ std::string host_name(const job::SshAddress& address) {
   return fmt::format(fmt::runtime(v6 ? "[{}]:{}" : "{}:{}"), address.host, address.port);
 }
 
-std::string remote_executable(const std::string& executable, const std::string& directory, const std::string& copy) {
-  if (copy.empty() || !executable.starts_with(directory + "/")) return executable;
-  return copy + executable.substr(directory.size());
+std::string remote_executable(const std::string& executable, const std::string& copy) {
+  return copy.empty() ? executable : copied_program(copy);
 }
 
 }  // namespace dtrain::launch

@@ -35,6 +35,7 @@ struct JobSetting {
   std::optional<AgentStarter> starter = {};  // without it ssh reaches each host
   std::string address = {};                  // of this machine, for the hosts to reach its scheduler
   std::string directory = {};                // the current directory
+  std::string temporary = "/tmp";            // for what is packed for the hosts
   // Starts only a part of the job: the server and the worker of this rank, and for rank 0 the scheduler. All parts meet
   // at the address that --scheduler names in `arguments` and `flags`. The token may be empty.
   std::optional<int> only_rank = {};
@@ -56,8 +57,7 @@ std::string dry_run_text(const Job& job);
 std::vector<job::SshAddress> distinct_hosts(const job::HostAssignment& assignment);
 // "node3", "node3:2222".
 std::string host_name(const job::SshAddress& address);
-// The path of `executable` on hosts to which `directory` has been copied as `copy` ("" means not copied). The path only
-// changes if `executable` is in `directory`.
-std::string remote_executable(const std::string& executable, const std::string& directory, const std::string& copy);
+// The path of `executable` on hosts to which --sync-dst-dir has copied it; `copy` is that directory, "" without a copy.
+std::string remote_executable(const std::string& executable, const std::string& copy);
 
 }  // namespace dtrain::launch

@@ -3,7 +3,6 @@
 #include "launch/command.h"
 
 namespace dtrain::launch {
-namespace {
 
 // A host that is off answers within seconds or never; a dead connection is noticed after 15 s. No terminal is
 // allocated. The user's shared connections (ControlMaster) are neither made nor used: a master outlives the launcher
@@ -18,8 +17,6 @@ std::vector<std::string> ssh_with_options(const job::SshAddress& address) {
   if (!address.user.empty()) words.insert(words.end(), {"-l", address.user});
   return words;
 }
-
-}  // namespace
 
 std::vector<std::string> ssh_command(const job::SshAddress& address, const std::string& command) {
   std::vector<std::string> words = ssh_with_options(address);
@@ -39,16 +36,6 @@ std::string starter_script(const Machine& machine) {
   script += fmt::format("cd {} || exit {}; ", directory, kNoDirectory);
   script += fmt::format("[ -x {0} ] || exit {1}; exec {0} launch-agent\n", executable, kNoExecutable);
   return script;
-}
-
-std::vector<std::string> rsync_command(const job::SshAddress& address, const std::string& directory,
-                                       const std::vector<std::string>& exclude) {
-  std::vector<std::string> words = {"rsync", "-az", "--mkpath", "--timeout=60"};
-  for (const std::string& pattern : exclude) words.insert(words.end(), {"--exclude", pattern});
-  const bool v6 = address.host.find(':') != std::string::npos;
-  words.insert(words.end(), {"-e", shell_line(ssh_with_options(address)), "./",
-                             fmt::format(fmt::runtime(v6 ? "[{}]:{}/" : "{}:{}/"), address.host, directory)});
-  return words;
 }
 
 }  // namespace dtrain::launch

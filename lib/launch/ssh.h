@@ -1,11 +1,13 @@
-// Command lines for ssh and rsync. Host keys are checked according to the user's ssh configuration. The commands never
+// Command lines for ssh. Host keys are checked according to the user's ssh configuration. The commands never
 // ask for input and never wait without a limit.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "job/process/host_file.h"
+#include "launch/host_copy.h"
 
 namespace dtrain::launch {
 
@@ -16,9 +18,11 @@ struct Machine {
   std::string executable = {};          // path there
   std::string directory = {};           // working directory there
   std::vector<std::string> agent = {};  // variables that dtrain needs to start: "LD_LIBRARY_PATH=..."
-  std::vector<std::string> copy = {};   // command to run here first: copies the current directory there; empty: no copy
+  std::optional<HostCopy> copy = {};    // what is to be copied there first
 };
 
+// "ssh ...", without the host. The host's address as rsync needs it is to follow.
+std::vector<std::string> ssh_with_options(const job::SshAddress& address);
 // "ssh ... HOST COMMAND". The user's shell on the host runs COMMAND.
 std::vector<std::string> ssh_command(const job::SshAddress& address, const std::string& command);
 
@@ -27,9 +31,5 @@ std::vector<std::string> ssh_command(const job::SshAddress& address, const std::
 inline constexpr int kNoDirectory = 125;
 inline constexpr int kNoExecutable = 127;
 std::string starter_script(const Machine& machine);
-
-// Copies the current directory to `directory` on the host, which is created if needed.
-std::vector<std::string> rsync_command(const job::SshAddress& address, const std::string& directory,
-                                       const std::vector<std::string>& exclude);
 
 }  // namespace dtrain::launch

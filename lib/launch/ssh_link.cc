@@ -116,8 +116,7 @@ std::optional<std::string> SshLink::ended() {
 std::string SshLink::why(int status) const {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSshFailed;
   if (code == kNoExecutable) {
-    return fmt::format("has no executable '{}'; --sync-dst-dir copies the current directory to every host",
-                       machine_.executable);
+    return fmt::format("has no executable '{}'; --sync-dst-dir copies it to every host", machine_.executable);
   }
   if (code == kNoDirectory) {
     return fmt::format("has no directory '{}', the current one here; --sync-dst-dir copies it to every host",

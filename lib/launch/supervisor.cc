@@ -17,6 +17,7 @@
 #include "job/process/exit_code.h"
 #include "job/process/open_files.h"
 #include "job/process/progress.h"
+#include "launch/copy_to_hosts.h"
 #include "launch/end_report.h"
 #include "launch/host.h"
 #include "launch/hosts.h"
@@ -413,7 +414,7 @@ JobEnd Supervisor::report() {
 Result<JobEnd> supervise(const Job& job, Screen& screen) {
   DT_TRY_VOID(job::check_open_files(descriptors_of(job), "the launcher"));
   SignalQueue signals;
-  DT_TRY_VOID(copy_directory(job, screen, signals));
+  DT_TRY_VOID(copy_to_hosts(job, screen, signals));
   std::optional<RunDirMark> mark;  // made after the copying, which could copy it to every host
   if (!job.machines.empty()) {
     DT_TRY(RunDirMark made, RunDirMark::create(job));

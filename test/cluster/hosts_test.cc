@@ -287,17 +287,17 @@ TEST_CASE("dtrain kill ends one job and does not touch another on the same hosts
   CHECK(contains(again.output, "Running jobs: " + other));
 }
 
-TEST_CASE("files that are copied to the hosts run there, and the logs come back", "[hosts]") {
+// The last launch has a directory that cannot be made.
+TEST_CASE("the program and files are copied to the hosts, and the logs come back", "[hosts]") {
   const auto hosts = hosts_or_skip(2);
   if (hosts == nullptr) return;
   const TempDir dir;
-  must(make_directories(dir.path("here/bin")));
-  std::filesystem::copy_file(dtrain_program(), dir.path("here/bin/dtrain"));
+  must(make_directories(dir.path("here/sub")));
+  must(write_file_atomic(dir.path("here/sub/file"), "needed there"));
   must(write_file_atomic(dir.path("here/big"), "not needed there"));
   auto command = launch(
       *hosts,
       kShort + std::vector<std::string>{"--sync-dst-dir", "/tmp/a copy", "--exclude", "big", "--run-dir", "run"}, 2, 1);
-  command[0] = dir.path("here/bin/dtrain");
   ProcessOptions options = hosts->options(dir.path("here"));
   options.deadline_s = kJobSeconds;
   const Ended end = run(command, options);
@@ -305,20 +305,18 @@ TEST_CASE("files that are copied to the hosts run there, and the logs come back"
   REQUIRE(end.code == 0);
   CHECK(contains(read_file(dir.path("here/run/worker-1.log")).value_or(""), "Epoch[0] Train-accuracy"));
   CHECK(contains(read_file(dir.path("here/run/server-0.log")).value_or(""), "serves 2 workers"));
-  const Ended there = run(hosts->on(0, {"ls", "/tmp/a copy", "/tmp/a copy/bin"}), {});
+  const Ended there = run(hosts->on(0, {"ls", "/tmp/a copy", "/tmp/a copy/sub"}), {});
   INFO(there.output);
-  CHECK(contains(there.output, "dtrain"));
+  CHECK(contains(there.output, "file"));
   CHECK_FALSE(contains(there.output, "big"));
 
-  SECTION("a copy that fails ends the start") {
-    command[command.size() - 5] = "/proc/nowhere";
-    command.push_back("--overwrite");  // the run directory exists from the run before
-    const Ended failed = run(command, options);
-    INFO(failed.output);
-    CHECK(failed.code == 3);
-    CHECK(contains(failed.output, "error [start-up] --sync-dst-dir: copying to 10.99."));  // to either host
-    CHECK(contains(failed.output, " failed: rsync: "));
-  }
+  command[command.size() - 5] = "/proc/nowhere";
+  command.push_back("--overwrite");  // the run directory exists from the run before
+  const Ended failed = run(command, options);
+  INFO(failed.output);
+  CHECK(failed.code == 3);
+  CHECK(contains(failed.output, "error [start-up] --sync-dst-dir: copying this program to 10.99."));  // to either host
+  CHECK(contains(failed.output, " failed: mkdir: cannot create directory '/proc/nowhere'"));
 }
 
 TEST_CASE("a host without the executable is named", "[hosts]") {

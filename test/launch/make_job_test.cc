@@ -144,7 +144,7 @@ TEST_CASE("an ssh job runs servers and workers on their hosts and the scheduler 
   CHECK(job.machines[0].name == "a:2222");
   CHECK(job.machines[0].directory == "/work");
   CHECK(job.machines[0].executable == "/work/build/dtrain");
-  CHECK(job.machines[0].copy.empty());
+  CHECK_FALSE(job.machines[0].copy);
   CHECK(shell_line(job.machines[0].ssh) ==
         "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o "
         "ControlMaster=no -o ControlPath=none -p 2222 -l me -- a 'exec sh -s'");
@@ -168,21 +168,25 @@ TEST_CASE("other hosts do not receive addresses, ports and the launcher's own fl
         "10.0.0.9:9091 --port 0");
 }
 
-TEST_CASE("copied executables run in their copies on other hosts", "[launch]") {
+TEST_CASE("with --sync-dst-dir hosts run the copied program", "[launch]") {
   job::Flags flags = two_by_one();
   flags.launch.sync_dst_dir = "/tmp/copy";
   flags.launch.exclude = {"runs", "*.o"};
   const Job job = ssh_job(flags, {"--sync-dst-dir", "/tmp/copy", "--exclude", "runs", "--exclude=*.o"});
   CHECK(job.machines[1].directory == "/tmp/copy");
-  CHECK(job.machines[1].executable == "/tmp/copy/build/dtrain");
-  CHECK(job.others("h:1")[0].arguments[0] == "/tmp/copy/build/dtrain");
+  CHECK(job.machines[1].executable == "/tmp/copy/.dtrain/current/bin/dtrain");
+  CHECK(job.others("h:1")[0].arguments[0] == "/tmp/copy/.dtrain/current/bin/dtrain");
   CHECK(job.scheduler.arguments[0] == "/work/build/dtrain");
-  CHECK(shell_line(job.machines[0].copy) ==
-        "rsync -az --mkpath --timeout=60 --exclude runs --exclude '*.o' -e 'ssh -T -o BatchMode=yes -o "
+  REQUIRE(job.machines[0].copy);
+  CHECK(shell_line(job.machines[0].copy->rsync) ==
+        "rsync -az --timeout=60 --exclude=/.dtrain --exclude runs --exclude '*.o' -e 'ssh -T -o BatchMode=yes -o "
         "ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ControlMaster=no -o ControlPath=none "
         "-p 2222 -l me' ./ "
         "a:/tmp/copy/");
-  CHECK(remote_executable("/usr/bin/dtrain", "/work", "/tmp/copy") == "/usr/bin/dtrain");
+  CHECK_THAT(dry_run_text(job),
+             Catch::Contains("(over ssh to a:2222, unless it is there already: this program with its "
+                             "libraries, to /tmp/copy/.dtrain/)\nrsync -az "));
+  CHECK(remote_executable("/usr/bin/dtrain", "") == "/usr/bin/dtrain");
 }
 
 // The name is typed after `dtrain kill` and is part of command lines.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "job/process/build_id.h"
 #include "launch/supervised.h"
@@ -303,42 +304,114 @@ TEST_CASE("the processes of a host are lost if its connection breaks", "[launch]
   CHECK(all_gone(dir));
 }
 
-TEST_CASE("the current directory is copied once to each host before any process starts", "[launch][remote]") {
-  const TempDir dir;
-  write_script(dir.path("copy"),
-               "#!/bin/sh\necho $1 >> \"${0%/*}/copied\"; (sleep 0.1; echo no space left >&2) & exit $2\n");
+namespace {
+
+// The commands of a copy call the scripts DIR/copy-ssh and DIR/copy-rsync, which say for which host they are called.
+Job copying_job(const TempDir& dir) {
   Job job = remote_job(dir, {.workers = {"mark done"}}, kPatient);
-  SECTION("all copies succeed") {
-    for (Machine& machine : job.machines) machine.copy = {dir.path("copy"), machine.name, "0"};
-    Launcher launcher(job);
-    CHECK(launcher.wait() == 0);
-    const std::string copied = read_file(dir.path("copied")).value();
-    CHECK((copied == "a\nb\n" || copied == "b\na\n"));
+  for (Machine& machine : job.machines) {
+    machine.copy = {.ssh = {dir.path("copy-ssh"), machine.name},
+                    .rsync = {dir.path("copy-rsync"), machine.name},
+                    .directory = dir.path("copy of " + machine.name),
+                    .exclude = {}};
   }
-  SECTION("a failed copy fails the start") {
-    job.machines[0].copy = {dir.path("copy"), "a", "0"};
-    job.machines[1].copy = {dir.path("copy"), "b", "11"};
+  job.package = [&dir](SignalQueue& signals) {
+    Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
+    contents.files = {
+        {.name = "bin/dtrain", .source = {}, .content = "#!/bin/sh\necho dtrain 9\n", .executable = true}};
+    return StagedPackage::create(contents, dir.path(), signals);
+  };
+  // A host that has rsync on any machine.
+  write_script(dir.path("copy-ssh"),
+               "#!/bin/sh\necho \"ssh $1\" >> \"${0%/*}/copies\"; sh -c \"$2\" && "
+               "echo dtrain-copy rsync\n");
+  return job;
+}
+
+std::string sorted(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(words, line);) lines.push_back(line);
+  std::sort(lines.begin(), lines.end());
+  return fmt::format("{}", fmt::join(lines, " "));
+}
+
+}  // namespace
+
+TEST_CASE("the program and the current directory are copied to each host before any process starts",
+          "[launch][remote]") {
+  const TempDir dir;
+  Job job = copying_job(dir);
+  write_script(dir.path("copy-rsync"), "#!/bin/sh\necho \"rsync $1\" >> \"${0%/*}/copies\"\n");
+  SECTION("the program only once") {
+    {
+      Launcher launcher(job);
+      CHECK(launcher.wait() == 0);
+      CHECK(contains(launcher.output(), "dtrain: copying this program, "));
+    }
+    CHECK(sorted(read_file(dir.path("copies")).value()) == "rsync a rsync b ssh a ssh a ssh b ssh b");
+    CHECK(read_file(copied_program(dir.path("copy of b"))).value() == "#!/bin/sh\necho dtrain 9\n");
+    std::filesystem::remove(dir.path("copies"));
+    Launcher again(job);
+    CHECK(again.wait() == 0);
+    CHECK_FALSE(contains(again.output(), "copying this program"));
+    CHECK(sorted(read_file(dir.path("copies")).value()) == "rsync a rsync b ssh a ssh b");
+  }
+  SECTION("a host that cannot be reached fails the start") {
+    write_script(dir.path("copy-ssh"),
+                 "#!/bin/sh\n[ $1 = a ] || { echo Connection refused >&2; exit 255; }; sh -c \"$2\"\n");
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);
-    CHECK(contains(launcher.output(), "error [start-up] --sync-dst-dir: copying to b failed: no space left"));
+    CHECK(contains(launcher.output(),
+                   "error [start-up] --sync-dst-dir: preparing the copy to b failed: Connection refused"));
     CHECK_FALSE(std::filesystem::exists(dir.path("calls")));
   }
-  // Like rsync, a copy that is ended because another one failed prints nothing and exits with a code of its own.
-  SECTION("the copy that failed first is named") {
-    const std::string both_run = "cd ${0%/*}; : > $1.runs; while [ ! -e a.runs -o ! -e b.runs ]; do sleep 0.01; done; ";
-    write_script(dir.path("obey"), "#!/bin/sh\ntrap 'exit 20' TERM; " + both_run + "sleep 1000 & wait\n");
-    write_script(dir.path("fail"), "#!/bin/sh\n" + both_run + "echo no space left >&2; exit 11\n");
-    job.machines[0].copy = {dir.path("obey"), "a"};
-    job.machines[1].copy = {dir.path("fail"), "b"};
+  SECTION("a program that does not start on the host fails the start") {
+    job.package = [&dir](SignalQueue& signals) {
+      Contents contents{.name = "dtrain-9-x86_64", .build_id = "9-test", .glibc = "2.34"};
+      contents.files = {{.name = "bin/dtrain",
+                         .source = {},
+                         .content = "#!/bin/sh\necho GLIBC_2.99 not found >&2; exit 1\n",
+                         .executable = true}};
+      return StagedPackage::create(contents, dir.path(), signals);
+    };
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);
-    CHECK(contains(launcher.output(), "copying to b failed: no space left"));
+    CHECK(contains(launcher.output(), "--sync-dst-dir: copying this program to "));
+    CHECK(contains(launcher.output(), " failed: GLIBC_2.99 not found"));
+    CHECK(std::filesystem::is_empty(dir.path("copy of b/.dtrain")));
   }
-  SECTION("a killed copy is named even if another host needs no copy") {
-    write_script(dir.path("killed"), "#!/bin/sh\nkill -9 $$\n");
-    job.machines[1].copy = {dir.path("killed")};
+  SECTION("a host with another processor fails the start") {
+    write_script(dir.path("copy-ssh"), "#!/bin/sh\necho dtrain-copy machine aarch64\n");
     Launcher launcher(job);
     CHECK(launcher.wait() == 98);
-    CHECK(contains(launcher.output(), "copying to b failed: it was killed by signal 9"));
+    CHECK(contains(launcher.output(), "this program is for x86_64, but a is aarch64"));
+  }
+}
+
+TEST_CASE("the copy that failed first is named", "[launch][remote]") {
+  const TempDir dir;
+  const Job job = copying_job(dir);
+  SECTION("with its own words") {
+    write_script(dir.path("copy-rsync"),
+                 "#!/bin/sh\n[ $1 = a ] || { (sleep 0.1; echo no space left >&2) & exit 11; }\n");
+    Launcher launcher(job);
+    CHECK(launcher.wait() == 98);
+    CHECK(contains(launcher.output(), "copying the current directory to b failed: no space left"));
+  }
+  // Like rsync, a copy that is ended because another one failed prints nothing and exits with a code of its own.
+  SECTION("and not one that was ended because of it") {
+    write_script(dir.path("copy-rsync"),
+                 "#!/bin/sh\ntrap 'exit 20' TERM; cd ${0%/*}; : > $1.runs; while [ ! -e a.runs -o ! -e b.runs ]; do "
+                 "sleep 0.01; done; [ $1 = a ] || { echo no space left >&2; exit 11; }; sleep 1000 & wait\n");
+    Launcher launcher(job);
+    CHECK(launcher.wait() == 98);
+    CHECK(contains(launcher.output(), "copying the current directory to b failed: no space left"));
+  }
+  SECTION("with the signal that killed it") {
+    write_script(dir.path("copy-rsync"), "#!/bin/sh\n[ $1 = a ] || kill -9 $$\n");
+    Launcher launcher(job);
+    CHECK(launcher.wait() == 98);
+    CHECK(contains(launcher.output(), "copying the current directory to b failed: it was killed by signal 9"));
   }
 }

@@ -98,7 +98,7 @@ std::vector<Row> job_rows() {
        .choices = {"local", "ssh", "mpi", "slurm", "sge", "yarn", "kubernetes", "print"}},
       {.name = "sync-dst-dir",
        .value = "DIR",
-       .help = "copy the current directory to DIR on every host with rsync, and run there",
+       .help = "copy this program with its libraries, and the current directory, to DIR on every host, and run there",
        .bind = DT_FIELD(Flags, launch.sync_dst_dir, "none")},
       {.name = "exclude",
        .value = "PATTERN",

@@ -1,0 +1,101 @@
+// `dtrain package`: writes an archive with this program, the libraries that it needs and their licenses, which runs on
+// hosts that have none of these.
+#include <filesystem>
+
+#include "launch/package/staged.h"
+#include "launch/this_machine.h"
+#include "tool.h"
+
+namespace dtrain::cmd {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr double kMiB = 1 << 20;
+
+struct Options {
+  std::string out;
+  bool overwrite = false;
+  bool dry_run = false;
+};
+
+job::FlagTable<Options> flags() {
+  return {{
+      {.name = "out",
+       .value = "FILE",
+       .help = "archive to write, a .tar.gz file",
+       .bind = DT_FIELD(Options, out),
+       .default_text = "dtrain-VERSION-x86_64.tar.gz"},
+      {.name = "overwrite", .help = "replace FILE if it exists", .bind = DT_FIELD(Options, overwrite)},
+      {.name = "dry-run",
+       .help = "list the files with their sizes, and write nothing",
+       .bind = DT_FIELD(Options, dry_run)},
+  }};
+}
+
+constexpr const char* kUsage =
+    "dtrain package [FLAGS]\n"
+    "Packs this program with the libraries that it needs, except those of glibc, the presets, the run scripts and the\n"
+    "licenses. Unpack the archive anywhere on a Linux host with an x86-64 processor, and run bin/dtrain.";
+
+void print_files(const launch::Contents& contents) {
+  for (const launch::PackedFile& file : contents.files) {
+    const std::string source = file.source.empty() ? "" : "  from " + file.source;
+    fmt::print("{:>10}  {}{}\n", file.bytes, file.name, source);
+  }
+}
+
+void print_summary(const launch::Contents& contents) {
+  fmt::print("{}: build {}, {} files, {:.1f} MiB, {} libraries\n", contents.name, contents.build_id,
+             contents.files.size() + 1, static_cast<double>(contents.bytes()) / kMiB, contents.libraries.size());
+  fmt::print("hosts need: an x86-64 processor, Linux, glibc {} or newer\n", contents.glibc);
+  if (contents.gpu_libraries.empty()) {
+    fmt::print("hosts with GPUs: this build has no part for GPUs\n");
+  } else {
+    fmt::print("hosts with GPUs also need: NVIDIA's driver, and {} where the loader finds them\n",
+               fmt::join(contents.gpu_libraries, ", "));
+  }
+  if (contents.without_license.empty()) return;
+  fmt::print(stderr, "note: no license texts were found for {}; add them before you pass the archive on\n",
+             fmt::join(contents.without_license, ", "));
+}
+
+Result<> check_out(const Options& options) {
+  const fs::path path(options.out);
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return fail(Code::kUsage, "--out {}: is a directory, give a file", options.out);
+  if (fs::exists(path, ignored) && !options.overwrite) {
+    return fail(Code::kUsage, "--out {}: exists already; --overwrite replaces it", options.out);
+  }
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!fs::is_directory(folder, ignored)) {
+    return fail(Code::kUsage, "--out {}: there is no directory '{}'", options.out, folder.string());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int> package(const Call& call) {
+  DT_TRY(ToolLine<Options> line, read_tool_line(flags(), kUsage, call, 0, 0));
+  if (line.help) return 0;
+  Options& options = line.options;
+  DT_TRY(const std::string executable, launch::this_executable());
+  launch::SignalQueue signals;
+  DT_TRY(const launch::Contents contents, launch::package_contents(executable, signals), "collecting the files");
+  if (options.out.empty()) options.out = contents.name + ".tar.gz";
+  if (options.dry_run) {
+    print_files(contents);
+    print_summary(contents);
+    return 0;
+  }
+  DT_TRY_VOID(check_out(options));
+  print_summary(contents);
+  std::fflush(stdout);
+  const std::string temporary = call.environment("TMPDIR").value_or("/tmp");
+  DT_TRY(const launch::StagedPackage staged, launch::StagedPackage::create(contents, temporary, signals));
+  DT_TRY_VOID(staged.write_archive(options.out, signals), "writing '{}'", options.out);
+  fmt::print("wrote {}, {:.1f} MiB\n", options.out, static_cast<double>(fs::file_size(options.out)) / kMiB);
+  return 0;
+}
+
+}  // namespace dtrain::cmd

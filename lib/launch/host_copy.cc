@@ -1,0 +1,131 @@
+#include "launch/host_copy.h"
+
+#include <sys/stat.h>
+
+#include <sstream>
+
+#include "launch/command.h"
+#include "launch/ssh.h"
+
+namespace dtrain::launch {
+namespace {
+
+constexpr const char* kPrograms = ".dtrain";
+constexpr const char* kStateWord = "dtrain-copy";  // before each answer
+constexpr int kProgramsKept = 3;
+
+std::string programs_in(const std::string& directory) {
+  return directory + "/" + kPrograms;
+}
+
+// The user's shell on the host may be of any kind, so it only starts sh. `script` is one line.
+std::vector<std::string> on_host(const HostCopy& copy, const std::string& script) {
+  std::vector<std::string> words = copy.ssh;
+  words.push_back("exec sh -c " + shell_line({script}));
+  return words;
+}
+
+// Replaces the link in one step: a process that starts at this moment finds the old program or the new one.
+std::string make_current(const std::string& id) {
+  return fmt::format("touch {0} && ln -s {0} .current-$$ && mv -fT .current-$$ current", shell_line({id}));
+}
+
+// rsync's patterns for tar: a pattern that begins with '/' is for names in the top directory, any other one for names
+// in every directory; * does not match '/', but ** does.
+void add_exclude(const std::string& pattern, std::vector<std::string>& words) {
+  const bool anchored = pattern.starts_with('/');
+  std::string name = anchored ? "." + pattern : pattern;
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  words.emplace_back(anchored ? "--anchored" : "--no-anchored");
+  words.emplace_back(name.find("**") == std::string::npos ? "--no-wildcards-match-slash" : "--wildcards-match-slash");
+  words.push_back("--exclude=" + name);
+}
+
+}  // namespace
+
+HostCopy host_copy(const job::SshAddress& address, const std::string& directory,
+                   const std::vector<std::string>& exclude) {
+  HostCopy copy{.ssh = ssh_command(address, ""),
+                .rsync = {"rsync", "-az", "--timeout=60"},
+                .directory = directory,
+                .exclude = exclude};
+  copy.ssh.pop_back();
+  copy.rsync.push_back(std::string("--exclude=/") + kPrograms);
+  for (const std::string& pattern : exclude) copy.rsync.insert(copy.rsync.end(), {"--exclude", pattern});
+  const bool v6 = address.host.find(':') != std::string::npos;
+  copy.rsync.insert(copy.rsync.end(), {"-e", shell_line(ssh_with_options(address)), "./",
+                                       fmt::format(fmt::runtime(v6 ? "[{}]:{}/" : "{}:{}/"), address.host, directory)});
+  return copy;
+}
+
+std::string copied_program(const std::string& directory) {
+  return programs_in(directory) + "/current/bin/dtrain";
+}
+
+std::vector<std::string> ask_command(const HostCopy& copy, const std::string& id) {
+  const std::string word = fmt::format("echo {} ", kStateWord);
+  std::string script = fmt::format("if cd {} 2>/dev/null && [ -x {}/bin/dtrain ]; then {} && {}program; fi; ",
+                                   shell_line({programs_in(copy.directory)}), shell_line({id}), make_current(id), word);
+  script += fmt::format("if command -v rsync >/dev/null; then {}rsync; fi; {}machine $(uname -m); ", word, word);
+  // `ls` makes the client of a network file system ask for the directory's present state.
+  script += fmt::format("if cd {} 2>/dev/null && ls >/dev/null; then {}directory $(stat -c '%i %.9Z' .); fi",
+                        shell_line({copy.directory}), word);
+  return on_host(copy, script);
+}
+
+CopyState parse_copy_state(const std::vector<std::string>& lines) {
+  CopyState state;
+  for (const std::string& line : lines) {
+    std::istringstream words(line);
+    std::string first, what, rest;
+    if (!(words >> first >> what) || first != kStateWord) continue;
+    std::getline(words >> std::ws, rest);
+    if (what == "program") state.has_program = true;
+    if (what == "rsync") state.has_rsync = true;
+    if (what == "machine") state.machine = rest;
+    if (what == "directory") state.directory = rest;
+  }
+  return state;
+}
+
+// Inode and time of its last change: a copy can have the same modification time, but nobody can choose this one.
+std::string this_directory() {
+  struct stat status {};
+  if (::stat(".", &status) != 0) return "";
+  return fmt::format("{} {}.{:09}", status.st_ino, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+}
+
+std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive) {
+  const std::string programs = shell_line({programs_in(copy.directory)}), name = shell_line({id});
+  std::string script = fmt::format("mkdir -p {0} && cd {0} || exit 1; new=.new-$(uname -n)-$$; ", programs);
+  script += "trap 'rm -rf \"$new\"' EXIT; mkdir \"$new\" || exit 1; ";
+  script += "tar -xzf - --no-same-owner --strip-components=1 -C \"$new\" || exit 1; ";
+  script += "\"$new\"/bin/dtrain --version >/dev/null || exit 1; ";
+  // It is there already if another host of the same file system was faster.
+  script += fmt::format("mv -T \"$new\" {0} 2>/dev/null || [ -x {0}/bin/dtrain ] || exit 1; {1} || exit 1; ", name,
+                        make_current(id));
+  script +=
+      fmt::format("ls -1td [0-9]* | tail -n +{} | while read -r old; do rm -rf \"$old\"; done", kProgramsKept + 1);
+  return {"bash", "-c", fmt::format("exec {} <{}", shell_line(on_host(copy, script)), shell_line({archive}))};
+}
+
+std::vector<std::string> tar_command(const HostCopy& copy) {
+  std::vector<std::string> pack = {"tar", "--create"};
+  add_exclude(std::string("/") + kPrograms, pack);
+  for (const std::string& pattern : copy.exclude) add_exclude(pattern, pack);
+  pack.emplace_back(".");
+  const std::string script = fmt::format("cd {} && exec tar -xf -", shell_line({copy.directory}));
+  // Code 1 of tar: a file, such as a log, has changed while it was read.
+  return {"bash", "-o", "pipefail", "-c",
+          fmt::format("{{ {} || [ $? -eq 1 ]; }} | {}", shell_line(pack), shell_line(on_host(copy, script)))};
+}
+
+// The other commands have three levels of quotes, so they are described.
+std::string copy_text(const HostCopy& copy, const std::string& host) {
+  return fmt::format(
+      "(over ssh to {}, unless it is there already: this program with its libraries, to {}/)\n{}\n"
+      "(or, if {} has no rsync: tar over ssh)\n",
+      host, shell_line({programs_in(copy.directory)}), shell_line(copy.rsync), host);
+}
+
+}  // namespace dtrain::launch

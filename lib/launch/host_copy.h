@@ -1,0 +1,51 @@
+// The commands by which --sync-dst-dir brings this program and the current directory to a host, which needs nothing but
+// ssh, a shell, tar and gzip. The program lies there in DIR/.dtrain/ID, and DIR/.dtrain/current is a link to the one that
+// was copied last; so a copy never changes files that a running job uses. ID identifies the package (package/staged.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "job/process/host_file.h"
+
+namespace dtrain::launch {
+
+struct HostCopy {
+  std::vector<std::string> ssh;      // "ssh ... HOST", to be followed by a command for the host
+  std::vector<std::string> rsync;    // copies the current directory
+  std::string directory;             // DIR
+  std::vector<std::string> exclude;  // patterns of files that are not copied
+};
+
+HostCopy host_copy(const job::SshAddress& address, const std::string& directory,
+                   const std::vector<std::string>& exclude);
+
+// The path of the program in a directory to which it was copied.
+std::string copied_program(const std::string& directory);
+
+// What a host, or this machine, says about a copy.
+struct CopyState {
+  bool has_program = false;
+  bool has_rsync = false;
+  std::string machine = {};    // "x86_64"
+  std::string directory = {};  // tells the directory from all others
+};
+
+// Prints the CopyState of the host. If it has the program, makes it the current one.
+std::vector<std::string> ask_command(const HostCopy& copy, const std::string& id);
+// Skips lines of any other form, such as a shell's banner.
+CopyState parse_copy_state(const std::vector<std::string>& lines);
+// CopyState::directory of this process's current directory; empty if it cannot be determined.
+std::string this_directory();
+
+// Unpacks the archive on the host, starts the program once, and makes it the current one. The three newest programs stay.
+std::vector<std::string> program_command(const HostCopy& copy, const std::string& id, const std::string& archive);
+
+// Copies the current directory with tar, each time as a whole. For hosts without rsync.
+std::vector<std::string> tar_command(const HostCopy& copy);
+
+// What --dry-run prints about the copies to `host`.
+std::string copy_text(const HostCopy& copy, const std::string& host);
+
+}  // namespace dtrain::launch
