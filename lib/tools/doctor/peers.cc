@@ -259,6 +259,7 @@ void serve_peers(const ListeningSockets& listening, const std::string& key, std:
   std::vector<Served> served;
   for (const auto end = Clock::now() + lifetime; Clock::now() < end;) {
     std::vector<pollfd> watched;
+    watched.reserve(served.size() + listening.sockets.size() + 1);
     for (const Served& peer : served) watched.push_back(peer.watched());
     for (const UniqueFd& socket : listening.sockets) {
       if (served.size() < kPeersMax) watched.push_back({.fd = socket.get(), .events = POLLIN, .revents = 0});

@@ -36,7 +36,7 @@ std::vector<std::string> broken(const std::string& text, size_t width) {
 std::string hosts_of(const Row& row) {
   if (row.hosts.empty()) return "";
   if (row.about_all && row.hosts.size() > 1) return fmt::format("{} hosts", row.hosts.size());
-  const std::string names = some_of(row.hosts);
+  std::string names = some_of(row.hosts);
   if (names.size() <= kHostsWidthMax || row.hosts.size() == 1) return names;
   return fmt::format("{} and {} more", row.hosts.front(), row.hosts.size() - 1);
 }
