@@ -108,6 +108,7 @@ TEST_CASE("messages name only flags, values and subcommands that exist", "[cmd]"
   known.merge(matches(help_of({"examine-host"}), kFlag));
   known.insert({"--help", "--version", "--connect"});                                      // the last one is of agents
   known.insert({"--rm", "--shm-size", "--ulimit", "--ipc", "--entrypoint", "--workdir"});  // of docker
+  known.insert("--nodelist");                                                              // of sbatch
   std::set<std::string> not_there;
   for (const job::Row& row : job::training_flags().rows()) {
     for (const std::string& value : row.later) not_there.insert(row.spelling() + " " + value);
