@@ -47,7 +47,8 @@ Floats augmented(const Pictures& p, data::AugmentOptions options) {
     Floats one(static_cast<size_t>(p.e.c * p.e.h * p.e.w));
     RandomStream unused(0, Use::kTest);
     data::Augmenter::Scratch scratch;
-    REQUIRE(augmenter.apply(p.images[i], unused, scratch, one));
+    data::WholePicture picture(p.images[i]);
+    REQUIRE(augmenter.apply(picture, unused, scratch, one));
     all.insert(all.end(), one.begin(), one.end());
   }
   return all;
