@@ -69,6 +69,7 @@ class Copier {
     screen_.line(fmt::format("dtrain: copying this program, {:.0f} MiB, to {} hosts",
                              static_cast<double>(std::filesystem::file_size(archive)) / kMiB, without.size()));
     std::vector<std::vector<std::string>> commands;
+    commands.reserve(without.size());
     for (const Target& target : without) {
       commands.push_back(program_command(*target.machine->copy, package.id(), archive));
     }
@@ -110,6 +111,7 @@ class Copier {
                                         const std::vector<std::vector<std::string>>& arguments,
                                         const std::string& failure) {
     std::vector<Command> commands;
+    commands.reserve(arguments.size());
     for (const std::vector<std::string>& words : arguments) {
       commands.push_back({.role = "copy", .rank = static_cast<int>(commands.size()), .arguments = words});
     }

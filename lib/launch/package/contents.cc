@@ -157,7 +157,7 @@ Result<Contents> unpacked(const std::string& root, SignalQueue& signals) {
   contents.glibc = manifest.glibc;
   contents.gpu_libraries = manifest.gpu_libraries;
   for (const auto& [name, checksum] : manifest.checksums) {
-    const std::string path = root + "/" + name;
+    const std::string path = fmt::format("{}/{}", root, name);
     const bool executable = (fs::status(path).permissions() & fs::perms::owner_exec) != fs::perms::none;
     DT_TRY(contents.files.emplace_back(), file_from(name, path, executable));
     if (name.starts_with(kLibraries)) contents.libraries.push_back(name.substr(std::string(kLibraries).size()));
