@@ -115,14 +115,14 @@ TEST_CASE("a job on YARN runs in its containers and is destroyed at its end", "[
 TEST_CASE("a stopped job on YARN leaves no service", "[yarn]") {
   const Yarn yarn;
   SECTION("while it runs") {
-    Process job(yarn.job(), {.directory = yarn.path("")});
+    Process job(yarn.job(), {.directory = yarn.path(""), .environment = {}});
     REQUIRE(job.wait_for_output("samples/s  waiting", kServiceSeconds));
     job.signal(SIGINT);
     CHECK(job.wait(kServiceSeconds).code == 75);
   }
   SECTION("while it waits") {
     yarn.set("pending", "");
-    Process job(yarn.job(), {.directory = yarn.path("")});
+    Process job(yarn.job(), {.directory = yarn.path(""), .environment = {}});
     REQUIRE(job.wait_for_output("0 of 2 containers run", kServiceSeconds));
     job.signal(SIGTERM);
     CHECK(job.wait(kServiceSeconds).code != 0);
