@@ -17,8 +17,8 @@
 namespace dtrain::launch {
 namespace {
 
-using test::must;
-using test::TempDir;
+using dtrain::test::must;
+using dtrain::test::TempDir;
 using Words = std::vector<std::string>;
 
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";
@@ -157,8 +157,8 @@ TEST_CASE("the script of a node starts its part of the job and returns the first
                   .own = {"--advertise", "\"$IP\""},
                   .worker_exports = {"VAR=a b"}};
   const auto lines = [&](const std::string& number, int code) {
-    const test::Ended end =
-        test::run({"sh", "-c", node_script(node)}, {.directory = {}, .environment = {"NODE=" + number, "IP=10.0.0.1"}});
+    const dtrain::test::Ended end = dtrain::test::run(
+        {"sh", "-c", node_script(node)}, {.directory = {}, .environment = {"NODE=" + number, "IP=10.0.0.1"}});
     CHECK(end.code == code);
     Words all;
     for (size_t at = 0, next = 0; (next = end.output.find('\n', at)) != std::string::npos; at = next + 1)

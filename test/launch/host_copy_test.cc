@@ -19,7 +19,6 @@
 using namespace dtrain;
 using namespace dtrain::launch;
 using dtrain::test::contains;
-using dtrain::test::Ended;
 using dtrain::test::must;
 using dtrain::test::TempDir;
 
@@ -39,7 +38,7 @@ HostCopy copy_in(const TempDir& dir, const std::vector<std::string>& exclude = {
   return copy;
 }
 
-Ended run_in(const std::string& directory, const std::vector<std::string>& command) {
+dtrain::test::Ended run_in(const std::string& directory, const std::vector<std::string>& command) {
   return dtrain::test::run(command, {.deadline_s = 30, .directory = directory, .environment = {}});
 }
 
@@ -72,7 +71,7 @@ TEST_CASE("a host keeps the three newest programs, and the last one is the curre
   std::vector<std::string> ids(5);
   for (size_t i = 0; i < ids.size(); i++) {
     const std::string archive = archive_of(dir, "echo program " + std::to_string(i), ids[i]);
-    const Ended end = run_in(dir.path(), program_command(copy, ids[i], archive));
+    const dtrain::test::Ended end = run_in(dir.path(), program_command(copy, ids[i], archive));
     INFO(end.output);
     REQUIRE(end.code == 0);
     CHECK(contains(run_in("/", {copied_program(copy.directory)}).output, "program " + std::to_string(i)));
@@ -84,7 +83,7 @@ TEST_CASE("a host keeps the three newest programs, and the last one is the curre
   CHECK(names_in(copy.directory + "/.dtrain").size() == 1 + 3 * 4);  // nothing but `current` and the programs
 
   SECTION("an older one becomes the current one without being sent again") {
-    const Ended end = run_in(dir.path(), ask_command(copy, ids[2]));
+    const dtrain::test::Ended end = run_in(dir.path(), ask_command(copy, ids[2]));
     CHECK(parse_copy_state({"welcome", "dtrain-copy program"}).has_program);
     CHECK(contains(end.output, "dtrain-copy program\n"));
     CHECK(contains(end.output, "dtrain-copy machine "));
@@ -92,7 +91,7 @@ TEST_CASE("a host keeps the three newest programs, and the last one is the curre
     CHECK_FALSE(contains(run_in(dir.path(), ask_command(copy, ids[0])).output, "dtrain-copy program"));
   }
   SECTION("two hosts that share the directory may send the same one") {
-    const Ended end = run_in(dir.path(), program_command(copy, ids[4], dir.path(ids[4] + ".tar.gz")));
+    const dtrain::test::Ended end = run_in(dir.path(), program_command(copy, ids[4], dir.path(ids[4] + ".tar.gz")));
     CHECK(end.code == 0);
     CHECK(names_in(copy.directory + "/.dtrain").size() == 1 + 3 * 4);
   }
@@ -106,13 +105,13 @@ TEST_CASE("a program that does not arrive or does not start leaves the present o
   REQUIRE(run_in(dir.path(), program_command(copy, good, good_archive)).code == 0);
   const std::string archive = archive_of(dir, "echo old glibc >&2; exit 1", bad);
   SECTION("it does not start") {
-    const Ended end = run_in(dir.path(), program_command(copy, bad, archive));
+    const dtrain::test::Ended end = run_in(dir.path(), program_command(copy, bad, archive));
     CHECK(end.code == 1);
     CHECK(contains(end.output, "old glibc"));
   }
   SECTION("half of it arrives") {
     fs::resize_file(archive, fs::file_size(archive) / 2);
-    const Ended end = run_in(dir.path(), program_command(copy, bad, archive));
+    const dtrain::test::Ended end = run_in(dir.path(), program_command(copy, bad, archive));
     CHECK(end.code == 1);
     CHECK(contains(end.output, "unexpected end of file"));
   }
@@ -138,7 +137,7 @@ TEST_CASE("tar leaves out the same files as rsync", "[launch][copy]") {
     for (const std::vector<std::string>& command : {copy.rsync, tar_command(copy)}) {
       fs::remove_all(copy.directory);
       fs::create_directory(copy.directory);
-      const Ended end = run_in(dir.path("here"), command);
+      const dtrain::test::Ended end = run_in(dir.path("here"), command);
       INFO(end.output);
       REQUIRE(end.code == 0);
       names.push_back(names_in(copy.directory));
@@ -153,7 +152,7 @@ TEST_CASE("tar's failures are failures of the copy", "[launch][copy]") {
   const HostCopy copy = copy_in(dir);
   must(make_directories(dir.path("here")));
   must(write_file_atomic(dir.path("here/f"), "x"));
-  const Ended end = run_in(dir.path("here"), tar_command(copy));  // the directory is not there
+  const dtrain::test::Ended end = run_in(dir.path("here"), tar_command(copy));  // the directory is not there
   CHECK(end.code != 0);
   CHECK(contains(end.output, "the copy"));
 }

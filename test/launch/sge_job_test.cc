@@ -8,7 +8,7 @@
 namespace dtrain::launch {
 namespace {
 
-using test::must;
+using dtrain::test::must;
 
 const std::vector<std::string> kRunning = {
     "job-ID  prior   name       user         state submit/start at     queue                          slots "

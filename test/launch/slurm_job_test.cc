@@ -10,8 +10,8 @@
 namespace dtrain::launch {
 namespace {
 
-using test::contains;
-using test::must;
+using dtrain::test::contains;
+using dtrain::test::must;
 
 std::string job_line(const std::string& state, const std::string& more = "") {
   return "JobId=12 JobName=a JobState=COMPLETED b UserId=root(0) GroupId=root(0) QOS=(null) JobState=" + state +

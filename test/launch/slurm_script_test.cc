@@ -15,9 +15,9 @@
 namespace dtrain::launch {
 namespace {
 
-using test::contains;
-using test::must;
-using test::TempDir;
+using dtrain::test::contains;
+using dtrain::test::must;
+using dtrain::test::TempDir;
 
 job::Flags flags_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> all = {"-n",    "3",           "-s", "2",          "--network",
@@ -66,13 +66,13 @@ class ScriptRun {
     request.at_first = {"--load-epoch", "3"};
     must(write_file_atomic(dir_.path("script"), sbatch_script(request, "out")));
   }
-  [[nodiscard]] test::Ended run(int restarts) const { return test::run(command(), options(restarts)); }
+  [[nodiscard]] dtrain::test::Ended run(int restarts) const { return dtrain::test::run(command(), options(restarts)); }
   // Signals the script once the launcher has printed "ready".
-  [[nodiscard]] test::Ended run_and_signal(int signal) const {
-    test::Process process(command(), options(0));
+  [[nodiscard]] dtrain::test::Ended run_and_signal(int signal) const {
+    dtrain::test::Process process(command(), options(0));
     const bool ready = process.wait_for_output("ready", 10);
     process.signal(signal);
-    test::Ended end = process.wait(10);
+    dtrain::test::Ended end = process.wait(10);
     INFO(end.output);
     REQUIRE(ready);
     return end;
@@ -87,7 +87,7 @@ class ScriptRun {
     std::filesystem::permissions(dir_.path(name), std::filesystem::perms::owner_all);
   }
   [[nodiscard]] std::vector<std::string> command() const { return {"bash", dir_.path("script")}; }
-  [[nodiscard]] test::ProcessOptions options(int restarts) const {
+  [[nodiscard]] dtrain::test::ProcessOptions options(int restarts) const {
     return {.deadline_s = 20,
             .directory = dir_.path(),
             .environment = {"SLURM_JOB_ID=7", "SLURM_RESTART_COUNT=" + std::to_string(restarts),
@@ -172,7 +172,7 @@ TEST_CASE("a batch job that could not work is refused before it is submitted", "
 TEST_CASE("the script starts a launcher, and resumes when Slurm starts the job again", "[launch][batch]") {
   const ScriptRun job("echo \"flags: $*\"; exit 4");
   const std::string run = job.dir().path("run");
-  test::Ended end = job.run(0);
+  dtrain::test::Ended end = job.run(0);
   CHECK(end.code == 4);
   CHECK(end.output == "flags: --lr 0.1 a b --run-dir " + run + " --load-epoch 3\n");
   CHECK(job.state() == "4\n");
@@ -184,7 +184,7 @@ TEST_CASE("the script starts a launcher, and resumes when Slurm starts the job a
 
 TEST_CASE("the script puts a job back into the queue that was stopped at its time limit", "[launch][batch]") {
   const ScriptRun job(kStops);
-  const test::Ended end = job.run_and_signal(SIGUSR1);
+  const dtrain::test::Ended end = job.run_and_signal(SIGUSR1);
   INFO(end.output);
   CHECK(end.code == 75);
   CHECK(contains(end.output, "asked for requeue 7"));
@@ -194,21 +194,21 @@ TEST_CASE("the script puts a job back into the queue that was stopped at its tim
 TEST_CASE("a job that is cancelled, refused by Slurm or without a checkpoint is not queued again", "[launch][batch]") {
   SECTION("cancelled") {
     const ScriptRun job(kStops);
-    const test::Ended end = job.run_and_signal(SIGTERM);
+    const dtrain::test::Ended end = job.run_and_signal(SIGTERM);
     CHECK(end.code == 75);
     CHECK_FALSE(contains(end.output, "asked for"));
     CHECK(job.state() == "75\n");
   }
   SECTION("refused") {
     const ScriptRun job(kStops, "echo Requested operation is presently disabled; exit 1");
-    const test::Ended end = job.run_and_signal(SIGUSR1);
+    const dtrain::test::Ended end = job.run_and_signal(SIGUSR1);
     CHECK(end.code == 75);
     CHECK(contains(end.output, "presently disabled"));
     CHECK(job.state() == "75\n");
   }
   SECTION("without a checkpoint") {
     const ScriptRun job("trap 'exit 75' USR1; sleep 60 & echo ready; wait");
-    const test::Ended end = job.run_and_signal(SIGUSR1);
+    const dtrain::test::Ended end = job.run_and_signal(SIGUSR1);
     CHECK(end.code == 75);
     CHECK(contains(end.output, "it has written no checkpoint"));
     CHECK_FALSE(contains(end.output, "asked for"));
@@ -223,7 +223,7 @@ TEST_CASE("a job that is cancelled, refused by Slurm or without a checkpoint is 
 TEST_CASE("the script says which node lacks the executable", "[launch][batch]") {
   const ScriptRun job("");
   std::filesystem::remove(job.dir().path("dtrain"));
-  const test::Ended end = job.run(0);
+  const dtrain::test::Ended end = job.run(0);
   CHECK(end.code == 3);
   CHECK(contains(end.output, " has no executable '" + job.dir().path("dtrain") + "'"));
 }
