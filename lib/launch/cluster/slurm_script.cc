@@ -53,7 +53,7 @@ trap 'pass_on USR2' USR2
 trap 'cancelled=1; pass_on TERM' TERM INT
 "${command[@]}" "${flags[@]}" </dev/null &
 pid=$!
-if [ -n "$limit$cancelled" ]; then kill "$pid"; fi
+if [ -n "$cancelled" ]; then kill "$pid"; elif [ -n "$limit" ]; then kill -s USR1 "$pid"; fi
 signaled=1 code=0
 while [ -n "$signaled" ]; do
   signaled=''
