@@ -13,7 +13,7 @@ using dtrain::test::must;
 
 namespace {
 
-job::Flags flags_of(std::vector<std::string> arguments) {
+job::Flags input_flags(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--network", "lenet", "--image-shape", "3,24,24", "--batch-size", "8"});
   const auto no_variables = [](const std::string&) { return std::optional<std::string>(); };
   return must(job::parse_flags(arguments, no_variables)).flags;
@@ -25,7 +25,7 @@ job::Flags flags_of(std::vector<std::string> arguments) {
 TEST_CASE("the input is measured over as many passes as the batches need", "[bench-input]") {
   const test::TempDir dir;
   must(synthesize({.out = dir.path("data"), .classes = 4, .count = 40, .size = 32}, Log::silent()));
-  const job::Flags flags = flags_of({"--data-dir", dir.path("data"), "--random-crop", "1", "--data-nthreads", "2"});
+  const job::Flags flags = input_flags({"--data-dir", dir.path("data"), "--random-crop", "1", "--data-nthreads", "2"});
   const BenchInputResult result = must(bench_input(flags, {.num_batches = 12, .num_warmup_batches = 2}, Log::silent()));
   CHECK(result.images == 96);
   CHECK(result.threads == 2);
@@ -45,10 +45,10 @@ TEST_CASE("the input is measured over as many passes as the batches need", "[ben
 
 TEST_CASE("the input of synthetic batches, or of no data, is not measured", "[bench-input]") {
   const test::TempDir dir;
-  const auto synthetic = bench_input(flags_of({"--benchmark", "1"}), {}, Log::silent());
+  const auto synthetic = bench_input(input_flags({"--benchmark", "1"}), {}, Log::silent());
   REQUIRE(!synthetic);
   CHECK(synthetic.error().code == Code::kUsage);
-  const auto missing = bench_input(flags_of({"--data-dir", dir.path("none")}), {}, Log::silent());
+  const auto missing = bench_input(input_flags({"--data-dir", dir.path("none")}), {}, Log::silent());
   REQUIRE(!missing);
   CHECK(missing.error().code == Code::kNotFound);
 }
