@@ -41,13 +41,14 @@ void make_taps(int64_t from, int64_t to, int begin, int count, AtBorder at_borde
     const float position = source_of(begin + i, scale);
     int before = static_cast<int>(std::floor(position));
     float fraction = position - static_cast<float>(before);
+    int after = before + 1;
     if (at_border == AtBorder::kOneTap && (before < 0 || before >= last)) {
-      before = std::clamp(before, 0, last);
+      before = after = std::clamp(before, 0, last);
       fraction = 0;
     }
     const auto at = static_cast<size_t>(i);
     taps.first[at] = std::clamp(before, 0, last);
-    taps.second[at] = std::clamp(before + 1, 0, last);
+    taps.second[at] = std::clamp(after, 0, last);
     taps.weight[at] = {weight_of(1.0f - fraction), weight_of(fraction)};
   }
 }
