@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -71,6 +72,14 @@ tl::expected<ListeningSockets, int> open_listening_sockets(const Endpoint& where
     if (!one) return tl::unexpected(one.error());
     opened.port = port_of(*one);
     opened.sockets.push_back(std::move(*one));
+  }
+  return opened;
+}
+
+tl::expected<ListeningSockets, int> open_first_port(const Listen& where, unsigned unacknowledged_ms) {
+  tl::expected<ListeningSockets, int> opened = tl::unexpected(EADDRINUSE);
+  for (uint32_t port = where.port_first; !opened && port <= std::max(where.port_first, where.port_last); port++) {
+    opened = open_listening_sockets({where.host, static_cast<uint16_t>(port)}, unacknowledged_ms);
   }
   return opened;
 }

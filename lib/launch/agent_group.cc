@@ -33,16 +33,11 @@ bool equal_keys(std::string_view a, std::string_view b) {
 }
 
 Result<ListeningSockets> listen_on(const Listen& listen) {
-  int error = EADDRINUSE;
-  for (uint32_t port = listen.port_first; port <= std::max(listen.port_first, listen.port_last); port++) {
-    auto opened = open_listening_sockets({listen.host, static_cast<uint16_t>(port)}, kUnacknowledgedMs);
-    if (opened) return std::move(*opened);
-    error = opened.error();
-    if (error != EADDRINUSE) break;
-  }
+  auto opened = open_first_port(listen, kUnacknowledgedMs);
+  if (opened) return std::move(*opened);
   return fail(Code::kStartup,
               "cannot listen for agents at {}: {} (--advertise or --interface sets the address, --port-range the port)",
-              listen.host, std::strerror(error));
+              listen.host, std::strerror(opened.error()));
 }
 
 // The first line that the peer has sent, which is taken out of the connection; "" if it is not complete yet. Nullopt:

@@ -202,10 +202,7 @@ grpc::Status check_caller(const grpc::CallbackServerContext& context, const Secu
 
 Result<Listener> listen(const Listen& where, const Security& security, Traffic traffic, const Log& log,
                         const std::function<void(grpc::ServerBuilder&)>& add_services, size_t memory_max) {
-  tl::expected<ListeningSockets, int> opened = tl::unexpected(EADDRINUSE);
-  for (uint32_t port = where.port_first; !opened && port <= std::max(where.port_first, where.port_last); port++) {
-    opened = open_listening_sockets({where.host, static_cast<uint16_t>(port)}, kKeepaliveMs);
-  }
+  tl::expected<ListeningSockets, int> opened = open_first_port(where, kKeepaliveMs);
   if (!opened) return tl::unexpected(cannot_listen(where, opened.error()));
   if (security.tls && !are_usable(server_credentials(security))) {
     return fail(

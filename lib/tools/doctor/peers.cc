@@ -238,17 +238,12 @@ Result<double> speed_of(const std::function<Result<>(int64_t bytes)>& move, std:
 }  // namespace
 
 Result<ListeningSockets> listen_at(const Listen& where) {
-  int error = EADDRINUSE;
-  for (uint32_t port = where.port_first; port <= std::max(where.port_first, where.port_last); port++) {
-    auto opened = open_listening_sockets({where.host, static_cast<uint16_t>(port)}, kUnacknowledgedMs);
-    if (opened) return std::move(*opened);
-    error = opened.error();
-    if (error != EADDRINUSE) break;
-  }
+  auto opened = open_first_port(where, kUnacknowledgedMs);
+  if (opened) return std::move(*opened);
   const std::string ports = where.port_first == 0  ? "any port"
                             : where.port_last == 0 ? fmt::format("port {}", where.port_first)
                                                    : fmt::format("ports {}-{}", where.port_first, where.port_last);
-  return fail(Code::kStartup, "cannot listen at {}, {}: {}", where.host, ports, std::strerror(error));
+  return fail(Code::kStartup, "cannot listen at {}, {}: {}", where.host, ports, std::strerror(opened.error()));
 }
 
 void serve_peers(const ListeningSockets& listening, const std::string& key, std::chrono::milliseconds lifetime,
