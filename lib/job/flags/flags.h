@@ -82,9 +82,11 @@ struct AugmentFlags {
   std::vector<std::string> label_names;  // what each of them is, by the network's variables; empty: in their order
   int64_t num_examples = 0;              // 0: all records in the files
   bool shuffle = true;
+  int64_t shuffle_chunk = 0;     // MiB of consecutive records that are shuffled together; 0: the whole share
   std::vector<double> rgb_mean;  // per channel; empty: that of the data set
   std::vector<double> rgb_std;   // per channel; empty: 1
   std::optional<double> scale;   // nullopt: that of the data set
+  bool scaled_decoding = false;  // JPEGs that shrink to half or less are decoded at half, a quarter or an eighth
   bool random_crop = false, random_mirror = false, mirror = false;
   int64_t pad_size = 0, fill_value = 127;
   // Named as MXNet's parameters for the same augmentations.
@@ -226,6 +228,7 @@ struct DeviceFlags {
   std::vector<double> work_load_list;  // relative load of each device; empty: equal loads
   bool tf32 = false;
   [[nodiscard]] int64_t count() const { return gpus.empty() ? cpus : static_cast<int64_t>(gpus.size()); }
+  bool synthetic_on_device = false;  // with --benchmark: the batch lies in the memory of the device
   bool winograd = true;
   std::string check;  // "reference" or empty
 };
@@ -233,7 +236,10 @@ struct DeviceFlags {
 // Data flags that may differ between processes.
 struct DataFlags {
   std::string data_dir, data_train, data_val, data_train_idx, data_val_idx;  // empty: the data set's files in data_dir
+  std::string path_imglist;                                                  // labels by record id; empty: the records'
   int64_t data_threads = 0;                                                  // 0: a share of LaunchFlags::threads
+  bool data_threads_auto = false;                                            // found while the run trains
+  int64_t data_cache_bytes = 0;                                              // of decoded pictures; 0: no cache
   int64_t prefetch_buffer = 4;
   std::string mean_img;  // empty: none
   int64_t max_bad_records = 100;
@@ -254,6 +260,7 @@ struct LoopFlags {
   LogFormat log_format = LogFormat::kNew;
   std::string log_file;    // empty: none
   double log_time_to = 0;  // log the time at which this accuracy is reached; 0: off
+  bool test_io = false;    // reads the training data once and does not train
   bool retrain = false;    // MXNet-G's flags: resolve() turns them into load_epoch and resume
   std::optional<int64_t> model_load_epoch;
 };
