@@ -20,6 +20,7 @@ struct OpenOptions {
   size_t label_width;
   const KnownOffsets& known;
   const std::vector<std::string>& classes;  // of class folders
+  std::shared_ptr<const LabelList> labels = nullptr;
 };
 
 // Refuses files whose pictures have fewer labels than are to be read.
@@ -59,7 +60,8 @@ Result<std::shared_ptr<const ImageSource>> open_set(const SetFiles& files, const
                              .index = files.index,
                              .channels = channels,
                              .label_width = options.label_width,
-                             .known = options.known};
+                             .known = options.known,
+                             .labels = options.labels};
   DT_TRY(const std::vector<IndexedFile> records, records_of(files));
   for (const IndexedFile& file : records) source.paths.push_back(file.path);
   return open_records(source, log);
@@ -163,6 +165,18 @@ Result<std::vector<std::string>> common_classes(const Located& located) {
   return classes;
 }
 
+// The labels of the training set, if a list gives them.
+Result<std::shared_ptr<const LabelList>> training_labels(const DataOptions& options, const SetFiles& files) {
+  if (options.label_list.empty()) return nullptr;
+  if (files.records.empty()) {
+    return fail(Code::kUsage,
+                "--path-imglist {}: only records have the ids by which the list finds labels; the "
+                "training data are no record files",
+                options.label_list);
+  }
+  return LabelList::read(options.label_list, static_cast<size_t>(options.label_width));
+}
+
 Result<std::optional<DataType>> given_type(const DataOptions& options) {
   if (!options.data_type.empty()) {
     std::optional<DataType> type = find_data_type(options.data_type);
@@ -187,11 +201,13 @@ Result<DataSets> open_dataset(const DataOptions& options, const Log& log) {
   DataSets sets{
       .train = nullptr, .validation = nullptr, .type = type ? type->name : "", .classes = type ? type->classes : 0};
   DT_TRY(sets.class_names, common_classes(located), "opening the data");
-  const OpenOptions opening{.image = image,
-                            .label_width = static_cast<size_t>(options.label_width),
-                            .known = options.known,
-                            .classes = sets.class_names};
+  OpenOptions opening{.image = image,
+                      .label_width = static_cast<size_t>(options.label_width),
+                      .known = options.known,
+                      .classes = sets.class_names};
+  DT_TRY(opening.labels, training_labels(options, located.train));
   DT_TRY(const auto train, open_set(located.train, opening, log), "opening the training data");
+  opening.labels = nullptr;
 
   AugmentOptions augment = common_augmentation(options, image, !located.train.images.empty());
   if (!options.mean_img.empty()) {

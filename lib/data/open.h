@@ -18,6 +18,7 @@ namespace dtrain::data {
 struct DataOptions : DataFiles {
   Shape image_shape;            // [c, h, w]
   int64_t label_width = 1;      // labels of every picture
+  std::string label_list;       // the training records are labeled by this list (label_list.h); empty: by themselves
   std::vector<float> rgb_mean;  // 3 values (4 with alpha), 0 to 255; default 123.68, 116.779, 103.939; mnist: 0
   std::vector<float> rgb_std;   // default 1
   std::string mean_img;         // mean image file; a name without a directory is in data_dir

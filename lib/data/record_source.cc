@@ -10,7 +10,8 @@ namespace {
 
 class RecordSource : public ImageSource {
  public:
-  RecordSource(int channels, size_t label_width) : channels_(channels), label_width_(label_width) {}
+  explicit RecordSource(const RecordSourceOptions& options)
+      : channels_(options.channels), label_width_(options.label_width), list_(options.labels) {}
 
   void add(RecordFile file, const std::vector<int64_t>& offsets) {
     for (size_t i = 0; i < offsets.size(); i++) {
@@ -31,7 +32,7 @@ class RecordSource : public ImageSource {
     const RecordFile& file = files_[place.file];
     DT_TRY(const Bytes payload, file.read(place.offset, place.end, scratch.record));
     const Result<> opened = open(payload, scratch, labels);
-    if (!opened) return fail(Code::kData, "{}: {}", describe(index), opened.error().message);
+    if (!opened) return fail(opened.error().code, "{}: {}", describe(index), opened.error().message);
     return {};
   }
 
@@ -49,6 +50,10 @@ class RecordSource : public ImageSource {
 
   Result<> open(Bytes payload, ReadScratch& scratch, std::span<float> labels) const {
     DT_TRY(const ImageRecord record, parse_image_record(payload));
+    if (list_ != nullptr) {
+      DT_TRY_VOID(take_from_list(record.id, labels));
+      return scratch.open(record.image, channels_);
+    }
     const size_t count = std::max<size_t>(record.flag, 1);
     if (label_width_ != 0 && count != label_width_) {
       return fail(Code::kData, "the record has {} label{}, but --label-width is {}", count, count == 1 ? "" : "s",
@@ -58,8 +63,20 @@ class RecordSource : public ImageSource {
     return scratch.open(record.image, channels_);
   }
 
+  // A list that lacks a record is the wrong list, not a broken record.
+  [[nodiscard]] Result<> take_from_list(uint64_t id, std::span<float> labels) const {
+    const std::span<const float> found = list_->find(id);
+    if (found.empty()) {
+      return fail(Code::kUsage, "the record has the id {}, for which --path-imglist {} has no labels", id,
+                  list_->name());
+    }
+    std::copy_n(found.begin(), std::min(found.size(), labels.size()), labels.begin());
+    return {};
+  }
+
   int channels_;
   size_t label_width_;
+  std::shared_ptr<const LabelList> list_;
   std::vector<RecordFile> files_;
   std::vector<int64_t> first_;  // by file: the number of records up to its end
   std::vector<Place> places_;
@@ -68,7 +85,7 @@ class RecordSource : public ImageSource {
 }  // namespace
 
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log) {
-  auto source = std::make_shared<RecordSource>(options.channels, options.label_width);
+  auto source = std::make_shared<RecordSource>(options);
   for (const std::string& path : options.paths) {
     DT_TRY(RecordFile file, RecordFile::open(path));
     DT_TRY_VOID(check_is_record_file(file));

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "data/image_source.h"
+#include "data/label_list.h"
 #include "data/record_index.h"
 
 namespace dtrain::data {
@@ -17,6 +18,9 @@ struct RecordSourceOptions {
   int channels = 3;         // of the decoded pictures
   size_t label_width = 1;   // labels of every record; 0: they are not read, and may be any number
   KnownOffsets known = {};  // of these files no index is read or made
+  // If not null, records are labeled by this list, which must have label_width labels for each id, and not by their
+  // own labels. Reading a record that it lacks is Code::kUsage.
+  std::shared_ptr<const LabelList> labels = nullptr;
 };
 // Code::kNotFound if a file does not exist; kData if there are no records.
 Result<std::shared_ptr<const ImageSource>> open_records(const RecordSourceOptions& options, const Log& log);

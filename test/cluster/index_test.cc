@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "cluster/loopback_job.h"
 #include "support/text.h"
@@ -155,4 +156,25 @@ TEST_CASE("a job that is stopped while worker 0 indexes ends at once", "[index]"
   INFO(job.output());
   REQUIRE(ended);
   for (const char* role : {"scheduler", "server", "worker"}) CHECK(job.codes(role) == "75");
+}
+
+// The paths may differ; the labels may not.
+TEST_CASE("workers with different lists of labels end the job with an error that names them", "[index]") {
+  const TempDir dir;
+  make_pictures(dir.path("data"));
+  std::string list;
+  for (int id = 0; id < 100'000; id++) list += std::to_string(id) + "\t0\tx\n";
+  std::ofstream(dir.path("zeros.lst")) << list;
+  std::ofstream(dir.path("other.lst")) << list << "100000\t1\tx\n";
+  std::vector<std::string> flags = training(dir.path("data"), "none");
+  flags.insert(flags.end(), {"--path-imglist", dir.path("zeros.lst")});
+  LoopbackJob job(setting_of(flags));
+  start_all(job, {"--path-imglist", dir.path("other.lst")});
+  const bool ended = job.await_end(kJobSeconds);
+  INFO(job.output());
+  REQUIRE(ended);
+  const std::string wrong = "other.lst: the list of worker 1 has other labels than that of worker 0";
+  CHECK(contains(job.member("worker", 1).process->output(), wrong));
+  CHECK(contains(job.member("scheduler").process->output(), wrong));
+  CHECK_FALSE(contains(job.codes("worker"), "0"));
 }

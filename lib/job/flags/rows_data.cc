@@ -48,6 +48,13 @@ std::vector<Row> file_rows() {
        .help = "index of the validation data",
        .bind = DT_FIELD(Flags, data.data_val_idx),
        .default_text = "next to the .rec file"},
+      {.name = "path-imglist",
+       .value = "FILE",
+       .help =
+           "labels of the training records: a list as im2rec takes it (ID TAB LABEL TAB PATH), in which each record "
+           "is found by its id; a relative path begins in the working directory",
+       .bind = DT_FIELD(Flags, data.path_imglist),
+       .default_text = "the labels in the records"},
       {.name = "label-width",
        .value = "N",
        .help = "number of labels of every image: of records that im2rec packed with --pack-label, or both labels of "

@@ -49,7 +49,6 @@ std::vector<RefusedFlag> later_with_values() {
       later({"--gc-type"}, {"none", ""}),
       later({"--gc-threshold"}, {"0.5"}),
       later({"--wire-dtype"}, {"float32"}),
-      later({"--path-imglist"}, {""}),
       later({"--synthetic-on"}, {"cpu"}),
   };
 }

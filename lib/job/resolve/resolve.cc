@@ -279,6 +279,9 @@ Result<> resolve_data(Flags& flags) {
   DT_TRY_VOID(in_data_dir(flags, "", data.data_train_idx, "data-train-idx"));
   DT_TRY_VOID(in_data_dir(flags, "", data.data_val_idx, "data-val-idx"));
   DT_TRY_VOID(in_data_dir(flags, data.data_dir + "/", data.mean_img, "mean-img"));
+  if (!data.path_imglist.empty() && flags.job.augment.benchmark) {
+    return fail(Code::kUsage, "--path-imglist gives labels to records, but --benchmark 1 trains on synthetic data");
+  }
   const bool reads = flags.launch.role == Role::kNone || flags.launch.role == Role::kWorker;
   if (reads && data.data_dir.empty() && data.data_train.empty() && !flags.job.augment.benchmark) {
     const bool searches = flags.loop.resume == "auto" || flags.loop.retrain;

@@ -85,6 +85,8 @@ const std::vector<FilledKey>& filled_keys() {
   static const std::vector<FilledKey> keys = {
       {"mean-image", [](JobSpec& spec, std::string_view text) { return parse_value(text, spec.mean_image); },
        [](const JobSpec& spec) { return format_value(spec.mean_image); }},
+      {"label-list", [](JobSpec& spec, std::string_view text) { return parse_value(text, spec.label_list); },
+       [](const JobSpec& spec) { return format_value(spec.label_list); }},
       number_key("records-train", &JobSpec::records_train),
       number_key("records-val", &JobSpec::records_val),
       list_key("groups", &JobSpec::groups),
@@ -201,7 +203,8 @@ Result<> check_lists(const NamedText& source, const JobSpec& spec) {
 }  // namespace
 
 JobSpec requested(const Flags& flags) {
-  return {.flags = flags.job, .mean_image = !flags.data.mean_img.empty()};
+  return {
+      .flags = flags.job, .mean_image = !flags.data.mean_img.empty(), .label_list = !flags.data.path_imglist.empty()};
 }
 
 std::string text(const JobSpec& spec) {

@@ -23,6 +23,7 @@ struct Interval {
 struct JobSpec {
   JobFlags flags;
   bool mean_image = false;  // --mean-img was given; the path itself may differ between processes
+  bool label_list = false;  // likewise for --path-imglist; the workers compare the lists when the job starts
 
   // Filled in by the scheduler when all processes have joined; until then the text says "auto". A process that joins
   // compares the text without them: requested().

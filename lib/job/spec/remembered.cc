@@ -26,7 +26,7 @@ const Names kOfOneProcess = {"role",       "scheduler",  "rank",     "token-file
                              "env-server", "env-worker", "env-file", "sync-dst-dir", "exclude"};
 const Names kPaths = {"model-prefix", "save-model-prefix", "pretrained-model", "groups-file", "data-sharding-file",
                       "hostfile",     "trace-events",      "tls-cert",         "tls-key",     "tls-ca",
-                      "data-dir",     "network-file"};
+                      "data-dir",     "network-file",      "path-imglist"};
 // Lists of paths, separated by ';', that are relative to --data-dir if it is given.
 const Names kDataPaths = {"data-train", "data-val", "data-train-idx", "data-val-idx"};
 

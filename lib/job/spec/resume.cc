@@ -17,7 +17,7 @@ constexpr std::array kFixed = {"network",   "num-layers", "num-classes", "image-
                                "num-group", "batch-norm", "add-stn",     "smooth-alpha", "layer-before-fullc",
                                "data-type", "optimizer",  "initializer", "seed"};
 // A different value of one of these means a different job, even if all other flags are equal.
-constexpr std::array kOwnPaths = {"data-dir", "data-train",   "data-val",
+constexpr std::array kOwnPaths = {"data-dir", "data-train",   "data-val",         "path-imglist",
                                   "mean-img", "model-prefix", "save-model-prefix"};
 
 // The first few directories in `parent` that hold runs, by name.
@@ -96,7 +96,7 @@ Result<> check_resumed(const JobSpec& run, const Flags& flags, const std::string
 
 std::string differences_from_run(const JobSpec& run, const Flags& flags, const std::string& directory) {
   JobSpec here = requested(flags);
-  JobSpec there{.flags = run.flags, .mean_image = run.mean_image};
+  JobSpec there{.flags = run.flags, .mean_image = run.mean_image, .label_list = run.label_list};
   here.flags.num_epochs = there.flags.num_epochs;
   if (!here.flags.seed) here.flags.seed = there.flags.seed;
   std::string text = describe_differences(there, here);

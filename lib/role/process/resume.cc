@@ -97,6 +97,7 @@ Result<ResumeSearch> resume_named(const job::Flags& flags) {
   job::JobSpec then;
   then.flags = run.spec.flags;
   then.mean_image = run.spec.mean_image;
+  then.label_list = run.spec.label_list;
   return resuming(std::move(run), position, flags, job::describe_differences(then, job::requested(flags)));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "data/label_list.h"
 #include "data/synthetic.h"
 #include "job/resolve/augmentation.h"
 #include "job/resolve/data_set.h"
@@ -66,6 +67,7 @@ data::DataOptions data_options(const job::Flags& flags) {
   options.data_val_idx = flags.data.data_val_idx;
   options.image_shape = flags.job.network.image_shape;
   options.label_width = augment.label_width;
+  options.label_list = flags.data.path_imglist;
   options.rgb_mean = floats(augment.rgb_mean);
   options.rgb_std = floats(augment.rgb_std);
   options.mean_img = flags.data.mean_img;
@@ -98,13 +100,32 @@ Result<std::vector<data::IndexedFile>> record_files(const job::Flags& flags) {
   return data::record_files(data_options(flags));
 }
 
+namespace {
+
+// With a list of labels, the labels in the records tell nothing.
+Result<> take_classes_of_list(const job::Flags& flags, job::FoundData& found) {
+  if (flags.data.path_imglist.empty()) return {};
+  DT_TRY(const auto list,
+         data::LabelList::read(flags.data.path_imglist, static_cast<size_t>(flags.job.augment.label_width)));
+  const std::optional<int64_t> classes = list->classes();
+  found.name = "records";
+  found.classes = classes.value_or(0);
+  found.seen += classes ? fmt::format("; {} has the labels 0 to {}", list->name(), *classes - 1)
+                        : fmt::format("; the labels in {} are not 0, 1, 2 and so on", list->name());
+  return {};
+}
+
+}  // namespace
+
 Result<> apply_own_data_set(job::Flags& flags) {
   return job::apply_own_data_set(flags, [](const job::Flags& given) -> Result<job::FoundData> {
     DT_TRY(data::Recognized found, data::recognize(data_options(given)));
-    return job::FoundData{.name = std::move(found.type.name),
-                          .classes = found.type.classes,
-                          .image_shape = std::move(found.type.image),
-                          .seen = std::move(found.seen)};
+    job::FoundData data{.name = std::move(found.type.name),
+                        .classes = found.type.classes,
+                        .image_shape = std::move(found.type.image),
+                        .seen = std::move(found.seen)};
+    DT_TRY_VOID(take_classes_of_list(given, data));
+    return data;
   });
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/step_faults.h"
+#include "data/label_list.h"
 #include "job/process/exit_code.h"
 #include "job/process/open_files.h"
 #include "job/process/token.h"
@@ -13,6 +14,7 @@
 #include "role/setup/data.h"
 #include "role/setup/network.h"
 #include "role/worker/indexing.h"
+#include "role/worker/meeting.h"
 
 namespace dtrain::role {
 
@@ -104,6 +106,20 @@ class OwnData {
   data::DataSets sets_;
 };
 
+// The job's description says only that there is a list, because its path may differ between hosts.
+Result<> compare_label_lists(const job::Flags& flags, job::Coordinator& coordinator) {
+  const std::string& path = flags.data.path_imglist;
+  DT_TRY(const auto list, data::LabelList::read(path, static_cast<size_t>(flags.job.augment.label_width)));
+  const std::string mine = fmt::format("{:016x}", list->hash());
+  DT_TRY(const std::string first, broadcast(coordinator, "the list of labels", mine));
+  if (mine == first) return {};
+  return fail(
+      Code::kUsage,
+      "--path-imglist {}: the list of worker {} has other labels than that of worker 0 (hashes {} and {}): give "
+      "all workers the same list",
+      path, coordinator.rank(), mine, first);
+}
+
 Result<JoinedJob> join(Process& process, Connection& connection) {
   JoinedJob joined;
   DT_TRY(OwnData own, OwnData::find(process));
@@ -123,6 +139,7 @@ Result<JoinedJob> join(Process& process, Connection& connection) {
   joined.plan = job::plan_of(joined.spec);
   DT_TRY_VOID(adopt_spec(process.flags, joined.spec, process.run_dir.path(), process.resumed));
   if (!has_rank) DT_TRY_VOID(process.take_rank(joined.reply.rank));
+  if (joined.spec.label_list) DT_TRY_VOID(compare_label_lists(process.flags, *connection.control));
   process.flags = job_flags(process, joined.spec);
   process.log.info("start with arguments {}", job::describe(process.flags));
   joined.data = own.take();
