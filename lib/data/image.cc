@@ -8,6 +8,7 @@
 #include "data/jpeg.h"
 #include "data/mat.h"
 #include "data/picture_header.h"
+#include "data/raw_picture.h"
 
 namespace dtrain::data {
 namespace {
@@ -104,6 +105,10 @@ Result<Window> ImageDecoder::read(const Window& wanted, Image& out) {
   Window part;
   if (is_jpeg(opened_)) {
     DT_TRY(part, jpeg_->read(wanted, out));
+  } else if (is_raw_picture(opened_)) {
+    DT_TRY(const RawPicture raw, parse_raw_picture(opened_));
+    DT_TRY_VOID(copy_raw_picture(raw, wanted, opened_channels_, out));
+    return wanted;
   } else if (opened_channels_ == 4) {
     DT_TRY_VOID(decode_as_stored(opened_, out));
   } else {
@@ -119,6 +124,10 @@ Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
     DT_TRY(const ImageSize size, jpeg_->open(file, 0));
     DT_TRY_VOID(jpeg_->read({.height = static_cast<int>(size.height), .width = static_cast<int>(size.width)}, out));
     return {};
+  }
+  if (is_raw_picture(file)) {
+    DT_TRY(const RawPicture raw, parse_raw_picture(file));
+    return copy_raw_picture(raw, {.height = raw.height, .width = raw.width}, raw.channels, out);
   }
   DT_TRY(const PictureHeader header, read_picture_header(file));
   DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));

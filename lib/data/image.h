@@ -44,7 +44,8 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-// Decodes JPEGs with libjpeg-turbo, to the same pixels as OpenCV, and other formats (picture_header.h) with OpenCV.
+// Decodes JPEGs with libjpeg-turbo, to the same pixels as OpenCV, copies raw pictures, and decodes other formats
+// (picture_header.h) with OpenCV.
 // Used by one thread at a time. The size of a picture is checked before memory is taken for it.
 class ImageDecoder {
  public:
@@ -61,7 +62,7 @@ class ImageDecoder {
 
   // decode() in two steps, between which the size of the picture is known. open() reads the header; `file` must stay
   // where it is until read(), which may be called once. read() decodes at least the part `wanted` and returns the part
-  // that it has written to `out`: of a JPEG only the rows and columns that are needed, with the pixels that decode()
+  // that it has written to `out`: of a JPEG and a raw picture only the rows and columns that are needed, with the pixels that decode()
   // gives. It does not see damage outside of the part, except that the file ends early.
   Result<ImageSize> open(Bytes file, int channels);
   Result<Window> read(const Window& wanted, Image& out);

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "data/raw_picture.h"
+
 namespace dtrain::data {
 namespace {
 
@@ -147,6 +149,10 @@ std::string_view unread_format(Bytes file) {
 }  // namespace
 
 Result<PictureHeader> read_picture_header(Bytes file) {
+  if (is_raw_picture(file)) {
+    DT_TRY(const RawPicture raw, parse_raw_picture(file));
+    return PictureHeader{"raw picture", raw.height, raw.width};
+  }
   Fields fields(file);
   PictureHeader header;
   if (has_at(file, 0, "\x89PNG\r\n\x1a\n")) {

@@ -19,7 +19,7 @@ struct PictureHeader {
   int bits = 8;  // per channel
 };
 
-// Reads the header of a PNG, BMP, WebP or PNM file. Code::kData: the header is cut or invalid, or the file has another
+// Reads the header of a raw picture (raw_picture.h) or of a PNG, BMP, WebP or PNM file. Code::kData: the header is cut or invalid, or the file has another
 // format. The error names formats whose size cannot be read without decoding (TIFF, JPEG 2000 and others).
 Result<PictureHeader> read_picture_header(Bytes file);
 
