@@ -98,6 +98,8 @@ Result<ImageSize> ImageDecoder::open(Bytes file, int channels) {
   if (is_jpeg(file)) return jpeg_->open(file, channels == 4 ? 0 : channels);
   DT_TRY(const PictureHeader header, read_picture_header(file));
   DT_TRY_VOID(check_picture_size(header.format, header.height, header.width));
+  // OpenCV decodes into memory of its own, which is then copied.
+  DT_TRY_VOID(check_decoding_bytes(header.format, 2 * header.height * header.width * channels));
   return ImageSize{header.height, header.width};
 }
 
@@ -135,6 +137,7 @@ Result<> ImageDecoder::decode_as_stored(Bytes file, Image& out) {
     return fail(Code::kData, "{}: the image has {} bits per channel; only images with 8 can keep their stored colors",
                 header.format, header.bits);
   }
+  DT_TRY_VOID(check_decoding_bytes(header.format, 2 * header.height * header.width * 4));
   return decode_with_opencv(file, -1, out);
 }
 

@@ -167,8 +167,25 @@ void JpegDecoder::finish() {
   jpeg_finish_decompress(info);
 }
 
+namespace {
+
+// The pixels of the part, and the coefficients of the whole picture if they are spread over several scans.
+int64_t decoding_bytes(jpeg_decompress_struct* info, const Window& wanted, int channels) {
+  int64_t bytes = int64_t{wanted.height} * wanted.width * channels;
+  if (jpeg_has_multiple_scans(info) == 0) return bytes;
+  constexpr int64_t kBlockBytes = sizeof(JBLOCK);
+  for (int i = 0; i < info->num_components; i++) {
+    const jpeg_component_info& component = info->comp_info[i];
+    bytes += kBlockBytes * component.width_in_blocks * component.height_in_blocks;
+  }
+  return bytes;
+}
+
+}  // namespace
+
 Result<Window> JpegDecoder::read(const Window& wanted, Image& out) {
   State& state = *state_;
+  DT_TRY_VOID(check_decoding_bytes("JPEG", decoding_bytes(&state.decompress, wanted, state.channels)));
   if (setjmp(state.escape) != 0) {
     jpeg_abort_decompress(&state.decompress);
     return fail(Code::kData, "JPEG: {}", state.message);

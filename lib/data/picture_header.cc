@@ -181,4 +181,11 @@ Result<> check_picture_size(std::string_view format, int64_t height, int64_t wid
               kPicturePixelsMax);
 }
 
+Result<> check_decoding_bytes(std::string_view format, int64_t bytes) {
+  if (bytes <= kDecodingBytesMax) return {};
+  constexpr int64_t kMiB = 1 << 20;
+  return fail(Code::kData, "{}: decoding the image takes {} MiB, and the limit is {} MiB", format,
+              (bytes + kMiB - 1) / kMiB, kDecodingBytesMax / kMiB);
+}
+
 }  // namespace dtrain::data

@@ -10,8 +10,10 @@
 
 namespace dtrain::data {
 
-// Larger pictures are refused before they are decoded: 8192 x 8192. Decoding takes up to ten bytes per pixel.
+// Larger pictures are refused before they are decoded: 8192 x 8192.
 constexpr int64_t kPicturePixelsMax = int64_t{1} << 26;
+// The memory for the pixels of one picture and for what its decoder keeps beside them.
+constexpr int64_t kDecodingBytesMax = int64_t{224} << 20;
 
 struct PictureHeader {
   std::string_view format;  // "PNG", for messages
@@ -25,5 +27,7 @@ Result<PictureHeader> read_picture_header(Bytes file);
 
 // Code::kData, with the size and the limit, if there are no pixels or more than kPicturePixelsMax.
 Result<> check_picture_size(std::string_view format, int64_t height, int64_t width);
+// Code::kData, with the limit, if decoding takes more than kDecodingBytesMax.
+Result<> check_decoding_bytes(std::string_view format, int64_t bytes);
 
 }  // namespace dtrain::data
