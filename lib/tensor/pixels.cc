@@ -33,21 +33,34 @@ void normalise_row(const uint8_t* pixel, int width, bool mirrored, float* out, c
   }
 }
 
-// Converts one row of blue, green, red without a table, which lets the compiler use vectors. Both ways give the same bits.
+// The loops below need no table, so that the compiler can use vectors. They give the same bits as the table. Pixels
+// that are not mirrored need no rows: all of an image, or several rows of it, are as good as one long row.
 struct Planes {
   float *red, *green, *blue;
 };
-DT_MULTI_ISA void normalise_colors(const uint8_t* pixels, int64_t width, const float* mean, const float* factor,
+DT_MULTI_ISA void normalise_colors(const uint8_t* pixels, int64_t count, const float* mean, const float* factor,
                                    const Planes& out) {
   float* const __restrict red = out.red;
   float* const __restrict green = out.green;
   float* const __restrict blue = out.blue;
   const float mean_r = mean[0], mean_g = mean[1], mean_b = mean[2];
   const float factor_r = factor[0], factor_g = factor[1], factor_b = factor[2];
-  for (int64_t x = 0; x < width; x++) {
+  for (int64_t x = 0; x < count; x++) {
     red[x] = (static_cast<float>(pixels[3 * x + 2]) - mean_r) * factor_r;
     green[x] = (static_cast<float>(pixels[3 * x + 1]) - mean_g) * factor_g;
     blue[x] = (static_cast<float>(pixels[3 * x]) - mean_b) * factor_b;
+  }
+}
+
+DT_MULTI_ISA void normalise_gray(const uint8_t* __restrict pixels, int64_t count, float mean, float factor,
+                                 float* __restrict out) {
+  for (int64_t x = 0; x < count; x++) out[x] = (static_cast<float>(pixels[x]) - mean) * factor;
+}
+
+DT_MULTI_ISA void reverse_rows(float* numbers, int64_t rows, int64_t width) {
+  for (int64_t y = 0; y < rows; y++) {
+    float* const __restrict row = numbers + y * width;
+    for (int64_t x = 0; x < width / 2; x++) std::swap(row[x], row[width - 1 - x]);
   }
 }
 
@@ -77,13 +90,19 @@ void Normalisation::apply_row(const uint8_t* pixels, int64_t y, bool mirrored, f
   }
 }
 
+void Normalisation::apply_plain(const uint8_t* pixels, int64_t first, int64_t count, float* numbers) const {
+  if (image_[0] == 1) return normalise_gray(pixels, count, mean_[0], factor_[0], numbers + first);
+  const int64_t plane = image_[1] * image_[2];
+  float* const red = numbers + first;
+  normalise_colors(pixels, count, mean_.data(), factor_.data(), {red, red + plane, red + 2 * plane});
+}
+
 void Normalisation::apply_row(const uint8_t* pixels, int64_t y, bool mirrored, std::span<float> numbers) const {
-  if (image_[0] == 3 && mean_image_ == nullptr) {
+  if (is_plain()) {
     const int64_t width = image_[2], plane = image_[1] * width;
-    float* const red = numbers.data() + y * width;
-    normalise_colors(pixels, width, mean_.data(), factor_.data(), {red, red + plane, red + 2 * plane});
-    if (!mirrored) return;
-    for (int64_t k = 0; k < 3; k++) std::reverse(red + k * plane, red + k * plane + width);
+    apply_plain(pixels, y * width, width, numbers.data());
+    for (int64_t k = 0; mirrored && k < image_[0]; k++)
+      reverse_rows(&numbers[static_cast<size_t>(k * plane + y * width)], 1, width);
     return;
   }
   switch (image_[0]) {
@@ -98,9 +117,14 @@ void Normalisation::apply(std::span<const uint8_t> pixels, std::span<const uint8
   const auto each = static_cast<size_t>(element_count(image_));
   const auto row_bytes = static_cast<size_t>(image_[0] * image_[2]);
   for (size_t i = 0; i < mirrored.size(); i++) {
+    const std::span<float> of_image = numbers.subspan(i * each, each);
+    if (is_plain()) {
+      apply_plain(&pixels[i * each], 0, image_[1] * image_[2], of_image.data());
+      if (mirrored[i] != 0) reverse_rows(of_image.data(), image_[0] * image_[1], image_[2]);
+      continue;
+    }
     for (int64_t y = 0; y < image_[1]; y++) {
-      apply_row(&pixels[i * each + static_cast<size_t>(y) * row_bytes], y, mirrored[i] != 0,
-                numbers.subspan(i * each, each));
+      apply_row(&pixels[i * each + static_cast<size_t>(y) * row_bytes], y, mirrored[i] != 0, of_image);
     }
   }
 }

@@ -34,6 +34,10 @@ class Normalisation {
   void apply(std::span<const uint8_t> pixels, std::span<const uint8_t> mirrored, std::span<float> numbers) const;
 
  private:
+  // 1 or 3 channels without a mean image: the same two numbers for all pixels of a channel.
+  [[nodiscard]] bool is_plain() const { return mean_image_ == nullptr && image_[0] != 4; }
+  // If is_plain(): converts `count` pixels that are not mirrored, which begin at pixel `first` of the image.
+  void apply_plain(const uint8_t* pixels, int64_t first, int64_t count, float* numbers) const;
   template <int Channels>
   void apply_row(const uint8_t* pixels, int64_t y, bool mirrored, float* numbers) const;
 

@@ -5,9 +5,7 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "data/image_dataset.h"
 #include "data/make_images.h"
-#include "data/synthetic.h"
 #include "job/flags/optimizers.h"
 #include "job/resolve/resolve.h"
 #include "role/setup/data.h"
@@ -225,17 +223,6 @@ TEST_CASE("a server has as many threads as its share of the host has, at most --
   flags.launch.threads = 6;
   CHECK(shard_threads(flags, 4) == 4);
   CHECK(shard_threads(flags, 8) == 6);
-}
-
-TEST_CASE("GPUs receive pixels if the data set has any, and CPUs receive floats", "[role]") {
-  const data::SyntheticOptions drawn{.image = {1, 28, 28}};
-  const auto numbers = data::synthetic(drawn);
-  const auto pictures = data::augmented(nullptr, {.image = {1, 28, 28}, .mean = {0}, .std = {1}});
-  job::Flags flags;
-  CHECK(normalisation_of_batches(flags, *pictures) == nullptr);
-  flags.device.gpus = {0, 1};
-  CHECK(normalisation_of_batches(flags, *numbers) == nullptr);
-  CHECK(normalisation_of_batches(flags, *pictures) == pictures->normalisation());
 }
 
 TEST_CASE("each device of a worker has a name", "[role]") {

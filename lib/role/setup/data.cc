@@ -156,9 +156,4 @@ Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& fla
                                                            const std::vector<std::string>& names, const Log& log) {
   return data::open_unlabeled(names, data_options(flags), log);
 }
-
-std::shared_ptr<const Normalisation> normalisation_of_batches(const job::Flags& flags, const data::Dataset& data) {
-  return flags.device.gpus.empty() ? nullptr : data.normalisation();
-}
-
 }  // namespace dtrain::role

@@ -11,7 +11,6 @@
 #include "data/locate.h"
 #include "data/open.h"
 #include "job/flags/flags.h"
-#include "tensor/pixels.h"
 
 namespace dtrain::role {
 
@@ -35,10 +34,4 @@ Result<data::DataSets> open_data(const job::Flags& flags, uint32_t rank, const L
 // The pictures that the names stand for (data/picture_source.h), read as the validation data of these flags.
 Result<std::shared_ptr<const data::Dataset>> open_pictures(const job::Flags& flags,
                                                            const std::vector<std::string>& names, const Log& log);
-
-// How the devices turn pixels into numbers. Null if batches already contain numbers. GPUs receive pixels whenever the
-// data set has any: a quarter of the bytes to transfer, and of the memory that the decoders need. On the CPU the
-// decoder threads have the time to normalize, and the compute threads do not.
-std::shared_ptr<const Normalisation> normalisation_of_batches(const job::Flags& flags, const data::Dataset& data);
-
 }  // namespace dtrain::role

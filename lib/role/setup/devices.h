@@ -47,7 +47,7 @@ Type type_of(const job::JobFlags& flags);
 bool parameters_on_device(const job::Flags& flags);
 
 // How the executor of one device is compiled. The caller sets the device's part of the batch and what depends on the
-// data (normalisation_of_batches).
+// data (Dataset::normalisation).
 exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose purpose);
 
 }  // namespace dtrain::role

@@ -23,7 +23,7 @@ namespace {
 // --check reference: compares the first batch with the reference, node by node, and returns.
 Result<int> check(const Process& process, const Network& network, const data::DataSets& data) {
   exec::Options options = executor_options(process.flags, exec::Options::Purpose::kTraining);
-  options.inputs = {{process.flags.job.network.image_shape, normalisation_of_batches(process.flags, *data.train)}};
+  options.inputs = {{process.flags.job.network.image_shape, data.train->normalisation()}};
   options.keep_all = true;
   options.parameters_on_device = false;  // the gradients are compared too
   DT_TRY(const Devices devices, Devices::open(process.flags, process.log));

@@ -104,7 +104,7 @@ Result<std::unique_ptr<exec::DeviceGroup>> Training::compile_for(exec::Options::
 }
 
 std::vector<InputForm> Training::inputs_of(const data::Dataset& data) const {
-  return {{setup_.spec.flags.network.image_shape, normalisation_of_batches(setup_.process.flags, data)}};
+  return {{setup_.spec.flags.network.image_shape, data.normalisation()}};
 }
 
 void Training::open_loaders() {
@@ -122,7 +122,7 @@ void Training::open_loaders() {
   options.shuffle = job.augment.shuffle && !job.augment.benchmark;
   options.seed = job.seed.value();
   options.threads = plan_threads(flags).decode;
-  options.pixels = normalisation_of_batches(flags, *setup_.data.train) != nullptr;
+  options.pixels = setup_.data.train->normalisation() != nullptr;
   options.allocate = devices_->backend(0).batch_memory();
   setup_.process.log.info("images go to the devices as {}", options.pixels ? "pixels, uint8" : "numbers, float32");
   options.prefetch = flags.data.prefetch_buffer;
@@ -134,7 +134,7 @@ void Training::open_loaders() {
   options.share_in = nullptr;
   options.batches = 0;
   options.shuffle = false;
-  options.pixels = normalisation_of_batches(flags, *setup_.data.validation) != nullptr;
+  options.pixels = setup_.data.validation->normalisation() != nullptr;
   validation_data_ = std::make_unique<data::Loader>(setup_.data.validation, options, setup_.process.log);
 }
 
