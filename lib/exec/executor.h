@@ -50,6 +50,9 @@ struct Options {
   // Keep the learned tensors in device memory, where a store sums and updates them (see device_parameters()). Devices
   // that use host memory may ignore it.
   bool parameters_on_device = false;
+  // All batches have the inputs and labels of the first one, which a device with a memory of its own copies only once
+  // (--synthetic-on gpu). Keys still differ.
+  bool same_batch = false;
   bool keep_all = false;  // keep every node's output and gradient readable, for --check and tests
 };
 

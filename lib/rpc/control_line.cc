@@ -176,6 +176,7 @@ void ControlLine::beat() {
     beat.set_wait_data_share(progress_.wait_data_share);
     beat.set_wait_network_share(progress_.wait_network_share);
     beat.set_checkpoint_s(progress_.checkpoint_s);
+    beat.set_data_stage(static_cast<uint32_t>(progress_.data_stage));
     out = stream_;
   }
   if (out) out->send(std::move(up));

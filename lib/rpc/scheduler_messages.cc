@@ -53,6 +53,7 @@ Pulse to_pulse(const proto::Heartbeat& beat) {
                        .samples_per_s = beat.samples_per_s(),
                        .wait_data_share = beat.wait_data_share(),
                        .wait_network_share = beat.wait_network_share(),
+                       .data_stage = job::data_stage(beat.data_stage()),
                        .checkpoint_s = beat.checkpoint_s()},
           .wait = beat.wait(),
           .wait_s = beat.wait_s()};

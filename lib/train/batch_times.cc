@@ -54,7 +54,7 @@ Result<OfAll> gather(job::Coordinator& coordinator, double samples, double secon
 
 }  // namespace
 
-void BatchTimes::step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, int64_t samples,
+void BatchTimes::step(SteadyTime end, SteadyTime::duration data_wait, int64_t samples,
                       const kvstore::StoreTimes& times) {
   steps_++;
   const SteadyTime since = std::exchange(last_, end);
@@ -67,7 +67,7 @@ void BatchTimes::step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, i
   samples_ += samples;
   seconds_ += seconds_of(since, end);
   batches_ms_.push_back(1e3 * seconds_of(since, end));
-  wait_data_s_ += seconds_of(begin, data_ready);
+  wait_data_s_ += std::chrono::duration<double>(data_wait).count();
 }
 
 void BatchTimes::end_epoch(SteadyTime now, const kvstore::StoreTimes& times) {

@@ -21,8 +21,8 @@ class BatchTimes {
   explicit BatchTimes(std::optional<int64_t> after) : after_(after) {}
 
   void begin_epoch(SteadyTime now) { last_ = now; }
-  // A step has ended that waited until `data_ready` for its batch since `begin`. `times`: of the store, so far.
-  void step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, int64_t samples, const kvstore::StoreTimes& times);
+  // A step has ended that waited for its batch for `data_wait`. `times`: of the store, so far.
+  void step(SteadyTime end, SteadyTime::duration data_wait, int64_t samples, const kvstore::StoreTimes& times);
   // The weights of the last batch have arrived.
   void end_epoch(SteadyTime now, const kvstore::StoreTimes& times);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "train/checkpoint_header.h"
+#include "train/data_limit.h"
 #include "train/time_to_accuracy.h"
 
 namespace dtrain::train {
@@ -20,6 +21,7 @@ struct TrainOutcome {
   uint64_t samples = 0;          // of the whole job, in this run
   double samples_per_s = 0;      // of the whole job, without validation
   double wait_data_share = 0, wait_network_share = 0;
+  DataLimit data_limit = {};  // of the whole run
   int64_t bad_records = 0;
 };
 

@@ -17,10 +17,10 @@ void Pace::set_network(double network_s) {
   totals_.wait_network_s = network_s;
 }
 
-void Pace::step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, double network_s) {
+void Pace::step(SteadyTime begin, SteadyTime end, SteadyTime::duration data_wait, double network_s) {
   totals_.steps++;
   totals_.seconds += seconds_between(begin, end);
-  totals_.wait_data_s += seconds_between(begin, data_ready);
+  totals_.wait_data_s += std::chrono::duration<double>(data_wait).count();
   set_network(network_s);
 }
 

@@ -20,9 +20,9 @@ class Pace {
  public:
   explicit Pace(int64_t batch_size) : batch_size_(batch_size) {}
 
-  // Adds a step that ran from `begin` to `end`; its batch was ready at `data_ready`. `network_s`: how long the store
-  // has waited for the network since the start, in total.
-  void step(SteadyTime begin, SteadyTime data_ready, SteadyTime end, double network_s);
+  // Adds a step that ran from `begin` to `end` and waited for its batch for `data_wait` of this time. `network_s`: how
+  // long the store has waited for the network since the start, in total.
+  void step(SteadyTime begin, SteadyTime end, SteadyTime::duration data_wait, double network_s);
   // Adds time that belongs to training but to no single step, such as the wait for the last weights of an epoch.
   void wait(SteadyTime begin, SteadyTime end, double network_s);
 

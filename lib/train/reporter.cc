@@ -41,6 +41,7 @@ Result<> Reporter::begin() {
     DT_TRY(metrics_file_, MetricsFile::open(parts_.spec.metrics_path, "worker", parts_.coordinator.rank()));
   }
   began_ = std::chrono::steady_clock::now();
+  data_at_begin_ = data_at_report_ = data_use();
   return {};
 }
 
@@ -48,11 +49,21 @@ double Reporter::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
 }
 
+DataUse Reporter::data_use() const {
+  const PaceTotals& totals = pace_.totals();
+  return {.seconds = totals.seconds,
+          .wait_s = totals.wait_data_s,
+          .pictures = totals.steps * parts_.spec.batch_size,
+          .stages = parts_.data == nullptr ? data::Stages{} : parts_.data->stages(),
+          .cpu_s = process_cpu_s()};
+}
+
 void Reporter::begin_epoch() {
   if (parts_.clock.position().step == 0) training_metrics_.start_epoch();
   training_metrics_.start_window();
   speedometer_ = Speedometer(parts_.spec.disp_batches, parts_.spec.batch_size);
   at_epoch_ = at_window_ = pace_.totals();
+  data_at_epoch_ = data_use();
   batch_times_.begin_epoch(std::chrono::steady_clock::now());
 }
 
@@ -62,11 +73,11 @@ void Reporter::note_rate() {
   rate_ = rate;
 }
 
-void Reporter::time_step(SteadyTime begin, SteadyTime data_ready, int64_t samples) {
+void Reporter::time_step(SteadyTime begin, SteadyTime::duration data_wait, int64_t samples) {
   const SteadyTime now = std::chrono::steady_clock::now();
   const kvstore::StoreTimes times = parts_.store.times();
-  pace_.step(begin, data_ready, now, times.wait_s);
-  batch_times_.step(begin, data_ready, now, samples, times);
+  pace_.step(begin, now, data_wait, times.wait_s);
+  batch_times_.step(now, data_wait, samples, times);
 }
 
 void Reporter::time_wait(SteadyTime begin) {
@@ -76,8 +87,13 @@ void Reporter::time_wait(SteadyTime begin) {
 Result<> Reporter::end_step(double checkpoint_s) {
   std::optional<job::WorkerProgress> progress =
       pace_.report(parts_.clock.own_steps(), std::chrono::steady_clock::now());
-  if (progress) progress->checkpoint_s = checkpoint_s;
-  if (progress) parts_.coordinator.report(*progress);
+  if (progress) {
+    const DataUse use = data_use();
+    const DataLimit limit = data_limit(use - std::exchange(data_at_report_, use), parts_.spec.decoders);
+    progress->data_stage = limit.is_limit ? limit.stage : job::DataStage::kNone;
+    progress->checkpoint_s = checkpoint_s;
+    parts_.coordinator.report(*progress);
+  }
   const int64_t count = parts_.clock.position().step - 1;  // the index of the finished batch, from 0
   const std::optional<Speed> speed = speedometer_.tick(count, std::chrono::steady_clock::now());
   return speed ? report_window(count, *speed) : Result<>{};
@@ -148,13 +164,25 @@ Result<> Reporter::end_epoch() {
     parts_.log.info("{}", metric_line(epoch, "Train", metric));
   }
   parts_.log.info("{}", time_line(epoch, pace_.totals().seconds - at_epoch_.seconds));
+  const DataLimit data = data_limit(data_use() - data_at_epoch_, parts_.spec.decoders);
+  parts_.log.info("Epoch[{}] {}", epoch, data_limit_text(data, parts_.spec.decoders));
   warn_if_at_chance();
   outcome_.train_accuracy = training_metrics_.epoch_accuracy();
-  DT_TRY_VOID(write_metrics({{"train_accuracy", training_metrics_.epoch_accuracy()},
-                             {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},
-                             {"lr", rate_},
-                             {"bad_records", static_cast<double>(parts_.training_data.bad_records())}}));
+  DT_TRY_VOID(report_epoch(data));
   return note_accuracy(false, training_metrics_.epoch_accuracy());
+}
+
+Result<> Reporter::report_epoch(const DataLimit& data) {
+  std::vector<std::pair<std::string, double>> values = {
+      {"train_accuracy", training_metrics_.epoch_accuracy()},
+      {"train_cross_entropy", training_metrics_.epoch_cross_entropy()},
+      {"lr", rate_},
+      {"bad_records", static_cast<double>(parts_.training_data.bad_records())},
+      {"wait_data_share", data.wait_share},
+      {"decode_threads", parts_.spec.decoders.threads}};
+  if (data.decoders_busy) values.emplace_back("decoders_busy_share", *data.decoders_busy);
+  for (auto& stage : stage_ms(data.stages, "_ms")) values.push_back(std::move(stage));
+  return write_metrics(std::move(values));
 }
 
 Result<> Reporter::end_validation() {
@@ -203,6 +231,7 @@ TrainOutcome Reporter::outcome() const {
   outcome.samples_per_s = totals.seconds > 0 ? static_cast<double>(outcome.samples) / totals.seconds : 0;
   outcome.wait_data_share = share(totals.wait_data_s, totals);
   outcome.wait_network_share = share(totals.wait_network_s, totals);
+  outcome.data_limit = data_limit(data_use() - data_at_begin_, parts_.spec.decoders);
   outcome.bad_records = parts_.training_data.bad_records();
   return outcome;
 }

@@ -13,6 +13,7 @@
 #include "job/process/coordinator.h"
 #include "kvstore/store.h"
 #include "train/batch_times.h"
+#include "train/data_limit.h"
 #include "train/epoch_clock.h"
 #include "train/log_lines.h"
 #include "train/metrics.h"
@@ -29,6 +30,7 @@ struct ReporterParts {
   const TrainSpec& spec;
   const EpochClock& clock;
   const data::Loader& training_data;
+  const data::Dataset* data;  // that training_data reads; null: its stages are not known
   kvstore::Store& store;
   job::Coordinator& coordinator;
   Log log;
@@ -46,8 +48,9 @@ class Reporter {
   void begin_epoch();
   // Call before each step: logs a learning rate that has changed.
   void note_rate();
-  // A step ran from `begin` until now; its batch was ready at `data_ready`. `samples`: how many it applied.
-  void time_step(SteadyTime begin, SteadyTime data_ready, int64_t samples);
+  // A step ran from `begin` until now and waited for its batch for `data_wait` of this time. `samples`: how many it
+  // applied.
+  void time_step(SteadyTime begin, SteadyTime::duration data_wait, int64_t samples);
   // Adds the time since `begin`, which belongs to training but to no single step.
   void time_wait(SteadyTime begin);
   // Call after each step. `checkpoint_s`: the longest time that this worker has taken to write a checkpoint. Errors: see
@@ -74,7 +77,9 @@ class Reporter {
  private:
   [[nodiscard]] bool is_rank_0() const { return parts_.coordinator.rank() == 0; }
   [[nodiscard]] double seconds() const;
+  [[nodiscard]] DataUse data_use() const;
   Result<> report_window(int64_t count, const Speed& speed);
+  Result<> report_epoch(const DataLimit& data);
   void warn_if_at_chance();
   Result<> note_accuracy(bool validation, double accuracy);
   Result<> write_metrics(std::vector<std::pair<std::string, double>> values);
@@ -90,6 +95,7 @@ class Reporter {
   SteadyTime began_;      // when every worker had the initial weights
   PaceTotals at_window_;  // pace_'s totals when the last window began
   PaceTotals at_epoch_;   // pace_'s totals when the epoch began
+  DataUse data_at_begin_, data_at_epoch_, data_at_report_;
   TrainOutcome outcome_;
 };
 

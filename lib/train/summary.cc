@@ -24,6 +24,18 @@ Json times(const std::vector<TimeToAccuracy>& levels) {
   return json;
 }
 
+// Which stage limits training: null if data does not.
+Json limiting_stage(const DataLimit& limit) {
+  if (!limit.is_limit) return nullptr;
+  return limit.stage == job::DataStage::kNone ? "unknown" : name_of(limit.stage).key;
+}
+
+Json image_ms(const DataLimit& limit) {
+  Json json = nullptr;
+  for (const auto& [stage, ms] : stage_ms(limit.stages)) json[stage] = ms;
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const Summary& summary) {
@@ -49,6 +61,9 @@ std::string to_json(const Summary& summary) {
       {"seconds", summary.seconds},
       {"wait_data_share", summary.wait_data_share},
       {"wait_network_share", summary.wait_network_share},
+      {"data_limit", limiting_stage(summary.data_limit)},
+      {"decoders_busy_share", or_null(summary.data_limit.decoders_busy)},
+      {"image_ms", image_ms(summary.data_limit)},
       {"peak_rss_bytes", summary.peak_rss_bytes},
       {"exit_code", summary.exit_code},
       {"error", summary.error.empty() ? Json(nullptr) : Json(summary.error)},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "train/data_limit.h"
 #include "train/time_to_accuracy.h"
 
 namespace dtrain::train {
@@ -29,6 +30,7 @@ struct Summary {
   double samples_per_s = 0;      // of the whole job, without validation
   double seconds = 0;
   double wait_data_share = 0, wait_network_share = 0;
+  DataLimit data_limit = {};                       // of rank 0
   std::map<std::string, uint64_t> peak_rss_bytes;  // by role: "worker 0"
   int exit_code = 0;
   std::string error;  // the first error; empty: none

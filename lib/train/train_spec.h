@@ -10,6 +10,7 @@
 #include "optim/initializer.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "train/data_limit.h"
 #include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/regroup.h"
@@ -56,7 +57,8 @@ struct TrainSpec {
   PlateauSpec plateau = {};
   int64_t eval_batches_interval = 0;  // validate after so many steps of an epoch; 0: only at its end
 
-  int64_t monitor = 0;  // on rank 0, prints the size of all tensors of one step in so many; 0: never
+  Decoders decoders = {};  // of the training data
+  int64_t monitor = 0;     // on rank 0, prints the size of all tensors of one step in so many; 0: never
   int64_t disp_batches = 20;
   job::LogFormat log_format = job::LogFormat::kNew;
   // metrics.jsonl, appended to; empty: none. Requests for another learning rate lie beside it. All workers have one, or

@@ -75,6 +75,7 @@ Trainer::Impl::Impl(TrainSpec spec, TrainParts parts)
       reporter_({.spec = spec_,
                  .clock = clock_,
                  .training_data = parts_.training_data,
+                 .data = parts_.data,
                  .store = parts_.store,
                  .coordinator = parts_.coordinator,
                  .log = parts_.log}),
@@ -189,8 +190,9 @@ Result<bool> Trainer::Impl::epoch_is_over() {
 Result<> Trainer::Impl::step() {
   const SteadyTime begin = std::chrono::steady_clock::now();
   DT_TRY_VOID(pace());
+  const SteadyTime asked_for_data = std::chrono::steady_clock::now();
   DT_TRY(const data::LoadedBatch* batch, next_batch());
-  const SteadyTime data_ready = std::chrono::steady_clock::now();
+  const SteadyTime::duration data_wait = std::chrono::steady_clock::now() - asked_for_data;
   DT_CHECK(batch != nullptr, "the loader ends a pass of {} batches before step {}", parts_.training_data.batches(),
            clock_.own_steps());
   reporter_.note_rate();
@@ -199,7 +201,7 @@ Result<> Trainer::Impl::step() {
   if (applied) {
     DT_TRY_VOID(reporter_.training_metrics().add(parts_.training, batch->labels, batch->count));
   }
-  reporter_.time_step(begin, data_ready, applied ? static_cast<int64_t>(batch->count) : 0);
+  reporter_.time_step(begin, data_wait, applied ? static_cast<int64_t>(batch->count) : 0);
   const uint64_t step = clock_.own_steps() - 1;
   if (!monitor_.is_due(step)) return {};
   DT_TRY_VOID(step_runner_.wait_for_weights());

@@ -26,6 +26,7 @@ struct TrainParts {
   exec::DeviceGroup& training;
   std::vector<size_t> bucket_begin;  // as compiled into `training`
   data::Loader& training_data;
+  const data::Dataset* data = nullptr;     // that training_data reads; null: its stages are not reported
   exec::DeviceGroup* inference = nullptr;  // each executor was made with weights_of that of `training`; no validation
                                            // if this or validation_data is null
   data::Loader* validation_data = nullptr;

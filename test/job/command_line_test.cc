@@ -134,7 +134,7 @@ TEST_CASE("flags of MXNet's scripts are refused by name with other values", "[jo
   CHECK_THAT(refused({"--gc-type", "2bit"}),
              Contains("--gc-type: '2bit' is not in this version of dtrain; accepted: 'none'"));
   CHECK_THAT(refused({"--trace", "5"}), Contains("--trace: '5' is not in this version"));
-  CHECK_THAT(refused({"--test-io"}), Contains("--test-io: '1' is not in this version"));
+  CHECK_THAT(refused({"--p3"}), Contains("--p3: '1' is not in this version"));
   CHECK_THAT(refused({"--gc-threshold", ""}), Contains("--gc-threshold: ''"));
   CHECK_THAT(refused({"--profile-server-suffix", "a"}), Contains("'a' is refused") && Contains("no profile"));
   CHECK_THAT(refused({"--initializer", "magic"}), Contains("Choose from: default, xavier, msra, msraprelu"));

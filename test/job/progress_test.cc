@@ -12,6 +12,9 @@ TEST_CASE("the scheduler's progress line is parsed and formatted for users", "[j
         "epoch 3  step 120/4690  5400 samples/s  waiting: data 2 %, network 10 %  ETA 1m20s");
   CHECK(format_progress(*parse_progress("live step=0 steps=10")) == "epoch 0  step 0/10");  // no speed is known yet
   CHECK(format_progress(*parse_progress("live eta_s=7260")).ends_with("ETA 2h01m"));
+  CHECK(format_progress(*parse_progress("live samples_per_s=5400 wait_data=0.34 data_stage=3 eta_s=-1")) ==
+        "epoch 0  step 0/0  5400 samples/s  waiting: data 34 % (the limit: decoding), network 0 %");
+  CHECK(parse_progress("live data_stage=6")->data_stage == DataStage::kNone);
   CHECK_FALSE(parse_progress("lively step=1"));
   CHECK_FALSE(parse_progress("dtrain scheduler 127.0.0.1:9091"));
 }
@@ -44,11 +47,13 @@ TEST_CASE("the machine-readable progress line is parsed back unchanged", "[job]"
                           .wait_data = 0.25,
                           .wait_network = 0.5,
                           .eta_s = 80,
-                          .checkpoint_s = 1.5};
+                          .checkpoint_s = 1.5,
+                          .data_stage = DataStage::kColor};
   const auto back = parse_progress(machine_line(progress));
   REQUIRE(back);
   CHECK(machine_line(*back) == machine_line(progress));
   CHECK(back->step == 7);
   CHECK(back->eta_s == 80);
   CHECK(back->checkpoint_s == 1.5);
+  CHECK(back->data_stage == DataStage::kColor);
 }

@@ -70,6 +70,7 @@ TEST_CASE("a run remembers process flags except those of a single start or proce
                                         "run-dir",
                                         "scheduler",
                                         "sync-dst-dir",
+                                        "test-io",
                                         "token-file",
                                         "verbose"});
 }

@@ -19,7 +19,11 @@ TEST_CASE("a job's progress is the mean of the workers' progress, and its rate i
   spec.batches = {100, 100};
   const job::Progress progress = job_progress(
       spec.flags, job::plan_of(spec),
-      {{.step = 150, .samples_per_s = 30, .wait_data_share = 0.5, .wait_network_share = 0.25},
+      {{.step = 150,
+        .samples_per_s = 30,
+        .wait_data_share = 0.5,
+        .wait_network_share = 0.25,
+        .data_stage = job::DataStage::kDecode},
        {.step = 151, .samples_per_s = 20, .wait_data_share = 0, .wait_network_share = 0.75, .checkpoint_s = 4}});
   CHECK(progress.step == 150);
   CHECK(progress.steps == 400);
@@ -27,6 +31,7 @@ TEST_CASE("a job's progress is the mean of the workers' progress, and its rate i
   CHECK(progress.samples_per_s == 50);
   CHECK(progress.wait_data == 0.25);
   CHECK(progress.wait_network == 0.5);
+  CHECK(progress.data_stage == job::DataStage::kDecode);  // of the worker that waits most for data
   CHECK(progress.checkpoint_s == 4);
   CHECK(progress.eta_s == Approx((800 - 301) * 10 / 50.0));
 }

@@ -36,7 +36,7 @@ TEST_CASE("a training step between two log lines allocates no memory", "[train]"
       const SteadyTime now = std::chrono::steady_clock::now();
       const bool applied = *runner.run({Batch::of(pixels, labels), 1}, static_cast<uint64_t>(step));
       const bool added = metrics.add(devices, labels, 1).has_value();
-      pace.step(now, now, now, 0);
+      pace.step(now, now, {}, 0);
       const bool line = speedometer.tick(step, now).has_value();
       dtrain::test::counts_allocations = false;
       REQUIRE(applied);

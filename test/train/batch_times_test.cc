@@ -29,7 +29,7 @@ BatchTimes worker_with(int count, double seconds) {
   times.begin_epoch(at(0));
   for (int i = 0; i < count; i++) {
     const double begin = i * seconds;
-    times.step(at(begin), at(begin + seconds / 4), at(begin + seconds), 8,
+    times.step(at(begin + seconds), at(seconds / 4) - at(0), 8,
                store_times(0.5 * (i + 1), 100 * (static_cast<uint64_t>(i) + 1), 10 * (static_cast<uint64_t>(i) + 1)));
   }
   return times;

@@ -47,17 +47,22 @@ TEST_CASE("summary.json has the documented keys", "[train]") {
                           "seconds",
                           "wait_data_share",
                           "wait_network_share",
+                          "data_limit",
+                          "decoders_busy_share",
+                          "image_ms",
                           "peak_rss_bytes",
                           "exit_code",
                           "error"}) {
     INFO(key);
     CHECK(json.contains(key));
   }
-  CHECK(json.size() == 23);
+  CHECK(json.size() == 26);
   CHECK(json["train_accuracy"] == 0.5);
   CHECK(json["validation_accuracy"].is_null());
   CHECK(json["best_validation_accuracy"].is_null());
   CHECK(json["devices"].is_array());
+  CHECK(json["data_limit"].is_null());
+  CHECK(json["image_ms"].is_null());
   CHECK(json["peak_rss_bytes"]["worker 0"] > 1000000);
   CHECK(json["error"] == "label out of range");
   CHECK(json["time_to_accuracy"] == nlohmann::json::parse(R"({"train": [], "validation": []})"));
@@ -119,7 +124,7 @@ TEST_CASE("the pace separates waiting from working", "[train]") {
   double network = 0;
   for (int step = 0; step < 4; step++) {
     network += 0.02;
-    pace.step(at(step * 0.1), at(step * 0.1 + 0.03), at(step * 0.1 + 0.1), network);
+    pace.step(at(step * 0.1), at(step * 0.1 + 0.1), at(0.03) - at(0), network);
   }
   CHECK(pace.totals().steps == 4);
   CHECK(pace.totals().seconds == Approx(0.4));

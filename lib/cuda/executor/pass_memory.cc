@@ -38,7 +38,10 @@ BatchMemory::Place BatchMemory::place_for(const exec::Options& options, size_t l
 }
 
 BatchMemory::BatchMemory(const exec::Options& options, size_t labels, bool ahead, bool with_keys)
-    : ahead_(ahead), current_(place_for(options, labels, with_keys)), copied_(make_event()) {
+    : ahead_(ahead),
+      same_batch_(options.same_batch),
+      current_(place_for(options, labels, with_keys)),
+      copied_(make_event()) {
   if (ahead_) next_ = place_for(options, labels, with_keys);
   for (const InputForm& form : options.inputs) {
     InputTables& tables = tables_.emplace_back();
@@ -56,12 +59,13 @@ BatchMemory::BatchMemory(const exec::Options& options, size_t labels, bool ahead
 
 void BatchMemory::stage(const Batch& batch, cudaStream_t stream) {
   const Place& to = ahead_ ? next_ : current_;
-  for (size_t i = 0; i < to.inputs.size(); i++) {
+  for (size_t i = 0; i < to.inputs.size() && !is_there_; i++) {
     upload(batch.inputs[i].numbers, to.inputs[i].values, stream);
     upload(batch.inputs[i].pixels, to.inputs[i].values, stream);
     upload(batch.inputs[i].mirrored, to.inputs[i].mirrored, stream);
   }
-  upload(batch.labels, to.labels, stream);
+  if (!is_there_) upload(batch.labels, to.labels, stream);
+  is_there_ = same_batch_;
   if (to.keys.bytes() != 0) upload(batch.keys, to.keys, stream);
   DT_CUDA(cudaEventRecord(copied_.get(), stream));
 }

@@ -29,7 +29,8 @@ class BatchMemory {
   // number of labels for each example. with_keys: the batches have keys.
   BatchMemory(const exec::Options& options, size_t labels, bool ahead, bool with_keys);
 
-  // Queues the copies of a batch that fits the options. Labels may be missing.
+  // Queues the copies of a batch that fits the options. Labels may be missing. With Options::same_batch only the first
+  // call copies inputs and labels.
   void stage(const Batch& batch, cudaStream_t stream);
   // With `ahead`: queues the copy from the staging buffer to where the program reads. Otherwise does nothing.
   void take(cudaStream_t stream);
@@ -57,6 +58,7 @@ class BatchMemory {
   static Place place_for(const exec::Options& options, size_t labels, bool with_keys);
 
   bool ahead_;
+  bool same_batch_, is_there_ = false;
   Place current_;                    // the batch that the program reads
   Place next_;                       // the staging buffer, used with `ahead`
   std::vector<InputTables> tables_;  // by input

@@ -73,6 +73,28 @@ std::vector<Row> file_rows() {
   };
 }
 
+Binding<Flags> decode_threads() {
+  Binding<Flags> binding = DT_FIELD(Flags, data.data_threads);
+  binding.set = [number = binding.set](Flags& flags, std::string_view text) -> Result<> {
+    flags.data.data_threads_auto = text == "auto";
+    if (flags.data.data_threads_auto) return number(flags, "0");
+    if (number(flags, text)) return {};
+    return fail(Code::kUsage, "'{}' is neither a number nor auto", text);
+  };
+  binding.get = [number = binding.get](const Flags& flags) {
+    return flags.data.data_threads_auto ? "auto" : number(flags);
+  };
+  return binding;
+}
+
+Binding<Flags> synthetic_place() {
+  return {.set = [](Flags& flags, std::string_view text) -> Result<> {
+            flags.device.synthetic_on_device = text == "gpu";
+            return {};
+          },
+          .get = [](const Flags& flags) { return flags.device.synthetic_on_device ? "gpu" : "cpu"; }};
+}
+
 std::vector<Row> reading_rows() {
   return {
       {.name = "num-examples",
@@ -95,12 +117,14 @@ std::vector<Row> reading_rows() {
        .bind = DT_FIELD(Flags, job.augment.shuffle),
        .scope = Scope::kJob},
       {.name = "data-nthreads",
-       .value = "N",
-       .help = "number of threads that decode images",
-       .bind = DT_FIELD(Flags, data.data_threads),
+       .value = "N|auto",
+       .help = "number of threads that decode images; auto: start with the default, and measure while the run trains "
+               "whether more or fewer make its steps faster",
+       .bind = decode_threads(),
        .default_text = "part of --threads",
        .min = 0,
-       .max = kThreadsMax},
+       .max = kThreadsMax,
+       .suggestions = {"auto"}},
       {.name = "prefetch-buffer",
        .value = "N",
        .help = "number of batches to prepare ahead",
@@ -117,6 +141,14 @@ std::vector<Row> reading_rows() {
        .help = "train on synthetic data",
        .bind = DT_FIELD(Flags, job.augment.benchmark),
        .scope = Scope::kJob},
+      {.name = "synthetic-on",
+       .value = "cpu|gpu",
+       .help = "with --benchmark: where the batch lies; gpu: it is copied to the GPUs once, not in each step",
+       .bind = synthetic_place(),
+       .choices = {"cpu", "gpu"}},
+      {.name = "test-io",
+       .help = "read the training data once and show the speed, without training",
+       .bind = DT_FIELD(Flags, loop.test_io)},
       {.name = "num-batches",
        .value = "N",
        .help = "with --benchmark: number of batches in an epoch of one worker",

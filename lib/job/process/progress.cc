@@ -38,9 +38,9 @@ std::string format_duration(double seconds) {
 std::string machine_line(const Progress& progress) {
   return fmt::format(
       "live step={} steps={} samples_per_s={:.1f} wait_data={:.3f} wait_network={:.3f} eta_s={:.0f} epoch={} "
-      "epochs={} checkpoint_s={:.3f}",
+      "epochs={} checkpoint_s={:.3f} data_stage={}",
       progress.step, progress.steps, progress.samples_per_s, progress.wait_data, progress.wait_network, progress.eta_s,
-      progress.epoch, progress.epochs, progress.checkpoint_s);
+      progress.epoch, progress.epochs, progress.checkpoint_s, static_cast<uint32_t>(progress.data_stage));
 }
 
 std::optional<Progress> parse_progress(std::string_view line) {
@@ -60,7 +60,8 @@ std::optional<Progress> parse_progress(std::string_view line) {
                   .wait_data = number("wait_data", 0),
                   .wait_network = number("wait_network", 0),
                   .eta_s = number("eta_s", -1),
-                  .checkpoint_s = std::max(0.0, number("checkpoint_s", 0))};
+                  .checkpoint_s = std::max(0.0, number("checkpoint_s", 0)),
+                  .data_stage = data_stage(number("data_stage", 0))};
 }
 
 Progress completed(Progress progress) {
@@ -73,8 +74,11 @@ Progress completed(Progress progress) {
 std::string format_progress(const Progress& progress) {
   std::string text = fmt::format("epoch {}  step {}/{}", progress.epoch, progress.step, progress.steps);
   if (progress.samples_per_s > 0) {
-    text += fmt::format("  {:.0f} samples/s  waiting: data {:.0f} %, network {:.0f} %", progress.samples_per_s,
-                        100 * progress.wait_data, 100 * progress.wait_network);
+    const bool limits = progress.data_stage != DataStage::kNone;
+    text += fmt::format("  {:.0f} samples/s  waiting: data {:.0f} %{}, network {:.0f} %", progress.samples_per_s,
+                        100 * progress.wait_data,
+                        limits ? fmt::format(" (the limit: {})", name_of(progress.data_stage).activity) : "",
+                        100 * progress.wait_network);
   }
   if (progress.eta_s >= 0) text += "  ETA " + format_duration(progress.eta_s);
   return text;

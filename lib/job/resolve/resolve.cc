@@ -12,6 +12,7 @@
 #include "job/resolve/data_set.h"
 #include "job/resolve/network_file.h"
 #include "job/resolve/optimizer.h"
+#include "job/resolve/reading.h"
 #include "job/resolve/schedule.h"
 #include "job/resolve/scheme.h"
 
@@ -399,7 +400,8 @@ Result<> resolve(Flags& flags) {
   DT_TRY_VOID(resolve_schedule(flags));
   DT_TRY_VOID(check_metrics(flags.job));
   DT_TRY_VOID(check_validation(flags.job));
-  return resolve_loop(flags);
+  DT_TRY_VOID(resolve_loop(flags));
+  return resolve_reading(flags);
 }
 
 Result<> resolve_labels(AugmentFlags& augment) {

@@ -44,6 +44,7 @@ train::Summary summary_of(const std::string& job, const job::JobSpec& spec, cons
   summary.seconds = seconds_since(started);
   summary.wait_data_share = outcome.wait_data_share;
   summary.wait_network_share = outcome.wait_network_share;
+  summary.data_limit = outcome.data_limit;
   summary.peak_rss_bytes["worker 0"] = train::peak_rss_bytes();
   return summary;
 }
@@ -65,12 +66,17 @@ job::Progress job_progress(const job::JobFlags& flags, const job::JobPlan& plan,
   progress.eta_s = -1;
   if (workers.empty()) return progress;
   int64_t done = 0;
+  double most_wait = 0;  // for data
   for (const job::WorkerProgress& worker : workers) {
     done += static_cast<int64_t>(worker.step);
     progress.samples_per_s += worker.samples_per_s;
     progress.wait_data += worker.wait_data_share / static_cast<double>(workers.size());
     progress.wait_network += worker.wait_network_share / static_cast<double>(workers.size());
     progress.checkpoint_s = std::max(progress.checkpoint_s, worker.checkpoint_s);
+    if (worker.wait_data_share > most_wait) {
+      most_wait = worker.wait_data_share;
+      progress.data_stage = worker.data_stage;
+    }
   }
   progress.step = std::min(done / flags.num_workers, progress.steps);
   progress.epoch = std::min(done / std::max<int64_t>(1, of_epoch), flags.num_epochs);
@@ -92,7 +98,7 @@ Result<int> report_end(const Process& process, const job::JobSpec& spec, const t
   process.log.info("{} after {} epochs and {:.1f} s; see {}", outcome.stopped ? "Stopped as asked" : "Finished",
                    summary.epochs, summary.seconds, run_dir);
   // In a job of several processes the launcher logs this.
-  if (outcome.stopped && process.flags.launch.role == job::Role::kNone) {
+  if (outcome.stopped && process.flags.launch.role == job::Role::kNone && !process.flags.loop.test_io) {
     process.log.info("'dtrain --resume {}' goes on from the checkpoint", run_dir);
   }
   return summary.exit_code;

@@ -76,6 +76,7 @@ exec::Options executor_options(const job::Flags& flags, exec::Options::Purpose p
   options.winograd = flags.device.winograd;
   options.dtype = type_of(flags.job);
   options.tf32 = flags.device.tf32;
+  options.same_batch = flags.device.synthetic_on_device;
   options.parameters_on_device = parameters_on_device(flags);
   return options;
 }

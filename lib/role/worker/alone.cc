@@ -14,6 +14,7 @@
 #include "role/setup/network.h"
 #include "role/setup/shares.h"
 #include "role/worker/stores.h"
+#include "role/worker/test_io.h"
 #include "role/worker/training.h"
 #include "train/local_coordinator.h"
 
@@ -54,6 +55,17 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
     show();
   });
   const SignalWatcher watcher(process.signals, waits, process.log, [] {});
+  const auto end = [&](const train::TrainOutcome& so_far, const Result<train::TrainOutcome>& outcome) {
+    if (outcome && !outcome->stopped) {
+      progress = job::completed(progress);
+      show();
+    }
+    return report_end(process, spec, so_far, outcome, started);
+  };
+  if (process.flags.loop.test_io) {
+    const Result<train::TrainOutcome> outcome = test_io({process, spec, network, data, coordinator});
+    return end(outcome.value_or(train::TrainOutcome{}), outcome);
+  }
   Pacer pacer(std::chrono::duration<double, std::milli>(own_faults(process.flags, 0).step_ms), waits);
   process.log.info("weights are updated {}", update_text(process.flags));
   DT_TRY(const std::unique_ptr<Training> training,
@@ -70,11 +82,7 @@ Result<int> train_alone(Process& process, const Network& network, const data::Da
                            return join_devices(setup, devices, executors);
                          }));
   const Result<train::TrainOutcome> outcome = training->run();
-  if (outcome && !outcome->stopped) {
-    progress = job::completed(progress);
-    show();
-  }
-  return report_end(process, spec, training->outcome(), outcome, started);
+  return end(training->outcome(), outcome);
 }
 
 }  // namespace

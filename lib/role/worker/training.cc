@@ -9,6 +9,7 @@
 #include "role/setup/shares.h"
 #include "role/setup/threads.h"
 #include "role/setup/update.h"
+#include "role/worker/loading.h"
 
 namespace dtrain::role {
 
@@ -50,6 +51,7 @@ Result<std::unique_ptr<Training>> Training::build(TrainingSetup setup, const Mak
                         .training = *training->training_,
                         .bucket_begin = parts.bucket_begin,
                         .training_data = *training->training_data_,
+                        .data = parts.data.train.get(),
                         .inference = training->inference_.get(),
                         .validation_data = training->validation_data_.get(),
                         .store = *training->store_,
@@ -111,22 +113,9 @@ void Training::open_loaders() {
   const job::Flags& flags = setup_.process.flags;
   const job::JobFlags& job = setup_.spec.flags;
   const uint32_t rank = setup_.coordinator.rank();
-  data::LoaderOptions options;
-  options.share = share_of(setup_.spec, rank, 0);
-  if (job.scheme.resplit_every > 0) {
-    options.share_in = [spec = setup_.spec, rank](int64_t pass) { return share_of(spec, rank, pass); };
-  }
-  options.batch_size = job.batch_size;
-  options.batches = setup_.spec.batches[rank];
-  options.labels = labels_;
-  options.shuffle = job.augment.shuffle && !job.augment.benchmark;
-  options.seed = job.seed.value();
-  options.threads = plan_threads(flags).decode;
-  options.pixels = setup_.data.train->normalisation() != nullptr;
+  data::LoaderOptions options = training_loading(flags, setup_.spec, *setup_.data.train, labels_, rank);
   options.allocate = devices_->backend(0).batch_memory();
   setup_.process.log.info("images go to the devices as {}", options.pixels ? "pixels, uint8" : "numbers, float32");
-  options.prefetch = flags.data.prefetch_buffer;
-  options.max_bad_records = flags.data.max_bad_records;
   training_data_ = std::make_unique<data::Loader>(setup_.data.train, options, setup_.process.log);
   if (setup_.data.validation == nullptr) return;
   options.mode = data::LoaderOptions::Mode::kValidation;
@@ -171,6 +160,8 @@ train::TrainSpec Training::train_spec(const InitializerSpec& initializer, const 
                   .factor = job.optimizer.lr_patience_factor,
                   .rate_min = job.optimizer.lr_min};
   spec.eval_batches_interval = job.eval_batches_interval;
+  const ThreadPlan threads = plan_threads(flags);
+  spec.decoders = {.threads = threads.decode, .cores = threads.compute};
   spec.monitor = monitors() ? flags.loop.monitor : 0;
   spec.disp_batches = flags.loop.disp_batches;
   spec.log_format = flags.loop.log_format;

@@ -18,6 +18,7 @@
 #include "role/worker/joining.h"
 #include "role/worker/message_log.h"
 #include "role/worker/stores.h"
+#include "role/worker/test_io.h"
 #include "role/worker/training.h"
 #include "rpc/data_client.h"
 
@@ -127,6 +128,22 @@ Result<train::TrainOutcome> with_verdict(Result<train::TrainOutcome> outcome, co
   return outcome;
 }
 
+// Worker 0 reports for the job.
+Result<int> end_worker(const Process& process, const JoinedJob& joined, const train::TrainOutcome& so_far,
+                       const Result<train::TrainOutcome>& outcome, Clock::time_point started) {
+  if (joined.reply.rank == 0) return report_end(process, joined.spec, so_far, outcome, started);
+  if (!outcome) return tl::unexpected(outcome.error());
+  return outcome->stopped ? job::kExitPreempted : job::kExitOk;
+}
+
+// --test-io 1. The servers have nothing to do, and end with the job.
+Result<int> read_only(const Process& process, Connection& connection, const JoinedJob& joined, const Network& network) {
+  const Clock::time_point started = Clock::now();
+  const Result<train::TrainOutcome> outcome = with_verdict(
+      test_io({process, joined.spec, network, joined.data, *connection.control}), process.flags.wire, connection);
+  return end_worker(process, joined, outcome.value_or(train::TrainOutcome{}), outcome, started);
+}
+
 // Trains as the job's description says. The order of the objects matters when they are destroyed: the transport refers
 // to the store, which `training` owns, and the store refers to the executors' memory.
 Result<int> train(Process& process, Connection& connection, const JoinedJob& joined) {
@@ -134,6 +151,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   const auto& [reply, spec, plan, data] = joined;
   if (reply.rank == 0) DT_TRY_VOID(write_class_names(data, process.run_dir.path()), "writing the run directory");
   DT_TRY(const Network network, build_network(spec.flags));
+  if (process.flags.loop.test_io) return read_only(process, connection, joined, network);
   const std::vector<size_t> bucket_begin = plan_buckets(process.flags, network);
   DT_TRY(std::unique_ptr<kvstore::DistStore> dist_store,
          make_dist_store(joined, bucket_begin, plan_threads(process.flags).compute, connection, process.log));
@@ -163,11 +181,7 @@ Result<int> train(Process& process, Connection& connection, const JoinedJob& joi
   const Result<train::TrainOutcome> outcome = with_verdict(training->run(), process.flags.wire, connection);
   if (lines.pipes) lines.pipes->close();
   log_faults(lines, process.log);
-  if (reply.rank != 0) {
-    if (!outcome) return tl::unexpected(outcome.error());
-    return outcome->stopped ? job::kExitPreempted : job::kExitOk;
-  }
-  return report_end(process, spec, training->outcome(), outcome, started);
+  return end_worker(process, joined, training->outcome(), outcome, started);
 }
 
 }  // namespace

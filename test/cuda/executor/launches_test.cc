@@ -80,6 +80,31 @@ std::string captured_text(Type type) {
   return text;
 }
 
+// What each of three steps copies from the host to the device, in bytes, and the results of the last one.
+struct Copied {
+  std::vector<int64_t> bytes;
+  std::vector<float> results;
+};
+Copied copied_in_steps(bool on_device, bool same_batch) {
+  const graph::Graph graph = graph::build_model({.network = "lenet"}).value();
+  const Options options{
+      .batch_size = 8, .inputs = {{.shape = {1, 28, 28}}}, .parameters_on_device = on_device, .same_batch = same_batch};
+  auto executor = cuda::test::emulated_backend()->compile(graph, options).value();
+  const auto batch =
+      make_batch({.name = "", .graph = graph, .image = {1, 28, 28}, .batch = 8}, exec::test::Values::kFloats, 1);
+  Copied copied;
+  for (int step = 0; step < 3; step++) {
+    const cuda::emulator::Session session;
+    REQUIRE(executor->forward(batch.view(), no_wait));
+    REQUIRE(executor->backward(no_wait));
+    int64_t& bytes = copied.bytes.emplace_back(0);
+    for (const auto& r : session.records()) bytes += r.name == "copy to device" ? r.bytes : 0;
+  }
+  const std::span<const float> results = executor->result(0);
+  copied.results.assign(results.begin(), results.end());
+  return copied;
+}
+
 }  // namespace
 
 TEST_CASE("the launches of a step of lenet are those of lenet_step.txt", "[cuda][exec][networks]") {
@@ -91,4 +116,17 @@ TEST_CASE("the launches of a step of lenet are those of lenet_step.txt", "[cuda]
   const std::string path = std::string(DTRAIN_CUDA_EXECUTOR_TEST_DIR) + "/lenet_step.txt";
   if (std::getenv("DTRAIN_REWRITE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, text));
   CHECK(dtrain::test::must(read_file(path)) == text);
+}
+
+// --synthetic-on gpu. With the parameters on the device, what is left is no batch: the loss scale, 24 bytes.
+TEST_CASE("with one batch for all steps, only the first step copies it to the device", "[cuda][exec][networks]") {
+  constexpr int64_t kBatchBytes = 8 * (28 * 28 + 1) * static_cast<int64_t>(sizeof(float));
+  for (const bool on_device : {false, true}) {
+    INFO("parameters on the device: " << on_device);
+    const Copied always = copied_in_steps(on_device, false), once = copied_in_steps(on_device, true);
+    CHECK(once.bytes[0] == always.bytes[0]);
+    for (const size_t step : {1U, 2U}) CHECK(once.bytes[step] == always.bytes[step] - kBatchBytes);
+    if (on_device) CHECK(once.bytes[2] <= 24);
+    CHECK(once.results == always.results);
+  }
 }

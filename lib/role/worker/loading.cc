@@ -1,0 +1,30 @@
+#include "role/worker/loading.h"
+
+#include <utility>
+
+#include "role/setup/shares.h"
+#include "role/setup/threads.h"
+
+namespace dtrain::role {
+
+data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec& spec, const data::Dataset& data,
+                                     std::vector<data::BatchLabel> labels, uint32_t rank) {
+  const job::JobFlags& job = spec.flags;
+  data::LoaderOptions options;
+  options.share = share_of(spec, rank, 0);
+  if (job.scheme.resplit_every > 0) {
+    options.share_in = [spec, rank](int64_t pass) { return share_of(spec, rank, pass); };
+  }
+  options.batch_size = job.batch_size;
+  options.batches = spec.batches[rank];
+  options.labels = std::move(labels);
+  options.shuffle = job.augment.shuffle && !job.augment.benchmark;
+  options.seed = job.seed.value();
+  options.threads = plan_threads(flags).decode;
+  options.pixels = data.normalisation() != nullptr;
+  options.prefetch = flags.data.prefetch_buffer;
+  options.max_bad_records = flags.data.max_bad_records;
+  return options;
+}
+
+}  // namespace dtrain::role

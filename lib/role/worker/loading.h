@@ -1,0 +1,17 @@
+// How a worker reads its share of the training data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/loader.h"
+#include "job/flags/flags.h"
+#include "job/spec/job_spec.h"
+
+namespace dtrain::role {
+
+// All but `allocate`. `spec` is complete; `labels` are those of the network.
+data::LoaderOptions training_loading(const job::Flags& flags, const job::JobSpec& spec, const data::Dataset& data,
+                                     std::vector<data::BatchLabel> labels, uint32_t rank);
+
+}  // namespace dtrain::role

@@ -1,0 +1,139 @@
+#include "role/worker/test_io.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/waits.h"
+#include "role/setup/labels.h"
+#include "role/setup/threads.h"
+#include "role/worker/loading.h"
+#include "train/data_limit.h"
+#include "train/metrics_file.h"
+#include "train/pace.h"
+
+namespace dtrain::role {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_since(SteadyTime begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+// A pass over the data in progress.
+class Pass {
+ public:
+  Pass(const TestIoSetup& setup, data::LoaderOptions options)
+      : setup_(setup),
+        options_(std::move(options)),
+        loader_(setup.data.train, options_, setup.process.log),
+        pace_(options_.batch_size) {}
+
+  // Returns false if asked to stop.
+  Result<bool> run() {
+    loader_.start(0);
+    window_began_ = SteadyClock::now();
+    for (;;) {
+      DT_TRY(const bool go, setup_.coordinator.may_begin(static_cast<uint64_t>(batches_)));
+      if (!go) return false;
+      const SteadyTime begin = SteadyClock::now();
+      DT_TRY(const data::LoadedBatch* const batch, loader_.next());
+      if (batch == nullptr) return true;
+      note_batch(begin);
+    }
+  }
+
+  void log_end(bool whole) const {
+    const data::Stages stages = setup_.data.train->stages();
+    const double seconds = pace_.totals().seconds;
+    std::string text = fmt::format("{} {} images in {:.3f} s with {} decode thread{}: {:.2f} images/s",
+                                   whole ? "Read" : "Stopped after", samples(), seconds, options_.threads,
+                                   options_.threads == 1 ? "" : "s", speed());
+    std::string parts;
+    for (const auto& [stage, ms] : train::stage_ms(stages))
+      parts += fmt::format("{}{} {:.3g}", parts.empty() ? "" : ", ", stage, ms);
+    if (!parts.empty()) text += fmt::format("; ms of an image: {}", parts);
+    if (loader_.bad_records() > 0) text += fmt::format("; {} broken records were left out", loader_.bad_records());
+    setup_.process.log.info("{}", text);
+  }
+
+  // The numbers of log_end, and a run directory that stays.
+  Result<> write_metrics() const {
+    DT_TRY(train::MetricsFile file, train::MetricsFile::open(setup_.process.run_dir.path() + "/" + kMetricsFile,
+                                                             "worker", setup_.coordinator.rank()));
+    std::vector<std::pair<std::string, double>> values = {{"samples", static_cast<double>(samples())},
+                                                          {"seconds", pace_.totals().seconds},
+                                                          {"samples_per_s", speed()},
+                                                          {"bad_records", static_cast<double>(loader_.bad_records())},
+                                                          {"decode_threads", options_.threads}};
+    for (auto& stage : train::stage_ms(setup_.data.train->stages(), "_ms")) values.push_back(std::move(stage));
+    return file.append({.step = static_cast<uint64_t>(batches_), .values = std::move(values)});
+  }
+
+  [[nodiscard]] int64_t samples() const { return batches_ * options_.batch_size; }
+  [[nodiscard]] double speed() const {
+    const double seconds = pace_.totals().seconds;
+    return seconds > 0 ? static_cast<double>(samples()) / seconds : 0;
+  }
+  [[nodiscard]] train::TrainOutcome outcome() const {
+    train::TrainOutcome outcome;
+    const train::PaceTotals& totals = pace_.totals();
+    outcome.wait_data_share = train::share(totals.wait_data_s, totals);
+    outcome.data_limit = train::data_limit({.seconds = totals.seconds,
+                                            .wait_s = totals.wait_data_s,
+                                            .pictures = samples(),
+                                            .stages = setup_.data.train->stages()},
+                                           decoders());
+    outcome.bad_records = loader_.bad_records();
+    return outcome;
+  }
+
+ private:
+  [[nodiscard]] train::Decoders decoders() const {
+    return {.threads = options_.threads, .cores = plan_threads(setup_.process.flags).compute};
+  }
+
+  void note_batch(SteadyTime begin) {
+    const SteadyTime now = SteadyClock::now();
+    pace_.step(begin, now, now - begin, 0);
+    batches_++;
+    const int64_t every = setup_.process.flags.loop.disp_batches;
+    if (batches_ % every == 0) {
+      setup_.process.log.info("Batch [{}]\tSpeed: {:.2f} samples/sec", batches_ - 1,
+                              static_cast<double>(every * options_.batch_size) / seconds_since(window_began_));
+      window_began_ = SteadyClock::now();
+    }
+    std::optional<job::WorkerProgress> progress = pace_.report(static_cast<uint64_t>(batches_), now);
+    if (!progress) return;
+    progress->data_stage = outcome().data_limit.stage;
+    setup_.coordinator.report(*progress);
+  }
+
+  const TestIoSetup& setup_;
+  const data::LoaderOptions options_;
+  data::Loader loader_;
+  train::Pace pace_;
+  SteadyTime window_began_;
+  int64_t batches_ = 0;
+};
+
+}  // namespace
+
+Result<train::TrainOutcome> test_io(const TestIoSetup& setup) {
+  DT_TRY(std::vector<data::BatchLabel> labels, batch_labels(setup.spec.flags.augment, setup.network.shapes));
+  Pass pass(setup, training_loading(setup.process.flags, setup.spec, *setup.data.train, std::move(labels),
+                                    setup.coordinator.rank()));
+  DT_TRY(const bool whole, pass.run(), "reading the training data");
+  pass.log_end(whole);
+  DT_TRY_VOID(pass.write_metrics());
+  train::TrainOutcome outcome = pass.outcome();
+  outcome.stopped = !whole;
+  const std::vector<double> own = {static_cast<double>(pass.samples()), pass.speed()};
+  DT_TRY(const std::vector<double> all, setup.coordinator.sum("the images that were read", own));
+  outcome.samples = static_cast<uint64_t>(all[0]);
+  outcome.samples_per_s = all[1];
+  return outcome;
+}
+
+}  // namespace dtrain::role

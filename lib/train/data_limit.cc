@@ -1,0 +1,122 @@
+#include "train/data_limit.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace dtrain::train {
+namespace {
+
+using job::DataStage;
+
+constexpr double kLimits = 0.05;       // waits of a larger share of the time are worth a user's attention
+constexpr double kDecodersIdle = 0.6;  // decoders that are busy for less than this do not need help
+constexpr double kCoresBusy = 0.9;     // with this share of the cores busy, more threads only take turns
+
+struct StageTime {
+  DataStage stage;
+  double seconds;
+};
+std::array<StageTime, 5> times_of(const data::Stages& stages) {
+  return {{{DataStage::kRead, stages.read},
+           {DataStage::kHeader, stages.header},
+           {DataStage::kDecode, stages.decode},
+           {DataStage::kColor, stages.color},
+           {DataStage::kRows, stages.rows}}};
+}
+
+double share_of(double part, double all) {
+  return all > 0 ? std::clamp(part / all, 0.0, 1.0) : 0;
+}
+
+std::string smaller_pictures(const DataLimit& limit, const Decoders& decoders) {
+  const std::string busy =
+      fmt::format("{} busy", decoders.cores == 1 ? "the core is" : fmt::format("all {} cores are", decoders.cores));
+  if (limit.stage == DataStage::kColor) return busy + ": leave out some of the changes of colors, or use more cores";
+  return busy + ": pack smaller pictures (im2rec --resize), or use more cores";
+}
+
+std::string advice(const DataLimit& limit, const Decoders& decoders) {
+  if (limit.decoders_busy && *limit.decoders_busy < kDecodersIdle) {
+    return "the decoders keep up on average, but not always: give a larger --prefetch-buffer";
+  }
+  if (limit.stage == DataStage::kRead) {
+    return "the disk or the network is the limit: use a faster one, or pack smaller pictures (im2rec --resize)";
+  }
+  // The decoders would have to work 1 / (1 - wait_share) times as fast for the steps never to wait.
+  const double needed = std::ceil(decoders.threads / std::max(1 - limit.wait_share, 0.01));
+  const int threads =
+      std::min(decoders.cores, std::max(decoders.threads + 1, static_cast<int>(std::min(needed, 1024.0))));
+  if (threads > decoders.threads && limit.cores_busy < kCoresBusy)
+    return fmt::format("use --data-nthreads {}", threads);
+  return smaller_pictures(limit, decoders);
+}
+
+}  // namespace
+
+DataUse operator-(const DataUse& now, const DataUse& before) {
+  return {.seconds = now.seconds - before.seconds,
+          .wait_s = now.wait_s - before.wait_s,
+          .pictures = now.pictures - before.pictures,
+          .stages = {.pictures = now.stages.pictures - before.stages.pictures,
+                     .read = now.stages.read - before.stages.read,
+                     .header = now.stages.header - before.stages.header,
+                     .decode = now.stages.decode - before.stages.decode,
+                     .color = now.stages.color - before.stages.color,
+                     .rows = now.stages.rows - before.stages.rows},
+          .cpu_s = now.cpu_s - before.cpu_s};
+}
+
+DataLimit data_limit(const DataUse& period, const Decoders& decoders) {
+  DataLimit limit{.wait_share = share_of(period.wait_s, period.seconds), .stages = period.stages};
+  limit.is_limit = limit.wait_share > kLimits;
+  limit.cores_busy = share_of(period.cpu_s, period.seconds * decoders.cores);
+  const double all = period.stages.all();
+  if (period.stages.pictures <= 0 || all <= 0) return limit;
+  const auto times = times_of(period.stages);
+  const auto most = std::ranges::max_element(times, {}, &StageTime::seconds);
+  limit.stage = most->stage;
+  limit.stage_share = share_of(most->seconds, all);
+  const double of_picture = all / static_cast<double>(period.stages.pictures);
+  limit.decoders_busy = share_of(of_picture * static_cast<double>(period.pictures), period.seconds * decoders.threads);
+  return limit;
+}
+
+std::string data_limit_text(const DataLimit& limit, const Decoders& decoders) {
+  const std::string waited = fmt::format("{:.{}f} % of the time was spent waiting for batches", 100 * limit.wait_share,
+                                         limit.wait_share < 0.095 ? 1 : 0);
+  const std::string threads = fmt::format("{} thread{}", decoders.threads, decoders.threads == 1 ? "" : "s");
+  const std::string busy = limit.decoders_busy
+                               ? fmt::format("{}, busy for {:.0f} % of the time", threads, 100 * *limit.decoders_busy)
+                               : threads;
+  if (!limit.is_limit) return fmt::format("data is not the limit: {}; decoders: {}", waited, busy);
+  if (limit.stage == DataStage::kNone) return fmt::format("data is the limit: {}; decoders: {}", waited, busy);
+  const double ms = 1e3 / static_cast<double>(limit.stages.pictures);
+  return fmt::format(
+      "data is the limit: {}; {} takes {:.0f} % of the decoders' time ({:.3g} of {:.3g} ms an image; {}); {}", waited,
+      name_of(limit.stage).activity, 100 * limit.stage_share, ms * limit.stage_share * limit.stages.all(),
+      ms * limit.stages.all(), busy, advice(limit, decoders));
+}
+
+std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages, const std::string& suffix) {
+  std::vector<std::pair<std::string, double>> all;
+  if (stages.pictures <= 0) return all;
+  for (const StageTime& time : times_of(stages)) {
+    all.emplace_back(name_of(time.stage).key + suffix, 1e3 * time.seconds / static_cast<double>(stages.pictures));
+  }
+  return all;
+}
+
+double process_cpu_s() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace dtrain::train

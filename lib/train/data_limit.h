@@ -1,0 +1,53 @@
+// Whether data limits how fast a worker trains, and which stage of reading a picture does. Everything is measured: the
+// steps' waits for batches, the times of some of the pictures (data/stages.h), and the CPU time of the process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/stages.h"
+#include "job/process/data_stage.h"
+
+namespace dtrain::train {
+
+// Since training began; the difference of two of them is a period.
+struct DataUse {
+  double seconds = 0;    // of the steps
+  double wait_s = 0;     // of these, spent waiting for batches
+  int64_t pictures = 0;  // in the steps' batches
+  data::Stages stages;   // of some of the pictures that were read
+  double cpu_s = 0;      // of all threads of the process
+};
+DataUse operator-(const DataUse& now, const DataUse& before);
+
+struct Decoders {
+  int threads = 1;  // that decode
+  int cores = 1;    // that this process is meant to keep busy
+};
+
+struct DataLimit {
+  double wait_share = 0;  // of the steps' time
+  bool is_limit = false;  // the share is more than a few percent
+  // The stage that takes most of the decoders' time; kNone: the data set has no stages, or no picture was timed.
+  job::DataStage stage = job::DataStage::kNone;
+  double stage_share = 0;                 // of the decoders' time
+  data::Stages stages = {};               // as in DataUse
+  std::optional<double> decoders_busy{};  // share of the decode threads' time, 0 to 1; nullopt: not known
+  double cores_busy = 0;                  // share of the cores' time, 0 to 1
+};
+DataLimit data_limit(const DataUse& period, const Decoders& decoders);
+
+// "data is the limit: 34 % of the time was spent waiting for batches; decoding takes 71 % of the decoders' time (3.10 of
+// 4.37 ms an image, 1 thread, busy for 98 % of the time); use --data-nthreads 2". The advice follows from the numbers.
+std::string data_limit_text(const DataLimit& limit, const Decoders& decoders);
+
+// The milliseconds of an image in each stage, by the stage's key with `suffix`; empty if no picture was timed.
+std::vector<std::pair<std::string, double>> stage_ms(const data::Stages& stages, const std::string& suffix = "");
+
+// The CPU time that this process has used so far.
+double process_cpu_s();
+
+}  // namespace dtrain::train
