@@ -42,49 +42,72 @@ std::string_view take_field(std::string_view& rest, std::string_view separators)
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
-std::optional<ListEntry> make_entry(std::string_view id, const std::vector<std::string_view>& labels,
-                                    std::string_view path) {
+std::optional<float> parse_label(std::string_view text) {
+  const auto label = parse_number<float>(text);
+  return label && std::isfinite(*label) ? label : std::nullopt;
+}
+
+// The fields of a line. At TABs: all between the first and the last are labels. At blanks: `label_width` of them.
+struct ListLine {
+  std::string_view id, path;
+  std::vector<std::string_view> labels;
+};
+
+ListLine split_tabs(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (line = strip(line); !line.empty();) fields.push_back(strip(take_field(line, "\t")));
+  if (fields.size() < 3) return {};
+  return {.id = fields.front(), .path = fields.back(), .labels = {fields.begin() + 1, fields.end() - 1}};
+}
+
+ListLine split_blanks(std::string_view line, size_t label_width) {
+  ListLine split;
+  line = strip(line);
+  split.id = take_field(line, kBlanks);
+  while (split.labels.size() < label_width) {
+    line = strip(line);
+    split.labels.push_back(take_field(line, kBlanks));
+  }
+  split.path = strip(line);
+  return split;
+}
+
+std::optional<ListEntry> make_entry(const ListLine& line) {
   ListEntry entry;
-  const auto number = parse_number<uint64_t>(id);
-  if (!number || labels.empty() || path.empty()) return std::nullopt;
+  const auto number = parse_number<uint64_t>(line.id);
+  if (!number || line.labels.empty() || line.path.empty()) return std::nullopt;
   entry.id = *number;
-  for (const std::string_view text : labels) {
-    const auto label = parse_number<float>(text);
-    if (!label || !std::isfinite(*label)) return std::nullopt;
+  for (const std::string_view text : line.labels) {
+    const auto label = parse_label(text);
+    if (!label) return std::nullopt;
     entry.labels.push_back(*label);
   }
-  entry.path = path;
+  entry.path = line.path;
   return entry;
 }
 
-std::optional<ListEntry> parse_tabs(std::string_view line) {
-  std::vector<std::string_view> fields;
-  while (!line.empty()) fields.push_back(strip(take_field(line, "\t")));
-  if (fields.size() < 3) return std::nullopt;
-  return make_entry(fields.front(), {fields.begin() + 1, fields.end() - 1}, fields.back());
-}
-
-std::optional<ListEntry> parse_blanks(std::string_view line) {
-  line = strip(line);
-  const std::string_view id = take_field(line, kBlanks);
-  line = strip(line);
-  const std::string_view label = take_field(line, kBlanks);
-  return make_entry(id, {label}, strip(line));
-}
-
-}  // namespace
-
-std::vector<ListEntry> parse_list(std::string_view text, const std::string& name, const Log& log) {
+// `label_width` 0: as many labels as a line with TABs has, one on a line with blanks.
+Result<std::vector<ListEntry>> parse_lines(std::string_view text, const std::string& name, size_t label_width,
+                                           const Log& log) {
   std::vector<ListEntry> entries;
   for (int64_t number = 1; !text.empty(); number++) {
     const std::string_view line = take_field(text, "\n");
     if (strip(line).empty()) continue;
-    auto entry = line.find('\t') != std::string_view::npos ? parse_tabs(line) : parse_blanks(line);
+    const ListLine split = line.find('\t') != std::string_view::npos
+                               ? split_tabs(line)
+                               : split_blanks(line, std::max(label_width, size_t{1}));
+    auto entry = make_entry(split);
+    const bool has_label = !split.labels.empty() && parse_number<uint64_t>(split.id) && parse_label(split.labels[0]);
+    if (label_width > 0 && has_label && (!entry || entry->labels.size() != label_width)) {
+      return fail(Code::kData, "{}: line {} does not have {} labels (label_width={}) and a path", name, number,
+                  label_width, label_width);
+    }
     if (entry) {
       entries.push_back(std::move(*entry));
     } else {
@@ -92,6 +115,17 @@ std::vector<ListEntry> parse_list(std::string_view text, const std::string& name
     }
   }
   return entries;
+}
+
+}  // namespace
+
+std::vector<ListEntry> parse_list(std::string_view text, const std::string& name, const Log& log) {
+  return *parse_lines(text, name, 0, log);
+}
+
+Result<std::vector<ListEntry>> parse_list_of_width(std::string_view text, const std::string& name, int label_width,
+                                                   const Log& log) {
+  return parse_lines(text, name, static_cast<size_t>(label_width), log);
 }
 
 namespace {
